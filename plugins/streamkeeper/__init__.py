@@ -1,0 +1,34 @@
+"""Streamkeeper: the life of PySpark streaming jobs, from Airflow.
+
+What a job's author imports. Everything is loaded on first use, so that parsing a DAG never loads pyspark.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from streamkeeper.definition import Param, Query, streaming_job
+    from streamkeeper.sinks.file import FileSink, read_serving
+    from streamkeeper.sinks.foreach import BatchContext, ForeachBatch
+    from streamkeeper.sinks.table import TableSink
+
+__all__ = ["BatchContext", "FileSink", "ForeachBatch", "Param", "Query", "TableSink", "read_serving", "streaming_job"]
+
+_HOMES = {
+    "BatchContext": "streamkeeper.sinks.foreach",
+    "FileSink": "streamkeeper.sinks.file",
+    "ForeachBatch": "streamkeeper.sinks.foreach",
+    "Param": "streamkeeper.definition",
+    "Query": "streamkeeper.definition",
+    "TableSink": "streamkeeper.sinks.table",
+    "read_serving": "streamkeeper.sinks.file",
+    "streaming_job": "streamkeeper.definition",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'streamkeeper' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)

@@ -1,0 +1,119 @@
+"""Every error Streamkeeper raises, in one tree.
+
+StreamkeeperError
+├── PermanentError            trying again cannot help: somebody has to change something
+│   ├── InvalidInput          a name, a param, a file or a setting is wrong
+│   │   ├── JobUnusable       the job's own code does not import, or yields what cannot be run
+│   │   └── Unsupported       right in itself, but no promise is implemented for it
+│   ├── NotFound              an unknown job, release, operation or instance
+│   ├── OperationRefused      not allowed in the job's present state; nothing was touched
+│   │   └── OperationOpen     another operation is open: continue or abort it first
+│   ├── DeployFailed          a deploy ended without its release serving
+│   ├── Fenced                a newer epoch exists: this writer has been superseded
+│   ├── SinkAhead             the sink holds batches that the checkpoint does not know
+│   ├── RegistryDamaged       a stored record is missing or cannot be read
+│   └── FormatTooNew          written by a newer Streamkeeper
+└── TemporaryError            the same call may succeed later
+    ├── StoreUnavailable      the store did not answer
+    └── StillWaiting          something outside has not happened yet
+
+`KeyExists` and `KeyMissing` are a store's two ordinary answers, not failures; they stand beside the tree.
+"""
+
+from __future__ import annotations
+
+
+class StreamkeeperError(Exception):
+    """One clear line that names the thing, and a hint that names the way out."""
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message} ({self.hint})" if self.hint else self.message
+
+
+class PermanentError(StreamkeeperError):
+    """Trying again cannot help."""
+
+
+class TemporaryError(StreamkeeperError):
+    """The same call may succeed later."""
+
+
+class InvalidInput(PermanentError):
+    """A name, a param, a file or a setting is wrong."""
+
+
+class JobUnusable(InvalidInput):
+    """The job's own code does not import, or yields what cannot be run."""
+
+
+class Unsupported(InvalidInput):
+    """Right in itself, but no promise is implemented for it."""
+
+
+class NotFound(PermanentError):
+    """An unknown job, release, operation or instance."""
+
+
+class OperationRefused(PermanentError):
+    """Not allowed in the job's present state; nothing was touched."""
+
+
+class OperationOpen(OperationRefused):
+    """Another operation of the job is open."""
+
+    def __init__(self, job: str, operation: str) -> None:
+        super().__init__(
+            f"job {job} has an open operation {operation}",
+            hint="trigger again with on_open=continue to carry it on, or on_open=abort to end it",
+        )
+        self.job = job
+        self.operation = operation
+
+
+class DeployFailed(PermanentError):
+    """A deploy ended without its release serving; the message says what serves now."""
+
+
+class Fenced(PermanentError):
+    """A newer epoch exists: this writer has been superseded and must not write."""
+
+
+class SinkAhead(PermanentError):
+    """The sink holds batches that the checkpoint does not know: it would skip as many in silence."""
+
+
+class RegistryDamaged(PermanentError):
+    """A stored record is missing or cannot be read."""
+
+
+class FormatTooNew(PermanentError):
+    """Written by a newer Streamkeeper."""
+
+
+class StoreUnavailable(TemporaryError):
+    """The store did not answer."""
+
+
+class StillWaiting(TemporaryError):
+    """Something outside has not happened yet."""
+
+
+class KeyExists(Exception):
+    """A create-only write found its key taken: somebody else won."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(key)
+        self.key = key
+
+
+class KeyMissing(Exception):
+    """There is nothing under the key."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(key)
+        self.key = key

@@ -1,0 +1,178 @@
+"""What a driver and the operations say to each other through ``control/<job>/<instance>/`` in the store.
+
+``launch.json``                 LaunchSpec, create-only: written before the process is started
+``process-0001.json``           ProcessRecord, create-only: one per process generation, written by the supervisor
+``manifests.json``              dict[query, Manifest], create-only: written by the driver once it has described itself
+``status.json``                 DriverStatus, replaced as a whole: heartbeat, state, progress
+``commands/000001.json``        Command, create-only and numbered: go, drain, stop
+``exit.json``                   DriverExit, create-only: the last word of an instance
+"""
+
+from __future__ import annotations
+
+from enum import Enum, IntEnum
+
+import msgspec
+
+from streamkeeper.model.release import ParamValue
+
+
+class DriverState(Enum):
+    """Where a driver is; each has one sentence in ``SENTENCES`` and is terminal or not."""
+
+    STARTING = "starting"
+    STANDBY = "standby"
+    SERVING = "serving"
+    DRAINING = "draining"
+    DRAINED = "drained"
+    STOPPED = "stopped"
+    FINISHED = "finished"
+    FENCED = "fenced"
+    FAILED = "failed"
+
+    @property
+    def terminal(self) -> bool:
+        return self in _TERMINAL
+
+
+_TERMINAL = frozenset(
+    {DriverState.DRAINED, DriverState.STOPPED, DriverState.FINISHED, DriverState.FENCED, DriverState.FAILED}
+)
+
+SENTENCES = {
+    DriverState.STARTING: "builds its session and plans",
+    DriverState.STANDBY: "described and warmed up; owns nothing; waits for go",
+    DriverState.SERVING: "owns its checkpoints and writes",
+    DriverState.DRAINING: "finishes the open batch and lets no new one through",
+    DriverState.DRAINED: "ended at a batch boundary, as asked",
+    DriverState.STOPPED: "ended before it owned anything, as asked",
+    DriverState.FINISHED: "read all there was (availableNow) and ended",
+    DriverState.FENCED: "was superseded by a newer epoch and ended without writing",
+    DriverState.FAILED: "ended with an error, its restarts used up",
+}
+
+
+class ExitCode(IntEnum):
+    """How a driver process ends; its supervisor restarts it only after FAILED or an unknown code."""
+
+    DRAINED = 0
+    FINISHED = 3
+    FENCED = 4
+    FAILED = 5
+    STOPPED = 6
+    REFUSED = 7
+    """A permanent error: restarting cannot help."""
+
+
+class LaunchMode(Enum):
+    """What a launched driver is for."""
+
+    STANDBY = "standby"
+    DESCRIBE = "describe"
+
+
+class LaunchSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """All a driver needs to start; without secrets, which travel in the process environment only.
+
+    ``checkpoints``: root directory; ``rehearse_on``: query -> checkpoint directory whose last batch warms it up.
+    """
+
+    instance: str
+    job: str
+    release: str
+    mode: LaunchMode
+    bundle: str
+    entry: str
+    params: dict[str, ParamValue]
+    conf: dict[str, str]
+    checkpoints: str
+    rehearse_on: dict[str, str] = {}
+    expected_manifests: dict[str, str] = {}
+    lease_s: float = 60.0
+    restart_budget: int = 5
+
+
+class ProcessRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """Which process runs a generation. ``started`` is the kernel's start time in clock ticks since boot.
+
+    ``machine`` names the kernel boot and pid namespace: pids mean nothing outside it.
+    """
+
+    instance: str
+    generation: int
+    machine: str
+    host: str
+    pid: int
+    started: int
+
+
+class QueryStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """Progress of one query in this generation of its driver.
+
+    ``triggers``: completed triggers, with or without data; ``committed``: last batch committed by this driver;
+    ``offsets``: end offsets of that batch, one JSON text per source.
+    """
+
+    query: str
+    version: str
+    epoch: int
+    triggers: int = 0
+    committed: int | None = None
+    rows: int = 0
+    state_rows: int = 0
+    offsets: tuple[str, ...] = ()
+    finished: bool = False
+    error: str = ""
+
+
+class DriverStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """A driver's last word. ``beat`` grows with every write: liveness is seen by its growth, never by ``at``."""
+
+    instance: str
+    release: str
+    generation: int
+    state: DriverState
+    beat: int
+    at: str
+    last_command: int = 0
+    queries: dict[str, QueryStatus] = {}
+    spans_ms: dict[str, float] = {}
+    store_requests: int = 0
+    error: str = ""
+    warm_up: str = ""
+
+
+class DriverExit(msgspec.Struct, frozen=True, kw_only=True):
+    """How an instance ended: written by its supervisor, so that a crash of the driver is told too."""
+
+    instance: str
+    state: DriverState
+    code: int
+    error: str = ""
+
+
+class CommandKind(Enum):
+    """What a driver can be told."""
+
+    GO = "go"
+    DRAIN = "drain"
+    STOP = "stop"
+
+
+class Command(msgspec.Struct, frozen=True, kw_only=True):
+    """One numbered order to one instance. ``versions`` (go only): query -> checkpoint version name."""
+
+    number: int
+    kind: CommandKind
+    operation: str
+    versions: dict[str, str] = {}
+
+
+def control_key(job: str, instance: str, *parts: str) -> str:
+    """``control/<job>/<instance>/<parts…>``."""
+    return "/".join(("control", job, instance, *parts))
+
+
+def command_key(job: str, instance: str, number: int) -> str:
+    """Key of one command; keys sort as their numbers do."""
+    return control_key(job, instance, "commands", f"{number:06d}.json")

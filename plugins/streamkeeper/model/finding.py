@@ -1,0 +1,64 @@
+"""Findings and the verdict they add up to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import Enum, IntEnum
+
+import msgspec
+
+
+class Verdict(IntEnum):
+    """What a deploy may do, from the mildest to the strictest; a verdict is the maximum over its findings."""
+
+    RESUME = 0
+    BACKUP = 1
+    SWITCH = 2
+    REFUSE = 3
+
+
+class Severity(Enum):
+    """What one finding asks for."""
+
+    NOTE = "note"
+    OPAQUE = "opaque"
+    BREAKING = "breaking"
+    FATAL = "fatal"
+
+
+_ASKS_FOR = {
+    Severity.NOTE: Verdict.RESUME,
+    Severity.OPAQUE: Verdict.BACKUP,
+    Severity.BREAKING: Verdict.SWITCH,
+    Severity.FATAL: Verdict.REFUSE,
+}
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """One fact about a change: ``rule`` is its name as a fact, ``evidence`` reads ``before -> after``."""
+
+    rule: str
+    severity: Severity
+    where: str
+    evidence: str
+    hint: str = ""
+    reference: str = ""
+
+
+class QueryAssessment(msgspec.Struct, frozen=True, kw_only=True):
+    """The verdict of one query and the findings it comes from."""
+
+    verdict: Verdict
+    findings: tuple[Finding, ...] = ()
+
+
+class Assessment(msgspec.Struct, frozen=True, kw_only=True):
+    """The verdict of a job: the maximum over its queries."""
+
+    verdict: Verdict
+    queries: dict[str, QueryAssessment]
+
+
+def verdict_of(findings: Iterable[Finding]) -> Verdict:
+    """The maximum that any finding asks for; RESUME when there is none."""
+    return max((_ASKS_FOR[finding.severity] for finding in findings), default=Verdict.RESUME)

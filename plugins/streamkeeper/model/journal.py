@@ -1,0 +1,243 @@
+"""A job's journal: the kinds of record, and the entry that gives one its number.
+
+Order in the journal is the only order there is: it decides who owns what. ``at`` is for people to read.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import msgspec
+
+from streamkeeper.model.finding import Verdict
+from streamkeeper.model.release import ParamValue, Release
+
+FORMAT = 1
+
+
+class Strategy(Enum):
+    """How a deploy treats the checkpoint; ``auto`` follows the verdict."""
+
+    AUTO = "auto"
+    RESUME = "resume"
+
+
+class Handover(Enum):
+    """``warm``: the candidate is started beside the serving driver; ``cold``: only after it has ended."""
+
+    WARM = "warm"
+    COLD = "cold"
+
+
+class Outcome(Enum):
+    """How an operation ended."""
+
+    SUCCEEDED = "succeeded"
+    DRY_RUN = "dry-run"
+    REFUSED = "refused"
+    ABORTED = "aborted"
+    FELL_BACK = "fell-back"
+    FAILED = "failed"
+
+
+class DeployRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """What somebody asked for. ``release``: a pushed one, or None for the code now under the jobs root."""
+
+    job: str
+    release: str | None = None
+    params: dict[str, ParamValue] = {}
+    conf: dict[str, str] = {}
+    strategy: Strategy = Strategy.AUTO
+    handover: Handover = Handover.WARM
+    dry_run: bool = False
+    reason: str = ""
+    requested_by: str = ""
+    drain_s: float = 120.0
+    standby_s: float = 300.0
+    first_commit_s: float = 180.0
+
+
+class Role(Enum):
+    """Why an operation planned an instance."""
+
+    DESCRIBER = "describer"
+    CANDIDATE = "candidate"
+    FALLBACK = "fallback"
+
+
+class ReleaseRegistered(msgspec.Struct, frozen=True, kw_only=True, tag="release-registered"):
+    """A release got its number; its bundle is already stored."""
+
+    release: Release
+
+
+class ReleaseDescribed(msgspec.Struct, frozen=True, kw_only=True, tag="release-described"):
+    """A driver described the release: query -> sha256 of its stored manifest."""
+
+    release: str
+    manifests: dict[str, str]
+
+
+class OperationStarted(msgspec.Struct, frozen=True, kw_only=True, tag="operation-started"):
+    """An operation is open from here to its OperationFinished; ``steps`` are those it announced."""
+
+    operation: str
+    request: DeployRequest
+    steps: tuple[str, ...]
+
+
+class StepDone(msgspec.Struct, frozen=True, kw_only=True, tag="step-done"):
+    """A step of an operation is done and need not be done again."""
+
+    operation: str
+    step: str
+    result: dict[str, str] = {}
+
+
+class InstancePlanned(msgspec.Struct, frozen=True, kw_only=True, tag="instance-planned"):
+    """A driver instance is about to be started."""
+
+    operation: str
+    instance: str
+    release: str
+    role: Role
+
+
+class InstanceAppointed(msgspec.Struct, frozen=True, kw_only=True, tag="instance-appointed"):
+    """Only the last appointed instance may claim epochs; its predecessor was proven dead before."""
+
+    operation: str
+    instance: str
+
+
+class CheckpointVersionCreated(msgspec.Struct, frozen=True, kw_only=True, tag="checkpoint-version-created"):
+    """A query has a new checkpoint version; ``origin`` says what it was made from."""
+
+    query: str
+    version: str
+    release: str
+    origin: str
+    state_format: str
+
+
+class EpochClaimed(msgspec.Struct, frozen=True, kw_only=True, tag="epoch-claimed"):
+    """A driver may write this query's output under this epoch, until a newer one is claimed."""
+
+    query: str
+    output: str
+    epoch: int
+    instance: str
+    generation: int
+    version: str
+
+
+class StartOffsetsKnown(msgspec.Struct, frozen=True, kw_only=True, tag="start-offsets-known"):
+    """Where a checkpoint version began, one JSON text per source: what a rebuild would have to read again."""
+
+    query: str
+    version: str
+    offsets: tuple[str, ...]
+
+
+class InstanceEnded(msgspec.Struct, frozen=True, kw_only=True, tag="instance-ended"):
+    """The whole process tree of an instance is gone; ``proof`` says how that is known."""
+
+    operation: str
+    instance: str
+    proof: str
+    exit: str
+
+
+class Assessed(msgspec.Struct, frozen=True, kw_only=True, tag="assessed"):
+    """The verdict of a deploy, and of the way back; ``report`` is the key of the whole assessment."""
+
+    operation: str
+    verdict: Verdict
+    reverse: Verdict
+    sentence: str
+    report: str
+
+
+class FallBackDecided(msgspec.Struct, frozen=True, kw_only=True, tag="fall-back-decided"):
+    """The candidate will not serve; the previous release goes again."""
+
+    operation: str
+    reason: str
+
+
+class AbortRequested(msgspec.Struct, frozen=True, kw_only=True, tag="abort-requested"):
+    """Somebody asked to end an open operation."""
+
+    operation: str
+    requested_by: str
+    reason: str
+
+
+class ReleasePromoted(msgspec.Struct, frozen=True, kw_only=True, tag="release-promoted"):
+    """From here on this release serves, by this instance."""
+
+    operation: str
+    release: str
+    instance: str
+
+
+class OperationFinished(msgspec.Struct, frozen=True, kw_only=True, tag="operation-finished"):
+    """An operation is over; ``sentence`` tells a person how."""
+
+    operation: str
+    outcome: Outcome
+    sentence: str
+
+
+Record = (
+    ReleaseRegistered
+    | ReleaseDescribed
+    | OperationStarted
+    | StepDone
+    | InstancePlanned
+    | InstanceAppointed
+    | CheckpointVersionCreated
+    | EpochClaimed
+    | StartOffsetsKnown
+    | InstanceEnded
+    | Assessed
+    | FallBackDecided
+    | AbortRequested
+    | ReleasePromoted
+    | OperationFinished
+)
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
+    """One numbered record of a job's journal."""
+
+    format: int = FORMAT
+    number: int
+    at: str
+    by: str
+    record: Record
+
+
+def entry_key(job: str, number: int) -> str:
+    """``registry/<job>/journal/0000000042.json``: keys sort as their numbers do."""
+    return f"{journal_prefix(job)}{number:010d}.json"
+
+
+def journal_prefix(job: str) -> str:
+    """The folder of a job's entries."""
+    return f"registry/{job}/journal/"
+
+
+def fold_key(job: str, number: int) -> str:
+    """``registry/<job>/folds/0000000100.json``: the state after that entry."""
+    return f"{fold_prefix(job)}{number:010d}.json"
+
+
+def fold_prefix(job: str) -> str:
+    """The folder of a job's folded copies."""
+    return f"registry/{job}/folds/"
+
+
+def key_number(key: str) -> int:
+    """The number in an entry's or a folded copy's key."""
+    return int(key.rsplit("/", 1)[1].removesuffix(".json"))

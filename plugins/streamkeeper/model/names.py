@@ -1,0 +1,53 @@
+"""Names that become parts of keys and paths: checked here once, so that nothing else has to."""
+
+from __future__ import annotations
+
+import re
+
+from streamkeeper.errors import InvalidInput
+
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
+_RELEASE = re.compile(r"r[0-9]{4,}")
+_VERSION = re.compile(r"v[0-9]{4,}")
+_INSTANCE = re.compile(r"[a-z0-9][a-z0-9-]{0,120}")
+
+
+def check_name(what: str, name: str) -> str:
+    """Return ``name`` if it may name a job or a query (``[a-z][a-z0-9_]*``, at most 63), else raise InvalidInput."""
+    if not _NAME.fullmatch(name):
+        raise InvalidInput(
+            f"{what} name {name!r} is not allowed",
+            hint="use lower-case letters, digits and underscores, starting with a letter, at most 63",
+        )
+    return name
+
+
+def check_instance(name: str) -> str:
+    """Return ``name`` if it may name an operation or a driver instance, else raise InvalidInput."""
+    if not _INSTANCE.fullmatch(name):
+        raise InvalidInput(f"instance name {name!r} is not allowed")
+    return name
+
+
+def release_name(number: int) -> str:
+    """7 -> r0007."""
+    return f"r{number:04d}"
+
+
+def release_number(name: str) -> int:
+    """r0007 -> 7; raises InvalidInput for anything else."""
+    if not _RELEASE.fullmatch(name):
+        raise InvalidInput(f"{name!r} is not a release", hint="a release looks like r0007")
+    return int(name[1:])
+
+
+def version_name(number: int) -> str:
+    """3 -> v0003."""
+    return f"v{number:04d}"
+
+
+def version_number(name: str) -> int:
+    """v0003 -> 3; raises InvalidInput for anything else."""
+    if not _VERSION.fullmatch(name):
+        raise InvalidInput(f"{name!r} is not a checkpoint version", hint="a checkpoint version looks like v0003")
+    return int(name[1:])

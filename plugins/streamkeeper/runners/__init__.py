@@ -1,0 +1,1 @@
+"""How drivers are started, observed and ended: one small contract, a module per way."""

@@ -1,0 +1,40 @@
+"""The Store contract: what every kind of store promises, and nothing more."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+
+
+class Store(ABC):
+    """Keys are relative, ``/``-separated, of ``[A-Za-z0-9._=-]`` parts; values are bytes and appear whole or not at all.
+
+    Every method raises StoreUnavailable when the store cannot be reached, and InvalidInput for a key that is not one.
+    No method is built on a conditional overwrite (``If-Match``): two of three measured servers let two writers win.
+    """
+
+    url: str
+
+    @abstractmethod
+    def read(self, key: str) -> bytes:
+        """The value; raises KeyMissing."""
+
+    @abstractmethod
+    def read_range(self, key: str, start: int, length: int) -> bytes:
+        """Bytes ``start`` to ``start + length`` of the value, fewer at its end; raises KeyMissing."""
+
+    @abstractmethod
+    def create(self, key: str, value: bytes) -> None:
+        """Write ``key`` if nothing is there; of any number of writers exactly one wins, the others get KeyExists."""
+
+    @abstractmethod
+    def replace(self, key: str, value: bytes) -> None:
+        """Write ``key`` whether or not it is there; a reader sees the old value or the new one, whole."""
+
+    @abstractmethod
+    def list(self, prefix: str, *, after: str = "") -> Iterator[str]:
+        """Keys below the folder ``prefix`` (ends with ``/``), in order, those greater than ``after`` (a full key) only."""
+
+    @abstractmethod
+    def delete(self, key: str) -> None:
+        """Remove ``key``; removing what is not there is no error."""
