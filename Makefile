@@ -1,0 +1,57 @@
+# `make demo` and `make test` need nothing but Python 3.11 or 3.12; everything else is set up on the way.
+RUN := scripts/run
+PYTEST := $(RUN) python -m pytest
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo up down test test-fast lint format campaign bench-handover bench-driver lock clean
+
+help: ## what there is to make
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 18
+
+setup: ## .venv from the locked requirements, and Java 17
+	@scripts/setup
+
+demo: setup ## deploy, resume, kill and prove two streaming jobs through real Airflow
+	@$(RUN) python -m demo
+
+up: setup ## the same system at a local address, for a person
+	@$(RUN) python -m demo up
+
+down: setup ## stop what `make up` started
+	@$(RUN) python -m demo down
+
+test: setup ## every test, the fast ones first
+	@$(PYTEST)
+
+test-fast: setup ## the tests that need no Spark, server or Airflow: under a minute
+	@$(PYTEST) -m "not (spark or s3 or postgres or airflow)"
+
+lint: setup ## style, types and import contracts
+	$(RUN) ruff check .
+	$(RUN) ruff format --check .
+	$(RUN) mypy
+	$(RUN) lint-imports --no-cache
+
+format: setup ## put the code into its one form
+	$(RUN) ruff check --fix-only --quiet .
+	$(RUN) ruff format .
+
+campaign: setup ## kill deploys at every named point, for hours; resumable
+	@$(RUN) python -m bench.campaign
+
+bench-handover: setup ## the gap of a warm handover against stop-and-submit
+	@$(RUN) python -m bench.handover
+
+bench-driver: setup ## the driver's own work per batch
+	@$(RUN) python -m bench.driver
+
+# Lines that uv keeps from the old lock stay; `rm requirements/*.txt` first to take everything anew.
+lock: setup ## compile requirements/*.in into the hash-locked *.txt
+	@for kind in runtime dev; do \
+	  $(RUN) uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	    --no-annotate requirements/$$kind.in -o requirements/$$kind.txt || exit 1; \
+	done
+
+clean: ## remove what was built here; .venv stays
+	rm -rf build spark-warehouse metastore_db derby.log .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find . -name __pycache__ -type d -not -path './.venv/*' -prune -exec rm -rf {} +

@@ -1,0 +1,34 @@
+"""What every test gets: the servers' fixtures, the order of the tiers, and no silent skips in CI."""
+
+from __future__ import annotations
+
+import os
+from importlib.util import find_spec
+
+import pytest
+
+pytest_plugins = [
+    name for name in ("tests.s3_server", "tests.spark_session", "tests.postgres_server") if find_spec(name)
+]
+
+TIERS = ("s3", "postgres", "airflow", "spark")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Fast tests first, then a tier at a time, so that each server is started once and no failure comes late."""
+    items.sort(key=lambda item: max((TIERS.index(each) + 1 for each in TIERS if item.get_closest_marker(each)), default=0))
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """In CI a skipped test is a failure: everything that tests need can be had there."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if os.environ.get("STREAMKEEPER_CI") and reporter is not None and reporter.stats.get("skipped"):
+        reporter.write_line("\nSTREAMKEEPER_CI: skipped tests are failures here", red=True)
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+@pytest.fixture(autouse=True)
+def _own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test sees the settings of whoever runs it."""
+    for variable in [each for each in os.environ if each.startswith("STREAMKEEPER_") and each != "STREAMKEEPER_CI"]:
+        monkeypatch.delenv(variable)

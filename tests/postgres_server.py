@@ -1,0 +1,80 @@
+"""A real PostgreSQL server for the tests marked ``postgres``: started once, on a local port, and stopped at the end."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import socket
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+USER = "streamkeeper"
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[str]:
+    """``postgresql://streamkeeper@127.0.0.1:<port>/postgres``; skips, with the reason, where there is no server."""
+    programs = _programs()
+    if programs is None:
+        pytest.skip("no PostgreSQL server programs (Debian: apt-get install postgresql)")
+    home = Path(tempfile.mkdtemp(prefix="streamkeeper-postgres-"))
+    data, port = home / "data", _free_port()
+    if os.geteuid() == 0:
+        owner = _owner()
+        os.chown(home, owner.pw_uid, owner.pw_gid)
+    _run([programs / "initdb", "-D", data, "-U", USER, "--auth=trust", "--no-sync", "--encoding=UTF8"])
+    options = f"-h 127.0.0.1 -p {port} -k {home} -c fsync=off -c max_connections=40"
+    _run([programs / "pg_ctl", "-D", data, "-w", "-t", "60", "-l", home / "log", "-o", options, "start"])
+    try:
+        yield f"postgresql://{USER}@127.0.0.1:{port}/postgres"
+    finally:
+        _run([programs / "pg_ctl", "-D", data, "-w", "-m", "immediate", "stop"])
+        shutil.rmtree(home, ignore_errors=True)
+
+
+def _programs() -> Path | None:
+    on_path = shutil.which("initdb")
+    folders = [Path(on_path).resolve().parent] if on_path else []
+    folders += sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
+    return next((each for each in folders if (each / "initdb").exists() and (each / "pg_ctl").exists()), None)
+
+
+def _owner() -> pwd.struct_passwd:
+    """PostgreSQL refuses to run as root."""
+    names = {each.pw_name for each in pwd.getpwall()}
+    return pwd.getpwnam("postgres" if "postgres" in names else "nobody")
+
+
+def _run(command: list[object]) -> None:
+    as_owner: dict[str, object] = {}
+    if os.geteuid() == 0:
+        owner = _owner()
+        as_owner = {"user": owner.pw_uid, "group": owner.pw_gid, "extra_groups": []}
+    done = subprocess.run(
+        [str(each) for each in command],
+        cwd="/",
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        timeout=120,
+        env={"PATH": os.environ["PATH"], "LC_ALL": "C"},
+        **as_owner,
+    )
+    assert done.returncode == 0, f"{command[0]}: {done.stderr.decode()}"
+
+
+def _free_port() -> int:
+    """A free port below the ephemeral range, so that no outgoing connection takes it in the meantime."""
+    for port in range(25432, 32000):
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+    raise RuntimeError("no free port between 25432 and 32000")
