@@ -16,7 +16,9 @@ TIERS = ("s3", "postgres", "airflow", "spark")
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Fast tests first, then a tier at a time, so that each server is started once and no failure comes late."""
-    items.sort(key=lambda item: max((TIERS.index(each) + 1 for each in TIERS if item.get_closest_marker(each)), default=0))
+    items.sort(
+        key=lambda item: max((TIERS.index(each) + 1 for each in TIERS if item.get_closest_marker(each)), default=0)
+    )
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

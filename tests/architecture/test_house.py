@@ -1,0 +1,131 @@
+"""The shape of the repository and of the package: folders, names, sizes, docstrings."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "plugins" / "streamkeeper"
+TOP_LEVEL = {
+    ".ci", "bench", "dags", "demo", "docker", "docs", "jobs", "plugins", "requirements", "scripts", "tests",
+}  # fmt: skip
+ROOMS = {
+    "checkpoints", "cli", "compatibility", "driver", "inspection", "lifecycle", "model", "operations",
+    "orchestration", "registry", "runners", "sinks", "sources", "stores",
+}  # fmt: skip
+EMPTY_WORDS = {"base", "common", "helper", "helpers", "manager", "misc", "shared", "util", "utils"}
+LONGEST_MODULE = 400
+LONGEST_FUNCTION = 60
+
+
+def tracked() -> list[Path]:
+    """Files of the repository: committed, or new and not ignored."""
+    listing = subprocess.run(
+        ["git", "-C", str(ROOT), "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    if listing.returncode != 0:
+        pytest.skip(f"the repository's files cannot be listed: {listing.stderr.strip()}")
+    return [ROOT / each for each in listing.stdout.split("\0") if each and (ROOT / each).is_file()]
+
+
+def modules() -> Iterator[Path]:
+    yield from sorted(PACKAGE.rglob("*.py"))
+
+
+def test_top_level_folders_are_known() -> None:
+    """A new top-level folder is a decision, not an accident."""
+    found = {path.relative_to(ROOT).parts[0] for path in tracked() if len(path.relative_to(ROOT).parts) > 1}
+    assert found <= TOP_LEVEL
+
+
+def test_rooms_are_known() -> None:
+    """Every folder of the package is a room of the design."""
+    found = {path.relative_to(PACKAGE).parts[0] for path in modules() if path.parent != PACKAGE}
+    assert found <= ROOMS
+
+
+def test_no_module_has_a_standard_library_name() -> None:
+    """Airflow's plugin walk executes a file under its bare stem: such a name would replace the standard library's."""
+    plugins = [path for path in (ROOT / "plugins").rglob("*.py") if path.stem not in ("__init__", "__main__")]
+    assert [path for path in plugins if path.stem in sys.stdlib_module_names] == []
+
+
+def test_no_module_has_an_empty_name() -> None:
+    """A module is named after what it is responsible for."""
+    assert [path for path in modules() if path.stem in EMPTY_WORDS] == []
+
+
+def test_modules_stay_short() -> None:
+    """A module that outgrows the limit has more than one responsibility."""
+    too_long = {str(path.relative_to(ROOT)): len(path.read_text().splitlines()) for path in modules()}
+    assert {name: lines for name, lines in too_long.items() if lines > LONGEST_MODULE} == {}
+
+
+def test_functions_stay_short() -> None:
+    """A function fits on a screen."""
+    too_long = []
+    for path in modules():
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                lines = (node.end_lineno or node.lineno) - node.lineno + 1
+                if lines > LONGEST_FUNCTION:
+                    too_long.append(f"{path.relative_to(ROOT)}:{node.lineno} {node.name} ({lines})")
+    assert too_long == []
+
+
+def test_every_module_says_what_it_is_responsible_for() -> None:
+    """A module, also a room's ``__init__``, opens with a docstring."""
+    silent = [path for path in modules() if not ast.get_docstring(ast.parse(path.read_text()))]
+    assert [str(path.relative_to(ROOT)) for path in silent] == []
+
+
+def test_every_public_class_and_function_has_a_docstring() -> None:
+    """What other modules may use says what it does."""
+    silent = []
+    for path in modules():
+        for node in ast.parse(path.read_text()).body:
+            public = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and node.name[0] != "_"
+            if public and not ast.get_docstring(node):
+                silent.append(f"{path.relative_to(ROOT)}:{node.lineno} {node.name}")
+    assert silent == []
+
+
+def test_every_test_says_what_it_proves() -> None:
+    """A test's docstring is its claim."""
+    silent = []
+    for path in sorted((ROOT / "tests").rglob("test_*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef) and node.name.startswith("test_") and not ast.get_docstring(node):
+                silent.append(f"{path.relative_to(ROOT)}:{node.lineno} {node.name}")
+    assert silent == []
+
+
+def test_requirements_are_locked_by_hash_and_name_no_index() -> None:
+    """An installation takes exactly what was tested, from wherever the machine gets its packages."""
+    for name in ("runtime.txt", "dev.txt"):
+        text = (ROOT / "requirements" / name).read_text()
+        pins = [line for line in text.splitlines() if line and line[0] not in "# "]
+        assert pins
+        assert all("==" in line for line in pins)
+        assert text.count("--hash=sha256:") >= len(pins)
+        assert "://" not in text
+
+
+def test_bundled_examples_import_public_names_only() -> None:
+    """A job depends on ``streamkeeper`` itself, never on a room of it."""
+    for path in sorted((ROOT / "jobs").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                assert not node.module.startswith("streamkeeper."), f"{path.name} imports {node.module}"
+            if isinstance(node, ast.Import):
+                assert not any(each.name.startswith("streamkeeper.") for each in node.names), path.name

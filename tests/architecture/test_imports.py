@@ -1,0 +1,100 @@
+"""What may be loaded where: each claim is checked in a process of its own."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "plugins" / "streamkeeper"
+
+BLOCKER = """
+import importlib.abc, sys
+class Blocker(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in BLOCKED:
+            raise ImportError(f"{name} is blocked here")
+BLOCKED = set(sys.argv[1].split(","))
+sys.meta_path.insert(0, Blocker())
+import importlib
+for name in sys.argv[2:]:
+    importlib.import_module(name)
+"""
+
+
+def modules_of(*rooms: str) -> list[str]:
+    """Importable names of every module in the rooms, and of the package's own top modules."""
+    files = [path for room in rooms for path in sorted((PACKAGE / room).rglob("*.py"))]
+    dotted = [".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts) for path in files]
+    return [name.removesuffix(".__init__") for name in dotted if not name.endswith(".__main__")]
+
+
+def import_with(blocked: str, names: list[str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", BLOCKER, blocked, *names],
+        env={"PYTHONPATH": str(PACKAGE.parent), "PATH": ""},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def test_drivers_part_imports_without_airflow() -> None:
+    """A driver on a cluster has no Airflow: everything it stands on loads with airflow blocked."""
+    rooms = ("driver", "inspection", "sinks", "registry", "checkpoints", "stores", "model", "compatibility")
+    done = import_with("airflow", [*modules_of(*rooms), "streamkeeper.definition"])
+    assert done.returncode == 0, done.stderr
+
+
+def test_everything_but_inspection_and_driver_imports_without_spark() -> None:
+    """Airflow's workers, the CLI and the sinks' own descriptions never load Spark."""
+    rooms = ("operations", "registry", "runners", "sinks", "sources", "stores", "checkpoints", "cli", "lifecycle")
+    done = import_with("pyspark,py4j,airflow", ["streamkeeper", *modules_of(*rooms, "model", "compatibility")])
+    assert done.returncode == 0, done.stderr
+
+
+def test_blocking_is_noticed() -> None:
+    """Negative control: a module that does import pyspark fails under the same blocker."""
+    done = import_with("msgspec", ["streamkeeper.model.journal"])
+    assert done.returncode != 0
+    assert "msgspec is blocked here" in done.stderr
+
+
+def test_import_contracts_hold() -> None:
+    """The house's arrows point down; pyspark and airflow stay in their rooms; pure rooms do no I/O."""
+    program = Path(sys.executable).with_name("lint-imports")
+    done = subprocess.run(
+        [program, "--no-cache"],
+        cwd=ROOT,
+        env={"PYTHONPATH": str(PACKAGE.parent), "PATH": "", "COLUMNS": "200"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_every_room_is_under_the_import_contracts() -> None:
+    """A new room does not escape the contracts by being forgotten."""
+    contracts = (ROOT / ".importlinter").read_text()
+    rooms = sorted(path.parent.name for path in PACKAGE.glob("*/__init__.py"))
+    assert [room for room in rooms if f"streamkeeper.{room}" not in contracts] == []
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "dags").glob("*.py")), ids=lambda path: path.stem)
+def test_dag_files_stay_thin(path: Path) -> None:
+    """A DAG file reads like the runbook: short, and nothing heavy imported at parse time."""
+    text = path.read_text()
+    assert len(text.splitlines()) <= 200
+    heavy = {"pandas", "boto3", "pyspark", "numpy", "sqlalchemy"}
+    for node in ast.parse(text).body:
+        if isinstance(node, ast.Import):
+            assert heavy.isdisjoint(each.name.partition(".")[0] for each in node.names)
+        if isinstance(node, ast.ImportFrom) and node.module:
+            assert node.module.partition(".")[0] not in heavy
