@@ -1,0 +1,156 @@
+"""Embedded Airflow: ``airflow standalone`` in a session of its own, with the settings a small machine needs.
+
+Standalone does not watch its own children, so what counts as started is decided here: every component must report
+healthy over HTTP before the deadline.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import secrets
+import socket
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from demo.processes import StartedProcess, StartedProcesses, is_running
+from demo.rest import AirflowApi
+from streamkeeper.errors import InvalidInput, StillWaiting, TemporaryError
+
+NAME = "airflow"
+HOST = "127.0.0.1"
+_COMPONENTS = ("metadatabase", "scheduler", "dag_processor", "triggerer")
+_FIRST_PORT, _LAST_PORT = 20_000, 32_000
+"""Below 32768: the kernel gives ports above it to outgoing connections."""
+
+
+class Airflow(msgspec.Struct, frozen=True, kw_only=True):
+    """A started Airflow. ``url``: where a browser finds it."""
+
+    process: StartedProcess
+    url: str
+
+    @property
+    def api(self) -> AirflowApi:
+        """A client of its REST interface."""
+        return AirflowApi(self.url)
+
+
+def start_airflow(
+    processes: StartedProcesses, *, root: Path, home: Path, environ: Mapping[str, str], port: int = 0
+) -> Airflow:
+    """Start Airflow on the project at ``root`` with everything it writes in ``home``; does not wait for it.
+
+    ``port`` 0 chooses a free one. Raises InvalidInput when the port is taken.
+    """
+    home.mkdir(parents=True, exist_ok=True)
+    web, worker_logs, trigger_logs = choose_ports(port)
+    url = f"http://{HOST}:{web}"
+    settings = airflow_environment(root=root, home=home, url=url, log_ports=(worker_logs, trigger_logs))
+    started = processes.start(
+        NAME,
+        [sys.executable, "-m", "airflow", "standalone"],
+        environ={**without_airflow(environ), **settings},
+        log=home / "standalone.log",
+        cwd=root,
+    )
+    return Airflow(process=started, url=url)
+
+
+def wait_until_healthy(airflow: Airflow, *, timeout_s: float = 180.0) -> None:
+    """Return once every component reports healthy; raises StillWaiting naming those that do not."""
+    deadline = time.monotonic() + timeout_s
+    missing = list(_COMPONENTS)
+    while time.monotonic() < deadline:
+        if not is_running(airflow.process):
+            raise InvalidInput(
+                f"Airflow ended while starting: {_last_line(airflow)}", hint=f"see {airflow.process.log}"
+            )
+        try:
+            health = airflow.api.health()
+        except TemporaryError:
+            health = {}
+        missing = [each for each in _COMPONENTS if health.get(each) != "healthy"]
+        if not missing:
+            return
+        time.sleep(0.5)
+    raise StillWaiting(
+        f"Airflow at {airflow.url} is not healthy after {timeout_s:.0f} s: {', '.join(missing)}",
+        hint=f"see {airflow.process.log}",
+    )
+
+
+def airflow_environment(*, root: Path, home: Path, url: str, log_ports: tuple[int, int]) -> dict[str, str]:
+    """The settings of the embedded Airflow; the reason stands beside each that is not obvious."""
+    key_file = _write_signing_key(home / "jwt-secret")
+    values = {
+        "CORE__DAGS_FOLDER": str(root / "dags"),
+        "CORE__PLUGINS_FOLDER": str(root / "plugins"),
+        "CORE__LOAD_EXAMPLES": "False",
+        "CORE__DAGS_ARE_PAUSED_AT_CREATION": "False",
+        "CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS": "True",  # it listens on the loopback only
+        "CORE__PARALLELISM": "4",  # the default forks 32 workers
+        "DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{home / 'airflow.db'}",
+        "API__HOST": HOST,
+        "API__PORT": url.rsplit(":", 1)[1],
+        "API__BASE_URL": url,
+        "API_AUTH__JWT_SECRET_CMD": f"cat {key_file}",  # a command keeps the key out of every child's environment
+        "WORKERS__EXECUTION_API_TIMEOUT": "60",  # with 5 s the first calls after a cold start fail the whole run
+        "SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.2",
+        "SCHEDULER__TRIGGER_TIMEOUT_CHECK_INTERVAL": "2",
+        "DAG_PROCESSOR__REFRESH_INTERVAL": "5",
+        "DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "15",
+        "LOGGING__WORKER_LOG_SERVER_PORT": str(log_ports[0]),
+        "LOGGING__TRIGGER_LOG_SERVER_PORT": str(log_ports[1]),
+        "USAGE_DATA_COLLECTION__ENABLED": "False",
+    }
+    environment = {f"AIRFLOW__{name}": value for name, value in values.items()}
+    environment["AIRFLOW_HOME"] = str(home)
+    # standalone starts its parts by the bare name `airflow`.
+    environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
+    return environment
+
+
+def without_airflow(environ: Mapping[str, str]) -> dict[str, str]:
+    """``environ`` without another Airflow's settings."""
+    return {name: value for name, value in environ.items() if not name.startswith("AIRFLOW_")}
+
+
+def choose_ports(wanted: int) -> tuple[int, int, int]:
+    """The web port (``wanted``, or a free one) and two more free ones; raises InvalidInput when it is taken."""
+    if wanted and not _is_free(wanted):
+        raise InvalidInput(
+            f"port {wanted} of {HOST} is taken", hint="stop what listens there, or set STREAMKEEPER_PORT to another"
+        )
+    candidates = random.Random(secrets.randbits(64)).sample(range(_FIRST_PORT, _LAST_PORT), 64)
+    free = [port for port in candidates if port != wanted and _is_free(port)]
+    return (wanted or free[2], free[0], free[1])
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except OSError:
+            return False
+    return True
+
+
+def _write_signing_key(file: Path) -> Path:
+    try:
+        descriptor = os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+    except FileExistsError:
+        return file
+    with os.fdopen(descriptor, "w") as output:
+        output.write(secrets.token_hex(48))
+    return file
+
+
+def _last_line(airflow: Airflow) -> str:
+    lines = Path(airflow.process.log).read_text(errors="replace").strip().splitlines()
+    return lines[-1] if lines else "it wrote nothing"

@@ -1,0 +1,172 @@
+"""The little of Airflow's REST interface that the demo and the integration tests need."""
+
+from __future__ import annotations
+
+import json
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Callable
+from typing import Any
+
+import tenacity
+
+from streamkeeper.errors import InvalidInput, StillWaiting, TemporaryError
+
+_ENDED = frozenset({"success", "failed"})
+
+
+class AirflowApi:
+    """A client that logs in by itself and asks again when Airflow, on SQLite, answers 500 under load."""
+
+    def __init__(self, url: str, *, timeout_s: float = 30.0) -> None:
+        self._url = url.rstrip("/")
+        self._timeout_s = timeout_s
+        self._token = ""
+
+    def health(self) -> dict[str, str]:
+        """Component -> healthy, unhealthy or None; raises TemporaryError while nothing answers."""
+        answer = self._once("GET", "/api/v2/monitor/health", None)
+        return {name: part.get("status") for name, part in answer.items() if part}
+
+    def has_dag(self, dag_id: str) -> bool:
+        """Whether the DAG has been parsed and can be triggered."""
+        try:
+            return not self._call("GET", f"/api/v2/dags/{dag_id}")["is_paused"]
+        except InvalidInput:
+            return False
+
+    def import_errors(self) -> list[dict[str, Any]]:
+        """DAG files that do not import."""
+        return list(self._call("GET", "/api/v2/importErrors")["import_errors"])
+
+    def trigger(self, dag_id: str, conf: dict[str, Any], *, run_id: str | None = None) -> str:
+        """Start a run and return its id; asking twice with one ``run_id`` starts it once. InvalidInput: bad params."""
+        body = {"logical_date": None, "conf": conf}
+        if run_id is not None:
+            body["dag_run_id"] = run_id
+        try:
+            return str(self._call("POST", f"/api/v2/dags/{dag_id}/dagRuns", body)["dag_run_id"])
+        except Conflict:
+            if run_id is None:
+                raise
+            return run_id
+
+    def run_state(self, dag_id: str, run_id: str) -> str:
+        """queued, running, success or failed."""
+        return str(self._call("GET", f"{_run(dag_id, run_id)}")["state"])
+
+    def tasks(self, dag_id: str, run_id: str) -> dict[str, dict[str, Any]]:
+        """Task id -> its instance, as Airflow describes it."""
+        answer = self._call("GET", f"{_run(dag_id, run_id)}/taskInstances")
+        return {each["task_id"]: each for each in answer["task_instances"]}
+
+    def task_log(self, dag_id: str, run_id: str, task_id: str, try_number: int = 1) -> str:
+        """What a task printed, one event per line."""
+        answer = self._call(
+            "GET", f"{_run(dag_id, run_id)}/taskInstances/{task_id}/logs/{try_number}?full_content=true"
+        )
+        return "\n".join(_line(each) for each in answer["content"])
+
+    def xcom(self, dag_id: str, run_id: str, task_id: str, key: str = "return_value") -> Any:
+        """A value a task pushed; raises InvalidInput when there is none."""
+        path = f"{_run(dag_id, run_id)}/taskInstances/{task_id}/xcomEntries/{key}?deserialize=true"
+        return self._call("GET", path)["value"]
+
+    def clear(self, dag_id: str, run_id: str, task_ids: list[str]) -> None:
+        """Make tasks of a run, and what comes after them, run again."""
+        body = {
+            "dry_run": False,
+            "dag_run_id": run_id,
+            "task_ids": task_ids,
+            "include_downstream": True,
+            "only_failed": False,
+            "reset_dag_runs": True,
+        }
+        self._call("POST", f"/api/v2/dags/{dag_id}/clearTaskInstances", body)
+
+    def wait_for_run(
+        self,
+        dag_id: str,
+        run_id: str,
+        *,
+        timeout_s: float,
+        on_change: Callable[[str, str], None] | None = None,
+        poll_s: float = 1.0,
+    ) -> str:
+        """The run's final state; ``on_change(task_id, state)`` hears of every task. Raises StillWaiting when late."""
+        deadline = time.monotonic() + timeout_s
+        seen: dict[str, str] = {}
+        while True:
+            state = self.run_state(dag_id, run_id)
+            if on_change is not None:
+                for task_id, task in self.tasks(dag_id, run_id).items():
+                    now = task["state"] or ""
+                    if now and seen.get(task_id) != now:
+                        seen[task_id] = now
+                        on_change(task_id, now)
+            if state in _ENDED:
+                return state
+            if time.monotonic() > deadline:
+                raise StillWaiting(f"run {run_id} of {dag_id} is still {state} after {timeout_s:.0f} s")
+            time.sleep(poll_s)
+
+    @tenacity.retry(
+        retry=tenacity.retry_if_exception_type(TemporaryError),
+        stop=tenacity.stop_after_attempt(8),
+        wait=tenacity.wait_exponential(multiplier=0.3, max=4),
+        reraise=True,
+    )
+    def _call(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
+        if not self._token:
+            self._token = str(self._once("GET", "/auth/token", None)["access_token"])
+        return self._once(method, path, body)
+
+    def _once(self, method: str, path: str, body: dict[str, Any] | None) -> Any:
+        request = urllib.request.Request(
+            self._url + path,
+            method=method,
+            data=None if body is None else json.dumps(body).encode(),
+            headers={"Content-Type": "application/json", "Accept": "application/json"},
+        )
+        if self._token:
+            request.add_header("Authorization", f"Bearer {self._token}")
+        try:
+            with urllib.request.urlopen(request, timeout=self._timeout_s) as answer:
+                return json.loads(answer.read() or b"null")
+        except urllib.error.HTTPError as error:
+            raise self._refused(method, path, error) from error
+        except (urllib.error.URLError, ConnectionError, TimeoutError) as error:
+            raise TemporaryError(f"Airflow at {self._url} does not answer: {error}") from error
+
+    def _refused(self, method: str, path: str, error: urllib.error.HTTPError) -> Exception:
+        text = error.read().decode(errors="replace")
+        line = f"{method} {path}: {error.code} {_detail(text)}"
+        if error.code == 401:
+            self._token = ""
+            return TemporaryError(line)
+        if error.code == 409:
+            return Conflict(line)
+        return TemporaryError(line) if error.code >= 500 or error.code == 429 else InvalidInput(line)
+
+
+class Conflict(InvalidInput):
+    """There is one of that name already."""
+
+
+def _run(dag_id: str, run_id: str) -> str:
+    return f"/api/v2/dags/{dag_id}/dagRuns/{urllib.parse.quote(run_id, safe='')}"
+
+
+def _detail(text: str) -> str:
+    try:
+        return str(json.loads(text).get("detail", text))
+    except (ValueError, AttributeError):
+        return text[:500]
+
+
+def _line(event: Any) -> str:
+    if isinstance(event, str):
+        return event
+    return " ".join(str(event[key]) for key in ("timestamp", "level", "event") if event.get(key))
