@@ -16,6 +16,8 @@ import msgspec
 
 from streamkeeper.model.release import ParamValue
 
+FORMAT = 1
+
 
 class DriverState(Enum):
     """Where a driver is; each has one sentence in ``SENTENCES`` and is terminal or not."""
@@ -77,6 +79,7 @@ class LaunchSpec(msgspec.Struct, frozen=True, kw_only=True):
     ``checkpoints``: root directory; ``rehearse_on``: query -> checkpoint directory whose last batch warms it up.
     """
 
+    format: int = FORMAT
     instance: str
     job: str
     release: str
@@ -98,6 +101,7 @@ class ProcessRecord(msgspec.Struct, frozen=True, kw_only=True):
     ``machine`` names the kernel boot and pid namespace: pids mean nothing outside it.
     """
 
+    format: int = FORMAT
     instance: str
     generation: int
     machine: str
@@ -128,6 +132,7 @@ class QueryStatus(msgspec.Struct, frozen=True, kw_only=True):
 class DriverStatus(msgspec.Struct, frozen=True, kw_only=True):
     """A driver's last word. ``beat`` grows with every write: liveness is seen by its growth, never by ``at``."""
 
+    format: int = FORMAT
     instance: str
     release: str
     generation: int
@@ -145,6 +150,7 @@ class DriverStatus(msgspec.Struct, frozen=True, kw_only=True):
 class DriverExit(msgspec.Struct, frozen=True, kw_only=True):
     """How an instance ended: written by its supervisor, so that a crash of the driver is told too."""
 
+    format: int = FORMAT
     instance: str
     state: DriverState
     code: int
@@ -162,6 +168,7 @@ class CommandKind(Enum):
 class Command(msgspec.Struct, frozen=True, kw_only=True):
     """One numbered order to one instance. ``versions`` (go only): query -> checkpoint version name."""
 
+    format: int = FORMAT
     number: int
     kind: CommandKind
     operation: str

@@ -1,0 +1,157 @@
+"""The folder through which operations and one driver instance speak: ``control/<job>/<instance>/`` in the store."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeVar
+
+from streamkeeper.crash_points import crash_point
+from streamkeeper.errors import JobUnusable, KeyExists, KeyMissing, RegistryDamaged
+from streamkeeper.model import control
+from streamkeeper.model.coding import from_json, to_json
+from streamkeeper.model.control import (
+    Command,
+    CommandKind,
+    DriverExit,
+    DriverStatus,
+    LaunchSpec,
+    ProcessRecord,
+    command_key,
+    control_key,
+)
+from streamkeeper.model.manifest import Manifest
+from streamkeeper.model.names import check_instance, check_name
+from streamkeeper.stores.contract import Store
+
+T = TypeVar("T")
+
+
+def instances(store: Store, job: str) -> list[str]:
+    """Names of all instances of a job that have a control folder, in order; one list request each."""
+    folder = control_key(check_name("job", job), "")
+    found: list[str] = []
+    after = ""
+    while key := next(store.list(folder, after=after), ""):
+        found.append(key.removeprefix(folder).split("/", 1)[0])
+        # "0" is the character after "/": all keys of this instance lie before it.
+        after = f"{folder}{found[-1]}0"
+    return sorted(found)
+
+
+class Control:
+    """One instance's control folder. Everything but the status is create-only; holds no state, threads may share it."""
+
+    def __init__(self, store: Store, job: str, instance: str) -> None:
+        self._store = store
+        self._job = check_name("job", job)
+        self._instance = check_instance(instance)
+
+    def write_launch(self, spec: LaunchSpec) -> bool:
+        """Store what the driver is started with; False if a launch is there already, which then stands."""
+        try:
+            self._store.create(self._key("launch.json"), to_json(spec))
+        except KeyExists:
+            return False
+        return True
+
+    def read_launch(self) -> LaunchSpec | None:
+        """What the driver is started with; None before it was launched."""
+        return self._read(self._key("launch.json"), LaunchSpec)
+
+    def write_process(self, record: ProcessRecord) -> None:
+        """Claim a generation for one process; raises KeyExists when another process has it."""
+        self._store.create(self._key(f"process-{record.generation:04d}.json"), to_json(record))
+
+    def processes(self) -> list[ProcessRecord]:
+        """All processes that ever claimed a generation, oldest first."""
+        first = self._key("process-")
+        keys = self._store.list(self._key(""), after=first)
+        records = [self._require(key, ProcessRecord) for key in keys if key.startswith(first)]
+        return sorted(records, key=lambda record: record.generation)
+
+    def write_status(self, status: DriverStatus) -> None:
+        """Replace the driver's last word."""
+        self._store.replace(self._key("status.json"), to_json(status))
+
+    def read_status(self) -> DriverStatus | None:
+        """The driver's last word; None before its first."""
+        return self._read(self._key("status.json"), DriverStatus)
+
+    def send(self, kind: CommandKind, operation: str, versions: Mapping[str, str] | None = None) -> Command:
+        """Give an order once: an operation that already gave this kind of order gets that one back.
+
+        ``versions`` (go only): query -> checkpoint version name.
+        """
+        while True:
+            known = self.commands(0)
+            for command in known:
+                if command.kind is kind and command.operation == operation:
+                    return command
+            command = Command(number=len(known) + 1, kind=kind, operation=operation, versions=dict(versions or {}))
+            crash_point(f"command.{kind.value}.before")
+            try:
+                self._store.create(command_key(self._job, self._instance, command.number), to_json(command))
+            except KeyExists:
+                continue
+            crash_point(f"command.{kind.value}.after")
+            return command
+
+    def commands(self, after: int) -> list[Command]:
+        """Orders with a number above ``after``, in order: one list request, and one read for each."""
+        keys = self._store.list(self._key("commands", ""), after=command_key(self._job, self._instance, after))
+        newest = max((int(key.rsplit("/", 1)[1].removesuffix(".json")) for key in keys), default=after)
+        # By number, because a listing taken while others write may miss one and show its successor.
+        return [self._command(number) for number in range(after + 1, newest + 1)]
+
+    def write_manifests(self, manifests: Mapping[str, Manifest]) -> None:
+        """Store query -> manifest once; raises JobUnusable when the same instance now describes itself differently."""
+        data = to_json(dict(manifests))
+        if not self._create_or_same("manifests.json", data):
+            raise JobUnusable(
+                f"job {self._job} described itself differently when its driver {self._instance} was started again",
+                hint="build the same queries every time: no random names, times or unordered sets in the plan",
+            )
+
+    def read_manifests(self) -> dict[str, Manifest] | None:
+        """Query -> manifest; None before the driver has described itself."""
+        key = self._key("manifests.json")
+        try:
+            return from_json(self._store.read(key), dict[str, Manifest], where=key)
+        except KeyMissing:
+            return None
+
+    def write_exit(self, exit: DriverExit) -> None:
+        """Store the instance's last word; the same again is fine, another one raises KeyExists."""
+        if not self._create_or_same("exit.json", to_json(exit)):
+            raise KeyExists(self._key("exit.json"))
+
+    def read_exit(self) -> DriverExit | None:
+        """How the instance ended; None while its supervisor has not said so."""
+        return self._read(self._key("exit.json"), DriverExit)
+
+    def _key(self, *parts: str) -> str:
+        return control_key(self._job, self._instance, *parts)
+
+    def _command(self, number: int) -> Command:
+        return self._require(command_key(self._job, self._instance, number), Command)
+
+    def _create_or_same(self, name: str, data: bytes) -> bool:
+        key = self._key(name)
+        try:
+            self._store.create(key, data)
+        except KeyExists:
+            return self._store.read(key) == data
+        return True
+
+    def _read(self, key: str, kind: type[T]) -> T | None:
+        try:
+            data = self._store.read(key)
+        except KeyMissing:
+            return None
+        return from_json(data, kind, where=key, newest_format=control.FORMAT)
+
+    def _require(self, key: str, kind: type[T]) -> T:
+        found = self._read(key, kind)
+        if found is None:
+            raise RegistryDamaged(f"{key} is missing")
+        return found

@@ -1,0 +1,147 @@
+"""A job's journal in a store: numbered, create-only entries, and the state they fold to.
+
+The number is the lock: of all writers that try a number exactly one creates it; the others read what won and decide
+again. Entries are never changed or removed. A listing only tells how far the journal goes; entries are read by number,
+because a listing taken while others write may miss one and show its successor.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+
+import pendulum
+
+from streamkeeper.crash_points import crash_point
+from streamkeeper.errors import FormatTooNew, KeyExists, KeyMissing, RegistryDamaged, StoreUnavailable
+from streamkeeper.model import job_state, journal
+from streamkeeper.model.coding import from_json, to_json
+from streamkeeper.model.job_state import JobState, fold
+from streamkeeper.model.journal import Entry, Record, entry_key, fold_key, fold_prefix, journal_prefix, key_number
+from streamkeeper.model.names import check_name
+from streamkeeper.stores.contract import Store
+
+FOLD_EVERY = 100
+
+
+def _utc_now() -> pendulum.DateTime:
+    return pendulum.now("UTC")
+
+
+class Journal:
+    """One reader and writer of a job's journal; not for sharing between threads: one object each.
+
+    ``writer`` names it to people; a token makes it unique, so that an entry can be known as its own.
+    """
+
+    def __init__(
+        self, store: Store, job: str, *, writer: str, now: Callable[[], pendulum.DateTime] = _utc_now
+    ) -> None:
+        self._store = store
+        self._job = check_name("job", job)
+        self._by = f"{writer}#{uuid.uuid4().hex[:12]}"
+        self._now = now
+        self._state = JobState(job=job)
+        self._opened = False
+        self._fold_due = False
+
+    def state(self) -> JobState:
+        """The job's state now: one list request, and one read per entry that is new to this object.
+
+        The first call also looks for the newest folded copy. Raises RegistryDamaged, FormatTooNew, StoreUnavailable.
+        """
+        if self._opened:
+            return self._catch_up()
+        self._state = self._newest_fold()
+        folded = self._state.number
+        self._catch_up()
+        self._fold_due = self._state.number - folded >= FOLD_EVERY
+        self._opened = True
+        return self._state
+
+    def append(self, decide: Callable[[JobState], Record | None]) -> JobState:
+        """Add the record that ``decide`` makes of the newest state; None means there is nothing to add.
+
+        ``decide`` is called again each time another writer was faster, and may raise. Returns the state after the
+        entry. When StoreUnavailable is raised it is unknown whether the entry was written: decide from the state anew.
+        """
+        state = self.state()
+        while (record := decide(state)) is not None:
+            if self._write(record, state.number + 1):
+                return self._state
+            state = self._state
+        return state
+
+    def entries(self) -> Iterator[Entry]:
+        """Every entry from the first on."""
+        for number in range(1, self._newest_number() + 1):
+            yield self._read(number)
+
+    def _write(self, record: Record, number: int) -> bool:
+        """Create entry ``number``; False when another writer has it, whose entry is then part of the state."""
+        entry = Entry(number=number, at=self._now().to_iso8601_string(), by=self._by, record=record)
+        tag = str(type(record).__struct_config__.tag)
+        crash_point(f"record.{tag}.before")
+        try:
+            self._store.create(entry_key(self._job, number), to_json(entry))
+        except KeyExists:
+            # A store may have retried a write whose first answer was lost: then the winner is this very entry.
+            if self._fold_next(number) != entry:
+                self._catch_up()
+                return False
+        else:
+            self._state = fold(self._state, entry)
+        crash_point(f"record.{tag}.after")
+        self._write_fold()
+        return True
+
+    def _catch_up(self) -> JobState:
+        after = self._state.number
+        for number in range(after + 1, self._newest_number(after) + 1):
+            self._fold_next(number)
+        return self._state
+
+    def _fold_next(self, number: int) -> Entry:
+        entry = self._read(number)
+        self._state = fold(self._state, entry)
+        return entry
+
+    def _newest_number(self, after: int = 0) -> int:
+        keys = self._store.list(journal_prefix(self._job), after=entry_key(self._job, after))
+        return max(map(key_number, keys), default=after)
+
+    def _read(self, number: int) -> Entry:
+        key = entry_key(self._job, number)
+        try:
+            data = self._store.read(key)
+        except KeyMissing:
+            raise RegistryDamaged(f"{key} is missing, and later entries are there") from None
+        entry = from_json(data, Entry, where=key, newest_format=journal.FORMAT)
+        if entry.number != number:
+            raise RegistryDamaged(f"{key} holds entry {entry.number}")
+        return entry
+
+    def _newest_fold(self) -> JobState:
+        """The newest folded copy that can be used; a copy only saves reading, so an unusable one is passed over."""
+        for key in reversed(list(self._store.list(fold_prefix(self._job)))):
+            try:
+                found = from_json(self._store.read(key), JobState, where=key, newest_format=job_state.FORMAT)
+            except (KeyMissing, RegistryDamaged, FormatTooNew):
+                continue
+            # An older format was folded by older rules: the entries are the truth, so they are folded again.
+            if found.format == job_state.FORMAT and found.job == self._job and found.number == key_number(key):
+                return found
+        return JobState(job=self._job)
+
+    def _write_fold(self) -> None:
+        """Every 100th entry's writer leaves a folded copy; whoever finds one missing makes up for it."""
+        if self._state.number % FOLD_EVERY and not self._fold_due:
+            return
+        try:
+            self._store.create(fold_key(self._job, self._state.number), to_json(self._state))
+        except KeyExists:
+            pass
+        except StoreUnavailable:
+            self._fold_due = True
+            return
+        self._fold_due = False

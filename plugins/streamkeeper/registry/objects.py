@@ -1,0 +1,37 @@
+"""Content-addressed objects of a job: bundles, manifests and reports, stored under the hash of what they hold."""
+
+from __future__ import annotations
+
+import hashlib
+from contextlib import suppress
+
+from streamkeeper.crash_points import crash_point
+from streamkeeper.errors import KeyExists, KeyMissing, RegistryDamaged
+from streamkeeper.stores.contract import Store
+
+
+def object_key(job: str, kind: str, sha256: str, suffix: str) -> str:
+    """``registry/<job>/<kind>/<sha256><suffix>``."""
+    return f"registry/{job}/{kind}/{sha256}{suffix}"
+
+
+def put_object(store: Store, job: str, kind: str, data: bytes, suffix: str) -> str:
+    """Store ``data`` once and return its sha256; ``suffix`` with its dot (``.zip``). Raises StoreUnavailable."""
+    sha256 = hashlib.sha256(data).hexdigest()
+    crash_point(f"object.{kind}.before")
+    with suppress(KeyExists):
+        store.create(object_key(job, kind, sha256, suffix), data)
+    crash_point(f"object.{kind}.after")
+    return sha256
+
+
+def read_object(store: Store, job: str, kind: str, sha256: str, suffix: str) -> bytes:
+    """The object with this hash; raises RegistryDamaged when it is missing or no longer what was stored."""
+    key = object_key(job, kind, sha256, suffix)
+    try:
+        data = store.read(key)
+    except KeyMissing:
+        raise RegistryDamaged(f"{key} is missing", hint="pushing the same code again stores it again") from None
+    if hashlib.sha256(data).hexdigest() != sha256:
+        raise RegistryDamaged(f"{key} does not hold what its name says: it was changed after it was stored")
+    return data

@@ -1,0 +1,51 @@
+"""A store that counts what it is asked: how a test or a status sees the price of a piece of work."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+from streamkeeper.stores.contract import Store
+
+_PAGE = 1000
+
+
+class CountingStore(Store):
+    """``requests``: calls so far; a list counts one per page of 1000 keys, as an object store would charge it."""
+
+    def __init__(self, inner: Store) -> None:
+        self.url = inner.url
+        self.requests = 0
+        self._inner = inner
+        self._lock = threading.Lock()
+
+    def read(self, key: str) -> bytes:
+        self._count()
+        return self._inner.read(key)
+
+    def read_range(self, key: str, start: int, length: int) -> bytes:
+        self._count()
+        return self._inner.read_range(key, start, length)
+
+    def create(self, key: str, value: bytes) -> None:
+        self._count()
+        self._inner.create(key, value)
+
+    def replace(self, key: str, value: bytes) -> None:
+        self._count()
+        self._inner.replace(key, value)
+
+    def list(self, prefix: str, *, after: str = "") -> Iterator[str]:
+        self._count()
+        for position, key in enumerate(self._inner.list(prefix, after=after)):
+            if position and position % _PAGE == 0:
+                self._count()
+            yield key
+
+    def delete(self, key: str) -> None:
+        self._count()
+        self._inner.delete(key)
+
+    def _count(self) -> None:
+        with self._lock:
+            self.requests += 1

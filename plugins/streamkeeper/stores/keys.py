@@ -1,0 +1,32 @@
+"""What may be a key: checked the same way by every kind of store."""
+
+from __future__ import annotations
+
+import re
+
+from streamkeeper.errors import InvalidInput
+
+_PART = re.compile(r"[A-Za-z0-9_=-][A-Za-z0-9._=-]{0,199}")
+_LONGEST = 900
+
+
+def check_key(key: str) -> str:
+    """Return ``key`` if it is one, else raise InvalidInput.
+
+    No part may start with a dot: that rules out ``.`` and ``..``, and leaves such names to a store's unfinished files.
+    """
+    if len(key) > _LONGEST or not all(_PART.fullmatch(part) for part in key.split("/")):
+        raise InvalidInput(
+            f"{key!r} is not a key",
+            hint="a key is made of /-separated parts of letters, digits and . _ = - that do not start with a dot",
+        )
+    return key
+
+
+def check_prefix(prefix: str) -> str:
+    """Return ``prefix`` if it names a folder (ends with ``/``; empty is the whole store), else raise InvalidInput."""
+    if prefix:
+        if not prefix.endswith("/"):
+            raise InvalidInput(f"{prefix!r} is not a folder", hint="a folder ends with /")
+        check_key(prefix[:-1])
+    return prefix

@@ -1,0 +1,161 @@
+"""A store in a local directory: one file per key, each written whole or not at all."""
+
+from __future__ import annotations
+
+import errno
+import os
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from streamkeeper.errors import InvalidInput, KeyExists, KeyMissing, StoreUnavailable
+from streamkeeper.stores.contract import Store
+from streamkeeper.stores.keys import check_key, check_prefix
+
+_HINTS = {
+    errno.ENOSPC: "the disk is full: free some space",
+    errno.EDQUOT: "the disk quota is used up: free some space",
+    errno.EACCES: "check who owns the directory and its permissions",
+    errno.EPERM: "check who owns the directory and its permissions",
+    errno.EROFS: "the file system is mounted read-only",
+}
+
+
+class LocalStore(Store):
+    """The directory ``root``, made when it is not there; raises StoreUnavailable when that fails.
+
+    It holds no state, so threads may share it. A directory that vanishes later is an unavailable store, never an
+    empty one, and nothing makes it again: what is written into a fresh directory would be lost to all others.
+    """
+
+    def __init__(self, root: str | Path) -> None:
+        self._root = os.path.abspath(root)
+        self.url = Path(self._root).as_uri()
+        with self._told("open", ""):
+            os.makedirs(self._root, exist_ok=True)
+
+    def read(self, key: str) -> bytes:
+        return self.read_range(key, 0, -1)
+
+    def read_range(self, key: str, start: int, length: int) -> bytes:
+        path = self._path(key)
+        with self._told("read", key):
+            try:
+                with open(path, "rb") as file:
+                    file.seek(start)
+                    return file.read(length)
+            except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+                self._require_root()
+                raise KeyMissing(key) from None
+
+    def create(self, key: str, value: bytes) -> None:
+        """A hard link to a finished file: the file system lets exactly one writer make it."""
+        path = self._path(key)
+        with self._told("create", key), self._finished_file(path, value) as finished:
+            try:
+                os.link(finished, path)
+            except FileExistsError:
+                raise KeyExists(key) from None
+            os.unlink(finished)
+            _sync_folder(os.path.dirname(path))
+
+    def replace(self, key: str, value: bytes) -> None:
+        """A rename over the old file, synced too: 2 ms here, and a reader after a power cut finds no older status."""
+        path = self._path(key)
+        with self._told("replace", key), self._finished_file(path, value) as finished:
+            os.rename(finished, path)
+            _sync_folder(os.path.dirname(path))
+
+    def list(self, prefix: str, *, after: str = "") -> Iterator[str]:
+        """A key that was there before the call is listed; of those created meanwhile, any may be missing."""
+        check_prefix(prefix)
+        folder = os.path.join(self._root, prefix)
+        with self._told("list", prefix):
+            if not os.path.isdir(folder):
+                self._require_root()
+                return
+            yield from _keys_below(folder, prefix, after)
+
+    def delete(self, key: str) -> None:
+        path = self._path(key)
+        with self._told("delete", key):
+            try:
+                os.unlink(path)
+            except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+                self._require_root()
+
+    def _path(self, key: str) -> str:
+        return os.path.join(self._root, check_key(key))
+
+    def _require_root(self) -> None:
+        if not os.path.isdir(self._root):
+            raise FileNotFoundError(errno.ENOENT, "the store's directory is gone", self._root)
+
+    @contextmanager
+    def _finished_file(self, path: str, value: bytes) -> Iterator[str]:
+        """An unlisted file beside ``path`` that holds ``value`` on the disk itself; removed when it was not used."""
+        folder = os.path.dirname(path)
+        self._make_folder(folder)
+        unlisted = os.path.join(folder, f".{uuid.uuid4().hex}")
+        try:
+            with open(unlisted, "xb") as file:
+                file.write(value)
+                file.flush()
+                os.fsync(file.fileno())
+            yield unlisted
+        finally:
+            with suppress(OSError):
+                os.unlink(unlisted)
+
+    def _make_folder(self, folder: str) -> None:
+        if os.path.isdir(folder):
+            return
+        if folder == self._root:
+            self._require_root()
+        above = os.path.dirname(folder)
+        self._make_folder(above)
+        with suppress(FileExistsError):
+            os.mkdir(folder)
+            _sync_folder(above)
+
+    @contextmanager
+    def _told(self, operation: str, key: str) -> Iterator[None]:
+        """Tell an OSError as one line with the operation and the path."""
+        try:
+            yield
+        except (NotADirectoryError, IsADirectoryError) as error:
+            raise InvalidInput(f"cannot {operation} {key} in {self.url}: part of it is both key and folder") from error
+        except OSError as error:
+            path = os.path.join(self._root, key)
+            raise StoreUnavailable(
+                f"store {self.url}: cannot {operation} {path}: {error.strerror or error}",
+                hint=_HINTS.get(error.errno or 0, ""),
+            ) from error
+
+
+def _keys_below(folder: str, prefix: str, after: str) -> Iterator[str]:
+    """Keys in order; a folder sorts as its name with ``/``, which is how its keys compare with its neighbours."""
+    names = []
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name.startswith("."):
+                continue
+            name = f"{entry.name}/" if entry.is_dir() else entry.name
+            key = prefix + name
+            if key > after or (name.endswith("/") and after.startswith(key)):
+                names.append(name)
+    for name in sorted(names):
+        if name.endswith("/"):
+            with suppress(FileNotFoundError):
+                yield from _keys_below(os.path.join(folder, name), prefix + name, after)
+        else:
+            yield prefix + name
+
+
+def _sync_folder(folder: str) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

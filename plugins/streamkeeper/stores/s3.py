@@ -1,0 +1,163 @@
+"""A store in an S3 bucket: endpoint, region and credentials come from boto3's standard configuration."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import urlsplit
+
+from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
+
+from streamkeeper.errors import InvalidInput, KeyExists, KeyMissing, StoreUnavailable
+from streamkeeper.stores.contract import Store
+from streamkeeper.stores.keys import check_key, check_prefix
+
+_CONFLICT_PAUSES_S = (0.05, 0.1, 0.2, 0.4, 0.8)
+_HINTS = {
+    "NoSuchBucket": "create the bucket, or name another in STREAMKEEPER_STORE",
+    "AccessDenied": "check the credentials and what they may do in this bucket",
+    "InvalidAccessKeyId": "check AWS_ACCESS_KEY_ID",
+    "SignatureDoesNotMatch": "check AWS_SECRET_ACCESS_KEY",
+}
+
+
+class S3Store(Store):
+    """``s3://bucket/prefix``; ``AWS_ENDPOINT_URL`` names a server other than Amazon's. Threads may share it.
+
+    Connecting is bounded by 5 s, an answer by 20 s, and both are tried 5 times with growing pauses.
+    """
+
+    def __init__(self, url: str, client: Any = None) -> None:
+        parts = urlsplit(url)
+        if parts.scheme != "s3" or not parts.netloc:
+            raise InvalidInput(f"store {url}: no bucket", hint="write s3://bucket or s3://bucket/prefix")
+        self.url = url.rstrip("/")
+        self._bucket = parts.netloc
+        path = parts.path.strip("/")
+        self._prefix = check_prefix(f"{path}/" if path else "")
+        self._client = client or _connect(url)
+
+    def read(self, key: str) -> bytes:
+        return self._get(key)
+
+    def read_range(self, key: str, start: int, length: int) -> bytes:
+        if length == 0:
+            with self._told("read", key):
+                self._client.head_object(**self._address(key))
+            return b""
+        try:
+            return self._get(key, Range=f"bytes={start}-{start + length - 1}")
+        except _PastTheEnd:
+            return b""
+
+    def create(self, key: str, value: bytes) -> None:
+        """A PUT with ``If-None-Match: *``.
+
+        When a first try's answer was lost, a second try is told that the key is taken, perhaps by the first. Then what
+        is there decides: equal bytes count as this write, anything else as another's. Writers that must know who won
+        therefore put a token of their own into the value, as journal entries do. Without a second try nothing is
+        compared, so a key that was there before is KeyExists whatever it holds.
+        """
+        tried_before = False
+        with self._told("create", key):
+            for pause in (*_CONFLICT_PAUSES_S, None):
+                try:
+                    self._client.put_object(**self._address(key), Body=value, IfNoneMatch="*")
+                    return
+                except ClientError as error:
+                    status, retries = _status(error)
+                    tried_before = tried_before or retries > 0
+                    if status == 412:
+                        if tried_before and self._holds(key, value):
+                            return
+                        raise KeyExists(key) from None
+                    if status != 409 or pause is None:
+                        raise
+                    # Another write of this key, which may be an earlier try of this one, is not decided yet.
+                    tried_before = True
+                    time.sleep(pause)
+
+    def replace(self, key: str, value: bytes) -> None:
+        with self._told("replace", key):
+            self._client.put_object(**self._address(key), Body=value)
+
+    def list(self, prefix: str, *, after: str = "") -> Iterator[str]:
+        folder = self._prefix + check_prefix(prefix)
+        wanted = {"Bucket": self._bucket, "Prefix": folder}
+        if after:
+            wanted["StartAfter"] = self._prefix + after
+        with self._told("list", prefix):
+            for page in self._client.get_paginator("list_objects_v2").paginate(**wanted):
+                for found in page.get("Contents", ()):
+                    yield found["Key"].removeprefix(self._prefix)
+
+    def delete(self, key: str) -> None:
+        with self._told("delete", key):
+            self._client.delete_object(**self._address(key))
+
+    def _address(self, key: str) -> dict[str, str]:
+        return {"Bucket": self._bucket, "Key": self._prefix + check_key(key)}
+
+    def _get(self, key: str, **wanted: str) -> bytes:
+        with self._told("read", key):
+            data: bytes = self._client.get_object(**self._address(key), **wanted)["Body"].read()
+            return data
+
+    def _holds(self, key: str, value: bytes) -> bool:
+        try:
+            return self.read(key) == value
+        except KeyMissing:
+            return False
+
+    @contextmanager
+    def _told(self, operation: str, key: str) -> Iterator[None]:
+        """Tell a client's error as the contract's, in one line with the operation and the key."""
+        try:
+            yield
+        except ClientError as error:
+            status, _ = _status(error)
+            code = error.response.get("Error", {}).get("Code", "")
+            if status == 416:
+                raise _PastTheEnd from None
+            if status == 404 and code != "NoSuchBucket":
+                raise KeyMissing(key) from None
+            raise self._unavailable(operation, key, f"{code or status}", _HINTS.get(code, "")) from error
+        except NoCredentialsError as error:
+            hint = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or another source that boto3 knows"
+            raise self._unavailable(operation, key, "no credentials", hint) from error
+        except BotoCoreError as error:
+            hint = "check that the server runs and that AWS_ENDPOINT_URL names it"
+            raise self._unavailable(operation, key, " ".join(str(error).split()), hint) from error
+
+    def _unavailable(self, operation: str, key: str, why: str, hint: str) -> StoreUnavailable:
+        return StoreUnavailable(f"store {self.url}: cannot {operation} {key or 'anything'}: {why}", hint=hint)
+
+
+class _PastTheEnd(Exception):
+    """A range begins at or after the value's end."""
+
+
+def _status(error: ClientError) -> tuple[int, int]:
+    """HTTP status, and how many tries the client had made before it."""
+    told = error.response.get("ResponseMetadata", {})
+    return int(told.get("HTTPStatusCode", 0)), int(told.get("RetryAttempts", 0))
+
+
+def _connect(url: str) -> Any:
+    import boto3
+    from botocore.config import Config
+
+    config = Config(
+        connect_timeout=5,
+        read_timeout=20,
+        retries={"mode": "standard", "max_attempts": 4},
+        # Servers other than Amazon's do not all know the newer default checksums.
+        request_checksum_calculation="when_required",
+        response_checksum_validation="when_required",
+    )
+    try:
+        return boto3.session.Session().client("s3", config=config)
+    except (BotoCoreError, ValueError) as error:
+        raise InvalidInput(f"store {url}: {error}", hint="check AWS_ENDPOINT_URL and the AWS profile") from error
