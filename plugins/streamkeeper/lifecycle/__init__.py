@@ -1,0 +1,1 @@
+"""What happens next, decided from what is seen. Pure: nothing here reads, writes or waits."""

@@ -26,6 +26,7 @@ from streamkeeper.model.journal import (
     ReleaseRegistered,
     Role,
     StartOffsetsKnown,
+    StepBegun,
     StepDone,
 )
 from streamkeeper.model.names import version_number
@@ -41,6 +42,7 @@ class InstanceState(msgspec.Struct, frozen=True, kw_only=True):
     operation: str
     release: str
     role: Role
+    appointed: bool = False
     proof: str = ""
     exit: str = ""
 
@@ -78,13 +80,14 @@ class OperationState(msgspec.Struct, frozen=True, kw_only=True):
     request: DeployRequest
     steps: tuple[str, ...]
     started: int
+    begun: tuple[str, ...] = ()
     done: dict[str, dict[str, str]] = {}
     verdict: Verdict | None = None
     reverse: Verdict | None = None
     verdict_sentence: str = ""
     report: str = ""
-    appointed: bool = False
     fall_back: str = ""
+    untouched: Outcome = Outcome.FAILED
     abort: str = ""
     outcome: Outcome | None = None
     sentence: str = ""
@@ -120,6 +123,11 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True):
         versions = self.versions.get(query, ())
         return max(versions, key=lambda each: version_number(each.version), default=None)
 
+    @property
+    def owners(self) -> list[InstanceState]:
+        """The instances that may have opened a checkpoint and are not proven dead."""
+        return [each for each in self.instances.values() if each.appointed and not each.ended]
+
     def instances_of(self, operation: str, role: Role) -> list[InstanceState]:
         """The instances an operation planned in a role, oldest first."""
         return [each for each in self.instances.values() if each.operation == operation and each.role is role]
@@ -138,9 +146,8 @@ def fold(state: JobState, entry: Entry) -> JobState:
             return _started(state, record)
         case InstancePlanned():
             return _planned(state, record)
-        case InstanceAppointed(operation=operation, instance=instance):
-            state = msgspec.structs.replace(state, appointed=instance)
-            return _change_operation(state, operation, appointed=True)
+        case InstanceAppointed(instance=instance):
+            return _appointed(state, instance)
         case InstanceEnded():
             return _ended(state, record)
         case EpochClaimed():
@@ -149,7 +156,7 @@ def fold(state: JobState, entry: Entry) -> JobState:
             return _versioned(state, record)
         case ReleasePromoted(release=name, instance=instance):
             return msgspec.structs.replace(state, serving_release=name, serving_instance=instance)
-        case StepDone() | Assessed() | FallBackDecided() | AbortRequested() | OperationFinished():
+        case StepBegun() | StepDone() | Assessed() | FallBackDecided() | AbortRequested() | OperationFinished():
             return _progressed(state, record)
         case _:
             assert_never(record)
@@ -182,6 +189,14 @@ def _planned(state: JobState, record: InstancePlanned) -> JobState:
         instance=record.instance, operation=record.operation, release=record.release, role=record.role
     )
     return _put(state, "instances", record.instance, instance)
+
+
+def _appointed(state: JobState, instance: str) -> JobState:
+    before = state.instances.get(instance)
+    if before is None or before.ended:
+        return state
+    state = msgspec.structs.replace(state, appointed=instance)
+    return _put(state, "instances", instance, msgspec.structs.replace(before, appointed=True))
 
 
 def _ended(state: JobState, record: InstanceEnded) -> JobState:
@@ -232,16 +247,18 @@ def _with_offsets(version: CheckpointVersion, record: StartOffsetsKnown) -> Chec
 
 
 def _progressed(
-    state: JobState, record: StepDone | Assessed | FallBackDecided | AbortRequested | OperationFinished
+    state: JobState, record: StepBegun | StepDone | Assessed | FallBackDecided | AbortRequested | OperationFinished
 ) -> JobState:
     before = state.operations.get(record.operation)
     if before is None or before.outcome is not None:
         return state
     match record:
+        case StepBegun(step=step):
+            changes: dict[str, object] = {"begun": (*before.begun, step)}
         case StepDone(step=step, result=result):
             if step in before.done:
                 return state
-            changes: dict[str, object] = {"done": {**before.done, step: result}}
+            changes = {"done": {**before.done, step: result}}
         case Assessed():
             changes = {
                 "verdict": record.verdict,
@@ -249,8 +266,10 @@ def _progressed(
                 "verdict_sentence": record.sentence,
                 "report": record.report,
             }
-        case FallBackDecided(reason=reason):
-            changes = {"fall_back": before.fall_back or reason}
+        case FallBackDecided(reason=reason, untouched=untouched):
+            if before.fall_back:
+                return state
+            changes = {"fall_back": reason, "untouched": untouched}
         case AbortRequested(reason=reason):
             changes = {"abort": before.abort or reason or "no reason given"}
         case OperationFinished(outcome=outcome, sentence=sentence):

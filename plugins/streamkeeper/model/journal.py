@@ -86,6 +86,13 @@ class OperationStarted(msgspec.Struct, frozen=True, kw_only=True, tag="operation
     steps: tuple[str, ...]
 
 
+class StepBegun(msgspec.Struct, frozen=True, kw_only=True, tag="step-begun"):
+    """A step is about to touch what serves; recorded before its first act."""
+
+    operation: str
+    step: str
+
+
 class StepDone(msgspec.Struct, frozen=True, kw_only=True, tag="step-done"):
     """A step of an operation is done and need not be done again."""
 
@@ -159,10 +166,14 @@ class Assessed(msgspec.Struct, frozen=True, kw_only=True, tag="assessed"):
 
 
 class FallBackDecided(msgspec.Struct, frozen=True, kw_only=True, tag="fall-back-decided"):
-    """The candidate will not serve; the previous release goes again."""
+    """The candidate will not serve: what served before goes on, or goes again.
+
+    ``untouched``: the operation's outcome if nothing that served had been touched when this was decided.
+    """
 
     operation: str
     reason: str
+    untouched: Outcome = Outcome.FAILED
 
 
 class AbortRequested(msgspec.Struct, frozen=True, kw_only=True, tag="abort-requested"):
@@ -193,6 +204,7 @@ Record = (
     ReleaseRegistered
     | ReleaseDescribed
     | OperationStarted
+    | StepBegun
     | StepDone
     | InstancePlanned
     | InstanceAppointed

@@ -8,6 +8,9 @@ from streamkeeper.model.names import release_name
 
 ParamValue = str | int | float | bool | None
 
+STATE_FORMAT = "rocksdb+changelog/v2"
+"""RocksDB with changelog checkpointing, checkpoint format v2: what every new checkpoint version is written in."""
+
 
 class Environment(msgspec.Struct, frozen=True, kw_only=True):
     """What a release was made in; ``digest`` is one hash over all of it."""

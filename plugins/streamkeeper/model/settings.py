@@ -34,7 +34,9 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
     base = Path(home).absolute()
     return Settings(
         store=environ.get("STREAMKEEPER_STORE") or (base / "store").as_uri(),
-        checkpoints=local_directory("STREAMKEEPER_CHECKPOINTS", environ.get("STREAMKEEPER_CHECKPOINTS"), base / "checkpoints"),
+        checkpoints=local_directory(
+            "STREAMKEEPER_CHECKPOINTS", environ.get("STREAMKEEPER_CHECKPOINTS"), base / "checkpoints"
+        ),
         jobs=local_directory("STREAMKEEPER_JOBS", environ.get("STREAMKEEPER_JOBS"), Path("jobs")),
         home=str(base),
     )

@@ -3,31 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from enum import Enum
-
-import msgspec
 
 from streamkeeper.model.control import LaunchSpec
+from streamkeeper.model.liveness import Life, Liveness
 
-
-class Life(Enum):
-    """What a runner can say of an instance."""
-
-    ABSENT = "absent"
-    """Never started, as far as can be proven here: a launch may go ahead."""
-    ALIVE = "alive"
-    """At least one process of its tree exists (frozen ones included)."""
-    DEAD = "dead"
-    """It was started, and its whole tree is proven gone."""
-    UNKNOWN = "unknown"
-    """It runs where this runner cannot look: nothing is proven."""
-
-
-class Liveness(msgspec.Struct, frozen=True, kw_only=True):
-    """``why`` is the proof for DEAD and the reason for UNKNOWN, as one sentence."""
-
-    life: Life
-    why: str
+__all__ = ["Life", "Liveness", "Runner"]
 
 
 class Runner(ABC):

@@ -1,0 +1,85 @@
+"""Params of a job: declared with a type, checked before anything is started."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Literal
+
+from streamkeeper.errors import InvalidInput, JobUnusable
+from streamkeeper.model.release import ParamValue
+
+ParamMap = Mapping[str, ParamValue]
+
+
+class _Required(Enum):
+    REQUIRED = "required"
+
+
+_TYPES: tuple[type, ...] = (str, int, float, bool)
+
+
+@dataclass(frozen=True, slots=True)
+class Param:
+    """One declared param: ``type`` is str, int, float or bool; without a default it must be given."""
+
+    type: type[str] | type[int] | type[float] | type[bool]
+    default: ParamValue | Literal[_Required.REQUIRED] = _Required.REQUIRED
+    help: str = ""
+
+    @property
+    def required(self) -> bool:
+        """Whether it must be given."""
+        return self.default is _Required.REQUIRED
+
+
+def check_declared(job: str, declared: Mapping[str, Param]) -> None:
+    """Raise JobUnusable when a declaration itself is wrong."""
+    for name, param in declared.items():
+        if not isinstance(param, Param):
+            raise JobUnusable(f"job {job}: param {name} is declared as {param!r}", hint="declare it as Param(...)")
+        if param.type not in _TYPES:
+            raise JobUnusable(
+                f"job {job}: param {name} has the type {getattr(param.type, '__name__', param.type)}",
+                hint="a param is a str, int, float or bool",
+            )
+        default = param.default
+        if not isinstance(default, _Required) and default is not None and not _fits(param.type, default):
+            raise JobUnusable(f"job {job}: the default of param {name} is {default!r}, not a {param.type.__name__}")
+
+
+def validate_params(declared: Mapping[str, Param], given: ParamMap, *, job: str = "") -> dict[str, ParamValue]:
+    """``given`` with the defaults filled in; raises InvalidInput that names every param that is wrong."""
+    faults = [f"unknown param {name}" for name in sorted(set(given) - set(declared))]
+    values: dict[str, ParamValue] = {}
+    for name, param in declared.items():
+        if name in given:
+            value = given[name]
+        elif isinstance(param.default, _Required):
+            faults.append(f"param {name} is missing ({param.type.__name__})")
+            continue
+        else:
+            value = param.default
+        if value is None and param.default is None:
+            values[name] = None
+        elif _fits(param.type, value):
+            values[name] = float(value) if param.type is float and value is not None else value
+        else:
+            faults.append(f"param {name} is {value!r}, not a {param.type.__name__}")
+    if faults:
+        prefix = f"job {job}: " if job else ""
+        raise InvalidInput(prefix + "; ".join(faults), hint=f"it declares: {_render(declared)}")
+    return values
+
+
+def _fits(kind: type, value: ParamValue) -> bool:
+    if kind is float:
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    if kind is int:
+        return isinstance(value, int) and not isinstance(value, bool)
+    return isinstance(value, kind)
+
+
+def _render(declared: Mapping[str, Param]) -> str:
+    return ", ".join(f"{name}: {param.type.__name__}" for name, param in declared.items()) or "no params"

@@ -1,0 +1,237 @@
+"""The deploy verb: observe, decide, record, act, until a step is done, something must be waited for, or it is over."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from enum import Enum
+
+import msgspec
+
+from streamkeeper.crash_points import crash_point
+from streamkeeper.errors import NotFound, OperationOpen, OperationRefused, PermanentError
+from streamkeeper.lifecycle.actions import Decision, FallBack, Kill, Launch, Wait
+from streamkeeper.lifecycle.deploy import Observation, Seen, decide, kill_wait
+from streamkeeper.lifecycle.steps import PlannedStep, Step, plan_deploy
+from streamkeeper.model.job_state import JobState, OperationState
+from streamkeeper.model.journal import (
+    AbortRequested,
+    DeployRequest,
+    OperationStarted,
+    Outcome,
+    Record,
+)
+from streamkeeper.model.names import check_instance, check_name, release_number
+from streamkeeper.operations.deploy_acts import DeployActs
+from streamkeeper.operations.site import Site
+from streamkeeper.registry.control import Control
+
+POLL_S = 0.1
+"""Between two looks while something is waited for inside this process."""
+
+
+class OnOpen(Enum):
+    """What a new deploy does about another operation that is open."""
+
+    REFUSE = "refuse"
+    CONTINUE = "continue"
+    ABORT = "abort"
+
+
+class ProgressKind(Enum):
+    """How far an advance came."""
+
+    DONE = "done"
+    """Every step up to the wanted one is done."""
+    WAITING = "waiting"
+    """Something outside has to happen; look again soon."""
+    FALLING_BACK = "falling-back"
+    """The candidate will not serve; advance to FALL_BACK to end the operation properly."""
+    ENDED = "ended"
+    """The operation has its outcome."""
+
+
+class Progress(msgspec.Struct, frozen=True, kw_only=True):
+    """Where an operation stands. ``waited_s`` belongs to the wait ``on``; hand both to ``Deploy.load`` to go on."""
+
+    kind: ProgressKind
+    step: Step
+    sentence: str
+    outcome: Outcome | None = None
+    on: str = ""
+    waited_s: float = 0.0
+
+
+class Deploy:
+    """One deploy of one job; everything it knows is in the journal, so any process may carry it on."""
+
+    def __init__(self, site: Site, job: str, operation: str, *, on: str = "", waited_s: float = 0.0) -> None:
+        self.site = site
+        self.job = job
+        self.operation = operation
+        self._journal = site.journal(job, f"operation:{operation}")
+        self._acts = DeployActs(site, self._journal, job, operation)
+        self._on = on
+        self._since = time.monotonic() - waited_s
+
+    @classmethod
+    def open(cls, site: Site, operation: str, request: DeployRequest, *, on_open: OnOpen = OnOpen.REFUSE) -> Deploy:
+        """Start the operation, or find it started; another one that is open is refused, carried on or ended first.
+
+        With ``on_open=CONTINUE`` the deploy returned is the open one. Raises OperationOpen, InvalidInput.
+        """
+        check_name("job", request.job)
+        check_instance(operation)
+        if request.release is not None:
+            release_number(request.release)
+        other = cls(site, request.job, operation)._start(request, on_open)
+        if other is None:
+            return cls(site, request.job, operation)
+        deploy = cls(site, request.job, other)
+        if on_open is OnOpen.CONTINUE:
+            return deploy
+        deploy.abort(requested_by=request.requested_by, reason=f"superseded by {operation}: {request.reason}")
+        deploy.run(until=Step.FALL_BACK)
+        return cls.open(site, operation, request, on_open=OnOpen.REFUSE)
+
+    @classmethod
+    def load(cls, site: Site, job: str, operation: str, *, on: str = "", waited_s: float = 0.0) -> Deploy:
+        """A started deploy; raises NotFound."""
+        deploy = cls(site, check_name("job", job), check_instance(operation), on=on, waited_s=waited_s)
+        if operation not in deploy.state.operations:
+            raise NotFound(f"job {job} has no operation {operation}", hint=f"see: streamkeeper history {job}")
+        return deploy
+
+    @property
+    def state(self) -> JobState:
+        """The job's state as recorded now."""
+        return self._journal.state()
+
+    def plan(self) -> tuple[PlannedStep, ...]:
+        """The steps this deploy announced, in order."""
+        state = self.state
+        operation = state.operations[self.operation]
+        announced = set(operation.steps)
+        everything = plan_deploy(operation.request, serving=state.serving_release)
+        return tuple(step for step in everything if step.step.label in announced)
+
+    def abort(self, *, requested_by: str, reason: str) -> None:
+        """Ask the operation to end; whoever advances it next ends it so that something serves."""
+
+        def ask(state: JobState) -> Record | None:
+            current = state.operations[self.operation]
+            if current.outcome is not None:
+                raise OperationRefused(f"operation {self.operation} is over: {current.sentence}")
+            if current.abort:
+                return None
+            return AbortRequested(operation=self.operation, requested_by=requested_by, reason=reason)
+
+        self._journal.append(ask)
+
+    def advance(self, until: Step) -> Progress:
+        """Do all that can be done now without waiting; raises TemporaryError when the store fails."""
+        while True:
+            at = self._observe()
+            decision = decide(at)
+            if decision is None:
+                return self._ended(at.operation)
+            if at.operation.fall_back and until is not Step.FALL_BACK:
+                return Progress(
+                    kind=ProgressKind.FALLING_BACK,
+                    step=decision.step,
+                    sentence=at.operation.fall_back,
+                    outcome=at.operation.untouched,
+                )
+            if decision.step > until:
+                return Progress(kind=ProgressKind.DONE, step=until, sentence=decision.reason)
+            if isinstance(decision.action, Wait):
+                return self._waiting(decision, decision.action.on)
+            self._carry_out(decision)
+            if isinstance(decision.action, Kill):
+                return self._waiting(decision, kill_wait(decision.action.instance))
+            if isinstance(decision.action, Launch):
+                return self._waiting(decision, self._on)
+            self._on = ""
+
+    def run(self, until: Step = Step.FALL_BACK, *, on_progress: Callable[[Progress], None] | None = None) -> Progress:
+        """Advance until the step is done or the operation is over, waiting in between; every wait has a deadline."""
+        while True:
+            progress = self.advance(until)
+            if on_progress is not None:
+                on_progress(progress)
+            if progress.kind is not ProgressKind.WAITING:
+                return progress
+            time.sleep(POLL_S)
+
+    def _start(self, request: DeployRequest, on_open: OnOpen) -> str | None:
+        """The id of another open operation that on_open lets us deal with; None once ours is started."""
+        found: list[str] = []
+
+        def begin(state: JobState) -> Record | None:
+            found.clear()
+            if self.operation in state.operations:
+                return None
+            other = state.open_operation
+            if other is None:
+                steps = plan_deploy(request, serving=state.serving_release)
+                return OperationStarted(
+                    operation=self.operation, request=request, steps=tuple(each.step.label for each in steps)
+                )
+            if on_open is OnOpen.REFUSE:
+                raise OperationOpen(request.job, other.operation)
+            found.append(other.operation)
+            return None
+
+        self._journal.append(begin)
+        return found[0] if found else None
+
+    def _observe(self) -> Observation:
+        state = self._journal.state()
+        operation = state.operations[self.operation]
+        names = {each.instance for each in state.owners}
+        names |= {each.instance for each in state.instances.values() if each.operation == self.operation}
+        waited = time.monotonic() - self._since if self._on else 0.0
+        seen = {name: self._look(name) for name in names}
+        return Observation(state=state, operation=operation, seen=seen, on=self._on, waited_s=waited)
+
+    def _look(self, instance: str) -> Seen:
+        control = Control(self.site.store, self.job, instance)
+        sent = frozenset(each.kind for each in control.commands(0) if each.operation == self.operation)
+        return Seen(
+            liveness=self.site.runner.observe(self.job, instance),
+            status=control.read_status(),
+            exit=control.read_exit(),
+            described=control.read_manifests() is not None,
+            sent=sent,
+        )
+
+    def _carry_out(self, decision: Decision) -> None:
+        name = f"act.{decision.step.label}.{type(decision.action).__name__.lower()}"
+        crash_point(f"{name}.before")
+        try:
+            self._acts.carry_out(decision)
+        except PermanentError as error:
+            if isinstance(decision.action, FallBack):
+                raise
+            refused = FallBack(Outcome.REFUSED)
+            self._acts.carry_out(Decision(step=decision.step, action=refused, reason=str(error)))
+        crash_point(f"{name}.after")
+
+    def _waiting(self, decision: Decision, on: str) -> Progress:
+        if on != self._on or not on:
+            self._on, self._since = on or decision.step.label, time.monotonic()
+        return Progress(
+            kind=ProgressKind.WAITING,
+            step=decision.step,
+            sentence=decision.reason,
+            on=self._on,
+            waited_s=time.monotonic() - self._since,
+        )
+
+    def _ended(self, operation: OperationState) -> Progress:
+        return Progress(
+            kind=ProgressKind.ENDED,
+            step=Step.FALL_BACK if operation.fall_back else Step.STABLE,
+            sentence=operation.sentence,
+            outcome=operation.outcome,
+        )

@@ -1,0 +1,231 @@
+"""A small world in which a deploy is played out: instances that live, drain, hang and die; no I/O, no clock."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+
+from streamkeeper.lifecycle.actions import (
+    Appoint,
+    Assess,
+    Decision,
+    FallBack,
+    Finish,
+    Kill,
+    Launch,
+    MarkBegun,
+    MarkDone,
+    Plan,
+    Promote,
+    RecordDescription,
+    RecordEnd,
+    Register,
+    Send,
+    Wait,
+)
+from streamkeeper.lifecycle.deploy import Observation, Seen, decide, kill_wait
+from streamkeeper.lifecycle.steps import Step
+from streamkeeper.model.control import CommandKind, DriverExit, DriverState, DriverStatus, LaunchMode, QueryStatus
+from streamkeeper.model.finding import Verdict
+from streamkeeper.model.job_state import JobState, OperationState, fold
+from streamkeeper.model.journal import (
+    Assessed,
+    DeployRequest,
+    Entry,
+    FallBackDecided,
+    Handover,
+    InstanceAppointed,
+    InstanceEnded,
+    InstancePlanned,
+    OperationFinished,
+    OperationStarted,
+    Outcome,
+    Record,
+    ReleaseDescribed,
+    ReleasePromoted,
+    Role,
+    StepBegun,
+    StepDone,
+)
+from streamkeeper.model.liveness import Life, Liveness
+
+OP = "op"
+
+
+@dataclass
+class Instance:
+    """One process tree. ``serves``: what happens at go; ``drains``: what happens at drain; ``killable``: by SIGKILL."""
+
+    name: str
+    life: Life = Life.ABSENT
+    state: DriverState | None = None
+    described: bool = False
+    becomes_ready: bool = True
+    serves: bool = True
+    drains: bool = True
+    killable: bool = True
+    reachable: bool = True
+    triggers: int = 0
+    sent: set[CommandKind] = field(default_factory=set)
+
+    @property
+    def writes(self) -> bool:
+        return self.life is Life.ALIVE and self.state in (DriverState.SERVING, DriverState.DRAINING)
+
+    def end(self, state: DriverState) -> None:
+        self.life, self.state = Life.DEAD, state
+
+    def seen(self) -> Seen:
+        life = self.life if self.reachable or self.life is Life.ABSENT else Life.UNKNOWN
+        status = None
+        if self.state is not None:
+            queries = {"q": QueryStatus(query="q", version="v0001", epoch=1, triggers=self.triggers)}
+            status = DriverStatus(
+                instance=self.name, release="r", generation=1, state=self.state, beat=1, at="", queries=queries
+            )
+        ended = self.life is Life.DEAD and self.state is not None and self.state.terminal
+        last = DriverExit(instance=self.name, state=self.state, code=0) if ended and self.state else None
+        return Seen(
+            liveness=Liveness(life=life, why=f"{self.name} {life.value}"),
+            status=status,
+            exit=last,
+            described=self.described,
+            sent=frozenset(self.sent),
+        )
+
+
+class World:
+    """Plays one operation on a job that already serves r0001 (unless ``serving`` is False)."""
+
+    def __init__(
+        self,
+        *,
+        serving: bool = True,
+        handover: Handover = Handover.WARM,
+        dry_run: bool = False,
+        verdict: Verdict = Verdict.RESUME,
+        reverse: Verdict = Verdict.RESUME,
+        traits: dict[str, dict[str, bool]] | None = None,
+    ) -> None:
+        self.state = JobState(job="j")
+        self.verdict, self.reverse = verdict, reverse
+        self.traits = traits or {}
+        self.instances: dict[str, Instance] = {}
+        self.waited_s, self.on = 0.0, ""
+        self.log: list[Decision] = []
+        self.writers_seen = 0
+        if serving:
+            self._serve_first()
+        request = DeployRequest(job="j", handover=handover, dry_run=dry_run)
+        self.record(OperationStarted(operation=OP, request=request, steps=()))
+
+    def _serve_first(self) -> None:
+        old = Instance("old", Life.ALIVE, DriverState.SERVING, triggers=3, **self.traits.get("old", {}))
+        self.instances["old"] = old
+        self.record(OperationStarted(operation="first", request=DeployRequest(job="j"), steps=()))
+        self.record(InstancePlanned(operation="first", instance="old", release="r0001", role=Role.CANDIDATE))
+        self.record(InstanceAppointed(operation="first", instance="old"))
+        self.record(ReleasePromoted(operation="first", release="r0001", instance="old"))
+        self.record(ReleaseDescribed(release="r0001", manifests={}))
+        self.record(OperationFinished(operation="first", outcome=Outcome.SUCCEEDED, sentence=""))
+
+    @property
+    def operation(self) -> OperationState:
+        return self.state.operations[OP]
+
+    def record(self, record: Record) -> None:
+        self.state = fold(self.state, Entry(number=self.state.number + 1, at="", by="", record=record))
+
+    def decide(self) -> Decision | None:
+        seen = {name: each.seen() for name, each in self.instances.items()}
+        at = Observation(state=self.state, operation=self.operation, seen=seen, on=self.on, waited_s=self.waited_s)
+        return decide(at)
+
+    def play(self, *, limit: int = 400, chaos: random.Random | None = None) -> OperationState:
+        """Run to the outcome; ``chaos`` kills a random instance now and then. Checks the one-writer rule throughout."""
+        for _ in range(limit):
+            decision = self.decide()
+            if decision is None:
+                return self.operation
+            self.log.append(decision)
+            self.perform(decision)
+            self.move()
+            if chaos is not None and chaos.random() < 0.05:
+                victim = chaos.choice(list(self.instances.values()))
+                if victim.life is Life.ALIVE:
+                    victim.end(DriverState.FAILED)
+            writers = [each.name for each in self.instances.values() if each.writes]
+            self.writers_seen = max(self.writers_seen, len(writers))
+            assert len(writers) <= 1, f"two drivers own the checkpoint: {writers}"
+        raise AssertionError(f"no outcome after {limit} acts; last: {self.log[-3:]}")
+
+    def move(self) -> None:
+        """What the instances do by themselves between two acts."""
+        for each in self.instances.values():
+            if each.life is not Life.ALIVE:
+                continue
+            if each.state is DriverState.STARTING and each.becomes_ready:
+                each.described = True
+                describes_only = each.name.endswith("describer")
+                each.state = DriverState.STANDBY
+                if describes_only:
+                    each.end(DriverState.STOPPED)
+            elif each.state is DriverState.SERVING and each.serves:
+                each.triggers += 1
+            elif each.state is DriverState.DRAINING and each.drains:
+                each.end(DriverState.DRAINED)
+
+    def perform(self, decision: Decision) -> None:
+        """The world's answer to an act."""
+        if not isinstance(decision.action, Wait | Kill | Launch):
+            self.waited_s, self.on = 0.0, ""
+        match decision.action:
+            case Register():
+                self.record(StepDone(operation=OP, step=Step.BUNDLE.label, result={"release": "r0002"}))
+            case Plan(instance=name, release=release, role=role):
+                self.instances[name] = Instance(name, **self.traits.get(role.value, {}))
+                self.record(InstancePlanned(operation=OP, instance=name, release=release, role=role))
+            case Launch(instance=name, mode=LaunchMode()):
+                self.instances[name].life, self.instances[name].state = Life.ALIVE, DriverState.STARTING
+            case RecordDescription():
+                self.record(ReleaseDescribed(release="r0002", manifests={"q": "x"}))
+            case Assess():
+                self.record(Assessed(operation=OP, verdict=self.verdict, reverse=self.reverse, sentence="s", report=""))
+            case Send(instance=name, kind=kind):
+                self._told(self.instances[name], kind)
+            case Kill(instance=name):
+                self.waited_s = self.waited_s + 10.0 if self.on == kill_wait(name) else 0.0
+                self.on = kill_wait(name)
+                if self.instances[name].killable:
+                    self.instances[name].end(DriverState.FAILED)
+            case RecordEnd(instance=name, proof=proof, exit=last):
+                self.record(InstanceEnded(operation=OP, instance=name, proof=proof, exit=last))
+            case Appoint(instance=name):
+                assert all(owner.instance == name for owner in self.state.owners), "appointed beside a living owner"
+                self.record(InstanceAppointed(operation=OP, instance=name))
+            case Promote(instance=name):
+                release = self.state.instances[name].release
+                self.record(ReleasePromoted(operation=OP, release=release, instance=name))
+            case MarkBegun():
+                self.record(StepBegun(operation=OP, step=decision.step.label))
+            case MarkDone():
+                self.record(StepDone(operation=OP, step=decision.step.label))
+            case FallBack(untouched=untouched):
+                self.record(FallBackDecided(operation=OP, reason=decision.reason, untouched=untouched))
+            case Finish(outcome=outcome):
+                self.record(OperationFinished(operation=OP, outcome=outcome, sentence=decision.reason))
+            case Wait(on=on, deadline_s=deadline):
+                self.waited_s = self.waited_s + deadline / 3 if on == self.on else 0.0
+                self.on = on
+
+    def _told(self, instance: Instance, kind: CommandKind) -> None:
+        instance.sent.add(kind)
+        if instance.life is not Life.ALIVE or not instance.reachable:
+            return
+        match kind:
+            case CommandKind.GO if self.state.appointed == instance.name:
+                instance.state = DriverState.SERVING
+            case CommandKind.DRAIN:
+                instance.state = DriverState.DRAINING
+            case CommandKind.STOP if instance.drains:
+                instance.end(DriverState.STOPPED)
