@@ -1,0 +1,1 @@
+"""The command line: what a person asks, and how the answer is shown. Decides nothing itself."""

@@ -1,0 +1,149 @@
+"""``jobs``, ``status`` and ``history``: look, change nothing."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated
+
+import typer
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from streamkeeper.cli.given import Job, Json, open_site
+from streamkeeper.cli.sentences import render_record, render_request
+from streamkeeper.model.coding import to_json
+from streamkeeper.model.control import SENTENCES
+from streamkeeper.model.job_state import OperationState
+from streamkeeper.operations.overview import JobOverview, Standing, job_overview, job_overviews, read_job
+
+REFRESH_S = 2.0
+
+_STYLES = {
+    Standing.NOT_DEPLOYED: "dim",
+    Standing.STARTING: "yellow",
+    Standing.SERVING: "green",
+    Standing.DRAINING: "yellow",
+    Standing.FINISHED: "green",
+    Standing.FAILED: "bold red",
+    Standing.ENDED: "yellow",
+    Standing.UNKNOWN: "magenta",
+}
+
+
+def jobs(*, json: Json = False) -> None:
+    """List every job, the release that serves and how it stands."""
+    seen = job_overviews(open_site())
+    if json:
+        typer.echo(to_json(seen))
+        return
+    table = Table("job", "release", "standing", "open operation")
+    for each in seen:
+        operation = each.operation.operation if each.operation else ""
+        table.add_row(each.job, each.release or "-", _standing(each.standing), operation)
+    Console().print(table if seen else "no job is known yet: deploy one, or push a release")
+
+
+def status(
+    job: Job,
+    *,
+    watch: Annotated[bool, typer.Option("--watch", help="Look again every two seconds, until Ctrl-C")] = False,
+    json: Json = False,
+) -> None:
+    """Show what serves, what its driver last said, and what is under way."""
+    site = open_site()
+    seen = job_overview(site, job)
+    if json:
+        typer.echo(to_json(seen))
+    elif watch:
+        beats = BeatWatch()
+        with Live(render_overview(seen, beats.say(seen, time.monotonic())), auto_refresh=False) as live:
+            try:
+                while True:
+                    time.sleep(REFRESH_S)
+                    seen = job_overview(site, job)
+                    live.update(render_overview(seen, beats.say(seen, time.monotonic())), refresh=True)
+            except KeyboardInterrupt:
+                return
+    else:
+        Console().print(render_overview(seen, f"{seen.status.beat}" if seen.status else ""))
+
+
+def history(
+    job: Job, *, limit: Annotated[int, typer.Option("--limit", min=0, help="Only the newest so many; 0: all")] = 0
+) -> None:
+    """Tell a job's journal from the beginning."""
+    site = open_site()
+    read_job(site, job)
+    entries = list(site.journal(job, "reader").entries())
+    console = Console(soft_wrap=True, highlight=False)
+    for entry in entries[-limit:] if limit else entries:
+        console.print(Text(f"{entry.number:6}  {entry.at[:19]}  {render_record(entry.record)}"))
+
+
+class BeatWatch:
+    """Sees whether a heartbeat grows, by this machine's monotonic clock only."""
+
+    def __init__(self) -> None:
+        self._last: tuple[str, int, int] | None = None
+        self._grew_at = 0.0
+
+    def say(self, seen: JobOverview, now: float) -> str:
+        """The beat and for how long it has not grown; ``now``: monotonic seconds."""
+        if seen.status is None:
+            return ""
+        mark = (seen.status.instance, seen.status.generation, seen.status.beat)
+        if mark != self._last:
+            self._last, self._grew_at = mark, now
+        return f"{seen.status.beat}, grew {now - self._grew_at:.0f} s ago"
+
+
+def render_overview(seen: JobOverview, beat: str) -> RenderableType:
+    """One job as a page."""
+    facts = Table.grid(padding=(0, 2))
+    for name, value in _facts(seen, beat):
+        facts.add_row(Text(name, style="dim"), value)
+    return Group(facts, _queries(seen)) if seen.status and seen.status.queries else facts
+
+
+def _facts(seen: JobOverview, beat: str) -> list[tuple[str, RenderableType]]:
+    facts: list[tuple[str, RenderableType]] = [
+        ("job", Text(f"{seen.job} (journal entry {seen.entry})")),
+        ("standing", _standing(seen.standing)),
+        ("release", Text(seen.release or "-")),
+    ]
+    if seen.instance:
+        facts.append(("driver", Text(f"{seen.instance}: {seen.life.value if seen.life else '-'}, {seen.why}")))
+    if seen.status is not None:
+        word = f"{seen.status.state.value}: {SENTENCES[seen.status.state]}"
+        facts += [("last word", Text(f"{word} (at {seen.status.at[:19]}, its own clock)")), ("heartbeat", Text(beat))]
+        facts.append(("generation", Text(str(seen.status.generation))))
+    error = (seen.exit.error if seen.exit else "") or (seen.status.error if seen.status else "")
+    if error:
+        facts.append(("error", Text(error, style="red")))
+    if seen.operation is not None:
+        facts.append(("under way", Text(render_operation(seen.operation))))
+    if seen.last_operation is not None and seen.last_operation.outcome is not None:
+        last = seen.last_operation
+        facts.append(("last operation", Text(f"{last.operation} {seen.last_operation.outcome.value}: {last.sentence}")))
+    return facts
+
+
+def _queries(seen: JobOverview) -> Table:
+    table = Table("query", "checkpoint", "epoch", "batch", "rows", "state rows", "triggers", "error")
+    for name, query in sorted((seen.status.queries if seen.status else {}).items()):
+        batch = "-" if query.committed is None else str(query.committed)
+        numbers = [str(query.epoch), batch, str(query.rows), str(query.state_rows), str(query.triggers)]
+        table.add_row(name, query.version, *numbers, Text(query.error))
+    return table
+
+
+def render_operation(operation: OperationState) -> str:
+    """An open operation: what was asked, and which steps are done."""
+    done = ", ".join(step for step in operation.steps if step in operation.done) or "nothing yet"
+    return f"{operation.operation}: {render_request(operation.request)}; done: {done}"
+
+
+def _standing(standing: Standing) -> Text:
+    return Text(standing.value, style=_STYLES[standing])

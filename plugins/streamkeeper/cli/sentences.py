@@ -1,0 +1,103 @@
+"""A journal's records as sentences for people."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from streamkeeper.model.journal import (
+    AbortRequested,
+    Assessed,
+    CheckpointVersionCreated,
+    DeployRequest,
+    EpochClaimed,
+    FallBackDecided,
+    InstanceAppointed,
+    InstanceEnded,
+    InstancePlanned,
+    OperationFinished,
+    OperationStarted,
+    Record,
+    ReleaseDescribed,
+    ReleasePromoted,
+    ReleaseRegistered,
+    StartOffsetsKnown,
+    StepBegun,
+    StepDone,
+)
+
+
+def render_record(record: Record) -> str:
+    """One line that says what a record means."""
+    match record:
+        case OperationStarted() | StepBegun() | StepDone() | Assessed():
+            return _render_progress(record)
+        case FallBackDecided() | AbortRequested() | OperationFinished():
+            return _render_end(record)
+        case ReleaseRegistered() | ReleaseDescribed() | ReleasePromoted():
+            return _render_release(record)
+        case InstancePlanned(instance=instance, release=release, role=role):
+            return f"{instance} is to be started: {role.value} for {release}"
+        case InstanceAppointed(instance=instance):
+            return f"{instance} alone may claim epochs from here on"
+        case InstanceEnded(instance=instance, proof=proof, exit=exit):
+            return f"{instance} is gone ({exit}): {proof}"
+        case CheckpointVersionCreated(query=query, version=version, release=release, origin=origin):
+            return f"query {query} has checkpoint version {version} for {release}, {origin}"
+        case EpochClaimed(query=query, epoch=epoch, instance=instance, version=version):
+            return f"{instance} claimed epoch {epoch} of query {query}, checkpoint version {version}"
+        case StartOffsetsKnown(query=query, version=version, offsets=offsets):
+            return f"query {query} {version} began at {', '.join(offsets)}"
+        case _:
+            assert_never(record)
+
+
+def _render_progress(record: OperationStarted | StepBegun | StepDone | Assessed) -> str:
+    match record:
+        case OperationStarted(operation=operation, request=request):
+            return f"{operation} started: {render_request(request)}"
+        case StepBegun(operation=operation, step=step):
+            return f"{operation} begins {step}"
+        case StepDone(operation=operation, step=step, result=result):
+            told = ", ".join(f"{key}={value}" for key, value in result.items())
+            return f"{operation} has done {step}" + (f" ({told})" if told else "")
+        case Assessed(operation=operation, verdict=verdict, sentence=sentence):
+            return f"{operation} assessed: {verdict.name}, {sentence}"
+        case _:
+            assert_never(record)
+
+
+def _render_end(record: FallBackDecided | AbortRequested | OperationFinished) -> str:
+    match record:
+        case FallBackDecided(operation=operation, reason=reason):
+            return f"{operation} will not go on: {reason}"
+        case AbortRequested(operation=operation, requested_by=who, reason=reason):
+            return f"{operation} is to be aborted, asked by {who or 'somebody'}" + (f": {reason}" if reason else "")
+        case OperationFinished(operation=operation, outcome=outcome, sentence=sentence):
+            return f"{operation} {outcome.value}: {sentence}"
+        case _:
+            assert_never(record)
+
+
+def _render_release(record: ReleaseRegistered | ReleaseDescribed | ReleasePromoted) -> str:
+    match record:
+        case ReleaseRegistered(release=release):
+            return f"{release.name} registered, bundle {release.content.bundle[:12]}"
+        case ReleaseDescribed(release=name, manifests=manifests):
+            return f"{name} described: queries {', '.join(sorted(manifests))}"
+        case ReleasePromoted(release=name, instance=instance):
+            return f"{name} serves, by {instance}"
+        case _:
+            assert_never(record)
+
+
+def render_request(request: DeployRequest) -> str:
+    """What somebody asked for, in one line."""
+    what = request.release or "the code under the jobs root"
+    parts = [f"deploy {what}", f"{request.handover.value} handover"]
+    if request.dry_run:
+        parts.append("dry run")
+    if request.requested_by:
+        parts.append(f"by {request.requested_by}")
+    if request.reason:
+        parts.append(f"because: {request.reason}")
+    return ", ".join(parts)
