@@ -1,0 +1,128 @@
+"""Secret references: where they may stand, how they get their values, and how those are kept out of any text.
+
+A reference is a whole param or conf value: ``secret://env/NAME`` or ``secret://airflow/CONN_ID[/field]``. Releases,
+statuses, logs and reports hold the reference only. Nothing here reads the environment or Airflow: resolvers do that.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeVar
+
+from streamkeeper.errors import InvalidInput
+
+T = TypeVar("T")
+
+SCHEMES = frozenset({"env", "airflow"})
+MASK = "***"
+_UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-~")
+_MARK = "secret://"
+_REFERENCE = re.compile(r"secret://([a-z]+)/([A-Za-z0-9_.\-]+(?:/[A-Za-z0-9_.\-]+)?)")
+
+
+def is_reference(value: object) -> bool:
+    """Whether a param or conf value asks for a secret (well-formed or not)."""
+    return isinstance(value, str) and value.startswith(_MARK)
+
+
+def split_reference(reference: str) -> tuple[str, str]:
+    """``secret://env/NAME`` -> ``("env", "NAME")``; raises InvalidInput for a malformed one or an unknown scheme."""
+    match = _REFERENCE.fullmatch(reference)
+    if match is None:
+        raise InvalidInput(
+            f"{reference!r} is not a secret reference",
+            hint="write secret://env/NAME, secret://airflow/CONN_ID or secret://airflow/CONN_ID/field",
+        )
+    scheme, path = match.groups()
+    if scheme not in SCHEMES or (scheme == "env" and "/" in path):
+        raise InvalidInput(
+            f"{reference}: there is no secret scheme {scheme!r} of this form",
+            hint="secret://env/NAME and secret://airflow/CONN_ID[/field] are known",
+        )
+    return scheme, path
+
+
+def find_references(params: Mapping[str, object], conf: Mapping[str, str]) -> list[str]:
+    """The references among the values, sorted, each once; raises InvalidInput, naming the param or conf at fault."""
+    found: set[str] = set()
+    for where, values in (("param", params), ("conf", conf)):
+        for key, value in values.items():
+            if is_reference(value):
+                found.add(_checked(f"{where} {key}", str(value)))
+            elif isinstance(value, str) and _MARK in value:
+                raise InvalidInput(
+                    f"{where} {key}: a secret reference stands inside a longer text",
+                    hint="make the whole value the secret, for example the whole URL",
+                )
+    return sorted(found)
+
+
+def _checked(where: str, reference: str) -> str:
+    try:
+        split_reference(reference)
+    except InvalidInput as error:
+        raise InvalidInput(f"{where}: {error.message}", hint=error.hint) from None
+    return reference
+
+
+def resolve(references: Iterable[str], resolvers: Mapping[str, Callable[[str], str]]) -> dict[str, str]:
+    """Reference -> value. A resolver is named by its scheme and gets the path behind it (``NAME``, ``CONN_ID/field``).
+
+    Raises InvalidInput for a scheme without a resolver, or an empty value; resolvers raise their own.
+    """
+    values: dict[str, str] = {}
+    for reference in references:
+        scheme, path = split_reference(reference)
+        if scheme not in resolvers:
+            raise InvalidInput(
+                f"{reference} cannot be resolved here", hint=f"known here: {', '.join(sorted(resolvers)) or 'none'}"
+            )
+        values[reference] = resolvers[scheme](path)
+        if not values[reference]:
+            raise InvalidInput(f"{reference} is empty", hint="give it a value, or remove the reference")
+    return values
+
+
+def substitute(values: Mapping[str, T], secrets: Mapping[str, str]) -> dict[str, T | str]:
+    """The values with each reference replaced; raises InvalidInput for one that ``secrets`` does not hold."""
+    filled: dict[str, T | str] = {}
+    for key, value in values.items():
+        if isinstance(value, str) and is_reference(value):
+            if value not in secrets:
+                raise InvalidInput(f"{key}: {value} was not resolved at launch", hint="launch the instance again")
+            filled[key] = secrets[value]
+        else:
+            filled[key] = value
+    return filled
+
+
+def redact(text: str, secrets: Mapping[str, str]) -> str:
+    """``text`` with every secret's value masked, also as part of a URL, of JSON, or line by line."""
+    for form in secret_forms(secrets):
+        text = text.replace(form, MASK)
+    return text
+
+
+def secret_forms(secrets: Mapping[str, str]) -> list[str]:
+    """The texts a log could show of these secrets, longest first, so that none leaves a tail of another."""
+    forms: set[str] = set()
+    for value in secrets.values():
+        for part in {value, *value.splitlines()}:
+            escaped = json.dumps(part)[1:-1]
+            forms |= {
+                part,
+                part.strip(),
+                quote(part),
+                quote(part, safe=""),
+                quote_plus(part),
+                escaped,
+                repr(part)[1:-1],
+            }
+    return sorted((form for form in forms if form), key=lambda form: (-len(form), form))
+
+
+def _quote(text: str) -> str:
+    """Percent-encoded, as in a URL."""
+    return "".join(chr(byte) if byte in _UNRESERVED else f"%{byte:02X}" for byte in text.encode())

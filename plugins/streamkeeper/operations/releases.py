@@ -1,0 +1,88 @@
+"""Making releases: the code, params and conf of a job as one immutable, numbered thing. Never runs the job's code."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from streamkeeper.errors import InvalidInput, RegistryDamaged
+from streamkeeper.model.coding import to_json
+from streamkeeper.model.job_state import JobState
+from streamkeeper.model.journal import ReleaseRegistered
+from streamkeeper.model.names import check_name
+from streamkeeper.model.release import STATE_FORMAT, ParamValue, Release, ReleaseContent
+from streamkeeper.model.secret_references import find_references
+from streamkeeper.registry.bundles import build_bundle
+from streamkeeper.registry.environments import read_environment
+from streamkeeper.registry.journal import Journal
+from streamkeeper.registry.objects import put_object
+
+if TYPE_CHECKING:
+    from streamkeeper.operations.site import Site
+
+_NOT_YOURS = {
+    "spark.sql.streaming.checkpointLocation": "each query's checkpoint is given to it at launch",
+    "spark.submit.deployMode": "the runner decides where a driver runs",
+    "spark.remote": "Spark Connect has no driver of its own to drain or to prove dead",
+}
+
+
+def push_release(
+    site: Site, job: str, *, params: Mapping[str, ParamValue], conf: Mapping[str, str], writer: str = ""
+) -> Release:
+    """Register what now stands under the jobs root with these params and conf; equal content is the same release again.
+
+    Safe against any number of pushes at once. Raises InvalidInput, NotFound or JobUnusable before anything is
+    registered, StoreUnavailable at any time: pushing again is then the way on.
+    """
+    check_name("job", job)
+    find_references(params, conf)
+    _check_conf(conf)
+    bundle = build_bundle(Path(site.settings.jobs), job)
+    content = ReleaseContent(
+        bundle=bundle.sha256,
+        bundle_bytes=len(bundle.data),
+        entry=bundle.entry,
+        params=dict(params),
+        conf=dict(conf),
+        environment=read_environment(conf),
+        state_format=STATE_FORMAT,
+    )
+    put_object(site.store, job, "bundles", bundle.data, ".zip")
+    return _register(Journal(site.store, job, writer=writer or _this_process()), job, content)
+
+
+def _check_conf(conf: Mapping[str, str]) -> None:
+    for key, value in conf.items():
+        if not isinstance(value, str):
+            raise InvalidInput(f"conf {key}: {value!r} is not text", hint='write every conf value as text, "200" too')
+        if not key.startswith("spark."):
+            raise InvalidInput(f"conf {key} is not a Spark conf", hint="Spark reads names that start with spark. only")
+        if key in _NOT_YOURS:
+            raise InvalidInput(f"conf {key} cannot be set: {_NOT_YOURS[key]}", hint="leave it out")
+
+
+def _register(journal: Journal, job: str, content: ReleaseContent) -> Release:
+    def decide(state: JobState) -> ReleaseRegistered | None:
+        if _registered(state, content) is not None:
+            return None
+        number = max((each.number for each in state.releases.values()), default=0) + 1
+        return ReleaseRegistered(release=Release(job=job, number=number, content=content))
+
+    release = _registered(journal.append(decide), content)
+    if release is None:
+        raise RegistryDamaged(f"job {job}: the release that was just registered is not in its journal")
+    return release
+
+
+def _registered(state: JobState, content: ReleaseContent) -> Release | None:
+    """The release of this content, compared as it is stored: to Python, the params 1, 1.0 and True are equal."""
+    wanted = to_json(content)
+    return next((each for each in state.releases.values() if to_json(each.content) == wanted), None)
+
+
+def _this_process() -> str:
+    return f"release-push@{socket.gethostname()}:{os.getpid()}"

@@ -1,0 +1,136 @@
+"""A release's code as one zip: the job's file and all it imports from under the jobs root. Never executes any of it.
+
+The zip is deterministic (sorted, stored without compression, fixed times and permissions): same code, same sha256.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import re
+import shutil
+import tempfile
+import zipfile
+from pathlib import Path, PurePosixPath
+
+import msgspec
+
+from streamkeeper.errors import InvalidInput, NotFound, RegistryDamaged
+from streamkeeper.model.names import check_name
+from streamkeeper.registry.imports import find_files
+
+MAX_BYTES = 64 * 1024 * 1024
+_LONG_AGO = (1980, 1, 1, 0, 0, 0)
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+class Bundle(msgspec.Struct, frozen=True, kw_only=True):
+    """``entry``: the job's file, relative to the bundle's root."""
+
+    data: bytes
+    sha256: str
+    entry: str
+
+
+def build_bundle(jobs_root: Path, job: str) -> Bundle:
+    """The bundle of ``<jobs_root>/<job>.py``.
+
+    Raises InvalidInput (bad name, missing root, too large, a file that leads out of the root), NotFound (unknown job)
+    and JobUnusable (a file that is no Python, as file:line).
+    """
+    check_name("job", job)
+    root = jobs_root.resolve()
+    if not root.is_dir():
+        raise InvalidInput(f"the jobs root {jobs_root} is not a directory", hint="point STREAMKEEPER_JOBS at it")
+    entry = root / f"{job}.py"
+    if not entry.is_file():
+        known = ", ".join(sorted(each.stem for each in root.glob("*.py") if each.stem != "__init__"))
+        raise NotFound(f"there is no job {job} under {jobs_root}", hint=f"jobs there: {known or 'none'}")
+    data = _zip(root, find_files(root, entry))
+    return Bundle(data=data, sha256=hashlib.sha256(data).hexdigest(), entry=entry.name)
+
+
+def _zip(root: Path, files: list[Path]) -> bytes:
+    total = sum(each.stat().st_size for each in files)
+    if total > MAX_BYTES:
+        largest = max(files, key=lambda each: each.stat().st_size).relative_to(root)
+        raise InvalidInput(
+            f"the job's code and data are {total} bytes, more than {MAX_BYTES}",
+            hint=f"keep data out of the jobs root; the largest file is {largest}",
+        )
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
+        for path in files:
+            info = zipfile.ZipInfo(path.relative_to(root).as_posix(), _LONG_AGO)
+            info.create_system = 3
+            info.external_attr = 0o100644 << 16
+            archive.writestr(info, path.read_bytes())
+    return buffer.getvalue()
+
+
+def unpack_bundle(data: bytes, target: Path) -> None:
+    """Make ``target`` (named by the bundle's sha256) hold the bundle's files; appears whole, and again is fine.
+
+    A target whose files were changed since is replaced. Raises RegistryDamaged for another bundle than the name says,
+    for a name that leads out of the target, and for what is no zip.
+    """
+    found = hashlib.sha256(data).hexdigest()
+    if _SHA256.fullmatch(target.name) and found != target.name:
+        raise RegistryDamaged(f"bundle {target.name} has sha256 {found}", hint="push the release again")
+    files = _read_zip(data, target.name)
+    if _holds(target, files):
+        return
+    target.parent.mkdir(parents=True, exist_ok=True)
+    fresh = Path(tempfile.mkdtemp(prefix=".unpacking-", dir=target.parent))
+    try:
+        _write(fresh, files)
+        _put_in_place(fresh, target, files)
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+
+
+def _read_zip(data: bytes, name: str) -> dict[str, bytes]:
+    files: dict[str, bytes] = {}
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            for info in archive.infolist():
+                path = PurePosixPath(info.filename)
+                if path.is_absolute() or ".." in path.parts or "\\" in info.filename or info.filename in files:
+                    raise RegistryDamaged(f"bundle {name} holds the file name {info.filename!r}, which is not allowed")
+                if not info.is_dir():
+                    files[info.filename] = archive.read(info)
+    except zipfile.BadZipFile as error:
+        raise RegistryDamaged(f"bundle {name} is not a zip: {error}") from error
+    return files
+
+
+def _holds(target: Path, files: dict[str, bytes]) -> bool:
+    """Whether every file of the bundle, and no further module, stands under ``target``."""
+    modules = {path.relative_to(target).as_posix() for path in target.rglob("*.py")}
+    if not files or not modules <= files.keys():
+        return False
+    return all((target / name).is_file() and (target / name).read_bytes() == data for name, data in files.items())
+
+
+def _write(folder: Path, files: dict[str, bytes]) -> None:
+    for name, data in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    folder.chmod(0o755)
+
+
+def _put_in_place(fresh: Path, target: Path, files: dict[str, bytes]) -> None:
+    try:
+        os.rename(fresh, target)
+        return
+    except OSError:
+        if not target.is_dir():
+            raise
+    if _holds(target, files):
+        return
+    aside = Path(tempfile.mkdtemp(prefix=".changed-", dir=target.parent))
+    os.rename(target, aside / target.name)
+    os.rename(fresh, target)
+    shutil.rmtree(aside, ignore_errors=True)

@@ -1,0 +1,122 @@
+"""Which files under the jobs root a job's file needs, read from its import statements; nothing is executed.
+
+Found: ``import``, ``from … import`` (relative ones too), and ``import_module("literal")``, wherever they stand. A
+package brings its ``__init__`` and its data files. Names computed at run time cannot be seen here.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+from streamkeeper.errors import InvalidInput, JobUnusable
+
+
+def find_files(root: Path, entry: Path) -> list[Path]:
+    """``entry`` and everything it needs from under ``root`` (resolved), transitively, sorted.
+
+    Raises JobUnusable for a file that cannot be parsed, InvalidInput for one that leads out of the root.
+    """
+    found: set[Path] = set()
+    waiting = [entry]
+    while waiting:
+        path = waiting.pop()
+        if path in found:
+            continue
+        found.add(_inside(root, path))
+        if path.suffix == ".py":
+            for module in _imported(root, path):
+                waiting.extend(_files_of(root, module))
+    return sorted(found)
+
+
+def _inside(root: Path, path: Path) -> Path:
+    if not path.resolve().is_relative_to(root):
+        raise InvalidInput(
+            f"{path.relative_to(root)} leads out of the jobs root {root}", hint="put a copy under the jobs root"
+        )
+    return path
+
+
+def _imported(root: Path, path: Path) -> Iterator[tuple[str, ...]]:
+    """Dotted names, as tuples, that a file may import; ``("a", "*")`` stands for all modules of package ``a``."""
+    for node in ast.walk(_parse(root, path)):
+        match node:
+            case ast.Import(names=names):
+                yield from (tuple(alias.name.split(".")) for alias in names)
+            case ast.ImportFrom(module=module, names=names, level=level):
+                base = (*_anchor(root, path, level), *(module.split(".") if module else ()))
+                yield base
+                yield from ((*base, alias.name) for alias in names)
+            case ast.Call(func=func, args=[ast.Constant(value=str() as name), *_]) if _is_import_call(func):
+                if not name.startswith("."):
+                    yield tuple(name.split("."))
+            case _:
+                pass
+
+
+def _parse(root: Path, path: Path) -> ast.Module:
+    name = path.relative_to(root).as_posix()
+    try:
+        return ast.parse(path.read_bytes(), filename=name)
+    except SyntaxError as error:
+        raise JobUnusable(f"{name}:{error.lineno or 1}: {error.msg}", hint="correct the file and push again") from error
+    except (ValueError, RecursionError) as error:
+        raise JobUnusable(f"{name}:1: {error}", hint="correct the file and push again") from error
+
+
+def _anchor(root: Path, path: Path, level: int) -> tuple[str, ...]:
+    """The package that ``level`` leading dots stand for in ``path``."""
+    if level == 0:
+        return ()
+    parts = path.relative_to(root).parts[:-1]
+    if level > len(parts):
+        name = path.relative_to(root).as_posix()
+        raise JobUnusable(f"{name}: a relative import leads out of its package", hint="import it by its full name")
+    return parts[: len(parts) - level + 1]
+
+
+def _is_import_call(func: ast.expr) -> bool:
+    match func:
+        case ast.Name(id="import_module" | "__import__") | ast.Attribute(attr="import_module"):
+            return True
+        case _:
+            return False
+
+
+def _files_of(root: Path, module: tuple[str, ...]) -> list[Path]:
+    """The files under ``root`` that importing a dotted name loads; none when it is not from there."""
+    files: list[Path] = []
+    folder = root
+    for part in module:
+        if part == "*":
+            return files + ([] if folder == root else sorted(folder.glob("*.py")))
+        if not part.isidentifier():
+            break
+        package, single = folder / part, folder / f"{part}.py"
+        if package.is_dir() and ((package / "__init__.py").is_file() or not single.is_file()):
+            files += _package_files(package)
+            folder = package
+        elif single.is_file():
+            return [*files, single]
+        else:
+            break
+    return files
+
+
+def _package_files(package: Path) -> list[Path]:
+    """A package's own ``__init__`` and data files, those of plain folders in it included."""
+    files = [each for each in (package / "__init__.py",) if each.is_file()]
+    waiting = [package]
+    while waiting:
+        for each in waiting.pop().iterdir():
+            if each.name.startswith(".") or each.name == "__pycache__":
+                continue
+            if each.is_symlink() and each.is_dir():
+                raise InvalidInput(f"{each} is a link to a folder", hint="put a copy under the jobs root")
+            if each.is_dir() and not (each / "__init__.py").is_file():
+                waiting.append(each)
+            elif each.is_file() and each.suffix not in {".py", ".pyc", ".pyo"}:
+                files.append(each)
+    return files

@@ -1,0 +1,87 @@
+"""Secret references: found, resolved, put in place, and kept out of text."""
+
+from __future__ import annotations
+
+import json
+from urllib.parse import quote
+
+import pytest
+
+from streamkeeper.errors import InvalidInput
+from streamkeeper.model.secret_references import find_references, redact, resolve, split_reference, substitute
+from streamkeeper.operations.secret_resolvers import built_in_resolvers
+
+
+def test_references_are_found_in_params_and_conf() -> None:
+    """Each once, in order; other values are left alone."""
+    found = find_references(
+        {"url": "secret://env/URL", "again": "secret://env/URL", "n": 3, "plain": "x", "password": "literal"},
+        {"spark.a": "secret://airflow/my_conn/password"},
+    )
+    assert found == ["secret://airflow/my_conn/password", "secret://env/URL"]
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["secret://vault/a", "secret://env", "secret://env/", "secret://env/a b", "secret://env/A/b", "x secret://env/A"],
+)
+def test_a_reference_that_cannot_be_meant_is_refused_by_name(value: str) -> None:
+    """A typing error must not be handed to the job as if it were a value."""
+    with pytest.raises(InvalidInput, match="param url: "):
+        find_references({"url": value}, {})
+    with pytest.raises(InvalidInput, match=r"conf spark\.x: "):
+        find_references({}, {"spark.x": value})
+
+
+def test_a_reference_splits_into_scheme_and_path() -> None:
+    """Resolvers are given what stands behind their scheme."""
+    assert split_reference("secret://airflow/db/password") == ("airflow", "db/password")
+
+
+def test_resolving_names_what_is_missing_never_a_value() -> None:
+    """A missing variable, an empty one and a scheme without a resolver each give one line."""
+    resolvers = built_in_resolvers({"URL": "hunter2-value", "EMPTY": ""})
+    assert resolve(["secret://env/URL"], resolvers) == {"secret://env/URL": "hunter2-value"}
+    for reference, named in [
+        ("secret://env/GONE", "variable GONE"),
+        ("secret://env/EMPTY", "variable EMPTY"),
+        ("secret://airflow/c", "secret://airflow/c cannot be resolved here"),
+    ]:
+        with pytest.raises(InvalidInput, match=named) as caught:
+            resolve(["secret://env/URL", reference], resolvers)
+        assert "hunter2" not in str(caught.value)
+
+
+def test_substitute_fills_references_only() -> None:
+    """Types of other values stay; an unresolved reference is an error, not a value."""
+    secrets = {"secret://env/URL": "v"}
+    assert substitute({"u": "secret://env/URL", "n": 3, "f": 0.5, "b": True, "z": None}, secrets) == {
+        "u": "v",
+        "n": 3,
+        "f": 0.5,
+        "b": True,
+        "z": None,
+    }
+    with pytest.raises(InvalidInput, match="u: secret://env/X"):
+        substitute({"u": "secret://env/X"}, secrets)
+
+
+@pytest.mark.parametrize("value", ["hunter2", 'p@ss/wörd&"x"', "line one\nline two\n", "back\\slash", "a b+c"])
+def test_no_form_of_a_secret_survives_redaction(value: str) -> None:
+    """As it is, in a URL, in JSON, as a Python literal, and line by line."""
+    secrets = {"secret://env/S": value}
+    shown = [value, quote(value), quote(value, safe=""), json.dumps(value), repr(value), *value.splitlines()]
+    for text in shown:
+        masked = redact(f"before {text} after", secrets)
+        assert masked.startswith("before ") and masked.endswith(" after")
+        assert not any(line.strip() in masked for line in value.splitlines())
+
+
+def test_a_secret_inside_another_leaves_no_tail() -> None:
+    """The longer is masked first."""
+    assert redact("abc abcdef", {"a": "abc", "b": "abcdef"}) == "*** ***"
+
+
+def test_without_secrets_text_is_left_alone() -> None:
+    """The common case changes nothing."""
+    assert redact("plain", {}) == "plain"

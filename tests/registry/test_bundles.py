@@ -1,0 +1,196 @@
+"""Bundles: what goes in, that equal code is one hash, and that nothing gets out of its place."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import stat
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from streamkeeper.errors import InvalidInput, JobUnusable, NotFound, RegistryDamaged
+from streamkeeper.registry.bundles import build_bundle, unpack_bundle
+
+
+def write(root: Path, files: dict[str, str]) -> Path:
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return root
+
+
+def names(data: bytes) -> list[str]:
+    return zipfile.ZipFile(io.BytesIO(data)).namelist()
+
+
+HOUSE = {
+    "sales.py": "import json\nimport shapes\nfrom rules.tax import rate\n\ndef later():\n    import rules.late.deep\n",
+    "shapes.py": "from rules import *\n",
+    "rules/__init__.py": "",
+    "rules/tax.py": "from . import tables\nfrom .late import hour\n",
+    "rules/tables.py": "",
+    "rules/alone.py": "",
+    "rules/late/__init__.py": "",
+    "rules/late/hour.py": "",
+    "rules/late/deep.py": "from ..tax import rate\nfrom importlib import import_module\nimport_module('plugin_a')\n",
+    "rules/rates.csv": "a,1\n",
+    "rules/static/page.html": "x",
+    "rules/other/__init__.py": "",
+    "rules/other/data.bin": "",
+    "rules/__pycache__/tax.cpython-311.pyc": "",
+    "plugin_a.py": "",
+    "unrelated.py": "",
+    "data.csv": "1\n",
+}
+
+
+def test_a_bundle_holds_what_the_job_imports_and_nothing_else(tmp_path: Path) -> None:
+    """Transitive, relative, star and late imports come along with their packages' data; the rest stays behind."""
+    bundle = build_bundle(write(tmp_path, HOUSE), "sales")
+    assert bundle.entry == "sales.py"
+    assert names(bundle.data) == sorted(
+        [
+            "plugin_a.py",
+            "rules/__init__.py",
+            "rules/alone.py",
+            "rules/late/__init__.py",
+            "rules/late/deep.py",
+            "rules/late/hour.py",
+            "rules/rates.csv",
+            "rules/static/page.html",
+            "rules/tables.py",
+            "rules/tax.py",
+            "sales.py",
+            "shapes.py",
+        ]
+    )
+
+
+def test_same_code_is_the_same_hash(tmp_path: Path) -> None:
+    """File times, permissions, place and neighbours do not change a bundle; a byte of code does."""
+    one = build_bundle(write(tmp_path / "one", HOUSE), "sales")
+    other = write(tmp_path / "other", {**HOUSE, "neighbour.py": "boom("})
+    os.utime(other / "sales.py", (1, 1))
+    (other / "shapes.py").chmod(0o700)
+    assert build_bundle(other, "sales") == one
+    (other / "rules/late/hour.py").write_text("x = 1\n")
+    assert build_bundle(other, "sales").sha256 != one.sha256
+
+
+def test_building_runs_no_code(tmp_path: Path) -> None:
+    """A file that would end the process on import is bundled all the same."""
+    write(tmp_path, {"sales.py": "import os, bomb\nos._exit(9)\n", "bomb.py": "import os\nos._exit(9)\n"})
+    assert names(build_bundle(tmp_path, "sales").data) == ["bomb.py", "sales.py"]
+
+
+@pytest.mark.parametrize("name", ["../sales", "a/b", "/etc/passwd", "sales.py", "Sales", ""])
+def test_a_name_that_is_no_job_name_is_refused(tmp_path: Path, name: str) -> None:
+    """Only plain names reach the file system."""
+    with pytest.raises(InvalidInput, match="job name"):
+        build_bundle(tmp_path, name)
+
+
+def test_an_unknown_job_is_told_which_are_known(tmp_path: Path) -> None:
+    """The line names the job; the hint names those there are."""
+    write(tmp_path, {"sales.py": "", "events.py": ""})
+    with pytest.raises(NotFound, match=r"no job sails .*jobs there: events, sales"):
+        build_bundle(tmp_path, "sails")
+
+
+def test_a_missing_jobs_root_is_named(tmp_path: Path) -> None:
+    """A wrong STREAMKEEPER_JOBS is told apart from a wrong job."""
+    with pytest.raises(InvalidInput, match=r"gone is not a directory .*STREAMKEEPER_JOBS"):
+        build_bundle(tmp_path / "gone", "sales")
+
+
+@pytest.mark.parametrize("broken", ["def f(:\n", "x = 1\n\0"])
+def test_a_syntax_error_is_given_as_file_and_line(tmp_path: Path, broken: str) -> None:
+    """The file at fault is named even when it is not the job's own."""
+    write(tmp_path, {"sales.py": "import shapes\n", "shapes.py": broken})
+    with pytest.raises(JobUnusable, match=r"^shapes\.py:\d: "):
+        build_bundle(tmp_path, "sales")
+
+
+@pytest.mark.parametrize("where", ["sales.py", "shapes.py", "rules/data.csv"])
+def test_a_link_that_leads_out_of_the_root_is_refused(tmp_path: Path, where: str) -> None:
+    """A bundle cannot be made to carry a file from elsewhere, such as a key."""
+    secret = tmp_path / "secret"
+    secret.write_text("key = 1\n")
+    root = write(tmp_path / "jobs", {"sales.py": "import shapes, rules\n", "shapes.py": "", "rules/__init__.py": ""})
+    (root / where).unlink(missing_ok=True)
+    (root / where).symlink_to(secret)
+    with pytest.raises(InvalidInput, match="leads out of the jobs root"):
+        build_bundle(root, "sales")
+
+
+def test_a_relative_import_out_of_its_package_is_refused(tmp_path: Path) -> None:
+    """It could not run either."""
+    write(tmp_path, {"sales.py": "from . import shapes\n"})
+    with pytest.raises(JobUnusable, match="relative import"):
+        build_bundle(tmp_path, "sales")
+
+
+def test_a_bundle_unpacks_to_the_same_files(tmp_path: Path) -> None:
+    """What goes in comes out, twice over, and leaves no other trace."""
+    root = write(tmp_path / "jobs", HOUSE)
+    bundle = build_bundle(root, "sales")
+    target = tmp_path / "bundles" / bundle.sha256
+    unpack_bundle(bundle.data, target)
+    inode = target.stat().st_ino
+    unpack_bundle(bundle.data, target)
+    assert target.stat().st_ino == inode
+    for name in names(bundle.data):
+        assert (target / name).read_bytes() == (root / name).read_bytes()
+    assert [each.name for each in target.parent.iterdir()] == [bundle.sha256]
+    assert stat.S_IMODE(target.stat().st_mode) == 0o755
+
+
+@pytest.mark.parametrize("change", ["edit", "remove", "add"])
+def test_an_unpacked_bundle_that_was_changed_is_replaced(tmp_path: Path, change: str) -> None:
+    """A driver never runs edited code under a release's name."""
+    bundle = build_bundle(write(tmp_path / "jobs", HOUSE), "sales")
+    target = tmp_path / "bundles" / bundle.sha256
+    unpack_bundle(bundle.data, target)
+    match change:
+        case "edit":
+            (target / "sales.py").write_text("import evil\n")
+        case "remove":
+            (target / "shapes.py").unlink()
+        case _:
+            (target / "json.py").write_text("import evil\n")
+    unpack_bundle(bundle.data, target)
+    assert (target / "sales.py").read_text() == HOUSE["sales.py"]
+    assert (target / "shapes.py").is_file()
+    assert not (target / "json.py").exists()
+    assert [each.name for each in target.parent.iterdir()] == [bundle.sha256]
+
+
+def test_another_bundle_than_the_name_says_is_refused(tmp_path: Path) -> None:
+    """Bytes changed on their way are noticed before anything is written."""
+    bundle = build_bundle(write(tmp_path / "jobs", HOUSE), "sales")
+    with pytest.raises(RegistryDamaged, match="has sha256"):
+        unpack_bundle(bundle.data + b" ", tmp_path / "bundles" / bundle.sha256)
+    assert not (tmp_path / "bundles").exists()
+
+
+@pytest.mark.parametrize("name", ["../evil.py", "/tmp/streamkeeper-evil.py", "a/../../evil.py", "a\\..\\evil.py"])
+def test_a_bundle_cannot_write_outside_its_target(tmp_path: Path, name: str) -> None:
+    """A zip made by somebody else is refused whole, not in part."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr("fine.py", "")
+        archive.writestr(name, "boom")
+    with pytest.raises(RegistryDamaged, match="not allowed"):
+        unpack_bundle(buffer.getvalue(), tmp_path / "deep" / "target")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_no_zip_is_refused(tmp_path: Path) -> None:
+    """A truncated object is named, not unpacked."""
+    data = b"not a zip"
+    with pytest.raises(RegistryDamaged, match="is not a zip"):
+        unpack_bundle(data, tmp_path / hashlib.sha256(data).hexdigest())
