@@ -73,7 +73,8 @@ def test_no_form_of_a_secret_survives_redaction(value: str) -> None:
     shown = [value, quote(value), quote(value, safe=""), json.dumps(value), repr(value), *value.splitlines()]
     for text in shown:
         masked = redact(f"before {text} after", secrets)
-        assert masked.startswith("before ") and masked.endswith(" after")
+        assert masked.startswith("before ")
+        assert masked.endswith(" after")
         assert not any(line.strip() in masked for line in value.splitlines())
 
 

@@ -110,16 +110,9 @@ def secret_forms(secrets: Mapping[str, str]) -> list[str]:
     forms: set[str] = set()
     for value in secrets.values():
         for part in {value, *value.splitlines()}:
-            escaped = json.dumps(part)[1:-1]
-            forms |= {
-                part,
-                part.strip(),
-                quote(part),
-                quote(part, safe=""),
-                quote_plus(part),
-                escaped,
-                repr(part)[1:-1],
-            }
+            in_url = _quote(part)
+            forms |= {part, part.strip(), in_url, in_url.replace("%2F", "/"), in_url.replace("%20", "+")}
+            forms |= {json.dumps(part)[1:-1], repr(part)[1:-1]}
     return sorted((form for form in forms if form), key=lambda form: (-len(form), form))
 
 
