@@ -1,0 +1,254 @@
+"""The tasks of a deploy. Each opens the operation from the journal, does what can be done, and waits deferred.
+
+Nothing is kept in Airflow that the journal does not hold, so a task that is killed, retried or cleared carries on.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import BaseBranchOperator, BaseOperator
+
+from streamkeeper.errors import DeployFailed, NotFound, OperationRefused, StreamkeeperError
+from streamkeeper.lifecycle.steps import Step
+from streamkeeper.orchestration.connections import SCHEME, resolve_connection
+from streamkeeper.orchestration.form import read_request
+from streamkeeper.orchestration.report import render_assessment
+from streamkeeper.orchestration.run_names import operation_id
+from streamkeeper.orchestration.triggers import StepTrigger
+from streamkeeper.orchestration.watch import Watch
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from streamkeeper.operations.deploy import Deploy, Progress
+    from streamkeeper.operations.site import Site
+
+_PATIENCE_S = 2.0
+"""A deferral costs a task more than this: a wait that may be shorter is waited out."""
+_LOOK_AGAIN_S = 20.0
+"""A driver that dies without a word changes nothing in the store: a task looks at its processes this often."""
+_OPENED_BY = "bundle"
+
+GOOD = frozenset({"succeeded", "dry-run"})
+"""Outcomes of a deploy that did what it was asked to."""
+
+
+class DeployTask(BaseOperator):
+    """What the tasks have in common: finding the operation, and one clear line when something is wrong."""
+
+    def execute(self, context: Context) -> Any:
+        """Do the task's part; an error is told in one line before it is raised."""
+        return self._told(context, lambda: self.work(context))
+
+    def work(self, context: Context) -> Any:
+        """The task's part."""
+        raise TypeError(f"{type(self).__name__} has no work of its own")
+
+    def _told(self, context: Context, work: Any) -> Any:
+        try:
+            return work()
+        except StreamkeeperError as error:
+            self.log.error("%s: %s", type(error).__name__, error)
+            context["ti"].xcom_push(key="error", value=str(error))
+            raise
+
+
+def open_site() -> Site:
+    """The site of this installation, with Airflow's connections as a source of secrets."""
+    from streamkeeper.operations.site import Site
+
+    return Site.from_environment(os.environ, resolvers={SCHEME: resolve_connection})
+
+
+def own_operation(context: Context) -> str:
+    """The id of the operation that this run starts."""
+    run = context["dag_run"]
+    return operation_id(run.dag_id, run.run_id)
+
+
+def load_deploy(context: Context, *, on: str = "", waited_s: float = 0.0) -> Deploy:
+    """The deploy that the run's first task opened: its own, or the open one it carries on."""
+    from streamkeeper.operations.deploy import Deploy
+
+    operation = context["ti"].xcom_pull(task_ids=_OPENED_BY, key="operation") or own_operation(context)
+    return Deploy.load(open_site(), context["params"]["job"], operation, on=on, waited_s=waited_s)
+
+
+class BundleOperator(DeployTask):
+    """Starts the operation and makes its release, or finds both made."""
+
+    def work(self, context: Context) -> str:
+        """Returns the sentence of how far it came; raises OperationOpen when another operation is open."""
+        from streamkeeper.operations.deploy import Deploy, OnOpen
+
+        requested_by = context["dag_run"].triggering_user_name or "airflow"
+        request = read_request(context["params"], requested_by=requested_by)
+        on_open = OnOpen(context["params"]["on_open"])
+        deploy = Deploy.open(open_site(), own_operation(context), request, on_open=on_open)
+        context["ti"].xcom_push(key="operation", value=deploy.operation)
+        for planned in deploy.plan():
+            self.log.info("%s: %s; else %s", planned.step.label, planned.does, planned.otherwise)
+        return accept(deploy.advance(Step.BUNDLE))
+
+
+class StepOperator(DeployTask):
+    """Advances the operation to the end of one step; while that takes time it is deferred."""
+
+    accepted = GOOD
+
+    def __init__(self, *, step: Step, deadline_param: str = "", **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.step = step
+        self.deadline_param = deadline_param
+
+    def work(self, context: Context) -> str:
+        """Returns the sentence of how far it came; raises DeployFailed when the deploy cannot go on."""
+        return self._advance(context, on="", waited_s=0.0)
+
+    def look_again(self, context: Context, event: dict[str, Any], on: str, waited_s: float) -> str:
+        """Goes on where the trigger woke it."""
+        waited_s += float(event["waited_s"])
+        return str(self._told(context, lambda: self._advance(context, on=on, waited_s=waited_s)))
+
+    def _advance(self, context: Context, *, on: str, waited_s: float) -> str:
+        from streamkeeper.operations.deploy import POLL_S, ProgressKind
+
+        deploy = load_deploy(context, on=on, waited_s=waited_s)
+        journal = deploy.site.journal(deploy.job, f"task:{deploy.operation}")
+        watch = Watch(deploy.site.store, journal, deploy.job, deploy.operation, self.step)
+        patient_until = time.monotonic() + _PATIENCE_S
+        while True:
+            # Seen before advancing: what happens in between wakes the task at once.
+            sight = watch.look()
+            progress = deploy.advance(self.step)
+            if progress.kind is not ProgressKind.WAITING:
+                self.log.info("%s: %s", progress.step.label, progress.sentence)
+                return accept(progress, self.accepted)
+            if time.monotonic() > patient_until:
+                break
+            time.sleep(POLL_S)
+        self.log.info("waiting for %s: %s", progress.on, progress.sentence)
+        self._defer(context, deploy, progress, sight)
+        return ""
+
+    def _defer(self, context: Context, deploy: Deploy, progress: Progress, sight: list[str]) -> None:
+        limit_s = float(context["params"][self.deadline_param]) if self.deadline_param else _LOOK_AGAIN_S
+        at_most_s = min(_LOOK_AGAIN_S, max(1.0, limit_s - progress.waited_s + 0.2))
+        trigger = StepTrigger(
+            job=deploy.job, operation=deploy.operation, step=self.step.name, sight=sight, at_most_s=at_most_s
+        )
+        self.defer(
+            trigger=trigger,
+            method_name="look_again",
+            kwargs={"on": progress.on, "waited_s": progress.waited_s},
+            timeout=timedelta(seconds=at_most_s * 3 + 60),
+        )
+
+
+class AssessOperator(StepOperator):
+    """Assesses the candidate and shows the findings; a verdict that ends the deploy is for the branch to see."""
+
+    def work(self, context: Context) -> str:
+        """Returns the verdict's sentence."""
+        deploy = load_deploy(context)
+        progress = deploy.advance(self.step)
+        operation = deploy.state.operations[deploy.operation]
+        if operation.verdict is None:
+            return accept(progress)
+        report = render_assessment(deploy.site.store, deploy.job, operation)
+        self.log.info("the assessment\n%s", report)
+        context["ti"].xcom_push(key="report", value=report)
+        return operation.verdict_sentence
+
+
+class HandoverOperator(DeployTask):
+    """Drain, prove dead, go: one task that stays awake, for these seconds are the gap in the output."""
+
+    def work(self, context: Context) -> str:
+        """Returns the sentence of how far it came; raises DeployFailed when the deploy cannot go on."""
+        shown: list[str] = []
+
+        def show(progress: Progress) -> None:
+            line = f"{progress.step.label}: {progress.sentence}"
+            if line not in shown[-1:]:
+                shown.append(line)
+                self.log.info("%s", line)
+
+        return accept(load_deploy(context).run(Step.GO, on_progress=show))
+
+
+class ChooseOperator(BaseBranchOperator):
+    """Follows the verdict: on to the handover, or to the end."""
+
+    def __init__(self, *, go_on: str, end: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.go_on, self.end = go_on, end
+
+    def choose_branch(self, context: Context) -> str:
+        """The branch's task or task group."""
+        deploy = load_deploy(context)
+        operation = deploy.state.operations[deploy.operation]
+        self.log.info("%s", operation.fall_back or operation.verdict_sentence)
+        return self.end if operation.fall_back or operation.outcome is not None else self.go_on
+
+
+class FallBackOperator(StepOperator):
+    """The way out once the serving driver was touched: the operation goes on until something serves, or it says why not.
+
+    The task itself succeeds when the old release serves again; the run's state is for ``finish`` to give.
+    """
+
+    accepted = GOOD | {"fell-back", "refused", "aborted"}
+
+    def work(self, context: Context) -> str:
+        """Returns the operation's sentence; is skipped when nothing was touched."""
+        from airflow.sdk.exceptions import AirflowSkipException
+
+        try:
+            deploy = load_deploy(context)
+        except NotFound as error:
+            raise AirflowSkipException(error.message) from None
+        operation = deploy.state.operations[deploy.operation]
+        if not operation.fall_back and Step.DRAIN.label not in operation.begun:
+            raise AirflowSkipException(f"operation {deploy.operation} has touched nothing")
+        return super().work(context)
+
+
+class FinishOperator(StepOperator):
+    """Ends what a refused or dry-run deploy has started, and makes the run's state that of the operation."""
+
+    def work(self, context: Context) -> str:
+        """Returns the operation's sentence; raises DeployFailed with it unless it succeeded."""
+        try:
+            deploy = load_deploy(context)
+        except NotFound as error:
+            raise DeployFailed(first_error(context) or error.message) from None
+        operation = deploy.state.operations[deploy.operation]
+        if operation.outcome is None and not operation.fall_back:
+            raise OperationRefused(
+                f"operation {deploy.operation} is open: {first_error(context) or 'a task of the run failed'}",
+                hint="clear the failed task to continue it, or trigger again with on_open=continue or abort",
+            )
+        return super().work(context)
+
+
+def accept(progress: Progress, outcomes: frozenset[str] = GOOD) -> str:
+    """The sentence of a progress that is as it should be; raises DeployFailed for any other."""
+    from streamkeeper.operations.deploy import ProgressKind
+
+    if progress.kind is ProgressKind.DONE:
+        return progress.sentence
+    if progress.outcome is not None and progress.kind is ProgressKind.ENDED and progress.outcome.value in outcomes:
+        return progress.sentence
+    raise DeployFailed(progress.sentence)
+
+
+def first_error(context: Context) -> str:
+    """The first error that a task of this run told; empty when none did."""
+    dag = context["ti"].task.dag
+    told = context["ti"].xcom_pull(task_ids=list(dag.task_ids) if dag else [], key="error") or []
+    return next((str(each) for each in told if each), "")

@@ -1,0 +1,30 @@
+"""Which failures of a task are worth another try: those that may pass by themselves."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from airflow.sdk import ExceptionRetryPolicy, RetryAction, RetryRule
+
+RETRIES = 2
+RETRY_DELAY = timedelta(seconds=5)
+"""Short: a task whose process was killed only has to continue an operation that did not stop meanwhile."""
+
+
+def retry_policy() -> ExceptionRetryPolicy:
+    """Permanent errors fail at once; everything else is tried again, for a step that is done is not done again."""
+    return ExceptionRetryPolicy(
+        rules=[
+            RetryRule(
+                exception="streamkeeper.errors.PermanentError",
+                action=RetryAction.FAIL,
+                reason="trying again cannot help",
+            ),
+            RetryRule(
+                exception="streamkeeper.errors.TemporaryError",
+                action=RetryAction.RETRY,
+                retry_delay=RETRY_DELAY,
+                reason="may pass by itself",
+            ),
+        ]
+    )

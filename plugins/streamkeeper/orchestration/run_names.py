@@ -1,0 +1,16 @@
+"""An operation's id follows from its DAG run's: a task that runs again finds the operation it began."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+
+_UNWANTED = re.compile(r"[^a-z0-9]+")
+_KEPT = 40
+
+
+def operation_id(dag_id: str, run_id: str) -> str:
+    """Of ``[a-z0-9-]``, at most 49 characters, one for each run: the hash keeps apart what the readable part merges."""
+    readable = _UNWANTED.sub("-", run_id.lower())[:_KEPT].strip("-") or "run"
+    digest = hashlib.sha256(f"{dag_id}\n{run_id}".encode()).hexdigest()[:8]
+    return f"{readable}-{digest}"

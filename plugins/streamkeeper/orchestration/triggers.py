@@ -1,0 +1,61 @@
+"""The trigger a waiting step defers to."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any
+
+from airflow.triggers.base import BaseTrigger, TriggerEvent
+
+from streamkeeper.errors import TemporaryError
+from streamkeeper.lifecycle.steps import Step
+from streamkeeper.orchestration.watch import Sight, Watch
+
+if TYPE_CHECKING:
+    from streamkeeper.operations.site import Site
+
+
+class StepTrigger(BaseTrigger):
+    """Fires when what the operation waits for may have happened, and at the latest after ``at_most_s``.
+
+    ``sight``: what the task saw before it deferred. A store that does not answer is the woken task's to report.
+    """
+
+    def __init__(
+        self, *, job: str, operation: str, step: str, sight: Sight, at_most_s: float, poll_s: float = 0.5
+    ) -> None:
+        super().__init__()
+        self.job, self.operation, self.step, self.sight = job, operation, step, sight
+        self.at_most_s, self.poll_s = at_most_s, poll_s
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """Where the class is found, and what it is made from."""
+        names = ("job", "operation", "step", "sight", "at_most_s", "poll_s")
+        return f"{type(self).__module__}.{type(self).__qualname__}", {name: getattr(self, name) for name in names}
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """One event with the seconds it waited."""
+        began = time.monotonic()
+        watch: Watch | None = None
+        while time.monotonic() - began < self.at_most_s:
+            try:
+                if watch is None:
+                    watch = await asyncio.to_thread(self._open)
+                sight = await asyncio.to_thread(watch.look)
+            except TemporaryError as error:
+                self.log.warning("%s", error)
+                break
+            if sight != list(self.sight):
+                break
+            await asyncio.sleep(self.poll_s)
+        yield TriggerEvent({"waited_s": time.monotonic() - began})
+
+    def _open(self) -> Watch:
+        from streamkeeper.operations.site import Site
+
+        site: Site = Site.from_environment(os.environ)
+        journal = site.journal(self.job, f"trigger:{self.operation}")
+        return Watch(site.store, journal, self.job, self.operation, Step[self.step])
