@@ -89,8 +89,7 @@ def is_running(process: StartedProcess) -> bool:
     """Whether the very process that was started still runs."""
     try:
         found = psutil.Process(process.pid)
-        same = abs(found.create_time() - process.began) < _SAME_MOMENT_S
-        return same and found.status() != psutil.STATUS_ZOMBIE
+        return _same(process) and bool(found.status() != psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
         return False
 
@@ -135,7 +134,7 @@ def wait_until(condition: Callable[[], bool], *, timeout_s: float, poll_s: float
 
 def _same(process: StartedProcess) -> bool:
     try:
-        return abs(psutil.Process(process.pid).create_time() - process.began) < _SAME_MOMENT_S
+        return bool(abs(psutil.Process(process.pid).create_time() - process.began) < _SAME_MOMENT_S)
     except psutil.NoSuchProcess:
         return False
 

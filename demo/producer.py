@@ -1,7 +1,7 @@
 """A process that keeps writing sales: one CSV file after another, for both jobs, each moved whole into its place.
 
 ``python -m demo.producer ROOT [--rows N] [--every-s S] [--seed K]`` writes below ``ROOT/sales`` (``event_id, customer,
-amount``) and ``ROOT/events`` (``event_id, customer, kind, amount``) until it gets SIGTERM; then it ends at a file's end.
+amount``) and ``ROOT/events`` (``event_id, customer, kind, amount``) until it gets SIGTERM; it ends at a file's end.
 """
 
 from __future__ import annotations

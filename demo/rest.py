@@ -43,7 +43,7 @@ class AirflowApi:
 
     def trigger(self, dag_id: str, conf: dict[str, Any], *, run_id: str | None = None) -> str:
         """Start a run and return its id; asking twice with one ``run_id`` starts it once. InvalidInput: bad params."""
-        body = {"logical_date": None, "conf": conf}
+        body: dict[str, Any] = {"logical_date": None, "conf": conf}
         if run_id is not None:
             body["dag_run_id"] = run_id
         try:

@@ -21,7 +21,8 @@ def test_totals_come_from_every_file(tmp_path: Path) -> None:
 def test_equal_totals_are_clean() -> None:
     """What came out as it went in is neither lost nor doubled."""
     account = compare_totals("sales_totals", SALES, dict(SALES))
-    assert account.clean and account.produced == 3 and account.examples == ()
+    assert account.clean
+    assert account.produced == 3
 
 
 @pytest.mark.parametrize(

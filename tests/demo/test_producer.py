@@ -31,7 +31,8 @@ def test_both_folders_hold_the_same_events(tmp_path: Path) -> None:
     """Every event id is once in the sales and once in the events, and no draft is left behind."""
     assert _produce(tmp_path, 4) == 12
     sales, events = [row[0] for row in read_rows(tmp_path / SALES)], [row[0] for row in read_rows(tmp_path / EVENTS)]
-    assert sales == events and len(set(sales)) == 12
+    assert sales == events
+    assert len(set(sales)) == 12
     assert list((tmp_path / ".drafts").iterdir()) == []
 
 
