@@ -197,7 +197,7 @@ class ChooseOperator(BaseBranchOperator):
 
 
 class FallBackOperator(StepOperator):
-    """The way out once the serving driver was touched: the operation goes on until something serves, or it says why not.
+    """The way out once the serving driver was touched: the operation goes on until something serves or cannot.
 
     The task itself succeeds when the old release serves again; the run's state is for ``finish`` to give.
     """

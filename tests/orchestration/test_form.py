@@ -1,0 +1,107 @@
+"""The trigger form refuses what its schemas can refuse, and a filled-in form is a request."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streamkeeper.errors import InvalidInput
+from streamkeeper.model.journal import DeployRequest, Handover, Strategy
+
+pytestmark = pytest.mark.airflow
+GOOD = {"job": "sales_totals", "reason": "first deploy"}
+
+
+def _fill(jobs: Path, values: dict[str, Any]) -> dict[str, Any]:
+    from airflow.sdk import ParamsDict
+
+    from streamkeeper.orchestration.form import deploy_form
+
+    form = ParamsDict(deploy_form(jobs))
+    form.update(values)
+    return dict(form.validate())
+
+
+def test_defaults_are_those_of_the_request(tmp_path: Path) -> None:
+    """A form with only the required fields is the request with only the required fields."""
+    from streamkeeper.orchestration.form import read_request
+
+    request = read_request(_fill(tmp_path, GOOD), requested_by="ada")
+    assert request == DeployRequest(job="sales_totals", reason="first deploy", requested_by="ada")
+
+
+def test_every_field_reaches_the_request(tmp_path: Path) -> None:
+    """No field of the form is only for show."""
+    from streamkeeper.orchestration.form import read_request
+
+    filled = {
+        **GOOD,
+        "release": "r0007",
+        "params": {"input": "/in", "files": 3, "strict": True},
+        "conf": {"spark.sql.shuffle.partitions": "4"},
+        "strategy": "resume",
+        "handover": "cold",
+        "dry_run": True,
+        "drain_s": 5,
+        "standby_s": 6.5,
+        "first_commit_s": 7,
+    }
+    assert read_request(_fill(tmp_path, filled), requested_by="ada") == DeployRequest(
+        job="sales_totals",
+        release="r0007",
+        params={"input": "/in", "files": 3, "strict": True},
+        conf={"spark.sql.shuffle.partitions": "4"},
+        strategy=Strategy.RESUME,
+        handover=Handover.COLD,
+        dry_run=True,
+        reason="first deploy",
+        requested_by="ada",
+        drain_s=5,
+        standby_s=6.5,
+        first_commit_s=7,
+    )
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"job": "../etc/passwd"},
+        {"job": "/abs/job.py"},
+        {"release": "latest"},
+        {"params": {"a": {"nested": 1}}},
+        {"conf": {"spark.x": 4}},
+        {"strategy": "hope"},
+        {"handover": "hot"},
+        {"dry_run": "yes"},
+        {"reason": "why"},
+        {"drain_s": 0},
+        {"on_open": "ignore"},
+    ],
+    ids=str,
+)
+def test_a_wrong_field_never_becomes_a_run(tmp_path: Path, wrong: dict[str, Any]) -> None:
+    """The schema refuses it, so that the REST answer is a 400 that names the field."""
+    from airflow.sdk.exceptions import ParamValidationError
+
+    with pytest.raises(ParamValidationError):
+        _fill(tmp_path, {**GOOD, **wrong})
+
+
+def test_examples_come_from_one_look_at_the_jobs_root(tmp_path: Path) -> None:
+    """Suggestions are the job files; a missing folder gives none, and no error."""
+    from streamkeeper.orchestration.form import list_job_examples
+
+    for name in ("sales_totals.py", "event_copy.py", "_shared.py", "notes.txt"):
+        (tmp_path / name).touch()
+    assert list_job_examples(tmp_path) == ["event_copy", "sales_totals"]
+    assert list_job_examples(tmp_path / "missing") == []
+
+
+def test_a_request_that_cannot_be_is_refused_by_name() -> None:
+    """A form that got past the schema with a wrong type ends in one line that names the field."""
+    from streamkeeper.orchestration.form import read_request
+
+    with pytest.raises(InvalidInput, match="drain_s"):
+        read_request({**GOOD, "drain_s": "soon"}, requested_by="ada")
