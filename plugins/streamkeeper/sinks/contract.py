@@ -20,6 +20,7 @@ class SinkContext(msgspec.Struct, frozen=True, kw_only=True):
     query: str
     version: str
     epoch: int
+    output_mode: str = "append"
 
 
 class Sink(ABC):

@@ -1,0 +1,199 @@
+"""The public job interface: params, queries, the job decorator, and loading a job from its code.
+
+Everything that can be wrong with a job is found here, before a checkpoint is touched, and told in one line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from streamkeeper.errors import JobUnusable, StreamkeeperError, Unsupported
+from streamkeeper.job_code import locate, run_job_file
+from streamkeeper.model.names import check_name
+from streamkeeper.model.params import Param, ParamMap, check_declared, validate_params
+from streamkeeper.model.release import ParamValue
+from streamkeeper.model.trigger import Trigger, parse_trigger
+from streamkeeper.sinks.contract import Sink
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = [
+    "JobDefinition",
+    "Param",
+    "Query",
+    "Trigger",
+    "check_conf",
+    "load_job",
+    "parse_trigger",
+    "streaming_job",
+    "validate_params",
+]
+
+JobFunction = Callable[["SparkSession", ParamMap], "Iterable[Query] | Query | None"]
+
+_CHECKPOINT_CONF = "spark.sql.streaming.checkpointLocation"
+_SECOND_OWNER = (
+    "Streamkeeper injects the checkpoint version; a second owner of one would lose or double the output: remove it"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """One streaming query of a job: a streaming DataFrame and where it goes.
+
+    ``output_mode``: append, update or complete, as far as the sink takes it; ``trigger``: an interval such as
+    ``"5 seconds"``, or ``"availableNow"``.
+    """
+
+    name: str
+    df: DataFrame
+    sink: Sink = field(kw_only=True)
+    output_mode: str = field(kw_only=True, default="append")
+    trigger: str = field(kw_only=True, default="5 seconds")
+
+
+@dataclass(frozen=True, slots=True)
+class JobDefinition:
+    """A declared job: its name, its params and the function that yields its queries."""
+
+    name: str
+    params: Mapping[str, Param]
+    function: JobFunction
+    root: Path | None = None
+
+    def build(self, spark: SparkSession, params: Mapping[str, ParamValue]) -> Iterator[Query]:
+        """Yield each query, checked, at the moment the job yields it: the session's confs are then those it means.
+
+        Raises JobUnusable, Unsupported or InvalidInput in one line that names the job's own file and line.
+        """
+        _check_session(spark, self.name)
+        given = MappingProxyType(validate_params(self.params, params, job=self.name))
+        seen: list[Query] = []
+        for query in self._yielded(spark, given):
+            _check_query(self.name, query, seen)
+            _check_no_checkpoint_conf(spark, self.name)
+            seen.append(query)
+            yield query
+        if not seen:
+            raise JobUnusable(f"job {self.name} yields no query", hint="yield at least one Query(...)")
+        _check_nothing_started(spark, self.name)
+
+    def _yielded(self, spark: SparkSession, params: ParamMap) -> Iterator[Any]:
+        try:
+            result = self.function(spark, params)
+            if isinstance(result, Query):
+                yield result
+            elif isinstance(result, Iterable):
+                yield from result
+        except (GeneratorExit, StreamkeeperError):
+            raise
+        except (Exception, SystemExit) as error:
+            raise JobUnusable(f"job {self.name} failed to build: {locate(error, self.root)}") from error
+
+
+_declared: list[JobDefinition] = []
+
+
+def streaming_job(*, name: str, params: Mapping[str, Param] | None = None) -> Callable[[JobFunction], JobDefinition]:
+    """Declare a function of ``(spark, params)`` that yields the job's queries.
+
+    ``params`` maps each name to a ``Param``; the function is given a read-only mapping of checked values.
+    """
+    check_name("job", name)
+    declared = MappingProxyType(dict(params or {}))
+    check_declared(name, declared)
+
+    def declare(function: JobFunction) -> JobDefinition:
+        if not callable(function):
+            raise JobUnusable(f"job {name} is declared on {function!r}", hint="put @streaming_job on a function")
+        job = JobDefinition(name=name, params=declared, function=function)
+        _declared.append(job)
+        return job
+
+    return declare
+
+
+def load_job(root: Path, entry: str, name: str) -> JobDefinition:
+    """The job ``name`` that the file ``entry`` below ``root`` declares; its code is run afresh.
+
+    Raises JobUnusable when it does not import, declares no such job, or two of them, or names a checkpoint itself.
+    """
+    before = len(_declared)
+    module = run_job_file(root, entry)
+    found = [job for job in _declared[before:] if job.function.__module__ == module.__name__]
+    del _declared[before:]
+    wanted = [job for job in found if job.name == name]
+    if len(wanted) == 1:
+        return JobDefinition(name=name, params=wanted[0].params, function=wanted[0].function, root=root.resolve())
+    if wanted:
+        raise JobUnusable(f"{entry} declares the job {name} {len(wanted)} times", hint="give each job its own name")
+    others = ", ".join(sorted(job.name for job in found)) or "none"
+    raise JobUnusable(
+        f"{entry} declares no job {name} (it declares: {others})", hint=f'write @streaming_job(name="{name}")'
+    )
+
+
+def check_conf(conf: Mapping[str, str]) -> None:
+    """Refuse Spark confs that would take the job out of Streamkeeper's hands; raises Unsupported or JobUnusable."""
+    if conf.get("spark.remote") or conf.get("spark.api.mode", "").lower() == "connect":
+        raise Unsupported(
+            "Spark Connect is not supported (conf spark.remote or spark.api.mode)",
+            hint="a query there outlives its client, so that its death cannot be proven; remove the conf",
+        )
+    for key in conf:
+        if key.lower() == _CHECKPOINT_CONF.lower():
+            raise JobUnusable(f"conf {key} is set", hint=_SECOND_OWNER)
+
+
+def _check_session(spark: SparkSession, job: str) -> None:
+    if type(spark).__module__.startswith("pyspark.sql.connect"):
+        raise Unsupported(f"job {job}: a Spark Connect session is not supported", hint="use a classic Spark session")
+
+
+def _check_query(job: str, query: object, seen: list[Query]) -> None:
+    if not isinstance(query, Query):
+        raise JobUnusable(f"job {job} yields {type(query).__name__}, not Query", hint="yield Query(name, df, sink=...)")
+    check_name("query", query.name)
+    where = f"job {job}, query {query.name}"
+    if any(other.name == query.name for other in seen):
+        raise JobUnusable(f"job {job} yields two queries named {query.name}", hint="give each query its own name")
+    if not isinstance(query.sink, Sink):
+        raise Unsupported(
+            f"{where}: unknown sink {type(query.sink).__name__}", hint="use TableSink, FileSink or ForeachBatch"
+        )
+    _check_frame(where, query.df)
+    if query.output_mode not in query.sink.output_modes:
+        raise Unsupported(
+            f"{where}: {type(query.sink).__name__} does not take output mode {query.output_mode!r}",
+            hint=f"it takes: {', '.join(sorted(query.sink.output_modes))}",
+        )
+    parse_trigger(query.trigger, where=where)
+    output = query.sink.describe().output
+    for other in seen:
+        if query.sink.kind == other.sink.kind != "foreach" and other.sink.describe().output == output:
+            raise JobUnusable(f"{where} and query {other.name} write to one output: {output}", hint="give each its own")
+
+
+def _check_frame(where: str, frame: Any) -> None:
+    if type(frame).__module__.startswith("pyspark.sql.connect"):
+        raise Unsupported(f"{where}: a Spark Connect DataFrame is not supported", hint="use a classic Spark session")
+    if not hasattr(frame, "isStreaming"):
+        raise JobUnusable(f"{where}: {type(frame).__name__} is not a DataFrame", hint="pass a streaming DataFrame")
+    if not frame.isStreaming:
+        raise JobUnusable(f"{where}: its DataFrame is not a streaming one", hint="read it with spark.readStream")
+
+
+def _check_no_checkpoint_conf(spark: SparkSession, job: str) -> None:
+    if spark.conf.get(_CHECKPOINT_CONF, None):
+        raise JobUnusable(f"job {job} sets {_CHECKPOINT_CONF}", hint=_SECOND_OWNER)
+
+
+def _check_nothing_started(spark: SparkSession, job: str) -> None:
+    if spark.streams.active:
+        raise JobUnusable(f"job {job} starts a streaming query by itself", hint="yield it as a Query instead")

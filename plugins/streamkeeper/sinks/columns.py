@@ -1,0 +1,134 @@
+"""The columns of a table: from a DataFrame's schema to a database's types, and values on their way there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from streamkeeper.errors import InvalidInput, Unsupported
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+    from sqlalchemy import Connection, Table
+    from sqlalchemy.types import TypeEngine
+
+_KINDS = {
+    "string": "string",
+    "bigint": "long",
+    "int": "int",
+    "double": "double",
+    "float": "float",
+    "boolean": "boolean",
+    "timestamp": "timestamp",
+    "date": "date",
+}
+
+
+class TableColumn(msgspec.Struct, frozen=True, kw_only=True):
+    """One column; ``kind`` is Spark's short type name, ``precision`` and ``scale`` are of a decimal."""
+
+    name: str
+    kind: str
+    precision: int = 0
+    scale: int = 0
+
+
+def columns_of(schema: StructType, table: str) -> tuple[TableColumn, ...]:
+    """The columns for a DataFrame; raises Unsupported, naming the column, for a type without a promise."""
+    return tuple(_column(field.name, field.dataType.simpleString(), table) for field in schema.fields)
+
+
+def _column(name: str, spark_type: str, table: str) -> TableColumn:
+    if name.startswith("_sk_"):
+        raise InvalidInput(
+            f"table {table}: the column name {name} is reserved", hint="rename it: _sk_ is Streamkeeper's"
+        )
+    if spark_type in _KINDS:
+        return TableColumn(name=name, kind=_KINDS[spark_type])
+    if spark_type.startswith("decimal("):
+        precision, scale = spark_type.removeprefix("decimal(").removesuffix(")").split(",")
+        return TableColumn(name=name, kind="decimal", precision=int(precision), scale=int(scale))
+    raise Unsupported(
+        f"table {table}: column {name} has the type {spark_type}",
+        hint="a table takes string, long, int, double, float, boolean, timestamp, date and decimal; cast it",
+    )
+
+
+def database_type(column: TableColumn, dialect: str) -> TypeEngine[Any]:
+    """The column's type. SQLite has no exact decimal: one is kept there as text."""
+    import sqlalchemy as sa
+
+    match column.kind:
+        case "string":
+            return sa.Text()
+        case "long":
+            return sa.BigInteger()
+        case "int":
+            return sa.Integer()
+        case "double":
+            return sa.Double()
+        case "float":
+            return sa.REAL()
+        case "boolean":
+            return sa.Boolean()
+        case "timestamp":
+            return sa.DateTime(timezone=True)
+        case "date":
+            return sa.Date()
+        case "decimal":
+            return sa.Text() if dialect == "sqlite" else sa.Numeric(column.precision, column.scale)
+        case _:
+            raise Unsupported(f"column {column.name} has the type {column.kind}")
+
+
+def converters(columns: Sequence[TableColumn], dialect: str) -> list[Callable[[Any], Any] | None]:
+    """Per column, what makes Spark's value the database's; None where they are the same."""
+    return [_converter(column, dialect) for column in columns]
+
+
+def _converter(column: TableColumn, dialect: str) -> Callable[[Any], Any] | None:
+    if column.kind == "timestamp":
+        return _utc_without_zone if dialect == "sqlite" else _utc
+    if column.kind == "decimal" and dialect == "sqlite":
+        return _text
+    return None
+
+
+def _utc(value: datetime | None) -> datetime | None:
+    # A Row's timestamp is naive, in the time zone of its Python process.
+    return None if value is None else value.astimezone(UTC)
+
+
+def _utc_without_zone(value: datetime | None) -> datetime | None:
+    return None if value is None else value.astimezone(UTC).replace(tzinfo=None)
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else str(value)
+
+
+def find_differences(connection: Connection, table: Table) -> list[str] | None:
+    """How the database's table differs from this one, column by column and in its key; None when there is none."""
+    import sqlalchemy as sa
+
+    inspector = sa.inspect(connection)
+    if not inspector.has_table(table.name):
+        return None
+    dialect = connection.dialect
+    wanted = {each.name: each.type.compile(dialect) for each in table.columns}
+    found = {each["name"]: each["type"].compile(dialect) for each in inspector.get_columns(table.name)}
+    differences = [f"{name} is missing in the table" for name in wanted if name not in found]
+    differences += [f"{name} is in the table only" for name in found if name not in wanted]
+    differences += [
+        f"{name} is {found[name]} in the table, {wanted[name]} in the query"
+        for name in wanted
+        if name in found and found[name] != wanted[name]
+    ]
+    old_key = sorted(inspector.get_pk_constraint(table.name)["constrained_columns"])
+    new_key = sorted(each.name for each in table.primary_key)
+    if old_key != new_key:
+        differences.append(f"its key is ({', '.join(old_key)}), the query's is ({', '.join(new_key)})")
+    return differences

@@ -1,0 +1,100 @@
+"""ForeachBatch: the author's own function writes each batch, at least once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, ClassVar
+
+import msgspec
+
+from streamkeeper.errors import InvalidInput
+from streamkeeper.model.manifest import SinkDescription
+from streamkeeper.sinks.contract import Sink, SinkContext, SinkWriter
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+class WriterRole(Enum):
+    """In which role a batch is written."""
+
+    SERVING = "serving"
+
+
+class BatchContext(msgspec.Struct, frozen=True, kw_only=True):
+    """What the author's function is told: a batch may come again with the same ``version`` and ``batch_id``."""
+
+    batch_id: int
+    epoch: int
+    role: WriterRole
+    version: str
+    query: str
+    job: str
+
+
+BatchFunction = Callable[["DataFrame", BatchContext], None]
+
+
+@dataclass(frozen=True, slots=True)
+class ForeachBatch(Sink):
+    """Calls ``function(batch, context)``: at least once per batch.
+
+    There is no fence inside an unknown output: a superseded writer is kept out by the check before each batch and by
+    the proof of its death, and a batch that was running when its driver died comes again.
+    """
+
+    kind: ClassVar[str] = "foreach"
+    output_modes: ClassVar[frozenset[str]] = frozenset({"append", "update", "complete"})
+    replays: ClassVar[bool] = False
+
+    function: BatchFunction
+
+    def __post_init__(self) -> None:
+        if not callable(self.function):
+            raise InvalidInput(f"ForeachBatch needs a function of (batch, context), not {self.function!r}")
+
+    def describe(self) -> SinkDescription:
+        """Its identity is the function's name."""
+        name = getattr(self.function, "__qualname__", type(self.function).__qualname__)
+        module = getattr(self.function, "__module__", None) or type(self.function).__module__
+        return SinkDescription(kind=self.kind, output=f"{module}:{name}", options={})
+
+    def open(self, context: SinkContext) -> ForeachWriter:
+        """A writer for one epoch."""
+        return ForeachWriter(self.function, context)
+
+    def rehearse(self, batch: DataFrame) -> None:
+        """Compute the batch; the author's function is not called, since its effects cannot be taken back."""
+        batch.write.format("noop").mode("overwrite").save()
+
+
+class ForeachWriter(SinkWriter):
+    """Calls the function; remembers nothing."""
+
+    def __init__(self, function: BatchFunction, context: SinkContext) -> None:
+        self._function = function
+        self._context = context
+
+    def raise_fence(self) -> None:
+        """Nothing to raise: only the driver's own check and its death fence an unknown output."""
+
+    def last_batch(self) -> int | None:
+        """Never known."""
+        return None
+
+    def write(self, batch: DataFrame, batch_id: int) -> None:
+        """Call the author's function once."""
+        context = BatchContext(
+            batch_id=batch_id,
+            epoch=self._context.epoch,
+            role=WriterRole.SERVING,
+            version=self._context.version,
+            query=self._context.query,
+            job=self._context.job,
+        )
+        self._function(batch, context)
+
+    def close(self) -> None:
+        """Nothing is held."""

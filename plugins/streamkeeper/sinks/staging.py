@@ -1,0 +1,157 @@
+"""What runs in Spark's Python workers for a TableSink: a partition's rows into the staging table, or nowhere.
+
+Everything here is a module-level function with plain arguments: a worker imports it, nothing is pickled by value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from streamkeeper.errors import Fenced
+from streamkeeper.sinks.columns import TableColumn, converters, database_type
+from streamkeeper.sinks.databases import open_engine
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection, MetaData, Table
+
+CHUNK_ROWS = 5000
+OUTPUTS = "streamkeeper_outputs"
+
+
+class StagingPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """One write of one batch: ``token`` names the write, so that rows of an earlier try are never taken for its own."""
+
+    url: str
+    table: str
+    columns: tuple[TableColumn, ...]
+    epoch: int
+    token: str
+
+
+def outputs_table(metadata: MetaData) -> Table:
+    """One row per output: who owns it, the newest epoch, and the last batch with its checkpoint version."""
+    import sqlalchemy as sa
+
+    return sa.Table(
+        OUTPUTS,
+        metadata,
+        sa.Column("output", sa.Text(), primary_key=True),
+        sa.Column("owner", sa.Text(), nullable=False),
+        sa.Column("epoch", sa.BigInteger(), nullable=False),
+        sa.Column("version", sa.Text()),
+        sa.Column("batch_id", sa.BigInteger()),
+    )
+
+
+def data_table(
+    metadata: MetaData, name: str, columns: Iterable[TableColumn], key: Iterable[str], dialect: str
+) -> Table:
+    """The output itself; key columns take no NULL."""
+    import sqlalchemy as sa
+
+    fixed = set(key)
+    return sa.Table(
+        name,
+        metadata,
+        *(
+            sa.Column(each.name, database_type(each, dialect), primary_key=each.name in fixed, autoincrement=False)
+            for each in columns
+        ),
+    )
+
+
+def staging_table(
+    metadata: MetaData, name: str, columns: Iterable[TableColumn], dialect: str, *, temporary: bool = False
+) -> Table:
+    """Where rows wait for the transaction that takes them: one try of one partition holds each row number once."""
+    import sqlalchemy as sa
+
+    return sa.Table(
+        f"{name}__staged",
+        metadata,
+        sa.Column("_sk_token", sa.Text(), primary_key=True),
+        sa.Column("_sk_part", sa.Integer(), primary_key=True, autoincrement=False),
+        sa.Column("_sk_row", sa.BigInteger(), primary_key=True, autoincrement=False),
+        sa.Column("_sk_epoch", sa.BigInteger(), nullable=False),
+        *(sa.Column(each.name, database_type(each, dialect), nullable=True) for each in columns),
+        prefixes=["TEMPORARY"] if temporary else [],
+    )
+
+
+def check_epoch(connection: Connection, outputs: Table, table: str, epoch: int) -> None:
+    """Raise Fenced when the newest epoch of the output is not this one."""
+    import sqlalchemy as sa
+
+    newest = connection.execute(sa.select(outputs.c.epoch).where(outputs.c.output == table)).scalar_one_or_none()
+    if newest != epoch:
+        raise Fenced(f"table {table}: epoch {epoch} has been superseded by epoch {newest}")
+
+
+def stage_partition(plan: StagingPlan, rows: Iterable[Any]) -> None:
+    """Put a partition's rows into the staging table in one transaction, or none; raises Fenced."""
+    import sqlalchemy as sa
+
+    engine = open_engine(plan.url, pooled=False)
+    metadata = sa.MetaData()
+    outputs = outputs_table(metadata)
+    staged = staging_table(metadata, plan.table, plan.columns, engine.dialect.name)
+    chunks = _chunks(_records(plan, rows, engine.dialect.name))
+    first = next(chunks, None)
+    if first is None:
+        return
+    # The first rows are computed before the transaction begins, so that SQLite's write lock is not held meanwhile.
+    with engine.begin() as connection:
+        check_epoch(connection, outputs, plan.table, plan.epoch)
+        part = first[0]["_sk_part"]
+        connection.execute(sa.delete(staged).where(staged.c._sk_token == plan.token, staged.c._sk_part == part))
+        connection.execute(sa.insert(staged), first)
+        for chunk in chunks:
+            connection.execute(sa.insert(staged), chunk)
+
+
+def rehearse_partition(plan: StagingPlan, rows: Iterable[Any]) -> None:
+    """The same work into a temporary table, rolled back: warms a worker up and keeps nothing."""
+    import sqlalchemy as sa
+
+    sqlite = plan.url.startswith("sqlite")
+    engine = sa.create_engine("sqlite://") if sqlite else open_engine(plan.url, pooled=False)
+    metadata = sa.MetaData()
+    staged = staging_table(metadata, plan.table, plan.columns, engine.dialect.name, temporary=True)
+    with engine.connect() as connection:
+        metadata.create_all(connection, checkfirst=False)
+        for chunk in _chunks(_records(plan, rows, engine.dialect.name)):
+            connection.execute(sa.insert(staged), chunk)
+        connection.rollback()
+    engine.dispose()
+
+
+def _records(plan: StagingPlan, rows: Iterable[Any], dialect: str) -> Iterator[dict[str, Any]]:
+    part = _partition()
+    names = [each.name for each in plan.columns]
+    changes: list[tuple[str, Callable[[Any], Any]]] = [
+        (name, change) for name, change in zip(names, converters(plan.columns, dialect), strict=True) if change
+    ]
+    for number, row in enumerate(rows):
+        record = dict(zip(names, row, strict=True))
+        for name, change in changes:
+            record[name] = change(record[name])
+        record.update(_sk_token=plan.token, _sk_part=part, _sk_row=number, _sk_epoch=plan.epoch)
+        yield record
+
+
+def _chunks(records: Iterator[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+    while chunk := list(islice(records, CHUNK_ROWS)):
+        yield chunk
+
+
+def _partition() -> int:
+    # In a worker pyspark is loaded already; looked up, not imported: this room stays importable without it.
+    import sys
+
+    pyspark = sys.modules.get("pyspark")
+    context = pyspark.TaskContext.get() if pyspark is not None else None
+    return context.partitionId() if context is not None else 0

@@ -1,0 +1,260 @@
+"""TableSink: exactly once into a table of SQLite or PostgreSQL, with the fence inside the data's own transaction.
+
+Rows are staged from Spark's workers, under a token of their own; then one transaction of the driver moves the output's
+row to this batch *where the epoch is still mine*, takes the staged rows over and deletes them. A superseded writer
+changes no row there and is told so; a batch that comes again finds its number taken and is left as it is.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import uuid
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from streamkeeper.crash_points import crash_point
+from streamkeeper.errors import Fenced, InvalidInput, PermanentError
+from streamkeeper.model.manifest import SinkDescription
+from streamkeeper.sinks.columns import TableColumn, columns_of, find_differences
+from streamkeeper.sinks.contract import Sink, SinkContext, SinkWriter
+from streamkeeper.sinks.databases import identity, lock_creation, open_engine, parse_url
+from streamkeeper.sinks.staging import (
+    StagingPlan,
+    check_epoch,
+    data_table,
+    outputs_table,
+    rehearse_partition,
+    stage_partition,
+    staging_table,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import DataFrame
+    from sqlalchemy import Connection, Table
+
+_TABLE = re.compile(r"[a-z_][a-z0-9_]{0,49}")
+
+
+@dataclass(frozen=True, slots=True)
+class TableSink(Sink):
+    """A table with one row per ``key``; created from the query's columns if it is not there.
+
+    append and update: a row replaces the one with its key. complete: the batch replaces all rows.
+    ``url``: ``sqlite:////absolute/path.db`` or ``postgresql+psycopg://…``; best given as a ``secret://`` param.
+    """
+
+    kind: ClassVar[str] = "table"
+    output_modes: ClassVar[frozenset[str]] = frozenset({"append", "update", "complete"})
+    replays: ClassVar[bool] = True
+
+    url: str = field(repr=False)
+    table: str
+    key: Sequence[str]
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.table, str) or not _TABLE.fullmatch(self.table):
+            raise InvalidInput(f"table name {self.table!r} is not allowed", hint="use [a-z_][a-z0-9_]*, at most 50")
+        if isinstance(self.key, str) or not self.key or not all(isinstance(each, str) for each in self.key):
+            raise InvalidInput(
+                f"table {self.table}: key {self.key!r} is not a list of columns", hint='key=["customer"]'
+            )
+        if len(set(self.key)) != len(self.key):
+            raise InvalidInput(f"table {self.table}: key {self.key!r} names a column twice")
+        object.__setattr__(self, "key", tuple(self.key))
+        parse_url(self.url)
+
+    def describe(self) -> SinkDescription:
+        """Database and table, without user or password."""
+        return SinkDescription(
+            kind=self.kind,
+            output=f"{identity(parse_url(self.url))}#{self.table}",
+            options={"key": ",".join(self.key)},
+        )
+
+    def open(self, context: SinkContext) -> TableWriter:
+        """A writer for one epoch; the first connection is made when it is needed."""
+        return TableWriter(self, context)
+
+    def rehearse(self, batch: DataFrame) -> None:
+        """Convert and insert the batch into temporary tables of the workers, and roll back."""
+        columns = self.columns_of(batch)
+        plan = StagingPlan(url=self.url, table=self.table, columns=columns, epoch=0, token="rehearsal")
+        batch.foreachPartition(functools.partial(rehearse_partition, plan))
+
+    def columns_of(self, batch: DataFrame) -> tuple[TableColumn, ...]:
+        """The batch's columns; raises Unsupported or InvalidInput when they do not make this table."""
+        columns = columns_of(batch.schema, self.table)
+        missing = [name for name in self.key if name not in {each.name for each in columns}]
+        if missing:
+            raise InvalidInput(f"table {self.table}: the query has no key column {', '.join(missing)}")
+        return columns
+
+
+class TableWriter(SinkWriter):
+    """Writes one query's batches under one epoch; used by one thread at a time."""
+
+    def __init__(self, sink: TableSink, context: SinkContext) -> None:
+        import sqlalchemy as sa
+
+        self._sink = sink
+        self._context = context
+        self._engine = open_engine(sink.url, pooled=True)
+        self._metadata = sa.MetaData()
+        self._outputs = outputs_table(self._metadata)
+        self._prepared: tuple[tuple[TableColumn, ...], Table, Table] | None = None
+
+    def raise_fence(self) -> None:
+        """Move the output's row up to this epoch and drop what older epochs left staged."""
+        import sqlalchemy as sa
+
+        outputs, context, table = self._outputs, self._context, self._sink.table
+        owner = f"{context.job}/{context.query}"
+        with self._engine.begin() as connection:
+            lock_creation(connection)
+            outputs.create(connection, checkfirst=True)
+            row = connection.execute(
+                sa.select(outputs).where(outputs.c.output == table).with_for_update()
+            ).one_or_none()
+            if row is None:
+                connection.execute(sa.insert(outputs).values(output=table, owner=owner, epoch=context.epoch))
+            elif row.owner != owner:
+                raise InvalidInput(
+                    f"table {table} is written by {row.owner}, not by {owner}", hint="give each query its own table"
+                )
+            elif row.epoch > context.epoch:
+                raise Fenced(f"table {table}: epoch {context.epoch} has been superseded by epoch {row.epoch}")
+            else:
+                connection.execute(sa.update(outputs).where(outputs.c.output == table).values(epoch=context.epoch))
+            if sa.inspect(connection).has_table(f"{table}__staged"):
+                staged = sa.table(f"{table}__staged", sa.column("_sk_epoch"))
+                connection.execute(sa.delete(staged).where(staged.c._sk_epoch < context.epoch))
+
+    def last_batch(self) -> int | None:
+        """From the output's row, if it speaks of this checkpoint version."""
+        import sqlalchemy as sa
+
+        outputs = self._outputs
+        with self._engine.connect() as connection:
+            if not sa.inspect(connection).has_table(outputs.name):
+                return None
+            wanted = (outputs.c.output == self._sink.table) & (outputs.c.version == self._context.version)
+            return connection.execute(sa.select(outputs.c.batch_id).where(wanted)).scalar_one_or_none()
+
+    def write(self, batch: DataFrame, batch_id: int) -> None:
+        """Stage from the workers, then apply in one transaction."""
+        columns = self._sink.columns_of(batch)
+        data, staged = self._prepare(columns)
+        last = self.last_batch()
+        if last is not None and last >= batch_id:
+            return
+        token = f"{self._context.epoch}-{batch_id}-{uuid.uuid4().hex}"
+        plan = StagingPlan(
+            url=self._sink.url, table=self._sink.table, columns=columns, epoch=self._context.epoch, token=token
+        )
+        self._stage(batch, plan)
+        crash_point("sink.staged")
+        with self._engine.begin() as connection:
+            if self._advance(connection, batch_id):
+                self._take_over(connection, data, staged, token, batch_id)
+        crash_point("sink.committed")
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._engine.dispose()
+
+    def _prepare(self, columns: tuple[TableColumn, ...]) -> tuple[Table, Table]:
+        """The output's table and its staging table, created or checked once per set of columns."""
+        import sqlalchemy as sa
+
+        if self._prepared is not None and self._prepared[0] == columns:
+            return self._prepared[1:]
+        name, dialect = self._sink.table, self._engine.dialect.name
+        data = data_table(sa.MetaData(), name, columns, self._sink.key, dialect)
+        staged = staging_table(sa.MetaData(), name, columns, dialect)
+        with self._engine.begin() as connection:
+            lock_creation(connection)
+            check_epoch(connection, self._outputs, name, self._context.epoch)
+            differences = find_differences(connection, data)
+            if differences:
+                raise InvalidInput(
+                    f"table {name} does not fit the query: {'; '.join(differences)}",
+                    hint="alter the table, or write to another one",
+                )
+            if find_differences(connection, staged):
+                # Its rows are nobody's: each write stages its own.
+                staged.drop(connection)
+            data.create(connection, checkfirst=True)
+            staged.create(connection, checkfirst=True)
+        self._prepared = (columns, data, staged)
+        return data, staged
+
+    def _stage(self, batch: DataFrame, plan: StagingPlan) -> None:
+        try:
+            batch.foreachPartition(functools.partial(stage_partition, plan))
+        except Exception:
+            # Spark tells a worker's error as text only: whether it was the fence is asked of the fence.
+            with self._engine.begin() as connection:
+                check_epoch(connection, self._outputs, plan.table, plan.epoch)
+            raise
+
+    def _advance(self, connection: Connection, batch_id: int) -> bool:
+        """Claim the batch's number under my epoch: True if mine to write, False if written already; else Fenced."""
+        import sqlalchemy as sa
+
+        outputs, context, table = self._outputs, self._context, self._sink.table
+        later = (outputs.c.version.is_distinct_from(context.version)) | (outputs.c.batch_id < batch_id)
+        moved = connection.execute(
+            sa.update(outputs)
+            .where(outputs.c.output == table, outputs.c.epoch == context.epoch, later)
+            .values(batch_id=batch_id, version=context.version)
+        )
+        if moved.rowcount == 1:
+            return True
+        check_epoch(connection, outputs, table, context.epoch)
+        return False
+
+    def _take_over(self, connection: Connection, data: Table, staged: Table, token: str, batch_id: int) -> None:
+        import sqlalchemy as sa
+
+        mine = staged.c._sk_token == token
+        self._check_keys(connection, staged, mine, batch_id)
+        names = [column.name for column in data.columns]
+        rows = sa.select(*(staged.c[name] for name in names)).where(mine)
+        if self._context.output_mode == "complete":
+            connection.execute(sa.delete(data))
+            connection.execute(sa.insert(data).from_select(names, rows))
+        else:
+            connection.execute(self._upsert(data, names, rows))
+        connection.execute(sa.delete(staged).where(mine))
+
+    def _upsert(self, data: Table, names: list[str], rows: Any) -> Any:
+        from sqlalchemy.dialects import postgresql, sqlite
+
+        dialect = sqlite if self._engine.dialect.name == "sqlite" else postgresql
+        statement = dialect.insert(data).from_select(names, rows)
+        others = {name: statement.excluded[name] for name in names if name not in self._sink.key}
+        if not others:
+            return statement.on_conflict_do_nothing(index_elements=list(self._sink.key))
+        return statement.on_conflict_do_update(index_elements=list(self._sink.key), set_=others)
+
+    def _check_keys(self, connection: Connection, staged: Table, mine: Any, batch_id: int) -> None:
+        import sqlalchemy as sa
+
+        key = [staged.c[name] for name in self._sink.key]
+        table = self._sink.table
+        if connection.execute(sa.select(*key).where(mine, sa.or_(*(each.is_(None) for each in key))).limit(1)).first():
+            raise PermanentError(
+                f"table {table}: batch {batch_id} has a row without a key ({', '.join(self._sink.key)})",
+                hint="filter such rows out, or fill the key in",
+            )
+        twice = sa.select(*key).where(mine).group_by(*key).having(sa.func.count() > 1).limit(1)
+        found = connection.execute(twice).first()
+        if found is not None:
+            shown = ", ".join(f"{name}={value!r}" for name, value in zip(self._sink.key, found, strict=True))
+            raise PermanentError(
+                f"table {table}: batch {batch_id} holds the key {shown} more than once",
+                hint="which row is the last cannot be known: deduplicate or aggregate by the key",
+            )

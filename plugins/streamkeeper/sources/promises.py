@@ -1,0 +1,55 @@
+"""What each kind of source promises; one without a promise is refused before anything is started."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from streamkeeper.errors import Unsupported
+from streamkeeper.model.manifest import Manifest
+
+
+class SourcePromise(msgspec.Struct, frozen=True, kw_only=True):
+    """``replays``: asked for the same offsets again, it gives the same rows; ``holds_until``: what ends that."""
+
+    kind: str
+    replays: bool
+    holds_until: str
+
+
+_FILE = SourcePromise(kind="file", replays=True, holds_until="the input files are deleted or changed")
+_KAFKA = SourcePromise(kind="kafka", replays=True, holds_until="the topic's retention deletes the records")
+
+_PROMISES = {
+    **dict.fromkeys(("file", "csv", "json", "text", "parquet", "orc"), _FILE),
+    "kafka": _KAFKA,
+}
+
+_REFUSED = {
+    "rate": "its rows are made up from the clock, so a batch that comes again has other rows",
+    "rate-micro-batch": "its rows are made up, not read",
+    "socket": "what it has sent once is gone, so a batch cannot come again",
+    "memory": "its rows end with the process",
+}
+
+
+def promise_of(kind: str) -> SourcePromise:
+    """The promise of a source kind, as a manifest names it; raises Unsupported, saying why."""
+    promise = _PROMISES.get(kind)
+    if promise is None:
+        why = _REFUSED.get(kind, "no promise about reading a batch again is implemented for it")
+        raise Unsupported(f"source {kind!r} is not supported: {why}", hint="read from files or from Kafka")
+    return promise
+
+
+def check_sources(manifests: Iterable[Manifest]) -> None:
+    """Raise Unsupported, naming the query, when any of its sources has no promise."""
+    for manifest in manifests:
+        if not manifest.sources:
+            raise Unsupported(f"query {manifest.query} has no streaming source that is known")
+        for source in manifest.sources:
+            try:
+                promise_of(source.kind)
+            except Unsupported as error:
+                raise Unsupported(f"query {manifest.query}: {error.message}", hint=error.hint) from error

@@ -1,0 +1,110 @@
+"""FileSink through Spark's own sink log: each batch once, and fenced by a create-only epoch log."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from streamkeeper.errors import Fenced, InvalidInput
+from streamkeeper.sinks.contract import SinkContext
+from streamkeeper.sinks.file import FileSink, FileWriter, newest_batch, read_serving
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+SCHEMA = "event_id string, amount long"
+
+
+def writer_of(path: Path, epoch: int, **options: object) -> FileWriter:
+    context = SinkContext(job="copy", query="events", version="v0001", epoch=epoch)
+    return FileSink(str(path), **options).open(context)  # type: ignore[arg-type]
+
+
+def ids(spark: SparkSession, path: Path) -> list[str]:
+    return sorted(row.event_id for row in read_serving(spark, str(path)).collect())
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "json", "csv", "orc"])
+def test_every_format_is_written_once_and_read_through_the_log(
+    spark: SparkSession, tmp_path: Path, file_format: str
+) -> None:
+    """A batch that comes again adds nothing; a reader sees exactly the batches of the log."""
+    writer = writer_of(tmp_path, 1, format=file_format)
+    writer.raise_fence()
+    assert writer.last_batch() is None
+    writer.write(spark.createDataFrame([("e1", 1), ("e2", 2)], SCHEMA), 0)
+    writer.write(spark.createDataFrame([("e3", 3)], SCHEMA), 1)
+    writer.write(spark.createDataFrame([("e3", 3)], SCHEMA), 1)
+    assert writer.last_batch() == 1
+    rows = read_serving(spark, str(tmp_path)).collect()
+    names = ["event_id", "amount"] if file_format != "csv" else ["_c0", "_c1"]
+    assert sorted((row[names[0]], row[names[1]]) for row in rows) == [("e1", 1), ("e2", 2), ("e3", 3)]
+
+
+def test_partition_columns_make_folders(spark: SparkSession, tmp_path: Path) -> None:
+    """``partition_by`` shows in the paths and comes back as a column."""
+    writer = writer_of(tmp_path, 1, partition_by=["amount"])
+    writer.raise_fence()
+    writer.write(spark.createDataFrame([("e1", 1), ("e2", 2)], SCHEMA), 0)
+    assert (tmp_path / "v0001" / "amount=1").is_dir()
+    assert ids(spark, tmp_path) == ["e1", "e2"]
+
+
+def test_superseded_writer_writes_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    """A newer epoch in the output's log keeps the older writer out, for good."""
+    old, new = writer_of(tmp_path, 1), writer_of(tmp_path, 2)
+    old.raise_fence()
+    old.write(spark.createDataFrame([("e1", 1)], SCHEMA), 0)
+    new.raise_fence()
+    with pytest.raises(Fenced, match="superseded by epoch 2"):
+        old.write(spark.createDataFrame([("e2", 2)], SCHEMA), 1)
+    with pytest.raises(Fenced):
+        old.raise_fence()
+    assert ids(spark, tmp_path) == ["e1"]
+
+
+def test_without_the_fence_a_superseded_writer_does_write(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Negative control: with the check gone the same writer adds a batch."""
+    old, new = writer_of(tmp_path, 1), writer_of(tmp_path, 2)
+    old.raise_fence()
+    new.raise_fence()
+    monkeypatch.setattr(FileWriter, "check_fence", lambda _: None)
+    old.write(spark.createDataFrame([("e2", 2)], SCHEMA), 0)
+    assert ids(spark, tmp_path) == ["e2"]
+
+
+def test_output_that_does_not_exist_is_named(spark: SparkSession, tmp_path: Path) -> None:
+    """Reading before the first deploy, or before the first commit, says so."""
+    with pytest.raises(InvalidInput, match="not the output of a FileSink"):
+        read_serving(spark, str(tmp_path))
+    writer_of(tmp_path, 1).raise_fence()
+    with pytest.raises(InvalidInput, match="holds no batch yet"):
+        read_serving(spark, str(tmp_path))
+
+
+def test_output_of_another_query_is_refused(tmp_path: Path) -> None:
+    """Two queries cannot share a directory."""
+    writer_of(tmp_path, 1).raise_fence()
+    other = FileSink(str(tmp_path)).open(SinkContext(job="other", query="events", version="v0001", epoch=2))
+    with pytest.raises(InvalidInput, match="written by copy/events"):
+        other.raise_fence()
+
+
+def test_unknown_partition_column_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    """The missing column is named before Spark is asked."""
+    with pytest.raises(InvalidInput, match="no column day"):
+        FileSink(str(tmp_path), partition_by=["day"]).rehearse(spark.createDataFrame([("e", 1)], SCHEMA))
+
+
+def test_compacted_log_counts(tmp_path: Path) -> None:
+    """The newest batch may stand in a compacted log, and drafts do not count."""
+    log = tmp_path / "_spark_metadata"
+    log.mkdir()
+    for name in ("8", "9.compact", ".10.0b3f.tmp", ".9.compact.crc"):
+        (log / name).touch()
+    assert newest_batch(tmp_path) == 9

@@ -1,0 +1,218 @@
+"""TableSink against real SQLite and real Spark: exactly once, and fenced in the data's own transaction."""
+
+from __future__ import annotations
+
+import sqlite3
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from streamkeeper.errors import Fenced, InvalidInput, PermanentError, Unsupported
+from streamkeeper.sinks import staging, table
+from streamkeeper.sinks.contract import SinkContext
+from streamkeeper.sinks.table import TableSink, TableWriter
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+SCHEMA = "customer string, total long"
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Path:
+    return tmp_path / "warehouse.db"
+
+
+def writer_of(database: Path, epoch: int, *, mode: str = "update", key: tuple[str, ...] = ("customer",)) -> TableWriter:
+    sink = TableSink(f"sqlite:///{database}", table="totals", key=key)
+    return sink.open(SinkContext(job="sales", query="totals", version="v0001", epoch=epoch, output_mode=mode))
+
+
+def rows(database: Path, statement: str = "SELECT * FROM totals ORDER BY customer") -> list[tuple]:
+    with sqlite3.connect(database) as connection:
+        return connection.execute(statement).fetchall()
+
+
+def test_update_keeps_one_row_per_key(spark: SparkSession, database: Path) -> None:
+    """A later batch replaces the rows of its keys and leaves the others; nothing stays staged."""
+    writer = writer_of(database, 1)
+    writer.raise_fence()
+    assert writer.last_batch() is None
+    writer.write(spark.createDataFrame([("a", 1), ("b", 2)], SCHEMA), 0)
+    writer.write(spark.createDataFrame([("b", 5), ("c", 7)], SCHEMA), 1)
+    assert rows(database) == [("a", 1), ("b", 5), ("c", 7)]
+    assert writer.last_batch() == 1
+    assert rows(database, "SELECT count(*) FROM totals__staged") == [(0,)]
+    writer.close()
+
+
+def test_batch_that_comes_again_changes_nothing(spark: SparkSession, database: Path) -> None:
+    """A replayed batch id is left as it was written first, also under a newer epoch."""
+    first = writer_of(database, 1)
+    first.raise_fence()
+    first.write(spark.createDataFrame([("a", 1)], SCHEMA), 0)
+    second = writer_of(database, 2)
+    second.raise_fence()
+    second.write(spark.createDataFrame([("a", 99)], SCHEMA), 0)
+    assert rows(database) == [("a", 1)]
+
+
+def test_complete_mode_replaces_all_rows(spark: SparkSession, database: Path) -> None:
+    """In complete mode a key that the batch lacks is gone."""
+    writer = writer_of(database, 1, mode="complete")
+    writer.raise_fence()
+    writer.write(spark.createDataFrame([("a", 1), ("b", 2)], SCHEMA), 0)
+    writer.write(spark.createDataFrame([("b", 3)], SCHEMA), 1)
+    assert rows(database) == [("b", 3)]
+
+
+def test_superseded_writer_writes_and_stages_nothing(spark: SparkSession, database: Path) -> None:
+    """Once a newer epoch has raised the fence, an older writer gets Fenced and changes no row anywhere."""
+    old, new = writer_of(database, 1), writer_of(database, 2)
+    old.raise_fence()
+    old.write(spark.createDataFrame([("a", 1)], SCHEMA), 0)
+    new.raise_fence()
+    with pytest.raises(Fenced, match="superseded by epoch 2"):
+        old.write(spark.createDataFrame([("a", 99)], SCHEMA), 1)
+    assert rows(database) == [("a", 1)]
+    assert rows(database, "SELECT count(*) FROM totals__staged") == [(0,)]
+    with pytest.raises(Fenced):
+        old.raise_fence()
+
+
+def test_writer_superseded_after_staging_writes_nothing(
+    spark: SparkSession, database: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A writer that was frozen between staging and its transaction is stopped by the transaction itself."""
+    old, new = writer_of(database, 1), writer_of(database, 2)
+    old.raise_fence()
+    monkeypatch.setattr(table, "crash_point", lambda name: new.raise_fence() if name == "sink.staged" else None)
+    with pytest.raises(Fenced):
+        old.write(spark.createDataFrame([("a", 99)], SCHEMA), 0)
+    assert rows(database) == []
+
+
+def supersede(database: Path) -> None:
+    """Only the epoch moves: what raising a fence also clears away stays."""
+    with sqlite3.connect(database) as connection:
+        connection.execute("UPDATE streamkeeper_outputs SET epoch = 2")
+
+
+def test_the_epoch_alone_keeps_a_superseded_writer_out(
+    spark: SparkSession, database: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The conditional update is a wall of its own, whatever was staged."""
+    old = writer_of(database, 1)
+    old.raise_fence()
+    monkeypatch.setattr(table, "crash_point", lambda name: supersede(database) if name == "sink.staged" else None)
+    with pytest.raises(Fenced):
+        old.write(spark.createDataFrame([("a", 99)], SCHEMA), 0)
+    assert rows(database) == []
+
+
+def test_without_the_fence_a_superseded_writer_does_write(
+    spark: SparkSession, database: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Negative control: with the epoch's condition gone the same writer changes the table."""
+    old = writer_of(database, 1)
+    old.raise_fence()
+    monkeypatch.setattr(table, "crash_point", lambda name: supersede(database) if name == "sink.staged" else None)
+    monkeypatch.setattr(TableWriter, "_advance", lambda *_: True)
+    old.write(spark.createDataFrame([("a", 99)], SCHEMA), 0)
+    assert rows(database) == [("a", 99)]
+
+
+def test_key_twice_in_one_batch_is_refused(spark: SparkSession, database: Path) -> None:
+    """Which of two rows of one key is the last cannot be known: the batch is refused and the key is named."""
+    writer = writer_of(database, 1)
+    writer.raise_fence()
+    with pytest.raises(PermanentError, match="customer='a' more than once"):
+        writer.write(spark.createDataFrame([("a", 1), ("a", 2), ("b", 1)], SCHEMA), 0)
+    assert rows(database) == []
+    assert writer.last_batch() is None
+
+
+def test_row_without_a_key_is_refused(spark: SparkSession, database: Path) -> None:
+    """A NULL key would never meet its row again."""
+    writer = writer_of(database, 1)
+    writer.raise_fence()
+    with pytest.raises(PermanentError, match="without a key"):
+        writer.write(spark.createDataFrame([(None, 1)], SCHEMA), 0)
+
+
+def test_every_supported_type_comes_back(spark: SparkSession, database: Path) -> None:
+    """Values keep their meaning: instants in UTC, decimals to the last digit, NULLs."""
+    at = datetime(2026, 3, 29, 1, 30, tzinfo=UTC)
+    frame = spark.createDataFrame(
+        [("a", 2**40, 7, 1.5, 0.25, True, at, at.date(), Decimal("123456789012345678.01")), ("b", *[None] * 8)],
+        "customer string, l long, i int, d double, f float, b boolean, t timestamp, day date, m decimal(20,2)",
+    )
+    writer = writer_of(database, 1)
+    writer.raise_fence()
+    writer.write(frame, 0)
+    assert rows(database) == [
+        ("a", 2**40, 7, 1.5, 0.25, 1, "2026-03-29 01:30:00.000000", "2026-03-29", "123456789012345678.01"),
+        ("b", *[None] * 8),
+    ]
+
+
+def test_type_without_a_promise_is_refused(spark: SparkSession, database: Path) -> None:
+    """An array column is refused by its name."""
+    writer = writer_of(database, 1)
+    writer.raise_fence()
+    with pytest.raises(Unsupported, match="column tags has the type array<string>"):
+        writer.write(spark.createDataFrame([("a", ["x"])], "customer string, tags array<string>"), 0)
+
+
+def test_table_of_other_columns_is_refused(spark: SparkSession, database: Path) -> None:
+    """A query that no longer fits the existing table says how."""
+    writer = writer_of(database, 1)
+    writer.raise_fence()
+    writer.write(spark.createDataFrame([("a", 1)], SCHEMA), 0)
+    again = writer_of(database, 2)
+    again.raise_fence()
+    with pytest.raises(InvalidInput, match=r"total is BIGINT in the table, DOUBLE.* in the query"):
+        again.write(spark.createDataFrame([("a", 1.0)], "customer string, total double"), 1)
+    assert rows(database) == [("a", 1)]
+
+
+def test_table_of_another_query_is_refused(database: Path) -> None:
+    """Two queries cannot share a table: their epochs would fence each other."""
+    writer_of(database, 1).raise_fence()
+    other = TableSink(f"sqlite:///{database}", table="totals", key=["customer"])
+    with pytest.raises(InvalidInput, match="written by sales/totals"):
+        other.open(SinkContext(job="other", query="totals", version="v0001", epoch=9)).raise_fence()
+
+
+def test_empty_batch_takes_its_number(spark: SparkSession, database: Path) -> None:
+    """A batch without rows counts as written."""
+    writer = writer_of(database, 1)
+    writer.raise_fence()
+    writer.write(spark.createDataFrame([], SCHEMA), 0)
+    assert writer.last_batch() == 0
+
+
+def test_rehearsal_keeps_nothing(spark: SparkSession, database: Path) -> None:
+    """Rehearsing goes through workers and conversions and leaves not even a file."""
+    TableSink(f"sqlite:///{database}", table="totals", key=["customer"]).rehearse(
+        spark.createDataFrame([("a", 1)], SCHEMA)
+    )
+    assert not database.exists()
+
+
+def test_staging_again_replaces_the_partition(database: Path, spark: SparkSession) -> None:
+    """A task that Spark runs twice leaves its rows once."""
+    writer = writer_of(database, 1)
+    writer.raise_fence()
+    writer.write(spark.createDataFrame([("a", 1)], SCHEMA), 0)
+    columns = TableSink(f"sqlite:///{database}", table="totals", key=["customer"]).columns_of(
+        spark.createDataFrame([], SCHEMA)
+    )
+    plan = staging.StagingPlan(url=f"sqlite:///{database}", table="totals", columns=columns, epoch=1, token="t")
+    staging.stage_partition(plan, iter([("a", 1), ("b", 2)]))
+    staging.stage_partition(plan, iter([("a", 1), ("b", 2)]))
+    assert rows(database, "SELECT customer FROM totals__staged ORDER BY 1") == [("a",), ("b",)]
