@@ -27,15 +27,9 @@ T = TypeVar("T")
 
 
 def instances(store: Store, job: str) -> list[str]:
-    """Names of all instances of a job that have a control folder, in order; one list request each."""
+    """Names of all instances of a job that have a control folder, in order."""
     folder = control_key(check_name("job", job), "")
-    found: list[str] = []
-    after = ""
-    while key := next(store.list(folder, after=after), ""):
-        found.append(key.removeprefix(folder).split("/", 1)[0])
-        # "0" is the character after "/": all keys of this instance lie before it.
-        after = f"{folder}{found[-1]}0"
-    return sorted(found)
+    return sorted({key.removeprefix(folder).split("/", 1)[0] for key in store.list(folder)})
 
 
 class Control:
@@ -120,9 +114,9 @@ class Control:
         except KeyMissing:
             return None
 
-    def write_exit(self, exit: DriverExit) -> None:
+    def write_exit(self, ending: DriverExit) -> None:
         """Store the instance's last word; the same again is fine, another one raises KeyExists."""
-        if not self._create_or_same("exit.json", to_json(exit)):
+        if not self._create_or_same("exit.json", to_json(ending)):
             raise KeyExists(self._key("exit.json"))
 
     def read_exit(self) -> DriverExit | None:

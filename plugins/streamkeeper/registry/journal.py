@@ -34,9 +34,7 @@ class Journal:
     ``writer`` names it to people; a token makes it unique, so that an entry can be known as its own.
     """
 
-    def __init__(
-        self, store: Store, job: str, *, writer: str, now: Callable[[], pendulum.DateTime] = _utc_now
-    ) -> None:
+    def __init__(self, store: Store, job: str, *, writer: str, now: Callable[[], pendulum.DateTime] = _utc_now) -> None:
         self._store = store
         self._job = check_name("job", job)
         self._by = f"{writer}#{uuid.uuid4().hex[:12]}"

@@ -7,7 +7,9 @@ from collections.abc import Iterator
 
 
 class Store(ABC):
-    """Keys are relative, ``/``-separated, of ``[A-Za-z0-9._=-]`` parts; values are bytes and appear whole or not at all.
+    """Keys are relative, ``/``-separated, of ``[A-Za-z0-9._=-]`` parts that do not start with a dot.
+
+    Values are bytes and appear whole or not at all.
 
     Every method raises StoreUnavailable when the store cannot be reached, and InvalidInput for a key that is not one.
     No method is built on a conditional overwrite (``If-Match``): two of three measured servers let two writers win.
@@ -33,7 +35,11 @@ class Store(ABC):
 
     @abstractmethod
     def list(self, prefix: str, *, after: str = "") -> Iterator[str]:
-        """Keys below the folder ``prefix`` (ends with ``/``), in order, those greater than ``after`` (a full key) only."""
+        """Keys below the folder ``prefix`` (ends with ``/``), in order; only those greater than ``after``, a full key.
+
+        The order is that of the bytes, but for sibling folders of which one's name continues the other's with ``-`` or
+        ``.`` (``a/x``, ``a-b/x``): there servers differ, so ``after`` is for one flat folder, or for names without both.
+        """
 
     @abstractmethod
     def delete(self, key: str) -> None:

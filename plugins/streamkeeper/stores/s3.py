@@ -158,6 +158,13 @@ def _connect(url: str) -> Any:
         response_checksum_validation="when_required",
     )
     try:
-        return boto3.session.Session().client("s3", config=config)
+        client = boto3.session.Session().client("s3", config=config)
     except (BotoCoreError, ValueError) as error:
         raise InvalidInput(f"store {url}: {error}", hint="check AWS_ENDPOINT_URL and the AWS profile") from error
+    client.meta.events.register_last("before-call.s3", _send_at_once)
+    return client
+
+
+def _send_at_once(params: dict[str, Any], **_: object) -> None:
+    """Values are small: asking for leave first adds a round trip, and waits of a second while a key is contended."""
+    params["headers"].pop("Expect", None)

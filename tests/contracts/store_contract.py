@@ -1,0 +1,170 @@
+"""The store contract, as a suite: whoever implements Store inherits these tests and provides the fixture ``store``."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from streamkeeper.errors import InvalidInput, KeyExists, KeyMissing
+from streamkeeper.stores.contract import Store
+
+
+class StoreContract:
+    """What every store promises."""
+
+    def test_created_value_reads_back(self, store: Store) -> None:
+        """A created key holds exactly the bytes it was given, empty and binary ones too."""
+        for key, value in {"a/empty": b"", "a/binary": bytes(range(256)) * 100, "top": b"x"}.items():
+            store.create(key, value)
+            assert store.read(key) == value
+
+    def test_second_create_loses_and_changes_nothing(self, store: Store) -> None:
+        """A create on a taken key is KeyExists, whether it brings other bytes or the same."""
+        store.create("a/b", b"first")
+        for value in (b"second", b"first"):
+            with pytest.raises(KeyExists) as caught:
+                store.create("a/b", value)
+            assert caught.value.key == "a/b"
+        assert store.read("a/b") == b"first"
+
+    def test_one_of_many_writers_wins(self, store: Store) -> None:
+        """Of eight writers that create one key at the same time exactly one wins, and its value is what is there."""
+        for key in ("race/1", "race/2", "race/3"):
+            winners = race(8, lambda writer, key=key: store.create(key, b"%d" % writer))
+            assert [b"%d" % writer for writer in winners] == [store.read(key)]
+
+    def test_missing_key_is_told(self, store: Store) -> None:
+        """Reading what is not there is KeyMissing, also below a key and for a folder."""
+        store.create("a/b", b"")
+        for key in ("a/c", "b/c/d", "a"):
+            with pytest.raises(KeyMissing) as caught:
+                store.read(key)
+            assert caught.value.key == key
+
+    def test_replace_writes_over_and_anew(self, store: Store) -> None:
+        """Replace writes a key that is there, and one that is not."""
+        store.replace("status/new.json", b"1")
+        store.replace("status/new.json", b"22")
+        assert store.read("status/new.json") == b"22"
+
+    def test_readers_of_a_replaced_key_see_whole_values(self, store: Store) -> None:
+        """A reader beside a writer sees one whole value after another, never a mixture and never nothing."""
+        values = [bytes([65 + number]) * (1000 + 7000 * number) for number in range(4)]
+        store.replace("s", values[0])
+        done = threading.Event()
+        seen: list[bytes] = []
+
+        def look() -> None:
+            while not done.is_set():
+                seen.append(store.read("s"))
+
+        reader = threading.Thread(target=look)
+        reader.start()
+        for number in range(40):
+            store.replace("s", values[number % 4])
+        done.set()
+        reader.join()
+        assert seen
+        assert set(seen) <= set(values)
+
+    def test_list_is_in_key_order_and_below_the_folder(self, store: Store) -> None:
+        """Listing gives full keys below the folder, nested ones too, in the order of their bytes."""
+        keys = ["j/0001", "j/0002", "j/0010", "j/a.b", "j/a0", "j/c/x", "j/c/y/z", "j/c0", "jj/0001", "k"]
+        for key in reversed(keys):
+            store.create(key, b"")
+        assert list(store.list("j/")) == [key for key in keys if key.startswith("j/")]
+        assert list(store.list("j/c/")) == ["j/c/x", "j/c/y/z"]
+        assert list(store.list("")) == keys
+        assert list(store.list("nothing/")) == []
+
+    def test_list_after_gives_greater_keys_only(self, store: Store) -> None:
+        """``after`` cuts off what is not greater, whether or not that key is there, inside a folder and between."""
+        keys = ["j/0001", "j/0002", "j/0010", "j/a_b/x", "j/c/x", "j/c/y/z", "j/d"]
+        for key in keys:
+            store.create(key, b"")
+        for after in [*keys, "j/0005", "j/c/", "j/c0", "j/c/y/", "j/zz", "i", "z"]:
+            assert list(store.list("j/", after=after)) == [key for key in keys if key > after], after
+
+    def test_list_has_every_key_once_whatever_its_order(self, store: Store) -> None:
+        """Folders whose names continue one another are listed whole, also where servers differ in their order."""
+        keys = ["j/a-b/x", "j/a.b/x", "j/a/x", "j/a/y", "j/a0/x"]
+        for key in keys:
+            store.create(key, b"")
+        assert sorted(store.list("j/")) == keys
+
+    def test_list_goes_past_one_page(self, store: Store) -> None:
+        """More keys than an object store puts on one page are all listed."""
+        keys = [f"many/{number:05d}" for number in range(1050)]
+        race(8, lambda writer: [store.replace(key, b"") for key in keys[writer::8]])
+        assert list(store.list("many/")) == keys
+        assert list(store.list("many/", after=keys[1020])) == keys[1021:]
+
+    def test_range_is_part_of_the_value(self, store: Store) -> None:
+        """A range reads as a slice does: shorter at the end, empty past it."""
+        store.create("r", b"0123456789")
+        for start, length in [(0, 4), (3, 3), (8, 5), (10, 2), (50, 1), (2, 0)]:
+            assert store.read_range("r", start, length) == b"0123456789"[start : start + length]
+        for length in (0, 1):
+            with pytest.raises(KeyMissing):
+                store.read_range("none", 0, length)
+
+    def test_deleted_key_is_gone_and_free(self, store: Store) -> None:
+        """A deleted key is neither read nor listed, can be created again, and deleting nothing is fine."""
+        store.create("d/1", b"old")
+        store.delete("d/1")
+        store.delete("d/1")
+        store.delete("never/there")
+        assert list(store.list("d/")) == []
+        store.create("d/1", b"new")
+        assert store.read("d/1") == b"new"
+
+    @pytest.mark.parametrize(
+        "key",
+        ["", "/", "/a", "a/", "a//b", "..", "../a", "a/../b", "a/./b", ".a", "a b", "a\\b", "ä", "a\n", "x" * 201],
+    )
+    def test_what_is_no_key_is_refused(self, store: Store, key: str) -> None:
+        """No call takes a key that could leave the store, hide in it, or mean something else elsewhere."""
+        calls: list[Callable[[], object]] = [
+            lambda: store.read(key),
+            lambda: store.read_range(key, 0, 1),
+            lambda: store.create(key, b""),
+            lambda: store.replace(key, b""),
+            lambda: store.delete(key),
+        ]
+        for call in calls:
+            with pytest.raises(InvalidInput):
+                call()
+
+    def test_what_is_no_folder_is_refused(self, store: Store) -> None:
+        """A listing needs a folder inside the store."""
+        for prefix in ("a", "../", "/", "a//"):
+            with pytest.raises(InvalidInput):
+                list(store.list(prefix))
+
+
+def race(writers: int, attempt: Callable[[int], object]) -> list[int]:
+    """Run ``attempt(0…writers-1)`` in threads that start together; the numbers of those that met no KeyExists."""
+    barrier = threading.Barrier(writers)
+    winners: list[int] = []
+    errors: list[BaseException] = []
+
+    def run(writer: int) -> None:
+        barrier.wait()
+        try:
+            attempt(writer)
+            winners.append(writer)
+        except KeyExists:
+            pass
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=run, args=(writer,)) for writer in range(writers)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if errors:
+        raise errors[0]
+    return winners

@@ -1,0 +1,128 @@
+"""The local store: the contract, and what only a directory can do wrong."""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from streamkeeper.errors import InvalidInput, KeyExists, StoreUnavailable
+from streamkeeper.stores.contract import Store
+from streamkeeper.stores.local import LocalStore
+from tests.contracts.store_contract import StoreContract
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> LocalStore:
+    return LocalStore(tmp_path / "store")
+
+
+class TestLocalStore(StoreContract):
+    """A directory keeps the contract."""
+
+
+def test_list_is_in_byte_order_everywhere(tmp_path: Path) -> None:
+    """A directory sorts as Amazon's S3 does, also where one folder's name continues another's."""
+    store = LocalStore(tmp_path)
+    keys = ["j/a-b/x", "j/a.b", "j/a/x", "j/a/y/z", "j/a0"]
+    for key in reversed(keys):
+        store.create(key, b"")
+    assert list(store.list("j/")) == keys
+    for after in [*keys, "j/a", "j/a/", "j/a/y/"]:
+        assert list(store.list("j/", after=after)) == [key for key in keys if key > after]
+
+
+def test_unfinished_files_are_never_listed(tmp_path: Path) -> None:
+    """What a killed writer left behind is no key."""
+    store = LocalStore(tmp_path)
+    store.create("a/b", b"")
+    (tmp_path / "a" / ".0123").write_bytes(b"half")
+    assert list(store.list("")) == ["a/b"]
+
+
+def test_nothing_unlisted_stays_after_ordinary_writes(tmp_path: Path) -> None:
+    """Won, lost and replaced writes leave one file per key and nothing else."""
+    store = LocalStore(tmp_path)
+    store.create("a/b", b"1")
+    with pytest.raises(KeyExists):
+        store.create("a/b", b"2")
+    store.replace("a/c", b"3")
+    assert sorted(os.listdir(tmp_path / "a")) == ["b", "c"]
+
+
+def test_vanished_directory_is_unavailable_not_empty(tmp_path: Path) -> None:
+    """When the store's directory is moved away every call says so, and nothing makes a new, empty one."""
+    root = tmp_path / "store"
+    store = LocalStore(root)
+    store.create("a/b", b"1")
+    root.rename(tmp_path / "elsewhere")
+    calls = [
+        lambda: store.read("a/b"),
+        lambda: store.create("a/c", b""),
+        lambda: store.create("top", b""),
+        lambda: store.replace("a/b", b""),
+        lambda: list(store.list("a/")),
+        lambda: store.delete("a/b"),
+    ]
+    for call in calls:
+        with pytest.raises(StoreUnavailable, match="the store's directory is gone") as caught:
+            call()
+        assert "\n" not in str(caught.value)
+        assert str(root) in str(caught.value)
+    assert not root.exists()
+
+
+def test_root_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+    """A root below a file is one line that names the path."""
+    (tmp_path / "file").write_text("")
+    with pytest.raises((InvalidInput, StoreUnavailable), match="file"):
+        LocalStore(tmp_path / "file" / "store")
+
+
+def test_key_below_a_key_is_refused(tmp_path: Path) -> None:
+    """A directory cannot hold a key and a folder of one name: the writer is told, nothing is changed."""
+    store = LocalStore(tmp_path)
+    store.create("a/b", b"1")
+    with pytest.raises(InvalidInput):
+        store.create("a/b/c", b"2")
+    with pytest.raises(InvalidInput):
+        store.replace("a", b"2")
+    assert store.read("a/b") == b"1"
+
+
+def test_write_that_does_not_fit_is_unavailable_and_leaves_nothing(tmp_path: Path) -> None:
+    """A write that the system cuts short (here by a file size limit) is told, and neither key nor remains are there."""
+    script = (
+        "import resource, signal, sys; from streamkeeper.stores.local import LocalStore\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        f"resource.setrlimit(resource.RLIMIT_FSIZE, (1000, {resource.RLIM_INFINITY}))\n"
+        "LocalStore(sys.argv[1]).create('a/b', b'x' * 5000)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert f"StoreUnavailable: store {tmp_path.as_uri()}: cannot create {tmp_path}/a/b: File too large" in done.stderr
+    assert os.listdir(tmp_path / "a") == []
+
+
+def test_contract_suite_sees_a_store_that_overwrites(tmp_path: Path) -> None:
+    """Negative control: with create as a plain overwrite, the suite's race and its second create both fail."""
+
+    class Overwriting(LocalStore):
+        def create(self, key: str, value: bytes) -> None:
+            self.replace(key, value)
+
+    broken: Store = Overwriting(tmp_path)
+    suite = StoreContract()
+    with pytest.raises(pytest.fail.Exception):
+        suite.test_second_create_loses_and_changes_nothing(broken)
+    with pytest.raises(AssertionError):
+        suite.test_one_of_many_writers_wins(broken)
