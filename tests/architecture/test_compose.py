@@ -55,13 +55,17 @@ def test_depends_on_and_volumes_name_what_exists(compose) -> None:
         assert set(service.get("depends_on", {})) <= set(compose["services"])
         for volume in service.get("volumes", []):
             source = volume.split(":")[0]
-            assert source.startswith((".", "$")) or source in compose["volumes"], volume
+            assert source.startswith((".", "$", "/")) or source in compose["volumes"], volume
 
 
 def test_whoever_proves_drivers_dead_sees_their_process_ids(compose) -> None:
     """Scheduler (tasks) and triggerer (waits) share the host's process ids; the ports stay on this machine."""
-    assert compose["services"]["scheduler"]["pid"] == "host"
-    assert compose["services"]["triggerer"]["pid"] == "host"
+    for name in ("scheduler", "triggerer"):
+        service = compose["services"][name]
+        assert service["pid"] == "host"
+        assert service["hostname"] == "streamkeeper"
+        assert "/etc/machine-id:/etc/machine-id:ro" in service["volumes"]
+        assert set(compose["services"]["api-server"]["volumes"]) < set(service["volumes"])
     ports = [port for service in compose["services"].values() for port in service.get("ports", [])]
     assert ports
     assert all(port.startswith("127.0.0.1:") for port in ports)

@@ -1,0 +1,200 @@
+"""The commands, run as a person runs them, on a real local store."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from streamkeeper.cli.main import app
+from streamkeeper.model.control import DriverExit, DriverState, DriverStatus, QueryStatus
+from streamkeeper.model.journal import (
+    DeployRequest,
+    InstanceAppointed,
+    InstancePlanned,
+    OperationFinished,
+    OperationStarted,
+    Outcome,
+    Record,
+    ReleasePromoted,
+    Role,
+    StepDone,
+)
+from streamkeeper.registry.control import Control
+from streamkeeper.registry.journal import Journal
+from streamkeeper.stores.local import LocalStore
+
+JOB = """
+from streamkeeper import Param, streaming_job
+
+@streaming_job(name="orders", params={"input": Param(str)})
+def orders(spark, params):
+    yield from ()
+"""
+PARAMS = '{"input": "/data"}'
+DRIVER = "op-1-candidate"
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An installation with one job file."""
+    (tmp_path / "jobs").mkdir()
+    (tmp_path / "jobs" / "orders.py").write_text(JOB)
+    monkeypatch.setenv("STREAMKEEPER_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("STREAMKEEPER_JOBS", str(tmp_path / "jobs"))
+    monkeypatch.setenv("COLUMNS", "300")
+    return tmp_path / "home"
+
+
+def run(*words: str) -> Result:
+    return CliRunner().invoke(app, list(words))
+
+
+def push() -> Result:
+    return run(
+        "release", "push", "orders", "--params", '{"input": "/data"}', "--conf", "spark.sql.shuffle.partitions=2"
+    )
+
+
+def record(home: Path, *records: Record) -> None:
+    journal = Journal(LocalStore(home / "store"), "orders", writer="test")
+    for each in records:
+        journal.append(lambda _, each=each: each)
+
+
+def serve(home: Path) -> Control:
+    """What the journal says once r0001 serves, and the control folder of its driver."""
+    request = DeployRequest(job="orders", release="r0001", reason="first", requested_by="ann")
+    record(
+        home,
+        OperationStarted(operation="op-1", request=request, steps=("bundle", "standby")),
+        StepDone(operation="op-1", step="bundle", result={"release": "r0001"}),
+        InstancePlanned(operation="op-1", instance=DRIVER, release="r0001", role=Role.CANDIDATE),
+        InstanceAppointed(operation="op-1", instance=DRIVER),
+        ReleasePromoted(operation="op-1", release="r0001", instance=DRIVER),
+        OperationFinished(operation="op-1", outcome=Outcome.SUCCEEDED, sentence="r0001 serves"),
+    )
+    return Control(LocalStore(home / "store"), "orders", DRIVER)
+
+
+def serving_status(beat: int) -> DriverStatus:
+    query = QueryStatus(query="totals", version="v0001", epoch=3, triggers=9, committed=41, rows=1234)
+    return DriverStatus(
+        instance=DRIVER,
+        release="r0001",
+        generation=1,
+        state=DriverState.SERVING,
+        beat=beat,
+        at="2026-01-01T00:00:00Z",
+        queries={"totals": query},
+    )
+
+
+def test_push_names_the_release_and_again_the_same_one(home: Path) -> None:
+    """Equal content is the same release: pushing twice prints the same name."""
+    assert [push().stdout, push().stdout] == ["r0001\n", "r0001\n"]
+
+
+def test_release_list_and_show_tell_what_was_pushed(home: Path) -> None:
+    """A release is shown with its params, conf and environment, as a table and as JSON."""
+    push()
+    assert "r0001" in run("release", "list", "orders").stdout
+    listed = json.loads(run("release", "list", "orders", "--json").stdout)
+    shown = json.loads(run("release", "show", "orders", "r0001").stdout)
+    assert listed[0]["content"] == shown["content"]
+    assert shown["content"]["params"] == {"input": "/data"}
+    assert shown["content"]["conf"] == {"spark.sql.shuffle.partitions": "2"}
+    assert shown["serving"] is False
+
+
+def test_history_tells_the_journal_in_sentences(home: Path) -> None:
+    """Every record is one numbered line that a person can read."""
+    push()
+    serve(home)
+    lines = run("history", "orders").stdout.splitlines()
+    assert len(lines) == 7
+    assert "r0001 registered" in lines[0]
+    assert "op-1 started: deploy r0001, warm handover, by ann, because: first" in lines[1]
+    assert "op-1 succeeded: r0001 serves" in lines[-1]
+    assert run("history", "orders", "--limit", "2").stdout.splitlines() == lines[-2:]
+
+
+def test_status_shows_the_driver_and_its_queries(home: Path) -> None:
+    """Batch, rows, epoch and beat come from the driver's last word; a dead driver is not called serving."""
+    push()
+    serve(home).write_status(serving_status(beat=17))
+    text = run("status", "orders").stdout
+    for word in ("r0001", DRIVER, "totals", "v0001", "41", "1234", "17", "failed"):
+        assert word in text
+    told = json.loads(run("status", "orders", "--json").stdout)
+    assert told["standing"] == "failed"
+    assert told["status"]["queries"]["totals"]["committed"] == 41
+
+
+def test_status_of_a_living_driver_is_serving(home: Path) -> None:
+    """The word is SERVING only while a process of the driver's tree exists; then it is taken back."""
+    push()
+    serve(home).write_status(serving_status(beat=17))
+    marked = {"STREAMKEEPER_INSTANCE": f"orders/{DRIVER}"}
+    with subprocess.Popen(["/bin/sleep", "60"], env=marked) as process:
+        alive = json.loads(run("status", "orders", "--json").stdout)
+        process.kill()
+    assert (alive["standing"], alive["life"]) == ("serving", "alive")
+    assert json.loads(run("status", "orders", "--json").stdout)["standing"] == "failed"
+
+
+def test_status_of_a_finished_driver_is_finished(home: Path) -> None:
+    """An availableNow job that has read everything is not a failure."""
+    push()
+    serve(home).write_exit(DriverExit(instance=DRIVER, state=DriverState.FINISHED, code=3))
+    assert "finished" in run("status", "orders").stdout
+
+
+def test_jobs_lists_every_job_with_its_release(home: Path) -> None:
+    """The list names the serving release; before any deploy it says how to begin."""
+    assert "no job is known yet" in run("jobs").stdout
+    push()
+    assert "not deployed" in run("jobs").stdout
+    serve(home)
+    assert "r0001" in run("jobs").stdout
+    assert json.loads(run("jobs", "--json").stdout)[0]["job"] == "orders"
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (("status", "nobody"), "job nobody is not known"),
+        (("history", "No-Name"), "job name 'No-Name' is not allowed"),
+        (("release", "show", "orders", "r0009"), "job orders has no release r0009"),
+        (("release", "show", "orders", "seven"), "'seven' is not a release"),
+        (("release", "push", "nobody"), "nobody"),
+        (("release", "push", "orders", "--params", "{"), "--params is not JSON"),
+        (("release", "push", "orders", "--params", "[1]"), "--params must be a JSON object"),
+        (("release", "push", "orders", "--params", '{"a": [1]}'), "param a must be"),
+        (("release", "push", "orders", "--conf", "x"), "--conf 'x' is not KEY=VALUE"),
+        (("describe", "orders.py"), "'orders.py' is not FILE:NAME"),
+        (("describe", "missing.py:orders"), "job file missing.py does not exist"),
+        (("deploy", "orders", "--release", "latest"), "'latest' is not a release"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(home: Path, words: tuple[str, ...], line: str) -> None:
+    """What is wrong is named in one line on stderr; no traceback, and nothing is written."""
+    push()
+    before = sorted(home.rglob("*"))
+    result = run(*words)
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert result.stderr.startswith("error: ")
+    assert line in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+    assert sorted(home.rglob("*")) == before
+
+
+def test_a_missing_home_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without STREAMKEEPER_HOME every command says so."""
+    monkeypatch.delenv("STREAMKEEPER_HOME", raising=False)
+    result = run("jobs")
+    assert (result.exit_code, result.stderr[:36]) == (2, "error: STREAMKEEPER_HOME is not set ")

@@ -1,0 +1,106 @@
+"""What the commands print, from values alone."""
+
+from __future__ import annotations
+
+import typing
+
+import pytest
+
+from streamkeeper.cli.deploying import new_operation, render_plan
+from streamkeeper.cli.looking import BeatWatch
+from streamkeeper.cli.sentences import render_record
+from streamkeeper.lifecycle.steps import plan_deploy
+from streamkeeper.model import journal
+from streamkeeper.model.control import DriverState, DriverStatus
+from streamkeeper.model.finding import Verdict
+from streamkeeper.model.journal import DeployRequest, Outcome, Role
+from streamkeeper.model.names import check_instance
+from streamkeeper.model.release import Environment, Release, ReleaseContent
+from streamkeeper.operations.overview import JobOverview, Standing
+
+ENVIRONMENT = Environment(python="3.11", spark="4.2.0", packages_sha256="a", jars_sha256="b", digest="c")
+CONTENT = ReleaseContent(
+    bundle="d" * 64,
+    bundle_bytes=1,
+    entry="orders.py",
+    params={},
+    conf={},
+    environment=ENVIRONMENT,
+    state_format="rocksdb",
+)
+VALUES = {
+    "release": Release(job="orders", number=1, content=CONTENT),
+    "request": DeployRequest(job="orders"),
+    "manifests": {"totals": "e"},
+    "steps": ("bundle",),
+    "result": {"release": "r0001"},
+    "role": Role.CANDIDATE,
+    "epoch": 1,
+    "generation": 1,
+    "offsets": ("{}",),
+    "verdict": Verdict.RESUME,
+    "reverse": Verdict.RESUME,
+    "outcome": Outcome.SUCCEEDED,
+    "untouched": Outcome.REFUSED,
+}
+
+
+@pytest.mark.parametrize("kind", typing.get_args(journal.Record), ids=lambda kind: kind.__name__)
+def test_every_kind_of_record_has_a_sentence(kind: type) -> None:
+    """Whatever the journal may hold, history can tell it in one line."""
+    fields = {name: VALUES.get(name, name) for name in kind.__struct_fields__}
+    if kind is not journal.ReleaseRegistered and "release" in fields:
+        fields["release"] = "r0001"
+    sentence = render_record(kind(**fields))
+    assert sentence
+    assert "\n" not in sentence
+
+
+def test_the_plan_is_printed_step_by_step() -> None:
+    """A dry run shows each step of the very plan, with its deadline and what happens past it."""
+    steps = plan_deploy(DeployRequest(job="orders", drain_s=77), serving="r0006")
+    table = render_plan(steps)
+    assert table.row_count == len(steps)
+    assert list(table.columns[0].cells) == [step.step.label for step in steps]
+    assert "77 s" in list(table.columns[2].cells)
+
+
+def test_operation_names_are_allowed_and_differ() -> None:
+    """A deploy from the command line has a name of its own each time."""
+    names = {check_instance(new_operation()) for _ in range(20)}
+    assert len(names) == 20
+
+
+def test_a_beat_is_fresh_only_while_it_grows() -> None:
+    """Freshness is growth seen by one clock: the same beat ages, a new beat or generation does not."""
+    beats = BeatWatch()
+    told = [beats.say(_overview(beat, generation), now) for beat, generation, now in BEATS]
+    assert told == ["5, grew 0 s ago", "5, grew 9 s ago", "6, grew 0 s ago", "1, grew 0 s ago"]
+
+
+BEATS = [(5, 1, 100.0), (5, 1, 109.0), (6, 1, 110.0), (1, 2, 120.0)]
+
+
+def _overview(beat: int, generation: int) -> JobOverview:
+    status = DriverStatus(
+        instance="i",
+        release="r0001",
+        generation=generation,
+        state=DriverState.SERVING,
+        beat=beat,
+        at="1970-01-01T00:00:00Z",
+    )
+    return JobOverview(
+        job="orders",
+        entry=1,
+        standing=Standing.SERVING,
+        release="r0001",
+        instance="i",
+        life=None,
+        why="",
+        status=status,
+        exit=None,
+        operation=None,
+        last_operation=None,
+        versions={},
+    )
