@@ -1,0 +1,84 @@
+"""Where a demo keeps its things: everything below one folder of ``build/``."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+PROJECT = Path(__file__).resolve().parents[1]
+WAREHOUSE_VARIABLE = "DEMO_WAREHOUSE"
+
+
+class Places(msgspec.Struct, frozen=True):
+    """The folders of one demo below ``root``."""
+
+    root: Path
+
+    @property
+    def home(self) -> Path:
+        """Streamkeeper's own: store, checkpoints, logs."""
+        return self.root / "home"
+
+    @property
+    def checkpoints(self) -> Path:
+        """``<job>/<query>/<version>/``."""
+        return self.home / "checkpoints"
+
+    @property
+    def jobs(self) -> Path:
+        """A copy of the project's jobs, which the demo edits to make a second release."""
+        return self.root / "jobs"
+
+    @property
+    def input(self) -> Path:
+        """Where the producer writes."""
+        return self.root / "input"
+
+    @property
+    def warehouse(self) -> Path:
+        """The SQLite file that sales_totals keeps."""
+        return self.root / "warehouse.db"
+
+    @property
+    def copies(self) -> Path:
+        """The output of event_copy."""
+        return self.root / "copies"
+
+    @property
+    def airflow(self) -> Path:
+        """AIRFLOW_HOME."""
+        return self.root / "airflow"
+
+    @property
+    def processes(self) -> Path:
+        """What runs now, written down."""
+        return self.root / "processes.json"
+
+    @property
+    def report(self) -> Path:
+        """The machine-readable end of a demo."""
+        return self.root / "report.json"
+
+    def prepare(self) -> None:
+        """Make the folders and copy the jobs, where they are missing."""
+        for folder in (self.root, self.home, self.input):
+            folder.mkdir(parents=True, exist_ok=True)
+        if not self.jobs.exists():
+            shutil.copytree(PROJECT / "jobs", self.jobs, ignore=shutil.ignore_patterns("__pycache__"))
+
+    def environment(self, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+        """The environment of everything that the demo starts; no setting of whoever runs it reaches in."""
+        kept = {name: value for name, value in environ.items() if not name.startswith("STREAMKEEPER_")}
+        python_path = os.pathsep.join((str(PROJECT / "plugins"), str(PROJECT)))
+        return {
+            **kept,
+            "PYTHONPATH": python_path,
+            "STREAMKEEPER_HOME": str(self.home),
+            "STREAMKEEPER_CHECKPOINTS": str(self.checkpoints),
+            "STREAMKEEPER_JOBS": str(self.jobs),
+            WAREHOUSE_VARIABLE: f"sqlite:///{self.warehouse}",
+        }

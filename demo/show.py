@@ -1,0 +1,52 @@
+"""What the demo prints: a line for everything that happens, the ledger and the summary at the end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+
+from demo.deploys import StepReport
+from demo.ledger import Account
+
+
+class Screen:
+    """Lines with the seconds since the beginning."""
+
+    def __init__(self) -> None:
+        self._console = Console(highlight=False)
+        self._began = time.monotonic()
+
+    @property
+    def elapsed_s(self) -> float:
+        """Seconds since the beginning."""
+        return time.monotonic() - self._began
+
+    def tell(self, line: str) -> None:
+        """One line, at once."""
+        self._console.print(f"[dim]{self.elapsed_s:6.1f}[/] {line}", soft_wrap=True)
+
+    def show_steps(self, steps: Sequence[StepReport]) -> None:
+        """The steps as a table."""
+        table = Table(title="What was done", title_justify="left")
+        for heading in ("step", "verdict", "outcome", "handover gap", "took"):
+            table.add_column(heading)
+        for step in steps:
+            gap = "" if step.handover_gap_s is None else f"{step.handover_gap_s:.2f} s"
+            table.add_row(step.name, step.verdict or "", step.outcome, gap, f"{step.wall_s:.1f} s")
+        self._console.print(table)
+
+    def show_ledger(self, accounts: Sequence[Account]) -> None:
+        """The ledger as a table, and a few of what differs."""
+        table = Table(title="The ledger: input files against what came out", title_justify="left")
+        for heading in ("job", "produced", "lost", "duplicated"):
+            table.add_column(heading, justify="left" if heading == "job" else "right")
+        for account in accounts:
+            style = "green" if account.clean else "red"
+            table.add_row(account.name, str(account.produced), str(account.lost), str(account.duplicated), style=style)
+        self._console.print(table)
+        for account in accounts:
+            for example in account.examples:
+                self._console.print(f"  [red]{account.name}[/]: {example}")

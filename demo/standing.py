@@ -1,0 +1,47 @@
+"""``make up`` and ``make down``: the demo's system kept for a person, and taken down again."""
+
+from __future__ import annotations
+
+from demo.airflow_process import HOST
+from demo.airflow_process import NAME as AIRFLOW
+from demo.deploys import Deployer
+from demo.places import Places
+from demo.processes import StartedProcesses, is_running
+from demo.releases import JOBS, deploy_conf
+from demo.show import Screen
+from demo.system import System
+
+
+def bring_up(places: Places, screen: Screen, *, port: int) -> None:
+    """Start Airflow and the producer and deploy both jobs; what was there before goes on where it stopped."""
+    system = System(places, screen.tell)
+    running = [each for each in StartedProcesses(places.processes).read() if each.name == AIRFLOW and is_running(each)]
+    if running:
+        screen.tell(f"it is up already (Airflow's pid is {running[0].pid}); `make down` stops it")
+        return
+    system.stop()
+    places.prepare()
+    try:
+        screen.tell("starting the producer and Airflow")
+        system.start_producer()
+        airflow = system.start_airflow(port=port)
+        system.wait_for_airflow(airflow)
+        forms = {
+            job: deploy_conf(places, job, files_per_trigger=100, reason="make up", on_open="abort") for job in JOBS
+        }
+        Deployer(system, airflow, screen.tell).deploy_all(forms)
+    except BaseException:
+        system.stop()
+        raise
+    screen.tell(f"[bold]Airflow: {airflow.url}[/]")
+    screen.tell(f"no login: it listens on {HOST} only, and whoever opens it there is an admin")
+    screen.tell(f"files: {places.root}; STREAMKEEPER_HOME={places.home} for the command line; `make down` stops it all")
+
+
+def take_down(places: Places, screen: Screen) -> None:
+    """Stop all of it; the files stay."""
+    if not places.root.exists():
+        screen.tell("nothing is up")
+        return
+    System(places, screen.tell).stop()
+    screen.tell(f"all stopped; the files stay in {places.root}")

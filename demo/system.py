@@ -1,0 +1,103 @@
+"""The running system: a producer, Airflow, and the drivers that its deploys start. Starts it, and stops all of it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+from demo.airflow_process import NAME as AIRFLOW
+from demo.airflow_process import Airflow, start_airflow, wait_until_healthy
+from demo.places import PROJECT, Places
+from demo.processes import StartedProcesses, is_running, wait_until
+from demo.releases import DAG
+from streamkeeper.errors import StillWaiting
+from streamkeeper.model.control import CommandKind
+from streamkeeper.model.liveness import Life
+from streamkeeper.operations.site import Site
+from streamkeeper.registry.control import Control
+from streamkeeper.registry.jobs import list_jobs
+
+PRODUCER = "producer"
+Tell = Callable[[str], None]
+_DRAINED_BY = "demo-end"
+
+
+class System:
+    """Everything of one demo that runs."""
+
+    def __init__(self, places: Places, tell: Tell) -> None:
+        self.places = places
+        self._tell = tell
+        self._processes = StartedProcesses(places.processes)
+        self.environment = places.environment()
+
+    @property
+    def site(self) -> Site:
+        """The demo's Streamkeeper, as the drivers and Airflow see it."""
+        return Site.from_environment(self.environment)
+
+    def start_producer(self) -> None:
+        """Start writing sales, unless that goes on already."""
+        if any(each.name == PRODUCER and is_running(each) for each in self._processes.read()):
+            return
+        command = [sys.executable, "-m", "demo.producer", str(self.places.input)]
+        log = self.places.root / "producer.log"
+        self._processes.start(PRODUCER, command, environ=self.environment, log=log, cwd=PROJECT)
+
+    def stop_producer(self) -> None:
+        """End it at a file's end."""
+        self._processes.stop(PRODUCER, grace_s=10)
+
+    def start_airflow(self, *, port: int = 0) -> Airflow:
+        """Start Airflow; ``wait_for_airflow`` says when it can be used."""
+        return start_airflow(
+            self._processes, root=PROJECT, home=self.places.airflow, environ=self.environment, port=port
+        )
+
+    def wait_for_airflow(self, airflow: Airflow, *, timeout_s: float = 240) -> None:
+        """Return once it is healthy and knows the DAG; raises StillWaiting or InvalidInput."""
+        wait_until_healthy(airflow, timeout_s=timeout_s)
+        if not wait_until(lambda: airflow.api.has_dag(DAG), timeout_s=60, poll_s=0.5):
+            errors = "; ".join(str(each["stack_trace"]).strip()[-300:] for each in airflow.api.import_errors())
+            raise StillWaiting(f"Airflow does not know the DAG {DAG} after 60 s: {errors or 'no import error'}")
+
+    def drain(self, jobs: tuple[str, ...], *, timeout_s: float = 60) -> None:
+        """Let the serving drivers end at a batch boundary; raises StillWaiting naming those that did not."""
+        site = self.site
+        serving = {job: site.journal(job, "demo").state().serving_instance for job in jobs}
+        for job, instance in serving.items():
+            Control(site.store, job, instance).send(CommandKind.DRAIN, _DRAINED_BY)
+            site.runner.nudge(job, instance)
+
+        def all_dead() -> bool:
+            return all(site.runner.observe(*each).life is Life.DEAD for each in serving.items())
+
+        if not wait_until(all_dead, timeout_s=timeout_s):
+            raise StillWaiting(f"{', '.join(serving.values())} did not drain within {timeout_s:.0f} s")
+
+    def stop(self) -> None:
+        """Stop Airflow first, so that nobody starts a driver again, then the producer, then every driver."""
+        if any(each.name == AIRFLOW for each in self._processes.read()):
+            self._tell("stopping Airflow")
+        self._processes.stop_all()
+        self._kill_drivers()
+
+    def _kill_drivers(self) -> None:
+        if not (self.places.home / "store").exists():
+            return
+        site = self.site
+        alive = [each for job in list_jobs(site.store) for each in self._living(site, job)]
+        for job, instance in alive:
+            self._tell(f"ending driver {instance} of {job}")
+            site.runner.kill(job, instance)
+
+        def all_gone() -> bool:
+            return all(site.runner.observe(*each).life is not Life.ALIVE for each in alive)
+
+        if not wait_until(all_gone, timeout_s=20):
+            self._tell("a driver does not end: see `ps`")
+
+    @staticmethod
+    def _living(site: Site, job: str) -> list[tuple[str, str]]:
+        planned = site.journal(job, "demo").state().instances.values()
+        return [(job, each.instance) for each in planned if site.runner.observe(job, each.instance).life is Life.ALIVE]
