@@ -38,7 +38,7 @@ class Store(ABC):
         """Keys below the folder ``prefix`` (ends with ``/``), in order; only those greater than ``after``, a full key.
 
         The order is that of the bytes, but for sibling folders of which one's name continues the other's with ``-`` or
-        ``.`` (``a/x``, ``a-b/x``): there servers differ, so ``after`` is for one flat folder, or for names without both.
+        ``.`` (``a/x``, ``a-b/x``): there servers differ, so use ``after`` within one flat folder only.
         """
 
     @abstractmethod

@@ -1,0 +1,44 @@
+"""A store in memory that keeps the contract: what property tests interleave thousands of times a second."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+from streamkeeper.errors import KeyExists, KeyMissing
+from streamkeeper.stores.contract import Store
+from streamkeeper.stores.keys import check_key, check_prefix
+
+
+class MemoryStore(Store):
+    """Passes the same contract suite as the real stores; ``values``: key -> bytes, for a test to look at or damage."""
+
+    def __init__(self) -> None:
+        self.url = "memory:"
+        self.values: dict[str, bytes] = {}
+        self._lock = threading.Lock()
+
+    def read(self, key: str) -> bytes:
+        try:
+            return self.values[check_key(key)]
+        except KeyError:
+            raise KeyMissing(key) from None
+
+    def read_range(self, key: str, start: int, length: int) -> bytes:
+        return self.read(key)[start : start + length]
+
+    def create(self, key: str, value: bytes) -> None:
+        with self._lock:
+            if check_key(key) in self.values:
+                raise KeyExists(key)
+            self.values[key] = value
+
+    def replace(self, key: str, value: bytes) -> None:
+        self.values[check_key(key)] = value
+
+    def list(self, prefix: str, *, after: str = "") -> Iterator[str]:
+        check_prefix(prefix)
+        yield from sorted(key for key in list(self.values) if key.startswith(prefix) and key > after)
+
+    def delete(self, key: str) -> None:
+        self.values.pop(check_key(key), None)

@@ -1,0 +1,101 @@
+"""Runs writers in an order that a test chooses: one at a time, switching only where they call the store."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+
+from streamkeeper.stores.contract import Store
+
+
+class Interleaving:
+    """``choices`` picks, at every step, which of the writers that have not ended goes on to its next store call.
+
+    When the choices are used up, the writers go on in turns.
+    """
+
+    def __init__(self, choices: Sequence[int]) -> None:
+        self._choices = iter(choices)
+        self._parked = threading.Semaphore(0)
+        self._go: dict[int, threading.Semaphore] = {}
+        self._errors: list[BaseException] = []
+        self._steps = 0
+
+    def run(self, writers: Sequence[Callable[[], None]]) -> None:
+        """Run all to their end; raises what the first of them raised."""
+        alive: list[threading.Thread] = []
+        for writer in writers:
+            thread = threading.Thread(target=self._guard, args=(writer,))
+            thread.start()
+            self._parked.acquire()
+            alive.append(thread)
+        while alive:
+            chosen = alive[self.choose(len(alive))]
+            self._go[chosen.ident or 0].release()
+            self._parked.acquire()
+            alive = [thread for thread in alive if self._go.get(thread.ident or 0)]
+        if self._errors:
+            raise self._errors[0]
+
+    def step(self) -> None:
+        """Called by a writer before each store call: wait to be chosen."""
+        self._parked.release()
+        self._go[threading.get_ident()].acquire()
+
+    def choose(self, count: int) -> int:
+        """The next choice, as a number below ``count``."""
+        self._steps += 1
+        return next(self._choices, self._steps) % count
+
+    def _guard(self, writer: Callable[[], None]) -> None:
+        me = threading.get_ident()
+        self._go[me] = threading.Semaphore(0)
+        try:
+            self.step()
+            writer()
+        except BaseException as error:
+            self._errors.append(error)
+        finally:
+            del self._go[me]
+            self._parked.release()
+
+
+class SteppingStore(Store):
+    """Lets others run before every call, and lists as a directory does.
+
+    A listing has all that was there when it began, and any part of what came while it ran: later entries may be seen
+    where earlier ones are missed.
+    """
+
+    def __init__(self, inner: Store, interleaving: Interleaving) -> None:
+        self.url = inner.url
+        self._inner = inner
+        self._interleaving = interleaving
+
+    def read(self, key: str) -> bytes:
+        self._interleaving.step()
+        return self._inner.read(key)
+
+    def read_range(self, key: str, start: int, length: int) -> bytes:
+        self._interleaving.step()
+        return self._inner.read_range(key, start, length)
+
+    def create(self, key: str, value: bytes) -> None:
+        self._interleaving.step()
+        self._inner.create(key, value)
+
+    def replace(self, key: str, value: bytes) -> None:
+        self._interleaving.step()
+        self._inner.replace(key, value)
+
+    def list(self, prefix: str, *, after: str = "") -> Iterator[str]:
+        self._interleaving.step()
+        before = set(self._inner.list(prefix, after=after))
+        self._interleaving.step()
+        for key in self._inner.list(prefix, after=after):
+            if key in before or self._interleaving.choose(2):
+                yield key
+
+    def delete(self, key: str) -> None:
+        self._interleaving.step()
+        self._inner.delete(key)
