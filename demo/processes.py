@@ -55,6 +55,8 @@ class StartedProcesses:
             name=name, pid=process.pid, began=psutil.Process(process.pid).create_time(), log=str(log)
         )
         self._write([*self.read(), started])
+        # The record is what it is known by from here on: it may outlive this program, so nobody waits for it.
+        process.returncode = 0
         return started
 
     def read(self) -> list[StartedProcess]:
