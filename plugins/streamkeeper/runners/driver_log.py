@@ -1,0 +1,86 @@
+"""An instance's log file: what its driver prints, line by line, without secrets, and never larger than a limit."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+
+from streamkeeper.model.secret_references import redact, secret_forms
+
+LIMIT_BYTES = 20 * 1024 * 1024
+LONGEST_LINE_BYTES = 64 * 1024
+
+
+def log_path(home: str, job: str, instance: str) -> Path:
+    """``<home>/logs/<job>/<instance>.log``; the part before it is ``.log.1``."""
+    return Path(home) / "logs" / job / f"{instance}.log"
+
+
+class DriverLog:
+    """Takes raw output, writes redacted lines. ``last_line``: the newest that was not empty, redacted.
+
+    When the disk is full lines are lost, and counted: a driver must never wait for its log.
+    """
+
+    def __init__(self, path: Path, secrets: Mapping[str, str], *, limit_bytes: int = LIMIT_BYTES) -> None:
+        self.last_line = ""
+        self._path = path
+        self._secrets = dict(secrets)
+        self._limit = limit_bytes
+        self._longest_secret = max((len(form.encode()) for form in secret_forms(self._secrets)), default=0)
+        self._rest = b""
+        self._lost = 0
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._open()
+
+    def feed(self, data: bytes) -> None:
+        """Take output as it comes; only whole lines are written, or pieces of a very long one."""
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        if lines:
+            self._write("".join(self._clean(line) + "\n" for line in lines))
+        if len(self._rest) > LONGEST_LINE_BYTES:
+            # A secret must not be cut in two: the tail that could hold the beginning of one waits for the next piece.
+            piece = redact(self._rest.decode(errors="replace"), self._secrets)
+            keep = self._longest_secret
+            self._rest = piece[len(piece) - keep :].encode() if keep else b""
+            self._write(piece[: len(piece) - keep] + "\n")
+
+    def flush(self) -> None:
+        """Write what came without a newline; the process it came from has ended."""
+        if self._rest:
+            self.feed(b"\n")
+
+    def say(self, sentence: str) -> None:
+        """A line of the supervisor's own."""
+        self.flush()
+        at = datetime.now(UTC).isoformat(timespec="milliseconds")
+        self._write(f"{at} supervisor: {redact(sentence, self._secrets)}\n")
+
+    def _clean(self, line: bytes) -> str:
+        text = redact(line.decode(errors="replace").rstrip("\r"), self._secrets)
+        self.last_line = text.strip() or self.last_line
+        return text
+
+    def _write(self, text: str) -> None:
+        try:
+            if self._size > self._limit:
+                self._rotate()
+            if self._lost:
+                text = f"({self._lost} pieces of output were lost: the disk was full)\n{text}"
+            data = text.encode(errors="replace")
+            self._size += os.write(self._file, data)
+            self._lost = 0
+        except OSError:
+            self._lost += 1
+
+    def _open(self) -> None:
+        self._file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o640)
+        self._size = os.fstat(self._file).st_size
+
+    def _rotate(self) -> None:
+        full = self._file
+        os.replace(self._path, self._path.with_name(f"{self._path.name}.1"))
+        self._open()
+        os.close(full)

@@ -1,0 +1,159 @@
+"""One driver process and its output, as its supervisor sees them: started so that it cannot outlive the supervisor."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import selectors
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+
+from streamkeeper.errors import StreamkeeperError
+from streamkeeper.runners.driver_log import DriverLog
+from streamkeeper.runners.process_tree import Root, find_tree, send
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+_PIECE_BYTES = 64 * 1024
+_GONE_CHECK_S = 0.01
+_STUCK_S = 30.0
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class Signals:
+    """Signals that ask this process to end: caught, so that a wait for anything else is cut short."""
+
+    def __init__(self) -> None:
+        self._received = 0
+        self.pipe, self._write_end = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        # Whoever launched us may have blocked or ignored signals: that would be inherited by the driver's JVM.
+        signal.pthread_sigmask(signal.SIG_SETMASK, [])
+        signal.signal(signal.SIGQUIT, signal.SIG_DFL)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, self._note)
+        signal.set_wakeup_fd(self._write_end, warn_on_full_buffer=False)
+
+    def _note(self, number: int, _frame: object) -> None:
+        self._received = self._received or number
+
+    def received(self) -> int:
+        """The first signal that asked this process to end; 0 when there was none."""
+        return self._received
+
+    def sleep(self, seconds: float) -> None:
+        """Wait, but not past a signal."""
+        deadline = time.monotonic() + seconds
+        with selectors.DefaultSelector() as selector:
+            selector.register(self.pipe, selectors.EVENT_READ)
+            while not self._received and (left := deadline - time.monotonic()) > 0:
+                if selector.select(left):
+                    self.drain()
+
+    def drain(self) -> None:
+        """Empty the pipe; what was in it is kept."""
+        try:
+            os.read(self.pipe, 1024)
+        except BlockingIOError:
+            return
+
+
+def adopt_orphans() -> None:
+    """Make descendants whose parent ends children of this process, so that none of them stays a zombie."""
+    _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+class DriverProcess:
+    """A started driver; raises StreamkeeperError when it cannot be started."""
+
+    def __init__(self, command: Sequence[str], environ: Mapping[str, str], log: DriverLog) -> None:
+        self._log = log
+        parent = os.getpid()
+
+        def die_with_parent() -> None:
+            # Set by the main thread, whose end is the supervisor's; the parent may have gone before this line.
+            if _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0 or os.getppid() != parent:
+                os._exit(127)
+
+        try:
+            self._process = subprocess.Popen(
+                command,
+                env=dict(environ),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                preexec_fn=die_with_parent,
+            )
+        except (OSError, subprocess.SubprocessError) as error:
+            raise StreamkeeperError(f"the driver cannot be started: {error}", hint=f"check {command[0]}") from error
+        assert self._process.stdout is not None
+        self._close = self._process.stdout.close
+        self._output = self._process.stdout.fileno()
+        os.set_blocking(self._output, False)
+        self.pid = self._process.pid
+
+    def wait(self, signals: Signals) -> int | None:
+        """Copy output until the process ends: its exit code, or minus the signal; None when a signal came first."""
+        handle = os.pidfd_open(self.pid)
+        try:
+            with selectors.DefaultSelector() as selector:
+                for each in (handle, self._output, signals.pipe):
+                    selector.register(each, selectors.EVENT_READ)
+                while not signals.received():
+                    ready = {key.fd for key, _ in selector.select()}
+                    if self._output in ready and not self._copy():
+                        selector.unregister(self._output)
+                    if signals.pipe in ready:
+                        signals.drain()
+                    if handle in ready:
+                        return self._process.wait()
+            return None
+        finally:
+            os.close(handle)
+
+    def _copy(self) -> bool:
+        """Pass on what there is; False at the end of the output."""
+        try:
+            data = os.read(self._output, _PIECE_BYTES)
+        except BlockingIOError:
+            return True
+        self._log.feed(data)
+        return bool(data)
+
+    def end_tree(self, marked: str, supervisor: Root) -> None:
+        """SIGKILL everything of the instance but its supervisor, and return only when all of it is gone."""
+        began = told = time.monotonic()
+        while left := [each for each in find_tree(marked, [supervisor]) if each.pid != supervisor.pid]:
+            for each in left:
+                send(each, signal.SIGKILL)
+            self._reap()
+            self._read_on()
+            time.sleep(_GONE_CHECK_S)
+            if time.monotonic() - told > _STUCK_S:
+                told = time.monotonic()
+                self._log.say(f"waited {told - began:.0f} s for the end of {sorted({each.pid for each in left})}")
+        self._reap()
+        self._read_on()
+        self._log.flush()
+        self._close()
+
+    def _reap(self) -> None:
+        self._process.poll()
+        try:
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                continue
+        except ChildProcessError:
+            return
+
+    def _read_on(self) -> None:
+        """Copy what is in the pipe now."""
+        while True:
+            try:
+                data = os.read(self._output, _PIECE_BYTES)
+            except BlockingIOError:
+                return
+            if not data:
+                return
+            self._log.feed(data)

@@ -1,0 +1,222 @@
+"""Drivers as detached process trees on this machine, and the proof that one is gone.
+
+The proof for DEAD: every supervisor that ever claimed the instance was of this boot and pid namespace, is gone (its pid
+is free, or another process's by its start time), and /proc holds no process of its session or with its mark, looked at
+twice. Frozen processes are there; zombies are not. What only looks at the recorded pid would miss a JVM.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+import streamkeeper
+from streamkeeper.crash_points import crash_point
+from streamkeeper.errors import InvalidInput, KeyExists, StreamkeeperError, TemporaryError
+from streamkeeper.model.coding import from_json, to_json
+from streamkeeper.model.control import LaunchSpec, ProcessRecord, control_key
+from streamkeeper.model.settings import Settings
+from streamkeeper.registry.control import Control
+from streamkeeper.runners import process_tree
+from streamkeeper.runners.contract import Life, Liveness, Runner
+from streamkeeper.runners.driver_log import log_path
+from streamkeeper.runners.machine import Machine, Sight, this_machine
+from streamkeeper.runners.process_tree import Process, Root
+from streamkeeper.runners.supervisor import SECRETS
+from streamkeeper.stores.contract import Store
+
+DRIVER = (sys.executable, "-m", "streamkeeper.driver")
+_PASSED_ON = frozenset(
+    {
+        *("HOME", "LOGNAME", "PATH", "TMPDIR", "USER"),
+        *("LANG", "LC_ALL", "TZ"),
+        *("HADOOP_USER_NAME", "JAVA_HOME", "SPARK_LOCAL_IP"),
+    }
+)
+_PASSED_ON_PREFIXES = ("AWS_", "STREAMKEEPER_CRASH")
+
+
+class Launcher(msgspec.Struct, frozen=True, kw_only=True):
+    """``control/<job>/<instance>/launchers/<hash>.json``: a machine that was about to start a supervisor."""
+
+    format: int = 1
+    machine: str
+    host: str
+
+
+class LocalProcessRunner(Runner):
+    """``driver``: the command that gets job, instance and generation; ``environ``: what is passed on, in part."""
+
+    def __init__(
+        self,
+        store: Store,
+        settings: Settings,
+        *,
+        driver: Sequence[str] = DRIVER,
+        machine: Machine | None = None,
+        environ: Mapping[str, str] | None = None,
+    ) -> None:
+        self._store = store
+        self._settings = settings
+        self._driver = tuple(driver)
+        self._machine = machine
+        self._environ = os.environ if environ is None else environ
+
+    def launch(self, spec: LaunchSpec, secrets: dict[str, str]) -> None:
+        """See Runner; returns when the supervisor's process exists, before its claim is stored."""
+        control = Control(self._store, spec.job, spec.instance)
+        crash_point("launch.spec.before")
+        control.write_launch(spec)
+        crash_point("launch.spec.after")
+        if control.processes() or process_tree.find_tree(process_tree.mark(spec.job, spec.instance)):
+            return
+        self._write_launcher(spec.job, spec.instance)
+        crash_point("launch.process.before")
+        self._start(spec.job, spec.instance, secrets)
+        crash_point("launch.process.after")
+
+    def observe(self, job: str, instance: str) -> Liveness:
+        """See Runner; a living tree is seen without asking the store."""
+        marked = process_tree.mark(job, instance)
+        if found := process_tree.find_tree(marked):
+            return _alive(found)
+        control = Control(self._store, job, instance)
+        records = control.processes()
+        if not records:
+            return self._observe_unclaimed(control, job, instance)
+        if all(record.pid == 0 for record in records):
+            return Liveness(life=Life.DEAD, why="it was ended before it started: no process could claim it since")
+        sights = [self._here().look_at(record.machine, record.host) for record in records]
+        blind = next((why for sight, why in sights if sight is Sight.ELSEWHERE), None)
+        roots = [_root(record) for record, (sight, _) in zip(records, sights, strict=True) if sight is Sight.HERE]
+        if found := process_tree.find_tree(marked, roots):
+            return _alive(found)
+        if blind is not None:
+            return Liveness(life=Life.UNKNOWN, why=blind)
+        return Liveness(life=Life.DEAD, why=_proof(records, sights))
+
+    def nudge(self, job: str, instance: str) -> None:
+        """SIGUSR1 to a driver process that has a handler for it; its JVM and its supervisor get none."""
+        found = process_tree.find_tree(process_tree.mark(job, instance))
+        supervisors = {each.pid for each in found if process_tree.generation_of(each.pid) is None}
+        drivers = [each for each in found if each.parent in supervisors and each.pid not in supervisors]
+        for each in drivers:
+            if process_tree.catches(each.pid, signal.SIGUSR1):
+                process_tree.send(each, signal.SIGUSR1)
+
+    def kill(self, job: str, instance: str) -> None:
+        """See Runner; an instance that was launched and not yet claimed can be claimed by nobody afterwards."""
+        marked = process_tree.mark(job, instance)
+        control = Control(self._store, job, instance)
+        records = control.processes()
+        if not records and control.read_launch() is not None:
+            records = self._bar(control, instance)
+        roots = [_root(each) for each in records if self._here().look_at(each.machine, each.host)[0] is Sight.HERE]
+        first = roots[0].pid if roots else 0
+        process_tree.kill_tree(lambda: process_tree.find_tree(marked, roots), first=first)
+
+    def _here(self) -> Machine:
+        return self._machine or this_machine()
+
+    def _bar(self, control: Control, instance: str) -> list[ProcessRecord]:
+        """Claim the first generation for no process; the claims there are if a supervisor was faster."""
+        here = self._here()
+        nobody = ProcessRecord(instance=instance, generation=1, machine=here.text, host=here.host, pid=0, started=0)
+        try:
+            control.write_process(nobody)
+        except KeyExists:
+            return control.processes()
+        return [nobody]
+
+    def _write_launcher(self, job: str, instance: str) -> None:
+        here = self._here()
+        name = hashlib.sha256(here.text.encode()).hexdigest()[:16]
+        key = control_key(job, instance, "launchers", f"{name}.json")
+        try:
+            self._store.create(key, to_json(Launcher(machine=here.text, host=here.host)))
+        except KeyExists:
+            return
+
+    def _observe_unclaimed(self, control: Control, job: str, instance: str) -> Liveness:
+        if control.read_launch() is None:
+            return Liveness(life=Life.ABSENT, why="it was never launched")
+        for key in self._store.list(control_key(job, instance, "launchers", "")):
+            launcher = from_json(self._store.read(key), Launcher, where=key, newest_format=1)
+            sight, why = self._here().look_at(launcher.machine, launcher.host)
+            if sight is Sight.ELSEWHERE:
+                return Liveness(life=Life.UNKNOWN, why=f"launched, and not seen since: {why}")
+        if found := process_tree.find_tree(process_tree.mark(job, instance)):
+            return _alive(found)
+        return Liveness(life=Life.ABSENT, why="launched, but no process has claimed it and none is on its way")
+
+    def _start(self, job: str, instance: str, secrets: Mapping[str, str]) -> None:
+        if not os.access(self._driver[0], os.X_OK):
+            raise InvalidInput(f"the driver's program {self._driver[0]} cannot be run", hint="repair the environment")
+        supervisor = [sys.executable, "-m", "streamkeeper.runners.supervisor", job, instance, *self._driver]
+        log = log_path(self._settings.home, job, instance)
+        try:
+            log.parent.mkdir(parents=True, exist_ok=True)
+            with log.open("ab") as output:
+                # The shell ends at once: the supervisor is nobody's child, so no launcher is left with a zombie.
+                started = subprocess.Popen(
+                    ["/bin/sh", "-c", '"$@" &', "sh", *supervisor],
+                    env=self._child_environment(job, instance, secrets),
+                    cwd=self._settings.home,
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=output,
+                    start_new_session=True,
+                )
+                code = started.wait(timeout=60)
+        except (OSError, subprocess.SubprocessError) as error:
+            raise TemporaryError(f"{job}/{instance} cannot be started: {error}", hint=f"see {log}") from error
+        if code != 0:
+            raise StreamkeeperError(f"{job}/{instance} cannot be started: /bin/sh ended with {code}", hint=f"see {log}")
+
+    def _child_environment(self, job: str, instance: str, secrets: Mapping[str, str]) -> dict[str, str]:
+        passed = {
+            key: value
+            for key, value in self._environ.items()
+            if key in _PASSED_ON or key.startswith(_PASSED_ON_PREFIXES)
+        }
+        return {
+            **passed,
+            "PYTHONPATH": str(Path(streamkeeper.__file__).parents[1]),
+            "PYTHONUNBUFFERED": "1",
+            "PYTHONSAFEPATH": "1",
+            "PYSPARK_PYTHON": sys.executable,
+            "PYSPARK_DRIVER_PYTHON": sys.executable,
+            "STREAMKEEPER_HOME": self._settings.home,
+            "STREAMKEEPER_STORE": self._settings.store,
+            "STREAMKEEPER_CHECKPOINTS": self._settings.checkpoints,
+            "STREAMKEEPER_JOBS": self._settings.jobs,
+            process_tree.INSTANCE: process_tree.mark(job, instance),
+            SECRETS: json.dumps(dict(secrets)),
+        }
+
+
+def _alive(found: Sequence[Process]) -> Liveness:
+    pids = ", ".join(f"{each.pid}{' (frozen)' if each.frozen else ''}" for each in found)
+    return Liveness(life=Life.ALIVE, why=f"processes {pids}")
+
+
+def _root(record: ProcessRecord) -> Root:
+    return Root(pid=record.pid, started=record.started)
+
+
+def _proof(records: Sequence[ProcessRecord], sights: Sequence[tuple[Sight, str]]) -> str:
+    newest, (sight, why) = records[-1], sights[-1]
+    if sight is Sight.OVER:
+        return f"{why}: supervisor {newest.pid} and all it started ended with the boot they ran in"
+    return (
+        f"{why}: supervisor {newest.pid} (started at tick {newest.started}, generations 1 to {newest.generation}) is "
+        "gone, and two looks at /proc found no process of its session or with its mark"
+    )

@@ -1,0 +1,80 @@
+"""Which machine this is, and whether a process recorded somewhere can be looked at from here."""
+
+from __future__ import annotations
+
+import os
+import socket
+from enum import Enum
+from functools import cache
+from pathlib import Path
+
+import msgspec
+
+from streamkeeper.errors import RegistryDamaged, Unsupported
+
+_FIRST_PID_NAMESPACE = "4026531836"
+"""PROC_PID_INIT_INO of the kernel: the namespace of a machine itself, not of a container on it."""
+
+
+class Sight(Enum):
+    """What this process can know of a process recorded on some machine."""
+
+    HERE = "here"
+    """Same boot, same pid namespace, and a user whose processes can be read: /proc tells."""
+    OVER = "over"
+    """This very machine has booted since: everything from then is gone."""
+    ELSEWHERE = "elsewhere"
+    """Nothing can be known."""
+
+
+class Machine(msgspec.Struct, frozen=True, kw_only=True):
+    """Where pids mean something. ``hardware``: /etc/machine-id; ``user``: whose processes may be read.
+
+    Two machines are taken for one only if hardware id, host name and first pid namespace agree: clones that kept all
+    of them, against systemd's rule, must not share a store.
+    """
+
+    hardware: str
+    boot: str
+    pid_namespace: str
+    user: int
+    host: str
+
+    @property
+    def text(self) -> str:
+        """As ``ProcessRecord.machine`` holds it."""
+        return ":".join((self.hardware or "-", self.boot, self.pid_namespace, str(self.user)))
+
+    def look_at(self, machine: str, host: str) -> tuple[Sight, str]:
+        """What can be known here of a process recorded with these words, and why, as a clause."""
+        parts = machine.split(":")
+        if len(parts) != 4:
+            raise RegistryDamaged(f"{machine!r} names no machine", hint="it was written by another kind of runner")
+        hardware, boot, pid_namespace, user = parts
+        if boot == self.boot and pid_namespace == self.pid_namespace:
+            if self.user in (0, int(user)):
+                return Sight.HERE, f"on {host}"
+            return Sight.ELSEWHERE, f"it runs as user {user} of {host}, whose processes user {self.user} cannot read"
+        if boot == self.boot:
+            return Sight.ELSEWHERE, f"it runs in another container ({host}) of the machine {self.host}"
+        same = hardware == self.hardware != "" and host == self.host
+        if same and pid_namespace == self.pid_namespace == _FIRST_PID_NAMESPACE:
+            return Sight.OVER, f"{host} has booted since"
+        return Sight.ELSEWHERE, f"it runs on {host}, which cannot be looked at from {self.host}"
+
+
+@cache
+def this_machine() -> Machine:
+    """Raises Unsupported where there is no Linux /proc."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        namespace = os.readlink("/proc/self/ns/pid").removeprefix("pid:[").removesuffix("]")
+    except OSError as error:
+        raise Unsupported(
+            f"this machine has no readable /proc ({error.strerror})", hint="local drivers need Linux"
+        ) from error
+    try:
+        hardware = Path("/etc/machine-id").read_text().strip()
+    except OSError:
+        hardware = ""
+    return Machine(hardware=hardware, boot=boot, pid_namespace=namespace, user=os.geteuid(), host=socket.gethostname())

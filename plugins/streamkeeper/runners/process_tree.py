@@ -1,0 +1,129 @@
+"""Which processes belong to an instance, read from /proc; and ending all of them.
+
+A process belongs to it by its mark (``STREAMKEEPER_INSTANCE=<job>/<instance>`` in the environment it was started
+with) or by its session, which the supervisor began and which a process keeps even when its environment can no longer
+be read: a JVM whose first thread has ended while others still finish a write. A program that drops the mark *and*
+begins a session of its own leaves the tree; Spark's do not.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+INSTANCE = "STREAMKEEPER_INSTANCE"
+GENERATION = "STREAMKEEPER_GENERATION"
+_KERNEL_THREAD = 0x00200000
+_MANY_ROUNDS = 50
+
+
+class Process(msgspec.Struct, frozen=True, kw_only=True):
+    """A living process. ``started``: clock ticks since boot, by which a used-again pid is told apart."""
+
+    pid: int
+    parent: int
+    session: int
+    started: int
+    frozen: bool
+
+
+class Root(msgspec.Struct, frozen=True, kw_only=True):
+    """A supervisor that was recorded, living or not."""
+
+    pid: int
+    started: int
+
+
+def mark(job: str, instance: str) -> str:
+    """The value of STREAMKEEPER_INSTANCE."""
+    return f"{job}/{instance}"
+
+
+def read_process(pid: int) -> Process | None:
+    """The process, frozen ones included; None when it is gone, or a zombie of which no thread is left."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            text = file.read()
+    except OSError:
+        return None
+    fields = text[text.rindex(b")") + 2 :].split()
+    state, parent, session = fields[0], int(fields[1]), int(fields[3])
+    flags, threads, started = int(fields[6]), int(fields[17]), int(fields[19])
+    if flags & _KERNEL_THREAD or (state in b"ZXx" and threads <= 1):
+        return None
+    return Process(pid=pid, parent=parent, session=session, started=started, frozen=state in b"Tt")
+
+
+def find_tree(marked: str, roots: Iterable[Root] = ()) -> list[Process]:
+    """Every living process of an instance on this machine, in order of pid; about 20 us for each process there is."""
+    seen = [found for name in os.listdir("/proc") if name.isdigit() and (found := read_process(int(name))) is not None]
+    sessions = _sessions(seen, roots)
+    wanted = f"\0{INSTANCE}={marked}\0".encode()
+    return [each for each in seen if each.session in sessions or wanted in _environment(each.pid)]
+
+
+def _sessions(seen: list[Process], roots: Iterable[Root]) -> set[int]:
+    """Sessions of the roots, without those whose number a later process has taken over."""
+    started = {each.pid: each.started for each in seen}
+    return {root.pid for root in roots if root.pid > 0 and started.get(root.pid, root.started) == root.started}
+
+
+def _environment(pid: int) -> bytes:
+    """Raw, framed by zero bytes; empty for a process of another user and for one that has just gone."""
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            return b"\0" + file.read() + b"\0"
+    except OSError:
+        return b""
+
+
+def generation_of(pid: int) -> int | None:
+    """Which generation's driver started this process; None for a supervisor."""
+    _, found, rest = _environment(pid).partition(f"\0{GENERATION}=".encode())
+    number = rest.partition(b"\0")[0]
+    return int(number) if found and number.isdigit() else None
+
+
+def catches(pid: int, number: signal.Signals) -> bool:
+    """Whether the process has a handler of its own for a signal: without one, SIGUSR1 would end it."""
+    try:
+        with open(f"/proc/{pid}/status", "rb") as file:
+            lines = file.read().splitlines()
+    except OSError:
+        return False
+    caught = next((line.split()[1] for line in lines if line.startswith(b"SigCgt:")), b"0")
+    return bool(int(caught, 16) >> (number - 1) & 1)
+
+
+def send(process: Process, number: signal.Signals) -> None:
+    """Signal exactly this process: never another one that has got its pid since."""
+    try:
+        handle = os.pidfd_open(process.pid)
+    except OSError:
+        return
+    try:
+        now = read_process(process.pid)
+        if now is not None and now.started == process.started:
+            signal.pidfd_send_signal(handle, number)
+    except ProcessLookupError:
+        return
+    finally:
+        os.close(handle)
+
+
+def kill_tree(find: Callable[[], list[Process]], *, first: int = 0) -> None:
+    """SIGKILL all that ``find`` finds, the pid ``first`` before the others, until it finds none that is new.
+
+    Does not wait for their end.
+    """
+    killed: set[tuple[int, int]] = set()
+    for _ in range(_MANY_ROUNDS):
+        new = [each for each in find() if (each.pid, each.started) not in killed]
+        if not new:
+            return
+        for each in sorted(new, key=lambda process: process.pid != first):
+            send(each, signal.SIGKILL)
+            killed.add((each.pid, each.started))

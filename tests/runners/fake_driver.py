@@ -1,0 +1,47 @@
+"""A driver program without Spark, for the runner's tests: started with a folder, a job, an instance, a generation.
+
+It starts a child that stands in for its JVM, writes ``<folder>/<instance>.<generation>.ready`` (its pid, the child's),
+notes each SIGUSR1 in ``….nudged``, and does what ``<folder>/<instance>.<generation>`` or ``<folder>/<instance>`` says:
+``exit N``, ``print TEXT``, ``spawn PROGRAM -c CODE`` (another child, its pid in ``<folder>/spawned``), ``unready`` (no
+handler for SIGUSR1).
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+
+def main() -> None:
+    folder, _job, instance, generation = sys.argv[1:]
+    orders = [Path(folder, f"{instance}.{generation}"), Path(folder, instance)]
+    child = subprocess.Popen(["/bin/sleep", "300"], stdin=subprocess.DEVNULL)
+    if not any(each.exists() and "unready" in each.read_text() for each in orders):
+        nudged = Path(folder, f"{instance}.{generation}.nudged")
+        signal.signal(signal.SIGUSR1, lambda *_: nudged.write_text("yes"))
+    ready = Path(folder, f"{instance}.{generation}.ready")
+    ready.with_suffix(".tmp").write_text(f"{os.getpid()} {child.pid}")
+    ready.with_suffix(".tmp").replace(ready)
+    done: set[str] = set()
+    while True:
+        for line in [line for each in orders if each.exists() for line in each.read_text().splitlines()]:
+            verb, _, rest = line.partition(" ")
+            if line in done:
+                continue
+            done.add(line)
+            if verb == "print":
+                print(rest, flush=True)
+            if verb == "spawn":
+                program, _, code = rest.split(" ", 2)
+                Path(folder, "spawned").write_text(str(subprocess.Popen([program, "-c", code]).pid))
+            if verb == "exit":
+                os._exit(int(rest))
+        time.sleep(0.02)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,136 @@
+"""What the runner's tests share: a place to run the fake driver in, and waiting with a deadline."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from streamkeeper.model.control import LaunchMode, LaunchSpec
+from streamkeeper.model.settings import Settings
+from streamkeeper.registry.control import Control
+from streamkeeper.runners.contract import Life
+from streamkeeper.runners.local_process import LocalProcessRunner
+from streamkeeper.stores.contract import Store
+from streamkeeper.stores.local import LocalStore
+
+T = TypeVar("T")
+
+FAKE_DRIVER = Path(__file__).with_name("fake_driver.py")
+JOB = "sales"
+
+
+def wait_for(look: Callable[[], T], *, what: str, seconds: float = 20.0) -> T:
+    """The first truthy answer; an AssertionError that says what was waited for."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if found := look():
+            return found
+        time.sleep(0.01)
+    raise AssertionError(f"waited {seconds:.0f} s in vain for {what}")
+
+
+@dataclass
+class Place:
+    """A store, a home, a runner of fake drivers, and the instances to end afterwards."""
+
+    folder: Path
+    store: Store = field(init=False)
+    settings: Settings = field(init=False)
+    runner: LocalProcessRunner = field(init=False)
+    started: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        for each in ("orders", "home", "store"):
+            (self.folder / each).mkdir(parents=True)
+        self.store = LocalStore(f"{self.folder}/store")
+        self.settings = Settings(
+            store=f"{self.folder}/store",
+            checkpoints=f"{self.folder}/checkpoints",
+            jobs=f"{self.folder}/jobs",
+            home=f"{self.folder}/home",
+        )
+        self.runner = self.new_runner()
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        return (sys.executable, "-S", str(FAKE_DRIVER), f"{self.folder}/orders")
+
+    def new_runner(self, **given: object) -> LocalProcessRunner:
+        return LocalProcessRunner(self.store, self.settings, driver=self.command, **given)  # type: ignore[arg-type]
+
+    def spec(self, instance: str = "one", **changes: object) -> LaunchSpec:
+        if instance not in self.started:
+            self.started.append(instance)
+        values: dict[str, object] = {
+            "instance": instance,
+            "job": JOB,
+            "release": "r0001",
+            "mode": LaunchMode.STANDBY,
+            "bundle": "0" * 64,
+            "entry": "sales.py",
+            "params": {},
+            "conf": {},
+            "checkpoints": self.settings.checkpoints,
+            "lease_s": 2.0,
+            **changes,
+        }
+        return LaunchSpec(**values)  # type: ignore[arg-type]
+
+    def control(self, instance: str = "one") -> Control:
+        return Control(self.store, JOB, instance)
+
+    def order(self, text: str, instance: str = "one", generation: int | None = None) -> None:
+        name = instance if generation is None else f"{instance}.{generation}"
+        (self.folder / "orders" / f".{name}").write_text(text)
+        (self.folder / "orders" / f".{name}").replace(self.folder / "orders" / name)
+
+    def pids(self, instance: str = "one", generation: int = 1) -> tuple[int, int]:
+        """Pid of the driver and of the child that stands in for its JVM, once it runs."""
+        ready = self.folder / "orders" / f"{instance}.{generation}.ready"
+        wait_for(ready.exists, what=str(ready))
+        driver, child = ready.read_text().split()
+        return int(driver), int(child)
+
+    def spawned(self) -> int:
+        """Pid of a further process that the driver was ordered to start; 0 until then."""
+        path = self.folder / "orders" / "spawned"
+        return int((path.exists() and path.read_text()) or 0)
+
+    def supervisor(self, instance: str = "one") -> int:
+        return wait_for(self.control(instance).processes, what="a claim")[0].pid
+
+    def life(self, instance: str = "one") -> Life:
+        return self.runner.observe(JOB, instance).life
+
+    def wait_dead(self, instance: str = "one") -> str:
+        wait_for(lambda: self.life(instance) is Life.DEAD, what=f"the death of {instance}")
+        return self.runner.observe(JOB, instance).why
+
+    def log(self, instance: str = "one") -> str:
+        return (self.folder / "home" / "logs" / JOB / f"{instance}.log").read_text()
+
+    def close(self) -> None:
+        for each in self.started:
+            self.runner.kill(JOB, each)
+        for each in self.started:
+            wait_for(lambda name=each: self.life(name) is not Life.ALIVE, what=f"the end of {each}")  # type: ignore[misc]
+
+
+def is_running(pid: int) -> bool:
+    """Whether a process exists and is no zombie."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
+
+
+def end(pid: int, number: signal.Signals = signal.SIGKILL) -> None:
+    """Signal one process that a test has started."""
+    os.kill(pid, number)
