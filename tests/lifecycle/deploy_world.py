@@ -150,7 +150,7 @@ class World:
             self.log.append(decision)
             self.perform(decision)
             self.move()
-            if chaos is not None and chaos.random() < 0.05:
+            if self.instances and chaos is not None and chaos.random() < 0.05:
                 victim = chaos.choice(list(self.instances.values()))
                 if victim.life is Life.ALIVE:
                     victim.end(DriverState.FAILED)

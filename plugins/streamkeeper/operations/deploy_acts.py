@@ -48,7 +48,7 @@ from streamkeeper.model.journal import (
 from streamkeeper.model.manifest import Manifest
 from streamkeeper.model.names import version_name
 from streamkeeper.model.release import Release
-from streamkeeper.model.secrets import find_references, resolve
+from streamkeeper.model.secret_references import find_references, resolve
 from streamkeeper.operations.releases import push_release
 from streamkeeper.operations.site import Site
 from streamkeeper.registry.control import Control

@@ -1,0 +1,1 @@
+"""Side-by-side measurements and crash campaigns: long, on purpose, and never part of the tests."""

@@ -1,0 +1,88 @@
+"""``python -m bench.campaign``: every named point once, then seeds; resumable, one JSON line a case.
+
+    --root DIR        where the site lives (build/campaign)
+    --results FILE    where the lines go; cases already in it are not run again
+    --points a,b      only these points; --seeds N: how many random cases after them (60)
+    --without WHAT    a negative control: fence, death-proof or gate switched off; must find damage, else exit 1
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+from collections import Counter
+from pathlib import Path
+
+import msgspec
+
+from bench.bed import ROOT, fresh_bed
+from bench.campaign.cases import CaseResult, Stage
+from bench.campaign.controls import CONTROLS, run_control
+
+
+def main() -> int:
+    """Run the campaign; 1 when a case found damage, or a negative control found none."""
+    chosen = _arguments()
+    if chosen.without:
+        return _control(chosen)
+    chosen.results.parent.mkdir(parents=True, exist_ok=True)
+    commit = _commit()
+    done = _read(chosen.results, commit)
+    with fresh_bed(chosen.root, [ROOT / "bench/campaign/jobs/ledgers.py"]) as bed:
+        stage = Stage(bed)
+        points = chosen.points.split(",") if chosen.points else stage.discover()
+        plans = [f"point:{name}" for name in points] + [f"seed:{seed}" for seed in range(chosen.seeds)]
+        for plan in plans:
+            if plan in done:
+                continue
+            result = stage.play(plan)
+            done[plan] = result
+            with chosen.results.open("a") as file:
+                file.write(json.dumps({"commit": commit, **msgspec.to_builtins(result)}) + "\n")
+            print(result.sentence, flush=True)
+    return _conclude(list(done.values()))
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="bench.campaign", description="Kill deploys and look at the ledger.")
+    parser.add_argument("--root", type=Path, default=ROOT / "build/campaign")
+    parser.add_argument("--results", type=Path, default=ROOT / "build/campaign.jsonl")
+    parser.add_argument("--points", default="")
+    parser.add_argument("--seeds", type=int, default=60)
+    parser.add_argument("--without", choices=sorted(CONTROLS))
+    return parser.parse_args()
+
+
+def _commit() -> str:
+    run = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True)
+    return run.stdout.strip()
+
+
+def _read(file: Path, commit: str) -> dict[str, CaseResult]:
+    if not file.exists():
+        return {}
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    return {line["case"]: msgspec.convert(line, CaseResult) for line in lines if line["commit"] == commit}
+
+
+def _conclude(results: list[CaseResult]) -> int:
+    hits = Counter(point for result in results for point in result.hits)
+    for point, count in sorted(hits.items()):
+        print(f"{count:4}  {point}")
+    missed = [result.case for result in results if result.case.startswith("point:") and not result.hits]
+    damaged = [result.case for result in results if not result.clean]
+    print(f"{len(results)} cases, {len(hits)} points hit, {len(missed)} not hit, {len(damaged)} damaged")
+    for case in (*missed, *damaged):
+        print(f"  {case}")
+    return 1 if damaged or missed else 0
+
+
+def _control(chosen: argparse.Namespace) -> int:
+    found = run_control(chosen.without, chosen.root)
+    print(f"without {chosen.without}: " + (found or "no damage: the control does not control"))
+    return 0 if found else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

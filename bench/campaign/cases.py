@@ -1,0 +1,221 @@
+"""One case: deploy a new release, let something die in the middle, carry on, and look at everything."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import threading
+import time
+
+import msgspec
+import psutil
+
+from bench.bed import Bed, wait_for
+from bench.campaign.ledger import count_replays, find_changed_batches, find_second_writers, read_accounts
+from streamkeeper.model.control import DriverState
+from streamkeeper.registry.control import Control
+
+JOB = "ledgers"
+CALM_S = 90.0
+"""How long the outputs may take to hold all of the input once nothing is killed any more."""
+
+
+class CaseResult(msgspec.Struct, frozen=True, kw_only=True):
+    """``hits``: the points or victims that were really hit; ``damage``: empty when all is well."""
+
+    case: str
+    hits: list[str]
+    outcomes: list[str]
+    tries: int
+    replays: int
+    damage: list[str]
+    wall_s: float
+
+    @property
+    def clean(self) -> bool:
+        return not self.damage
+
+    @property
+    def sentence(self) -> str:
+        state = "clean" if self.clean else "DAMAGED: " + "; ".join(self.damage)
+        return f"{self.case}: {','.join(self.hits) or 'not hit'}: {','.join(self.outcomes)} {self.wall_s:.0f} s: {state}"
+
+
+class Stage:
+    """A site that serves ``ledgers`` and gets one release after another."""
+
+    def __init__(self, bed: Bed) -> None:
+        self.bed = bed
+        self.output = bed.root / "output"
+        self.output.mkdir(exist_ok=True)
+        self._release = 0
+        self._started = False
+
+    def discover(self) -> list[str]:
+        """The names of all points that a plain deploy and a fallen-back one reach, in the order of first reach."""
+        trace = self.bed.root / "trace"
+        self.start(extra={"STREAMKEEPER_CRASH_TRACE": str(trace)})
+        self.deploy(extra={"STREAMKEEPER_CRASH_TRACE": str(trace)})
+        self.deploy(extra={"STREAMKEEPER_CRASH_TRACE": str(trace)}, broken=True)
+        return list(dict.fromkeys(trace.read_text().split()))
+
+    def start(self, extra: dict[str, str] | None = None) -> None:
+        """Serve the first release, with input coming."""
+        if self._started:
+            return
+        self._started = True
+        self.bed.start_producer(rows=5, every_s=0.2)
+        first = self.deploy(extra=extra)
+        if first != "succeeded":
+            raise RuntimeError(f"the first deploy {first}")
+
+    def play(self, case: str) -> CaseResult:
+        """Run one case; whatever it finds is in its result."""
+        self.start()
+        began = time.monotonic()
+        self.bed.start_producer(rows=5, every_s=0.2, seed=self._release)
+        kind, _, name = case.partition(":")
+        hits, outcomes, tries = self._at_point(name) if kind == "point" else self._at_random(int(name))
+        damage = self.look()
+        return CaseResult(
+            case=case,
+            hits=hits,
+            outcomes=outcomes,
+            tries=tries,
+            replays=count_replays(self.output),
+            damage=damage,
+            wall_s=time.monotonic() - began,
+        )
+
+    def deploy(self, *, extra: dict[str, str] | None = None, broken: bool = False, carry_on: bool = False) -> str:
+        """One deploy through the command line: the outcome, or ``killed``."""
+        if not carry_on:
+            self._release += 1
+        params = {
+            "input": str(self.bed.input),
+            "output": str(self.output),
+            "trigger": f"{400 + self._release} milliseconds",
+            "broken": broken,
+        }
+        arguments = ["deploy", JOB, "--params", json.dumps(params), "--reason", "campaign"]
+        arguments += ["--on-open", "continue"] if carry_on else []
+        run = self.bed.command(*arguments, extra=extra)
+        if run.returncode == -signal.SIGKILL:
+            return "killed"
+        done = [each for each in self.state().operations.values() if each.outcome is not None]
+        if not done or (run.returncode and "open operation" in run.stderr):
+            return f"exit {run.returncode}: {run.stderr.strip()[-300:]}"
+        return done[-1].outcome.value if done[-1].outcome else "open"
+
+    def state(self):
+        """The job's state as recorded."""
+        return self.bed.site.journal(JOB, "campaign").state()
+
+    def _at_point(self, name: str) -> tuple[list[str], list[str], int]:
+        marker = self.bed.root / f"hit-{self._release}-{name}"
+        crash = {"STREAMKEEPER_CRASH": name, "STREAMKEEPER_CRASH_ONCE": str(marker)}
+        broken = "fall-back" in name
+        outcomes = [self.deploy(extra=crash, broken=broken)]
+        if not marker.exists():
+            outcomes.append(self.deploy(extra=crash))
+        outcomes += self._settle()
+        return ([name] if marker.exists() else []), outcomes, len(outcomes)
+
+    def _settle(self) -> list[str]:
+        """Carry on what is open until nothing is."""
+        outcomes: list[str] = []
+        while self.state().open_operation is not None:
+            if len(outcomes) > 5:
+                return [*outcomes, "still open"]
+            outcomes.append(self.deploy(carry_on=True))
+        return outcomes
+
+    def _at_random(self, seed: int) -> tuple[list[str], list[str], int]:
+        chance = random.Random(seed)
+        hits: list[str] = []
+        over = threading.Event()
+        killer = threading.Thread(target=self._kill_around, args=(chance, hits, over))
+        killer.start()
+        outcomes = [self.deploy(broken=chance.random() < 0.15)]
+        over.set()
+        killer.join()
+        outcomes += self._settle()
+        return hits, outcomes, len(outcomes)
+
+    def _kill_around(self, chance: random.Random, hits: list[str], over: threading.Event) -> None:
+        for _ in range(chance.randint(1, 3)):
+            if over.wait(chance.uniform(0.5, 14.0)):
+                return
+            victims = self._victims()
+            if victims:
+                name, process = chance.choice(victims)
+                how = chance.choice([signal.SIGKILL, signal.SIGKILL, signal.SIGSTOP])
+                try:
+                    process.send_signal(how)
+                except psutil.NoSuchProcess:
+                    continue
+                hits.append(f"{how.name} {name}")
+                if how is signal.SIGSTOP:
+                    over.wait(chance.uniform(1.0, 8.0))
+                    _wake(process)
+
+    def _victims(self) -> list[tuple[str, psutil.Process]]:
+        serving = self.state().appointed
+        found = []
+        for process in self.bed.processes():
+            try:
+                line, environment = process.cmdline(), process.environ()
+            except (psutil.NoSuchProcess, psutil.ZombieProcess):
+                continue
+            who = "serving" if environment["STREAMKEEPER_INSTANCE"].endswith(serving) else "candidate"
+            found.append((f"{who} {_kind(line)}", process))
+        return found + [("operation", each) for each in _operations()]
+
+    def look(self) -> list[str]:
+        """Everything that is wrong now, once the outputs had their time to catch up."""
+        self.bed.stop_producer()
+        damage: list[str] = []
+        try:
+            wait_for("clean ledger", self._ledger_clean, timeout_s=CALM_S, poll_s=1.0)
+        except TimeoutError:
+            accounts = read_accounts(self.bed.input, self.output)
+            damage += [f"{each.name}: lost {each.lost}, doubled {each.duplicated}" for each in accounts if not each.clean]
+        damage += find_second_writers(self.output) + find_changed_batches(self.output)
+        return damage + self._find_idle_drivers()
+
+    def _ledger_clean(self) -> bool:
+        return all(each.clean for each in read_accounts(self.bed.input, self.output))
+
+    def _find_idle_drivers(self) -> list[str]:
+        state = self.state()
+        try:
+            wait_for("one driver", lambda: self._driver_instances() == {f"{JOB}/{state.serving_instance}"}, timeout_s=60)
+        except TimeoutError:
+            return [f"drivers {sorted(self._driver_instances())}, serving {state.serving_instance}"]
+        status = Control(self.bed.site.store, JOB, state.serving_instance).read_status()
+        serves = status is not None and status.state is DriverState.SERVING
+        return [] if serves else [f"{state.serving_instance} does not serve"]
+
+    def _driver_instances(self) -> set[str]:
+        return {each.environ()["STREAMKEEPER_INSTANCE"] for each in self.bed.processes() if each.is_running()}
+
+
+def _kind(line: list[str]) -> str:
+    if any("supervisor" in each for each in line):
+        return "supervisor"
+    return "jvm" if line and "java" in line[0] else "python"
+
+
+def _operations() -> list[psutil.Process]:
+    return [each for each in psutil.Process(os.getpid()).children() if "streamkeeper.cli.main" in " ".join(each.cmdline())]
+
+
+def _wake(process: psutil.Process) -> None:
+    try:
+        process.send_signal(signal.SIGCONT)
+    except psutil.NoSuchProcess:
+        return
+
+

@@ -1,0 +1,55 @@
+"""What must hold after every case: all three outputs against the input files, and one writer at a time."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+from demo.ledger import Account, compare_events, compare_totals, expected_totals, read_rows
+from demo.outputs import read_event_ids, read_totals
+
+
+def read_accounts(input_: Path, output: Path) -> list[Account]:
+    """One account per query of the ``ledgers`` job."""
+    events = [row[0] for row in read_rows(input_ / "events")]
+    return [
+        compare_totals("totals", expected_totals(input_ / "sales"), read_totals(output / "warehouse.db", "totals")),
+        compare_events("copies", events, read_event_ids(output / "copies")),
+        compare_events("audit", events, [event for _, ids in _once_per_batch(output) for event in ids]),
+    ]
+
+
+def find_second_writers(output: Path) -> list[str]:
+    """Audit lines of an epoch after a line of a newer one: two drivers wrote at the same time."""
+    newest, found = 0, []
+    for line in _audit(output):
+        if line["epoch"] < newest:
+            found.append(f"epoch {line['epoch']} wrote batch {line['batch']} after epoch {newest}")
+        newest = max(newest, line["epoch"])
+    return found
+
+
+def find_changed_batches(output: Path) -> list[str]:
+    """Batches that came again with other content: not the same batch under the same id."""
+    contents: dict[int, set[tuple[str, ...]]] = {}
+    for line in _audit(output):
+        contents.setdefault(line["batch"], set()).add(tuple(sorted(line["ids"])))
+    return [f"batch {batch} came with {len(each)} contents" for batch, each in contents.items() if len(each) > 1]
+
+
+def count_replays(output: Path) -> int:
+    """How often a batch came again under its own id."""
+    return sum(count - 1 for count in Counter(line["batch"] for line in _audit(output)).values())
+
+
+def _once_per_batch(output: Path) -> list[tuple[int, list[str]]]:
+    return list({line["batch"]: line["ids"] for line in _audit(output)}.items())
+
+
+def _audit(output: Path) -> list[dict]:
+    file = output / "audit.jsonl"
+    if not file.exists():
+        return []
+    whole = file.read_text().rpartition("\n")[0]
+    return [json.loads(line) for line in whole.splitlines()]
