@@ -74,6 +74,10 @@ class AirflowApi:
         path = f"{_run(dag_id, run_id)}/taskInstances/{task_id}/xcomEntries/{key}?deserialize=true"
         return self._call("GET", path)["value"]
 
+    def add_connection(self, connection_id: str, conn_type: str, **fields: Any) -> None:
+        """Make a connection, as under Admin, Connections."""
+        self._call("POST", "/api/v2/connections", {"connection_id": connection_id, "conn_type": conn_type, **fields})
+
     def clear(self, dag_id: str, run_id: str, task_ids: list[str]) -> None:
         """Make tasks of a run, and what comes after them, run again."""
         body = {

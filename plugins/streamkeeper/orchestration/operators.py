@@ -212,9 +212,8 @@ class FallBackOperator(StepOperator):
             deploy = load_deploy(context)
         except NotFound as error:
             raise AirflowSkipException(error.message) from None
-        operation = deploy.state.operations[deploy.operation]
-        if not operation.fall_back and Step.DRAIN.label not in operation.begun:
-            raise AirflowSkipException(f"operation {deploy.operation} has touched nothing")
+        if Step.DRAIN.label not in deploy.state.operations[deploy.operation].begun:
+            raise AirflowSkipException(f"operation {deploy.operation} has touched nothing that serves")
         return super().work(context)
 
 

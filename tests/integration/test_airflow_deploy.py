@@ -1,0 +1,197 @@
+"""Deploys through a real Airflow, with real drivers: what the DAG does when things go right, wrong, and down."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from demo.airflow_process import Airflow
+from demo.ledger import compare_totals, expected_totals
+from demo.outputs import read_totals
+from demo.places import Places
+from demo.processes import wait_until
+from demo.producer import SALES, prepare, write_whole
+from demo.releases import DAG, SALES_TOTALS, deploy_conf
+from demo.rest import AirflowApi
+from demo.system import System
+from streamkeeper.errors import InvalidInput
+from streamkeeper.model.job_state import JobState
+from streamkeeper.model.journal import Outcome
+from streamkeeper.model.liveness import Life
+from streamkeeper.orchestration.run_names import operation_id
+
+pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(900)]
+
+CRASH_AT = "act.prove-dead.recordend.after"
+"""The old driver has ended and the new one does not go yet: the worst moment for the task to die."""
+CONNECTION = "warehouse"
+
+
+class Installation:
+    """One Airflow for all tests of this module, with one job and its sales."""
+
+    def __init__(self, root: Path) -> None:
+        self.places = Places(root)
+        self.places.prepare()
+        prepare(self.places.input)
+        self.disarmed = root / "crash-disarmed"
+        self.disarmed.touch()
+        self.system = System(self.places, lambda line: None)
+        self.system.environment["STREAMKEEPER_CRASH"] = CRASH_AT
+        self.system.environment["STREAMKEEPER_CRASH_ONCE"] = str(self.disarmed)
+        self.secret = f"sqlite:///{self.places.warehouse}"
+        self._sales = 0
+
+    def start(self) -> Airflow:
+        airflow = self.system.start_airflow()
+        self.system.wait_for_airflow(airflow)
+        return airflow
+
+    def sell(self, rows: int = 20) -> None:
+        """One more sales file."""
+        name = f"{self._sales:06d}"
+        sales = [(f"e{name}-{row}", f"c{row % 3}", row + self._sales) for row in range(rows)]
+        write_whole(self.places.input / SALES, f"{name}.csv", sales)
+        self._sales += 1
+
+    def form(self, **fields: Any) -> dict[str, Any]:
+        form = deploy_conf(self.places, SALES_TOTALS, files_per_trigger=100, reason="integration test", **fields)
+        form["params"]["warehouse"] = f"secret://airflow/{CONNECTION}"
+        return form
+
+    @property
+    def state(self) -> JobState:
+        return self.system.site.journal(SALES_TOTALS, "test").state()
+
+    def caught_up(self) -> bool:
+        return read_totals(self.places.warehouse) == expected_totals(self.places.input / SALES)
+
+    def everything(self) -> Iterator[tuple[Path, bytes]]:
+        """Every file that Streamkeeper and Airflow wrote, but Airflow's own database and the drivers' scratch."""
+        for folder in (self.places.home, self.places.airflow / "logs"):
+            for file in folder.rglob("*"):
+                if file.is_file() and "checkpoints" not in file.parts:
+                    yield file, file.read_bytes()
+
+
+class Run:
+    """One DAG run."""
+
+    def __init__(self, api: AirflowApi, form: dict[str, Any]) -> None:
+        self.api = api
+        self.run_id = api.trigger(DAG, form)
+        self.operation = operation_id(DAG, self.run_id)
+
+    def wait(self) -> str:
+        return self.api.wait_for_run(DAG, self.run_id, timeout_s=240, poll_s=0.5)
+
+    def states(self) -> dict[str, str]:
+        return {name: task["state"] for name, task in self.api.tasks(DAG, self.run_id).items()}
+
+    def log(self, task_id: str, try_number: int = 1) -> str:
+        return self.api.task_log(DAG, self.run_id, task_id, try_number)
+
+    def told(self) -> list[str]:
+        """The lines in which Streamkeeper says why the run failed."""
+        lines = self.log("finish").splitlines()
+        return [line.split(" error ", 1)[1] for line in lines if " error " in line and "Task failed with" not in line]
+
+
+@pytest.fixture(scope="module")
+def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
+    made = Installation(tmp_path_factory.mktemp("installation"))
+    yield made
+    made.system.stop()
+
+
+@pytest.fixture(scope="module")
+def api(installation: Installation) -> AirflowApi:
+    api = installation.start().api
+    api.add_connection(CONNECTION, "generic", password=installation.secret)
+    return api
+
+
+@pytest.fixture(scope="module")
+def first(installation: Installation, api: AirflowApi) -> Run:
+    """Release 1, deployed and serving."""
+    installation.sell()
+    run = Run(api, installation.form())
+    assert run.wait() == "success", run.told()
+    return run
+
+
+def test_a_first_release_is_deployed_and_serves(installation: Installation, first: Run) -> None:
+    """From the form to rows in the table; the report of the assessment is with the run."""
+    assert wait_until(installation.caught_up, timeout_s=30)
+    assert installation.state.serving_release == "r0001"
+    assert first.states()["fall_back"] == "skipped"
+    assert first.api.xcom(DAG, first.run_id, "assess", "report").startswith("### RESUME")
+
+
+def test_a_connections_secret_stays_a_reference(installation: Installation, first: Run) -> None:
+    """The job writes to the database that the connection names, and no record, status or log holds its URL."""
+    assert wait_until(installation.caught_up, timeout_s=30)
+    leaks = [file for file, data in installation.everything() if installation.secret.encode() in data]
+    assert leaks == []
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"reason": "no"}, {"strategy": "hope"}, {"release": "../r1"}, {"conf": {"spark.x": 1}}], ids=str
+)
+def test_a_bad_param_is_a_400(installation: Installation, api: AirflowApi, wrong: dict[str, Any]) -> None:
+    """It never becomes a run; the answer names the field."""
+    with pytest.raises(InvalidInput, match=f"400 .*{next(iter(wrong))}"):
+        api.trigger(DAG, {**installation.form(), **wrong})
+
+
+def test_a_job_that_does_not_import_leaves_the_old_one_serving(installation: Installation, first: Run) -> None:
+    """One clear line names the file and what is missing; the serving driver is the same as before, and alive."""
+    before = installation.state
+    file = installation.places.jobs / f"{SALES_TOTALS}.py"
+    good = file.read_text()
+    file.write_text("import a_module_that_is_not_there\n" + good)
+    try:
+        run = Run(first.api, installation.form())
+        assert run.wait() == "failed"
+    finally:
+        file.write_text(good)
+    told = run.told()
+    assert len(told) == 1
+    assert "sales_totals.py" in told[0]
+    assert "a_module_that_is_not_there" in told[0]
+    after = installation.state
+    assert (after.serving_instance, after.appointed) == (before.serving_instance, before.appointed)
+    assert installation.system.site.runner.observe(SALES_TOTALS, after.serving_instance).life is Life.ALIVE
+    assert run.states()["fall_back"] == "skipped"
+
+
+def test_a_killed_task_continues_and_a_second_trigger_is_refused(installation: Installation, first: Run) -> None:
+    """The handover's process is killed between the old driver's end and the new one's go: its retry carries it on.
+
+    Meanwhile another deploy of the job is refused, in one line that names the open operation and both ways out.
+    """
+    installation.sell()
+    installation.disarmed.unlink()
+    form = installation.form()
+    form["params"]["files_per_trigger"] = 50
+    run = Run(first.api, form)
+    assert wait_until(lambda: installation.state.open_operation is not None, timeout_s=60)
+    second = Run(first.api, installation.form())
+    assert second.wait() == "failed"
+    assert len(second.told()) == 1
+    for words in (run.operation, "on_open=continue", "on_open=abort"):
+        assert words in second.told()[0]
+    assert run.wait() == "success", run.told()
+    assert installation.disarmed.exists(), "the task was not killed"
+    assert int(run.api.tasks(DAG, run.run_id)["resume.handover"]["try_number"]) == 2
+    state = installation.state
+    assert state.operations[run.operation].outcome is Outcome.SUCCEEDED
+    assert state.serving_release == "r0002"
+    installation.sell()
+    wait_until(installation.caught_up, timeout_s=30)
+    installation.system.drain((SALES_TOTALS,))
+    sales, totals = installation.places.input / SALES, read_totals(installation.places.warehouse)
+    assert compare_totals(SALES_TOTALS, expected_totals(sales), totals).clean
