@@ -118,7 +118,7 @@ class Supervisor:
         crash_point("supervisor.exit.before")
         try:
             self._stored(lambda: self._control.write_exit(end))
-        except (KeyExists, StoreUnavailable) as error_:
+        except (KeyExists, StreamkeeperError) as error_:
             self._log.say(f"its end could not be written: {error_}")
         crash_point("supervisor.exit.after")
         return end

@@ -1,0 +1,69 @@
+"""An instance's log: whole redacted lines, in limited space."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from streamkeeper.runners.driver_log import LONGEST_LINE_BYTES, DriverLog
+
+SECRET = {"secret://env/S": "hunter2"}
+
+
+def test_output_in_pieces_becomes_whole_lines(tmp_path: Path) -> None:
+    """A secret, or a character, that arrives in two pieces is still one."""
+    log = DriverLog(tmp_path / "logs" / "one.log", SECRET)
+    for piece in (b"one h", b"unter2 \xc3", b"\xa4\r\ntw", b"o\n\n", b"rest hun", b"ter2"):
+        log.feed(piece)
+    log.flush()
+    log.flush()
+    assert (tmp_path / "logs" / "one.log").read_text() == "one *** ä\ntwo\n\nrest ***\n"
+    assert log.last_line == "rest ***"
+
+
+@pytest.mark.parametrize("shift", range(12))
+def test_a_secret_at_the_cut_of_a_very_long_line_is_masked(tmp_path: Path, shift: int) -> None:
+    """A line without an end is written in pieces, and no cut goes through a secret."""
+    path = tmp_path / "one.log"
+    log = DriverLog(path, SECRET)
+    log.feed(b"x" * (LONGEST_LINE_BYTES - shift) + b"hunter2"[: shift + 1])
+    log.feed(b"hunter2"[shift + 1 :] + b" end\n")
+    text = path.read_text().replace("\n", "")
+    assert "unte" not in text
+    assert text.endswith("*** end")
+
+
+def test_a_log_does_not_outgrow_its_limit(tmp_path: Path) -> None:
+    """Two files of about the limit, the newest lines in the first; nothing of the newest is lost."""
+    path = tmp_path / "one.log"
+    log = DriverLog(path, {}, limit_bytes=1000)
+    for number in range(500):
+        log.feed(b"line %d\n" % number)
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["one.log", "one.log.1"]
+    assert all(each.stat().st_size < 1100 for each in tmp_path.iterdir())
+    kept = (tmp_path / "one.log.1").read_text() + path.read_text()
+    assert kept.splitlines() == [f"line {number}" for number in range(500 - len(kept.splitlines()), 500)]
+
+
+def test_a_second_log_goes_on_where_the_first_ended(tmp_path: Path) -> None:
+    """What the launcher wrote before stays."""
+    (tmp_path / "one.log").write_text("before\n")
+    DriverLog(tmp_path / "one.log", {}).say("after")
+    lines = (tmp_path / "one.log").read_text().splitlines()
+    assert lines[0] == "before"
+    assert lines[1].endswith("supervisor: after")
+
+
+def test_a_full_disk_loses_lines_but_never_stops_the_driver(tmp_path: Path) -> None:
+    """The loss is counted and told."""
+    log = DriverLog(tmp_path / "one.log", {})
+    good, full = log._file, os.open("/dev/full", os.O_WRONLY)
+    log._file = full
+    log.feed(b"lost\n")
+    log.feed(b"lost too\n")
+    log._file = good
+    os.close(full)
+    log.feed(b"kept\n")
+    assert (tmp_path / "one.log").read_text() == "(2 pieces of output were lost: the disk was full)\nkept\n"

@@ -1,0 +1,291 @@
+"""Driver trees on this machine: the contract, and what only a process tree can get wrong."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from streamkeeper.errors import InvalidInput
+from streamkeeper.model.control import DriverState, ProcessRecord
+from streamkeeper.runners.contract import Life
+from streamkeeper.runners.local_process import LocalProcessRunner
+from streamkeeper.runners.machine import this_machine
+from streamkeeper.runners.process_tree import find_tree, read_process
+from tests.contracts.runner_contract import RunnerContract
+from tests.runners.launching import JOB, Place, end, is_running, wait_for
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Place]:
+    place = Place(tmp_path)
+    yield place
+    place.close()
+
+
+class TestLocalProcessRunner(RunnerContract):
+    """The contract."""
+
+
+def recorded_pid_is_gone(place: Place) -> bool:
+    """The proof that is none: it looks at the recorded process only."""
+    record = place.control().processes()[-1]
+    found = read_process(record.pid)
+    return found is None or found.started != record.started
+
+
+def test_a_child_that_outlives_its_driver_keeps_the_instance_alive(place: Place) -> None:
+    """A JVM lives on after SIGKILL of its Python; negative control: the recorded pid alone would say dead."""
+    place.runner.launch(place.spec(), {})
+    supervisor, (driver, child) = place.supervisor(), place.pids()
+    end(supervisor)
+    wait_for(lambda: not is_running(supervisor) and not is_running(driver), what="the end of both Pythons")
+    assert is_running(child)
+    assert recorded_pid_is_gone(place)
+    assert place.life() is Life.ALIVE
+    end(child)
+    assert f"supervisor {supervisor}" in place.wait_dead()
+
+
+def test_a_driver_does_not_outlive_its_supervisor(place: Place) -> None:
+    """The kernel ends it when the supervisor is killed: no driver runs that nobody watches."""
+    place.runner.launch(place.spec(), {})
+    supervisor, (driver, _) = place.supervisor(), place.pids()
+    end(supervisor)
+    wait_for(lambda: not is_running(driver), what="the driver's end")
+
+
+def test_a_process_whose_mark_cannot_be_read_is_found_by_its_session(place: Place) -> None:
+    """A program that writes over its environment stays in the tree; negative control: the mark alone misses it."""
+    place.runner.launch(place.spec(), {})
+    supervisor, (driver, child) = place.supervisor(), place.pids()
+    renamed = "import setproctitle, time; setproctitle.setproctitle('x' * 5000); print('renamed', flush=True); "
+    code = f"{renamed}time.sleep(300)"
+    # Joins the driver's session the way its own children do: started by a process in it.
+    place.order(f"spawn {sys.executable} -c {code}")
+    other = wait_for(lambda: place.spawned(), what="a process that renamed itself")
+    wait_for(lambda: b"STREAMKEEPER_INSTANCE" not in Path(f"/proc/{other}/environ").read_bytes(), what="its new name")
+    for each in (supervisor, driver, child):
+        end(each)
+    wait_for(lambda: not any(is_running(each) for each in (supervisor, driver, child)), what="the end of the others")
+    assert is_running(other)
+    assert find_tree(f"{JOB}/one") == []
+    assert place.life() is Life.ALIVE
+    place.runner.kill(JOB, "one")
+    place.wait_dead()
+    assert not is_running(other)
+
+
+def test_a_pid_used_again_is_not_taken_for_the_old_process(place: Place) -> None:
+    """A living process with a recorded pid, but another start time, proves nothing alive, and is not killed."""
+    other = subprocess.Popen(["/bin/sleep", "300"], start_new_session=True)
+    try:
+        found = read_process(other.pid)
+        assert found is not None
+        place.control().write_launch(place.spec())
+        place.control().write_process(record(pid=other.pid, started=found.started - 1))
+        assert place.life() is Life.DEAD
+        place.runner.kill(JOB, "one")
+        assert is_running(other.pid)
+    finally:
+        other.kill()
+        other.wait()
+
+
+def record(*, pid: int = 4_000_000, started: int = 1, **changes: str) -> ProcessRecord:
+    here = this_machine()
+    values = {"machine": here.text, "host": here.host, **changes}
+    return ProcessRecord(instance="one", generation=1, pid=pid, started=started, **values)
+
+
+def test_what_runs_elsewhere_is_unknown(place: Place) -> None:
+    """Neither dead nor absent, with the host's name; also when it was launched there and has not claimed yet."""
+    here = this_machine()
+    other = msgspec.structs.replace(here, hardware="b" * 32, boot="another-boot", host="far-away")
+    place.control().write_launch(place.spec())
+    there = place.new_runner(machine=other)
+    there._write_launcher(JOB, "one")
+    seen = place.runner.observe(JOB, "one")
+    assert seen.life is Life.UNKNOWN
+    assert "far-away" in seen.why
+    assert there.observe(JOB, "one").life is Life.ABSENT
+    place.control().write_process(record(machine=other.text, host="far-away"))
+    seen = place.runner.observe(JOB, "one")
+    assert seen.life is Life.UNKNOWN
+    assert "far-away" in seen.why
+
+
+def test_another_container_of_the_same_machine_is_unknown(place: Place) -> None:
+    """Pids mean nothing outside their namespace."""
+    inside = msgspec.structs.replace(this_machine(), pid_namespace="4026532999", host="container")
+    place.control().write_process(record(machine=inside.text, host="container"))
+    assert place.life() is Life.UNKNOWN
+
+
+def test_a_process_from_before_a_reboot_is_dead(place: Place) -> None:
+    """The machine is the same, its boot is another: nothing of then can live."""
+    here = msgspec.structs.replace(this_machine(), hardware="a" * 32, pid_namespace="4026531836")
+    before = msgspec.structs.replace(here, boot="the-boot-before")
+    place.control().write_process(record(machine=before.text, host=before.host, pid=os.getpid()))
+    seen = place.new_runner(machine=here).observe(JOB, "one")
+    assert seen.life is Life.DEAD
+    assert "booted since" in seen.why
+
+
+@pytest.mark.parametrize("difference", ["hardware", "host", "pid_namespace", "no hardware"])
+def test_a_reboot_is_believed_of_this_very_machine_only(place: Place, difference: str) -> None:
+    """A clone, another host and a container may still be running."""
+    here = msgspec.structs.replace(this_machine(), hardware="a" * 32, pid_namespace="4026531836")
+    other = {"hardware": "b" * 32, "host": "clone", "pid_namespace": "4026532999", "no hardware": ""}[difference]
+    field = "hardware" if difference == "no hardware" else difference
+    before = msgspec.structs.replace(here, boot="the-boot-before", **{field: other})
+    place.control().write_process(record(machine=before.text, host=before.host))
+    runner = place.new_runner(machine=msgspec.structs.replace(here, hardware="") if not other else here)
+    assert runner.observe(JOB, "one").life is Life.UNKNOWN
+
+
+def test_another_users_processes_are_unknown_unless_we_are_root(place: Place) -> None:
+    """Their environment cannot be read, so their absence cannot be proven."""
+    here = this_machine()
+    theirs = msgspec.structs.replace(here, user=12345)
+    place.control().write_process(record(machine=theirs.text))
+    assert place.new_runner(machine=msgspec.structs.replace(here, user=777)).observe(JOB, "one").life is Life.UNKNOWN
+    assert place.new_runner(machine=msgspec.structs.replace(here, user=0)).observe(JOB, "one").life is Life.DEAD
+
+
+LAUNCHER = """
+import sys, time
+from pathlib import Path
+from tests.runners.launching import Place
+class Again(Place):
+    def __post_init__(self):
+        from streamkeeper.model.settings import Settings
+        from streamkeeper.stores.local import LocalStore
+        f = self.folder
+        self.store = LocalStore(f"{f}/store")
+        self.settings = Settings(store=f"{f}/store", checkpoints=f"{f}/c", jobs=f"{f}/j", home=f"{f}/home")
+        self.runner = self.new_runner()
+place = Again(Path(sys.argv[1]))
+place.runner.launch(place.spec(), {})
+print("launched", flush=True)
+time.sleep(300)
+"""
+
+
+def test_an_instance_survives_its_launchers_whole_process_group(place: Place) -> None:
+    """A restart of Airflow, which ends a task's group, leaves the driver; and the launcher keeps no zombie."""
+    place.started.append("one")
+    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(each for each in sys.path if each)}
+    launcher = subprocess.Popen(
+        [sys.executable, "-c", LAUNCHER, str(place.folder)],
+        stdout=subprocess.PIPE,
+        env=environ,
+        cwd=ROOT,
+        start_new_session=True,
+    )
+    assert launcher.stdout is not None
+    with launcher.stdout:
+        assert launcher.stdout.readline() == b"launched\n"
+        pids = [place.supervisor(), *place.pids()]
+        assert not [each for each in pids if (found := read_process(each)) and found.parent == launcher.pid]
+        assert os.getsid(pids[1]) != os.getsid(launcher.pid)
+        os.killpg(launcher.pid, signal.SIGHUP)
+        os.killpg(launcher.pid, signal.SIGKILL)
+        launcher.wait()
+    assert all(is_running(each) for each in pids)
+    place.order("exit 0")
+    place.wait_dead()
+    assert place.control().read_exit() is not None
+
+
+def test_a_terminated_supervisor_ends_its_tree_and_says_so(place: Place) -> None:
+    """SIGTERM, as of a machine going down, leaves no driver behind and no doubt."""
+    place.runner.launch(place.spec(), {})
+    supervisor, (driver, child) = place.supervisor(), place.pids()
+    end(supervisor, signal.SIGTERM)
+    place.wait_dead()
+    assert not is_running(driver)
+    assert not is_running(child)
+    end_ = place.control().read_exit()
+    assert end_ is not None
+    assert (end_.state, end_.error) == (DriverState.FAILED, "terminated by signal 15")
+
+
+def test_a_supervisor_ends_though_the_store_is_gone(place: Place) -> None:
+    """It tries for the lease's life and then ends; when the store is back the instance is proven dead all the same."""
+    place.runner.launch(place.spec(lease_s=0.1), {})
+    place.pids()
+    store, away = place.folder / "store", place.folder / "away"
+    store.rename(away)
+    place.order("exit 0")
+    wait_for(lambda: "could not be written" in place.log(), what="a word in the log")
+    away.rename(store)
+    place.wait_dead()
+    assert place.control().read_exit() is None
+
+
+def test_a_driver_gets_no_more_environment_than_it_needs(place: Place) -> None:
+    """Secrets of the launcher's own environment do not leak into drivers; the store's credentials go along."""
+    environ = {"PATH": os.environ["PATH"], "AWS_REGION": "x", "AIRFLOW__CORE__FERNET_KEY": "k", "DB_PASSWORD": "p"}
+    place.new_runner(environ=environ).launch(place.spec(), {})
+    driver, child = place.pids()
+    for pid in (driver, child):
+        entries = Path(f"/proc/{pid}/environ").read_bytes().decode().split("\0")
+        given = dict(each.split("=", 1) for each in entries if each)
+        assert given["AWS_REGION"] == "x"
+        assert given["STREAMKEEPER_INSTANCE"] == f"{JOB}/one"
+        assert given["STREAMKEEPER_GENERATION"] == "1"
+        assert given["STREAMKEEPER_STORE"] == place.settings.store
+        assert not {"AIRFLOW__CORE__FERNET_KEY", "DB_PASSWORD"} & given.keys()
+
+
+def test_a_driver_program_that_is_missing_is_named(place: Place) -> None:
+    """Before anything is started; what was recorded can be killed, and is then dead."""
+    runner = LocalProcessRunner(place.store, place.settings, driver=("/no/such/python",))
+    with pytest.raises(InvalidInput, match="/no/such/python"):
+        runner.launch(place.spec(), {})
+    assert place.life() is Life.ABSENT
+
+
+def test_a_driver_that_cannot_be_executed_fails_the_instance(place: Place) -> None:
+    """The supervisor's word says why."""
+    program = place.folder / "program"
+    program.write_text("#!/no/such/interpreter\n")
+    program.chmod(0o700)
+    runner = LocalProcessRunner(place.store, place.settings, driver=(str(program),))
+    runner.launch(place.spec(restart_budget=0), {})
+    place.wait_dead()
+    end_ = place.control().read_exit()
+    assert end_ is not None
+    assert "cannot be started" in end_.error
+
+
+def test_looking_for_a_tree_is_cheap(place: Place) -> None:
+    """The handover waits for it: the fastest of several looks takes less than 20 ms."""
+    place.runner.launch(place.spec(), {})
+    place.pids()
+    spans = []
+    for _ in range(10):
+        began = time.perf_counter()
+        place.runner.observe(JOB, "one")
+        spans.append(time.perf_counter() - began)
+    assert min(spans) < 0.02
+
+
+def test_a_supervisor_is_light(place: Place) -> None:
+    """It loads neither Spark nor an S3 client nor pandas: it lives as long as its driver."""
+    code = (
+        "import sys, streamkeeper.runners.supervisor, streamkeeper.stores.local; "
+        "print(sorted({'pyspark', 'pandas', 'boto3', 'airflow', 'sqlalchemy', 'pyarrow'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,113 @@
+"""Reading /proc: what lives, what catches a signal, and what is signalled."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from streamkeeper.runners.process_tree import Process, Root, catches, find_tree, kill_tree, read_process, send
+from tests.runners.launching import is_running, wait_for
+
+LEADER_GONE = """
+import ctypes, threading, time
+threading.Thread(target=time.sleep, args=(300,)).start()
+ctypes.CDLL(None).pthread_exit(None)
+"""
+
+
+@contextmanager
+def started(*command: str, **environ: str) -> Iterator[subprocess.Popen[bytes]]:
+    process = subprocess.Popen(command, env={**os.environ, **environ}, start_new_session=True)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def living(pid: int) -> Process:
+    found = read_process(pid)
+    assert found is not None
+    return found
+
+
+def test_a_process_whose_first_thread_has_ended_is_alive(tmp_path: Path) -> None:
+    """A killed JVM can look like a zombie while another thread still writes; its state letter alone would lie."""
+    with started(sys.executable, "-c", LEADER_GONE) as process:
+        wait_for(lambda: not is_running(process.pid), what="a zombie's state letter")
+        found = living(process.pid)
+        assert find_tree("nothing/at-all", [Root(pid=process.pid, started=found.started)]) == [found]
+
+
+def test_a_zombie_of_which_nothing_is_left_is_dead() -> None:
+    """Nobody may ever collect it: a container's first process often does not."""
+    with started("/bin/sleep", "300") as process:
+        living(process.pid)
+        os.kill(process.pid, signal.SIGKILL)
+        wait_for(lambda: read_process(process.pid) is None, what="its death")
+        assert Path(f"/proc/{process.pid}").exists()
+
+
+def test_a_frozen_process_is_alive_and_said_to_be_frozen() -> None:
+    """It may wake up."""
+    with started("/bin/sleep", "300") as process:
+        os.kill(process.pid, signal.SIGSTOP)
+        wait_for(lambda: living(process.pid).frozen, what="its freezing")
+
+
+def test_a_mark_matches_as_a_whole() -> None:
+    """Neither a longer name, nor another variable that ends with the name, is taken for it."""
+    with (
+        started("/bin/sleep", "300", STREAMKEEPER_INSTANCE="pt/one") as one,
+        started("/bin/sleep", "300", STREAMKEEPER_INSTANCE="pt/one-b"),
+        started("/bin/sleep", "300", OLD_STREAMKEEPER_INSTANCE="pt/one"),
+    ):
+        assert [each.pid for each in find_tree("pt/one")] == [one.pid]
+
+
+def test_only_a_handler_counts_as_catching() -> None:
+    """A process with the default action would end of the signal, one that ignores it would not hear it."""
+    assert not catches(os.getpid(), signal.SIGUSR1)
+    before = signal.signal(signal.SIGUSR1, lambda *_: None)
+    try:
+        assert catches(os.getpid(), signal.SIGUSR1)
+        signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+        assert not catches(os.getpid(), signal.SIGUSR1)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert not catches(4_000_000, signal.SIGUSR1)
+
+
+def test_a_signal_is_for_one_process_not_for_its_pid() -> None:
+    """Between the look and the signal a pid may have gone to another process."""
+    with started("/bin/sleep", "300") as process:
+        now = living(process.pid)
+        before = Process(pid=now.pid, parent=1, session=now.pid, started=now.started - 1, frozen=False)
+        send(before, signal.SIGKILL)
+        assert read_process(process.pid) == now
+        send(now, signal.SIGKILL)
+        assert process.wait(timeout=20) == -signal.SIGKILL
+        send(now, signal.SIGKILL)
+
+
+def test_killing_goes_on_until_nothing_new_is_found() -> None:
+    """What was started between two looks is ended as well, and the supervisor goes first."""
+    with started("/bin/sleep", "300") as one, started("/bin/sleep", "300") as two, started("/bin/sleep", "300") as late:
+        first, second, third = living(one.pid), living(two.pid), living(late.pid)
+        looks = [[first, second], [first, second, third], [third]]
+        kill_tree(lambda: looks.pop(0), first=two.pid)
+        assert [each.wait(timeout=20) for each in (one, two, late)] == [-signal.SIGKILL] * 3
+        assert looks == []
+
+
+def test_a_session_whose_number_was_taken_over_is_not_ours() -> None:
+    """The leader's start time tells."""
+    with started("/bin/sleep", "300") as process:
+        now = living(process.pid)
+        assert find_tree("nothing/at-all", [Root(pid=now.pid, started=now.started - 1)]) == []
+        assert find_tree("nothing/at-all", [Root(pid=0, started=0)]) == []
