@@ -1,7 +1,8 @@
-"""Runs writers in an order that a test chooses: one at a time, switching only where they call the store."""
+"""Runs writers in an order that a seed chooses: one at a time, switching only where they call the store."""
 
 from __future__ import annotations
 
+import random
 import threading
 from collections.abc import Callable, Iterator, Sequence
 
@@ -9,17 +10,13 @@ from streamkeeper.stores.contract import Store
 
 
 class Interleaving:
-    """``choices`` picks, at every step, which of the writers that have not ended goes on to its next store call.
+    """``seed`` decides, at every step, which of the writers that have not ended goes on to its next store call."""
 
-    When the choices are used up, the writers go on in turns.
-    """
-
-    def __init__(self, choices: Sequence[int]) -> None:
-        self._choices = iter(choices)
+    def __init__(self, seed: int) -> None:
+        self._random = random.Random(seed)
         self._parked = threading.Semaphore(0)
         self._go: dict[int, threading.Semaphore] = {}
         self._errors: list[BaseException] = []
-        self._steps = 0
 
     def run(self, writers: Sequence[Callable[[], None]]) -> None:
         """Run all to their end; raises what the first of them raised."""
@@ -44,8 +41,7 @@ class Interleaving:
 
     def choose(self, count: int) -> int:
         """The next choice, as a number below ``count``."""
-        self._steps += 1
-        return next(self._choices, self._steps) % count
+        return self._random.randrange(count)
 
     def _guard(self, writer: Callable[[], None]) -> None:
         me = threading.get_ident()

@@ -93,7 +93,7 @@ class Control:
     def commands(self, after: int) -> list[Command]:
         """Orders with a number above ``after``, in order: one list request, and one read for each."""
         keys = self._store.list(self._key("commands", ""), after=command_key(self._job, self._instance, after))
-        newest = max((int(key.rsplit("/", 1)[1].removesuffix(".json")) for key in keys), default=after)
+        newest = max(map(_number_of, keys), default=after)
         # By number, because a listing taken while others write may miss one and show its successor.
         return [self._command(number) for number in range(after + 1, newest + 1)]
 
@@ -149,3 +149,10 @@ class Control:
         if found is None:
             raise RegistryDamaged(f"{key} is missing")
         return found
+
+
+def _number_of(key: str) -> int:
+    try:
+        return int(key.rsplit("/", 1)[1].removesuffix(".json"))
+    except ValueError:
+        raise RegistryDamaged(f"{key} is not a command", hint="move it out of the commands' folder") from None

@@ -24,6 +24,13 @@ from streamkeeper.stores.contract import Store
 FOLD_EVERY = 100
 
 
+def _number_of(key: str) -> int:
+    try:
+        return key_number(key)
+    except ValueError:
+        raise RegistryDamaged(f"{key} is not a journal entry", hint="move it out of the journal's folder") from None
+
+
 def _utc_now() -> pendulum.DateTime:
     return pendulum.now("UTC")
 
@@ -106,7 +113,7 @@ class Journal:
 
     def _newest_number(self, after: int = 0) -> int:
         keys = self._store.list(journal_prefix(self._job), after=entry_key(self._job, after))
-        return max(map(key_number, keys), default=after)
+        return max(map(_number_of, keys), default=after)
 
     def _read(self, number: int) -> Entry:
         key = entry_key(self._job, number)
@@ -127,7 +134,8 @@ class Journal:
             except (KeyMissing, RegistryDamaged, FormatTooNew):
                 continue
             # An older format was folded by older rules: the entries are the truth, so they are folded again.
-            if found.format == job_state.FORMAT and found.job == self._job and found.number == key_number(key):
+            is_mine = found.job == self._job and fold_key(found.job, found.number) == key
+            if is_mine and found.format == job_state.FORMAT:
                 return found
         return JobState(job=self._job)
 

@@ -1,0 +1,23 @@
+"""Which jobs a store knows, and what asking costs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from streamkeeper.registry.jobs import list_jobs
+from streamkeeper.stores.counting import CountingStore
+from streamkeeper.stores.local import LocalStore
+
+
+def test_jobs_are_listed_once_each_in_order(tmp_path: Path) -> None:
+    """Every job with anything in the registry is listed once, whatever its neighbours' names; a request per job."""
+    store = CountingStore(LocalStore(tmp_path))
+    assert list_jobs(store) == []
+    for job in ("sales", "sales0", "sales_totals", "a", "b", "sale"):
+        for number in range(3):
+            store.create(f"registry/{job}/journal/{number:010d}.json", b"")
+        store.create(f"registry/{job}/bundles/00.zip", b"")
+    store.create("control/other/i/status.json", b"")
+    store.requests = 0
+    assert list_jobs(store) == ["a", "b", "sale", "sales", "sales0", "sales_totals"]
+    assert store.requests == 7

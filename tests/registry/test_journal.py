@@ -1,0 +1,291 @@
+"""The journal: its price in store requests, what it does about damage, crashes and a store that answers late."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pendulum
+import pytest
+
+from streamkeeper.errors import (
+    FormatTooNew,
+    InvalidInput,
+    KeyExists,
+    OperationRefused,
+    RegistryDamaged,
+    StoreUnavailable,
+)
+from streamkeeper.model.coding import to_json
+from streamkeeper.model.job_state import JobState
+from streamkeeper.model.journal import CheckpointVersionCreated, Record, entry_key, fold_key
+from streamkeeper.model.names import version_name
+from streamkeeper.registry.journal import Journal
+from streamkeeper.stores.counting import CountingStore
+from streamkeeper.stores.local import LocalStore
+from tests.contracts.memory_store import MemoryStore
+
+
+def next_version(state: JobState) -> Record:
+    known = state.versions.get("totals", ())
+    return CheckpointVersionCreated(
+        query="totals", version=version_name(len(known) + 1), release="r0001", origin="new", state_format=""
+    )
+
+
+def written(store: MemoryStore | CountingStore, count: int) -> Journal:
+    """A journal to which ``count`` records were appended."""
+    journal = Journal(store, "sales", writer="w")
+    for _ in range(count):
+        journal.append(next_version)
+    return journal
+
+
+def test_nothing_new_costs_one_request() -> None:
+    """A driver asks once per batch: while nothing happened that is one list request."""
+    store = CountingStore(MemoryStore())
+    journal = written(store, 250)
+    store.requests = 0
+    for _ in range(10):
+        journal.state()
+    assert store.requests == 10
+
+
+def test_news_cost_one_read_each() -> None:
+    """Three new entries of another writer cost one list request and three reads."""
+    store = CountingStore(MemoryStore())
+    journal = written(store, 5)
+    other = Journal(store, "sales", writer="other")
+    for _ in range(3):
+        other.append(next_version)
+    store.requests = 0
+    assert journal.state().number == 8
+    assert store.requests == 4
+
+
+def test_append_costs_two_requests() -> None:
+    """An append to a journal that is up to date is one list and one write; every hundredth writes a folded copy too."""
+    store = CountingStore(MemoryStore())
+    journal = written(store, 98)
+    prices = []
+    for _ in range(3):
+        store.requests = 0
+        journal.append(next_version)
+        prices.append(store.requests)
+    assert prices == [2, 3, 2]
+
+
+def test_opening_a_long_journal_reads_from_the_last_folded_copy() -> None:
+    """Opening after 250 entries reads one folded copy and the fifty entries after it, and gives the same state."""
+    store = CountingStore(MemoryStore())
+    state = written(store, 250).state()
+    store.requests = 0
+    assert Journal(store, "sales", writer="r").state() == state
+    assert store.requests == 2 + 1 + 50
+
+
+@pytest.mark.parametrize("damage", [None, b"", b"{", b'{"format":1,"job":"other","number":200}', b'{"format":99}'])
+def test_folded_copy_that_cannot_be_used_is_passed_over(damage: bytes | None) -> None:
+    """A folded copy that is missing, torn, another job's or from the future makes reading longer, and nothing else."""
+    store = MemoryStore()
+    state = written(store, 250).state()
+    if damage is None:
+        store.delete(fold_key("sales", 200))
+    else:
+        store.values[fold_key("sales", 200)] = damage
+    assert Journal(store, "sales", writer="r").state() == state
+
+
+def test_folded_copy_of_an_older_format_is_folded_again() -> None:
+    """A copy made by older rules is not trusted: the entries are the truth."""
+    store = MemoryStore()
+    state = written(store, 110).state()
+    old = b'{"format":0,"job":"sales","number":100,"appointed":"made-by-other-rules"}'
+    store.values[fold_key("sales", 100)] = old
+    assert Journal(store, "sales", writer="r").state() == state
+
+
+def test_missing_folded_copy_is_made_up_for() -> None:
+    """When the hundredth entry's writer died before the copy, the next writer that had to read all that leaves one."""
+    store = MemoryStore()
+    written(store, 120)
+    store.delete(fold_key("sales", 100))
+    journal = Journal(store, "sales", writer="next")
+    journal.append(next_version)
+    journal.append(next_version)
+    assert [key for key in store.values if "/folds/" in key] == [fold_key("sales", 121)]
+
+
+def test_append_stands_although_its_folded_copy_fails() -> None:
+    """A store that refuses the folded copy does not make a written record fail; the copy comes with the next append."""
+
+    class NoFolds(MemoryStore):
+        refuses = True
+
+        def create(self, key: str, value: bytes) -> None:
+            if self.refuses and "/folds/" in key:
+                raise StoreUnavailable("the store went away")
+            super().create(key, value)
+
+    store = NoFolds()
+    journal = written(store, 100)
+    assert journal.state().number == 100
+    store.refuses = False
+    journal.append(next_version)
+    assert fold_key("sales", 101) in store.values
+
+
+def test_none_decides_nothing() -> None:
+    """When there is nothing to add, nothing is written and the newest state comes back."""
+    store = MemoryStore()
+    written(store, 2)
+    assert Journal(store, "sales", writer="r").append(lambda state: None).number == 2
+    assert len(store.values) == 2
+
+
+def test_decide_may_refuse() -> None:
+    """An error that decide raises comes out, and nothing is written."""
+    store = MemoryStore()
+    written(store, 1)
+
+    def refuse(state: JobState) -> Record | None:
+        raise OperationRefused(f"at {state.number}")
+
+    with pytest.raises(OperationRefused, match="at 1"):
+        Journal(store, "sales", writer="r").append(refuse)
+    assert len(store.values) == 1
+
+
+def test_loser_decides_again_on_the_winners_state() -> None:
+    """A writer whose number was taken sees the winner's record before it decides again."""
+    store = MemoryStore()
+    slow, fast = Journal(store, "sales", writer="slow"), Journal(store, "sales", writer="fast")
+    asked: list[int] = []
+
+    def decide(state: JobState) -> Record:
+        asked.append(state.number)
+        if len(asked) == 1:
+            fast.append(next_version)
+        return next_version(state)
+
+    assert slow.append(decide).number == 2
+    assert asked == [0, 1]
+
+
+def test_own_entry_under_a_taken_number_counts_as_won() -> None:
+    """A store that retried, and reports its own first try as another's, makes no second entry."""
+
+    class Forgetful(MemoryStore):
+        def create(self, key: str, value: bytes) -> None:
+            super().create(key, value)
+            raise KeyExists(key)
+
+    store = Forgetful()
+    assert written(store, 3).state().number == 3
+    assert len(store.values) == 3
+
+
+def test_two_journals_of_one_name_are_told_apart() -> None:
+    """Two processes that call themselves the same are still two writers."""
+    store = MemoryStore()
+    for _ in range(2):
+        Journal(store, "sales", writer="same").append(next_version)
+    by = [entry.by for entry in Journal(store, "sales", writer="r").entries()]
+    assert len(set(by)) == 2
+    assert all(each.startswith("same#") for each in by)
+
+
+def test_time_is_an_argument() -> None:
+    """Entries carry the time their writer was given, for people to read."""
+    store = MemoryStore()
+    at = pendulum.datetime(2026, 11, 21, 1, 2, 3)
+    Journal(store, "sales", writer="w", now=lambda: at).append(next_version)
+    assert [entry.at for entry in Journal(store, "sales", writer="r").entries()] == ["2026-11-21T01:02:03Z"]
+
+
+def test_missing_entry_is_damage() -> None:
+    """A hole in the journal stops every reader, naming the key: nothing is decided on half a history."""
+    store = MemoryStore()
+    written(store, 5)
+    store.delete(entry_key("sales", 3))
+    with pytest.raises(RegistryDamaged, match=r"registry/sales/journal/0000000003\.json is missing"):
+        Journal(store, "sales", writer="r").state()
+
+
+@pytest.mark.parametrize("value", [b"", b"{", b"[]", b'{"number":3}'])
+def test_unreadable_entry_is_damage(value: bytes) -> None:
+    """An entry that does not decode stops every reader, naming the key."""
+    store = MemoryStore()
+    written(store, 5)
+    store.values[entry_key("sales", 3)] = value
+    with pytest.raises(RegistryDamaged, match=r"0000000003\.json cannot be read"):
+        Journal(store, "sales", writer="r").state()
+
+
+def test_entry_under_another_number_is_damage() -> None:
+    """A copied entry is not taken for another."""
+    store = MemoryStore()
+    written(store, 3)
+    store.values[entry_key("sales", 3)] = store.values[entry_key("sales", 2)]
+    with pytest.raises(RegistryDamaged, match=r"0000000003\.json holds entry 2"):
+        Journal(store, "sales", writer="r").state()
+
+
+def test_stray_file_in_the_journal_is_told() -> None:
+    """What somebody put beside the entries is named, with what to do about it, instead of being guessed at."""
+    store = MemoryStore()
+    written(store, 2)
+    store.values[entry_key("sales", 2) + ".bak"] = b""
+    with pytest.raises(RegistryDamaged, match=r"0000000002\.json\.bak is not a journal entry"):
+        Journal(store, "sales", writer="r").state()
+
+
+def test_entry_of_a_newer_format_is_told() -> None:
+    """An entry that a newer version wrote stops this one before it writes anything."""
+    store = MemoryStore()
+    written(store, 2)
+    newer = store.values[entry_key("sales", 2)].replace(b'"format":1', b'"format":2')
+    store.values[entry_key("sales", 2)] = newer.replace(b"checkpoint-version-created", b"something-of-tomorrow")
+    with pytest.raises(FormatTooNew, match=r"0000000002\.json has format 2"):
+        Journal(store, "sales", writer="r").append(next_version)
+    assert len(store.values) == 2
+
+
+def test_job_name_is_checked() -> None:
+    """A journal is never opened outside its folder."""
+    with pytest.raises(InvalidInput):
+        Journal(MemoryStore(), "../sales", writer="w")
+
+
+WRITER = """
+import sys
+from streamkeeper.registry.journal import Journal
+from streamkeeper.stores.local import LocalStore
+from tests.registry.test_journal import next_version
+Journal(LocalStore(sys.argv[1]), "sales", writer="w").append(
+    lambda state: None if state.number else next_version(state))
+"""
+
+
+@pytest.mark.parametrize(("point", "left"), [("before", 0), ("after", 1)])
+def test_writer_killed_at_a_record_goes_on_when_run_again(tmp_path: Path, point: str, left: int) -> None:
+    """Killed before its record a writer left nothing, killed after it the record; run again, there is exactly one."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    crash = {"STREAMKEEPER_CRASH": f"record.checkpoint-version-created.{point}"}
+    command = [sys.executable, "-c", WRITER, str(tmp_path)]
+    killed = subprocess.run(command, env={**environment, **crash}, timeout=60, check=False)
+    assert killed.returncode == -signal.SIGKILL
+    reader = Journal(LocalStore(tmp_path), "sales", writer="r")
+    assert reader.state().number == left
+    subprocess.run(command, env=environment, timeout=60, check=True)
+    assert reader.state().number == 1
+
+
+def test_state_is_stored_canonically() -> None:
+    """Two journals that read the same entries hold equal states, byte for byte."""
+    store = MemoryStore()
+    journal = written(store, 7)
+    assert to_json(journal.state()) == to_json(Journal(store, "sales", writer="r").state())
