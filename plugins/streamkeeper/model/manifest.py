@@ -6,6 +6,14 @@ import msgspec
 
 FORMAT = 1
 
+BELOW_STATE = "below/"
+ABOVE_STATE = "above/"
+SINK_FUNCTION = "sink/"
+"""Places in ``Manifest.functions``: in or below a stateful operator, above all of them, called by the sink."""
+
+UNREADABLE = "unreadable:"
+"""Prefix of a digest in ``Manifest.functions`` that does not cover all that the function depends on."""
+
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):
     """One streaming source, in the query's order.
@@ -44,7 +52,10 @@ class SinkDescription(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
-    """The canonical description of one un-started query."""
+    """The canonical description of one un-started query.
+
+    ``output_schema`` and a source's ``schema``: a column per line; ``functions``: place, number and name -> digest.
+    """
 
     format: int = FORMAT
     query: str

@@ -1,0 +1,35 @@
+"""Rules about the Spark version that wrote the checkpoint and the one that would go on in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from streamkeeper.compatibility.rule import Rule, change
+from streamkeeper.model.finding import Finding, Severity
+from streamkeeper.model.manifest import Manifest
+
+_HUB = "4.2.0"
+_MEASURED = frozenset({"3.5.6", "4.0.1", "4.1.1", "4.2.0"})
+"""Each was measured against 4.2.0, up and down, with aggregation and deduplication."""
+
+_MEASURED_OPERATORS = frozenset({"aggregate", "deduplicate"})
+
+
+def spark_version_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
+    """A pair of versions is trusted only as far as it was measured."""
+    if old.spark_version == new.spark_version:
+        return
+    pair = {old.spark_version, new.spark_version}
+    kinds = {each.kind for each in (*old.operators, *new.operators)}
+    measured = _HUB in pair and pair <= _MEASURED and kinds <= _MEASURED_OPERATORS
+    yield Finding(
+        rule="spark-version-changed" if measured else "spark-version-not-measured",
+        severity=Severity.NOTE if measured else Severity.OPAQUE,
+        where="Spark version",
+        evidence=change(old.spark_version, new.spark_version),
+        hint="" if measured else "take a snapshot and have a person approve: this pair of versions was not measured",
+        reference="measured: upgrade_3.5_agg, downgrade_4.1_dedup",
+    )
+
+
+RULES: tuple[Rule, ...] = (spark_version_changed,)

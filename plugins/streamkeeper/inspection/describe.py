@@ -1,0 +1,42 @@
+"""A query, not yet started, as a manifest that every other build of the same code shares."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from streamkeeper.inspection.confs import read_confs
+from streamkeeper.inspection.functions import find_functions
+from streamkeeper.inspection.operators import find_operators, find_watermarks
+from streamkeeper.inspection.plan_reading import QueryPlan, column
+from streamkeeper.inspection.plan_sources import find_sources
+from streamkeeper.model.manifest import Manifest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from streamkeeper.definition import Query
+
+
+def describe(query: Query, spark: SparkSession, *, bundle_root: Path | None) -> Manifest:
+    """The manifest of ``query``; nothing is started. ``bundle_root``: where the job's own code was unpacked.
+
+    Settings are read from the session as they are now. Rows that the job made itself (``createDataFrame``) are read.
+    """
+    plan = QueryPlan(spark, query.df)
+    return Manifest(
+        query=query.name,
+        spark_version=spark.version,
+        sources=find_sources(plan.analyzed),
+        watermarks=find_watermarks(plan.chosen),
+        operators=find_operators(plan),
+        plan=plan.normalised(plan.chosen),
+        output_schema="\n".join(
+            column(field.name, field.dataType.simpleString(), nullable=field.nullable) for field in query.df.schema
+        ),
+        output_mode=query.output_mode.lower(),
+        trigger=query.trigger,
+        sink=query.sink.describe(),
+        confs=read_confs(spark),
+        functions=find_functions(plan, query.sink, bundle_root),
+    )

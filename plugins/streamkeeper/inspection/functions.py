@@ -1,0 +1,86 @@
+"""The functions and static rows that a plan runs: their content shows nowhere in a plan, so it is digested here."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from streamkeeper.inspection import spark_classes
+from streamkeeper.inspection.code_digest import CodeDigest
+from streamkeeper.inspection.operators import keeps_state
+from streamkeeper.inspection.plan_reading import QueryPlan, class_name, expressions, items, walk
+from streamkeeper.model.manifest import ABOVE_STATE, BELOW_STATE, SINK_FUNCTION, UNREADABLE
+from streamkeeper.sinks.contract import Sink
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_MOST_ROWS = 10_000
+
+
+def find_functions(plan: QueryPlan, sink: Sink, bundle_root: Path | None) -> dict[str, str]:
+    """``place/number name`` -> digest, for all that a plan and its sink run; see ``model.manifest`` for the places."""
+    digests = CodeDigest(bundle_root)
+    found: dict[str, str] = {}
+
+    def visit(node: Any, below: bool) -> None:
+        below = below or keeps_state(node)
+        for child in items(node.children()):
+            visit(child, below)
+        place = BELOW_STATE if below else ABOVE_STATE
+        for name, digest in _of_node(plan.spark, node, digests):
+            number = sum(1 for each in found if each.startswith(place))
+            found[f"{place}{number} {name}"] = digest
+
+    visit(plan.chosen, False)
+    for name, function in sorted(_sink_functions(sink).items()):
+        found[f"{SINK_FUNCTION}{name}"] = digests.of(function)
+    return found
+
+
+def _of_node(spark: SparkSession, node: Any, digests: CodeDigest) -> list[tuple[str, str]]:
+    found = []
+    for each in expressions(node):
+        kind = class_name(each)
+        if kind in spark_classes.PYTHON_FUNCTIONS:
+            found.append((str(each.name()), _python_digest(each.func().command(), digests)))
+        elif kind in spark_classes.JVM_FUNCTIONS:
+            name = each.getClass().getName()
+            found.append((kind, f"{UNREADABLE}{name}"))
+    subqueries = [inner for subquery in items(node.subqueries()) for inner in walk(subquery)]
+    found += [("rows", _rows_digest(spark, each)) for each in (node, *subqueries) if _holds_rows(each)]
+    return found
+
+
+def _holds_rows(node: Any) -> bool:
+    return class_name(node) in spark_classes.STATIC_ROWS and not node.isStreaming() and not node.output().isEmpty()
+
+
+def _python_digest(command: Any, digests: CodeDigest) -> str:
+    from pyspark.serializers import CPickleSerializer
+
+    try:
+        function = CPickleSerializer().loads(bytes(command.unsafeArray()))
+    except Exception as reason:  # unpickling runs the job's own code, which may raise anything
+        return f"{UNREADABLE}{type(reason).__name__}"
+    return digests.of(function)
+
+
+def _rows_digest(spark: SparkSession, relation: Any) -> str:
+    """Rows that the job itself made; a large set is not read."""
+    from pyspark.sql import DataFrame
+
+    jvm: Any = spark._jvm
+    dataset = jvm.org.apache.spark.sql.classic.Dataset.ofRows(spark._jsparkSession, relation)
+    rows = DataFrame(dataset, spark).limit(_MOST_ROWS + 1).collect()
+    if len(rows) > _MOST_ROWS:
+        return f"{UNREADABLE}more than {_MOST_ROWS} rows"
+    return hashlib.sha256(json.dumps([repr(row) for row in rows]).encode()).hexdigest()
+
+
+def _sink_functions(sink: Sink) -> dict[str, object]:
+    """What the job's author gave the sink to call; a sink's own methods are not that."""
+    names = getattr(sink, "__struct_fields__", None) or getattr(sink, "__dataclass_fields__", None) or vars(sink)
+    return {str(name): getattr(sink, name) for name in names if callable(getattr(sink, name))}
