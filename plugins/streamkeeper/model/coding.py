@@ -11,9 +11,12 @@ from streamkeeper.errors import FormatTooNew, RegistryDamaged
 T = TypeVar("T")
 
 
-def to_json(value: object) -> bytes:
-    """Canonical JSON: keys sorted, so that equal values are equal bytes."""
-    return msgspec.json.encode(value, order="sorted")
+def to_json(value: object, *, in_order: bool = False) -> bytes:
+    """Canonical JSON: keys sorted, so that equal values are equal bytes.
+
+    ``in_order`` keeps the order that dicts have instead, for values in which it means something.
+    """
+    return msgspec.json.encode(value, order=None if in_order else "sorted")
 
 
 def from_json(data: bytes, kind: type[T], *, where: str, newest_format: int | None = None) -> T:
@@ -24,7 +27,7 @@ def from_json(data: bytes, kind: type[T], *, where: str, newest_format: int | No
             if found > newest_format:
                 raise FormatTooNew(f"{where} has format {found}", hint=f"this version reads up to {newest_format}")
         return msgspec.json.decode(data, type=kind)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise RegistryDamaged(f"{where} cannot be read: {error}") from error
 
 

@@ -143,8 +143,10 @@ class Journal:
         """Every 100th entry's writer leaves a folded copy; whoever finds one missing makes up for it."""
         if self._state.number % FOLD_EVERY and not self._fold_due:
             return
+        # In order, because a state tells older instances and operations from newer ones by it.
+        copy = to_json(self._state, in_order=True)
         try:
-            self._store.create(fold_key(self._job, self._state.number), to_json(self._state))
+            self._store.create(fold_key(self._job, self._state.number), copy)
         except KeyExists:
             pass
         except StoreUnavailable:
