@@ -59,6 +59,11 @@ class Places(msgspec.Struct, frozen=True):
         return self.root / "processes.json"
 
     @property
+    def forms(self) -> Path:
+        """Filled-in trigger forms, for a person to start from."""
+        return self.root / "forms"
+
+    @property
     def report(self) -> Path:
         """The machine-readable end of a demo."""
         return self.root / "report.json"

@@ -7,7 +7,6 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Callable
 from typing import Any
 
 import tenacity
@@ -90,31 +89,14 @@ class AirflowApi:
         }
         self._call("POST", f"/api/v2/dags/{dag_id}/clearTaskInstances", body)
 
-    def wait_for_run(
-        self,
-        dag_id: str,
-        run_id: str,
-        *,
-        timeout_s: float,
-        on_change: Callable[[str, str], None] | None = None,
-        poll_s: float = 1.0,
-    ) -> str:
-        """The run's final state; ``on_change(task_id, state)`` hears of every task. Raises StillWaiting when late."""
+    def wait_for_run(self, dag_id: str, run_id: str, *, timeout_s: float, poll_s: float = 0.5) -> str:
+        """The run's final state; raises StillWaiting when late."""
         deadline = time.monotonic() + timeout_s
-        seen: dict[str, str] = {}
-        while True:
-            state = self.run_state(dag_id, run_id)
-            if on_change is not None:
-                for task_id, task in self.tasks(dag_id, run_id).items():
-                    now = task["state"] or ""
-                    if now and seen.get(task_id) != now:
-                        seen[task_id] = now
-                        on_change(task_id, now)
-            if state in _ENDED:
-                return state
+        while (state := self.run_state(dag_id, run_id)) not in _ENDED:
             if time.monotonic() > deadline:
                 raise StillWaiting(f"run {run_id} of {dag_id} is still {state} after {timeout_s:.0f} s")
             time.sleep(poll_s)
+        return state
 
     @tenacity.retry(
         retry=tenacity.retry_if_exception_type(TemporaryError),

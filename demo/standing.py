@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from demo.airflow_process import HOST
 from demo.airflow_process import NAME as AIRFLOW
 from demo.deploys import Deployer
 from demo.places import Places
 from demo.processes import StartedProcesses, is_running
-from demo.releases import JOBS, deploy_conf
+from demo.releases import DAG, JOBS, deploy_conf
 from demo.show import Screen
 from demo.system import System
 
@@ -33,9 +35,19 @@ def bring_up(places: Places, screen: Screen, *, port: int) -> None:
     except BaseException:
         system.stop()
         raise
-    screen.tell(f"[bold]Airflow: {airflow.url}[/]")
+    write_forms(places)
+    screen.tell(f"[bold]Airflow: {airflow.url}/dags/{DAG}[/]")
     screen.tell(f"no login: it listens on {HOST} only, and whoever opens it there is an admin")
-    screen.tell(f"files: {places.root}; STREAMKEEPER_HOME={places.home} for the command line; `make down` stops it all")
+    screen.tell(f"to deploy by hand: edit {places.jobs}, then trigger with a form from {places.forms}")
+    screen.tell(f"for the command line: export STREAMKEEPER_HOME={places.home}; `make down` stops it all")
+
+
+def write_forms(places: Places) -> None:
+    """A filled-in form for each job, as JSON for the trigger form's advanced view."""
+    places.forms.mkdir(exist_ok=True)
+    for job in JOBS:
+        form = deploy_conf(places, job, files_per_trigger=50, reason="deployed by hand")
+        (places.forms / f"{job}.json").write_bytes(msgspec.json.format(msgspec.json.encode(form), indent=2) + b"\n")
 
 
 def take_down(places: Places, screen: Screen) -> None:

@@ -65,6 +65,7 @@ class System:
         """Let the serving drivers end at a batch boundary; raises StillWaiting naming those that did not."""
         site = self.site
         serving = {job: site.journal(job, "demo").state().serving_instance for job in jobs}
+        serving = {job: instance for job, instance in serving.items() if instance}
         for job, instance in serving.items():
             Control(site.store, job, instance).send(CommandKind.DRAIN, _DRAINED_BY)
             site.runner.nudge(job, instance)

@@ -86,7 +86,7 @@ class Run:
         self.operation = operation_id(DAG, self.run_id)
 
     def wait(self) -> str:
-        return self.api.wait_for_run(DAG, self.run_id, timeout_s=240, poll_s=0.5)
+        return self.api.wait_for_run(DAG, self.run_id, timeout_s=240)
 
     def states(self) -> dict[str, str]:
         return {name: task["state"] for name, task in self.api.tasks(DAG, self.run_id).items()}
@@ -128,7 +128,7 @@ def test_a_first_release_is_deployed_and_serves(installation: Installation, firs
     assert wait_until(installation.caught_up, timeout_s=30)
     assert installation.state.serving_release == "r0001"
     assert first.states()["fall_back"] == "skipped"
-    assert first.api.xcom(DAG, first.run_id, "assess", "report").startswith("### RESUME")
+    assert first.api.xcom(DAG, first.run_id, "assess", "report").startswith("## RESUME")
 
 
 def test_a_connections_secret_stays_a_reference(installation: Installation, first: Run) -> None:

@@ -1,29 +1,33 @@
-"""The assessment as a person reads it."""
+"""The assessment as a person reads it in Airflow."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from streamkeeper.model.coding import to_json
 from streamkeeper.model.finding import Assessment, Finding, QueryAssessment, Severity, Verdict
-from streamkeeper.orchestration.report import render_findings
+from streamkeeper.model.job_state import OperationState
+from streamkeeper.model.journal import DeployRequest
+from streamkeeper.orchestration.report import render_assessment
+from streamkeeper.registry.objects import put_object
+from streamkeeper.stores.local import LocalStore
 
 
-def test_findings_become_rows() -> None:
-    """Every finding is one row, whatever characters its evidence holds."""
-    finding = Finding(
-        rule="grouping-keys-changed",
-        severity=Severity.BREAKING,
-        where="aggregate 0",
-        evidence="customer -> a|b\nc",
-        hint="switch",
-    )
+def test_the_report_is_the_stored_assessment_and_its_sentence(tmp_path: Path) -> None:
+    """What the deploy decided on is what is shown: verdict, finding and the operation's own words."""
+    finding = Finding(rule="grouping-keys-changed", severity=Severity.BREAKING, where="totals", evidence="a -> b")
     query = QueryAssessment(verdict=Verdict.SWITCH, findings=(finding,))
-    text = render_findings("SWITCH: it cannot carry over", Assessment(verdict=Verdict.SWITCH, queries={"q": query}))
-    rows = [line for line in text.splitlines() if line.startswith("| q ")]
-    assert rows == ["| q | grouping-keys-changed | breaking | aggregate 0: customer -> a\\|b c | switch |"]
-    assert text.startswith("### SWITCH\n\nSWITCH: it cannot carry over\n")
-
-
-def test_nothing_found_is_said() -> None:
-    """An assessment without findings says so instead of showing an empty table."""
-    text = render_findings("RESUME", Assessment(verdict=Verdict.RESUME, queries={}))
-    assert "Nothing found" in text
-    assert "|" not in text
+    assessment = Assessment(verdict=Verdict.SWITCH, queries={"totals": query})
+    store = LocalStore(tmp_path)
+    operation = OperationState(
+        operation="op",
+        request=DeployRequest(job="sales_totals"),
+        steps=(),
+        started=1,
+        verdict_sentence="SWITCH: totals: grouping-keys-changed",
+        report=put_object(store, "sales_totals", "reports", to_json(assessment), ".json"),
+    )
+    text = render_assessment(store, "sales_totals", operation)
+    assert text.startswith("## SWITCH")
+    assert "`grouping-keys-changed`" in text
+    assert text.endswith("SWITCH: totals: grouping-keys-changed\n")
