@@ -6,11 +6,21 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from streamkeeper.runners.process_tree import Process, Root, catches, find_tree, kill_tree, read_process, send
+from streamkeeper.runners.process_tree import (
+    Process,
+    Root,
+    catches,
+    find_tree,
+    kill_tree,
+    read_process,
+    send,
+    wait_gone,
+)
 from tests.runners.launching import is_running, wait_for
 
 LEADER_GONE = """
@@ -103,6 +113,22 @@ def test_killing_goes_on_until_nothing_new_is_found() -> None:
         kill_tree(lambda: looks.pop(0), first=two.pid)
         assert [each.wait(timeout=20) for each in (one, two, late)] == [-signal.SIGKILL] * 3
         assert looks == []
+
+
+def test_waiting_for_an_end_ends_with_the_last_process_or_the_time() -> None:
+    """A process that is gone already is not waited for."""
+    with started("/bin/sleep", "300") as one, started("/bin/sleep", "300") as two:
+        both = [living(one.pid), living(two.pid)]
+        began = time.monotonic()
+        wait_gone(both, seconds=0.05)
+        assert time.monotonic() - began > 0.04
+        for each in (one, two):
+            each.kill()
+        wait_gone(both, seconds=20.0)
+        assert [read_process(each.pid) for each in both] == [None, None]
+        two.wait()
+        wait_gone(both, seconds=20.0)
+        assert time.monotonic() - began < 15.0
 
 
 def test_a_session_whose_number_was_taken_over_is_not_ours() -> None:

@@ -12,12 +12,12 @@ from collections.abc import Mapping, Sequence
 
 from streamkeeper.errors import StreamkeeperError
 from streamkeeper.runners.driver_log import DriverLog
-from streamkeeper.runners.process_tree import Root, find_tree, send
+from streamkeeper.runners.process_tree import Root, find_tree, send, wait_gone
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _PIECE_BYTES = 64 * 1024
-_GONE_CHECK_S = 0.01
+_LOOK_AGAIN_S = 0.1
 _STUCK_S = 30.0
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -128,9 +128,9 @@ class DriverProcess:
         while left := [each for each in find_tree(marked, [supervisor]) if each.pid != supervisor.pid]:
             for each in left:
                 send(each, signal.SIGKILL)
+            wait_gone(left, seconds=_LOOK_AGAIN_S)
             self._reap()
             self._read_on()
-            time.sleep(_GONE_CHECK_S)
             if time.monotonic() - told > _STUCK_S:
                 told = time.monotonic()
                 self._log.say(f"waited {told - began:.0f} s for the end of {sorted({each.pid for each in left})}")

@@ -9,8 +9,11 @@ begins a session of its own leaves the tree; Spark's do not.
 from __future__ import annotations
 
 import os
+import select
 import signal
+import time
 from collections.abc import Callable, Iterable
+from contextlib import ExitStack, suppress
 
 import msgspec
 
@@ -112,6 +115,24 @@ def send(process: Process, number: signal.Signals) -> None:
         return
     finally:
         os.close(handle)
+
+
+def wait_gone(processes: Iterable[Process], *, seconds: float) -> None:
+    """Wait until all of them have ended with all their threads, or the time is over."""
+    deadline = time.monotonic() + seconds
+    with ExitStack() as stack:
+        left = select.poll()
+        handles: set[int] = set()
+        for each in processes:
+            with suppress(OSError):
+                handle = os.pidfd_open(each.pid)
+                stack.callback(os.close, handle)
+                left.register(handle, select.POLLIN)
+                handles.add(handle)
+        while handles and (rest := deadline - time.monotonic()) > 0:
+            for handle, _ in left.poll(rest * 1000):
+                left.unregister(handle)
+                handles.discard(handle)
 
 
 def kill_tree(find: Callable[[], list[Process]], *, first: int = 0) -> None:
