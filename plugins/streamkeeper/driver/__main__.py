@@ -1,0 +1,10 @@
+"""``python -m streamkeeper.driver <job> <instance> <generation>``."""
+
+from __future__ import annotations
+
+import sys
+
+from streamkeeper.driver.main import main
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

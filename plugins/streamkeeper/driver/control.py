@@ -1,0 +1,112 @@
+"""The driver's line to the store: commands, the journal and the status, over one lock, every request counted."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+from streamkeeper.model.control import Command, CommandKind, DriverStatus, LaunchSpec
+from streamkeeper.model.job_state import JobState
+from streamkeeper.model.journal import Record
+from streamkeeper.model.manifest import Manifest
+from streamkeeper.registry.control import Control
+from streamkeeper.registry.journal import Journal
+from streamkeeper.stores.counting import CountingStore
+
+_ENDS = (CommandKind.DRAIN, CommandKind.STOP)
+_NEVER = float("-inf")
+
+
+class StoreLine:
+    """One instance's line; threads may share it. Times are of the monotonic clock.
+
+    ``answered_at``: when the store last answered; ``told_at``: when the status was last written.
+    """
+
+    def __init__(self, store: CountingStore, job: str, instance: str, generation: int) -> None:
+        self._store = store
+        self._lock = threading.RLock()
+        self._control = Control(store, job, instance)
+        self._journal = Journal(store, job, writer=f"{instance}/{generation}")
+        self._commands: list[Command] = []
+        self._state: JobState | None = None
+        self._commands_at = self._state_at = _NEVER
+        self.answered_at = time.monotonic()
+        self.told_at = _NEVER
+
+    @property
+    def requests(self) -> int:
+        """Store requests of this process so far."""
+        return self._store.requests
+
+    @property
+    def commands(self) -> list[Command]:
+        """The commands known; asks nothing."""
+        return list(self._commands)
+
+    @property
+    def end_wanted(self) -> bool:
+        """Whether a known command asks the driver to end; asks nothing."""
+        return any(each.kind in _ENDS for each in self._commands)
+
+    @property
+    def state(self) -> JobState | None:
+        """The journal as far as it is known; asks nothing."""
+        return self._state
+
+    def look(self, *, max_age_s: float = 0.0) -> JobState:
+        """Commands and journal, at most ``max_age_s`` old: two requests when there is nothing new, or none."""
+        with self._lock:
+            self.look_for_commands(max_age_s=max_age_s)
+            asked_at = time.monotonic()
+            if self._state is None or asked_at - self._state_at >= max_age_s:
+                self._state = self._journal.state()
+                self._state_at = asked_at
+                self._answered()
+            return self._state
+
+    def look_for_commands(self, *, max_age_s: float = 0.0) -> list[Command]:
+        """All commands so far, at most ``max_age_s`` old: one request when there is nothing new, or none."""
+        with self._lock:
+            asked_at = time.monotonic()
+            if asked_at - self._commands_at >= max_age_s:
+                newest = self._commands[-1].number if self._commands else 0
+                self._commands += self._control.commands(newest)
+                self._commands_at = asked_at
+                self._answered()
+            return list(self._commands)
+
+    def append(self, decide: Callable[[JobState], Record | None]) -> JobState:
+        """Append to the journal; see Journal.append."""
+        with self._lock:
+            self._state = self._journal.append(decide)
+            self._answered()
+            return self._state
+
+    def write_status(self, status: Callable[[], DriverStatus]) -> None:
+        """Replace the status by what ``status`` composes now: under the lock, so that beats are written in order."""
+        with self._lock:
+            self._control.write_status(status())
+            self._answered()
+            self.told_at = time.monotonic()
+
+    def read_launch(self) -> LaunchSpec | None:
+        """What this driver was started with."""
+        with self._lock:
+            return self._control.read_launch()
+
+    def read_beat(self) -> int:
+        """The beat of the last status, of whichever generation; 0 before the first."""
+        with self._lock:
+            status = self._control.read_status()
+            return status.beat if status is not None else 0
+
+    def write_manifests(self, manifests: dict[str, Manifest]) -> None:
+        """Store how the job described itself."""
+        with self._lock:
+            self._control.write_manifests(manifests)
+            self._answered()
+
+    def _answered(self) -> None:
+        self.answered_at = time.monotonic()

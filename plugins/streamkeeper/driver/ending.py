@@ -1,0 +1,71 @@
+"""How a driver process ends: which state and exit code an error means, and the last acts in their order."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import NoReturn
+
+from streamkeeper.crash_points import crash_point
+from streamkeeper.driver.control import StoreLine
+from streamkeeper.driver.progress import StatusBoard
+from streamkeeper.driver.session import Session
+from streamkeeper.errors import Fenced, PermanentError, StreamkeeperError
+from streamkeeper.model.control import DriverState, ExitCode
+
+
+class Ending(Exception):
+    """Raised where the driver knows that it ends; not an error."""
+
+    def __init__(self, state: DriverState, code: ExitCode, error: str = "") -> None:
+        super().__init__(error or state.value)
+        self.state = state
+        self.code = code
+        self.error = error
+
+
+def ending_for(error: BaseException, line: str) -> Ending:
+    """The ending that an error means; ``line``: the error as one line."""
+    if isinstance(error, Ending):
+        return error
+    if isinstance(error, Fenced):
+        return Ending(DriverState.FENCED, ExitCode.FENCED, line)
+    if isinstance(error, PermanentError):
+        return Ending(DriverState.FAILED, ExitCode.REFUSED, line)
+    return will_restart(line)
+
+
+def will_restart(error: str) -> Ending:
+    """FAILED as an exit code, which its supervisor restarts; only its supervisor knows when that is the last word."""
+    return Ending(DriverState.STARTING, ExitCode.FAILED, error)
+
+
+def say(text: str) -> None:
+    """One line into the instance's log."""
+    sys.stderr.write(f"streamkeeper: {text}\n")
+    sys.stderr.flush()
+
+
+def end_process(
+    ending: Ending, *, session: Session | None, board: StatusBoard | None, line: StoreLine, scratch: Path | None
+) -> NoReturn:
+    """Kill the JVM first: nothing more is to be written. Then tell, clear up, and leave without clean-up handlers."""
+    if session is not None:
+        session.kill()
+    if ending.error:
+        say(f"{ending.state.value}: {ending.error}")
+    if board is not None:
+        board.state, board.error = ending.state, ending.error
+        crash_point("driver.end.before")
+        try:
+            line.write_status(board.compose)
+        except StreamkeeperError as error:
+            say(f"the last status could not be written: {error}")
+        crash_point("driver.end.after")
+    if scratch is not None:
+        shutil.rmtree(scratch, ignore_errors=True)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(ending.code)

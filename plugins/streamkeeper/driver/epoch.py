@@ -1,0 +1,152 @@
+"""Taking a query over: claim its epoch in the journal, raise the fence in its sink, see that the sink is not ahead."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from streamkeeper.crash_points import crash_point
+from streamkeeper.definition import Query
+from streamkeeper.driver.control import StoreLine
+from streamkeeper.errors import Fenced, InvalidInput, SinkAhead
+from streamkeeper.model.job_state import JobState
+from streamkeeper.model.journal import EpochClaimed, Record, StartOffsetsKnown
+from streamkeeper.sinks.contract import SinkContext, SinkWriter
+
+
+class Claim(msgspec.Struct, frozen=True, kw_only=True):
+    """One query's epoch, held by one generation of one instance."""
+
+    job: str
+    instance: str
+    generation: int
+    query: str
+    version: str
+    output: str
+    epoch: int
+
+    def superseded_by(self, state: JobState) -> str:
+        """Why this claim no longer holds, as far as the journal says; empty when it does."""
+        if state.appointed != self.instance:
+            return f"instance {state.appointed or 'none'} is appointed now, not {self.instance}"
+        newest = state.epochs.get(self.query)
+        if newest is None or newest.epoch != self.epoch:
+            return f"epoch {self.epoch} has been superseded by epoch {newest.epoch if newest else 'none'}"
+        return ""
+
+
+def claim_epoch(
+    line: StoreLine, job: str, instance: str, generation: int, query: Query, version: str
+) -> tuple[Claim, JobState]:
+    """The next epoch of the query, for this process alone; raises Fenced when another instance is appointed."""
+    output = query.sink.describe().output
+
+    def decide(state: JobState) -> Record | None:
+        if state.appointed != instance:
+            raise Fenced(f"instance {state.appointed or 'none'} is appointed to job {job}, not {instance}")
+        newest = state.epochs.get(query.name)
+        if newest is not None and (newest.instance, newest.generation) == (instance, generation):
+            return None
+        if newest is not None and newest.instance == instance and newest.generation > generation:
+            raise Fenced(f"generation {newest.generation} of {instance} has taken over from generation {generation}")
+        return EpochClaimed(
+            query=query.name,
+            output=output,
+            epoch=(newest.epoch if newest is not None else 0) + 1,
+            instance=instance,
+            generation=generation,
+            version=version,
+        )
+
+    crash_point("driver.claim.before")
+    state = line.append(decide)
+    crash_point("driver.claim.after")
+    mine = state.epochs[query.name]
+    if (mine.instance, mine.generation) != (instance, generation):
+        raise Fenced(f"query {query.name}: epoch {mine.epoch} was claimed by {mine.instance} at once")
+    claim = Claim(
+        job=job,
+        instance=instance,
+        generation=generation,
+        query=query.name,
+        version=version,
+        output=output,
+        epoch=mine.epoch,
+    )
+    return claim, state
+
+
+def open_writer(query: Query, claim: Claim, checkpoint: Path) -> SinkWriter:
+    """A writer whose fence is raised; raises Fenced, and SinkAhead when the sink knows batches that the checkpoint
+    does not: Spark would plan their numbers again, and the sink would skip as many batches in silence."""
+    writer = query.sink.open(
+        SinkContext(
+            job=claim.job,
+            query=claim.query,
+            version=claim.version,
+            epoch=claim.epoch,
+            output_mode=query.output_mode.lower(),
+        )
+    )
+    crash_point("driver.fence.before")
+    writer.raise_fence()
+    crash_point("driver.fence.after")
+    written, planned = writer.last_batch(), last_planned(checkpoint)
+    if written is not None and (planned is None or written > planned):
+        writer.close()
+        raise SinkAhead(
+            f"query {claim.query}: output {claim.output} holds batch {written} of {claim.version},"
+            f" its checkpoint knows {'none' if planned is None else f'up to {planned}'}",
+            hint="put the checkpoint back as it was, or start a new checkpoint version",
+        )
+    return writer
+
+
+def last_planned(checkpoint: Path) -> int | None:
+    """The newest batch that the checkpoint has planned; None before the first."""
+    return max(_numbers(checkpoint / "offsets"), default=None)
+
+
+def read_end_offsets(checkpoint: Path, batch: int) -> tuple[str, ...]:
+    """The end offsets of a planned batch, one JSON text per source."""
+    lines = (checkpoint / "offsets" / str(batch)).read_text().splitlines()
+    return tuple(lines[2:])
+
+
+def record_start_offsets(line: StoreLine, query: Query, version: str, checkpoint: Path, kinds: list[str]) -> bool:
+    """Record once where a checkpoint version began; False before its first batch is planned.
+
+    ``kinds``: the source kinds, in the query's order. A file source began with nothing read: ``null``; Kafka's first
+    offsets stand in the checkpoint's ``sources`` folder.
+    """
+    if last_planned(checkpoint) is None:
+        return False
+    offsets = tuple(_start_offset(checkpoint, number, kind) for number, kind in enumerate(kinds))
+
+    def decide(state: JobState) -> Record | None:
+        found = next((each for each in state.versions.get(query.name, ()) if each.version == version), None)
+        if found is None or found.start_offsets is not None:
+            return None
+        return StartOffsetsKnown(query=query.name, version=version, offsets=offsets)
+
+    line.append(decide)
+    return True
+
+
+def checkpoint_of(checkpoints: str, job: str, query: str, versions: dict[str, str]) -> Path:
+    """``<checkpoints>/<job>/<query>/<version>``; raises InvalidInput when ``go`` named no version for the query."""
+    if query not in versions:
+        raise InvalidInput(f"query {query} was given no checkpoint version")
+    return Path(checkpoints) / job / query / versions[query]
+
+
+def _start_offset(checkpoint: Path, number: int, kind: str) -> str:
+    if kind != "kafka":
+        return "null"
+    log = checkpoint / "sources" / str(number) / "0"
+    return log.read_text().split("\n", 1)[-1].strip() if log.is_file() else "null"
+
+
+def _numbers(folder: Path) -> list[int]:
+    return [int(each.name) for each in folder.iterdir() if each.name.isdecimal()] if folder.is_dir() else []

@@ -1,0 +1,40 @@
+"""Errors as one line: Streamkeeper's own as they are, Spark's with their error class first."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from streamkeeper.errors import StreamkeeperError
+from streamkeeper.job_code import locate
+
+_PYTHON = re.compile(r"^\s*([\w.]*(?:Error|Exception|Exit|Warning)\b:? ?.*)$", re.MULTILINE)
+_LONGEST = 500
+
+
+def describe_fault(error: BaseException, root: Path | None = None) -> str:
+    """One line; ``root``: where the job's own code lies, to name its file and line."""
+    if isinstance(error, StreamkeeperError):
+        return str(error)
+    condition = _condition(error)
+    if condition or type(error).__module__.startswith(("pyspark", "py4j")):
+        return describe_text(str(error), condition or type(error).__name__)
+    return locate(error, root)[:_LONGEST]
+
+
+def describe_text(text: str, condition: str = "") -> str:
+    """One line of what Spark says; of a Python traceback in it, its last line."""
+    python = _PYTHON.findall(text) if "Traceback (most recent call last)" in text else []
+    line = python[-1] if python else next((each for each in text.splitlines() if each.strip()), "no message")
+    line = line.strip().removeprefix(f"[{condition}]").strip()
+    return (f"{condition}: {line}" if condition else line)[:_LONGEST]
+
+
+def _condition(error: BaseException) -> str:
+    for name in ("getCondition", "getErrorClass"):
+        ask = getattr(error, name, None)
+        if callable(ask):
+            found = ask()
+            if found:
+                return str(found)
+    return ""

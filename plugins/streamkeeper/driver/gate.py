@@ -1,0 +1,119 @@
+"""The gate: every batch of a query passes it before its sink is touched.
+
+It lets no batch through once the driver drains, once the journal names another owner, or while the store cannot be
+asked. What it stops is planned but not executed: the next driver executes it, under the same batch id.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from streamkeeper.crash_points import crash_point
+from streamkeeper.driver.control import StoreLine
+from streamkeeper.driver.spans import Spans
+from streamkeeper.driver.wakeups import Wakeup, Wakeups
+from streamkeeper.errors import Fenced, StoreUnavailable
+from streamkeeper.model.job_state import JobState
+from streamkeeper.sinks.contract import SinkWriter
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_SHARED_S = 0.1
+"""Queries of one driver that trigger together share one look at the store."""
+_RETRY_S = 0.25
+
+
+class GateClosed(Exception):
+    """The driver drains: this batch stays planned."""
+
+
+class Gate:
+    """One query's gate under one epoch; called by Spark, in a thread of its own, for each batch."""
+
+    def __init__(
+        self,
+        query: str,
+        writer: SinkWriter,
+        line: StoreLine,
+        superseded_by: Callable[[JobState], str],
+        spans: Spans,
+        wakeups: Wakeups,
+    ) -> None:
+        self._query = query
+        self._writer = writer
+        self._line = line
+        self._superseded_by = superseded_by
+        self._spans = spans
+        self._wakeups = wakeups
+        self._lock = threading.Lock()
+        self._closed = False
+        self._inside = False
+        self._failure: BaseException | None = None
+        self.refused: int | None = None
+
+    def __call__(self, batch: DataFrame, batch_id: int) -> None:
+        """Admit the batch and write it."""
+        try:
+            with self._spans.measure("gate"):
+                self._admit(batch_id)
+            crash_point("driver.batch.before")
+            with self._spans.measure("write"):
+                self._writer.write(batch, batch_id)
+            crash_point("driver.batch.written")
+            self._spans.add("batches", 1)
+        except GateClosed:
+            raise
+        except BaseException as error:
+            # Spark tells an error of this function as text only.
+            self._failure = error
+            raise
+        finally:
+            with self._lock:
+                self._inside = False
+
+    def close(self) -> None:
+        """Let no further batch through; one that is inside goes on."""
+        with self._lock:
+            self._closed = True
+
+    @property
+    def busy(self) -> bool:
+        """Whether a batch is being written now."""
+        with self._lock:
+            return self._inside
+
+    def take_failure(self) -> BaseException | None:
+        """The error that the last batch ended with, once."""
+        failure, self._failure = self._failure, None
+        return failure
+
+    def _admit(self, batch_id: int) -> None:
+        state = self._ask(batch_id)
+        if self._line.end_wanted:
+            self.close()
+            self._wakeups.ring(Wakeup.LOOKED)
+        superseded = self._superseded_by(state)
+        if superseded:
+            raise Fenced(f"query {self._query}: {superseded}")
+        with self._lock:
+            self._refuse_if_closed(batch_id)
+            self._inside = True
+
+    def _ask(self, batch_id: int) -> JobState:
+        while True:
+            with self._lock:
+                self._refuse_if_closed(batch_id)
+            try:
+                return self._line.look(max_age_s=_SHARED_S)
+            except StoreUnavailable:
+                # Not knowing is no permission; the lease ends a driver that stays here.
+                time.sleep(_RETRY_S)
+
+    def _refuse_if_closed(self, batch_id: int) -> None:
+        if self._closed:
+            self.refused = batch_id
+            raise GateClosed(f"query {self._query}: batch {batch_id} stays planned")

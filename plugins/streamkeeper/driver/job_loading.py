@@ -1,0 +1,73 @@
+"""From a launch to the job's queries: the release's own bundle, its params with secrets filled in, its manifests."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from streamkeeper.definition import JobDefinition, Query, load_job
+from streamkeeper.errors import PermanentError
+from streamkeeper.inspection.describe import describe
+from streamkeeper.model.coding import from_json, to_json
+from streamkeeper.model.control import LaunchSpec
+from streamkeeper.model.manifest import Manifest
+from streamkeeper.model.secret_references import redact, substitute
+from streamkeeper.registry.bundles import unpack_bundle
+from streamkeeper.registry.objects import read_object
+from streamkeeper.sources.promises import check_sources
+from streamkeeper.stores.contract import Store
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class PlannedQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """A query as it was yielded; ``confs`` are the session's at that moment, and are set again when it starts."""
+
+    query: Query
+    manifest: Manifest
+    confs: dict[str, str]
+
+
+def unpack_job(store: Store, spec: LaunchSpec, home: str) -> Path:
+    """The directory that holds the release's code: never the working tree."""
+    root = Path(home) / "bundles" / spec.bundle
+    unpack_bundle(read_object(store, spec.job, "bundles", spec.bundle, ".zip"), root)
+    return root
+
+
+def build_queries(
+    spec: LaunchSpec, root: Path, spark: SparkSession, secrets: Mapping[str, str]
+) -> dict[str, PlannedQuery]:
+    """Build and describe every query; raises JobUnusable, Unsupported or InvalidInput."""
+    job: JobDefinition = load_job(root, spec.entry, spec.job)
+    planned: dict[str, PlannedQuery] = {}
+    for query in job.build(spark, substitute(spec.params, secrets)):
+        manifest = _redacted(describe(query, spark, bundle_root=root), secrets)
+        planned[query.name] = PlannedQuery(query=query, manifest=manifest, confs=dict(spark.conf.getAll))
+    check_sources(each.manifest for each in planned.values())
+    return planned
+
+
+def check_manifests(spec: LaunchSpec, planned: Mapping[str, PlannedQuery]) -> None:
+    """Raise PermanentError when the job is not what was checked."""
+    expected = spec.expected_manifests
+    if not expected:
+        return
+    found = {name: hashlib.sha256(to_json(each.manifest)).hexdigest() for name, each in planned.items()}
+    differing = sorted(name for name in {*expected, *found} if expected.get(name) != found.get(name))
+    if differing:
+        raise PermanentError(
+            f"release {spec.release} of job {spec.job} is not what was checked: {', '.join(differing)} differs",
+            hint="build the same queries every time: no random names, times or unordered sets in the plan",
+        )
+
+
+def _redacted(manifest: Manifest, secrets: Mapping[str, str]) -> Manifest:
+    if not secrets:
+        return manifest
+    return from_json(redact(to_json(manifest).decode(), secrets).encode(), Manifest, where=f"manifest {manifest.query}")

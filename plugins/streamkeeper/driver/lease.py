@@ -1,0 +1,81 @@
+"""The heartbeat, and the lease: a driver that has not reached the store for its life ends itself."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+from streamkeeper.driver.control import StoreLine
+from streamkeeper.driver.wakeups import Wakeup, Wakeups
+from streamkeeper.errors import StoreUnavailable
+
+HEARTBEAT_S = 12.0
+_JOURNAL_EVERY = 4
+"""Idle, a driver makes 2 requests in 12 s and a third in 48 s: 0.19 a second."""
+_TICKS = 20
+_FROZEN = 4
+
+
+class Heartbeat:
+    """Reaches the store now and then, whatever the main thread is doing, unless the driver does so anyway."""
+
+    def __init__(self, life_s: float, line: StoreLine, tell: Callable[[], None], wakeups: Wakeups) -> None:
+        self._period_s = min(HEARTBEAT_S, life_s / 4)
+        self._retry_s = life_s / _TICKS
+        self._line = line
+        self._tell = tell
+        self._wakeups = wakeups
+
+    def start(self) -> None:
+        """Beat until the process ends."""
+        threading.Thread(target=self._beat, name="heartbeat", daemon=True).start()
+
+    def _beat(self) -> None:
+        beats = 0
+        while True:
+            time.sleep(max(self._retry_s, self._line.told_at + self._period_s - time.monotonic()))
+            if time.monotonic() - self._line.told_at < self._period_s:
+                continue
+            try:
+                if beats % _JOURNAL_EVERY:
+                    self._line.look_for_commands(max_age_s=self._period_s)
+                else:
+                    self._line.look(max_age_s=self._period_s)
+                self._tell()
+                beats += 1
+            except StoreUnavailable:
+                # Tried again in a moment; the lease judges how long that may go on.
+                continue
+            self._wakeups.ring(Wakeup.LOOKED)
+
+
+class Lease:
+    """Watches, from a thread of its own, when the store last answered; any other thread may hang in a call to it.
+
+    A process that was itself stopped finds its lease over when it wakes up: it gets a quarter of a lease's life to
+    reach the store. Writing is not what the lease guards: the gate and the sink's fence do.
+    """
+
+    def __init__(self, life_s: float, answered_at: Callable[[], float], on_expiry: Callable[[float], None]) -> None:
+        self._life_s = life_s
+        self._answered_at = answered_at
+        self._on_expiry = on_expiry
+
+    def start(self) -> None:
+        """Watch until the process ends."""
+        threading.Thread(target=self._watch, name="lease", daemon=True).start()
+
+    def _watch(self) -> None:
+        tick = self._life_s / _TICKS
+        before, grace_until = time.monotonic(), 0.0
+        while True:
+            time.sleep(tick)
+            now = time.monotonic()
+            if now - before > _FROZEN * tick:
+                grace_until = now + self._life_s / _FROZEN
+            before = now
+            silent_s = now - self._answered_at()
+            if silent_s > self._life_s and now > grace_until:
+                self._on_expiry(silent_s)
+                return

@@ -1,0 +1,167 @@
+"""One driver process, from its launch to its end: describe, stand by, serve."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import NoReturn
+
+from streamkeeper.crash_points import crash_point
+from streamkeeper.driver.control import StoreLine
+from streamkeeper.driver.ending import Ending, end_process, ending_for, say, will_restart
+from streamkeeper.driver.faults import describe_fault
+from streamkeeper.driver.job_loading import PlannedQuery, build_queries, check_manifests, unpack_job
+from streamkeeper.driver.lease import Heartbeat, Lease
+from streamkeeper.driver.progress import StatusBoard
+from streamkeeper.driver.serving import Serving
+from streamkeeper.driver.session import Session, session_conf, start_session
+from streamkeeper.driver.spans import Spans
+from streamkeeper.driver.wakeups import Wakeups
+from streamkeeper.errors import NotFound, StoreUnavailable
+from streamkeeper.model.control import Command, CommandKind, DriverState, ExitCode, LaunchMode, LaunchSpec
+from streamkeeper.model.secret_references import redact, substitute
+from streamkeeper.model.settings import Settings, read_settings
+from streamkeeper.stores.counting import CountingStore
+from streamkeeper.stores.opening import open_store
+
+SECRETS = "STREAMKEEPER_SECRETS"
+_STANDBY_LOOK_S = 0.25
+_PACKAGES = Path(__file__).resolve().parents[2]
+
+
+class Driver:
+    """One generation of one instance."""
+
+    def __init__(self, job: str, instance: str, generation: int, settings: Settings, secrets: dict[str, str]) -> None:
+        self._generation = generation
+        self._settings = settings
+        self._secrets = secrets
+        self._store = CountingStore(open_store(settings.store))
+        self._line = StoreLine(self._store, job, instance, generation)
+        spec = self._line.read_launch()
+        if spec is None:
+            raise NotFound(f"instance {instance} of job {job} was never launched", hint="its launch.json is missing")
+        self._spec: LaunchSpec = spec
+        self._scratch = Path(settings.home) / "scratch" / instance
+        self._spans = Spans()
+        self._wakeups = Wakeups()
+        beat = self._line.read_beat()
+        self._board = StatusBoard(spec, generation, self._spans, self._line, beat=beat)
+        self._session: Session | None = None
+
+    def run(self) -> NoReturn:
+        """Until the process ends, one way or another."""
+        try:
+            self._wakeups.take_nudges()
+            Heartbeat(self._spec.lease_s, self._line, self._tell, self._wakeups).start()
+            Lease(self._spec.lease_s, lambda: self._line.answered_at, self._lose_store).start()
+            self._describe_and_serve()
+        except BaseException as error:
+            root = Path(self._settings.home) / "bundles" / self._spec.bundle
+            self._end(ending_for(error, describe_fault(error, root)))
+
+    def _describe_and_serve(self) -> NoReturn:
+        self._tell()
+        root = unpack_job(self._store, self._spec, self._settings.home)
+        session = self._session = self._start_session(root)
+        crash_point("driver.describe.before")
+        planned = build_queries(self._spec, root, session.spark, self._secrets)
+        check_manifests(self._spec, planned)
+        self._line.write_manifests({name: each.manifest for name, each in planned.items()})
+        crash_point("driver.describe.after")
+        if self._spec.mode is LaunchMode.DESCRIBE:
+            raise Ending(DriverState.STOPPED, ExitCode.STOPPED)
+        go = self._stand_by(session, planned)
+        session.ring_when_dead(self._wakeups)
+        serving = Serving(
+            self._spec,
+            self._generation,
+            session=session,
+            line=self._line,
+            board=self._board,
+            spans=self._spans,
+            wakeups=self._wakeups,
+            root=root,
+        )
+        serving.run(planned, go)
+
+    def _start_session(self, root: Path) -> Session:
+        # What a dead generation left there is nobody's: the supervisor has proven it gone.
+        shutil.rmtree(self._scratch, ignore_errors=True)
+        self._scratch.mkdir(parents=True)
+        filled = substitute(self._spec.conf, self._secrets)
+        conf = session_conf(filled, self._scratch, f"{self._spec.job} {self._spec.release}")
+        secret = {key: conf[key] for key, value in self._spec.conf.items() if filled[key] != value}
+        return start_session(conf, secret, self._scratch, [root, _PACKAGES])
+
+    def _stand_by(self, session: Session, planned: dict[str, PlannedQuery]) -> Command:
+        """Warm up unless an order is there already, then wait for ``go``; raises Ending for another order."""
+        crash_point("driver.standby.before")
+        order = self._order()
+        if order is None:
+            from streamkeeper.driver.warm_up import warm_up
+
+            found = warm_up(session.spark, planned, self._spec.rehearse_on, self._scratch / "rehearsal")
+            self._board.warm_up = redact(found, self._secrets)
+        self._board.state = DriverState.STANDBY
+        self._tell_in_time()
+        crash_point("driver.standby.after")
+        while order is None:
+            try:
+                self._wakeups.wait(_STANDBY_LOOK_S)
+                order = self._order()
+            except StoreUnavailable:
+                # The lease ends a standby that stays without its store.
+                self._wakeups.wait(_STANDBY_LOOK_S)
+            if session.dead:
+                raise will_restart("the JVM ended by itself")
+        return order
+
+    def _order(self) -> Command | None:
+        """The ``go`` that was given, None before one; raises Ending once this instance is told to end."""
+        go = None
+        for command in self._line.look_for_commands():
+            match command.kind:
+                case CommandKind.GO:
+                    go = command
+                case CommandKind.DRAIN:
+                    raise Ending(DriverState.DRAINED, ExitCode.DRAINED)
+                case CommandKind.STOP:
+                    raise Ending(DriverState.STOPPED, ExitCode.STOPPED)
+        return go
+
+    def _tell_in_time(self) -> None:
+        """Tell now, or leave it to the heartbeat while the store is out of reach."""
+        with suppress(StoreUnavailable):
+            self._tell()
+
+    def _tell(self) -> None:
+        self._line.write_status(self._board.compose)
+
+    def _lose_store(self, silent_s: float) -> None:
+        if self._session is not None:
+            self._session.kill()
+        say(f"fenced: lost the store for {silent_s:.0f} s")
+        os._exit(ExitCode.FENCED)
+
+    def _end(self, ending: Ending) -> NoReturn:
+        ending.error = redact(ending.error, self._secrets)
+        end_process(ending, session=self._session, board=self._board, line=self._line, scratch=self._scratch)
+
+
+def main(arguments: Sequence[str]) -> NoReturn:
+    """Run a driver; ends the process with an ExitCode."""
+    # Taken out of the environment at once: the JVM and Spark's workers would inherit it.
+    secrets: dict[str, str] = json.loads(os.environ.pop(SECRETS, "") or "{}")
+    try:
+        job, instance, generation = arguments
+        driver = Driver(job, instance, int(generation), read_settings(os.environ), secrets)
+    except Exception as error:
+        ending = ending_for(error, redact(describe_fault(error), secrets))
+        say(f"{ending.state.value}: {ending.error}")
+        os._exit(ending.code)
+    driver.run()

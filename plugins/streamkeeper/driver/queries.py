@@ -1,0 +1,152 @@
+"""The queries a driver serves: each started behind its gate, restarted within a budget, stopped once drained."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from streamkeeper.crash_points import crash_point
+from streamkeeper.definition import parse_trigger
+from streamkeeper.driver.epoch import Claim
+from streamkeeper.driver.faults import describe_fault, describe_text
+from streamkeeper.driver.gate import Gate
+from streamkeeper.driver.job_loading import PlannedQuery
+from streamkeeper.driver.progress import RunEnded
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming import StreamingQuery
+
+RESTARTS = 3
+FORGIVEN_AFTER_S = 600.0
+_BACK_OFF_S = (1.0, 4.0, 15.0)
+_STOP_S = 5.0
+
+
+class Ended(Enum):
+    """How a run of a query ended."""
+
+    DRAINED = "drained"
+    FINISHED = "finished"
+    BROKEN = "broken"
+
+
+class ServedQuery:
+    """One query under one epoch, over all its runs in this process; used by the main thread only."""
+
+    def __init__(self, planned: PlannedQuery, claim: Claim, checkpoint: Path, gate: Gate, root: Path) -> None:
+        self.name = planned.query.name
+        self.claim = claim
+        self.checkpoint = checkpoint
+        self.gate = gate
+        self.ended: Ended | None = None
+        self.error = ""
+        self.failure: BaseException | None = None
+        self.restart_at: float | None = None
+        self._planned = planned
+        self._root = root
+        self._run: StreamingQuery | None = None
+        self._stopping: threading.Thread | None = None
+        self._failed_at: list[float] = []
+
+    @property
+    def run_id(self) -> str:
+        """Spark's id of the present run."""
+        return str(self._run.runId) if self._run is not None else ""
+
+    @property
+    def kinds(self) -> list[str]:
+        """The source kinds, in the query's order."""
+        return [each.kind for each in self._planned.manifest.sources]
+
+    @property
+    def planned(self) -> PlannedQuery:
+        """What it was made from."""
+        return self._planned
+
+    def start(self) -> None:
+        """Start a run from the checkpoint."""
+        query = self._planned.query
+        crash_point("driver.open.before")
+        spark: Any = query.df.sparkSession
+        restore_confs(spark, self._planned.confs)
+        trigger = parse_trigger(query.trigger)
+        timing: dict[str, Any] = {"availableNow": True} if trigger.available_now else {"processingTime": trigger.text}
+        self.restart_at = None
+        self._run = (
+            query.df.writeStream.queryName(query.name)
+            .outputMode(query.output_mode)
+            .option("checkpointLocation", str(self.checkpoint))
+            .foreachBatch(self.gate)
+            .trigger(**timing)
+            .start()
+        )
+        crash_point("driver.open.after")
+
+    def stop_in_gap(self) -> bool:
+        """Whether the query has ended; stops it if it is between two triggers. Its gate must be closed."""
+        if self.ended is not None:
+            return True
+        run: Any = self._run
+        if self.restart_at is not None or run is None or not run.isActive:
+            self.ended = Ended.DRAINED
+            return True
+        if not self.gate.busy and self._stopping is None and not run._jsq.status().isTriggerActive():
+            self._stopping = threading.Thread(target=self._stop, args=(run,), name=f"stop {self.name}", daemon=True)
+            self._stopping.start()
+            self._stopping.join(_STOP_S)
+            if not run.isActive:
+                self.ended = Ended.DRAINED
+        return self.ended is not None
+
+    def _stop(self, run: Any) -> None:
+        try:
+            run.stop()
+        except Exception as error:
+            # It can raise although the query has ended; whether it has is asked next, and the JVM is killed anyway.
+            self.error = describe_fault(error)
+
+    def note_end(self, event: RunEnded) -> None:
+        """Judge how the present run ended, and plan a restart when it broke within the budget."""
+        self.failure = self.gate.take_failure()
+        if self.gate.refused is not None and self.failure is None:
+            self.ended = Ended.DRAINED
+        elif not event.text and self.failure is None:
+            self.ended = Ended.FINISHED
+        else:
+            self.error = self._describe(event)
+            self._plan_restart()
+
+    def note_broken_start(self, error: BaseException) -> None:
+        """The run could not even be started."""
+        self.failure = error
+        self.error = describe_fault(error, self._root)
+        self._plan_restart()
+
+    def _describe(self, event: RunEnded) -> str:
+        if self.failure is not None:
+            return describe_fault(self.failure, self._root)
+        return describe_text(event.text, event.condition)
+
+    def _plan_restart(self) -> None:
+        now = time.monotonic()
+        self._failed_at = [each for each in self._failed_at if now - each < FORGIVEN_AFTER_S]
+        if len(self._failed_at) >= RESTARTS:
+            self.ended = Ended.BROKEN
+            return
+        self.restart_at = now + _BACK_OFF_S[len(self._failed_at)]
+        self._failed_at.append(now)
+
+
+def restore_confs(spark: Any, confs: Mapping[str, str]) -> None:
+    """Set the session's confs back to what they were when the query was yielded; a run takes a copy when it starts."""
+    present = dict(spark.conf.getAll)
+    for key in present.keys() - confs.keys():
+        if spark.conf.isModifiable(key):
+            spark.conf.unset(key)
+    for key, value in confs.items():
+        if present.get(key) != value and spark.conf.isModifiable(key):
+            spark.conf.set(key, value)

@@ -1,0 +1,166 @@
+"""The driver's Spark session: its confs, its start with one clear line when Java is wrong, and its quick end."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psutil
+
+from streamkeeper.definition import check_conf
+from streamkeeper.driver.wakeups import Wakeup, Wakeups
+from streamkeeper.errors import PermanentError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_STATE = "spark.sql.streaming.stateStore."
+_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+_JAVA_HINT = "install Java 17 (Debian, Ubuntu: openjdk-17-jre-headless) or point JAVA_HOME at it"
+
+
+def session_conf(given: Mapping[str, str], scratch: Path, name: str) -> dict[str, str]:
+    """The session's confs: the release's own, and defaults where it says nothing. Raises Unsupported."""
+    check_conf(given)
+    conf = {
+        "spark.master": "local[2]",
+        "spark.app.name": name,
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+        f"{_STATE}providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+        f"{_STATE}rocksdb.changelogCheckpointing.enabled": "true",
+        f"{_STATE}checkpointFormatVersion": "2",
+    }
+    if given.get("spark.master", "local").startswith("local"):
+        conf |= {
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.sql.shuffle.partitions": "2",
+            "spark.local.dir": str(scratch / "local"),
+        }
+    conf |= given
+    # A killed JVM leaves its temporary files (RocksDB's library alone is 15 MB): they go with the scratch directory.
+    conf[_JAVA_OPTIONS] = f"-Djava.io.tmpdir={scratch / 'tmp'} -XX:-UsePerfData {given.get(_JAVA_OPTIONS, '')}".strip()
+    return conf
+
+
+class Session:
+    """A started session and its JVM."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self.spark = spark
+        gateway: Any = spark.sparkContext._gateway
+        self._process: subprocess.Popen[bytes] = gateway.proc
+
+    def ring_when_dead(self, wakeups: Wakeups) -> None:
+        """Ring when the JVM ends by itself."""
+
+        def wait() -> None:
+            self._process.wait()
+            wakeups.ring(Wakeup.JVM_DIED)
+
+        threading.Thread(target=wait, name="jvm", daemon=True).start()
+
+    @property
+    def dead(self) -> bool:
+        """Whether the JVM is gone."""
+        return self._process.poll() is not None
+
+    def kill(self) -> None:
+        """SIGKILL the JVM and its Python workers; nothing more is to be written."""
+        children: list[psutil.Process] = []
+        with suppress(psutil.Error):
+            children = psutil.Process(self._process.pid).children(recursive=True)
+        self._process.kill()
+        for child in children:
+            with suppress(psutil.Error):
+                child.kill()
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(timeout=10)
+
+
+def start_session(
+    conf: Mapping[str, str], secret_conf: Mapping[str, str], scratch: Path, python_path: list[Path]
+) -> Session:
+    """Start the JVM and its session; raises PermanentError when Java is missing or of the wrong version.
+
+    ``secret_conf`` travels in a file that only this user may read and that is gone once the JVM is up: other users can
+    read command lines. ``python_path``: what Spark's Python workers import from.
+    """
+    _find_java()
+    for folder in ("tmp", "local"):
+        (scratch / folder).mkdir(parents=True, exist_ok=True)
+    here = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    os.environ["PYTHONPATH"] = os.pathsep.join([*(str(each) for each in python_path), *(each for each in here if each)])
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    secret_file = _write_secrets(secret_conf, scratch)
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder
+    for key, value in conf.items():
+        if key not in secret_conf:
+            builder = builder.config(key, value)
+    try:
+        spark = builder.getOrCreate()
+    except Exception as error:
+        raise _explain(error) from error
+    finally:
+        if secret_file is not None:
+            secret_file.unlink()
+    spark.sparkContext.setLogLevel("WARN")
+    return Session(spark)
+
+
+def _write_secrets(secret_conf: Mapping[str, str], scratch: Path) -> Path | None:
+    if not secret_conf:
+        return None
+    file = scratch / "secret.properties"
+    handle = os.open(file, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
+    with os.fdopen(handle, "w") as stream:
+        stream.writelines(f"{key}={_property(value)}\n" for key, value in secret_conf.items())
+    os.environ["PYSPARK_SUBMIT_ARGS"] = f"--properties-file {shlex.quote(str(file))} pyspark-shell"
+    return file
+
+
+def _property(value: str) -> str:
+    """A value as java.util.Properties reads it."""
+    special = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\f": "\\f", "#": "\\#", "!": "\\!", " ": "\\ "}
+    return "".join(special.get(each, each if ord(each) < 128 else f"\\u{ord(each):04x}") for each in value)
+
+
+def _find_java() -> str:
+    home = os.environ.get("JAVA_HOME")
+    found = shutil.which("java", path=str(Path(home) / "bin")) if home else shutil.which("java")
+    if found is None:
+        where = f"under JAVA_HOME={home}" if home else "on the PATH"
+        raise PermanentError(f"Java is missing: there is no java {where}", hint=_JAVA_HINT)
+    return found
+
+
+def _explain(error: Exception) -> Exception:
+    """A PermanentError when Java's version is to blame, else the error itself."""
+    if "JAVA_GATEWAY_EXITED" not in str(error):
+        return error
+    try:
+        told = subprocess.run(
+            [_find_java(), "-version"], capture_output=True, text=True, timeout=30, check=False
+        ).stderr
+    except (OSError, subprocess.TimeoutExpired) as failure:
+        return PermanentError(f"Java does not run: {failure}", hint=_JAVA_HINT)
+    version = re.search(r'version "(\d+)(?:\.(\d+))?', told)
+    major = int(version[2] or 0) if version and version[1] == "1" else int(version[1]) if version else 0
+    if major < 17:
+        shown = told.splitlines()[0] if told.strip() else "unknown"
+        return PermanentError(f"Java is of the wrong version: {shown}", hint=_JAVA_HINT)
+    return error

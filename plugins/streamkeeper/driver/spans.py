@@ -1,0 +1,41 @@
+"""How long the driver's own work takes: sums per name, over all batches."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+OWN = ("gate", "status", "progress")
+"""The driver's own work; ``write`` is the sink's, ``claim`` happens once a query."""
+
+
+class Spans:
+    """Milliseconds per name; threads may share it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._sums: dict[str, float] = {"batches": 0.0}
+
+    @contextmanager
+    def measure(self, name: str) -> Iterator[None]:
+        """Add the time of the block to ``name``."""
+        began = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.add(name, (time.perf_counter() - began) * 1000)
+
+    def add(self, name: str, amount: float) -> None:
+        """Add to a sum; ``batches`` counts."""
+        with self._lock:
+            self._sums[name] = self._sums.get(name, 0.0) + amount
+
+    def sums(self) -> dict[str, float]:
+        """A copy, rounded to a microsecond; ``own_per_batch`` is the driver's own work."""
+        with self._lock:
+            sums = {name: round(value, 3) for name, value in self._sums.items()}
+        if sums["batches"]:
+            sums["own_per_batch"] = round(sum(sums.get(name, 0.0) for name in OWN) / sums["batches"], 3)
+        return sums

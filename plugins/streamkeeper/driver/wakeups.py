@@ -1,0 +1,48 @@
+"""What wakes the driver's main thread: nudges, progress, ended queries, a dead JVM."""
+
+from __future__ import annotations
+
+import queue
+import signal
+from enum import Enum
+from types import FrameType
+
+
+class Wakeup(Enum):
+    """Why the main thread should look."""
+
+    NUDGE = "nudge"
+    PROGRESS = "progress"
+    FIRST_TRIGGER = "first-trigger"
+    ENDED = "ended"
+    LOOKED = "looked"
+    JVM_DIED = "jvm-died"
+
+
+class Wakeups:
+    """A mailbox that a signal handler may put into: SimpleQueue is re-entrant, an Event is not."""
+
+    def __init__(self) -> None:
+        self._queue: queue.SimpleQueue[Wakeup] = queue.SimpleQueue()
+
+    def ring(self, why: Wakeup) -> None:
+        """Wake the waiting thread; safe from any thread and from a signal handler."""
+        self._queue.put(why)
+
+    def wait(self, timeout_s: float) -> set[Wakeup]:
+        """What rang meanwhile; empty after ``timeout_s`` seconds."""
+        found: set[Wakeup] = set()
+        try:
+            found.add(self._queue.get(timeout=max(0.0, timeout_s)))
+            while True:
+                found.add(self._queue.get_nowait())
+        except queue.Empty:
+            return found
+
+    def take_nudges(self) -> None:
+        """Let SIGUSR1 mean: look for commands now."""
+
+        def handle(_number: int, _frame: FrameType | None) -> None:
+            self.ring(Wakeup.NUDGE)
+
+        signal.signal(signal.SIGUSR1, handle)
