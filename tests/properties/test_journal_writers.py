@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from streamkeeper.model.job_state import JobState, fold
-from streamkeeper.model.journal import CheckpointVersionCreated, Record, entry_key, journal_prefix, key_number
+from streamkeeper.model.journal import CheckpointVersionCreated, entry_key, journal_prefix, key_number
 from streamkeeper.model.names import version_name
 from streamkeeper.registry import journal
 from streamkeeper.registry.journal import Journal
@@ -24,9 +24,10 @@ from streamkeeper.stores.contract import Store
 from streamkeeper.stores.local import LocalStore
 from tests.contracts.memory_store import MemoryStore
 from tests.properties.interleaving import Interleaving, SteppingStore
+from tests.properties.versions import next_version
 
 QUIET = settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -34,14 +35,6 @@ SEEDS = st.integers(0, 2**32 - 1)
 @pytest.fixture(autouse=True)
 def _small_folds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(journal, "FOLD_EVERY", 3)
-
-
-def next_version(state: JobState, who: str) -> Record:
-    """A read-modify-write that adds up: deciding on an old state takes a version twice, missing an entry loses one."""
-    known = state.versions.get("totals", ())
-    return CheckpointVersionCreated(
-        query="totals", version=version_name(len(known) + 1), release=who, origin="new", state_format=""
-    )
 
 
 def write_interleaved(store: Store, seed: int, writers: int, appends: int) -> list[JobState]:
@@ -150,7 +143,7 @@ import sys
 from streamkeeper.model.coding import to_json
 from streamkeeper.registry.journal import Journal
 from streamkeeper.stores.local import LocalStore
-from tests.properties.test_journal_writers import next_version
+from tests.properties.versions import next_version
 journal = Journal(LocalStore(sys.argv[1]), "sales", writer=sys.argv[2])
 print("ready", flush=True)
 sys.stdin.readline()

@@ -21,19 +21,12 @@ from streamkeeper.errors import (
 )
 from streamkeeper.model.coding import to_json
 from streamkeeper.model.job_state import JobState
-from streamkeeper.model.journal import CheckpointVersionCreated, Record, entry_key, fold_key
-from streamkeeper.model.names import version_name
+from streamkeeper.model.journal import Record, StepDone, entry_key, fold_key
 from streamkeeper.registry.journal import Journal
 from streamkeeper.stores.counting import CountingStore
 from streamkeeper.stores.local import LocalStore
 from tests.contracts.memory_store import MemoryStore
-
-
-def next_version(state: JobState) -> Record:
-    known = state.versions.get("totals", ())
-    return CheckpointVersionCreated(
-        query="totals", version=version_name(len(known) + 1), release="r0001", origin="new", state_format=""
-    )
+from tests.properties.versions import next_version
 
 
 def written(store: MemoryStore | CountingStore, count: int) -> Journal:
@@ -144,6 +137,14 @@ def test_none_decides_nothing() -> None:
     written(store, 2)
     assert Journal(store, "sales", writer="r").append(lambda state: None).number == 2
     assert len(store.values) == 2
+
+
+def test_record_that_nobody_could_read_is_not_written() -> None:
+    """A record with a value of the wrong type fails at its writer, not at everybody who reads the journal later."""
+    store = MemoryStore()
+    with pytest.raises(RegistryDamaged):
+        Journal(store, "sales", writer="w").append(lambda state: StepDone(operation="o", step=7))  # type: ignore[arg-type]
+    assert store.values == {}
 
 
 def test_decide_may_refuse() -> None:
@@ -264,7 +265,7 @@ WRITER = """
 import sys
 from streamkeeper.registry.journal import Journal
 from streamkeeper.stores.local import LocalStore
-from tests.registry.test_journal import next_version
+from tests.properties.versions import next_version
 Journal(LocalStore(sys.argv[1]), "sales", writer="w").append(
     lambda state: None if state.number else next_version(state))
 """

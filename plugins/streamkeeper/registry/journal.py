@@ -84,11 +84,14 @@ class Journal:
 
     def _write(self, record: Record, number: int) -> bool:
         """Create entry ``number``; False when another writer has it, whose entry is then part of the state."""
-        entry = Entry(number=number, at=self._now().to_iso8601_string(), by=self._by, record=record)
+        key = entry_key(self._job, number)
+        data = to_json(Entry(number=number, at=self._now().to_iso8601_string(), by=self._by, record=record))
+        # As readers will see it: nothing is written that cannot be read, and the writer folds what they fold.
+        entry = from_json(data, Entry, where=key)
         tag = str(type(record).__struct_config__.tag)
         crash_point(f"record.{tag}.before")
         try:
-            self._store.create(entry_key(self._job, number), to_json(entry))
+            self._store.create(key, data)
         except KeyExists:
             # A store may have retried a write whose first answer was lost: then the winner is this very entry.
             if self._fold_next(number) != entry:
