@@ -11,8 +11,11 @@ from typing import Annotated
 
 import typer
 
+import streamkeeper
 from streamkeeper.cli.given import Conf, Params, read_conf, read_params
 from streamkeeper.errors import InvalidInput, JobUnusable, NotFound
+from streamkeeper.model.secret_references import find_references, resolve
+from streamkeeper.operations.secret_resolvers import built_in_resolvers
 
 PATIENCE_S = 300.0
 
@@ -32,8 +35,9 @@ def describe(
         raise NotFound(f"job file {file} does not exist")
     root = _root_of(path.absolute())
     entry = path.absolute().relative_to(root).as_posix()
-    asked = [str(root), entry, name, json.dumps(read_params(params)), json.dumps(read_conf(conf))]
-    typer.echo(_ask_driver(asked))
+    given, confs = read_params(params), read_conf(conf)
+    secrets = resolve(find_references(given, confs), built_in_resolvers(os.environ))
+    typer.echo(_ask_driver([str(root), entry, name, json.dumps(given), json.dumps(confs)], secrets))
 
 
 def _root_of(path: Path) -> Path:
@@ -42,11 +46,20 @@ def _root_of(path: Path) -> Path:
     return root if path.is_relative_to(root) else path.parent
 
 
-def _ask_driver(asked: list[str]) -> str:
+def _environment(secrets: dict[str, str]) -> dict[str, str]:
+    """This process's own, with this very package first, and the secrets as a driver gets them."""
+    packages = str(Path(streamkeeper.__file__).parents[1])
+    path = os.pathsep.join(each for each in (packages, os.environ.get("PYTHONPATH", "")) if each)
+    return {**os.environ, "PYTHONPATH": path, "STREAMKEEPER_SECRETS": json.dumps(secrets)}
+
+
+def _ask_driver(asked: list[str], secrets: dict[str, str]) -> str:
     """Run the driver's describing in its own process; raises JobUnusable with its one line."""
     command = [sys.executable, "-m", "streamkeeper.driver.describe", *asked]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+        done = subprocess.run(
+            command, env=_environment(secrets), capture_output=True, text=True, timeout=PATIENCE_S, check=False
+        )
     except subprocess.TimeoutExpired:
         raise JobUnusable(f"{asked[1]} was not described within {PATIENCE_S:g} s") from None
     if done.returncode != 0:

@@ -48,3 +48,7 @@ app.add_typer(releases.app, name="release")
 def main() -> None:
     """Entry point of the console script."""
     app()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,76 @@
+"""``python -m streamkeeper.driver.describe``: a job file's manifests, without a release, a store or a started query.
+
+``<root> <entry> <job> <params as JSON> <conf as JSON>``; secrets as for a driver. Prints query -> manifest as JSON on
+stdout, to which nothing else is written; or ``error: …`` as the last line of stderr, with exit code REFUSED.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import msgspec
+
+from streamkeeper.definition import load_job, validate_params
+from streamkeeper.driver.faults import describe_fault
+from streamkeeper.driver.job_loading import build_queries
+from streamkeeper.driver.main import SECRETS
+from streamkeeper.driver.session import session_conf, start_session
+from streamkeeper.model.coding import to_json
+from streamkeeper.model.control import ExitCode, LaunchMode, LaunchSpec
+from streamkeeper.model.secret_references import redact, substitute
+
+_PACKAGES = Path(__file__).resolve().parents[2]
+
+
+def describe_file(spec: LaunchSpec, root: Path, secrets: Mapping[str, str]) -> bytes:
+    """Query -> manifest as JSON, of the job file ``spec.entry`` below ``root``; raises what a driver would raise."""
+    # What is wrong with the file itself is told before a JVM is started for it.
+    validate_params(load_job(root, spec.entry, spec.job).params, substitute(spec.params, secrets), job=spec.job)
+    with TemporaryDirectory(prefix="streamkeeper-describe-") as scratch:
+        filled = substitute(spec.conf, secrets)
+        conf = session_conf(filled, Path(scratch), f"describe {spec.job}")
+        secret = {key: conf[key] for key, value in spec.conf.items() if filled[key] != value}
+        session = start_session(conf, secret, Path(scratch), [root, _PACKAGES])
+        try:
+            planned = build_queries(spec, root, session.spark, secrets)
+        finally:
+            session.spark.stop()
+        return to_json({name: each.manifest for name, each in planned.items()})
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Describe one job file; the exit code."""
+    secrets: dict[str, str] = json.loads(os.environ.pop(SECRETS, "") or "{}")
+    root, entry, job, params, conf = arguments
+    # What the job's own code or a library prints must not end up among the JSON.
+    answer = os.dup(1)
+    os.dup2(2, 1)
+    spec = LaunchSpec(
+        instance="describe",
+        job=job,
+        release="",
+        mode=LaunchMode.DESCRIBE,
+        bundle="",
+        entry=entry,
+        params=json.loads(params),
+        conf=json.loads(conf),
+        checkpoints="",
+    )
+    try:
+        found = describe_file(spec, Path(root), secrets)
+    except Exception as error:
+        line = redact(describe_fault(error, Path(root)), secrets)
+        sys.stderr.write(f"error: {' '.join(line.split())}\n")
+        return ExitCode.REFUSED
+    with os.fdopen(answer, "wb") as stream:
+        stream.write(msgspec.json.format(found, indent=2) + b"\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

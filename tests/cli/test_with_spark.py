@@ -1,0 +1,123 @@
+"""The commands that need Spark, run as a person runs them: ``describe``, ``deploy --dry-run`` and ``deploy``."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from streamkeeper.cli.main import app
+from streamkeeper.model.control import CommandKind
+from streamkeeper.model.liveness import Life
+from streamkeeper.operations.site import Site
+from streamkeeper.registry.control import Control
+
+pytestmark = pytest.mark.spark
+
+JOB = """
+from pyspark.sql import functions as F
+from streamkeeper import Param, Query, TableSink, streaming_job
+
+print("a job may print")
+
+@streaming_job(name="orders", params={"input": Param(str), "warehouse": Param(str)})
+def orders(spark, params):
+    rows = spark.readStream.schema("shop string, amount long").csv(params["input"])
+    totals = rows.groupBy("shop").agg(F.sum("amount").alias("total"))
+    yield Query("totals", totals, sink=TableSink(params["warehouse"], table="totals", key=["shop"]),
+                output_mode="update", trigger="1 second")
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An installation with one job file and a first input file."""
+    for folder in ("jobs", "input"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "jobs" / "orders.py").write_text(JOB)
+    (tmp_path / "input" / "1.csv").write_text("north,3\nsouth,4\nnorth,5\n")
+    monkeypatch.setenv("STREAMKEEPER_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("STREAMKEEPER_JOBS", str(tmp_path / "jobs"))
+    monkeypatch.setenv("WAREHOUSE", f"sqlite:///{tmp_path}/warehouse.db?password=sesame")
+    monkeypatch.setenv("COLUMNS", "300")
+    return tmp_path
+
+
+@pytest.fixture
+def site(place: Path) -> Iterator[Site]:
+    """The installation as an operation sees it; every driver that is left is ended."""
+    found = Site.from_environment({"STREAMKEEPER_HOME": str(place / "home"), "STREAMKEEPER_JOBS": str(place / "jobs")})
+    yield found
+    for instance in found.journal("orders", "test").state().instances:
+        found.runner.kill("orders", instance)
+
+
+def run(*words: str) -> Result:
+    return CliRunner().invoke(app, list(words))
+
+
+def params(place: Path, warehouse: str = "") -> str:
+    return json.dumps({"input": str(place / "input"), "warehouse": warehouse or f"sqlite:///{place}/warehouse.db"})
+
+
+def until(holds: Callable[[], bool], *, within_s: float = 90.0) -> None:
+    deadline = time.monotonic() + within_s
+    while not holds():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.1)
+
+
+def totals(place: Path) -> dict[str, int]:
+    with sqlite3.connect(f"file:{place}/warehouse.db?mode=ro", uri=True) as database:
+        return dict(database.execute("select shop, total from totals"))
+
+
+def test_describe_prints_the_manifests_and_nothing_else(place: Path) -> None:
+    """The output is JSON although the job prints; the secret is used and not shown; nothing is registered."""
+    job = f"{place}/jobs/orders.py:orders"
+    result = run("describe", job, "--params", params(place, "secret://env/WAREHOUSE"))
+    assert result.exit_code == 0, result.stderr
+    found = json.loads(result.stdout)
+    assert found["totals"]["output_mode"] == "update"
+    assert [operator["kind"] for operator in found["totals"]["operators"]] == ["aggregate"]
+    assert "sesame" not in result.stdout
+    assert not (place / "home").exists()
+
+
+def test_describe_names_the_line_that_is_wrong(place: Path) -> None:
+    """A job file that does not import is one line with file and line number."""
+    (place / "jobs" / "orders.py").write_text(JOB + "\nimport no_such_module\n")
+    result = run("describe", f"{place}/jobs/orders.py:orders", "--params", params(place))
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert len(result.stderr.splitlines()) == 1
+    assert f"orders.py:{JOB.count(chr(10)) + 2}: ModuleNotFoundError" in result.stderr
+
+
+@pytest.mark.timeout(600)
+def test_a_dry_run_shows_the_steps_that_the_deploy_then_does(place: Path, site: Site) -> None:
+    """What the dry run printed, in its order, is what the journal of the deploy holds; and the job then serves."""
+    dry = run("deploy", "orders", "--params", params(place), "--dry-run")
+    assert dry.exit_code == 0, dry.stderr
+    assert "verdict: RESUME" in dry.stdout
+    assert site.journal("orders", "test").state().serving_release == ""
+
+    real = run("deploy", "orders", "--params", params(place), "--reason", "first")
+    assert real.exit_code == 0, real.stderr
+    state = site.journal("orders", "test").state()
+    operation = max(state.operations.values(), key=lambda each: each.started)
+    shown = [dry.stdout.index(f" {step} ") for step in operation.steps]
+    assert shown == sorted(shown)
+    assert set(operation.done) <= set(operation.steps) | {"drain", "prove-dead"}
+
+    until(lambda: totals(place) == {"north": 8, "south": 4})
+    assert json.loads(run("jobs", "--json").stdout)[0]["standing"] == "serving"
+    assert "totals" in run("status", "orders").stdout
+    Control(site.store, "orders", state.serving_instance).send(CommandKind.DRAIN, "test-end")
+    site.runner.nudge("orders", state.serving_instance)
+    until(lambda: site.runner.observe("orders", state.serving_instance).life is Life.DEAD)
+    assert json.loads(run("jobs", "--json").stdout)[0]["standing"] == "ended"
