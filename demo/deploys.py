@@ -48,7 +48,7 @@ class Deployer:
         """Deploy one job and wait; raises DeployFailed with the operation's own sentence, StillWaiting when late."""
         return self.deploy_all({name: form})[0]
 
-    def deploy_all(self, deploys: dict[str, dict[str, Any]], *, timeout_s: float = 300) -> list[StepReport]:
+    def deploy_all(self, deploys: dict[str, dict[str, Any]], *, timeout_s: float = 600) -> list[StepReport]:
         """Deploy several jobs at once (name of the step -> the form)."""
         deadline = time.monotonic() + timeout_s
         runs = [_Run(name, form, self._api.trigger(DAG, form), time.monotonic()) for name, form in deploys.items()]

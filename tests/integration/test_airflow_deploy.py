@@ -59,7 +59,7 @@ class Installation:
 
     def form(self, **fields: Any) -> dict[str, Any]:
         form = deploy_conf(self.places, SALES_TOTALS, files_per_trigger=100, reason="integration test", **fields)
-        form["params"]["warehouse"] = f"secret://airflow/{CONNECTION}"
+        form["params"]["warehouse"] = f"secret://airflow/{CONNECTION}/password"
         return form
 
     @property

@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from airflow.sdk import Connection
 
 SCHEME = "airflow"
-_FIELDS = "password, login, host, port, schema, uri or extra.KEY"
+_FIELDS = "uri, password, login, host, port, schema or extra.KEY"
 
 
 def resolve_connection(path: str) -> str:
-    """The value behind ``CONN_ID`` (its password) or ``CONN_ID/field``; raises NotFound or InvalidInput."""
+    """The value behind ``CONN_ID`` (its URL) or ``CONN_ID/field``; raises NotFound or InvalidInput."""
     from airflow.sdk import BaseHook
     from airflow.sdk.exceptions import AirflowNotFoundException
     from airflow.sdk.log import mask_secret
@@ -25,7 +25,7 @@ def resolve_connection(path: str) -> str:
         connection = BaseHook.get_connection(name)
     except AirflowNotFoundException:
         raise NotFound(f"there is no Airflow connection {name!r}", hint="make it under Admin, Connections") from None
-    value = read_field(connection, field or "password")
+    value = read_field(connection, field or "uri")
     mask_secret(value)
     return value
 
