@@ -1,9 +1,9 @@
 """``python -m bench.campaign``: every named point once, then seeds; resumable, one JSON line a case.
 
-    --root DIR        where the site lives (build/campaign)
-    --results FILE    where the lines go; cases already in it are not run again
-    --points a,b      only these points; --seeds N: how many random cases after them (60)
-    --without WHAT    a negative control: fence, death-proof or gate switched off; must find damage, else exit 1
+--root DIR        where the site lives (build/campaign)
+--results FILE    where the lines go; cases already in it are not run again
+--points a,b      only these points; --seeds N: how many random cases after them (60)
+--without WHAT    a negative control: fence, death-proof or gate switched off; must find damage, else exit 1
 """
 
 from __future__ import annotations

@@ -40,7 +40,8 @@ class CaseResult(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def sentence(self) -> str:
         state = "clean" if self.clean else "DAMAGED: " + "; ".join(self.damage)
-        return f"{self.case}: {','.join(self.hits) or 'not hit'}: {','.join(self.outcomes)} {self.wall_s:.0f} s: {state}"
+        hits, outcomes = ",".join(self.hits) or "not hit", ",".join(self.outcomes)
+        return f"{self.case}: {hits}: {outcomes} {self.wall_s:.0f} s: {state}"
 
 
 class Stage:
@@ -181,7 +182,8 @@ class Stage:
             wait_for("clean ledger", self._ledger_clean, timeout_s=CALM_S, poll_s=1.0)
         except TimeoutError:
             accounts = read_accounts(self.bed.input, self.output)
-            damage += [f"{each.name}: lost {each.lost}, doubled {each.duplicated}" for each in accounts if not each.clean]
+            wrong = [each for each in accounts if not each.clean]
+            damage += [f"{each.name}: lost {each.lost}, doubled {each.duplicated}" for each in wrong]
         damage += find_second_writers(self.output) + find_changed_batches(self.output)
         return damage + self._find_idle_drivers()
 
@@ -191,7 +193,8 @@ class Stage:
     def _find_idle_drivers(self) -> list[str]:
         state = self.state()
         try:
-            wait_for("one driver", lambda: self._driver_instances() == {f"{JOB}/{state.serving_instance}"}, timeout_s=60)
+            alone = {f"{JOB}/{state.serving_instance}"}
+            wait_for("one driver", lambda: self._driver_instances() == alone, timeout_s=60)
         except TimeoutError:
             return [f"drivers {sorted(self._driver_instances())}, serving {state.serving_instance}"]
         status = Control(self.bed.site.store, JOB, state.serving_instance).read_status()
@@ -209,7 +212,8 @@ def _kind(line: list[str]) -> str:
 
 
 def _operations() -> list[psutil.Process]:
-    return [each for each in psutil.Process(os.getpid()).children() if "streamkeeper.cli.main" in " ".join(each.cmdline())]
+    children = psutil.Process(os.getpid()).children()
+    return [each for each in children if "streamkeeper.cli.main" in each.cmdline()]
 
 
 def _wake(process: psutil.Process) -> None:
@@ -217,5 +221,3 @@ def _wake(process: psutil.Process) -> None:
         process.send_signal(signal.SIGCONT)
     except psutil.NoSuchProcess:
         return
-
-

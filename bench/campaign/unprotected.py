@@ -81,12 +81,10 @@ def main() -> None:
         sys.exit(drive(arguments))
     local_process.LocalProcessRunner.__init__.__kwdefaults__["driver"] = (
         sys.executable,
-        "-m",
-        "bench.campaign.unprotected",
+        os.path.abspath(__file__),
         off,
         "driver",
     )
-    os.environ["STREAMKEEPER_CRASH_PATH"] = os.environ.get("PYTHONPATH", "")
     from streamkeeper.cli.main import main as command
 
     sys.argv = ["streamkeeper", "deploy", *arguments]

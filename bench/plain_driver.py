@@ -1,0 +1,43 @@
+"""The plain way, to compare with: the same query and sink writer under spark-submit, stopped by SIGTERM.
+
+``spark-submit plain_driver.py JOB_FILE CHECKPOINT PARAMS``: no standby, no gate, no store.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import threading
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from streamkeeper.definition import load_job, validate_params
+from streamkeeper.driver.session import session_conf
+from streamkeeper.sinks.contract import SinkContext
+
+
+def main() -> None:
+    """Serve until SIGTERM, then stop the query and end."""
+    file, checkpoint, params = Path(sys.argv[1]), sys.argv[2], json.loads(sys.argv[3])
+    builder = SparkSession.builder
+    for key, value in session_conf({}, Path(checkpoint).parent / "scratch", "plain").items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    job = load_job(file.parent, file.name, file.stem)
+    (query,) = job.build(spark, validate_params(job.params, params))
+    context = SinkContext(job=file.stem, query=query.name, version="v0001", epoch=1, output_mode=query.output_mode)
+    writer = query.sink.open(context)
+    writer.raise_fence()
+    stream = query.df.writeStream.foreachBatch(writer.write).outputMode(query.output_mode)
+    running = stream.option("checkpointLocation", checkpoint).trigger(processingTime=query.trigger).start()
+    asked = threading.Event()
+    signal.signal(signal.SIGTERM, lambda _number, _frame: asked.set())
+    while running.isActive and not asked.wait(0.02):
+        pass
+    running.stop()
+    spark.stop()
+
+
+main()
