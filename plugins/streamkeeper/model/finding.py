@@ -7,6 +7,8 @@ from enum import Enum, IntEnum
 
 import msgspec
 
+FORMAT = 1
+
 
 class Verdict(IntEnum):
     """What a deploy may do, from the mildest to the strictest; a verdict is the maximum over its findings."""
@@ -55,6 +57,7 @@ class QueryAssessment(msgspec.Struct, frozen=True, kw_only=True):
 class Assessment(msgspec.Struct, frozen=True, kw_only=True):
     """The verdict of a job: the maximum over its queries."""
 
+    format: int = FORMAT
     verdict: Verdict
     queries: dict[str, QueryAssessment]
 

@@ -254,6 +254,8 @@ def _progressed(
         return state
     match record:
         case StepBegun(step=step):
+            if step in before.begun:
+                return state
             changes: dict[str, object] = {"begun": (*before.begun, step)}
         case StepDone(step=step, result=result):
             if step in before.done:

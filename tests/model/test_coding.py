@@ -1,0 +1,44 @@
+"""Values and JSON: canonical, and every way in which stored bytes can be wrong is told."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from streamkeeper.errors import FormatTooNew, RegistryDamaged
+from streamkeeper.model.coding import from_json, to_json
+
+
+class Note(msgspec.Struct, frozen=True, kw_only=True):
+    format: int = 1
+    text: str
+    numbers: dict[str, int] = {}
+
+
+def test_equal_values_are_equal_bytes() -> None:
+    """The order in which a dict was filled does not show, so that hashes of equal values are equal."""
+    assert to_json(Note(text="a", numbers={"x": 1, "y": 2})) == to_json(Note(text="a", numbers={"y": 2, "x": 1}))
+
+
+def test_order_is_kept_where_it_is_asked_for() -> None:
+    """In order means the dict's own, on the way back too."""
+    note = Note(text="a", numbers={"y": 2, "x": 1})
+    assert list(from_json(to_json(note, in_order=True), Note, where="note").numbers) == ["y", "x"]
+
+
+@pytest.mark.parametrize("data", [b"", b"{", b"[]", b"7", b'{"text":7}', b"{}", b'{"text":"\xff"}', b"\xff\xfe"])
+def test_what_cannot_be_read_names_its_place(data: bytes) -> None:
+    """Torn, foreign, mistyped and undecodable bytes are damage at a named place."""
+    with pytest.raises(RegistryDamaged, match="a/b cannot be read"):
+        from_json(data, Note, where="a/b", newest_format=1)
+
+
+def test_newer_format_is_no_damage() -> None:
+    """What a newer version wrote is told as such, even if this one cannot decode it."""
+    with pytest.raises(FormatTooNew, match="a/b has format 2"):
+        from_json(b'{"format":2,"words":[]}', Note, where="a/b", newest_format=1)
+
+
+def test_unknown_fields_and_missing_ones_with_a_default_are_fine() -> None:
+    """Fields may be added within a format: older and newer readers both manage."""
+    assert from_json(b'{"text":"a","of_tomorrow":1}', Note, where="note", newest_format=1) == Note(text="a")

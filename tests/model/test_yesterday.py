@@ -1,0 +1,85 @@
+"""Yesterday's files: one of every stored type, as format 1 was first written, must be read without loss for ever.
+
+A file here is never edited. A new record kind adds a line; a new format adds a folder beside this one.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import reduce
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+
+from streamkeeper.model.coding import from_json, to_json
+from streamkeeper.model.control import Command, DriverExit, DriverStatus, LaunchSpec, ProcessRecord
+from streamkeeper.model.finding import Assessment
+from streamkeeper.model.job_state import JobState, fold
+from streamkeeper.model.journal import Entry, Record
+from streamkeeper.model.manifest import Manifest
+
+YESTERDAY = Path(__file__).parent / "yesterday"
+ENTRIES = (YESTERDAY / "entries.jsonl").read_bytes().splitlines()
+
+KINDS: dict[str, Any] = {
+    "fold.json": JobState,
+    "manifest.json": Manifest,
+    "assessment.json": Assessment,
+    "control/launch.json": LaunchSpec,
+    "control/process-0001.json": ProcessRecord,
+    "control/manifests.json": dict[str, Manifest],
+    "control/status.json": DriverStatus,
+    "control/commands/000001.json": Command,
+    "control/exit.json": DriverExit,
+}
+
+
+def assert_keeps(old: object, new: object, where: str) -> None:
+    """Everything in ``old`` is in ``new``, which may have more fields."""
+    match old, new:
+        case dict(), dict():
+            for key, value in old.items():
+                assert key in new, f"{where}.{key} is lost"
+                assert_keeps(value, new[key], f"{where}.{key}")
+        case list(), list():
+            assert len(old) == len(new), where
+            for number, (before, after) in enumerate(zip(old, new, strict=True)):
+                assert_keeps(before, after, f"{where}[{number}]")
+        case _:
+            assert old == new, where
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_file_is_read_without_loss(name: str) -> None:
+    """What was stored is read, and nothing that was in it is forgotten."""
+    data = (YESTERDAY / name).read_bytes()
+    assert_keeps(json.loads(data), json.loads(to_json(from_json(data, KINDS[name], where=name))), name)
+
+
+@pytest.mark.parametrize("line", ENTRIES, ids=lambda line: json.loads(line)["record"]["type"])
+def test_entry_is_read_without_loss(line: bytes) -> None:
+    """Every kind of record that was written is read, and nothing that was in it is forgotten."""
+    assert_keeps(json.loads(line), json.loads(to_json(from_json(line, Entry, where="entry"))), "entry")
+
+
+def test_entries_fold_to_what_they_folded_to() -> None:
+    """Old entries mean what they meant: another meaning needs a new format, or old folded copies would disagree."""
+    entries = [from_json(line, Entry, where="entry") for line in ENTRIES]
+    state = reduce(fold, entries, JobState(job="sales_totals"))
+    assert_keeps(json.loads((YESTERDAY / "fold.json").read_bytes()), json.loads(to_json(state)), "fold")
+    stored = from_json((YESTERDAY / "fold.json").read_bytes(), JobState, where="fold")
+    assert stored == state
+
+
+def test_every_record_kind_has_a_line() -> None:
+    """A record kind that is stored has an example here: append a line to entries.jsonl for a new one."""
+    there = {type(from_json(line, Entry, where="entry").record) for line in ENTRIES}
+    missing = set(get_args(Record)) - there
+    assert not missing, f"no line in {YESTERDAY / 'entries.jsonl'} for {[each.__name__ for each in missing]}"
+
+
+def test_lost_field_is_seen() -> None:
+    """Negative control: a field that reading drops is named."""
+    with pytest.raises(AssertionError, match=r"entry\.record\.step is lost"):
+        assert_keeps({"record": {"step": "go"}}, {"record": {}}, "entry")
