@@ -1,0 +1,71 @@
+"""The documents tell of things that exist."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+from typer.main import get_command
+
+from streamkeeper.cli.main import app
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])
+
+
+def names(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("path", DOCS, ids=names)
+def test_named_tests_exist(path: Path) -> None:
+    """A guarantee that cites a test cites one that is there."""
+    for file, function in re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", path.read_text()):
+        assert (ROOT / file).exists(), file
+        found = {
+            node.name for node in ast.walk(ast.parse((ROOT / file).read_text())) if isinstance(node, ast.FunctionDef)
+        }
+        assert function in found, f"{file}::{function}"
+
+
+@pytest.mark.parametrize("path", DOCS, ids=names)
+def test_links_lead_somewhere(path: Path) -> None:
+    """Relative links between documents resolve."""
+    for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", path.read_text()):
+        assert (path.parent / target).exists(), target
+
+
+@pytest.mark.parametrize("path", DOCS, ids=names)
+def test_make_targets_exist(path: Path) -> None:
+    """Whatever a document tells to make can be made."""
+    known = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    assert set(re.findall(r"`make ([a-z-]+)", path.read_text())) <= known
+
+
+@pytest.mark.parametrize("path", DOCS, ids=names)
+def test_commands_exist(path: Path) -> None:
+    """Whatever a document tells to type at the command line is a command with those options."""
+    for words in re.findall(r"(?:^|`|\$ |exec scheduler )streamkeeper ([a-z][^`\n]*)", path.read_text(), re.MULTILINE):
+        command, given = get_command(app), words.split()
+        while given and given[0] in getattr(command, "commands", {}):
+            command = command.commands[given.pop(0)]
+        assert not hasattr(command, "commands") or "|" in words, words
+        options = {name for each in command.params for name in each.opts}
+        assert {each for each in given if re.fullmatch("--[a-z-]+", each)} <= options, words
+
+
+def test_the_first_two_commands_of_the_readme() -> None:
+    """A fresh clone begins with ``make demo`` and ``make test``."""
+    first = re.search(r"```\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    assert first
+    assert first[1].split("\n")[:2] == ["make demo", "make test"]
+
+
+def test_decisions_are_numbered_without_gaps() -> None:
+    """A decision is found by its number, which its heading repeats."""
+    files = sorted((ROOT / "docs" / "decisions").glob("*.md"))
+    for number, path in enumerate(files, start=1):
+        assert path.name.startswith(f"{number:04d}-")
+        assert path.read_text().startswith(f"# {number}. ")
