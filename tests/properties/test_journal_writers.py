@@ -22,6 +22,7 @@ from streamkeeper.registry import journal
 from streamkeeper.registry.journal import Journal
 from streamkeeper.stores.contract import Store
 from streamkeeper.stores.local import LocalStore
+from streamkeeper.stores.opening import open_store
 from tests.contracts.memory_store import MemoryStore
 from tests.properties.interleaving import Interleaving, SteppingStore
 from tests.properties.versions import next_version
@@ -119,23 +120,34 @@ def test_interleavings_find_a_reader_that_trusts_listings(monkeypatch: pytest.Mo
     assert any(is_found_out(seed, MemoryStore()) for seed in range(100))
 
 
-def test_threads_on_a_directory_have_one_winner_per_number(tmp_path: Path) -> None:
-    """Four threads, each with its own journal, append to one directory as fast as they can."""
-    store = LocalStore(tmp_path)
+def write_from_threads(store: Store, writers: int, appends: int) -> None:
+    """Real threads, each with its own journal, append as fast as they can; then everything is checked."""
     seen: list[JobState] = []
 
     def write(number: int) -> None:
         mine = Journal(store, "sales", writer=f"w{number}")
-        for _ in range(12):
+        for _ in range(appends):
             mine.append(lambda state: next_version(state, f"w{number}"))
         seen.append(mine.state())
 
-    threads = [threading.Thread(target=write, args=(number,)) for number in range(4)]
+    threads = [threading.Thread(target=write, args=(number,)) for number in range(writers)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    check_one_winner_and_one_fold(store, seen, writers=4, appends=12)
+    assert len(seen) == writers
+    check_one_winner_and_one_fold(store, seen, writers, appends)
+
+
+def test_threads_on_a_directory_have_one_winner_per_number(tmp_path: Path) -> None:
+    """Four threads append to one directory."""
+    write_from_threads(LocalStore(tmp_path), writers=4, appends=12)
+
+
+@pytest.mark.s3
+def test_threads_on_a_real_s3_server_have_one_winner_per_number(s3_url: str) -> None:
+    """Three threads append to one bucket."""
+    write_from_threads(open_store(s3_url), writers=3, appends=5)
 
 
 PROCESS = """
