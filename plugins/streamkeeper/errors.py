@@ -12,9 +12,11 @@ StreamkeeperError
 │   ├── Fenced                a newer epoch exists: this writer has been superseded
 │   ├── SinkAhead             the sink holds batches that the checkpoint does not know
 │   ├── RegistryDamaged       a stored record is missing or cannot be read
+│   ├── CheckpointDamaged     a checkpoint lacks a file, or holds one that cannot be read
 │   └── FormatTooNew          written by a newer Streamkeeper
 └── TemporaryError            the same call may succeed later
     ├── StoreUnavailable      the store did not answer
+    ├── CheckpointChanged     a checkpoint's owner went on while it was being read
     └── StillWaiting          something outside has not happened yet
 
 `KeyExists` and `KeyMissing` are a store's two ordinary answers, not failures; they stand beside the tree.
@@ -91,12 +93,20 @@ class RegistryDamaged(PermanentError):
     """A stored record is missing or cannot be read."""
 
 
+class CheckpointDamaged(PermanentError):
+    """A checkpoint lacks a file, or holds one that cannot be read."""
+
+
 class FormatTooNew(PermanentError):
     """Written by a newer Streamkeeper."""
 
 
 class StoreUnavailable(TemporaryError):
     """The store did not answer."""
+
+
+class CheckpointChanged(TemporaryError):
+    """A checkpoint's owner went on while it was being read."""
 
 
 class StillWaiting(TemporaryError):

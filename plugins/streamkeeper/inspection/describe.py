@@ -21,9 +21,10 @@ if TYPE_CHECKING:
 def describe(query: Query, spark: SparkSession, *, bundle_root: Path | None) -> Manifest:
     """The manifest of ``query``; nothing is started. ``bundle_root``: where the job's own code was unpacked.
 
-    Settings are read from the session as they are now. Rows that the job made itself (``createDataFrame``) are read.
+    Settings are read from the query's own session as they are now. Rows that the job made itself (``createDataFrame``) are read.
     """
-    plan = QueryPlan(spark, query.df)
+    session = query.df.sparkSession
+    plan = QueryPlan(session, query.df)
     return Manifest(
         query=query.name,
         spark_version=spark.version,
@@ -37,6 +38,6 @@ def describe(query: Query, spark: SparkSession, *, bundle_root: Path | None) -> 
         output_mode=query.output_mode.lower(),
         trigger=query.trigger,
         sink=query.sink.describe(),
-        confs=read_confs(spark),
+        confs=read_confs(session),
         functions=find_functions(plan, query.sink, bundle_root),
     )

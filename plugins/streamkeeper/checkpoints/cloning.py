@@ -1,0 +1,71 @@
+"""Copying a closed file set while its owner goes on writing and cleaning up.
+
+Files are copied, never linked: a link would share its bytes with the live checkpoint, and nothing promises that no
+version of Spark or RocksDB ever writes into a file again. A set is megabytes where its directory may be gigabytes.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+from streamkeeper.checkpoints.closed_set import closed_set
+from streamkeeper.checkpoints.layout import last_committed
+from streamkeeper.errors import CheckpointChanged, CheckpointDamaged, InvalidInput
+
+ATTEMPTS = 5
+
+
+def clone(checkpoint: Path, target: Path, batch: int, *, pending: bool = False) -> None:
+    """Copy the closed file set of committed ``batch`` to ``target``, which must not be there yet.
+
+    ``pending``: with the plan of the next batch but not its commit, so that it is the next to run. Raises
+    CheckpointChanged when the owner replaced or removed a file meanwhile, CheckpointDamaged when one is missing.
+    """
+    if target.exists():
+        raise InvalidInput(f"{target} is there already", hint="clone into a directory that does not exist")
+    files = closed_set(checkpoint, batch, pending=pending)
+    seen = {each: _identity(checkpoint / each) for each in files}
+    for each in files:
+        destination = target / each
+        destination.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            shutil.copyfile(checkpoint / each, destination)
+        except FileNotFoundError as error:
+            raise CheckpointChanged(f"{checkpoint / each} was removed while it was being copied") from error
+    for each, before in seen.items():
+        if _identity(checkpoint / each) != before:
+            raise CheckpointChanged(f"{checkpoint / each} changed while it was being copied")
+
+
+def clone_last_batch(checkpoint: Path, target: Path) -> int | None:
+    """Clone the checkpoint so that its last committed batch is the next to run again; that batch, None without one.
+
+    The owner may go on meanwhile: then a newer batch is taken. Raises CheckpointDamaged or CheckpointChanged when no
+    attempt succeeds.
+    """
+    failure: CheckpointChanged | CheckpointDamaged | None = None
+    for _ in range(ATTEMPTS):
+        last = last_committed(checkpoint)
+        if last is None:
+            return None
+        try:
+            clone(checkpoint, target, last - 1, pending=True)
+            return last
+        except (CheckpointChanged, CheckpointDamaged) as error:
+            shutil.rmtree(target, ignore_errors=True)
+            failure = error
+            if last_committed(checkpoint) == last and isinstance(error, CheckpointDamaged):
+                break
+    assert failure is not None
+    raise failure
+
+
+def _identity(path: Path) -> tuple[int, int, int]:
+    """What tells a file from one that took its name."""
+    try:
+        found = os.stat(path)
+    except FileNotFoundError as error:
+        raise CheckpointChanged(f"{path} was removed while it was being copied") from error
+    return found.st_size, found.st_mtime_ns, found.st_ino

@@ -1,0 +1,116 @@
+"""Reading a checkpoint directory as Spark lays it out, without Spark; what is no entry of a log (``.crc``, temporary
+files) is passed over."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from streamkeeper.errors import CheckpointDamaged
+
+_NUMBER = re.compile(r"\d+")
+_VOID = "{}"
+
+
+def last_committed(checkpoint: Path) -> int | None:
+    """The newest batch that Spark has committed; None when there is none."""
+    return max(numbered(checkpoint / "commits"), default=None)
+
+
+def last_planned(checkpoint: Path) -> int | None:
+    """The newest batch whose offsets are written; None when there is none."""
+    return max(numbered(checkpoint / "offsets"), default=None)
+
+
+def open_batch(checkpoint: Path) -> int | None:
+    """The batch that is planned and not committed, if any."""
+    planned, committed = last_planned(checkpoint), last_committed(checkpoint)
+    if planned is None or (committed is not None and planned <= committed):
+        return None
+    return planned
+
+
+def offsets(checkpoint: Path, batch: int) -> tuple[str, ...]:
+    """End offsets of a batch, one text per source, ``-`` for a source without any; raises CheckpointDamaged."""
+    return tuple(_log_lines(checkpoint / "offsets" / str(batch))[2:])
+
+
+def query_id(checkpoint: Path) -> str:
+    """The id that Spark gave the query; raises CheckpointDamaged."""
+    path = checkpoint / "metadata"
+    found = _json(path, _read(path))
+    if not isinstance(found, dict) or not isinstance(found.get("id"), str):
+        raise CheckpointDamaged(f"{path} holds no query id", hint="restore the checkpoint, or start a new version")
+    return str(found["id"])
+
+
+def state_ids(checkpoint: Path, batch: int) -> dict[str, list[frozenset[str]]]:
+    """Operator -> partition -> ids of its state files (checkpoint format v2); empty where file names carry no id."""
+    path = checkpoint / "commits" / str(batch)
+    lines = _log_lines(path)
+    ids = _json(path, lines[1]).get("stateUniqueIds") if len(lines) > 1 and lines[1] != _VOID else None
+    return {
+        operator: [frozenset(str(each) for each in partition) for partition in partitions]
+        for operator, partitions in (ids or {}).items()
+    }
+
+
+def planned_files(checkpoint: Path, batch: int) -> list[str]:
+    """URLs of the files that a batch reads, of every file source; Spark drops those that are gone in silence."""
+    ends = offsets(checkpoint, batch)
+    starts = offsets(checkpoint, batch - 1) if batch > 0 else ()
+    found = []
+    for number, end in enumerate(ends):
+        first = _log_offset(starts[number]) + 1 if number < len(starts) else 0
+        for entry in range(first, _log_offset(end) + 1):
+            found += _logged_files(checkpoint / "sources" / str(number), entry)
+    return found
+
+
+def _log_offset(offset: str) -> int:
+    """A file source's offset; -1 for another kind of source, or for none."""
+    try:
+        return int(json.loads(offset)["logOffset"])
+    except (ValueError, KeyError, TypeError):
+        return -1
+
+
+def _logged_files(source: Path, entry: int) -> list[str]:
+    path = source / str(entry)
+    lines = _log_lines(path if path.is_file() else source / f"{entry}.compact")[1:]
+    files = [_json(path, line) for line in lines if line]
+    return [str(each["path"]) for each in files if each.get("batchId", entry) == entry]
+
+
+def numbered(log: Path) -> list[int]:
+    """The numbers of a log directory's entries; none when it is not there."""
+    try:
+        names = [path.name for path in log.iterdir()]
+    except FileNotFoundError:
+        return []
+    return [int(name) for name in names if _NUMBER.fullmatch(name)]
+
+
+def _log_lines(path: Path) -> list[str]:
+    lines = _read(path).splitlines()
+    if not lines or not re.fullmatch(r"v\d+", lines[0]):
+        raise CheckpointDamaged(f"{path} is not an entry of a Spark log", hint="it is empty, cut short or overwritten")
+    return lines
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text()
+    except FileNotFoundError as error:
+        raise CheckpointDamaged(f"{path} is missing") from error
+    except UnicodeDecodeError as error:
+        raise CheckpointDamaged(f"{path} is not text") from error
+
+
+def _json(path: Path, text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise CheckpointDamaged(f"{path} holds no JSON") from error
