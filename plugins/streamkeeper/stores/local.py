@@ -137,11 +137,9 @@ class LocalStore(Store):
 def _keys_below(folder: str, prefix: str, after: str) -> Iterator[str]:
     """Keys in order; a folder sorts as its name with ``/``, which is how its keys compare with its neighbours."""
     names = []
-    first = after.removeprefix(prefix).split("/", 1)[0] if after.startswith(prefix) else ""
     with os.scandir(folder) as entries:
         for entry in entries:
-            # First what is cheap to tell: a driver lists the journal's folder once per batch.
-            if entry.name.startswith(".") or (entry.name < first and not first.startswith(entry.name)):
+            if entry.name.startswith("."):
                 continue
             name = f"{entry.name}/" if entry.is_dir() else entry.name
             key = prefix + name
