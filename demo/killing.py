@@ -14,7 +14,7 @@ from demo.system import System, Tell
 from streamkeeper.errors import DeployFailed, StillWaiting
 from streamkeeper.model.control import DriverState, DriverStatus
 from streamkeeper.registry.control import Control
-from streamkeeper.runners.process_tree import find_tree, mark
+from streamkeeper.runners.process_tree import find_tree, generation_of, mark
 
 
 class Victim(Enum):
@@ -24,7 +24,7 @@ class Victim(Enum):
     JVM = "JVM"
 
 
-def kill_and_watch(system: System, job: str, victim: Victim, tell: Tell, *, timeout_s: float = 90) -> StepReport:
+def kill_and_watch(system: System, job: str, victim: Victim, tell: Tell, *, timeout_s: float = 180) -> StepReport:
     """SIGKILL it and wait until a new generation has committed past the old one; raises StillWaiting."""
     began = time.monotonic()
     instance, before = _serving(system, job)
@@ -69,7 +69,8 @@ def _find(job: str, instance: str, victim: Victim) -> int:
     for process in find_tree(mark(job, instance)):
         command = Path(f"/proc/{process.pid}/cmdline").read_bytes().split(b"\0")
         is_jvm = command[0].endswith(b"java")
-        is_driver = not is_jvm and b"streamkeeper.driver" in command
+        # The supervisor names the driver's command too, but belongs to no generation.
+        is_driver = b"streamkeeper.driver" in command and generation_of(process.pid) is not None
         if (is_jvm and victim is Victim.JVM) or (is_driver and victim is Victim.PYTHON):
             return process.pid
     raise DeployFailed(f"{instance} has no {victim.value} process")

@@ -81,7 +81,7 @@ def settle(system: System, screen: Screen) -> list[Account]:
     """Stop the producer, let the jobs read all there is, drain them, and draw up the ledger."""
     screen.tell("stopping the producer; the jobs read what is left")
     system.stop_producer()
-    wait_until(lambda: all(not account.lost for account in draw_up(system.places)), timeout_s=60, poll_s=0.5)
+    wait_until(lambda: all(not account.lost for account in draw_up(system.places)), timeout_s=180, poll_s=0.5)
     system.drain(JOBS)
     screen.tell("both jobs are drained")
     return draw_up(system.places)
