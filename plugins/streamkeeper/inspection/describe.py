@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def describe(query: Query, spark: SparkSession, *, bundle_root: Path | None) -> Manifest:
     """The manifest of ``query``; nothing is started. ``bundle_root``: where the job's own code was unpacked.
 
-    Settings are read from the query's own session as they are now. Rows that the job made itself (``createDataFrame``) are read.
+    Settings are read from the query's own session as they are now. Rows that the job made itself are read.
     """
     session = query.df.sparkSession
     plan = QueryPlan(session, query.df)

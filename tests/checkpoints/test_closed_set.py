@@ -1,0 +1,113 @@
+"""The closed file set of a batch, per kind of state."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from streamkeeper.checkpoints.closed_set import closed_set
+from streamkeeper.errors import CheckpointDamaged
+
+from tests.checkpoints.trees import Tree, state_id
+
+
+def names(root: Path, batch: int, *, pending: bool = False) -> set[str]:
+    return {str(each) for each in closed_set(root, batch, pending=pending)}
+
+
+COMMON = {"metadata", "state/0/_metadata/metadata", "state/0/0/_metadata/schema", "state/0/1/_metadata/schema"}
+
+
+def test_hdfs_takes_the_newest_snapshot_and_the_deltas_after_it(tmp_path: Path) -> None:
+    """State of batch 11 is version 12: snapshot 10, deltas 11 and 12; the log since its last compaction."""
+    Tree(tmp_path, "hdfs", batches=14, snapshots=(5, 10, 14))
+    state = {f"state/0/{p}/{name}" for p in (0, 1) for name in ("10.snapshot", "11.delta", "12.delta")}
+    logs = {"sources/0/9.compact", "sources/0/10", "sources/0/11"}
+    assert names(tmp_path, 11) == COMMON | state | logs | {"offsets/10", "offsets/11", "commits/11"}
+
+
+def test_without_a_snapshot_every_delta_is_needed(tmp_path: Path) -> None:
+    """From the beginning: all deltas and all source logs."""
+    Tree(tmp_path, "hdfs", batches=3)
+    state = {f"state/0/{p}/{v}.delta" for p in (0, 1) for v in (1, 2)}
+    logs = {"sources/0/0", "sources/0/1"}
+    assert names(tmp_path, 1) == COMMON | state | logs | {"offsets/0", "offsets/1", "commits/1"}
+
+
+def test_rocksdb_takes_one_archive_and_the_files_it_names(tmp_path: Path) -> None:
+    """An archive is a list of SSTs; others in the same folder belong to other versions."""
+    Tree(tmp_path, "rocksdb", batches=4)
+    files = ("3.zip", "SSTs/000003-a.sst", "logs/000003-a.log")
+    assert {each for each in names(tmp_path, 2) if each.startswith("state/0/0/")} == {
+        "state/0/0/_metadata/schema",
+        *(f"state/0/0/{name}" for name in files),
+    }
+
+
+def test_changelogs_continue_the_newest_archive(tmp_path: Path) -> None:
+    """RocksDB with changelogs: the base, its SSTs, and what changed since."""
+    Tree(tmp_path, "changelog", batches=8, snapshots=(3, 5))
+    found = {each for each in names(tmp_path, 6) if each.startswith("state/0/1/")}
+    base = {"state/0/1/5.zip", "state/0/1/SSTs/000005-a.sst", "state/0/1/logs/000005-a.log"}
+    assert found == base | {"state/0/1/_metadata/schema", "state/0/1/6.changelog", "state/0/1/7.changelog"}
+
+
+def test_format_2_follows_the_ids_of_the_commits(tmp_path: Path) -> None:
+    """Files that a failed attempt left behind have another id and are not taken, base or change."""
+    tree = Tree(tmp_path, "format-2", batches=8, snapshots=(3, 5))
+    stranger = state_id(7, 7)
+    tree.archive(f"state/0/0/6_{stranger}.zip", 6)
+    (tmp_path / "state/0/0" / f"7_{stranger}.changelog").write_text("c")
+    found = {each for each in names(tmp_path, 6) if each.startswith("state/0/0/")}
+    assert found == {
+        "state/0/0/_metadata/schema",
+        f"state/0/0/5_{state_id(0, 5)}.zip",
+        "state/0/0/SSTs/000005-a.sst",
+        "state/0/0/logs/000005-a.log",
+        f"state/0/0/6_{state_id(0, 6)}.changelog",
+        f"state/0/0/7_{state_id(0, 7)}.changelog",
+    }
+
+
+def test_a_pending_batch_brings_its_plan_and_not_its_commit(tmp_path: Path) -> None:
+    """State before batch 2, and batch 2 next to run: its offsets and source log, no commit of it."""
+    Tree(tmp_path, "format-2", batches=3)
+    found = names(tmp_path, 1, pending=True)
+    assert {"offsets/1", "offsets/2", "commits/1", "sources/0/2"} <= found
+    assert "commits/2" not in found
+    assert not any(f"3_{state_id(p, 3)}" in each for p in (0, 1) for each in found)
+
+
+def test_before_the_first_batch_there_is_no_state(tmp_path: Path) -> None:
+    """Batch 0 pending: its plan on an empty state, with the schemas that Spark compares."""
+    Tree(tmp_path, "format-2", batches=2)
+    assert names(tmp_path, -1, pending=True) == COMMON | {"offsets/0", "sources/0/0"}
+
+
+@pytest.mark.parametrize("kind", ["hdfs", "changelog", "format-2"])
+def test_a_gap_in_the_state_is_found(tmp_path: Path, kind: str) -> None:
+    """A missing change would be missing rows after a resume."""
+    Tree(tmp_path, kind, batches=6, snapshots=(2,))
+    for path in (tmp_path / "state/0/1").iterdir():
+        if path.name.startswith("4") and path.is_file():
+            path.unlink()
+    with pytest.raises(CheckpointDamaged, match="lacks version 4"):
+        closed_set(tmp_path, 5)
+
+
+@pytest.mark.parametrize("name", ["metadata", "offsets/4", "offsets/5", "commits/5"])
+def test_a_missing_log_entry_is_named(tmp_path: Path, name: str) -> None:
+    """Without it Spark would not start, or would run a batch again."""
+    Tree(tmp_path, "hdfs", batches=6)
+    (tmp_path / name).unlink()
+    with pytest.raises(CheckpointDamaged, match=name):
+        closed_set(tmp_path, 5)
+
+
+@pytest.mark.parametrize("damage", [b"", b"PK\x03\x04 cut"])
+def test_an_unreadable_archive_is_named(tmp_path: Path, damage: bytes) -> None:
+    """A cut upload is damage, not an empty state."""
+    Tree(tmp_path, "rocksdb", batches=3)
+    (tmp_path / "state/0/0/3.zip").write_bytes(damage)
+    with pytest.raises(CheckpointDamaged, match=r"3\.zip"):
+        closed_set(tmp_path, 2)

@@ -1,0 +1,81 @@
+"""Reading a checkpoint directory without Spark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from streamkeeper.checkpoints.layout import (
+    last_committed,
+    last_planned,
+    offsets,
+    open_batch,
+    planned_files,
+    query_id,
+    state_ids,
+)
+from streamkeeper.errors import CheckpointDamaged
+
+from tests.checkpoints.trees import QUERY_ID, Tree, state_id
+
+
+def test_batches_are_counted_by_number_and_not_by_name(tmp_path: Path) -> None:
+    """Batch 10 is newer than batch 9; checksums and temporary files are no batches."""
+    tree = Tree(tmp_path, "hdfs", batches=11)
+    assert (last_committed(tmp_path), last_planned(tmp_path), open_batch(tmp_path)) == (10, 10, None)
+    tree.plan(11)
+    assert (last_committed(tmp_path), last_planned(tmp_path), open_batch(tmp_path)) == (10, 11, 11)
+
+
+def test_an_empty_or_absent_checkpoint_has_no_batch(tmp_path: Path) -> None:
+    """What was never started has neither a committed nor an open batch."""
+    assert (last_committed(tmp_path / "none"), last_planned(tmp_path), open_batch(tmp_path)) == (None, None, None)
+
+
+def test_a_first_batch_that_was_never_committed_is_open(tmp_path: Path) -> None:
+    """Batch 0 is open as long as there is no commit at all."""
+    tree = Tree(tmp_path, "hdfs", batches=0)
+    tree.plan(0)
+    assert open_batch(tmp_path) == 0
+
+
+def test_offsets_and_the_query_id_are_read(tmp_path: Path) -> None:
+    """One text per source; the id is what Spark calls the query by."""
+    Tree(tmp_path, "hdfs", batches=3)
+    assert offsets(tmp_path, 2) == ('{"logOffset": 2}',)
+    assert query_id(tmp_path) == QUERY_ID
+
+
+def test_the_files_of_a_batch_are_found_before_and_after_compaction(tmp_path: Path) -> None:
+    """Only the batch's own files, also where a compacted log holds all of them."""
+    Tree(tmp_path, "hdfs", batches=12)
+    for batch in (0, 9, 11):
+        assert planned_files(tmp_path, batch) == [f"file:///in/f{batch}.json"]
+
+
+def test_state_ids_are_those_of_the_commit(tmp_path: Path) -> None:
+    """Format 2 names its state files by ids; the older format has none."""
+    Tree(tmp_path / "two", "format-2", batches=2)
+    Tree(tmp_path / "one", "hdfs", batches=2)
+    assert state_ids(tmp_path / "two", 1) == {"0": [frozenset({state_id(0, 2)}), frozenset({state_id(1, 2)})]}
+    assert state_ids(tmp_path / "one", 1) == {}
+
+
+@pytest.mark.parametrize("text", ["", "\0\0\0", "no version\n{}", "v1"])
+def test_a_damaged_offset_file_is_named(tmp_path: Path, text: str) -> None:
+    """An empty, garbled or cut file is told apart from a batch without sources."""
+    Tree(tmp_path, "hdfs", batches=1)
+    (tmp_path / "offsets" / "0").write_text(text)
+    if text == "v1":
+        assert offsets(tmp_path, 0) == ()
+        return
+    with pytest.raises(CheckpointDamaged, match="offsets/0"):
+        offsets(tmp_path, 0)
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", "garbage"])
+def test_a_damaged_query_id_is_named(tmp_path: Path, text: str) -> None:
+    """Nothing but an id is taken for one."""
+    (tmp_path / "metadata").write_text(text)
+    with pytest.raises(CheckpointDamaged, match="metadata"):
+        query_id(tmp_path)

@@ -1,0 +1,84 @@
+"""Checkpoint directories with the names and contents that Spark 4.2.0 gives them, small and without Spark."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from pathlib import Path
+from uuid import UUID
+
+QUERY_ID = "f1d59810-eaab-48e1-8081-cfb9a2991009"
+
+
+def state_id(partition: int, version: int) -> str:
+    """The id in the names of one partition's files of one version."""
+    return str(UUID(int=(partition + 1) << 64 | version))
+
+
+class Tree:
+    """A checkpoint with one file source and one stateful operator of two partitions; ``kind`` says how state lies."""
+
+    def __init__(self, root: Path, kind: str, *, batches: int, snapshots: tuple[int, ...] = ()) -> None:
+        self.root = root
+        self.kind = kind
+        self._write("metadata", json.dumps({"id": QUERY_ID}))
+        self._write("state/0/_metadata/metadata", "v1\n{}")
+        for partition in (0, 1):
+            self._write(f"state/0/{partition}/_metadata/schema", "v3\n")
+        for batch in range(batches):
+            self.plan(batch)
+            self.commit(batch, snapshot=batch + 1 in snapshots)
+
+    def plan(self, batch: int) -> None:
+        """Write a batch's plan: its source log entry and its offsets."""
+        entry = json.dumps({"path": f"file:///in/f{batch}.json", "timestamp": 1, "batchId": batch})
+        if batch % 10 == 9:
+            older = [json.dumps({"path": f"file:///in/f{b}.json", "timestamp": 1, "batchId": b}) for b in range(batch)]
+            self._write(f"sources/0/{batch}.compact", "\n".join(["v1", *older, entry]))
+        else:
+            self._write(f"sources/0/{batch}", f"v1\n{entry}")
+        self._write(f"offsets/{batch}", 'v1\n{"batchWatermarkMs":0,"conf":{}}\n' + json.dumps({"logOffset": batch}))
+
+    def commit(self, batch: int, *, snapshot: bool = False) -> None:
+        """Write a batch's state and its commit."""
+        version = batch + 1
+        for partition in (0, 1):
+            self._state(partition, version, snapshot)
+        if self.kind == "format-2":
+            ids = {"0": [[state_id(partition, version)] for partition in (0, 1)]}
+            self._write(f"commits/{batch}", "v2\n" + json.dumps({"nextBatchWatermarkMs": 0, "stateUniqueIds": ids}))
+        else:
+            self._write(f"commits/{batch}", 'v1\n{"nextBatchWatermarkMs":0}')
+
+    def _state(self, partition: int, version: int, snapshot: bool) -> None:
+        folder = f"state/0/{partition}"
+        match self.kind:
+            case "hdfs":
+                self._write(f"{folder}/{version}.delta", "d")
+                if snapshot:
+                    self._write(f"{folder}/{version}.snapshot", "s")
+            case "rocksdb":
+                self.archive(f"{folder}/{version}.zip", version)
+            case "changelog" | "format-2":
+                name = str(version) if self.kind == "changelog" else f"{version}_{state_id(partition, version)}"
+                self._write(f"{folder}/{name}.changelog", "c")
+                if snapshot:
+                    self.archive(f"{folder}/{name}.zip", version)
+
+    def archive(self, name: str, version: int) -> None:
+        """A RocksDB snapshot with one SST and one log file of its own."""
+        path = self.root / name
+        sst, log = f"{version:06d}-a.sst", f"{version:06d}-a.log"
+        metadata = {"sstFiles": [{"dfsSstFileName": sst}], "logFiles": [{"dfsLogFileName": log}]}
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with zipfile.ZipFile(path, "w") as opened:
+            opened.writestr("metadata", "v1\n" + json.dumps(metadata))
+        self._write(str(path.parent.relative_to(self.root) / "SSTs" / sst), "sst")
+        self._write(str(path.parent.relative_to(self.root) / "logs" / log), "log")
+
+    def _write(self, name: str, text: str) -> None:
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        path.with_name(f".{path.name}.crc").write_text("crc")
+        path.with_name(f".{path.name}.{state_id(9, 9)}.tmp").write_text("half")

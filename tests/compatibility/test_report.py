@@ -1,0 +1,40 @@
+"""An assessment as text and as Markdown."""
+
+from __future__ import annotations
+
+from streamkeeper.compatibility.assess import assess
+from streamkeeper.compatibility.report import render_markdown, render_text, sentence
+from streamkeeper.model.finding import Verdict
+
+from tests.compatibility.manifests import STATEFUL, changed, with_operator
+
+
+def test_text_says_what_changed_the_verdict_and_what_the_deploy_would_do() -> None:
+    """A person needs no other page to understand a verdict."""
+    new = changed(with_operator(STATEFUL, expressions=("k string", "max(x) AS s bigint")), trigger="1 second")
+    assert render_text(assess({"totals": STATEFUL}, {"totals": new})) == (
+        "SWITCH: state or offsets cannot carry over: a new checkpoint version is needed\n"
+        "query totals: SWITCH\n"
+        "  breaking state-expressions-changed: stateful operator 0 (aggregate): "
+        "sum(x) AS s bigint -> max(x) AS s bigint\n"
+        "           switch this query to a new checkpoint version, or take the change back\n"
+        "  note     trigger-changed: trigger: 5 seconds -> 1 second\n"
+    )
+
+
+def test_text_says_that_nothing_changed() -> None:
+    """An unchanged query is one line."""
+    assert "query totals: RESUME, nothing changed\n" in render_text(assess({"totals": STATEFUL}, {"totals": STATEFUL}))
+
+
+def test_markdown_keeps_its_table_whole() -> None:
+    """A pipe or a line break in evidence does not break the row."""
+    new = changed(STATEFUL, trigger="a|b\nc")
+    text = render_markdown(assess({"totals": STATEFUL}, {"totals": new}))
+    (row,) = [line for line in text.splitlines() if "trigger-changed" in line]
+    assert row.endswith("| 5 seconds -> a\\|b<br>c |  |")
+
+
+def test_every_verdict_says_what_the_deploy_would_do() -> None:
+    """No verdict is without a sentence."""
+    assert len({sentence(verdict) for verdict in Verdict}) == len(Verdict)
