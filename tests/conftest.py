@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import os
-from importlib.util import find_spec
 
 import pytest
 
-pytest_plugins = [
-    name for name in ("tests.s3_server", "tests.spark_session", "tests.postgres_server") if find_spec(name)
-]
+pytest_plugins = ["tests.s3_server", "tests.postgres_server", "tests.spark_session"]
 
 TIERS = ("s3", "postgres", "airflow", "spark")
 
