@@ -23,6 +23,7 @@ from streamkeeper.model.journal import (
     Role,
     StepDone,
 )
+from streamkeeper.operations.deploy import Deploy
 from streamkeeper.registry.control import Control
 from streamkeeper.registry.journal import Journal
 from streamkeeper.stores.local import LocalStore
@@ -198,3 +199,21 @@ def test_a_missing_home_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("STREAMKEEPER_HOME", raising=False)
     result = run("jobs")
     assert (result.exit_code, result.stderr[:36]) == (2, "error: STREAMKEEPER_HOME is not set ")
+
+
+def test_ctrl_c_says_what_stays_open_and_how_to_go_on(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever stops looking is told the operation's name; the next deploy is refused and names it too."""
+
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Deploy, "run", interrupt)
+    result = run("deploy", "orders", "--reason", "first")
+    assert result.exit_code == 130
+    operation = next(iter(Journal(LocalStore(home / "store"), "orders", writer="test").state().operations))
+    assert f"operation {operation} of job orders stays open" in result.stderr
+    assert "streamkeeper deploy orders --on-open continue" in result.stderr
+    again = run("deploy", "orders")
+    assert again.exit_code == 2
+    assert f"job orders has an open operation {operation}" in again.stderr
+    assert operation in run("jobs").stdout
