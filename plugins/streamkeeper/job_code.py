@@ -15,9 +15,13 @@ from streamkeeper.errors import JobUnusable
 _WHY = "Streamkeeper injects the checkpoint version; a second owner would lose or double the output"
 
 
+_loaded_from: set[Path] = set()
+
+
 def run_job_file(root: Path, entry: str) -> ModuleType:
     """Run the file ``entry`` below ``root`` as a module; what it imports from the root is run afresh too.
 
+    Modules of a job that was loaded earlier in this process, from here or another root, are forgotten first.
     The root stays first on ``sys.path``: functions may import from it later. Raises JobUnusable with file and line.
     """
     root = root.resolve()
@@ -25,10 +29,11 @@ def run_job_file(root: Path, entry: str) -> ModuleType:
     if not path.is_relative_to(root) or not path.is_file():
         raise JobUnusable(f"there is no job file {entry} under {root}")
     find_own_checkpoints(path, entry)
-    for name in [name for name, _ in _modules_under(root)]:
-        del sys.modules[name]
-    if str(root) in sys.path:
-        sys.path.remove(str(root))
+    _loaded_from.add(root)
+    for earlier in _loaded_from:
+        for name, _ in _modules_under(earlier):
+            del sys.modules[name]
+        sys.path[:] = [each for each in sys.path if each != str(earlier)]
     sys.path.insert(0, str(root))
     module = _execute(path, ".".join(Path(entry).with_suffix("").parts), root)
     for _, file in _modules_under(root):

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import msgspec
 
+from streamkeeper.checkpoints.layout import last_planned
 from streamkeeper.crash_points import crash_point
 from streamkeeper.definition import Query
 from streamkeeper.driver.control import StoreLine
@@ -103,17 +104,6 @@ def open_writer(query: Query, claim: Claim, checkpoint: Path) -> SinkWriter:
     return writer
 
 
-def last_planned(checkpoint: Path) -> int | None:
-    """The newest batch that the checkpoint has planned; None before the first."""
-    return max(_numbers(checkpoint / "offsets"), default=None)
-
-
-def read_end_offsets(checkpoint: Path, batch: int) -> tuple[str, ...]:
-    """The end offsets of a planned batch, one JSON text per source."""
-    lines = (checkpoint / "offsets" / str(batch)).read_text().splitlines()
-    return tuple(lines[2:])
-
-
 def record_start_offsets(line: StoreLine, query: Query, version: str, checkpoint: Path, kinds: list[str]) -> bool:
     """Record once where a checkpoint version began; False before its first batch is planned.
 
@@ -146,7 +136,3 @@ def _start_offset(checkpoint: Path, number: int, kind: str) -> str:
         return "null"
     log = checkpoint / "sources" / str(number) / "0"
     return log.read_text().split("\n", 1)[-1].strip() if log.is_file() else "null"
-
-
-def _numbers(folder: Path) -> list[int]:
-    return [int(each.name) for each in folder.iterdir() if each.name.isdecimal()] if folder.is_dir() else []

@@ -59,8 +59,17 @@ class SinkWriter(ABC):
 
     @abstractmethod
     def write(self, batch: DataFrame, batch_id: int) -> None:
-        """Write a batch whole, or not at all; one that it holds already is left as it is. Raises Fenced."""
+        """Write a batch whole, or not at all; one that it holds already is computed and left. Raises Fenced."""
 
     @abstractmethod
     def close(self) -> None:
         """Let go of connections."""
+
+
+def compute(batch: DataFrame) -> None:
+    """Run a batch through its plan and keep nothing.
+
+    Also a batch that the sink holds already must run: its tasks write the state, and with checkpoint format v2 the
+    commit names the state files of this run; a skipped one would leave the next batch without its state.
+    """
+    batch.write.format("noop").mode("overwrite").save()

@@ -23,10 +23,10 @@ def parse_url(text: str) -> URL:
     try:
         url = make_url(text)
         backend, driver = url.get_backend_name(), url.get_driver_name()
-    except (ArgumentError, ValueError) as error:
-        raise InvalidInput("the url of a table is not a database URL", hint=_HINT) from error
     except NoSuchModuleError as error:
         raise Unsupported(f"tables in {url.drivername} are not supported", hint=_HINT) from error
+    except (ArgumentError, ValueError) as error:
+        raise InvalidInput("the url of a table is not a database URL", hint=_HINT) from error
     if (backend, driver) not in {("sqlite", "pysqlite"), ("postgresql", "psycopg")}:
         raise Unsupported(f"tables in {url.drivername} are not supported", hint=_HINT)
     if backend == "sqlite" and (not url.database or url.database == ":memory:" or url.database.startswith("file:")):
@@ -38,7 +38,10 @@ def parse_url(text: str) -> URL:
 
 def identity(url: URL) -> str:
     """What the database is, without user, password or options: two URLs of one database have one identity."""
-    return url.set(username=None, password=None, query={}, drivername=url.get_backend_name()).render_as_string()
+    from sqlalchemy import URL
+
+    plain = URL.create(url.get_backend_name(), host=url.host, port=url.port, database=url.database)
+    return plain.render_as_string(hide_password=True)
 
 
 def open_engine(text: str, *, pooled: bool) -> Engine:

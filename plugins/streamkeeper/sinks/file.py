@@ -21,7 +21,7 @@ from streamkeeper.errors import Fenced, InvalidInput, Unsupported
 from streamkeeper.model.coding import from_json, to_json
 from streamkeeper.model.manifest import SinkDescription
 from streamkeeper.model.names import version_number
-from streamkeeper.sinks.contract import Sink, SinkContext, SinkWriter
+from streamkeeper.sinks.contract import Sink, SinkContext, SinkWriter, compute
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -83,7 +83,7 @@ class FileSink(Sink):
     def rehearse(self, batch: DataFrame) -> None:
         """Compute the batch and drop it."""
         self.check_columns(batch)
-        batch.write.format("noop").mode("overwrite").save()
+        compute(batch)
 
     def check_columns(self, batch: DataFrame) -> None:
         """Raise InvalidInput when a partition column is not in the batch."""
@@ -130,8 +130,12 @@ class FileWriter(SinkWriter):
         return newest_batch(self._target)
 
     def write(self, batch: DataFrame, batch_id: int) -> None:
-        """Hand the batch to Spark's own file sink; its log leaves a batch that it holds as it is."""
+        """Hand the batch to Spark's own file sink, unless its log holds the batch already."""
         self._sink.check_columns(batch)
+        last = self.last_batch()
+        if last is not None and last >= batch_id:
+            compute(batch)
+            return
         sink = _spark_sink(batch, self._target, self._sink)
         self.check_fence()
         sink.addBatch(batch_id, batch._jdf)

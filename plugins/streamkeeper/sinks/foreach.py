@@ -11,7 +11,7 @@ import msgspec
 
 from streamkeeper.errors import InvalidInput
 from streamkeeper.model.manifest import SinkDescription
-from streamkeeper.sinks.contract import Sink, SinkContext, SinkWriter
+from streamkeeper.sinks.contract import Sink, SinkContext, SinkWriter, compute
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -67,7 +67,7 @@ class ForeachBatch(Sink):
 
     def rehearse(self, batch: DataFrame) -> None:
         """Compute the batch; the author's function is not called, since its effects cannot be taken back."""
-        batch.write.format("noop").mode("overwrite").save()
+        compute(batch)
 
 
 class ForeachWriter(SinkWriter):

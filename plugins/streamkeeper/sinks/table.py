@@ -17,7 +17,7 @@ from streamkeeper.crash_points import crash_point
 from streamkeeper.errors import Fenced, InvalidInput, PermanentError
 from streamkeeper.model.manifest import SinkDescription
 from streamkeeper.sinks.columns import TableColumn, columns_of, find_differences
-from streamkeeper.sinks.contract import Sink, SinkContext, SinkWriter
+from streamkeeper.sinks.contract import Sink, SinkContext, SinkWriter, compute
 from streamkeeper.sinks.databases import identity, lock_creation, open_engine, parse_url
 from streamkeeper.sinks.staging import (
     StagingPlan,
@@ -149,6 +149,7 @@ class TableWriter(SinkWriter):
         data, staged = self._prepare(columns)
         last = self.last_batch()
         if last is not None and last >= batch_id:
+            compute(batch)
             return
         token = f"{self._context.epoch}-{batch_id}-{uuid.uuid4().hex}"
         plan = StagingPlan(

@@ -1,0 +1,225 @@
+"""A home for real driver processes in tests: store, bundle, journal, input files, and the processes themselves."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import psutil
+
+from streamkeeper.model.control import (
+    CommandKind,
+    DriverState,
+    DriverStatus,
+    LaunchMode,
+    LaunchSpec,
+)
+from streamkeeper.model.journal import CheckpointVersionCreated, InstanceAppointed, InstancePlanned, Role
+from streamkeeper.model.release import ParamValue
+from streamkeeper.registry.bundles import build_bundle
+from streamkeeper.registry.control import Control
+from streamkeeper.registry.journal import Journal
+from streamkeeper.registry.objects import put_object
+from streamkeeper.stores.opening import open_store
+
+ROOT = Path(__file__).resolve().parents[2]
+START_S = 150.0
+
+
+def wait_for(what: str, condition: Callable[[], bool], timeout_s: float = 60.0) -> None:
+    """Poll until the condition holds; fails naming what was waited for."""
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, f"waited {timeout_s} s for {what}"
+        time.sleep(0.05)
+
+
+class DriverHouse:
+    """One job and its drivers; ``input`` is where ``add`` puts sales files."""
+
+    def __init__(self, root: Path, job: str = "sales_totals", jobs_root: Path = ROOT / "jobs") -> None:
+        self.root = root
+        self.job = job
+        self.jobs_root = jobs_root
+        self.input = root / "input"
+        self.input.mkdir(parents=True)
+        self.store_directory = root / "store"
+        self.store = open_store(str(self.store_directory))
+        self.journal = Journal(self.store, job, writer="test")
+        self.warehouse = root / "warehouse.db"
+        self.output = root / "output"
+        self.processes: list[subprocess.Popen[bytes]] = []
+        self.files = 0
+        self.expected: dict[str, list[int]] = {}
+
+    def params(self) -> dict[str, ParamValue]:
+        """Those of the two bundled jobs."""
+        if self.job == "event_copy":
+            return {"input": str(self.input), "output": str(self.output), "trigger": "100 milliseconds"}
+        return {"input": str(self.input), "warehouse": f"sqlite:///{self.warehouse}", "trigger": "100 milliseconds"}
+
+    def add(self, rows: list[tuple[str, int]]) -> None:
+        """One input file of (customer, amount), moved whole into its place."""
+        self.files += 1
+        draft = self.root / f"draft-{self.files}"
+        kind = ",sale" if self.job == "event_copy" else ""
+        lines = [f"f{self.files}e{number},{name}{kind},{amount}\n" for number, (name, amount) in enumerate(rows)]
+        draft.write_text("".join(lines))
+        for name, amount in rows:
+            self.expected.setdefault(name, []).append(amount)
+        os.rename(draft, self.input / f"f{self.files:06d}.csv")
+
+    def totals(self) -> dict[str, tuple[int, int, int]]:
+        """What the table holds: customer -> count, sum, sum of squares."""
+        if not self.warehouse.exists():
+            return {}
+        with sqlite3.connect(self.warehouse, timeout=30) as connection:
+            if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'sales_totals'").fetchone():
+                return {}
+            rows = connection.execute("SELECT customer, sales, total, squares FROM sales_totals").fetchall()
+        return {row[0]: row[1:] for row in rows}
+
+    def oracle(self) -> dict[str, tuple[int, int, int]]:
+        """What it must hold, from the input alone."""
+        return {name: (len(each), sum(each), sum(one * one for one in each)) for name, each in self.expected.items()}
+
+    def control(self, instance: str) -> Control:
+        return Control(self.store, self.job, instance)
+
+    def launch(
+        self,
+        instance: str,
+        *,
+        mode: LaunchMode = LaunchMode.STANDBY,
+        params: Mapping[str, ParamValue] | None = None,
+        conf: Mapping[str, str] | None = None,
+        lease_s: float = 60.0,
+        rehearse_on: Mapping[str, str] | None = None,
+        expected_manifests: Mapping[str, str] | None = None,
+        secrets: Mapping[str, str] | None = None,
+        environ: Mapping[str, str] | None = None,
+    ) -> subprocess.Popen[bytes]:
+        """Store the bundle and the launch, and start generation 1."""
+        bundle = build_bundle(self.jobs_root, self.job)
+        put_object(self.store, self.job, "bundles", bundle.data, ".zip")
+        spec = LaunchSpec(
+            instance=instance,
+            job=self.job,
+            release="r0001",
+            mode=mode,
+            bundle=bundle.sha256,
+            entry=bundle.entry,
+            params=dict(self.params() if params is None else params),
+            conf={"spark.master": "local[1]", "spark.sql.shuffle.partitions": "1", **(conf or {})},
+            checkpoints=str(self.root / "checkpoints"),
+            rehearse_on=dict(rehearse_on or {}),
+            expected_manifests=dict(expected_manifests or {}),
+            lease_s=lease_s,
+        )
+        assert self.control(instance).write_launch(spec)
+        self.journal.append(
+            lambda _: InstancePlanned(operation="op", instance=instance, release="r0001", role=Role.CANDIDATE)
+        )
+        return self.start(instance, 1, secrets=secrets, environ=environ)
+
+    def start(
+        self,
+        instance: str,
+        generation: int,
+        *,
+        secrets: Mapping[str, str] | None = None,
+        environ: Mapping[str, str] | None = None,
+    ) -> subprocess.Popen[bytes]:
+        """Start one generation of a launched instance."""
+        log = (self.root / f"{instance}-{generation}.log").open("wb")
+        process = subprocess.Popen(
+            [sys.executable, "-m", "streamkeeper.driver", self.job, instance, str(generation)],
+            env={
+                "PATH": os.environ["PATH"],
+                "HOME": str(self.root),
+                "PYTHONPATH": str(ROOT / "plugins"),
+                "STREAMKEEPER_HOME": str(self.root / "home"),
+                "STREAMKEEPER_STORE": str(self.store_directory),
+                "STREAMKEEPER_SECRETS": json.dumps(dict(secrets or {})),
+                **({"JAVA_HOME": os.environ["JAVA_HOME"]} if "JAVA_HOME" in os.environ else {}),
+                **(environ or {}),
+            },
+            cwd=self.root,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+        )
+        log.close()
+        self.processes.append(process)
+        return process
+
+    def appoint(self, instance: str) -> None:
+        """Appoint it in the journal, with a first checkpoint version for its query if there is none.
+
+        As an operation does, except that nobody has proven the one before dead.
+        """
+        self.journal.append(lambda _: InstanceAppointed(operation="op", instance=instance))
+
+    def go(self, instance: str, process: subprocess.Popen[bytes], query: str) -> None:
+        """Appoint, send ``go`` for v0001, and nudge."""
+        self.journal.append(
+            lambda state: (
+                None
+                if state.versions.get(query)
+                else CheckpointVersionCreated(
+                    query=query, version="v0001", release="r0001", origin="new", state_format="rocksdb"
+                )
+            )
+        )
+        self.appoint(instance)
+        self.send(instance, process, CommandKind.GO, versions={query: "v0001"})
+
+    def send(
+        self,
+        instance: str,
+        process: subprocess.Popen[bytes],
+        kind: CommandKind,
+        versions: Mapping[str, str] | None = None,
+    ) -> None:
+        self.control(instance).send(kind, "op", versions)
+        process.send_signal(signal.SIGUSR1)
+
+    def status(self, instance: str) -> DriverStatus | None:
+        return self.control(instance).read_status()
+
+    def wait_state(self, instance: str, state: DriverState, timeout_s: float = START_S) -> DriverStatus:
+        """Wait for a state; fails at once when the driver has told an error."""
+
+        def there() -> bool:
+            status = self.status(instance)
+            if status is not None and status.error and status.state is not state:
+                raise AssertionError(f"{status.state}: {status.error}")
+            return status is not None and status.state is state
+
+        wait_for(f"{instance} to be {state.value}", there, timeout_s)
+        status = self.status(instance)
+        assert status is not None
+        return status
+
+    def wait_exit(self, process: subprocess.Popen[bytes], timeout_s: float = 30.0) -> int:
+        return process.wait(timeout=timeout_s)
+
+    def close(self) -> None:
+        """End every process that was started here, with its tree."""
+        for process in self.processes:
+            if process.poll() is None:
+                tree = psutil.Process(process.pid).children(recursive=True)
+                for each in [*tree, psutil.Process(process.pid)]:
+                    try:
+                        each.send_signal(signal.SIGCONT)
+                        each.kill()
+                    except psutil.NoSuchProcess:
+                        continue
+                process.wait(timeout=30)

@@ -1,0 +1,170 @@
+"""A real driver process from its launch to its end, over real files, SQLite and Spark."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from streamkeeper.checkpoints.layout import last_committed, last_planned
+from streamkeeper.model.control import CommandKind, DriverState, ExitCode
+from streamkeeper.sinks.file import newest_batch
+from tests.driver.driver_house import DriverHouse, wait_for
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> Iterator[DriverHouse]:
+    house = DriverHouse(tmp_path)
+    yield house
+    house.close()
+
+
+def test_a_life_from_standby_to_an_idle_drain_and_on(house: DriverHouse) -> None:
+    """Standby owns nothing; go serves; an idle drain ends at a commit; the next driver goes on from there, exactly."""
+    house.add([("a", 1), ("b", 2)])
+    first = house.launch("first")
+    assert house.wait_state("first", DriverState.STANDBY).queries == {}
+    assert set(house.control("first").read_manifests() or {}) == {"totals"}
+    assert house.totals() == {}
+    house.go("first", first, "totals")
+    wait_for("the first totals", lambda: house.totals() == house.oracle())
+    house.add([("a", 5)])
+    wait_for("the next totals", lambda: house.totals() == house.oracle())
+    wait_for("its start to be recorded", lambda: house.journal.state().versions["totals"][0].start_offsets is not None)
+    assert house.journal.state().versions["totals"][0].start_offsets == ("null",)
+
+    checkpoint = house.root / "checkpoints/sales_totals/totals/v0001"
+    second = house.launch("second", rehearse_on={"totals": str(checkpoint)})
+    standby = house.wait_state("second", DriverState.STANDBY)
+    assert standby.warm_up.startswith("ok: totals ran batch 1 again"), standby.warm_up
+    assert house.totals() == house.oracle()
+    house.send("first", first, CommandKind.DRAIN)
+    assert house.wait_exit(first) == ExitCode.DRAINED
+    drained = house.wait_state("first", DriverState.DRAINED)
+    assert (drained.last_command, drained.queries["totals"].epoch) == (2, 1)
+    assert drained.queries["totals"].committed == last_committed(checkpoint) == last_planned(checkpoint)
+    assert not (house.root / "home/scratch/first").exists()
+
+    house.add([("b", 7), ("c", 1)])
+    house.go("second", second, "totals")
+    wait_for("the totals of the second driver", lambda: house.totals() == house.oracle())
+    wait_for("its commit to be told", lambda: (house.status("second").queries["totals"].committed or 0) == 2)
+    status = house.wait_state("second", DriverState.SERVING)
+    assert status.queries["totals"].epoch == 2
+
+
+def test_killed_driver_goes_on_by_itself(house: DriverHouse) -> None:
+    """A driver that died is started again by its supervisor and serves without a new order, under a new epoch.
+
+    It dies after the sink has taken a batch and before Spark has committed it: the batch comes again, and counts once.
+    """
+    house.add([("a", 1), ("b", 2)])
+    first = house.launch("first", environ={"STREAMKEEPER_CRASH": "driver.batch.written:2"})
+    house.wait_state("first", DriverState.STANDBY)
+    house.go("first", first, "totals")
+    wait_for("the first totals", lambda: house.totals() == house.oracle())
+    house.add([("a", 5)])
+    assert house.wait_exit(first) == -9
+    again = house.start("first", 2)
+    house.add([("c", 3)])
+    wait_for("the totals after the crash", lambda: house.totals() == house.oracle(), 150)
+    status = house.status("first")
+    assert status is not None
+    assert (status.generation, status.queries["totals"].epoch) == (2, 2)
+    house.send("first", again, CommandKind.DRAIN)
+    assert house.wait_exit(again) == ExitCode.DRAINED
+
+
+def test_drain_by_the_gate_under_load(tmp_path: Path) -> None:
+    """With a batch always waiting the gate ends the driver; the planned batch is the next driver's, once."""
+    house = DriverHouse(tmp_path, "event_copy")
+    try:
+        params = {**house.params(), "files_per_trigger": 1, "trigger": "0 seconds"}
+        for _ in range(40):
+            house.add([("a", 1)])
+        first = house.launch("first", params=params)
+        house.wait_state("first", DriverState.STANDBY)
+        house.go("first", first, "copy")
+        wait_for("some batches", lambda: (newest_batch(house.output / "v0001") or 0) >= 3)
+        house.send("first", first, CommandKind.DRAIN)
+        assert house.wait_exit(first) == ExitCode.DRAINED
+        checkpoint = tmp_path / "checkpoints/event_copy/copy/v0001"
+        drained_at = newest_batch(house.output / "v0001")
+        assert drained_at == last_committed(checkpoint)
+        assert drained_at < 39
+        second = house.launch("second", params=params)
+        house.wait_state("second", DriverState.STANDBY)
+        house.go("second", second, "copy")
+        wait_for("every event", lambda: newest_batch(house.output / "v0001") == 39, 120)
+        assert sorted(event_ids(house.output / "v0001")) == sorted(f"f{n}e0" for n in range(1, 41))
+    finally:
+        house.close()
+
+
+def event_ids(directory: Path) -> list[str]:
+    """Event ids of every Parquet file there: more than a reader of the log sees, if any file is not in it."""
+    import pyarrow.parquet as pq
+
+    return [value.as_py() for file in directory.glob("*.parquet") for value in pq.read_table(file)["event_id"]]
+
+
+def test_available_now_ends_finished(house: DriverHouse) -> None:
+    """A job that reads all there is ends by itself, FINISHED."""
+    house.add([("a", 1)])
+    first = house.launch("first", params={**house.params(), "trigger": "availableNow"})
+    house.wait_state("first", DriverState.STANDBY)
+    house.go("first", first, "totals")
+    assert house.wait_exit(first, 120) == ExitCode.FINISHED
+    status = house.status("first")
+    assert status is not None
+    assert status.state is DriverState.FINISHED
+    assert status.queries["totals"].finished
+    assert house.totals() == house.oracle()
+
+
+def test_driver_without_its_store_ends_itself(house: DriverHouse) -> None:
+    """A serving driver that cannot reach its store writes nothing more and ends, its JVM too, within its lease."""
+    house.add([("a", 1)])
+    first = house.launch("first", lease_s=4)
+    house.wait_state("first", DriverState.STANDBY)
+    house.go("first", first, "totals")
+    wait_for("the first totals", lambda: house.totals() == house.oracle())
+    before = house.totals()
+    os.rename(house.store_directory, house.root / "gone")
+    house.add([("a", 100)])
+    assert house.wait_exit(first, 30) == ExitCode.FENCED
+    assert house.totals() == before
+    assert b"lost the store" in (house.root / "first-1.log").read_bytes()
+    os.rename(house.root / "gone", house.store_directory)
+
+
+def test_driver_that_is_not_appointed_is_fenced(house: DriverHouse) -> None:
+    """``go`` alone gives nothing: without an appointment in the journal the driver ends FENCED and opens nothing."""
+    house.add([("a", 1)])
+    first = house.launch("first")
+    house.wait_state("first", DriverState.STANDBY)
+    house.send("first", first, CommandKind.GO, versions={"totals": "v0001"})
+    assert house.wait_exit(first) == ExitCode.FENCED
+    assert not (house.root / "checkpoints").exists()
+    assert house.totals() == {}
+
+
+def test_sink_ahead_of_its_checkpoint_is_refused(house: DriverHouse) -> None:
+    """With a checkpoint lost or put back the sink would skip batches in silence: the driver refuses to serve."""
+    house.add([("a", 1)])
+    first = house.launch("first", params={**house.params(), "trigger": "availableNow"})
+    house.wait_state("first", DriverState.STANDBY)
+    house.go("first", first, "totals")
+    assert house.wait_exit(first, 120) == ExitCode.FINISHED
+    os.rename(house.root / "checkpoints", house.root / "lost")
+    second = house.launch("second")
+    house.wait_state("second", DriverState.STANDBY)
+    house.go("second", second, "totals")
+    assert house.wait_exit(second, 60) == ExitCode.REFUSED
+    status = house.status("second")
+    assert status is not None
+    assert "holds batch 0 of v0001, its checkpoint knows none" in status.error

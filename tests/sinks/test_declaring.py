@@ -1,0 +1,70 @@
+"""Declaring a sink: what is wrong is told before anything is connected, and no password shows anywhere."""
+
+from __future__ import annotations
+
+import pytest
+
+from streamkeeper.errors import InvalidInput, Unsupported
+from streamkeeper.sinks.file import FileSink
+from streamkeeper.sinks.foreach import ForeachBatch
+from streamkeeper.sinks.table import TableSink
+
+SECRET = "postgresql+psycopg://keeper:hunter2@db.example:5432/warehouse?password=hunter2"
+
+
+def test_no_password_in_any_text_of_a_table() -> None:
+    """Neither the description nor the value itself shows user or password."""
+    sink = TableSink(SECRET, table="totals", key=["customer"])
+    assert sink.describe().output == "postgresql://db.example:5432/warehouse#totals"
+    assert "hunter2" not in repr(sink) + repr(sink.describe())
+
+
+@pytest.mark.parametrize(
+    ("url", "error"),
+    [
+        ("mysql://keeper:hunter2@host/db", Unsupported),
+        ("postgresql+psycopg2://keeper:hunter2@host/db", Unsupported),
+        ("nosuch://keeper:hunter2@host/db", Unsupported),
+        ("sqlite://", Unsupported),
+        ("sqlite:///relative.db", InvalidInput),
+        ("keeper:hunter2", InvalidInput),
+        (None, InvalidInput),
+    ],
+)
+def test_databases_without_a_promise_are_refused(url: str, error: type[Exception]) -> None:
+    """The refusal names what works, and never the password."""
+    with pytest.raises(error) as raised:
+        TableSink(url, table="totals", key=["customer"])
+    assert "hunter2" not in str(raised.value)
+    assert "sqlite:////absolute/path.db" in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("table", "key"), [("drop table", ["a"]), ("x" * 51, ["a"]), ("t", []), ("t", "a"), ("t", ["a", "a"]), ("t", [1])]
+)
+def test_names_and_keys_are_checked(table: str, key: list[str]) -> None:
+    """A table has a plain name and a key of distinct columns."""
+    with pytest.raises(InvalidInput):
+        TableSink("sqlite:////tmp/x.db", table=table, key=key)
+
+
+def test_file_paths_are_local_and_absolute() -> None:
+    """One directory has one identity; other schemes and formats are refused."""
+    assert FileSink("file:///data/out/").describe() == FileSink("/data//out").describe()
+    with pytest.raises(Unsupported, match="s3a://"):
+        FileSink("s3a://bucket/out")
+    with pytest.raises(InvalidInput, match="relative"):
+        FileSink("out")
+    with pytest.raises(Unsupported, match="avro"):
+        FileSink("/out", format="avro")
+    with pytest.raises(InvalidInput, match="not a list"):
+        FileSink("/out", partition_by="day")
+
+
+def test_foreach_is_known_by_its_function() -> None:
+    """Its identity is the function's name, and it promises no replay."""
+    sink = ForeachBatch(test_foreach_is_known_by_its_function)  # type: ignore[arg-type]
+    assert sink.describe().output.endswith(":test_foreach_is_known_by_its_function")
+    assert not sink.replays
+    with pytest.raises(InvalidInput):
+        ForeachBatch("text")  # type: ignore[arg-type]
