@@ -24,39 +24,59 @@ class Victim(Enum):
     JVM = "JVM"
 
 
-def kill_and_watch(system: System, job: str, victim: Victim, tell: Tell, *, timeout_s: float = 180) -> StepReport:
-    """SIGKILL it and wait until a new generation has committed past the old one; raises StillWaiting."""
+def kill_and_watch(
+    system: System, victims: dict[str, Victim], tell: Tell, *, timeout_s: float = 240
+) -> list[StepReport]:
+    """SIGKILL one process of each job's driver and wait until new generations have committed past the old ones.
+
+    Raises StillWaiting, naming the jobs that did not come back.
+    """
     began = time.monotonic()
-    instance, before = _serving(system, job)
-    pid = _find(job, instance, victim)
-    tell(f"  kill -9 {pid}: the {victim.value} of {job}, at batch {_batch(before)}")
+    before = {job: _kill(system, job, victim, tell) for job, victim in victims.items()}
+    reports: dict[str, StepReport] = {}
+
+    def all_came_back() -> bool:
+        for job, killed in before.items():
+            now = _serving(system, job)
+            if job not in reports and _came_back(killed, now):
+                reports[job] = _report(f"kill the {victims[job].value} of {job}", now, time.monotonic() - began, tell)
+        return len(reports) == len(before)
+
+    if not wait_until(all_came_back, timeout_s=timeout_s):
+        lost = ", ".join(job for job in before if job not in reports)
+        raise StillWaiting(f"{lost} did not come back within {timeout_s:.0f} s of the kill")
+    return [reports[job] for job in victims]
+
+
+def _kill(system: System, job: str, victim: Victim, tell: Tell) -> DriverStatus:
+    status = _serving(system, job)
+    pid = _find(job, status.instance, victim)
+    tell(f"  kill -9 {pid}: the {victim.value} of {job}, at batch {_batch(status)}")
     os.kill(pid, signal.SIGKILL)
+    return status
 
-    def came_back() -> bool:
-        now = Control(system.site.store, job, instance).read_status()
-        if now is None or now.generation <= before.generation or now.state is not DriverState.SERVING:
-            return False
-        return all(query.committed is not None for query in now.queries.values()) and _batch(now) > _batch(before)
 
-    if not wait_until(came_back, timeout_s=timeout_s):
-        raise StillWaiting(f"{job} did not come back within {timeout_s:.0f} s of the kill", hint=f"log of {instance}")
-    _, after = _serving(system, job)
-    wall_s = time.monotonic() - began
-    name = f"kill the {victim.value} of {job}"
+def _came_back(before: DriverStatus, now: DriverStatus) -> bool:
+    if now.generation <= before.generation or now.state is not DriverState.SERVING:
+        return False
+    return all(query.committed is not None for query in now.queries.values()) and _batch(now) > _batch(before)
+
+
+def _report(name: str, now: DriverStatus, wall_s: float, tell: Tell) -> StepReport:
     tell(
-        f"[green]{name}[/]: back from its checkpoint as generation {after.generation},"
-        f" batch {_batch(after)} ({wall_s:.0f} s)"
+        f"[green]{name}[/]: back from its checkpoint as generation {now.generation},"
+        f" batch {_batch(now)} ({wall_s:.0f} s)"
     )
     return StepReport(name=name, verdict=None, outcome="came back", handover_gap_s=None, wall_s=round(wall_s, 1))
 
 
-def _serving(system: System, job: str) -> tuple[str, DriverStatus]:
+def _serving(system: System, job: str) -> DriverStatus:
     site = system.site
     instance = site.journal(job, "demo").state().serving_instance
-    status = Control(site.store, job, instance).read_status()
+    status = Control(site.store, job, instance).read_status() if instance else None
     if status is None:
         raise DeployFailed(f"{job} has no serving driver to kill")
-    return instance, status
+    return status
 
 
 def _batch(status: DriverStatus) -> int:

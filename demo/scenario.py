@@ -72,8 +72,7 @@ def run_steps(system: System, airflow: Airflow, screen: Screen) -> list[StepRepo
         second = deploy_conf(places, job, files_per_trigger=50, reason="a compatible change", handover="warm")
         steps.append(deployer.deploy(f"{job} release 2", second))
     screen.tell("killing drivers")
-    steps.append(kill_and_watch(system, SALES_TOTALS, Victim.PYTHON, screen.tell))
-    steps.append(kill_and_watch(system, EVENT_COPY, Victim.JVM, screen.tell))
+    steps += kill_and_watch(system, {SALES_TOTALS: Victim.PYTHON, EVENT_COPY: Victim.JVM}, screen.tell)
     return steps
 
 

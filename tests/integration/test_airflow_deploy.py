@@ -86,7 +86,7 @@ class Run:
         self.operation = operation_id(DAG, self.run_id)
 
     def wait(self) -> str:
-        return self.api.wait_for_run(DAG, self.run_id, timeout_s=240)
+        return self.api.wait_for_run(DAG, self.run_id, timeout_s=420)
 
     def states(self) -> dict[str, str]:
         return {name: task["state"] for name, task in self.api.tasks(DAG, self.run_id).items()}
