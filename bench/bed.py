@@ -16,7 +16,7 @@ from pathlib import Path
 import psutil
 
 from demo.producer import prepare, produce
-from streamkeeper.operations.site import Site
+from streamkeeper.operations.sites import Site
 
 ROOT = Path(__file__).resolve().parent.parent
 

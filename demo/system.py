@@ -13,7 +13,7 @@ from demo.releases import DAG
 from streamkeeper.errors import StillWaiting
 from streamkeeper.model.control import CommandKind
 from streamkeeper.model.liveness import Life
-from streamkeeper.operations.site import Site
+from streamkeeper.operations.sites import Site
 from streamkeeper.registry.control import Control
 from streamkeeper.registry.jobs import list_jobs
 

@@ -14,7 +14,7 @@ from typer.testing import CliRunner, Result
 from streamkeeper.cli.main import app
 from streamkeeper.model.control import CommandKind
 from streamkeeper.model.liveness import Life
-from streamkeeper.operations.site import Site
+from streamkeeper.operations.sites import Site
 from streamkeeper.registry.control import Control
 
 pytestmark = pytest.mark.spark

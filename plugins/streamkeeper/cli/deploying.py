@@ -20,7 +20,7 @@ from streamkeeper.model.coding import from_json
 from streamkeeper.model.finding import Assessment, Verdict
 from streamkeeper.model.journal import DeployRequest, Handover, Outcome
 from streamkeeper.operations.deploy import Deploy, OnOpen, Progress
-from streamkeeper.operations.site import Site
+from streamkeeper.operations.sites import Site
 from streamkeeper.registry.objects import read_object
 
 Release = Annotated[str | None, typer.Option("--release", metavar="r0007", help="A pushed release, else the code")]

@@ -10,7 +10,7 @@ import typer
 
 from streamkeeper.errors import InvalidInput
 from streamkeeper.model.release import ParamValue
-from streamkeeper.operations.site import Site
+from streamkeeper.operations.sites import Site
 
 Params = Annotated[str, typer.Option("--params", metavar="JSON", help='The job\'s params: {"input": "/data/sales"}')]
 Conf = Annotated[list[str] | None, typer.Option("--conf", metavar="KEY=VALUE", help="A Spark conf; repeatable")]

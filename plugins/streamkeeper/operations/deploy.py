@@ -23,7 +23,7 @@ from streamkeeper.model.journal import (
 )
 from streamkeeper.model.names import check_instance, check_name, release_number
 from streamkeeper.operations.deploy_acts import DeployActs
-from streamkeeper.operations.site import Site
+from streamkeeper.operations.sites import Site
 from streamkeeper.registry.control import Control
 
 POLL_S = 0.1

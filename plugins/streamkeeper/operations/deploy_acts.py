@@ -50,7 +50,7 @@ from streamkeeper.model.names import version_name
 from streamkeeper.model.release import Release
 from streamkeeper.model.secret_references import find_references, resolve
 from streamkeeper.operations.releases import push_release
-from streamkeeper.operations.site import Site
+from streamkeeper.operations.sites import Site
 from streamkeeper.registry.control import Control
 from streamkeeper.registry.journal import Journal
 from streamkeeper.registry.objects import put_object, read_object

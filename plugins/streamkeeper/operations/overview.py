@@ -11,7 +11,7 @@ from streamkeeper.model.control import DriverExit, DriverState, DriverStatus
 from streamkeeper.model.job_state import JobState, OperationState
 from streamkeeper.model.liveness import Life, Liveness
 from streamkeeper.model.names import check_name
-from streamkeeper.operations.site import Site
+from streamkeeper.operations.sites import Site
 from streamkeeper.registry.control import Control
 from streamkeeper.registry.jobs import list_jobs
 from streamkeeper.registry.journal import Journal

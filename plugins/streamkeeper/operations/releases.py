@@ -21,7 +21,7 @@ from streamkeeper.registry.journal import Journal
 from streamkeeper.registry.objects import put_object
 
 if TYPE_CHECKING:
-    from streamkeeper.operations.site import Site
+    from streamkeeper.operations.sites import Site
 
 _NOT_YOURS = {
     "spark.sql.streaming.checkpointLocation": "each query's checkpoint is given to it at launch",

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from streamkeeper.operations.deploy import Deploy, Progress
-    from streamkeeper.operations.site import Site
+    from streamkeeper.operations.sites import Site
 
 _PATIENCE_S = 2.0
 """A deferral costs a task more than this: a wait that may be shorter is waited out."""
@@ -59,7 +59,7 @@ class DeployTask(BaseOperator):
 
 def open_site() -> Site:
     """The site of this installation, with Airflow's connections as a source of secrets."""
-    from streamkeeper.operations.site import Site
+    from streamkeeper.operations.sites import Site
 
     return Site.from_environment(os.environ, resolvers={SCHEME: resolve_connection})
 

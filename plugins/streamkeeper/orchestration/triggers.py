@@ -15,7 +15,7 @@ from streamkeeper.lifecycle.steps import Step
 from streamkeeper.orchestration.watch import Sight, Watch
 
 if TYPE_CHECKING:
-    from streamkeeper.operations.site import Site
+    from streamkeeper.operations.sites import Site
 
 
 class StepTrigger(BaseTrigger):
@@ -54,7 +54,7 @@ class StepTrigger(BaseTrigger):
         yield TriggerEvent({"waited_s": time.monotonic() - began})
 
     def _open(self) -> Watch:
-        from streamkeeper.operations.site import Site
+        from streamkeeper.operations.sites import Site
 
         site: Site = Site.from_environment(os.environ)
         journal = site.journal(self.job, f"trigger:{self.operation}")
