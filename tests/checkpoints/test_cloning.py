@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from streamkeeper.checkpoints.cloning import clone, clone_last_batch
 from streamkeeper.checkpoints.closed_set import closed_set
 from streamkeeper.checkpoints.layout import last_committed, open_batch
 from streamkeeper.errors import CheckpointChanged, CheckpointDamaged, InvalidInput
-
 from tests.checkpoints.trees import Tree
 
 

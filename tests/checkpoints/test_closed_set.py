@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from streamkeeper.checkpoints.closed_set import closed_set
 from streamkeeper.errors import CheckpointDamaged
-
 from tests.checkpoints.trees import Tree, state_id
 
 

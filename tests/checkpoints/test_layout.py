@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from streamkeeper.checkpoints.layout import (
     last_committed,
     last_planned,
@@ -15,7 +16,6 @@ from streamkeeper.checkpoints.layout import (
     state_ids,
 )
 from streamkeeper.errors import CheckpointDamaged
-
 from tests.checkpoints.trees import QUERY_ID, Tree, state_id
 
 

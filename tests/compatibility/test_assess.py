@@ -6,10 +6,10 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from streamkeeper.compatibility.assess import RULES, assess, find_changes
 from streamkeeper.model.finding import Finding, Severity, Verdict, verdict_of
 from streamkeeper.model.manifest import UNREADABLE, Manifest, SinkDescription
-
 from tests.compatibility.manifests import (
     AGGREGATE,
     SOURCE,
@@ -45,17 +45,29 @@ WITH_CODE = changed(STATEFUL, functions={"below/0 plus": "aa", "above/0 label": 
         (STATELESS, changed(STATELESS, operators=(AGGREGATE,)), "stateful-operator-added"),
         (STATEFUL, with_operator(STATEFUL, kind="deduplicate"), "stateful-operator-replaced"),
         (STATEFUL, with_operator(STATEFUL, keys=("k2 string",)), "grouping-keys-changed"),
-        (STATEFUL, with_operator(STATEFUL, expressions=("k string", "max(x) AS s bigint")), "state-expressions-changed"),
+        (
+            STATEFUL,
+            with_operator(STATEFUL, expressions=("k string", "max(x) AS s bigint")),
+            "state-expressions-changed",
+        ),
         (STATEFUL, with_operator(STATEFUL, detail={"timeout": "None"}), "operator-timeout-changed"),
         (STATEFUL, with_operator(STATEFUL, upstream=UPSTREAM.replace("> 3", "> 4")), "upstream-changed"),
-        (STATEFUL, with_operator(STATEFUL, upstream=UPSTREAM.replace("structure 11", "structure 9")), "upstream-changed"),
+        (
+            STATEFUL,
+            with_operator(STATEFUL, upstream=UPSTREAM.replace("structure 11", "structure 9")),
+            "upstream-changed",
+        ),
         (STATEFUL, changed(STATEFUL, watermarks=("ts 10 minutes",)), "watermark-changed"),
         (STATEFUL, changed(STATEFUL, output_mode="complete"), "output-mode-changed"),
         (STATEFUL, changed(STATEFUL, output_schema="k string"), "output-column-removed"),
         (STATEFUL, changed(STATEFUL, output_schema="k string\ns bigint\nz int"), "output-column-added"),
         (STATEFUL, changed(STATEFUL, output_schema="k string\ns string"), "output-column-type-changed"),
         (STATEFUL, changed(STATEFUL, output_schema="s bigint\nk string"), "output-columns-reordered"),
-        (STATEFUL, changed(STATEFUL, sink=SinkDescription(kind="file", output="/out", options={})), "sink-kind-changed"),
+        (
+            STATEFUL,
+            changed(STATEFUL, sink=SinkDescription(kind="file", output="/out", options={})),
+            "sink-kind-changed",
+        ),
         (
             STATEFUL,
             changed(STATEFUL, sink=msgspec.structs.replace(STATEFUL.sink, output="sqlite:/db#other")),
@@ -82,15 +94,31 @@ def test_what_touches_state_offsets_or_output_is_breaking(old: Manifest, new: Ma
     ("old", "new", "rule"),
     [
         (STATELESS, changed(STATELESS, plan=STATELESS.plan.replace("x#1L AS", "(x#1L + 1) AS")), "stateless-change"),
-        (STATELESS, changed(STATELESS, plan=STATELESS.plan.replace("structure 22", "structure 23")), "stateless-change"),
+        (
+            STATELESS,
+            changed(STATELESS, plan=STATELESS.plan.replace("structure 22", "structure 23")),
+            "stateless-change",
+        ),
         (STATELESS, with_source(STATELESS, schema="k string\nx bigint\ny int"), "source-columns-added"),
         (STATELESS, changed(STATELESS, functions={"above/0 label": "aa"}), "stateless-code-changed"),
-        (STATELESS, changed(STATELESS, confs={**STATELESS.confs, "spark.sql.ansi.enabled": "false"}), "setting-changed"),
+        (
+            STATELESS,
+            changed(STATELESS, confs={**STATELESS.confs, "spark.sql.ansi.enabled": "false"}),
+            "setting-changed",
+        ),
         (STATELESS, changed(STATELESS, watermarks=("ts 10 minutes",)), "watermark-changed"),
         (KAFKA, with_source(KAFKA, location="subscribe orders@b:9092"), "brokers-moved"),
         (STATEFUL, changed(STATEFUL, plan=ABOVE), "above-state-changed"),
-        (WITH_CODE, changed(WITH_CODE, functions={**WITH_CODE.functions, "above/0 label": "x"}), "code-above-state-changed"),
-        (WITH_CODE, changed(WITH_CODE, functions={**WITH_CODE.functions, "sink/function": "x"}), "sink-function-changed"),
+        (
+            WITH_CODE,
+            changed(WITH_CODE, functions={**WITH_CODE.functions, "above/0 label": "x"}),
+            "code-above-state-changed",
+        ),
+        (
+            WITH_CODE,
+            changed(WITH_CODE, functions={**WITH_CODE.functions, "sink/function": "x"}),
+            "sink-function-changed",
+        ),
         (STATEFUL, with_source(STATEFUL, limits={"maxfilespertrigger": "100"}), "rate-limit-changed"),
         (STATEFUL, changed(STATEFUL, trigger="availableNow"), "trigger-changed"),
         (STATEFUL, changed(STATEFUL, output_schema="k string\ns bigint not null"), "output-column-nullability-changed"),
@@ -112,7 +140,11 @@ def test_what_is_proven_safe_is_resumed_with_a_note(old: Manifest, new: Manifest
 @pytest.mark.parametrize(
     ("old", "new", "rule"),
     [
-        (WITH_CODE, changed(WITH_CODE, functions={**WITH_CODE.functions, "below/0 plus": "x"}), "code-in-state-changed"),
+        (
+            WITH_CODE,
+            changed(WITH_CODE, functions={**WITH_CODE.functions, "below/0 plus": "x"}),
+            "code-in-state-changed",
+        ),
         (
             changed(STATEFUL, functions={"below/0 plus": UNREADABLE + "1"}),
             changed(STATEFUL, functions={"below/0 plus": UNREADABLE + "1"}),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from streamkeeper.compatibility.assess import assess
 from streamkeeper.compatibility.report import render_markdown, render_text, sentence
 from streamkeeper.model.finding import Verdict
-
 from tests.compatibility.manifests import STATEFUL, changed, with_operator
 
 

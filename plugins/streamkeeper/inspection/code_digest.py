@@ -214,12 +214,17 @@ class _Reading:
         if type(found).__module__.startswith("py4j.") or type(found).__name__ in _HANDLES:
             self.unreadable = True
             return ["handle", type(found).__qualname__]
+        wrapped = getattr(found, "__wrapped__", None)
+        if wrapped is not None:
+            return ["wrapper", type(found).__module__, type(found).__qualname__, self.value(wrapped)]
         try:
             reduced = found.__reduce_ex__(4)
         except Exception as reason:  # any object's own code may run here, and may raise anything
             self.unreadable = True
             return ["unreadable", type(found).__module__, type(found).__qualname__, type(reason).__name__]
         if isinstance(reduced, str):
+            # It says only where it is to be found, not what it is.
+            self.unreadable |= self._own_object(type(found))
             return ["global", type(found).__module__, reduced]
         parts = [*reduced, *([None] * (6 - len(reduced)))]
         parts[3] = list(parts[3]) if parts[3] is not None else None

@@ -1,0 +1,212 @@
+"""The digest of a Python function and of what it uses."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import os
+import shutil
+import subprocess
+import sys
+import textwrap
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from streamkeeper.inspection.code_digest import CodeDigest
+from streamkeeper.model.manifest import UNREADABLE
+
+HELPERS = """
+RATE = {"eu": 2, "us": 3}
+
+def rate(region):
+    return RATE[region]
+"""
+
+JOB = """
+import math
+import bundle_helpers
+from bundle_helpers import rate
+
+SCALE = 10
+
+class Totals:
+    def __init__(self, start):
+        self.start = start
+    def add(self, value):
+        return self.start + value
+
+def direct(value):
+    return value * SCALE
+
+def through_name(value):
+    return rate(value)
+
+def through_module(value):
+    return bundle_helpers.rate(value)
+
+def late(value):
+    import bundle_helpers as there
+    return there.rate(value)
+
+def library(value):
+    return math.floor(value)
+
+def instance(value, totals=Totals(1)):
+    return totals.add(value)
+
+def factory(limit):
+    def inner(value):
+        return value > limit and SCALE
+    return inner
+
+names = lambda value: value in {"a", "b", "c", "d"}
+"""
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Iterator[Callable[..., Any]]:
+    """Loads the two modules, with replacements in their text, from a new directory each time."""
+    count = 0
+
+    def load(
+        name: str, *arguments: object, job: tuple[str, str] = ("", ""), helpers: tuple[str, str] = ("", "")
+    ) -> str:
+        nonlocal count
+        count += 1
+        root = tmp_path / str(count)
+        root.mkdir()
+        (root / "bundle_helpers.py").write_text(HELPERS.replace(*helpers) if helpers[0] else HELPERS)
+        (root / "bundle_job.py").write_text(JOB.replace(*job) if job[0] else JOB)
+        return digest(fresh(root), name, arguments, root)
+
+    def fresh(root: Path) -> ModuleType:
+        for module in ("bundle_job", "bundle_helpers"):
+            sys.modules.pop(module, None)
+        importlib.invalidate_caches()
+        sys.path.insert(0, str(root))
+        try:
+            return importlib.import_module("bundle_job")
+        finally:
+            sys.path.remove(str(root))
+
+    def digest(module: ModuleType, name: str, arguments: tuple[object, ...], root: Path) -> str:
+        function = getattr(module, name)
+        return CodeDigest(root).of(function(*arguments) if arguments else function)
+
+    yield load
+    for module in ("bundle_job", "bundle_helpers"):
+        sys.modules.pop(module, None)
+
+
+ALL = ["direct", "through_name", "through_module", "late", "library", "instance", "names"]
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_the_same_code_elsewhere_has_the_same_digest(job: Any, name: str) -> None:
+    """Where the bundle lies, and how often it was loaded, does not count."""
+    assert job(name) == job(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "where", "before", "after"),
+    [
+        ("direct", "job", "value * SCALE", "value + SCALE"),
+        ("direct", "job", "SCALE = 10", "SCALE = 11"),
+        ("through_name", "helpers", "RATE[region]", "-RATE[region]"),
+        ("through_name", "helpers", '"us": 3', '"us": 4'),
+        ("through_module", "helpers", "RATE[region]", "-RATE[region]"),
+        ("through_module", "helpers", '"us": 3', '"us": 4'),
+        ("late", "helpers", '"us": 3', '"us": 4'),
+        ("library", "job", "math.floor", "math.ceil"),
+        ("instance", "job", "self.start + value", "self.start - value"),
+        ("instance", "job", "Totals(1)", "Totals(2)"),
+        ("names", "job", '"d"', '"e"'),
+        ("through_name", "helpers", '{"eu": 2, "us": 3}', '{"us": 3, "eu": 2}'),
+    ],
+)
+def test_a_change_that_can_change_the_result_changes_the_digest(
+    job: Any, name: str, where: str, before: str, after: str
+) -> None:
+    """The function, its constants, what it calls, the data that that uses, the order of a table."""
+    assert job(name) != job(name, **{where: (before, after)})
+
+
+@pytest.mark.parametrize(
+    ("name", "where", "before", "after"),
+    [
+        ("direct", "job", "    return value * SCALE", '    "says more"\n    # and more\n\n    return (value * SCALE)'),
+        ("direct", "job", "def library", "def unrelated():\n    return 1\n\ndef library"),
+        ("direct", "helpers", "RATE[region]", "-RATE[region]"),
+        ("through_module", "helpers", "def rate", "# why\ndef rate"),
+        ("names", "job", '{"a", "b", "c", "d"}', '{"d", "c", "b", "a"}'),
+    ],
+)
+def test_a_change_that_cannot_change_the_result_does_not(
+    job: Any, name: str, where: str, before: str, after: str
+) -> None:
+    """Comments, docstrings, formatting, code that is not used, the order of a set."""
+    assert job(name) == job(name, **{where: (before, after)})
+
+
+def test_what_a_function_closes_over_counts(job: Any) -> None:
+    """A param of the job that ends up in a closure is part of the code."""
+    assert job("factory", 3) == job("factory", 3)
+    assert job("factory", 3) != job("factory", 4)
+
+
+def test_what_a_wrapper_of_a_library_wraps_counts() -> None:
+    """functools.partial and functools.wraps hide the job's code from a look at the outside only."""
+    digest = CodeDigest(None).of
+    assert digest(functools.partial(pow, 2)) != digest(functools.partial(pow, 3))
+    assert digest(functools.lru_cache(lambda x: x)) != digest(functools.lru_cache(lambda x: -x))
+
+
+def test_recursion_ends() -> None:
+    """A function that calls itself, and data that contains itself, have a digest."""
+    loop: list[object] = []
+    loop.append(loop)
+
+    def down(n: int) -> object:
+        return down(n - 1) if n else loop
+
+    assert CodeDigest(None).of(down) == CodeDigest(None).of(down)
+
+
+def test_what_cannot_be_looked_into_is_said() -> None:
+    """A lock has no content to compare: the digest does not claim to cover it, and is stable all the same."""
+    lock = threading.Lock()
+    assert CodeDigest(None).of(lambda: lock).startswith(UNREADABLE)
+    other = threading.Lock()
+    assert CodeDigest(None).of(lambda: lock) == CodeDigest(None).of(lambda: lock)
+    assert CodeDigest(None).of(lambda: other).startswith(UNREADABLE)
+
+
+def test_digests_do_not_depend_on_the_hash_seed(tmp_path: Path) -> None:
+    """Two processes with other hash seeds and other places of the bundle agree on every digest."""
+    found = set()
+    for seed in ("1", "2", "3"):
+        root = tmp_path / seed
+        root.mkdir()
+        (root / "bundle_helpers.py").write_text(HELPERS)
+        (root / "bundle_job.py").write_text(JOB)
+        script = f"""
+            from pathlib import Path
+            import bundle_job
+            from streamkeeper.inspection.code_digest import CodeDigest
+            for name in {ALL!r}:
+                print(CodeDigest(Path({str(root)!r})).of(getattr(bundle_job, name)))
+            print(CodeDigest(Path({str(root)!r})).of(bundle_job.factory({{"x", "y", "z"}})))
+        """
+        environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join([str(root), *sys.path])}
+        ran = subprocess.run(
+            [sys.executable, "-c", textwrap.dedent(script)], env=environment, capture_output=True, text=True, check=True
+        )
+        assert UNREADABLE not in ran.stdout
+        found.add(ran.stdout)
+        shutil.rmtree(root)
+    assert len(found) == 1

@@ -1,0 +1,42 @@
+"""One query, one manifest: in one process, in two, and wherever its code lies."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.inspection.queries import write_files
+
+pytestmark = pytest.mark.spark
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_two_builds_in_each_of_two_processes_are_equal_bytes(tmp_path: Path) -> None:
+    """Other hash seeds, other places of the code, other attribute ids: the same bytes for every kind of query."""
+    write_files(tmp_path / "in", 1)
+    started = [_start(tmp_path, seed) for seed in ("1", "2")]
+    outputs = [process.communicate(timeout=240)[0] for process in started]
+    assert [process.returncode for process in started] == [0, 0]
+    found: dict[str, set[str]] = {}
+    for line in "".join(outputs).splitlines():
+        name, _, manifest = line.partition(" ")
+        if manifest.startswith("{"):
+            found.setdefault(name, set()).add(manifest)
+    assert len(found) == 9
+    assert {name: len(manifests) for name, manifests in found.items()} == dict.fromkeys(found, 1)
+
+
+def _start(tmp_path: Path, seed: str) -> subprocess.Popen[str]:
+    root = tmp_path / f"bundle{seed}"
+    (root / "tests").mkdir(parents=True)
+    shutil.copytree(ROOT / "tests" / "inspection", root / "tests" / "inspection")
+    path = os.pathsep.join([str(root), str(ROOT / "plugins")])
+    environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": path, "PYSPARK_PYTHON": sys.executable}
+    command = [sys.executable, "-m", "tests.inspection.describe_all", str(tmp_path / "in"), str(root)]
+    return subprocess.Popen(command, env=environment, cwd=root, stdout=subprocess.PIPE, text=True)

@@ -1,0 +1,215 @@
+"""Rehearsals on real checkpoints: what Spark refuses, what it accepts, and what stays untouched."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from streamkeeper.checkpoints.cloning import clone
+from streamkeeper.checkpoints.layout import last_committed
+from streamkeeper.compatibility.assess import assess
+from streamkeeper.inspection.describe import describe
+from streamkeeper.inspection.rehearsal import CLONE_FAILED, TIMED_OUT, rehearse
+from streamkeeper.model.finding import Verdict
+from streamkeeper.sinks.foreach import ForeachBatch
+from tests.inspection.queries import query, read, run_to_end, totals, write_files
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.spark
+
+
+class Deployed:
+    """A checkpoint that a deployed query left behind, and the batches it wrote."""
+
+    def __init__(self, root: Path, spark: SparkSession) -> None:
+        self.folder = root / "in"
+        self.checkpoint = root / "live"
+        write_files(self.folder, 4)
+        self.batches = run_to_end(totals(read(spark, self.folder)), self.checkpoint)
+
+    def contents(self) -> dict[str, tuple[bytes, int]]:
+        """Every file of the live checkpoint with its bytes and its time."""
+        files = [path for path in sorted(self.checkpoint.rglob("*")) if path.is_file()]
+        return {str(path): (path.read_bytes(), path.stat().st_mtime_ns) for path in files}
+
+
+@pytest.fixture(scope="module")
+def deployed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Deployed:
+    return Deployed(tmp_path_factory.mktemp("rehearsal"), spark)
+
+
+@pytest.fixture
+def run(spark: SparkSession, deployed: Deployed, tmp_path: Path) -> Callable[..., Any]:
+    def rehearsed(df: DataFrame, *, checkpoint: Path | None = None, timeout_s: float = 90, **changes: Any) -> Any:
+        where = checkpoint or deployed.checkpoint
+        return rehearse(spark, query(df, **changes), where, tmp_path / "scratch", timeout_s=timeout_s)
+
+    return rehearsed
+
+
+def retyped(stream: DataFrame) -> DataFrame:
+    """The same query with its key as a number: refused."""
+    from pyspark.sql import functions as F
+
+    return stream.groupBy(F.col("y").alias("k")).agg(F.sum("x").alias("s"))
+
+
+def test_the_same_query_runs_its_last_batch_again(spark: SparkSession, deployed: Deployed, run: Any) -> None:
+    """With the real state, and nothing of the live checkpoint changed."""
+    before = deployed.contents()
+    found = run(totals(read(spark, deployed.folder)))
+    assert (found.ok, found.batch, found.error_class, found.message) == (True, 3, "", "")
+    assert deployed.contents() == before
+
+
+def test_what_spark_refuses_is_found_without_touching_the_live_checkpoint(
+    spark: SparkSession, deployed: Deployed, run: Any
+) -> None:
+    """A key of another type, with Spark's own error class."""
+    before = deployed.contents()
+    found = run(retyped(read(spark, deployed.folder)))
+    assert (found.ok, found.batch, found.error_class) == (False, 3, "STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE")
+    assert found.message == "Provided key schema does not match existing state key schema."
+    assert deployed.contents() == before
+
+
+def test_without_a_rehearsal_the_refusal_would_mark_the_live_checkpoint(
+    spark: SparkSession, deployed: Deployed, tmp_path: Path
+) -> None:
+    """The negative control: the same candidate on the checkpoint itself leaves the plan of a batch behind."""
+    live = tmp_path / "live"
+    shutil.copytree(deployed.checkpoint, live)
+    more = tmp_path / "in"
+    shutil.copytree(deployed.folder, more)
+    write_files(deployed.folder, 1, first=4)
+    try:
+        with pytest.raises(Exception, match="STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE"):
+            run_to_end(retyped(read(spark, deployed.folder)), live)
+    finally:
+        (deployed.folder / "f0004.json").unlink()
+    assert (live / "offsets" / "4").is_file()
+    assert not (deployed.checkpoint / "offsets" / "4").exists()
+
+
+def test_an_added_operator_is_refused(spark: SparkSession, deployed: Deployed, run: Any) -> None:
+    """Operator numbers shift, and Spark notices."""
+    found = run(totals(read(spark, deployed.folder).dropDuplicates(["k"])))
+    assert not found.ok
+    assert found.error_class.startswith("STREAMING_STATEFUL_OPERATOR")
+
+
+def test_silent_corruption_passes_a_rehearsal_and_not_the_plan(
+    spark: SparkSession, deployed: Deployed, run: Any
+) -> None:
+    """The sum becomes a maximum: Spark runs it; only the manifests tell. Neither finding replaces the other."""
+    from pyspark.sql import functions as F
+
+    stream = read(spark, deployed.folder)
+    candidate = stream.groupBy("k").agg(F.max("x").alias("s"))
+    assert run(candidate).ok
+    old = describe(query(totals(stream)), spark, bundle_root=None)
+    new = describe(query(candidate), spark, bundle_root=None)
+    assert assess({"totals": old}, {"totals": new}).verdict is Verdict.SWITCH
+
+
+def test_the_candidates_own_errors_are_told_in_one_line(spark: SparkSession, deployed: Deployed, run: Any) -> None:
+    """A function that raises: its error, not the JVM's way of passing it on."""
+    from pyspark.sql import functions as F
+
+    def fail(value: Any) -> Any:
+        raise ValueError("no such region")
+
+    found = run(totals(read(spark, deployed.folder)).withColumn("z", F.udf(fail, "string")("k")))
+    assert not found.ok
+    assert "no such region" in found.message
+    assert "\n" not in found.message
+
+
+def test_a_query_that_hangs_is_stopped(spark: SparkSession, deployed: Deployed, run: Any) -> None:
+    """The deploy goes on after the time it was given."""
+    from pyspark.sql import functions as F
+
+    def hang(value: Any) -> Any:
+        import threading
+
+        threading.Event().wait(600)
+
+    found = run(totals(read(spark, deployed.folder)).withColumn("z", F.udf(hang, "string")("k")), timeout_s=3)
+    assert (found.ok, found.error_class) == (False, TIMED_OUT)
+    assert found.seconds < 60
+    assert not spark.streams.active
+
+
+def test_the_sink_is_not_written(spark: SparkSession, deployed: Deployed, run: Any) -> None:
+    """The author's function is not called; with the sink not diverted it would be (the negative control)."""
+    calls: list[int] = []
+    sink = ForeachBatch(lambda batch, context: calls.append(context.batch_id))
+    assert run(totals(read(spark, deployed.folder)), sink=sink).ok
+    assert calls == []
+    sink.function(None, type("Context", (), {"batch_id": 3}))  # type: ignore[arg-type]
+    assert calls == [3]
+
+
+def test_the_first_batch_runs_on_empty_state(spark: SparkSession, tmp_path: Path, run: Any) -> None:
+    """Batch 0 has no predecessor: its plan and its files are enough, and a changed key is refused all the same."""
+    write_files(tmp_path / "in", 1)
+    checkpoint = tmp_path / "live"
+    run_to_end(totals(read(spark, tmp_path / "in")), checkpoint)
+    assert last_committed(checkpoint) == 0
+    found = run(totals(read(spark, tmp_path / "in")), checkpoint=checkpoint)
+    assert (found.ok, found.batch) == (True, 0)
+    refused = run(retyped(read(spark, tmp_path / "in")), checkpoint=checkpoint)
+    assert refused.error_class == "STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE"
+
+
+def test_a_checkpoint_without_a_batch_has_nothing_to_rehearse(spark: SparkSession, tmp_path: Path, run: Any) -> None:
+    """Neither a failure nor a batch."""
+    write_files(tmp_path / "in", 1)
+    found = run(totals(read(spark, tmp_path / "in")), checkpoint=tmp_path / "none")
+    assert (found.ok, found.batch) == (True, None)
+
+
+def test_source_files_that_are_gone_are_told(spark: SparkSession, tmp_path: Path, run: Any) -> None:
+    """Spark replays the batch without them, and says nothing; the rehearsal does."""
+    write_files(tmp_path / "in", 2)
+    run_to_end(totals(read(spark, tmp_path / "in")), tmp_path / "live")
+    (tmp_path / "in" / "f0001.json").unlink()
+    found = run(totals(read(spark, tmp_path / "in")), checkpoint=tmp_path / "live")
+    assert (found.ok, found.batch) == (True, 1)
+    assert found.message == "1 of 1 source files of batch 1 are gone: it ran without them"
+
+
+def test_a_damaged_checkpoint_is_told_and_not_raised(
+    spark: SparkSession, deployed: Deployed, tmp_path: Path, run: Any
+) -> None:
+    """The rehearsal names the file."""
+    broken = tmp_path / "broken"
+    shutil.copytree(deployed.checkpoint, broken)
+    (broken / "offsets" / "2").unlink()
+    found = run(totals(read(spark, deployed.folder)), checkpoint=broken)
+    assert (found.ok, found.error_class) == (False, CLONE_FAILED)
+    assert "offsets/2" in found.message
+
+
+def test_a_clone_goes_on_to_the_same_results(spark: SparkSession, deployed: Deployed, tmp_path: Path) -> None:
+    """From every committed batch on, the clone's batches equal the live ones: no file of state is missing."""
+    for batch in range(4):
+        copy = tmp_path / f"clone{batch}"
+        clone(deployed.checkpoint, copy, batch - 1, pending=True)
+        found = run_to_end(totals(read(spark, deployed.folder)), copy)
+        assert found == {number: rows for number, rows in deployed.batches.items() if number >= batch}
+
+
+def test_a_clone_that_lacks_one_change_does_not_go_on(spark: SparkSession, deployed: Deployed, tmp_path: Path) -> None:
+    """The negative control: every file of the closed set is needed."""
+    clone(deployed.checkpoint, tmp_path / "copy", 2, pending=True)
+    lost = next(iter(sorted((tmp_path / "copy/state/0/0").glob("*.changelog"))))
+    lost.unlink()
+    with pytest.raises(Exception, match="CANNOT_LOAD_STATE_STORE"):
+        run_to_end(totals(read(spark, deployed.folder)), tmp_path / "copy")
