@@ -30,10 +30,10 @@ from streamkeeper.registry.objects import put_object
 from streamkeeper.stores.opening import open_store
 
 ROOT = Path(__file__).resolve().parents[2]
-START_S = 150.0
+START_S = 300.0
 
 
-def wait_for(what: str, condition: Callable[[], bool], timeout_s: float = 60.0) -> None:
+def wait_for(what: str, condition: Callable[[], bool], timeout_s: float = 120.0) -> None:
     """Poll until the condition holds; fails naming what was waited for."""
     deadline = time.monotonic() + timeout_s
     while not condition():
@@ -208,7 +208,7 @@ class DriverHouse:
         assert status is not None
         return status
 
-    def wait_exit(self, process: subprocess.Popen[bytes], timeout_s: float = 30.0) -> int:
+    def wait_exit(self, process: subprocess.Popen[bytes], timeout_s: float = 60.0) -> int:
         return process.wait(timeout=timeout_s)
 
     def close(self) -> None:

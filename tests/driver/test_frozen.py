@@ -22,7 +22,7 @@ from streamkeeper.sinks.file import FileSink, newest_batch
 from streamkeeper.sinks.table import TableSink
 from tests.driver.driver_house import DriverHouse, wait_for
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 FREEZES = ["python", "jvm", "both"]
 
@@ -95,7 +95,7 @@ def test_frozen_writer_of_a_table_wakes_up_and_writes_nothing(table_house: Drive
     house.add([("a", 1000)])
     for each in frozen:
         each.send_signal(signal.SIGCONT)
-    assert house.wait_exit(process, 60) == ExitCode.FENCED
+    assert house.wait_exit(process, 120) == ExitCode.FENCED
     assert house.totals() == before
     with sqlite3.connect(house.warehouse) as connection:
         assert connection.execute("SELECT count(*) FROM sales_totals__staged").fetchone() == (0,)
@@ -114,7 +114,7 @@ def test_frozen_writer_of_files_wakes_up_and_writes_nothing(file_house: DriverHo
     house.add([("a", 1000)])
     for each in frozen:
         each.send_signal(signal.SIGCONT)
-    assert house.wait_exit(process, 60) == ExitCode.FENCED
+    assert house.wait_exit(process, 120) == ExitCode.FENCED
     assert newest_batch(house.output / "v0001") == 0
     assert sorted((house.output / "v0001").glob("*.parquet")) == files
 

@@ -13,7 +13,7 @@ from streamkeeper.model.control import CommandKind, DriverState, ExitCode
 from streamkeeper.sinks.file import newest_batch
 from tests.driver.driver_house import DriverHouse, wait_for
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def test_killed_driver_goes_on_by_itself(house: DriverHouse) -> None:
     assert house.wait_exit(first) == -9
     again = house.start("first", 2)
     house.add([("c", 3)])
-    wait_for("the totals after the crash", lambda: house.totals() == house.oracle(), 150)
+    wait_for("the totals after the crash", lambda: house.totals() == house.oracle(), 300)
     status = house.status("first")
     assert status is not None
     assert (status.generation, status.queries["totals"].epoch) == (2, 2)
@@ -118,7 +118,7 @@ def test_available_now_ends_finished(house: DriverHouse) -> None:
     first = house.launch("first", params={**house.params(), "trigger": "availableNow"})
     house.wait_state("first", DriverState.STANDBY)
     house.go("first", first, "totals")
-    assert house.wait_exit(first, 120) == ExitCode.FINISHED
+    assert house.wait_exit(first, 180) == ExitCode.FINISHED
     status = house.status("first")
     assert status is not None
     assert status.state is DriverState.FINISHED
@@ -136,7 +136,7 @@ def test_driver_without_its_store_ends_itself(house: DriverHouse) -> None:
     before = house.totals()
     os.rename(house.store_directory, house.root / "gone")
     house.add([("a", 100)])
-    assert house.wait_exit(first, 30) == ExitCode.FENCED
+    assert house.wait_exit(first, 60) == ExitCode.FENCED
     assert house.totals() == before
     assert b"lost the store" in (house.root / "first-1.log").read_bytes()
     os.rename(house.root / "gone", house.store_directory)
@@ -159,12 +159,12 @@ def test_sink_ahead_of_its_checkpoint_is_refused(house: DriverHouse) -> None:
     first = house.launch("first", params={**house.params(), "trigger": "availableNow"})
     house.wait_state("first", DriverState.STANDBY)
     house.go("first", first, "totals")
-    assert house.wait_exit(first, 120) == ExitCode.FINISHED
+    assert house.wait_exit(first, 180) == ExitCode.FINISHED
     os.rename(house.root / "checkpoints", house.root / "lost")
     second = house.launch("second")
     house.wait_state("second", DriverState.STANDBY)
     house.go("second", second, "totals")
-    assert house.wait_exit(second, 60) == ExitCode.REFUSED
+    assert house.wait_exit(second, 120) == ExitCode.REFUSED
     status = house.status("second")
     assert status is not None
     assert "holds batch 0 of v0001, its checkpoint knows none" in status.error

@@ -107,6 +107,9 @@ class Driver:
 
             found = warm_up(session.spark, planned, self._spec.rehearse_on, self._scratch / "rehearsal")
             self._board.warm_up = redact(found, self._secrets)
+        # Read now, so that little is left to read between ``go`` and the first batch.
+        with suppress(StoreUnavailable):
+            self._line.look()
         self._board.state = DriverState.STANDBY
         self._tell_in_time()
         crash_point("driver.standby.after")

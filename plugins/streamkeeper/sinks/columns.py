@@ -132,3 +132,12 @@ def find_differences(connection: Connection, table: Table) -> list[str] | None:
     if old_key != new_key:
         differences.append(f"its key is ({', '.join(old_key)}), the query's is ({', '.join(new_key)})")
     return differences
+
+
+def refuse_differences(table: Table, differences: list[str] | None) -> None:
+    """Raise InvalidInput when there are any."""
+    if differences:
+        raise InvalidInput(
+            f"table {table.name} does not fit the query: {'; '.join(differences)}",
+            hint="alter the table, or write to another one",
+        )

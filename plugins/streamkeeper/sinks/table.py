@@ -8,6 +8,7 @@ changes no row there and is told so; a batch that comes again finds its number t
 from __future__ import annotations
 
 import functools
+import os
 import re
 import uuid
 from dataclasses import dataclass, field
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from streamkeeper.crash_points import crash_point
 from streamkeeper.errors import Fenced, InvalidInput, PermanentError
 from streamkeeper.model.manifest import SinkDescription
-from streamkeeper.sinks.columns import TableColumn, columns_of, find_differences
+from streamkeeper.sinks.columns import TableColumn, columns_of, find_differences, refuse_differences
 from streamkeeper.sinks.contract import Sink, SinkContext, SinkWriter, compute
 from streamkeeper.sinks.databases import identity, lock_creation, open_engine, parse_url
 from streamkeeper.sinks.staging import (
@@ -79,10 +80,26 @@ class TableSink(Sink):
         return TableWriter(self, context)
 
     def rehearse(self, batch: DataFrame) -> None:
-        """Convert and insert the batch into temporary tables of the workers, and roll back."""
+        """Convert and insert the batch into temporary tables of the workers, and roll back.
+
+        Raises InvalidInput when the table that is there does not fit.
+        """
         columns = self.columns_of(batch)
+        self._check_table(columns)
         plan = StagingPlan(url=self.url, table=self.table, columns=columns, epoch=0, token="rehearsal")
         batch.foreachPartition(functools.partial(rehearse_partition, plan))
+
+    def _check_table(self, columns: tuple[TableColumn, ...]) -> None:
+        """Compare with the table that is there; also loads the database's client before it is needed in a hurry."""
+        import sqlalchemy as sa
+
+        database = parse_url(self.url).database
+        if self.url.startswith("sqlite") and not (database and os.path.exists(database)):
+            return
+        engine = open_engine(self.url, pooled=False)
+        with engine.connect() as connection:
+            data = data_table(sa.MetaData(), self.table, columns, self.key, engine.dialect.name)
+            refuse_differences(data, find_differences(connection, data))
 
     def columns_of(self, batch: DataFrame) -> tuple[TableColumn, ...]:
         """The batch's columns; raises Unsupported or InvalidInput when they do not make this table."""
@@ -178,12 +195,7 @@ class TableWriter(SinkWriter):
         with self._engine.begin() as connection:
             lock_creation(connection)
             check_epoch(connection, self._outputs, name, self._context.epoch)
-            differences = find_differences(connection, data)
-            if differences:
-                raise InvalidInput(
-                    f"table {name} does not fit the query: {'; '.join(differences)}",
-                    hint="alter the table, or write to another one",
-                )
+            refuse_differences(data, find_differences(connection, data))
             if find_differences(connection, staged):
                 # Its rows are nobody's: each write stages its own.
                 staged.drop(connection)
