@@ -1,0 +1,179 @@
+"""The gate, the lease and the wake-ups without Spark: who is let through, and what ends a driver."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from streamkeeper.driver.control import StoreLine
+from streamkeeper.driver.epoch import Claim
+from streamkeeper.driver.gate import Gate, GateClosed
+from streamkeeper.driver.lease import Heartbeat, Lease
+from streamkeeper.driver.spans import Spans
+from streamkeeper.driver.wakeups import Wakeup, Wakeups
+from streamkeeper.errors import Fenced
+from streamkeeper.model.control import CommandKind
+from streamkeeper.model.journal import EpochClaimed, InstanceAppointed, InstancePlanned, Record, Role
+from streamkeeper.registry.control import Control
+from streamkeeper.registry.journal import Journal
+from streamkeeper.sinks.contract import SinkWriter
+from streamkeeper.stores.counting import CountingStore
+from streamkeeper.stores.local import LocalStore
+
+CLAIM = Claim(job="sales", instance="first", generation=1, query="totals", version="v0001", output="o", epoch=1)
+
+
+class Ledger(SinkWriter):
+    """Remembers the batches it was given."""
+
+    def __init__(self) -> None:
+        self.batches: list[int] = []
+
+    def raise_fence(self) -> None: ...
+
+    def last_batch(self) -> int | None:
+        return None
+
+    def write(self, batch: object, batch_id: int) -> None:
+        self.batches.append(batch_id)
+
+    def close(self) -> None: ...
+
+
+class Bench:
+    """A gate over a real store in which ``first`` is appointed and owns epoch 1."""
+
+    def __init__(self, root: Path) -> None:
+        self.store = CountingStore(LocalStore(root / "store"))
+        self.journal = Journal(self.store, "sales", writer="test")
+        self.add(InstancePlanned(operation="op", instance="first", release="r0001", role=Role.CANDIDATE))
+        self.add(InstancePlanned(operation="op", instance="second", release="r0001", role=Role.CANDIDATE))
+        self.add(InstanceAppointed(operation="op", instance="first"))
+        self.add(self.claim("first", 1))
+        self.line = StoreLine(self.store, "sales", "first", 1)
+        self.ledger = Ledger()
+        self.wakeups = Wakeups()
+        self.gate = self.make_gate()
+
+    def make_gate(self) -> Gate:
+        return Gate("totals", self.ledger, self.line, CLAIM.superseded_by, Spans(), self.wakeups)
+
+    def add(self, record: Record) -> None:
+        self.journal.append(lambda _: record)
+
+    def claim(self, instance: str, epoch: int) -> EpochClaimed:
+        return EpochClaimed(query="totals", output="o", epoch=epoch, instance=instance, generation=1, version="v0001")
+
+    def batch(self, number: int) -> None:
+        self.gate(None, number)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(tmp_path)
+
+
+def age(bench: Bench) -> None:
+    """Let what the line knows become too old to be shared."""
+    bench.line._commands_at = bench.line._state_at = float("-inf")
+
+
+def test_owner_passes_for_two_requests(bench: Bench) -> None:
+    """A batch costs one list of commands and one of the journal; a second query shares them."""
+    bench.batch(0)
+    age(bench)
+    before = bench.store.requests
+    bench.batch(1)
+    other = bench.make_gate()
+    other(None, 5)  # type: ignore[arg-type]
+    assert bench.ledger.batches == [0, 1, 5]
+    assert bench.store.requests - before == 2
+
+
+@pytest.mark.parametrize("how", ["appointed", "claimed"])
+def test_superseded_driver_is_fenced(bench: Bench, how: str) -> None:
+    """Another appointment, or a newer epoch, keeps every further batch out."""
+    bench.batch(0)
+    age(bench)
+    if how == "appointed":
+        bench.add(InstanceAppointed(operation="op", instance="second"))
+    else:
+        bench.add(bench.claim("first", 2))
+    with pytest.raises(Fenced):
+        bench.batch(1)
+    assert bench.ledger.batches == [0]
+
+
+def test_drain_command_closes_the_gate_at_the_next_batch(bench: Bench) -> None:
+    """Even when no nudge arrived, the next batch finds the command and stays planned."""
+    bench.batch(0)
+    age(bench)
+    Control(bench.store, "sales", "first").send(CommandKind.DRAIN, "op")
+    with pytest.raises(GateClosed):
+        bench.batch(1)
+    assert bench.gate.refused == 1
+    assert bench.ledger.batches == [0]
+    assert Wakeup.LOOKED in bench.wakeups.wait(0)
+
+
+def test_batch_waits_while_the_store_is_gone(bench: Bench, tmp_path: Path) -> None:
+    """Not knowing is no permission: the batch goes on once the store answers again."""
+    age(bench)
+    (tmp_path / "store").rename(tmp_path / "gone")
+    thread = threading.Thread(target=bench.batch, args=(0,), daemon=True)
+    thread.start()
+    thread.join(0.4)
+    assert thread.is_alive()
+    assert bench.ledger.batches == []
+    (tmp_path / "gone").rename(tmp_path / "store")
+    thread.join(10)
+    assert bench.ledger.batches == [0]
+
+
+def test_failure_of_a_sink_is_kept_for_the_driver(bench: Bench) -> None:
+    """Spark would tell it as text only."""
+    bench.ledger.write = lambda *_: 1 / 0  # type: ignore[method-assign,assignment]
+    with pytest.raises(ZeroDivisionError):
+        bench.batch(0)
+    assert isinstance(bench.gate.take_failure(), ZeroDivisionError)
+    assert bench.gate.take_failure() is None
+    assert not bench.gate.busy
+
+
+def test_idle_driver_costs_the_store_next_to_nothing(bench: Bench) -> None:
+    """Heartbeats of one period: a list of commands and a status, and now and then the journal."""
+    told = threading.Semaphore(0)
+
+    def tell() -> None:
+        bench.line.told_at = time.monotonic()
+        told.release()
+
+    Heartbeat(0.4, bench.line, tell, bench.wakeups).start()
+    assert told.acquire(timeout=10)
+    before = bench.store.requests
+    for _ in range(4):
+        assert told.acquire(timeout=10)
+    assert bench.store.requests - before <= 6
+
+
+def test_lease_expires_only_in_silence() -> None:
+    """As long as the store answers nothing happens; silence for the lease's life ends the driver once."""
+    answered = [time.monotonic()]
+    expired = threading.Event()
+    Lease(0.4, lambda: answered[0], lambda _: expired.set()).start()
+    for _ in range(8):
+        answered[0] = time.monotonic()
+        assert not expired.wait(0.1)
+    assert expired.wait(10)
+
+
+def test_wakeups_gather_what_rang() -> None:
+    """One wait returns everything that rang before it."""
+    wakeups = Wakeups()
+    for each in (Wakeup.NUDGE, Wakeup.PROGRESS, Wakeup.NUDGE):
+        wakeups.ring(each)
+    assert wakeups.wait(1) == {Wakeup.NUDGE, Wakeup.PROGRESS}
+    assert wakeups.wait(0.01) == set()
