@@ -21,6 +21,9 @@ INSTANCE = "STREAMKEEPER_INSTANCE"
 GENERATION = "STREAMKEEPER_GENERATION"
 _KERNEL_THREAD = 0x00200000
 _MANY_ROUNDS = 50
+_EMPTY = b"\0\0"
+_LOOKS_AT_BLANK = 8
+_BLANK_PAUSE_S = 0.002
 
 
 class Process(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,10 +65,25 @@ def read_process(pid: int) -> Process | None:
 
 def find_tree(marked: str, roots: Iterable[Root] = ()) -> list[Process]:
     """Every living process of an instance on this machine, in order of pid; about 20 us for each process there is."""
-    seen = [found for name in os.listdir("/proc") if name.isdigit() and (found := read_process(int(name))) is not None]
+    seen = [each for name in os.listdir("/proc") if name.isdigit() and (each := read_process(int(name))) is not None]
     sessions = _sessions(seen, roots)
     wanted = f"\0{INSTANCE}={marked}\0".encode()
-    return [each for each in seen if each.session in sessions or wanted in _environment(each.pid)]
+    environments = {each.pid: _environment(each.pid) for each in seen if each.session not in sessions}
+    found = [each for each in seen if each.session in sessions or wanted in environments[each.pid]]
+    return found or _find_among_starting([each for each in seen if environments.get(each.pid) == _EMPTY], wanted)
+
+
+def _find_among_starting(blank: list[Process], wanted: bytes) -> list[Process]:
+    """A process that replaces its program (exec) shows an empty environment for a moment: look again, briefly."""
+    for _ in range(_LOOKS_AT_BLANK):
+        if not blank:
+            break
+        time.sleep(_BLANK_PAUSE_S)
+        environments = {each.pid: _environment(each.pid) for each in blank}
+        if found := [each for each in blank if wanted in environments[each.pid]]:
+            return found
+        blank = [each for each in blank if environments[each.pid] == _EMPTY]
+    return []
 
 
 def _sessions(seen: list[Process], roots: Iterable[Root]) -> set[int]:
@@ -75,7 +93,7 @@ def _sessions(seen: list[Process], roots: Iterable[Root]) -> set[int]:
 
 
 def _environment(pid: int) -> bytes:
-    """Raw, framed by zero bytes; empty for a process of another user and for one that has just gone."""
+    """Raw, framed by zero bytes; nothing for a process of another user and for one that has just gone."""
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
             return b"\0" + file.read() + b"\0"
