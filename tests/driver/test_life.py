@@ -136,7 +136,7 @@ def test_driver_without_its_store_ends_itself(house: DriverHouse) -> None:
     before = house.totals()
     os.rename(house.store_directory, house.root / "gone")
     house.add([("a", 100)])
-    assert house.wait_exit(first, 60) == ExitCode.FENCED
+    assert house.wait_exit(first, 60) == ExitCode.STORE_LOST
     assert house.totals() == before
     assert b"lost the store" in (house.root / "first-1.log").read_bytes()
     os.rename(house.root / "gone", house.store_directory)

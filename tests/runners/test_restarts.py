@@ -8,7 +8,7 @@ from streamkeeper.model.control import DriverState, ExitCode
 from streamkeeper.runners.restarts import LONGEST_PAUSE_S, WINDOW_S, Next, decide
 
 
-@pytest.mark.parametrize("code", [each for each in ExitCode if each is not ExitCode.FAILED])
+@pytest.mark.parametrize("code", sorted(set(ExitCode) - {ExitCode.FAILED, ExitCode.STORE_LOST}))
 def test_a_meant_end_is_an_end(code: ExitCode) -> None:
     """Whatever budget is left."""
     decision = decide(code, (), now=0.0, budget=5)
@@ -43,3 +43,10 @@ def test_a_signal_is_named() -> None:
     """The reason tells a kill from an error."""
     assert "signal 9" in decide(-9, (), now=0.0, budget=5).reason
     assert "exit code 5" in decide(5, (), now=0.0, budget=5).reason
+
+
+def test_a_lost_store_costs_no_restart() -> None:
+    """However often the store goes away, the driver comes back with it."""
+    used_up = tuple(float(second) for second in range(50))
+    decision = decide(ExitCode.STORE_LOST, used_up, now=50.0, budget=5)
+    assert (decision.next, decision.pause_s) == (Next.RESTART, 0.0)

@@ -57,6 +57,7 @@ class Gate:
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         """Admit the batch and write it."""
+        crash_point("driver.batch.offered")
         try:
             with self._spans.measure("gate"):
                 self._admit(batch_id)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -30,6 +31,7 @@ from streamkeeper.stores.opening import open_store
 
 SECRETS = "STREAMKEEPER_SECRETS"
 _STANDBY_LOOK_S = 0.25
+_STANDBY_JOURNAL_S = 5.0
 _PACKAGES = Path(__file__).resolve().parents[2]
 
 
@@ -113,16 +115,29 @@ class Driver:
         self._board.state = DriverState.STANDBY
         self._tell_in_time()
         crash_point("driver.standby.after")
+        journal_due = time.monotonic() + _STANDBY_JOURNAL_S
         while order is None:
             try:
                 self._wakeups.wait(_STANDBY_LOOK_S)
                 order = self._order()
+                if time.monotonic() > journal_due:
+                    self._end_if_dismissed()
+                    journal_due = time.monotonic() + _STANDBY_JOURNAL_S
             except StoreUnavailable:
                 # The lease ends a standby that stays without its store.
                 self._wakeups.wait(_STANDBY_LOOK_S)
             if session.dead:
                 raise will_restart("the JVM ended by itself")
         return order
+
+    def _end_if_dismissed(self) -> None:
+        """A standby that was started late, by a process that did not know its operation is over, ends by itself."""
+        state = self._line.look().state
+        mine = state.instances.get(self._spec.instance)
+        operation = state.operations.get(mine.operation) if mine is not None else None
+        over = operation is not None and operation.outcome is not None
+        if mine is not None and state.appointed != mine.instance and (mine.ended or over):
+            raise Ending(DriverState.STOPPED, ExitCode.STOPPED)
 
     def _order(self) -> Command | None:
         """The ``go`` that was given, None before one; raises Ending once this instance is told to end."""
@@ -148,8 +163,8 @@ class Driver:
     def _lose_store(self, silent_s: float) -> None:
         if self._session is not None:
             self._session.kill()
-        say(f"fenced: lost the store for {silent_s:.0f} s")
-        os._exit(ExitCode.FENCED)
+        say(f"lost the store for {silent_s:.0f} s")
+        os._exit(ExitCode.STORE_LOST)
 
     def _end(self, ending: Ending) -> NoReturn:
         ending.error = redact(ending.error, self._secrets)

@@ -55,7 +55,7 @@ SENTENCES = {
 
 
 class ExitCode(IntEnum):
-    """How a driver process ends; its supervisor restarts it only after FAILED or an unknown code."""
+    """How a driver process ends; its supervisor restarts it after FAILED, STORE_LOST or an unknown code only."""
 
     DRAINED = 0
     FINISHED = 3
@@ -64,6 +64,8 @@ class ExitCode(IntEnum):
     STOPPED = 6
     REFUSED = 7
     """A permanent error: restarting cannot help."""
+    STORE_LOST = 8
+    """It could not reach the store for its lease's life; it may go on once the store answers again."""
 
 
 class LaunchMode(Enum):

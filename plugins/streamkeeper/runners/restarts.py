@@ -39,11 +39,13 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
 def decide(code: int, failures: tuple[float, ...], *, now: float, budget: int) -> Decision:
     """What follows an exit with ``code`` at ``now``; ``failures`` are the moments of the earlier ones, in seconds.
 
-    At most ``budget`` restarts in any ten minutes, after pauses of 1, 2, 4 … 30 seconds.
+    A store that was lost costs no restart: the next generation's claim waits for it. At most ``budget`` others in any ten minutes, after pauses of 1, 2, 4 … 30 seconds.
     """
     if code in _LAST_WORDS:
         ending = ExitCode(code)
         return Decision(next=Next.END, state=_LAST_WORDS[ending], reason=f"it ended {ending.name.lower()}")
+    if code == ExitCode.STORE_LOST:
+        return Decision(next=Next.RESTART, reason="it lost the store; it goes on when the store answers")
     recent = sum(1 for each in failures if now - each < WINDOW_S)
     what = describe_code(code)
     if recent >= budget:

@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from streamkeeper.crash_points import crash_point
 from streamkeeper.errors import KeyExists, StoreUnavailable, StreamkeeperError
-from streamkeeper.model.control import DriverExit, DriverState, LaunchSpec, ProcessRecord
+from streamkeeper.model.control import DriverExit, DriverState, ExitCode, LaunchSpec, ProcessRecord
 from streamkeeper.model.settings import read_settings
 from streamkeeper.registry.control import Control
 from streamkeeper.runners import process_tree
@@ -31,6 +31,8 @@ T = TypeVar("T")
 
 SECRETS = "STREAMKEEPER_SECRETS"
 _STORE_PAUSE_S = 0.5
+_OUTAGE_LOOK_S = 2.0
+_LONGEST_OUTAGE_S = 86_400.0
 
 
 class Superseded(Exception):
@@ -62,10 +64,24 @@ class Supervisor:
             self._log.say(f"generation {generation}: {decision.reason}")
             if decision.next is Next.END:
                 return self._exit(decision.state, code, self._last_error(generation, decision, error))
-            self._failures = (*self._failures, time.monotonic())
+            if code == ExitCode.STORE_LOST:
+                self._await_store()
+            else:
+                self._failures = (*self._failures, time.monotonic())
             self._signals.sleep(decision.pause_s)
             if number := self._signals.received():
                 return self._exit(DriverState.FAILED, code, f"terminated by signal {number}")
+
+    def _await_store(self) -> None:
+        """Until the store answers, a signal comes, or an outage is longer than anybody would wait out."""
+        deadline = time.monotonic() + _LONGEST_OUTAGE_S
+        while not self._signals.received() and time.monotonic() < deadline:
+            try:
+                self._control.processes()
+            except StoreUnavailable:
+                self._signals.sleep(_OUTAGE_LOOK_S)
+                continue
+            return
 
     def _claim(self, generation: int) -> None:
         machine = this_machine()
