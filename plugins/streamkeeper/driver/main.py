@@ -132,7 +132,7 @@ class Driver:
 
     def _end_if_dismissed(self) -> None:
         """A standby that was started late, by a process that did not know its operation is over, ends by itself."""
-        state = self._line.look().state
+        state = self._line.look()
         mine = state.instances.get(self._spec.instance)
         operation = state.operations.get(mine.operation) if mine is not None else None
         over = operation is not None and operation.outcome is not None
