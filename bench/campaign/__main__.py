@@ -18,15 +18,15 @@ import msgspec
 
 from bench.bed import ROOT, fresh_bed
 from bench.campaign.cases import CaseResult, Stage
-from bench.campaign.controls import CONTROLS, run_control
+from bench.campaign.controls import CONTROLS, PROTECTED, run_control
 
 
 def main() -> int:
     """Run the campaign; 1 when a case found damage, or a negative control found none."""
     chosen = _arguments()
-    if chosen.without:
-        return _control(chosen)
     chosen.results.parent.mkdir(parents=True, exist_ok=True)
+    if chosen.controls:
+        return _run_controls(chosen)
     commit = _commit()
     done = _read(chosen.results, commit)
     with fresh_bed(chosen.root, [ROOT / "bench/campaign/jobs/ledgers.py"]) as bed:
@@ -50,7 +50,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--results", type=Path, default=ROOT / "build/campaign.jsonl")
     parser.add_argument("--points", default="")
     parser.add_argument("--seeds", type=int, default=60)
-    parser.add_argument("--without", choices=sorted(CONTROLS))
+    parser.add_argument("--controls", action="store_true")
     return parser.parse_args()
 
 
@@ -63,7 +63,8 @@ def _read(file: Path, commit: str) -> dict[str, CaseResult]:
     if not file.exists():
         return {}
     lines = [json.loads(line) for line in file.read_text().splitlines()]
-    return {line["case"]: msgspec.convert(line, CaseResult) for line in lines if line["commit"] == commit}
+    cases = [line for line in lines if "case" in line and line["commit"] == commit]
+    return {line["case"]: msgspec.convert(line, CaseResult) for line in cases}
 
 
 def _conclude(results: list[CaseResult]) -> int:
@@ -78,10 +79,16 @@ def _conclude(results: list[CaseResult]) -> int:
     return 1 if damaged or missed else 0
 
 
-def _control(chosen: argparse.Namespace) -> int:
-    found = run_control(chosen.without, chosen.root)
-    print(f"without {chosen.without}: " + (found or "no damage: the control does not control"))
-    return 0 if found else 1
+def _run_controls(chosen: argparse.Namespace) -> int:
+    wrong = 0
+    for name, protected in [*((name, False) for name in CONTROLS), *((name, True) for name in PROTECTED)]:
+        found = run_control(name, chosen.root, protected=protected)
+        wrong += bool(found) is protected
+        line = {"commit": _commit(), "control": name, "switched_off": not protected, "found": found}
+        with chosen.results.open("a") as file:
+            file.write(json.dumps(line) + "\n")
+        print(f"{name} {'on' if protected else 'off'}: {found or 'no damage'}", flush=True)
+    return 1 if wrong else 0
 
 
 if __name__ == "__main__":
