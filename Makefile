@@ -37,7 +37,7 @@ format: setup ## put the code into its one form
 	$(RUN) ruff format .
 
 campaign: setup ## kill deploys at every named point, for hours; resumable
-	@$(RUN) python -m bench.campaign
+	@$(RUN) python -m bench.campaign && $(RUN) python -m bench.campaign --controls
 
 bench-handover: setup ## the gap of a warm handover against stop-and-submit
 	@$(RUN) python -m bench.handover
