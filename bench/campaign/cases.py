@@ -15,6 +15,7 @@ import psutil
 from bench.bed import Bed, wait_for
 from bench.campaign.ledger import count_replays, find_changed_batches, find_second_writers, read_accounts
 from streamkeeper.model.control import DriverState
+from streamkeeper.model.liveness import Life
 from streamkeeper.registry.control import Control
 
 JOB = "ledgers"
@@ -79,6 +80,7 @@ class Stage:
         self.bed.start_producer(rows=5, every_s=0.2, seed=self._release)
         kind, _, name = case.partition(":")
         hits, outcomes, tries = self._at_point(name) if kind == "point" else self._at_random(int(name))
+        outcomes += self._revive()
         damage = self.look()
         return CaseResult(
             case=case,
@@ -132,6 +134,13 @@ class Stage:
                 return [*outcomes, "still open"]
             outcomes.append(self.deploy(carry_on=True))
         return outcomes
+
+    def _revive(self) -> list[str]:
+        """A killed supervisor takes its instance with it for good: one more deploy must bring the job back."""
+        serving = self.state().serving_instance
+        if self.bed.site.runner.observe(JOB, serving).life is Life.ALIVE:
+            return []
+        return ["nothing served", self.deploy()]
 
     def _at_random(self, seed: int) -> tuple[list[str], list[str], int]:
         chance = random.Random(seed)
