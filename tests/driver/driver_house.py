@@ -56,6 +56,7 @@ class DriverHouse:
         self.warehouse = root / "warehouse.db"
         self.output = root / "output"
         self.processes: list[subprocess.Popen[bytes]] = []
+        self.program: list[str] = ["-m", "streamkeeper.driver"]
         self.files = 0
         self.expected: dict[str, list[int]] = {}
 
@@ -140,7 +141,7 @@ class DriverHouse:
         """Start one generation of a launched instance."""
         log = (self.root / f"{instance}-{generation}.log").open("wb")
         process = subprocess.Popen(
-            [sys.executable, "-m", "streamkeeper.driver", self.job, instance, str(generation)],
+            [sys.executable, *self.program, self.job, instance, str(generation)],
             env={
                 "PATH": os.environ["PATH"],
                 "HOME": str(self.root),

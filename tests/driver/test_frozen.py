@@ -119,14 +119,16 @@ def test_frozen_writer_of_files_wakes_up_and_writes_nothing(file_house: DriverHo
     assert sorted((house.output / "v0001").glob("*.parquet")) == files
 
 
-def test_without_fence_and_journal_check_the_woken_writer_writes(table_house: DriverHouse) -> None:
-    """Negative control: nobody supersedes it, and the same frozen driver does write once it wakes up."""
-    house = table_house
-    process = serve(house, "totals")
+def test_without_fence_and_journal_check_the_woken_writer_writes(file_house: DriverHouse) -> None:
+    """Negative control: with both checks switched off the superseded driver does write once it wakes up."""
+    house = file_house
+    house.program = [str(Path(__file__).with_name("unfenced_driver.py"))]
+    process = serve(house, "copy")
     frozen = parts_of(process, "both")
     for each in frozen:
         each.send_signal(signal.SIGSTOP)
+    FileSink(str(house.output)).open(take_over(house, "copy")).raise_fence()
     house.add([("a", 1000)])
     for each in frozen:
         each.send_signal(signal.SIGCONT)
-    wait_for("the woken driver's write", lambda: house.totals() == house.oracle())
+    wait_for("the damage", lambda: newest_batch(house.output / "v0001") == 1)

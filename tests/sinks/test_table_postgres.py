@@ -1,88 +1,135 @@
-"""TableSink against a real PostgreSQL: the same promises as on SQLite, and instants and decimals kept as such."""
+"""TableSink against a real PostgreSQL: the same promises where writers really run beside each other."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
+import psycopg
 import pytest
-import sqlalchemy as sa
 
-from streamkeeper.errors import Fenced, PermanentError
+from streamkeeper.errors import Fenced
+from streamkeeper.sinks import table
 from streamkeeper.sinks.contract import SinkContext
 from streamkeeper.sinks.table import TableSink, TableWriter
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.postgres]
+pytestmark = [pytest.mark.postgres, pytest.mark.spark]
 SCHEMA = "customer string, total long"
 
 
 @pytest.fixture
-def url(postgres_server: str) -> Iterator[str]:
-    """A database URL whose tables are dropped afterwards."""
-    url = postgres_server.replace("postgresql://", "postgresql+psycopg://")
-    yield url
-    engine = sa.create_engine(url)
-    with engine.begin() as connection:
-        for name in ("totals", "totals__staged", "streamkeeper_outputs"):
-            connection.execute(sa.text(f"DROP TABLE IF EXISTS {name}"))
-    engine.dispose()
+def database(postgres_server: str) -> str:
+    """A database of its own, as libpq's URL."""
+    name = f"test_{uuid4().hex[:12]}"
+    with psycopg.connect(postgres_server, autocommit=True) as connection:
+        connection.execute(f'CREATE DATABASE "{name}"')
+    return f"{postgres_server.rpartition('/')[0]}/{name}"
 
 
-def writer_of(url: str, epoch: int, mode: str = "update") -> TableWriter:
-    sink = TableSink(url, table="totals", key=["customer"])
-    return sink.open(SinkContext(job="sales", query="totals", version="v0001", epoch=epoch, output_mode=mode))
+@pytest.fixture
+def writer_of(database: str) -> Iterator[Callable[[int], TableWriter]]:
+    """A writer of an epoch; closed at the end."""
+    opened: list[TableWriter] = []
 
+    def open_writer(epoch: int, *, mode: str = "update") -> TableWriter:
+        url = database.replace("postgresql://", "postgresql+psycopg://")
+        context = SinkContext(job="sales", query="totals", version="v0001", epoch=epoch, output_mode=mode)
+        opened.append(TableSink(url, table="totals", key=["customer"]).open(context))
+        return opened[-1]
 
-def rows(url: str) -> list[tuple]:
-    engine = sa.create_engine(url)
-    try:
-        with engine.connect() as connection:
-            return [tuple(row) for row in connection.execute(sa.text("SELECT * FROM totals ORDER BY customer"))]
-    finally:
-        engine.dispose()
-
-
-def test_batches_are_written_once_and_fenced(spark: SparkSession, url: str) -> None:
-    """Upsert, replay, complete mode, a key twice, and a superseded writer."""
-    old, new = writer_of(url, 1), writer_of(url, 2, "complete")
-    old.raise_fence()
-    old.write(spark.createDataFrame([("a", 1), ("b", 2)], SCHEMA), 0)
-    old.write(spark.createDataFrame([("b", 3)], SCHEMA), 1)
-    old.write(spark.createDataFrame([("b", 99)], SCHEMA), 1)
-    assert rows(url) == [("a", 1), ("b", 3)]
-    with pytest.raises(PermanentError, match="more than once"):
-        old.write(spark.createDataFrame([("a", 1), ("a", 2)], SCHEMA), 2)
-    new.raise_fence()
-    with pytest.raises(Fenced, match="superseded by epoch 2"):
-        old.write(spark.createDataFrame([("a", 99)], SCHEMA), 2)
-    assert new.last_batch() == 1
-    new.write(spark.createDataFrame([("c", 7)], SCHEMA), 2)
-    assert rows(url) == [("c", 7)]
-    old.close()
-    new.close()
-
-
-def test_values_keep_their_meaning(spark: SparkSession, url: str) -> None:
-    """Instants with their zone, decimals to the last digit; the same columns fit again under the next epoch."""
-    at = datetime(2026, 3, 29, 1, 30, tzinfo=UTC)
-    schema = "customer string, l long, i int, d double, f float, b boolean, t timestamp, day date, m decimal(20,2)"
-    values = ("a", 2**40, 7, 1.5, 0.25, True, at, at.date(), Decimal("123456789012345678.01"))
-    for epoch in (1, 2):
-        writer = writer_of(url, epoch)
-        writer.raise_fence()
-        writer.write(spark.createDataFrame([values], schema), epoch)
+    yield open_writer
+    for writer in opened:
         writer.close()
-    assert rows(url) == [values]
 
 
-def test_rehearsal_keeps_nothing(spark: SparkSession, url: str) -> None:
-    """Temporary tables only."""
-    TableSink(url, table="totals", key=["customer"]).rehearse(spark.createDataFrame([("a", 1)], SCHEMA))
-    engine = sa.create_engine(url)
-    assert not [name for name in sa.inspect(engine).get_table_names() if name.startswith("totals")]
-    engine.dispose()
+def rows(database: str, statement: str = "SELECT * FROM totals ORDER BY customer") -> list[tuple[Any, ...]]:
+    with psycopg.connect(database) as connection:
+        return connection.execute(statement).fetchall()
+
+
+def supersede_slowly(database: str) -> threading.Timer:
+    """Move the epoch in a transaction that is still open when this returns, and is committed a little later."""
+    connection = psycopg.connect(database)
+    connection.execute("UPDATE streamkeeper_outputs SET epoch = 2")
+
+    def commit() -> None:
+        connection.commit()
+        connection.close()
+
+    timer = threading.Timer(0.3, commit)
+    timer.start()
+    return timer
+
+
+def test_each_batch_is_written_once(spark: SparkSession, database: str, writer_of: Callable[..., TableWriter]) -> None:
+    """A later batch replaces the rows of its keys; one that comes again, under a newer epoch too, changes nothing."""
+    first, second = writer_of(1), writer_of(2)
+    first.raise_fence()
+    first.write(spark.createDataFrame([("a", 1), ("b", 2)], SCHEMA), 0)
+    first.write(spark.createDataFrame([("b", 5), ("c", 7)], SCHEMA), 1)
+    second.raise_fence()
+    second.write(spark.createDataFrame([("b", 99)], SCHEMA), 1)
+    assert rows(database) == [("a", 1), ("b", 5), ("c", 7)]
+    assert second.last_batch() == 1
+    assert rows(database, "SELECT count(*) FROM totals__staged") == [(0,)]
+
+
+def test_complete_mode_replaces_all_rows(
+    spark: SparkSession, database: str, writer_of: Callable[..., TableWriter]
+) -> None:
+    """In complete mode a key that the batch lacks is gone."""
+    writer = writer_of(1, mode="complete")
+    writer.raise_fence()
+    writer.write(spark.createDataFrame([("a", 1), ("b", 2)], SCHEMA), 0)
+    writer.write(spark.createDataFrame([("b", 3)], SCHEMA), 1)
+    assert rows(database) == [("b", 3)]
+
+
+def test_values_keep_their_meaning(spark: SparkSession, database: str, writer_of: Callable[..., TableWriter]) -> None:
+    """Instants, decimals, floats, booleans and NULLs come back as they were."""
+    moment = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
+    values = [("a", Decimal("12345678901234567.89"), moment, 0.1, True), ("b", None, None, None, None)]
+    frame = spark.createDataFrame(values, "customer string, d decimal(20,2), t timestamp, f double, b boolean")
+    writer = writer_of(1)
+    writer.raise_fence()
+    writer.write(frame, 0)
+    read = rows(database, "SELECT customer, d, t, f, b FROM totals ORDER BY customer")
+    assert read[0][:2] + read[0][3:] == ("a", Decimal("12345678901234567.89"), 0.1, True)
+    assert read[0][2].astimezone(UTC) == moment
+    assert read[1][1:] == (None, None, None, None)
+
+
+def test_a_fence_that_is_being_raised_is_waited_for(
+    spark: SparkSession, database: str, writer_of: Callable[..., TableWriter], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A writer that meets an unfinished transaction of its successor waits for it, and then writes nothing."""
+    old, raising = writer_of(1), []
+    old.raise_fence()
+    old.write(spark.createDataFrame([("a", 1)], SCHEMA), 0)
+    hold = {"sink.staged": lambda: raising.append(supersede_slowly(database))}
+    monkeypatch.setattr(table, "crash_point", lambda name: hold.get(name, lambda: None)())
+    with pytest.raises(Fenced, match="superseded by epoch 2"):
+        old.write(spark.createDataFrame([("a", 99)], SCHEMA), 1)
+    raising[0].join()
+    assert rows(database) == [("a", 1)]
+
+
+def test_without_the_fence_that_writer_does_write(
+    spark: SparkSession, database: str, writer_of: Callable[..., TableWriter], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Negative control: with the epoch's condition gone the same writer changes the table."""
+    old, raising = writer_of(1), []
+    old.raise_fence()
+    hold = {"sink.staged": lambda: raising.append(supersede_slowly(database))}
+    monkeypatch.setattr(table, "crash_point", lambda name: hold.get(name, lambda: None)())
+    monkeypatch.setattr(TableWriter, "_advance", lambda *_: True)
+    old.write(spark.createDataFrame([("a", 99)], SCHEMA), 0)
+    raising[0].join()
+    assert rows(database) == [("a", 99)]

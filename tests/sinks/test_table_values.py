@@ -1,0 +1,68 @@
+"""What a TableSink's values become in a real PostgreSQL, and what a rehearsal leaves there: nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+import pytest
+import sqlalchemy as sa
+
+from streamkeeper.sinks.contract import SinkContext
+from streamkeeper.sinks.table import TableSink, TableWriter
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.postgres]
+
+
+@pytest.fixture
+def url(postgres_server: str) -> Iterator[str]:
+    """A database URL whose tables are dropped afterwards."""
+    url = postgres_server.replace("postgresql://", "postgresql+psycopg://")
+    yield url
+    engine = sa.create_engine(url)
+    with engine.begin() as connection:
+        for name in ("totals", "totals__staged", "streamkeeper_outputs"):
+            connection.execute(sa.text(f"DROP TABLE IF EXISTS {name}"))
+    engine.dispose()
+
+
+def writer_of(url: str, epoch: int, mode: str = "update") -> TableWriter:
+    sink = TableSink(url, table="totals", key=["customer"])
+    return sink.open(SinkContext(job="sales", query="totals", version="v0001", epoch=epoch, output_mode=mode))
+
+
+def rows(url: str) -> list[tuple]:
+    engine = sa.create_engine(url)
+    try:
+        with engine.connect() as connection:
+            return [tuple(row) for row in connection.execute(sa.text("SELECT * FROM totals ORDER BY customer"))]
+    finally:
+        engine.dispose()
+
+
+def test_values_keep_their_meaning(spark: SparkSession, url: str) -> None:
+    """Instants with their zone, decimals to the last digit; the same columns fit again under the next epoch."""
+    at = datetime(2026, 3, 29, 1, 30, tzinfo=UTC)
+    schema = "customer string, l long, i int, d double, f float, b boolean, t timestamp, day date, m decimal(20,2)"
+    values = ("a", 2**40, 7, 1.5, 0.25, True, at, at.date(), Decimal("123456789012345678.01"))
+    for epoch in (1, 2):
+        writer = writer_of(url, epoch)
+        writer.raise_fence()
+        writer.write(spark.createDataFrame([values], schema), epoch)
+        writer.close()
+    assert rows(url) == [values]
+
+
+def test_rehearsal_keeps_nothing(spark: SparkSession, url: str) -> None:
+    """Temporary tables only."""
+    TableSink(url, table="totals", key=["customer"]).rehearse(
+        spark.createDataFrame([("a", 1)], "customer string, total long")
+    )
+    engine = sa.create_engine(url)
+    assert not [name for name in sa.inspect(engine).get_table_names() if name.startswith("totals")]
+    engine.dispose()
