@@ -11,6 +11,9 @@ help: ## what there is to make
 setup: ## .venv from the locked requirements, and Java 17
 	@scripts/setup
 
+# Their JVMs live for seconds to minutes: compiling hot code twice and collecting in parallel costs more than it gives.
+demo up test test-fast campaign: export JDK_JAVA_OPTIONS ?= -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
+
 demo: setup ## deploy, resume, kill and prove two streaming jobs through real Airflow
 	@$(RUN) python -m demo
 
