@@ -39,7 +39,8 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
 def decide(code: int, failures: tuple[float, ...], *, now: float, budget: int) -> Decision:
     """What follows an exit with ``code`` at ``now``; ``failures`` are the moments of the earlier ones, in seconds.
 
-    A store that was lost costs no restart: the next generation's claim waits for it. At most ``budget`` others in any ten minutes, after pauses of 1, 2, 4 … 30 seconds.
+    A store that was lost costs no restart: the next generation's claim waits for it. At most ``budget`` others in any
+    ten minutes, after pauses of 1, 2, 4 … 30 seconds.
     """
     if code in _LAST_WORDS:
         ending = ExitCode(code)
