@@ -41,8 +41,7 @@ class CaseResult(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def sentence(self) -> str:
         state = "clean" if self.clean else "DAMAGED: " + "; ".join(self.damage)
-        hits, outcomes = ",".join(self.hits) or "not hit", ",".join(self.outcomes)
-        return f"{self.case}: {hits}: {outcomes} {self.wall_s:.0f} s: {state}"
+        return f"{self.case}: {len(self.hits)} hits, {len(self.outcomes)} runs, {self.wall_s:.0f} s: {state}"
 
 
 class Stage:
@@ -79,7 +78,7 @@ class Stage:
         began = time.monotonic()
         self.bed.start_producer(rows=5, every_s=0.2, seed=self._release)
         kind, _, name = case.partition(":")
-        hits, outcomes, tries = self._at_point(name) if kind == "point" else self._at_random(int(name))
+        hits, outcomes, tries = self._at_points(name.split("+")) if kind == "points" else self._at_random(int(name))
         outcomes += self._revive()
         damage = self.look()
         return CaseResult(
@@ -116,15 +115,22 @@ class Stage:
         """The job's state as recorded."""
         return self.bed.site.journal(JOB, "campaign").state()
 
-    def _at_point(self, name: str) -> tuple[list[str], list[str], int]:
-        marker = self.bed.root / f"hit-{self._release}-{name}"
-        crash = {"STREAMKEEPER_CRASH": name, "STREAMKEEPER_CRASH_ONCE": str(marker)}
-        broken = "fall-back" in name
-        outcomes = [self.deploy(extra=crash, broken=broken)]
-        if not marker.exists():
-            outcomes.append(self.deploy(extra=crash))
+    def _at_points(self, names: list[str]) -> tuple[list[str], list[str], int]:
+        """One deploy that dies at each of the points in turn, and one more for those that it did not reach."""
+        marker = self.bed.root / f"hit-{self._release}"
+        crash = {"STREAMKEEPER_CRASH": ",".join(names), "STREAMKEEPER_CRASH_ONCE": str(marker)}
+        broken = any("fall-back" in name for name in names)
+        outcomes: list[str] = []
+        hits: list[str] = []
+        for _ in range(2):
+            outcomes.append(self.deploy(extra=crash, broken=broken))
+            while outcomes[-1] == "killed" and len(outcomes) < 3 * len(names) + 3:
+                outcomes.append(self.deploy(extra=crash, carry_on=True))
+            hits = [name for name in names if marker.with_name(f"{marker.name}-{name}").exists()]
+            if len(hits) == len(names):
+                break
         outcomes += self._settle()
-        return ([name] if marker.exists() else []), outcomes, len(outcomes)
+        return hits, outcomes, len(outcomes)
 
     def _settle(self) -> list[str]:
         """Carry on what is open until nothing is."""

@@ -69,7 +69,8 @@ class Control:
         }
         self.bed.start_producer(rows=3, every_s=0.2)
         self.deploy(extra=freeze)
-        wait_for(f"a driver frozen at {point}", marker.exists, timeout_s=120)
+        frozen = marker.with_name(f"frozen-{point}")
+        wait_for(f"a driver frozen at {point}", frozen.exists, timeout_s=120)
         old = list(self.bed.processes())
         self.deploy()
         wait_for("a successor that goes on", lambda: self._newest_epoch() >= 2, timeout_s=120)

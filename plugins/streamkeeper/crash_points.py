@@ -1,9 +1,10 @@
 """Named points at which a crash campaign ends a process; without one they cost two look-ups in the environment.
 
-``STREAMKEEPER_CRASH=name`` or ``name:3`` ends this process with SIGKILL when it reaches the point ``name`` the first
-(third) time; ``STREAMKEEPER_CRASH_SIGNAL=SIGSTOP`` freezes it there instead. ``STREAMKEEPER_CRASH_ONCE=path``: only if
-that file can be created, so that a re-run lives. ``STREAMKEEPER_CRASH_TRACE=path``: the names of all points reached are
-appended to that file, one a line.
+``STREAMKEEPER_CRASH=one,other:3`` ends this process with SIGKILL when it reaches the point ``one`` the first time, or
+``other`` the third time; ``STREAMKEEPER_CRASH_SIGNAL=SIGSTOP`` freezes it there instead.
+``STREAMKEEPER_CRASH_ONCE=path``: only where the file ``path-one`` can be created: a
+point is hit once, and a re-run lives.
+``STREAMKEEPER_CRASH_TRACE=path``: the names of all points reached are appended to that file, one a line.
 """
 
 from __future__ import annotations
@@ -22,19 +23,23 @@ def crash_point(name: str) -> None:
     wanted = os.environ.get("STREAMKEEPER_CRASH")
     if not wanted:
         return
-    target, _, nth = wanted.partition(":")
-    if target != name:
+    nth = next((int(number or 1) for point, _, number in _split(wanted) if point == name), 0)
+    if nth == 0:
         return
     _reached[name] = _reached.get(name, 0) + 1
-    if _reached[name] != int(nth or 1):
+    if _reached[name] != nth:
         return
     marker = os.environ.get("STREAMKEEPER_CRASH_ONCE")
     if marker:
         try:
-            os.close(os.open(marker, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+            os.close(os.open(f"{marker}-{name}", os.O_CREAT | os.O_EXCL | os.O_WRONLY))
         except FileExistsError:
             return
     os.kill(os.getpid(), signal.Signals[os.environ.get("STREAMKEEPER_CRASH_SIGNAL", "SIGKILL")])
+
+
+def _split(wanted: str) -> list[tuple[str, str, str]]:
+    return [each.partition(":") for each in wanted.split(",")]
 
 
 def _append(path: str, name: str) -> None:

@@ -37,11 +37,11 @@ class Installation:
         self.places = Places(root)
         self.places.prepare()
         prepare(self.places.input)
-        self.disarmed = root / "crash-disarmed"
+        self.disarmed = root / f"crash-disarmed-{CRASH_AT}"
         self.disarmed.touch()
         self.system = System(self.places, lambda line: None)
         self.system.environment["STREAMKEEPER_CRASH"] = CRASH_AT
-        self.system.environment["STREAMKEEPER_CRASH_ONCE"] = str(self.disarmed)
+        self.system.environment["STREAMKEEPER_CRASH_ONCE"] = str(root / "crash-disarmed")
         # A URL with options, as one with a password would be: the sink's identity, which is recorded, leaves them out.
         self.secret = f"sqlite:///{self.places.warehouse}?cached_statements=137"
         self._sales = 0

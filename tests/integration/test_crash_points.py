@@ -11,11 +11,14 @@ from bench.campaign.cases import Stage
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
-POINTS = (
-    "act.drain.send.after",
-    "record.instance-appointed.before",
-    "driver.fence.after",
-    "sink.committed",
+GROUPS = (
+    (
+        "act.drain.send.after",
+        "record.instance-appointed.before",
+        "act.go.send.before",
+        "record.release-promoted.before",
+    ),
+    ("driver.fence.after", "driver.batch.written", "sink.staged"),
 )
 
 
@@ -27,10 +30,10 @@ def stage(tmp_path_factory):
         yield Stage(bed)
 
 
-@pytest.mark.parametrize("point", POINTS)
-def test_a_deploy_that_dies_is_carried_on_and_the_ledger_is_clean(stage, point):
-    """Killed at a named point and run again: nothing lost, nothing doubled, one driver left, and it serves."""
-    result = stage.play(f"point:{point}")
-    assert result.hits == [point]
+@pytest.mark.parametrize("points", GROUPS, ids=["operation", "driver"])
+def test_a_deploy_that_dies_is_carried_on_and_the_ledger_is_clean(stage, points):
+    """Killed at each point in turn and run again: nothing lost, nothing doubled, one driver left, and it serves."""
+    result = stage.play("points:" + "+".join(points))
+    assert result.hits == list(points)
     assert result.outcomes[-1] in ("succeeded", "fell-back")
     assert result.damage == []
