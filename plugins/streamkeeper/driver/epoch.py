@@ -104,15 +104,14 @@ def open_writer(query: Query, claim: Claim, checkpoint: Path) -> SinkWriter:
     return writer
 
 
-def record_start_offsets(line: StoreLine, query: Query, version: str, checkpoint: Path, kinds: list[str]) -> bool:
+def record_start_offsets(line: StoreLine, query: Query, version: str, checkpoint: Path, sources: int) -> bool:
     """Record once where a checkpoint version began; False before its first batch is planned.
 
-    ``kinds``: the source kinds, in the query's order. A file source began with nothing read: ``null``; Kafka's first
-    offsets stand in the checkpoint's ``sources`` folder.
+    Every source there is a promise for reads files, and begins with nothing read: ``null``.
     """
     if last_planned(checkpoint) is None:
         return False
-    offsets = tuple(_start_offset(checkpoint, number, kind) for number, kind in enumerate(kinds))
+    offsets = ("null",) * sources
 
     def decide(state: JobState) -> Record | None:
         found = next((each for each in state.versions.get(query.name, ()) if each.version == version), None)
@@ -129,10 +128,3 @@ def checkpoint_of(checkpoints: str, job: str, query: str, versions: dict[str, st
     if query not in versions:
         raise InvalidInput(f"query {query} was given no checkpoint version")
     return Path(checkpoints) / job / query / versions[query]
-
-
-def _start_offset(checkpoint: Path, number: int, kind: str) -> str:
-    if kind != "kafka":
-        return "null"
-    log = checkpoint / "sources" / str(number) / "0"
-    return log.read_text().split("\n", 1)[-1].strip() if log.is_file() else "null"

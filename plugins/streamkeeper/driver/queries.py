@@ -58,9 +58,9 @@ class ServedQuery:
         return str(self._run.runId) if self._run is not None else ""
 
     @property
-    def kinds(self) -> list[str]:
-        """The source kinds, in the query's order."""
-        return [each.kind for each in self._planned.manifest.sources]
+    def sources(self) -> int:
+        """How many sources it reads."""
+        return len(self._planned.manifest.sources)
 
     @property
     def planned(self) -> PlannedQuery:

@@ -162,7 +162,7 @@ class Serving:
             query = self._queries[name]
             if self._board.query(name).committed is None:
                 continue
-            record_start_offsets(self._line, query.planned.query, query.claim.version, query.checkpoint, query.kinds)
+            record_start_offsets(self._line, query.planned.query, query.claim.version, query.checkpoint, query.sources)
             self._start_unknown.discard(name)
 
     def _check_owner(self) -> None:

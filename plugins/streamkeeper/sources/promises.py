@@ -19,14 +19,11 @@ class SourcePromise(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _FILE = SourcePromise(kind="file", replays=True, holds_until="the input files are deleted or changed")
-_KAFKA = SourcePromise(kind="kafka", replays=True, holds_until="the topic's retention deletes the records")
 
-_PROMISES = {
-    **dict.fromkeys(("file", "csv", "json", "text", "parquet", "orc"), _FILE),
-    "kafka": _KAFKA,
-}
+_PROMISES = dict.fromkeys(("file", "csv", "json", "text", "parquet", "orc"), _FILE)
 
 _REFUSED = {
+    "kafka": "handing a topic over is not proven against a broker in this release",
     "rate": "its rows are made up from the clock, so a batch that comes again has other rows",
     "rate-micro-batch": "its rows are made up, not read",
     "socket": "what it has sent once is gone, so a batch cannot come again",
@@ -39,7 +36,7 @@ def promise_of(kind: str) -> SourcePromise:
     promise = _PROMISES.get(kind)
     if promise is None:
         why = _REFUSED.get(kind, "no promise about reading a batch again is implemented for it")
-        raise Unsupported(f"source {kind!r} is not supported: {why}", hint="read from files or from Kafka")
+        raise Unsupported(f"source {kind!r} is not supported: {why}", hint="read from files")
     return promise
 
 
