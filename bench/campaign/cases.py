@@ -19,6 +19,7 @@ from streamkeeper.model.liveness import Life
 from streamkeeper.registry.control import Control
 
 JOB = "ledgers"
+HASTE = ("--drain-s", "20", "--first-commit-s", "60")
 CALM_S = 90.0
 """How long the outputs may take to hold all of the input once nothing is killed any more."""
 
@@ -101,7 +102,7 @@ class Stage:
             "trigger": f"{400 + self._release} milliseconds",
             "broken": broken,
         }
-        arguments = ["deploy", JOB, "--params", json.dumps(params), "--reason", "campaign"]
+        arguments = ["deploy", JOB, "--params", json.dumps(params), "--reason", "campaign", *HASTE]
         arguments += ["--on-open", "continue"] if carry_on else []
         run = self.bed.command(*arguments, extra=extra)
         if run.returncode == -signal.SIGKILL:

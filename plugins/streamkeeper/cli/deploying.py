@@ -27,7 +27,12 @@ Release = Annotated[str | None, typer.Option("--release", metavar="r0007", help=
 Warmth = Annotated[Handover, typer.Option("--handover", help="cold: where there is no room for two drivers")]
 Reason = Annotated[str, typer.Option("--reason", help="Why; kept in the journal")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the steps and the verdict; what serves goes on")]
+DrainS = Annotated[float, typer.Option("--drain-s", min=1, help="Past this a draining driver is killed")]
+StandbyS = Annotated[float, typer.Option("--standby-s", min=1, help="Past this a candidate is given up")]
+FirstCommitS = Annotated[float, typer.Option("--first-commit-s", min=1, help="Past this the old release goes again")]
 Open = Annotated[OnOpen, typer.Option("--on-open", help="What to do about an operation that is open")]
+
+_USUAL = DeployRequest(job="any")
 
 
 def deploy(
@@ -39,6 +44,9 @@ def deploy(
     handover: Warmth = Handover.WARM,
     reason: Reason = "",
     dry_run: DryRun = False,
+    drain_s: DrainS = _USUAL.drain_s,
+    standby_s: StandbyS = _USUAL.standby_s,
+    first_commit_s: FirstCommitS = _USUAL.first_commit_s,
     on_open: Open = OnOpen.REFUSE,
 ) -> None:
     """Deploy a job: the code under the jobs root, or a pushed release."""
@@ -52,6 +60,9 @@ def deploy(
         dry_run=dry_run,
         reason=reason,
         requested_by=f"cli:{getpass.getuser()}",
+        drain_s=drain_s,
+        standby_s=standby_s,
+        first_commit_s=first_commit_s,
     )
     if dry_run:
         serving = site.journal(job, "reader").state().serving_release
