@@ -75,7 +75,9 @@ class Bed:
                 yield process
 
     def start_producer(self, *, rows: int = 20, every_s: float = 0.25, seed: int = 1, customers: int = 10) -> None:
-        """Keep writing input until ``stop_producer``."""
+        """Keep writing input until ``stop_producer``; one producer at a time."""
+        if self._producer is not None:
+            return
         self._pause.clear()
         choices = {"rows": rows, "every_s": every_s, "seed": seed, "customers": customers, "stop": self._pause}
         self._producer = threading.Thread(target=produce, args=(self.input,), kwargs=choices, daemon=True)
