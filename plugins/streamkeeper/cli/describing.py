@@ -14,6 +14,7 @@ import typer
 import streamkeeper
 from streamkeeper.cli.given import Conf, Params, read_conf, read_params
 from streamkeeper.errors import InvalidInput, JobUnusable, NotFound
+from streamkeeper.model.control import SECRETS
 from streamkeeper.model.secret_references import find_references, resolve
 from streamkeeper.operations.secret_resolvers import built_in_resolvers
 
@@ -50,7 +51,7 @@ def _environment(secrets: dict[str, str]) -> dict[str, str]:
     """This process's own, with this very package first, and the secrets as a driver gets them."""
     packages = str(Path(streamkeeper.__file__).parents[1])
     path = os.pathsep.join(each for each in (packages, os.environ.get("PYTHONPATH", "")) if each)
-    return {**os.environ, "PYTHONPATH": path, "STREAMKEEPER_SECRETS": json.dumps(secrets)}
+    return {**os.environ, "PYTHONPATH": path, SECRETS: json.dumps(secrets)}
 
 
 def _ask_driver(asked: list[str], secrets: dict[str, str]) -> str:

@@ -18,10 +18,9 @@ import msgspec
 from streamkeeper.definition import load_job, validate_params
 from streamkeeper.driver.faults import describe_fault
 from streamkeeper.driver.job_loading import build_queries
-from streamkeeper.driver.main import SECRETS
 from streamkeeper.driver.session import session_conf, start_session
 from streamkeeper.model.coding import to_json
-from streamkeeper.model.control import ExitCode, LaunchMode, LaunchSpec
+from streamkeeper.model.control import SECRETS, ExitCode, LaunchMode, LaunchSpec
 from streamkeeper.model.secret_references import redact, substitute
 
 _PACKAGES = Path(__file__).resolve().parents[2]

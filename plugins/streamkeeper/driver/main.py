@@ -23,13 +23,12 @@ from streamkeeper.driver.session import Session, session_conf, start_session
 from streamkeeper.driver.spans import Spans
 from streamkeeper.driver.wakeups import Wakeups
 from streamkeeper.errors import NotFound, StoreUnavailable
-from streamkeeper.model.control import Command, CommandKind, DriverState, ExitCode, LaunchMode, LaunchSpec
+from streamkeeper.model.control import SECRETS, Command, CommandKind, DriverState, ExitCode, LaunchMode, LaunchSpec
 from streamkeeper.model.secret_references import redact, substitute
 from streamkeeper.model.settings import Settings, read_settings
 from streamkeeper.stores.counting import CountingStore
 from streamkeeper.stores.opening import open_store
 
-SECRETS = "STREAMKEEPER_SECRETS"
 _STANDBY_LOOK_S = 0.25
 _STANDBY_JOURNAL_S = 5.0
 _PACKAGES = Path(__file__).resolve().parents[2]

@@ -19,6 +19,10 @@ from streamkeeper.model.release import ParamValue
 FORMAT = 1
 
 
+SECRETS = "STREAMKEEPER_SECRETS"
+"""The variable in which secrets reach a supervisor and its driver: a JSON object, reference -> value."""
+
+
 class DriverState(Enum):
     """Where a driver is; each has one sentence in ``SENTENCES`` and is terminal or not."""
 

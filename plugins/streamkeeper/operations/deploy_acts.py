@@ -29,7 +29,7 @@ from streamkeeper.lifecycle.actions import (
 from streamkeeper.lifecycle.steps import Step
 from streamkeeper.model.coding import from_json, to_json
 from streamkeeper.model.control import CommandKind, LaunchMode, LaunchSpec
-from streamkeeper.model.finding import Assessment, Verdict
+from streamkeeper.model.finding import Assessment, Severity, Verdict
 from streamkeeper.model.job_state import JobState, OperationState
 from streamkeeper.model.journal import (
     Assessed,
@@ -265,6 +265,6 @@ def _sentence(assessment: Assessment, serving: str, release: str) -> str:
         f"{query}: {finding.rule} ({finding.evidence})"
         for query, each in assessment.queries.items()
         for finding in each.findings
-        if finding.severity.value != "note"
+        if finding.severity is not Severity.NOTE
     ]
     return f"{assessment.verdict.name}: {'; '.join(causes)}; only RESUME can be carried out"

@@ -22,7 +22,7 @@ import streamkeeper
 from streamkeeper.crash_points import crash_point
 from streamkeeper.errors import InvalidInput, KeyExists, StreamkeeperError, TemporaryError
 from streamkeeper.model.coding import from_json, to_json
-from streamkeeper.model.control import LaunchSpec, ProcessRecord, control_key
+from streamkeeper.model.control import SECRETS, LaunchSpec, ProcessRecord, control_key
 from streamkeeper.model.settings import Settings
 from streamkeeper.registry.control import Control
 from streamkeeper.runners import process_tree
@@ -30,7 +30,6 @@ from streamkeeper.runners.contract import Life, Liveness, Runner
 from streamkeeper.runners.driver_log import log_path
 from streamkeeper.runners.machine import Machine, Sight, this_machine
 from streamkeeper.runners.process_tree import Process, Root
-from streamkeeper.runners.supervisor import SECRETS
 from streamkeeper.stores.contract import Store
 
 DRIVER = (sys.executable, "-m", "streamkeeper.driver")

@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from streamkeeper.crash_points import crash_point
 from streamkeeper.errors import KeyExists, StoreUnavailable, StreamkeeperError
-from streamkeeper.model.control import DriverExit, DriverState, ExitCode, LaunchSpec, ProcessRecord
+from streamkeeper.model.control import SECRETS, DriverExit, DriverState, ExitCode, LaunchSpec, ProcessRecord
 from streamkeeper.model.settings import read_settings
 from streamkeeper.registry.control import Control
 from streamkeeper.runners import process_tree
@@ -29,7 +29,6 @@ from streamkeeper.stores.opening import open_store
 
 T = TypeVar("T")
 
-SECRETS = "STREAMKEEPER_SECRETS"
 _STORE_PAUSE_S = 0.5
 _OUTAGE_LOOK_S = 2.0
 _LONGEST_OUTAGE_S = 86_400.0
