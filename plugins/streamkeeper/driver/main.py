@@ -53,6 +53,7 @@ class Driver:
         beat = self._line.read_beat()
         self._board = StatusBoard(spec, generation, self._spans, self._line, beat=beat)
         self._session: Session | None = None
+        self._store_lost = False
 
     def run(self) -> NoReturn:
         """Until the process ends, one way or another."""
@@ -160,12 +161,16 @@ class Driver:
         self._line.write_status(self._board.compose)
 
     def _lose_store(self, silent_s: float) -> None:
+        # First: the main thread is to know why it finds its JVM dead, should it leave before this thread does.
+        self._store_lost = True
+        say(f"lost the store for {silent_s:.0f} s")
         if self._session is not None:
             self._session.kill()
-        say(f"lost the store for {silent_s:.0f} s")
         os._exit(ExitCode.STORE_LOST)
 
     def _end(self, ending: Ending) -> NoReturn:
+        if self._store_lost:
+            os._exit(ExitCode.STORE_LOST)
         ending.error = redact(ending.error, self._secrets)
         end_process(ending, session=self._session, board=self._board, line=self._line, scratch=self._scratch)
 
