@@ -18,7 +18,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
@@ -185,12 +185,14 @@ def _gap(side: Side, other: Side) -> float:
 def _frozen(processes: list[psutil.Process]) -> Iterator[None]:
     """Take their cores away, give them back at the end."""
     for process in processes:
-        process.suspend()
+        with suppress(psutil.NoSuchProcess):
+            process.suspend()
     try:
         yield
     finally:
         for process in processes:
-            process.resume()
+            with suppress(psutil.NoSuchProcess):
+                process.resume()
 
 
 def _fill(bed: Bed, keys: int) -> None:
