@@ -8,6 +8,11 @@ from pathlib import Path
 from uuid import UUID
 
 QUERY_ID = "f1d59810-eaab-48e1-8081-cfb9a2991009"
+OPERATOR = {
+    "operatorInfo": {"operatorId": 0, "operatorName": "stateStoreSave"},
+    "stateStoreInfo": [{"storeName": "default", "numColsPrefixKey": 0, "numPartitions": 2}],
+}
+CONF = {"spark.sql.shuffle.partitions": "2"}
 
 
 def state_id(partition: int, version: int) -> str:
@@ -16,15 +21,22 @@ def state_id(partition: int, version: int) -> str:
 
 
 class Tree:
-    """A checkpoint with one file source and one stateful operator of two partitions; ``kind`` says how state lies."""
+    """A checkpoint with one file source and one stateful operator of two partitions; ``kind`` says how state lies.
 
-    def __init__(self, root: Path, kind: str, *, batches: int, snapshots: tuple[int, ...] = ()) -> None:
+    ``stateless`` is a kind too. ``leftovers``: with the temporary files that crashes leave.
+    """
+
+    def __init__(
+        self, root: Path, kind: str, *, batches: int, snapshots: tuple[int, ...] = (), leftovers: bool = True
+    ) -> None:
         self.root = root
         self.kind = kind
+        self.leftovers = leftovers
         self._write("metadata", json.dumps({"id": QUERY_ID}))
-        self._write("state/0/_metadata/metadata", "v1\n{}")
-        for partition in (0, 1):
-            self._write(f"state/0/{partition}/_metadata/schema", "v3\n")
+        if kind != "stateless":
+            self._write("state/0/_metadata/metadata", "v1\n" + json.dumps(OPERATOR))
+            for partition in (0, 1):
+                self._write(f"state/0/{partition}/_metadata/schema", "\0\2v2\0\0\0\1")
         for batch in range(batches):
             self.plan(batch)
             self.commit(batch, snapshot=batch + 1 in snapshots)
@@ -37,7 +49,8 @@ class Tree:
             self._write(f"sources/0/{batch}.compact", "\n".join(["v1", *older, entry]))
         else:
             self._write(f"sources/0/{batch}", f"v1\n{entry}")
-        self._write(f"offsets/{batch}", 'v1\n{"batchWatermarkMs":0,"conf":{}}\n' + json.dumps({"logOffset": batch}))
+        plan = json.dumps({"batchWatermarkMs": 0, "conf": CONF})
+        self._write(f"offsets/{batch}", f"v1\n{plan}\n" + json.dumps({"logOffset": batch}))
 
     def commit(self, batch: int, *, snapshot: bool = False) -> None:
         """Write a batch's state and its commit."""
@@ -49,6 +62,12 @@ class Tree:
             self._write(f"commits/{batch}", "v2\n" + json.dumps({"nextBatchWatermarkMs": 0, "stateUniqueIds": ids}))
         else:
             self._write(f"commits/{batch}", 'v1\n{"nextBatchWatermarkMs":0}')
+
+    @staticmethod
+    def list_files(root: Path, entry: int) -> None:
+        """Write the source log entry that precedes a plan, and not the plan."""
+        found = json.dumps({"path": f"file:///in/f{entry}.json", "timestamp": 1, "batchId": entry})
+        (root / "sources" / "0" / str(entry)).write_text(f"v1\n{found}")
 
     def _state(self, partition: int, version: int, snapshot: bool) -> None:
         folder = f"state/0/{partition}"
@@ -69,7 +88,7 @@ class Tree:
         """A RocksDB snapshot with one SST and one log file of its own."""
         path = self.root / name
         sst, log = f"{version:06d}-a.sst", f"{version:06d}-a.log"
-        metadata = {"sstFiles": [{"dfsSstFileName": sst}], "logFiles": [{"dfsLogFileName": log}]}
+        metadata = {"sstFiles": [{"dfsSstFileName": sst, "sizeBytes": 3}], "logFiles": [{"dfsLogFileName": log}]}
         path.parent.mkdir(parents=True, exist_ok=True)
         with zipfile.ZipFile(path, "w") as opened:
             opened.writestr("metadata", "v1\n" + json.dumps(metadata))
@@ -81,4 +100,5 @@ class Tree:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
         path.with_name(f".{path.name}.crc").write_text("crc")
-        path.with_name(f".{path.name}.{state_id(9, 9)}.tmp").write_text("half")
+        if self.leftovers:
+            path.with_name(f".{path.name}.{state_id(9, 9)}.tmp").write_text("half")
