@@ -1,0 +1,95 @@
+"""Damage to the logs of planned and committed batches, and contradictions between them.
+
+Spark reads the last two offsets and the last commit only. A query with asynchronous progress tracking leaves gaps in
+both logs on purpose; nothing in a checkpoint tells that from damage.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from streamkeeper.checkpoints.entries import Offsets, Trouble, commit_in, offsets_in
+from streamkeeper.checkpoints.layout import numbered
+from streamkeeper.checkpoints.shapes import damage
+from streamkeeper.model.damage import Damage
+
+_CHECKSUM = re.compile(r"\.(\d+)\.crc")
+_OFFSET_SHAPES = {
+    Trouble.MISSING: "offset-missing-in-the-middle",
+    Trouble.EMPTY: "offset-empty",
+    Trouble.UNKNOWN_VERSION: "offset-of-unknown-version",
+    Trouble.NEWER: "newer-format",
+    Trouble.CUT_SHORT: "offset-cut-short",
+}
+_COMMIT_SHAPES = {
+    Trouble.EMPTY: "commit-empty",
+    Trouble.UNKNOWN_VERSION: "commit-of-unknown-version",
+    Trouble.NEWER: "newer-format",
+    Trouble.CUT_SHORT: "commit-cut-short",
+}
+
+
+def offset_damage(checkpoint: Path, planned: int) -> Iterator[Damage]:
+    """Entries of the offset log up to the last planned batch that cannot be read."""
+    found = {batch: offsets_in(checkpoint, batch) for batch in (planned - 1, planned) if batch >= 0}
+    for batch, entry in found.items():
+        if isinstance(entry, Trouble):
+            yield damage(_OFFSET_SHAPES[entry], f"offsets/{batch}", f"offsets/{batch} {entry.value}")
+    yield from _fewer_sources(found)
+    older = range(min(numbered(checkpoint / "offsets")), planned - 1)
+    unusable = [batch for batch in older if isinstance(offsets_in(checkpoint, batch), Trouble)]
+    if unusable:
+        yield damage(
+            "older-offset-unusable", f"offsets/{unusable[0]}", f"cannot be read: {enumerate_batches(unusable)}"
+        )
+
+
+def commit_damage(checkpoint: Path, committed: int) -> Iterator[Damage]:
+    """Entries of the commit log that cannot be read or are missing."""
+    entry = commit_in(checkpoint, committed)
+    if isinstance(entry, Trouble):
+        yield damage(_COMMIT_SHAPES[entry], f"commits/{committed}", f"commits/{committed} {entry.value}")
+    there = set(numbered(checkpoint / "commits"))
+    missing = sorted(set(range(min(there), committed)) - there)
+    if missing:
+        evidence = f"missing: {enumerate_batches(missing)}"
+        yield damage("commit-missing-in-the-middle", f"commits/{missing[0]}", evidence)
+
+
+def order_damage(planned: int, committed: int | None, contradictions: list[str]) -> Iterator[Damage]:
+    """How the two logs stand to each other; ``contradictions``: signs that the last planned batch had ended."""
+    last = -1 if committed is None else committed
+    if last > planned:
+        evidence = f"commits/{last} is there, offsets end with {planned}"
+        yield damage("last-offset-missing", f"offsets/{planned + 1}", evidence)
+    elif last < planned - 1:
+        evidence = f"offsets go up to {planned}, commits {'are none' if committed is None else f'end with {committed}'}"
+        yield damage("commits-behind", f"commits/{planned - 1}", evidence)
+    elif last < planned and contradictions:
+        yield damage("last-commit-missing", f"commits/{planned}", "; ".join(contradictions))
+    elif last < planned:
+        yield damage("open-batch", f"offsets/{planned}", f"batch {planned} is planned and not committed")
+
+
+def orphaned_checksums(checkpoint: Path, log: str) -> list[int]:
+    """Entries whose checksum file is there and who are not: they were removed, as Hadoop writes checksums last."""
+    names = [path.name for path in (checkpoint / log).iterdir()] if (checkpoint / log).is_dir() else []
+    kept = {int(found[1]) for name in names if (found := _CHECKSUM.fullmatch(name))}
+    return sorted(kept - set(numbered(checkpoint / log)))
+
+
+def enumerate_batches(batches: list[int], limit: int = 5) -> str:
+    """``3, 4, 5 and 20 more``."""
+    shown = ", ".join(str(each) for each in batches[:limit])
+    return shown if len(batches) <= limit else f"{shown} and {len(batches) - limit} more"
+
+
+def _fewer_sources(found: dict[int, Offsets | Trouble]) -> Iterator[Damage]:
+    """Sources counted by position never come or go: an entry with fewer offsets than the other has lost some."""
+    counts = {batch: len(each.ends) for batch, each in found.items() if isinstance(each, Offsets) and each.version == 1}
+    for batch, count in counts.items():
+        if count < max(counts.values()):
+            evidence = f"{count} of {max(counts.values())} offsets are there"
+            yield damage("offset-cut-short", f"offsets/{batch}", evidence)

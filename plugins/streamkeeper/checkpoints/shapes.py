@@ -1,0 +1,138 @@
+"""Every shape of damage to a checkpoint: what a start would do with it, and the way out.
+
+Measured with Spark 4.2.0 where a driver was started on such a checkpoint; the rest is what Spark's own reading of its
+logs says (``MicroBatchExecution``, ``HDFSMetadataLog``, ``CommitLog``, ``FileStreamSource``).
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from streamkeeper.model.damage import Damage
+
+_RESTORE = "restore the checkpoint, or switch the query to a new checkpoint version"
+_REWIND = "restore the checkpoint, or rewind the sink to the same batch before a start"
+_NOTHING = "nothing to do"
+
+
+class _Shape(msgspec.Struct, frozen=True):
+    on_start: str
+    hint: str = _RESTORE
+    safe: bool = False
+
+
+_SHAPES = {
+    "not-a-checkpoint": _Shape(
+        "Spark starts a new query among these files and reads its sources from their beginning",
+        hint="name the query's checkpoint directory",
+    ),
+    "metadata-missing": _Shape(
+        "Spark refuses to start: STREAMING_CHECKPOINT_MISSING_METADATA_FILE",
+        hint="put metadata back with the query's old id: sinks tell batches apart by it",
+    ),
+    "metadata-empty": _Shape(
+        "Spark refuses to start: the file holds no query id", hint="put metadata back with the query's old id"
+    ),
+    "metadata-garbage": _Shape(
+        "Spark refuses to start: the file holds no query id", hint="put metadata back with the query's old id"
+    ),
+    "newer-format": _Shape(
+        "Spark 4.2 refuses to start: the file has a format that it does not know",
+        hint="start with the Spark version that wrote it",
+    ),
+    "checksum-mismatch": _Shape(
+        "Spark starts and reads the changed file: it does not check",
+        hint="restore the file; where the change is meant, remove its .crc file too",
+    ),
+    "checksums-missing": _Shape("Spark starts and reads without checking", hint=_NOTHING, safe=True),
+    "leftover-temporary-files": _Shape("Spark starts and passes them over", hint=_NOTHING, safe=True),
+    "offsets-gone": _Shape("Spark refuses to start: AssertionError, there are commits without offsets"),
+    "offsets-and-commits-gone": _Shape(
+        "Spark starts at batch 0 and reads its sources from their beginning: everything is emitted twice",
+        hint="do not start it: restore offsets and commits, or start over with an empty sink",
+    ),
+    "offsets-and-commits-gone-beside-state": _Shape(
+        "Spark refuses to start: the state directory of a new query is not empty"
+    ),
+    "offset-missing-in-the-middle": _Shape("Spark refuses to start: the batch before the last planned one is unknown"),
+    "offset-empty": _Shape("Spark refuses to start: Incomplete log file"),
+    "offset-cut-short": _Shape("Spark refuses to start: the file does not hold an offset for every source"),
+    "offset-of-unknown-version": _Shape("Spark refuses to start: the file does not begin with a log version"),
+    "older-offset-unusable": _Shape(
+        "Spark starts: it reads the last two offsets only, though no rewind to this batch is possible",
+        hint=_NOTHING,
+        safe=True,
+    ),
+    "last-offset-missing": _Shape(
+        "Spark emits the last planned batch again and dies of the commit beyond it: each start duplicates",
+        hint="do not start it: restore the offsets of the committed batch",
+    ),
+    "open-batch": _Shape(
+        "Spark runs the planned batch again, under its id and with its offsets, as after any crash",
+        hint="nothing to do: a sink that knows batch ids skips what it has",
+        safe=True,
+    ),
+    "last-commit-missing": _Shape(
+        "Spark starts and runs a batch again that had ended: a sink that does not know batch ids gets it twice",
+        hint="restore the commit, or make sure that the sink skips batch ids it has",
+    ),
+    "commits-behind": _Shape(
+        "Spark runs the last planned batch again, or dies where commits name the state files: rows may double",
+        hint="restore the commits, or make sure that the sink skips batch ids it has",
+    ),
+    "commit-missing-in-the-middle": _Shape("Spark starts: it reads the last commit only", hint=_NOTHING, safe=True),
+    "commit-empty": _Shape("Spark refuses to start: Incomplete log file in the offset commit log"),
+    "commit-cut-short": _Shape("Spark refuses to start: the commit cannot be read"),
+    "commit-of-unknown-version": _Shape("Spark refuses to start: the file does not begin with a log version"),
+    "rewound": _Shape(
+        "Spark starts and plans a batch again that had run, with other content under the same id: rows double",
+        hint=_REWIND,
+    ),
+    "unplanned-source-entry": _Shape(
+        "Spark starts and plans these files into its next batch, as after a crash between listing and planning",
+        hint="nothing to do, unless offsets were removed or edited by hand: then those files are read twice",
+        safe=True,
+    ),
+    "source-log-missing": _Shape("Spark refuses to start: the files of the last batch are unknown"),
+    "source-log-shared": _Shape(
+        "Spark starts if the query reads one source twice; it refuses to if these are two sources",
+        hint="nothing to do, unless the query reads two sources: then restore the log",
+        safe=True,
+    ),
+    "source-log-entry-missing": _Shape("Spark refuses to start: an entry of the source log does not exist"),
+    "source-log-entry-empty": _Shape("Spark refuses to start: Incomplete log file"),
+    "source-log-entry-damaged": _Shape("Spark refuses to start: an entry of the source log cannot be read"),
+    "source-offset-ahead": _Shape(
+        "Spark refuses to start: the offset is ahead of the source log", hint="put the offset back as it was"
+    ),
+    "source-offset-back": _Shape(
+        "Spark starts and reads again what an earlier batch has read: rows double",
+        hint="put the offset back as it was",
+    ),
+    "source-offset-before-previous": _Shape(
+        "Spark refuses to start: AssertionError, a batch ends before it begins", hint="put the offset back as it was"
+    ),
+    "state-missing": _Shape("Spark plans one batch and dies: STREAMING_STATEFUL_OPERATOR_MISSING_STATE_DIRECTORY"),
+    "state-operator-missing": _Shape(
+        "Spark plans one batch and dies: STREAMING_STATEFUL_OPERATOR_MISSING_STATE_DIRECTORY"
+    ),
+    "state-partition-missing": _Shape("Spark plans one batch and dies: CANNOT_LOAD_STATE_STORE"),
+    "state-file-missing": _Shape("Spark plans one batch and dies: CANNOT_LOAD_STATE_STORE"),
+    "state-file-empty": _Shape("Spark plans one batch and dies: CANNOT_LOAD_STATE_STORE"),
+    "state-file-cut-short": _Shape(
+        "Spark plans one batch and dies, unless the file has lost its end mark only: CANNOT_LOAD_STATE_STORE"
+    ),
+    "state-metadata-missing": _Shape("Spark starts without comparing the operators", hint=_NOTHING, safe=True),
+    "state-metadata-damaged": _Shape("Spark starts without comparing the operators", hint=_NOTHING, safe=True),
+    "state-metadata-log-damaged": _Shape("Spark may refuse to start: it finds the state's schema by this file"),
+    "state-schema-damaged": _Shape("Spark plans one batch and dies: the state's schema cannot be read"),
+}
+SHAPES = frozenset(_SHAPES)
+
+
+def damage(shape: str, where: str, evidence: str) -> Damage:
+    """One damage of a known shape; ``where``: a path inside the checkpoint."""
+    known = _SHAPES[shape]
+    return Damage(
+        shape=shape, where=where, evidence=evidence, on_start=known.on_start, safe=known.safe, hint=known.hint
+    )

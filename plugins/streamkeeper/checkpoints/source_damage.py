@@ -1,0 +1,89 @@
+"""Damage to the logs of file sources, and offsets that contradict them. Other sources keep nothing to compare with.
+
+Spark reads every entry since the last compacted one, and those between the last two offsets. It writes an entry just
+before the plan that names it: one entry beyond the last plan is what a crash in between leaves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from streamkeeper.checkpoints.entries import Offsets, Trouble, listing_in
+from streamkeeper.checkpoints.file_sources import FileSource
+from streamkeeper.checkpoints.log_damage import enumerate_batches
+from streamkeeper.checkpoints.shapes import damage
+from streamkeeper.model.damage import Damage
+
+_SHAPES = {
+    Trouble.MISSING: "source-log-entry-missing",
+    Trouble.EMPTY: "source-log-entry-empty",
+    Trouble.UNKNOWN_VERSION: "source-log-entry-damaged",
+    Trouble.NEWER: "newer-format",
+    Trouble.CUT_SHORT: "source-log-entry-damaged",
+}
+
+
+def source_damage(source: FileSource) -> Iterator[Damage]:
+    """Entries of one source's log that a start needs and cannot have, and offsets that no start accepts."""
+    if source.log is None:
+        evidence = f"source {source.name} stands where another does and has no log of its own"
+        yield damage("source-log-shared", f"sources/{source.name}", evidence)
+        return
+    where = f"sources/{source.log}"
+    if source.start is not None and source.end < source.start:
+        evidence = f"source {source.name} went from logOffset {source.start} back to {source.end}"
+        yield damage("source-offset-before-previous", "offsets", evidence)
+    if not source.entries:
+        yield damage("source-log-missing", where, f"no entry is there, the offset is {source.end}")
+        return
+    missing = [each for each in _needed(source) if each not in source.entries]
+    if source.newest < source.end and not _is_lost(source):
+        evidence = f"logOffset {source.end}, the log of source {source.name} ends with {source.newest}"
+        yield damage("source-offset-ahead", where, evidence)
+        missing = [each for each in missing if each < source.newest]
+    if missing:
+        evidence = f"missing: {enumerate_batches(missing)}; the offset is {source.end}"
+        yield damage("source-log-entry-missing", f"{where}/{missing[0]}", evidence)
+    for path in (source.entries[each] for each in _needed(source) if each in source.entries):
+        trouble = listing_in(path)
+        if isinstance(trouble, Trouble):
+            yield damage(_SHAPES[trouble], f"{where}/{path.name}", f"{path.name} {trouble.value}")
+
+
+def entries_beyond(sources: tuple[FileSource, ...], allowed: int) -> list[str]:
+    """Sources whose log goes further beyond the last plan than ``allowed`` entries, as evidence."""
+    return [
+        f"sources/{each.log} has entry {each.newest}, the last plan ends with {each.end}"
+        for each in sources
+        if each.log is not None and each.newest > each.end + allowed
+    ]
+
+
+def unplanned_entries(sources: tuple[FileSource, ...]) -> Iterator[Damage]:
+    """The one entry beyond the last plan that a crash explains."""
+    for each in sources:
+        if each.log is not None and each.newest == each.end + 1:
+            evidence = f"the last plan ends with {each.end}"
+            yield damage("unplanned-source-entry", f"sources/{each.log}/{each.newest}", evidence)
+
+
+def repeated_offsets(plan: Offsets, previous: Offsets | None, sources: tuple[FileSource, ...]) -> Iterator[Damage]:
+    """A plan without new data: only a query with state has a reason for one, and these sources had new files."""
+    listed = entries_beyond(sources, 0)
+    if previous is not None and listed and plan.ends == previous.ends:
+        evidence = f"the last two plans are equal, and {listed[0]}"
+        yield damage("source-offset-back", "offsets", evidence)
+
+
+def _needed(source: FileSource) -> range:
+    """Entries that a start reads: since the last compacted one, and those of the last planned batch."""
+    compacted = [number for number, path in source.entries.items() if path.suffix == ".compact"]
+    start = max(compacted, default=0)
+    first = start if source.start is None else min(start, source.start + 1)
+    return range(max(first, 0), max(source.newest, source.end) + 1)
+
+
+def _is_lost(source: FileSource) -> bool:
+    """Whether the log lost entries, as against an offset that was moved ahead of it: a batch takes one entry."""
+    step = source.end - (-1 if source.start is None else source.start)
+    return step <= 1 or source.newest < (source.start or 0)

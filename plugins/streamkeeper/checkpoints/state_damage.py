@@ -1,0 +1,151 @@
+"""Damage to the state that the next start loads: operators, partitions, stores and their files."""
+
+from __future__ import annotations
+
+import re
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from streamkeeper.checkpoints.closed_set import _store_files
+from streamkeeper.checkpoints.entries import Trouble
+from streamkeeper.checkpoints.layout import numbered
+from streamkeeper.checkpoints.log_damage import enumerate_batches
+from streamkeeper.checkpoints.operator_metadata import (
+    OperatorFacts,
+    metadata_file,
+    operator_folders,
+    operator_in,
+    schema_format,
+)
+from streamkeeper.checkpoints.shapes import damage
+from streamkeeper.checkpoints.wholeness import archived_sizes, is_cut_short
+from streamkeeper.errors import CheckpointDamaged
+from streamkeeper.model.damage import Damage
+
+_DEFAULT_STORE = "default"
+_NO_STORES = frozenset({"_metadata", "_stateSchema", "SSTs", "logs"})
+_STATE = re.compile(r"(\d+)(?:_[0-9a-f-]{36})?\.(?:delta|snapshot|zip|changelog)")
+
+
+def state_damage(checkpoint: Path, batch: int, partitions: dict[str, int], *, stateful: bool) -> Iterator[Damage]:
+    """What the state of committed ``batch`` lacks; ``partitions``: operator -> their number, as its commit tells.
+
+    ``stateful``: whether the query is known to keep state, which a checkpoint in format 1 tells by its state only.
+    """
+    folders = operator_folders(checkpoint)
+    if not (checkpoint / "state").is_dir():
+        if stateful or partitions:
+            yield damage("state-missing", "state", "the query keeps state, and there is none")
+        return
+    known = {int(each) for each in partitions} | set(range(max(folders, default=0) + 1))
+    for number in sorted(known):
+        if number in folders:
+            yield from _operator(checkpoint, folders[number], batch, partitions.get(str(number), 0))
+        else:
+            yield damage("state-operator-missing", f"state/{number}", f"operator {number} has no directory")
+
+
+def state_beyond(checkpoint: Path, newest: int) -> list[str]:
+    """The first state file of a version that no batch up to ``newest`` can have written, as evidence."""
+    for folder in operator_folders(checkpoint).values():
+        for path in sorted(folder.rglob("*")):
+            found = _STATE.fullmatch(path.name)
+            if found and int(found[1]) > newest + 1:
+                version = f"state of batch {int(found[1]) - 1}"
+                return [f"{path.relative_to(checkpoint)} is {version}, the last known batch is {newest}"]
+    return []
+
+
+def _operator(checkpoint: Path, operator: Path, batch: int, counted: int) -> Iterator[Damage]:
+    where = operator.relative_to(checkpoint)
+    path = metadata_file(operator)
+    facts = operator_in(path) if path else Trouble.MISSING
+    if isinstance(facts, Trouble):
+        yield _metadata_damage(operator, str((path or operator / "_metadata").relative_to(checkpoint)), facts)
+    known = facts.partitions if isinstance(facts, OperatorFacts) else counted
+    there = set(numbered(operator))
+    wanted = set(range(max(known, max(there, default=0) + 1)))
+    missing = sorted(wanted - there)
+    if missing:
+        evidence = f"missing: {enumerate_batches(missing)} of {len(wanted)}"
+        yield damage("state-partition-missing", f"{where}/{missing[0]}", evidence)
+    for partition in sorted(there):
+        for store in _stores(operator / str(partition), facts):
+            yield from _schema(checkpoint, store)
+            yield from _store(checkpoint, store, operator.name, partition, batch)
+
+
+def _metadata_damage(operator: Path, where: str, trouble: Trouble) -> Damage:
+    """The first format was measured not to be needed; a later one is found by the schema log beside it."""
+    if (operator / "_stateSchema").is_dir() or (operator / "_metadata" / "v2").is_dir():
+        return damage("state-metadata-log-damaged", where, f"{where} {trouble.value}")
+    missing = trouble is Trouble.MISSING
+    return damage("state-metadata-missing" if missing else "state-metadata-damaged", where, f"{where} {trouble.value}")
+
+
+def _stores(partition: Path, facts: OperatorFacts | Trouble) -> list[Path]:
+    """Folders of a partition's stores: the partition's own for the default store, else one below it per name."""
+    if isinstance(facts, OperatorFacts) and facts.stores:
+        return [partition if name == _DEFAULT_STORE else partition / name for name in facts.stores]
+    named = sorted(each for each in partition.iterdir() if each.is_dir() and each.name not in _NO_STORES)
+    return named or [partition]
+
+
+def _schema(checkpoint: Path, store: Path) -> Iterator[Damage]:
+    path = store / "_metadata" / "schema"
+    if not path.is_file():
+        return
+    where, found = str(path.relative_to(checkpoint)), schema_format(path)
+    if isinstance(found, Trouble):
+        shape = "newer-format" if found is Trouble.NEWER else "state-schema-damaged"
+        yield damage(shape, where, f"{where} {found.value}")
+
+
+def _store(checkpoint: Path, store: Path, operator: str, partition: int, batch: int) -> Iterator[Damage]:
+    """Files that hold one store's state after ``batch``."""
+    where = str(store.relative_to(checkpoint))
+    if not store.is_dir():
+        yield damage("state-file-missing", where, f"{where} is missing")
+        return
+    try:
+        files = [checkpoint / each for each in _store_files(checkpoint, store, operator, partition, batch)]
+    except CheckpointDamaged as error:
+        broken = _broken_archive(store, batch + 1)
+        if broken is None:
+            yield damage("state-file-missing", where, str(error).replace(f"{checkpoint}/", ""))
+        else:
+            yield _torn(checkpoint, broken)
+        return
+    if not files:
+        yield damage("state-file-missing", where, f"{where} holds no state of batch {batch}")
+    for path in files:
+        if not path.is_file():
+            name = str(path.relative_to(checkpoint))
+            yield damage("state-file-missing", name, f"{name} is missing")
+        elif (path.stat().st_size == 0 and path.suffix != ".log") or is_cut_short(path):
+            yield _torn(checkpoint, path)
+        elif path.suffix == ".zip":
+            yield from _cut_tables(checkpoint, path)
+
+
+def _torn(checkpoint: Path, path: Path) -> Damage:
+    name, size = str(path.relative_to(checkpoint)), path.stat().st_size
+    return damage("state-file-cut-short" if size else "state-file-empty", name, f"{name} has {size} bytes")
+
+
+def _broken_archive(store: Path, version: int) -> Path | None:
+    """The newest RocksDB snapshot up to a version, if it is one that cannot be opened."""
+    archives = [
+        (int(found[1]), path) for path in store.glob("*.zip") if (found := _STATE.fullmatch(path.name)) is not None
+    ]
+    newest = max((each for each in archives if each[0] <= version), default=None)
+    return newest[1] if newest and (not zipfile.is_zipfile(newest[1]) or is_cut_short(newest[1])) else None
+
+
+def _cut_tables(checkpoint: Path, archive: Path) -> Iterator[Damage]:
+    """SSTs that are shorter or longer than their snapshot says."""
+    for name, size in archived_sizes(archive).items():
+        path = archive.parent / "SSTs" / name
+        if path.is_file() and path.stat().st_size not in (0, size):
+            yield _torn(checkpoint, path)

@@ -1,0 +1,50 @@
+"""Damage to a checkpoint as findings: what is unsafe to start stops a deploy, what is measured harmless is a note."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from streamkeeper.model.damage import Damage
+from streamkeeper.model.finding import Finding, Severity
+
+_MEASURED = {
+    "checksums-missing": ("ckpt_crc_files_gone",),
+    "commit-empty": ("ckpt_commit_empty",),
+    "commit-missing-in-the-middle": ("ckpt_no_middle_commit",),
+    "last-offset-missing": ("ckpt_no_last_offset_stateless",),
+    "metadata-missing": ("ckpt_no_metadata_stateless",),
+    "offset-empty": ("ckpt_offset_empty",),
+    "offset-missing-in-the-middle": ("ckpt_no_middle_offset", "ckpt_no_middle_offset_no_last_commit"),
+    "offsets-and-commits-gone": ("ckpt_offsets_commits_gone_stateless",),
+    "offsets-gone": ("ckpt_all_offsets_gone_agg",),
+    "rewound": ("ckpt_rewind_one",),
+    "source-log-entry-missing": ("ckpt_sources_last_gone_stateless",),
+    "source-log-missing": ("ckpt_sources_gone_agg",),
+    "source-offset-ahead": ("ckpt_offset_ahead",),
+    "state-file-empty": ("ckpt_state_zero",),
+    "state-file-missing": ("ckpt_state_first_delta_gone",),
+    "state-metadata-missing": ("ckpt_state_meta_gone",),
+    "state-missing": ("ckpt_state_gone",),
+    "state-operator-missing": ("ckpt_state_op_gone",),
+    "state-partition-missing": ("ckpt_state_part_gone",),
+}
+
+
+def damage_findings(damages: Iterable[Damage]) -> tuple[Finding, ...]:
+    """One finding per damage, in order: FATAL unless a start with it was measured harmless."""
+    return tuple(
+        Finding(
+            rule=f"checkpoint-{each.shape}",
+            severity=Severity.NOTE if each.safe else Severity.FATAL,
+            where=each.where,
+            evidence=f"{each.evidence}: {each.on_start}",
+            hint=each.hint,
+            reference=_reference(each.shape),
+        )
+        for each in damages
+    )
+
+
+def _reference(shape: str) -> str:
+    measured = _MEASURED.get(shape, ())
+    return f"measured: {', '.join(measured)}" if measured else ""

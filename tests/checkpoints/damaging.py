@@ -1,0 +1,111 @@
+"""Ways to damage a checkpoint, made by Spark or by ``trees``: each takes its directory."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+from streamkeeper.checkpoints.layout import last_committed, last_planned
+
+Damaging = Callable[[Path], None]
+
+
+def remove(*names: str) -> Damaging:
+    """Remove files with their checksums, or directories; ``*`` matches any."""
+
+    def act(root: Path) -> None:
+        for path in [found for name in names for found in sorted(root.glob(name))]:
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
+                path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
+
+    return act
+
+
+def last(log: str, damaging: Callable[[str], Damaging] = remove) -> Damaging:
+    """Damage the last entry of ``offsets`` or ``commits``."""
+
+    def act(root: Path) -> None:
+        newest = last_planned(root) if log == "offsets" else last_committed(root)
+        damaging(f"{log}/{newest}")(root)
+
+    return act
+
+
+def write(text: str | bytes) -> Callable[[str], Damaging]:
+    """Replace a file's content and remove its checksum."""
+
+    def damaging(name: str) -> Damaging:
+        def act(root: Path) -> None:
+            for path in [found for found in sorted(root.glob(name)) if found.is_file()]:
+                path.write_bytes(text.encode() if isinstance(text, str) else text)
+                path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
+
+        return act
+
+    return damaging
+
+
+def cut(keep: int | float) -> Callable[[str], Damaging]:
+    """Keep so many bytes of a file, or such a part of it; its checksum goes."""
+
+    def damaging(name: str) -> Damaging:
+        def act(root: Path) -> None:
+            for path in sorted(root.glob(name)):
+                content = path.read_bytes()
+                write(content[: keep if isinstance(keep, int) else int(len(content) * keep)])(name)(root)
+
+        return act
+
+    return damaging
+
+
+def relabel(version: str) -> Callable[[str], Damaging]:
+    """Replace the first line of a log entry."""
+
+    def damaging(name: str) -> Damaging:
+        def act(root: Path) -> None:
+            for path in sorted(root.glob(name)):
+                write("\n".join([version, *path.read_text().split("\n")[1:]]))(name)(root)
+
+        return act
+
+    return damaging
+
+
+def move_offset(by: int, *, with_checksum: bool = False) -> Damaging:
+    """Edit the ``logOffset`` of the last plan's first source; ``with_checksum``: its checksum stays as it was."""
+
+    def act(root: Path) -> None:
+        path = root / "offsets" / str(last_planned(root))
+        kept = path.with_name(f".{path.name}.crc")
+        checksum = kept.read_bytes() if kept.exists() else b""
+        lines = path.read_text().split("\n")
+        lines[2] = json.dumps({"logOffset": json.loads(lines[2])["logOffset"] + by})
+        write("\n".join(lines))(f"offsets/{path.name}")(root)
+        if with_checksum:
+            kept.write_bytes(checksum)
+
+    return act
+
+
+def in_turn(*acts: Damaging) -> Damaging:
+    """One after the other."""
+
+    def act(root: Path) -> None:
+        for one in acts:
+            one(root)
+
+    return act
+
+
+def write_checksum(path: Path) -> None:
+    """A checksum file as Hadoop keeps it: 512-byte chunks, a CRC-32 each."""
+    content = path.read_bytes()
+    sums = [zlib.crc32(content[at : at + 512]).to_bytes(4, "big") for at in range(0, len(content), 512)]
+    path.with_name(f".{path.name}.crc").write_bytes(b"crc\0" + (512).to_bytes(4, "big") + b"".join(sums))
