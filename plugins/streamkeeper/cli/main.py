@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 from typer.core import TyperGroup
 
-from streamkeeper.cli import deploying, describing, looking, releases
+from streamkeeper.cli import checkpoints, deploying, describing, looking, releases
 from streamkeeper.errors import StreamkeeperError
 
 
@@ -42,6 +42,8 @@ app.command("status")(looking.status)
 app.command("history")(looking.history)
 app.command("describe")(describing.describe)
 app.command("deploy")(deploying.deploy)
+app.command("offsets")(checkpoints.offsets)
+app.command("fsck")(checkpoints.fsck)
 app.add_typer(releases.app, name="release")
 
 

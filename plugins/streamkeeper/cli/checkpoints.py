@@ -1,0 +1,91 @@
+"""``offsets`` and ``fsck``: what a checkpoint directory says, read as files; no query is started or stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import pendulum
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from streamkeeper.checkpoints.facts import (
+    CheckpointFacts,
+    SourceOffset,
+    batch_of,
+    kafka_offsets,
+    offsets_at,
+    read_facts,
+)
+from streamkeeper.checkpoints.fsck import examine
+from streamkeeper.cli.given import Json
+from streamkeeper.model.coding import to_json
+from streamkeeper.model.damage import Damage
+
+Directory = Annotated[Path, typer.Argument(metavar="DIR", help="A query's checkpoint directory")]
+
+
+def offsets(
+    directory: Directory,
+    *,
+    batch: Annotated[int | None, typer.Option("--batch", metavar="N", help="Else the last committed batch")] = None,
+    json: Json = False,
+) -> None:
+    """Print where every source of a checkpoint stands; a Kafka offset is ready for startingOffsets."""
+    facts, found = read_facts(directory), offsets_at(directory, batch)
+    number = batch_of(directory, batch)
+    if json:
+        typer.echo(to_json({"batch": number, "facts": facts, "offsets": found}))
+        return
+    console = Console(soft_wrap=True, highlight=False)
+    for line in (*_standing(facts, number), *(line for each in found for line in _source(each))):
+        console.print(Text(line))
+
+
+def fsck(
+    directory: Directory,
+    *,
+    stateful: Annotated[
+        bool, typer.Option("--stateful", help="The query keeps state: see it too when all of it is gone")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Tell what is damaged in a checkpoint and what a start would do; exit code 1 when a start is unsafe."""
+    found = examine(directory, stateful=stateful)
+    if json:
+        typer.echo(to_json(found))
+    else:
+        console = Console(soft_wrap=True, highlight=False)
+        for each in found:
+            console.print(_told(each))
+        if not found:
+            console.print(Text("nothing is damaged"))
+    if not all(each.safe for each in found):
+        raise typer.Exit(1)
+
+
+def _standing(facts: CheckpointFacts, number: int) -> Iterator[str]:
+    yield f"batch {number}"
+    yield f"last committed batch {'-' if facts.last_committed is None else facts.last_committed}"
+    yield f"open batch {'-' if facts.open_batch is None else facts.open_batch}"
+    yield f"watermark {_moment(facts.watermark_ms)}"
+
+
+def _moment(milliseconds: int | None) -> str:
+    """A watermark as UTC time; Spark writes 0 until there is one."""
+    return pendulum.from_timestamp(milliseconds / 1000).to_iso8601_string() if milliseconds else "-"
+
+
+def _source(each: SourceOffset) -> Iterator[str]:
+    told = each.offset and (kafka_offsets(each.offset) or each.offset)
+    yield f"source {each.source}: {told or 'no offset yet'}"
+    for url in each.files:
+        yield f"  {url}"
+
+
+def _told(each: Damage) -> Text:
+    word, style = ("note", "dim") if each.safe else ("damage", "red")
+    line = Text.assemble((f"{word} {each.shape}", style), f": {each.where}: {each.evidence}. {each.on_start}")
+    return line.append(f" ({each.hint})") if each.hint else line

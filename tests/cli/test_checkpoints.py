@@ -1,0 +1,130 @@
+"""``offsets`` and ``fsck``, run as a person runs them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from streamkeeper.cli.main import app
+from tests.checkpoints.damaging import last, remove, write
+from tests.checkpoints.trees import Tree
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A sound checkpoint of three batches."""
+    monkeypatch.setenv("COLUMNS", "80")
+    Tree(tmp_path / "checkpoint", "hdfs", batches=3, leftovers=False)
+    return tmp_path / "checkpoint"
+
+
+def run(*words: str | Path) -> Result:
+    return CliRunner().invoke(app, [str(each) for each in words])
+
+
+def test_offsets_tell_the_last_committed_batch(checkpoint: Path) -> None:
+    """Batches, the watermark as UTC time, each source's offset and the files of a file source."""
+    plan = (
+        (checkpoint / "offsets" / "2").read_text().replace('"batchWatermarkMs": 0', '"batchWatermarkMs": 1795233000000')
+    )
+    (checkpoint / "offsets" / "2").write_text(plan)
+    result = run("offsets", checkpoint)
+    assert result.exit_code == 0
+    assert result.stdout.splitlines() == [
+        "batch 2",
+        "last committed batch 2",
+        "open batch -",
+        "watermark 2026-11-21T03:50:00Z",
+        'source 0: {"logOffset": 2}',
+        "  file:///in/f2.json",
+    ]
+
+
+def test_offsets_of_one_batch_are_those_of_that_batch(checkpoint: Path) -> None:
+    """An open batch is told as open; without a watermark there is none."""
+    remove("commits/2")(checkpoint)
+    lines = run("offsets", checkpoint, "--batch", "2").stdout.splitlines()
+    assert lines[:4] == ["batch 2", "last committed batch 1", "open batch 2", "watermark -"]
+    assert run("offsets", checkpoint).stdout.splitlines()[0] == "batch 1"
+
+
+def test_a_kafka_offset_is_one_line_to_paste(checkpoint: Path) -> None:
+    """However narrow the terminal is, startingOffsets takes it as it stands."""
+    topics = {f"orders-of-a-long-name-{number}": {"0": 23, "1": 5} for number in range(9)}
+    for batch in range(3):
+        (checkpoint / "offsets" / str(batch)).write_text("v1\n{}\n" + json.dumps(topics))
+    (line,) = [each for each in run("offsets", checkpoint).stdout.splitlines() if each.startswith("source ")]
+    told = line.removeprefix("source 0: ")
+    assert json.loads(told) == topics
+    assert " " not in told
+
+
+def test_offsets_as_json(checkpoint: Path) -> None:
+    """The same for machines."""
+    found = json.loads(run("offsets", checkpoint, "--json", "--batch", "1").stdout)
+    assert found["batch"] == 1
+    assert found["facts"]["last_committed"] == 2
+    assert found["offsets"] == [{"source": "0", "offset": '{"logOffset": 1}', "files": ["file:///in/f1.json"]}]
+
+
+def test_a_sound_checkpoint_passes(checkpoint: Path) -> None:
+    """One line and exit code 0."""
+    result = run("fsck", checkpoint)
+    assert (result.exit_code, result.stdout) == (0, "nothing is damaged\n")
+
+
+def test_a_note_passes(checkpoint: Path) -> None:
+    """What a crash leaves is told and does no harm."""
+    remove("commits/2")(checkpoint)
+    result = run("fsck", checkpoint)
+    assert result.exit_code == 0
+    (line,) = result.stdout.splitlines()
+    assert line.startswith("note open-batch: offsets/2: ")
+
+
+def test_damage_is_a_line_with_its_consequence_and_the_way_out(checkpoint: Path) -> None:
+    """A line per damage, however long; exit code 1."""
+    last("commits", write(""))(checkpoint)
+    remove("state/0/1")(checkpoint)
+    result = run("fsck", checkpoint)
+    assert result.exit_code == 1
+    (line,) = result.stdout.splitlines()
+    assert line.startswith("damage commit-empty: commits/2: commits/2 is empty. Spark refuses to start")
+    assert line.endswith("(restore the checkpoint, or switch the query to a new checkpoint version)")
+
+
+def test_damage_as_json(checkpoint: Path) -> None:
+    """All of it for machines, with the same exit code."""
+    remove("metadata")(checkpoint)
+    result = run("fsck", checkpoint, "--json")
+    assert result.exit_code == 1
+    (found,) = json.loads(result.stdout)
+    assert (found["shape"], found["where"], found["safe"]) == ("metadata-missing", "metadata", False)
+    assert json.loads(run("fsck", checkpoint.parent, "--json").stdout)[0]["shape"] == "not-a-checkpoint"
+
+
+def test_state_that_is_gone_is_seen_when_told_that_there_was_some(checkpoint: Path) -> None:
+    """Nothing else in format 1 tells it."""
+    remove("state")(checkpoint)
+    assert run("fsck", checkpoint).exit_code == 0
+    assert run("fsck", checkpoint, "--stateful").exit_code == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (("offsets", "nowhere"), "checkpoint nowhere does not exist"),
+        (("fsck", "nowhere"), "checkpoint nowhere does not exist"),
+        (("offsets", "{}", "--batch", "9"), "has no batch 9 (its batches: 0 to 2)"),
+        (("offsets", "{}/state"), "is not a checkpoint"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(checkpoint: Path, words: tuple[str, ...], line: str) -> None:
+    """What is wrong is named in one line on stderr; no traceback."""
+    result = run(*(word.replace("{}", str(checkpoint)) for word in words))
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert line in result.stderr
+    assert len(result.stderr.splitlines()) == 1
