@@ -1,0 +1,1 @@
+"""Verdicts against what Spark really does: changes of jobs, their measured outcomes, and the score of the check."""

@@ -1,0 +1,153 @@
+"""The rows of the cases: tiny files, some there before the change and some after it. Pure, but for writing them."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+Row = tuple[str | None, str | None, int | None, int | None, float]
+"""k, k2, x, y, minutes after midnight."""
+
+_NAMES = ("k", "k2", "x", "y")
+_FIRST_AT = 1_700_000_000
+_STEP_S = 60
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """One input file; ``at``: its modification time, in seconds after the first file's."""
+
+    rows: tuple[Row, ...]
+    at: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    """Files of two directories, before and after the change; ``other`` is read by jobs with two sources only."""
+
+    before: tuple[File, ...]
+    after: tuple[File, ...]
+    other_before: tuple[File, ...] = ()
+    other_after: tuple[File, ...] = ()
+    form: str = "json"
+
+    def to_list(self) -> list[object]:
+        """Everything it holds, for a digest."""
+        sides = (self.before, self.after, self.other_before, self.other_after)
+        return [self.form, *([[each.at, each.rows] for each in side] for side in sides)]
+
+    def place(self, root: Path, *, after: bool) -> None:
+        """Write the files below ``root/a`` and ``root/b``; those of after only when asked, else they are removed."""
+        sides = (("a", self.before, self.after), ("b", self.other_before, self.other_after))
+        for folder, early, late in sides:
+            (root / folder).mkdir(parents=True, exist_ok=True)
+            for number, file in enumerate((*early, *late)):
+                path = root / folder / f"{folder}{number}.{self.form}"
+                if number < len(early) or after:
+                    if not path.exists():
+                        _write(path, file, number, self.form)
+                else:
+                    path.unlink(missing_ok=True)
+
+
+def _write(path: Path, file: File, number: int, form: str) -> None:
+    lines = [_csv(row) if form == "csv" else _json(row) for row in file.rows]
+    draft = path.with_name(f".{path.name}")
+    draft.write_text("\n".join(lines) + "\n")
+    moment = _FIRST_AT + (number * _STEP_S if file.at is None else file.at)
+    os.utime(draft, (moment, moment))
+    draft.rename(path)
+
+
+def _time(minutes: float) -> str:
+    seconds = round(minutes * 60)
+    return f"2026-01-01T{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}Z"
+
+
+def _json(row: Row) -> str:
+    return json.dumps({**dict(zip(_NAMES, row[:4], strict=True)), "ts": _time(row[4])})
+
+
+def _csv(row: Row) -> str:
+    return ",".join("" if each is None else str(each) for each in (*row[:4], _time(row[4])))
+
+
+_FIRST = File((("a", "p", 1, 10, 1), ("b", "q", 2, 20, 3), ("a", "q", 3, 30, 5)))
+_SECOND = File((("a", "p", 5, 50, 11), ("c", "p", 7, 70, 15)))
+_THIRD = File((("a", "p", 2, 15, 21), ("b", "p", 4, 5, 23), ("d", "q", 6, 60, 25)))
+
+PLAIN = Data((_FIRST, _SECOND), (_THIRD,))
+"""Three keys, then one more; in order of time."""
+
+LATE = Data((_FIRST, _SECOND), (File((("a", "p", 2, 15, 4), ("b", "p", 4, 5, 14), ("d", "q", 6, 60, 26))),))
+"""The rows that come after the change fall back into windows of before."""
+
+NULLS = Data(
+    (File((("a", "p", None, 10, 1), ("b", "q", 2, 20, 3), ("a", None, 3, None, 5), (None, "p", 8, 80, 6))), _SECOND),
+    (File((("a", "p", 2, 15, 21), ("b", "p", 4, None, 23), ("d", "q", None, 60, 25), (None, "q", 1, 1, 26))),),
+)
+
+TWO = Data(
+    (_FIRST, _SECOND),
+    (_THIRD,),
+    (File((("a", "p", 100, 1, 2),)), File((("b", "q", 200, 2, 12),))),
+    (File((("c", "p", 300, 3, 22),)),),
+)
+"""Two directories with as many files."""
+
+UNEVEN = Data(
+    (_FIRST, _SECOND, File((("e", "p", 8, 80, 16),)), File((("f", "q", 9, 90, 17),))),
+    (_THIRD,),
+    (File((("a", "p", 100, 1, 2),)),),
+    (File((("c", "p", 300, 3, 22),)), File((("d", "p", 400, 4, 23),))),
+)
+
+_LEFT = (File((("a", "p", 1, 10, 1), ("b", "q", 2, 20, 2))), File((("c", "p", 3, 30, 3), ("e", "p", 9, 90, 3))))
+_RIGHT = (File((("z", "p", 1, 100, 1), ("a", "z", 1, 200, 2))), File((("y", "z", 1, 600, 3),)))
+_LEFT_AFTER = File((("d", "q", 4, 40, 7),))
+_RIGHT_AFTER = File((("b", "q", 1, 300, 4), ("c", "w", 1, 400, 5), ("q", "p", 1, 500, 6)))
+_FAR = File((("t", "p", 5, 50, 120),))
+
+JOIN = Data(_LEFT, (_LEFT_AFTER,), _RIGHT, (_RIGHT_AFTER,))
+"""a matches before; b and c are waiting for the rows that come after; e, y and z never match."""
+
+JOIN_FLUSH = Data(_LEFT, (_LEFT_AFTER, _FAR), _RIGHT, (_RIGHT_AFTER, File((("u", "p", 1, 700, 120),))))
+"""The same, then the watermark passes everything that waits."""
+
+JOIN_RANGE = Data(
+    (File((("a", "p", 1, 10, 1),)), File((("c", "p", 3, 30, 5),))),
+    (File((("d", "q", 4, 40, 6),)),),
+    (File((("z", "p", 1, 100, 1),)), File((("y", "z", 1, 600, 5),))),
+    (File((("a", "z", 1, 200, 5.5), ("c", "w", 1, 400, 5.5))),),
+)
+"""a's match comes four and a half minutes later."""
+
+AGED = Data((_FIRST, _SECOND), (File((("m", "p", 2, 2, 20),), at=60 - 2 * 3600), File((("n", "p", 3, 3, 21),))))
+"""One of the files that come after is two hours older than the newest before."""
+
+BACKLOG = Data(
+    (_FIRST, _SECOND),
+    tuple(File(((f"n{number}", "p", number, number, 20 + number),)) for number in range(3)),
+)
+
+CSV = Data((_FIRST, _SECOND), (_THIRD,), form="csv")
+
+OLD_OTHER = Data(
+    (_FIRST, _SECOND),
+    (),
+    (),
+    (
+        File((("o", "p", 100, 1, 20),), at=60 - 9 * 86400),
+        File((("n", "p", 101, 1, 21),), at=180),
+    ),
+)
+"""The other directory holds one file that is nine days older than what was read."""
+
+NEW_OTHER = Data(
+    (_FIRST, _SECOND), (), (), (File((("n", "p", 100, 1, 20),), at=180), File((("o", "p", 101, 1, 21),), at=240))
+)
+
+UNTOUCHED = Data((_FIRST, _SECOND), (File((("b", "p", 4, 5, 23), ("d", "q", 6, 60, 25))),))
+"""No row after the change belongs to a."""

@@ -1,0 +1,89 @@
+"""What a measured change comes to: the rows that came are held against those that had to come. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import msgspec
+
+from bench.matrix.case import Case, Outcome
+from bench.matrix.runs import NEVER_ENDS, Cells, Run
+
+
+class Judgement(msgspec.Struct, frozen=True, kw_only=True):
+    """``outcome``: what counts; ``measured``: what the rows alone said, where the case knows better."""
+
+    outcome: Outcome
+    measured: Outcome
+    error_class: str = ""
+    evidence: str = ""
+
+
+def judge(case: Case, *, before: Run, got: Run, wanted: Run | None, pinned: tuple[str, ...]) -> Judgement:
+    """Judge one change.
+
+    ``before``: what the deployed job gave out; ``got``: what the candidate gave out on its checkpoint; ``wanted``: what
+    the candidate gives out in the same place when it ran from the beginning (None: not asked, since Spark refused);
+    ``pinned``: the settings that the candidate asked for in vain.
+    """
+    if got.error_class or wanted is None:
+        outcome = Outcome.NEVER_ENDS if got.error_class == NEVER_ENDS else Outcome.REFUSED
+        where = f" after {len(got.batches)} batches" if got.batches else ""
+        return Judgement(
+            outcome=outcome, measured=outcome, error_class=got.error_class, evidence=f"refused{where}: {got.message}"
+        )
+    measured, evidence = _compare(before, got, wanted)
+    if measured is Outcome.CORRECT or (measured is Outcome.DUPLICATES and got.kind != "foreach"):
+        measured, evidence = _compare_output(before, got, evidence)
+    if measured is Outcome.CORRECT and pinned:
+        measured, evidence = Outcome.IGNORED, f"{evidence}; pinned: {', '.join(pinned)}"
+    if case.truth is not None:
+        return Judgement(outcome=case.truth[0], measured=measured, evidence=f"{case.truth[1]}; {evidence}")
+    return Judgement(outcome=measured, measured=measured, evidence=evidence)
+
+
+def _compare(before: Run, got: Run, wanted: Run) -> tuple[Outcome, str]:
+    if wanted.error_class:
+        return Outcome.REFUSED, f"from the beginning it is refused: {wanted.error_class} {wanted.message}"
+    came, due, old = Counter(got.rows), Counter(wanted.rows), Counter(before.rows)
+    extra, missing = came - due, due - came
+    evidence = f"want {_show(due)} | got {_show(came)}"
+    if not extra and not missing:
+        return Outcome.CORRECT, evidence
+    if not extra:
+        return Outcome.LOSES, evidence
+    if not missing and not extra - old:
+        return Outcome.DUPLICATES, evidence
+    return Outcome.WRONG, evidence
+
+
+def _compare_output(before: Run, got: Run, evidence: str) -> tuple[Outcome, str]:
+    """Whether a reader of the sink finds the old rows and the new ones, in the candidate's columns."""
+    if got.kind == "foreach":
+        return (Outcome.CORRECT if before.kind == "foreach" else Outcome.WRONG), evidence
+    if got.held is None:
+        return Outcome.WRONG, f"{evidence}; the output cannot be read: {got.unread}"
+    due = _due(before, got)
+    found = Counter(_projected(row, got.columns) for row in got.held)
+    if found == due:
+        return Outcome.CORRECT, evidence
+    return Outcome.WRONG, f"{evidence}; output: want {_show(due)} | found {_show(found)}"
+
+
+def _due(before: Run, got: Run) -> Counter[Cells]:
+    """What a sink must hold: each batch once, though it came twice; of a table's rows the last under each key."""
+    batches = {number: (before.columns, rows) for number, rows in before.batches.items()}
+    batches |= {number: (got.columns, rows) for number, rows in got.batches.items()}
+    rows = [dict(zip(columns, row, strict=True)) for _, (columns, found) in sorted(batches.items()) for row in found]
+    if got.kind == "table":
+        rows = list({tuple(row.get(name, "") for name in got.key): row for row in rows}.values())
+    return Counter(_projected(row, got.columns) for row in rows)
+
+
+def _projected(row: dict[str, str], columns: Cells) -> Cells:
+    return tuple(row.get(name, "NULL") for name in columns)
+
+
+def _show(rows: Counter[Cells]) -> str:
+    shown = sorted("(" + ",".join(row) + ")" for row in rows.elements())
+    return " ".join(shown[:8]) + (f" ..+{len(shown) - 8}" if len(shown) > 8 else "") or "<none>"

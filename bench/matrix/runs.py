@@ -1,0 +1,236 @@
+"""Runs of a job file with real Spark, in one session: a checkpoint goes in, the rows of each batch come out."""
+
+from __future__ import annotations
+
+import os
+import re
+import sqlite3
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from bench.matrix.case import JOB_NAME, QUERY_NAME, Job
+from streamkeeper.definition import Query, load_job
+from streamkeeper.driver.queries import restore_confs
+from streamkeeper.driver.session import Session, session_conf, start_session
+from streamkeeper.model.release import ParamValue
+from streamkeeper.model.trigger import parse_trigger
+from streamkeeper.sinks.contract import SinkContext
+from streamkeeper.sinks.file import FileSink
+from streamkeeper.sinks.table import TableSink
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+ENTRY = "job.py"
+NEVER_ENDS = "NEVER_ENDS"
+_LONGEST_S = 60
+_CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\]")
+_WRAPPERS = frozenset({"STREAM_FAILED", "FOREACH_BATCH_USER_FUNCTION_ERROR"})
+
+Cells = tuple[str, ...]
+
+
+class Run(msgspec.Struct, frozen=True, kw_only=True):
+    """What one run of a query gave out, batch by batch, each row as text; ``error_class`` is empty when it ended well.
+
+    ``held``: what a reader of its sink finds afterwards; None where nothing can be read, with ``unread`` saying why.
+    ``key``: the columns that make a row of a table unique.
+    """
+
+    columns: Cells = ()
+    batches: dict[int, list[Cells]] = {}
+    error_class: str = ""
+    message: str = ""
+    kind: str = "foreach"
+    key: Cells = ()
+    held: list[dict[str, str]] | None = None
+    unread: str = ""
+
+    @property
+    def rows(self) -> list[Cells]:
+        """Every row of every batch."""
+        return [row for number in sorted(self.batches) for row in self.batches[number]]
+
+
+@contextmanager
+def open_session(scratch: Path) -> Iterator[SparkSession]:
+    """A driver's session; its JVM ends with the block."""
+    scratch.mkdir(parents=True, exist_ok=True)
+    conf = session_conf({"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2"}, scratch, "matrix")
+    session: Session = start_session(conf, {}, scratch, [])
+    session.spark.sparkContext.setLogLevel("OFF")
+    try:
+        yield session.spark
+    finally:
+        session.kill()
+
+
+def write_job(job: Job, folder: Path) -> None:
+    """Write the job file and its modules."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in ((ENTRY, job.render()), *job.files):
+        (folder / name).write_text(text)
+
+
+def run_job(
+    spark: SparkSession,
+    folder: Path,
+    *,
+    checkpoint: Path,
+    params: Mapping[str, ParamValue],
+    conf: Mapping[str, str],
+    epoch: int,
+) -> Run:
+    """Run the job below ``folder`` over all there is to read; whatever goes wrong is part of the result."""
+    run = _Running(epoch)
+    before = dict(spark.conf.getAll)
+    try:
+        for key, value in conf.items():
+            spark.conf.set(key, value)
+        job = load_job(folder, ENTRY, JOB_NAME)
+        _send_code_by_value(folder)
+        [query] = job.build(spark, params)
+        run.take(query)
+        run.serve(checkpoint)
+    except Exception as error:  # a refusal, by Streamkeeper, Spark or the sink, is what is measured
+        run.fail(error)
+    finally:
+        restore_confs(spark, before)
+        _unload_state(spark)
+    return run.result(spark)
+
+
+class _Running:
+    def __init__(self, epoch: int) -> None:
+        self._epoch = epoch
+        self._query: Query | None = None
+        self._batches: dict[int, list[Cells]] = {}
+        self._raised: list[Exception] = []
+        self._error = ("", "")
+
+    def take(self, query: Query) -> None:
+        self._query = query
+
+    def serve(self, checkpoint: Path) -> None:
+        query = self._query
+        assert query is not None
+        context = SinkContext(
+            job=JOB_NAME, query=QUERY_NAME, version="v0001", epoch=self._epoch, output_mode=query.output_mode
+        )
+        writer = None if query.sink.kind == "foreach" else query.sink.open(context)
+        if writer is not None:
+            writer.raise_fence()
+
+        def write(batch: DataFrame, number: int) -> None:
+            try:
+                self._batches[number] = [tuple(_text(cell) for cell in row) for row in batch.collect()]
+                if writer is not None:
+                    writer.write(batch, number)
+            except Exception as error:  # kept as it is: through the JVM only its text comes back
+                self._raised.append(error)
+                raise
+
+        stream = query.df.writeStream.outputMode(query.output_mode).option("checkpointLocation", str(checkpoint))
+        try:
+            _await(stream.foreachBatch(write), query.trigger)
+        finally:
+            if writer is not None:
+                writer.close()
+
+    def fail(self, error: Exception) -> None:
+        cause = self._raised[0] if self._raised else error
+        self._error = (_error_class(cause), next(iter(str(cause).splitlines()), "")[:300])
+
+    def result(self, spark: SparkSession) -> Run:
+        if self._query is None:
+            return Run(error_class=self._error[0], message=self._error[1])
+        sink = self._query.sink
+        held, unread = (None, "") if self._error[0] else _read_back(spark, sink)
+        return Run(
+            columns=tuple(self._query.df.columns),
+            batches=self._batches,
+            error_class=self._error[0],
+            message=self._error[1],
+            kind=sink.kind,
+            key=tuple(sink.key) if isinstance(sink, TableSink) else (),
+            held=held,
+            unread=unread,
+        )
+
+
+def _await(writer: Any, timing: str) -> None:
+    trigger = parse_trigger(timing)
+    if trigger.available_now:
+        running = writer.trigger(availableNow=True).start()
+        ended = running.awaitTermination(_LONGEST_S)
+        if not ended:
+            running.stop()
+            raise TimeoutError(NEVER_ENDS)
+        return
+    running = writer.trigger(processingTime=trigger.text).start()
+    try:
+        running.processAllAvailable()
+    finally:
+        running.stop()
+
+
+def _send_code_by_value(folder: Path) -> None:
+    """Spark's Python workers outlive a job file: its functions travel whole, not by the name of their module."""
+    from pyspark import cloudpickle
+
+    for module in list(sys.modules.values()):
+        file = getattr(module, "__file__", None)
+        if file and Path(file).is_relative_to(folder.resolve()):
+            cloudpickle.register_pickle_by_value(module)
+
+
+def _unload_state(spark: SparkSession) -> None:
+    """Close the state stores of this run: their directories are about to go."""
+    jvm: Any = spark._jvm
+    jvm.org.apache.spark.sql.execution.streaming.state.StateStore.stop()
+
+
+def _error_class(error: Any) -> str:
+    """Spark's innermost error class, else the innermost exception's name."""
+    if isinstance(error, TimeoutError):
+        return NEVER_ENDS
+    found = [each for each in _CONDITION.findall(str(error)) if each not in _WRAPPERS]
+    ask = getattr(error, "getCondition", None)
+    condition = str(ask() or "") if callable(ask) else ""
+    if condition and condition not in _WRAPPERS:
+        return condition
+    if found:
+        return found[-1]
+    cause, name = getattr(error, "_origin", None), type(error).__name__
+    while cause is not None:
+        name, cause = str(cause.getClass().getSimpleName()), cause.getCause()
+    return name
+
+
+def _text(value: Any) -> str:
+    """A cell as text; lists in order, since Spark fixes none for a set."""
+    if isinstance(value, list):
+        return "[" + ",".join(sorted(_text(each) for each in value)) + "]"
+    if isinstance(value, tuple):
+        return "(" + ",".join(_text(each) for each in value) + ")"
+    return "NULL" if value is None else str(value)
+
+
+def _read_back(spark: SparkSession, sink: Any) -> tuple[list[dict[str, str]] | None, str]:
+    try:
+        if isinstance(sink, FileSink):
+            frame = spark.read.format(sink.format).load(os.path.join(sink.path, "v0001"))
+            return [{name: _text(row[name]) for name in frame.columns} for row in frame.collect()], ""
+        if isinstance(sink, TableSink):
+            with sqlite3.connect(sink.url.removeprefix("sqlite:///")) as connection:
+                connection.row_factory = sqlite3.Row
+                rows = connection.execute(f'select * from "{sink.table}"').fetchall()
+            return [{name: _text(row[name]) for name in row.keys()} for row in rows], ""  # noqa: SIM118
+    except Exception as error:  # what a reader is told is what is measured
+        return None, f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')[:200]}"
+    return None, ""

@@ -1,0 +1,347 @@
+"""Settings: those that a checkpoint pins, those that Spark refuses, and those that change what new rows mean."""
+
+from __future__ import annotations
+
+from bench.matrix.case import BOTH, PROVIDERS, STATE_STORE, STATELESS, Case, Job, Outcome, in_group
+from bench.matrix.data import JOIN
+
+SUM = Job('s.groupBy("k").agg(F.sum("x").alias("s"))')
+SELECT = Job('s.select("k", "x")', mode="append")
+BY_DAY = Job('s.groupBy(F.to_date(F.expr("ts - interval 30 minutes")).alias("d")).agg(F.sum("x").alias("s"))')
+BY_HOUR = Job('s.groupBy(F.hour("ts").alias("h")).agg(F.sum("x").alias("s"))')
+TEXT = Job('s.groupBy("k").agg(F.max(F.date_format("ts", "HH:mm")).alias("m"))')
+WINDOW = Job(
+    's.withWatermark("ts", "10 minutes").groupBy(F.window("ts", "10 minutes"), "k").agg(F.sum("x").alias("s"))',
+    mode="append",
+)
+DAYS = Job('s.groupBy(F.window("ts", "1 day"), "k").agg(F.sum("x").alias("s"))')
+JOINED = Job(
+    's.alias("l").join(o.alias("r"), F.expr("l.k = r.k"), "inner").select("l.k", "l.x", F.col("r.y").alias("y"))',
+    mode="append",
+    two=True,
+)
+OVERFLOW = Job('s.withColumn("x", F.col("x") + 2147483640).groupBy("k").agg(F.sum("x").alias("s"))')
+DIVIDED = Job('s.groupBy("k").agg(F.sum(F.expr("x / (y - 15)")).alias("s"))')
+CAST = Job('s.groupBy("k").agg(F.sum(F.expr("try_cast(k2 as int)")).alias("s"))')
+UPPER_COLUMN = Job('s.groupBy("K").agg(F.sum("X").alias("s"))')
+
+_STREAMING = "spark.sql.streaming."
+_ANSI = "spark.sql.ansi.enabled"
+_ZONE = "spark.sql.session.timeZone"
+_TOKYO = {_ZONE: "Asia/Tokyo"}
+
+
+def _conf(
+    name: str,
+    change: str,
+    key: str,
+    value: str,
+    *,
+    job: Job = SUM,
+    was: str | None = None,
+    providers: tuple[str, ...] = BOTH,
+    cause: str = "none",
+    **more: object,
+) -> Case:
+    conf = {} if was is None else {key: was}
+    return Case(name, change, job, job, cause, providers=providers, conf=conf, candidate_conf={key: value}, **more)  # type: ignore[arg-type]
+
+
+PINNED = (
+    _conf("conf_shuffle_up", "shuffle.partitions 2 -> 5", "spark.sql.shuffle.partitions", "5"),
+    _conf("conf_shuffle_down", "shuffle.partitions 2 -> 1", "spark.sql.shuffle.partitions", "1"),
+    _conf(
+        "conf_shuffle_stateless",
+        "shuffle.partitions 2 -> 5, no state",
+        "spark.sql.shuffle.partitions",
+        "5",
+        job=SELECT,
+        providers=STATELESS,
+    ),
+    Case(
+        "conf_provider_hdfs_to_rocks",
+        "state store provider hdfs -> rocksdb",
+        SUM,
+        SUM,
+        "none",
+        providers=("hdfs",),
+        candidate_conf={f"{STATE_STORE}providerClass": PROVIDERS["rocksdb"][f"{STATE_STORE}providerClass"]},
+    ),
+    Case(
+        "conf_provider_rocks_to_hdfs",
+        "state store provider rocksdb -> hdfs",
+        SUM,
+        SUM,
+        "none",
+        providers=("rocksdb",),
+        candidate_conf={f"{STATE_STORE}providerClass": PROVIDERS["hdfs"][f"{STATE_STORE}providerClass"]},
+    ),
+    _conf(
+        "conf_encoding_avro",
+        "encodingFormat unsaferow -> avro",
+        f"{STATE_STORE}encodingFormat",
+        "avro",
+        cause="setting",
+    ),
+    _conf(
+        "conf_aggfmt_2_1", "aggregation.stateFormatVersion 2 -> 1", f"{_STREAMING}aggregation.stateFormatVersion", "1"
+    ),
+    _conf(
+        "conf_joinfmt_2_3",
+        "join.stateFormatVersion 2 -> 3",
+        f"{_STREAMING}join.stateFormatVersion",
+        "3",
+        job=JOINED,
+        data=JOIN,
+        providers=("rocksdb",),
+    ),
+    _conf(
+        "conf_rowchecksum_off",
+        "rowChecksum.enabled true -> false",
+        f"{STATE_STORE}rowChecksum.enabled",
+        "false",
+        was="true",
+    ),
+    _conf("conf_compression", "compression.codec lz4 -> zstd", f"{STATE_STORE}compression.codec", "zstd"),
+    _conf(
+        "conf_wm_policy",
+        "multipleWatermarkPolicy min -> max",
+        f"{_STREAMING}multipleWatermarkPolicy",
+        "max",
+        job=WINDOW,
+        providers=("rocksdb",),
+    ),
+    _conf(
+        "conf_strict_distribution",
+        "useStrictDistribution true -> false",
+        f"{_STREAMING}statefulOperator.useStrictDistribution",
+        "false",
+        providers=("rocksdb",),
+    ),
+)
+
+LAYOUT = (
+    _conf(
+        "conf_ckptformat_1_2",
+        "checkpointFormatVersion 1 -> 2",
+        f"{STATE_STORE}checkpointFormatVersion",
+        "2",
+        providers=("rocksdb",),
+        cause="setting",
+    ),
+    _conf(
+        "conf_ckptformat_2_1",
+        "checkpointFormatVersion 2 -> 1",
+        f"{STATE_STORE}checkpointFormatVersion",
+        "1",
+        providers=("v2",),
+        cause="setting",
+    ),
+    _conf(
+        "conf_ckptformat_1_2_hdfs",
+        "checkpointFormatVersion 1 -> 2 with the HDFS provider",
+        f"{STATE_STORE}checkpointFormatVersion",
+        "2",
+        providers=("hdfs",),
+        cause="setting",
+    ),
+    _conf(
+        "conf_changelog_on",
+        "rocksdb.changelogCheckpointing false -> true",
+        f"{STATE_STORE}rocksdb.changelogCheckpointing.enabled",
+        "true",
+        providers=("rocksdb",),
+    ),
+    _conf(
+        "conf_changelog_off",
+        "rocksdb.changelogCheckpointing true -> false",
+        f"{STATE_STORE}rocksdb.changelogCheckpointing.enabled",
+        "false",
+        providers=("v2",),
+    ),
+    _conf(
+        "conf_ckptformat_stateless",
+        "checkpointFormatVersion 2 -> 1, no state",
+        f"{STATE_STORE}checkpointFormatVersion",
+        "1",
+        job=SELECT,
+        providers=STATELESS,
+    ),
+)
+
+SPEED = (
+    _conf(
+        "conf_nodata",
+        "noDataMicroBatches true -> false",
+        f"{_STREAMING}noDataMicroBatches.enabled",
+        "false",
+        providers=("hdfs",),
+    ),
+    _conf(
+        "conf_filechecksum_off",
+        "checkpoint.fileChecksum true -> false",
+        f"{_STREAMING}checkpoint.fileChecksum.enabled",
+        "false",
+        providers=("hdfs",),
+        was="true",
+    ),
+    _conf(
+        "conf_cfm_fs",
+        "checkpointFileManagerClass default -> FileSystemBased",
+        f"{_STREAMING}checkpointFileManagerClass",
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager",
+        providers=("hdfs",),
+    ),
+    _conf(
+        "conf_checkcorrectness",
+        "statefulOperator.checkCorrectness true -> false",
+        f"{_STREAMING}statefulOperator.checkCorrectness.enabled",
+        "false",
+        providers=("hdfs",),
+    ),
+    _conf("conf_adaptive", "adaptive.enabled false", "spark.sql.adaptive.enabled", "false", providers=("rocksdb",)),
+    _conf(
+        "conf_arrow_batch",
+        "arrow.maxRecordsPerBatch 10000 -> 100",
+        "spark.sql.execution.arrow.maxRecordsPerBatch",
+        "100",
+        providers=("rocksdb",),
+    ),
+    _conf(
+        "conf_min_batches",
+        "minBatchesToRetain 100 -> 10",
+        f"{_STREAMING}minBatchesToRetain",
+        "10",
+        providers=("rocksdb",),
+    ),
+    _conf(
+        "conf_broadcast",
+        "autoBroadcastJoinThreshold -> -1",
+        "spark.sql.autoBroadcastJoinThreshold",
+        "-1",
+        providers=("rocksdb",),
+    ),
+)
+
+MEANING = (
+    _conf("conf_ansi_off_agg", "ansi.enabled true -> false with a sum", _ANSI, "false", providers=("hdfs",)),
+    _conf(
+        "conf_ansi_on_agg", "ansi.enabled false -> true with a sum", _ANSI, "true", was="false", providers=("rocksdb",)
+    ),
+    _conf(
+        "conf_ansi_off_overflow",
+        "ansi true -> false, an int below the sum overflows from now on",
+        _ANSI,
+        "false",
+        job=OVERFLOW.but(df=OVERFLOW.df.replace("2147483640", "2147483641")),
+        providers=("rocksdb",),
+        cause="setting",
+        truth=(Outcome.CORRECT, "no row of before failed; from scratch without ANSI gives the same"),
+    ),
+    _conf(
+        "conf_ansi_off_divide",
+        "ansi true -> false, a division below the sum",
+        _ANSI,
+        "false",
+        job=DIVIDED,
+        providers=("rocksdb",),
+    ),
+    _conf(
+        "conf_ansi_on_divide",
+        "ansi false -> true, a row divides by zero from now on",
+        _ANSI,
+        "true",
+        was="false",
+        job=DIVIDED,
+        providers=("rocksdb",),
+        cause="setting",
+    ),
+    _conf(
+        "conf_ansi_stateless", "ansi.enabled true -> false, no state", _ANSI, "false", job=SELECT, providers=STATELESS
+    ),
+    _conf(
+        "conf_zone_no_times",
+        "time zone UTC -> Tokyo, no times below the state",
+        _ZONE,
+        _TOKYO[_ZONE],
+        job=SUM,
+        providers=("rocksdb",),
+        was="UTC",
+    ),
+    _conf(
+        "conf_zone_hour",
+        "time zone UTC -> Tokyo, hour(ts) is the key",
+        _ZONE,
+        _TOKYO[_ZONE],
+        job=BY_HOUR,
+        cause="setting",
+        was="UTC",
+    ),
+    _conf(
+        "conf_zone_day",
+        "time zone UTC -> Tokyo, to_date(ts) is the key",
+        _ZONE,
+        _TOKYO[_ZONE],
+        job=BY_DAY,
+        cause="setting",
+        was="UTC",
+        providers=("rocksdb",),
+    ),
+    _conf(
+        "conf_zone_text",
+        "time zone UTC -> Tokyo, max of a formatted time",
+        _ZONE,
+        _TOKYO[_ZONE],
+        job=TEXT,
+        cause="setting",
+        was="UTC",
+        providers=("rocksdb",),
+        truth=(Outcome.WRONG, "times of two zones are compared as text"),
+    ),
+    _conf(
+        "conf_zone_window",
+        "time zone UTC -> Tokyo, window of ten minutes",
+        _ZONE,
+        _TOKYO[_ZONE],
+        job=WINDOW,
+        was="UTC",
+        providers=("rocksdb",),
+    ),
+    _conf(
+        "conf_zone_above",
+        "time zone UTC -> Tokyo, a formatted time above the state",
+        _ZONE,
+        _TOKYO[_ZONE],
+        job=WINDOW.but(df=f'{WINDOW.df}.withColumn("h", F.date_format("window.start", "HH:mm"))'),
+        was="UTC",
+        providers=("rocksdb",),
+    ),
+    _conf(
+        "conf_zone_stateless",
+        "time zone UTC -> Tokyo, no state",
+        _ZONE,
+        _TOKYO[_ZONE],
+        job=SELECT,
+        was="UTC",
+        providers=STATELESS,
+    ),
+    _conf(
+        "conf_case_sensitive",
+        "caseSensitive false -> true, names written as they are",
+        "spark.sql.caseSensitive",
+        "true",
+        providers=("rocksdb",),
+    ),
+    _conf(
+        "conf_case_sensitive_broken",
+        "caseSensitive false -> true, names written otherwise",
+        "spark.sql.caseSensitive",
+        "true",
+        job=UPPER_COLUMN,
+        providers=("rocksdb",),
+        cause="setting",
+        declined=True,
+    ),
+)
+
+CASES = in_group("settings", *PINNED, *LAYOUT, *SPEED, *MEANING)

@@ -1,0 +1,455 @@
+"""File sources: their paths, order, schema and options, with and without names."""
+
+from __future__ import annotations
+
+from bench.matrix.case import STATELESS, Case, Job, Outcome, in_group
+from bench.matrix.data import AGED, BACKLOG, CSV, NEW_OTHER, OLD_OTHER, TWO, UNEVEN
+
+SELECT = Job('s.select("k", "x")', mode="append")
+SUM = Job('s.groupBy("k").agg(F.sum("x").alias("s"))')
+UNION = Job('s.union(o).groupBy("k").agg(F.sum("x").alias("s"))', two=True)
+SWAPPED = UNION.but(df='o.union(s).groupBy("k").agg(F.sum("x").alias("s"))')
+_GLOB = 'params["input"] + "/*.json"'
+_OTHER_GLOB = 'o = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).json(params["other"] + "/*.json")'
+_EVOLUTION = {"spark.sql.streaming.queryEvolution.enableSourceEvolution": "true"}
+_NAMED = 'spark.readStream.name("{name}").schema(SCHEMA).option("maxFilesPerTrigger", 1).json(params["{path}"])'
+_ONE = Job('one.select("k", "x")', mode="append", lines=f"one = {_NAMED.format(name='first', path='input')}")
+_LINES = f"one = {_NAMED.format(name='first', path='input')}\ntwo = {_NAMED.format(name='second', path='other')}"
+_BOTH = Job('one.union(two).select("k", "x")', mode="append", lines=_LINES)
+
+
+def _schema(text: str, job: Job = SELECT) -> Job:
+    return job.but(schema=text)
+
+
+_NARROW = "k string, x int"
+_Y = Job('s.select("k", "x", "y")', mode="append")
+
+PLACES = (
+    Case("src_add", "1 source -> union of 2 sources", SUM, UNION, "sources", data=TWO),
+    Case("src_remove", "union of 2 sources -> 1", UNION, SUM, "sources", data=TWO),
+    Case("src_swap_same_rows", "union(A,B) -> union(B,A)", UNION, SWAPPED, "sources", data=TWO),
+    Case(
+        "src_swap_uneven",
+        "union(A,B) -> union(B,A), A 4 files consumed, B 1",
+        UNION.but(df='s.union(o).select("k", "x")', mode="append"),
+        UNION.but(df='o.union(s).select("k", "x")', mode="append"),
+        "sources",
+        data=UNEVEN,
+        providers=STATELESS,
+    ),
+    Case(
+        "src_swap_glob",
+        "union(A,B) -> union(B,A) under glob paths",
+        UNION.but(
+            path=f"{_GLOB}",
+            df='s.union(o).select("k", "x")',
+            mode="append",
+            two=False,
+            lines=_OTHER_GLOB,
+        ),
+        UNION.but(
+            path=f"{_GLOB}",
+            df='o.union(s).select("k", "x")',
+            mode="append",
+            two=False,
+            lines=_OTHER_GLOB,
+        ),
+        "sources",
+        data=TWO,
+        providers=STATELESS,
+    ),
+    Case(
+        "src_union_self",
+        "s -> s union s (one source read twice)",
+        SELECT,
+        Job('s.union(s).select("k", "x")', mode="append"),
+        "sources",
+        providers=STATELESS,
+    ),
+    Case(
+        "src_path_changed",
+        "file source path A -> B",
+        SELECT,
+        SELECT,
+        "path",
+        data=TWO,
+        providers=STATELESS,
+        candidate_params={"input": "{other}"},
+    ),
+    Case(
+        "src_path_slash",
+        "the same path with a slash at its end",
+        SELECT,
+        SELECT,
+        "none",
+        providers=STATELESS,
+        candidate_params={"input": "{input}/"},
+    ),
+    Case(
+        "src_path_scheme",
+        "the same path as file://",
+        SELECT,
+        SELECT,
+        "none",
+        providers=STATELESS,
+        candidate_params={"input": "file://{input}"},
+    ),
+    Case(
+        "src_glob_path_changed",
+        "glob path A/*.json -> B/*.json (all B files unseen)",
+        SELECT.but(path=_GLOB),
+        SELECT.but(path=_GLOB),
+        "path",
+        data=NEW_OTHER,
+        providers=STATELESS,
+        candidate_params={"input": "{other}"},
+    ),
+    Case(
+        "src_glob_path_changed_old_files",
+        "glob path A -> B, one B file 9 days older than A's newest",
+        SELECT.but(path=_GLOB),
+        SELECT.but(path=_GLOB),
+        "path",
+        data=OLD_OTHER,
+        providers=STATELESS,
+        candidate_params={"input": "{other}"},
+        truth=(Outcome.LOSES, "the file is older than what the deployed job read: it is never read"),
+    ),
+    Case(
+        "src_glob_narrowed",
+        "glob *.json -> a*.json: the same files",
+        SELECT.but(path=_GLOB),
+        SELECT.but(path='params["input"] + "/a*.json"'),
+        "path",
+        providers=STATELESS,
+    ),
+    Case(
+        "src_path_to_parent",
+        "path in/a -> its parent in/ (recursive)",
+        SELECT,
+        SELECT.but(options='.option("recursiveFileLookup", "true")'),
+        "path",
+        data=TWO,
+        providers=STATELESS,
+        candidate_params={"input": "{root}"},
+        truth=(Outcome.CORRECT, "files that were read stay read; those of the other directory come once"),
+    ),
+    Case(
+        "src_file_to_rate",
+        "source type file -> rate",
+        SELECT,
+        Job(
+            'spark.readStream.format("rate").load().selectExpr("\'a\' as k", "cast(value as int) as x")', mode="append"
+        ),
+        "sources",
+        providers=STATELESS,
+        declined=True,
+    ),
+    Case(
+        "src_json_to_parquet_newdir",
+        "json -> parquet, other directory",
+        SELECT,
+        SELECT.but(form="parquet"),
+        "path",
+        data=TWO,
+        providers=STATELESS,
+        candidate_params={"input": "{other}"},
+    ),
+    Case(
+        "src_json_to_parquet_samedir",
+        "json -> parquet on the same json directory",
+        SELECT,
+        SELECT.but(form="parquet"),
+        "format",
+        providers=STATELESS,
+    ),
+    Case(
+        "src_json_to_csv_samedir",
+        "json -> csv on the same json directory",
+        SELECT,
+        SELECT.but(form="csv"),
+        "format",
+        providers=STATELESS,
+        truth=(Outcome.WRONG, "json lines read as csv: values are null or pieces of json"),
+    ),
+)
+
+OPTIONS = (
+    Case("src_maxfiles", "maxFilesPerTrigger 1 -> 100", SELECT, SELECT.but(limit=100), "none", providers=STATELESS),
+    Case(
+        "src_maxfiles_agg",
+        "maxFilesPerTrigger 1 -> 2 below an aggregation",
+        SUM,
+        SUM.but(limit=2),
+        "none",
+        providers=("rocksdb",),
+    ),
+    Case(
+        "src_maxbytes",
+        "maxBytesPerTrigger instead of maxFilesPerTrigger",
+        SELECT,
+        Job(
+            'spark.readStream.schema(SCHEMA).option("maxBytesPerTrigger", "1m").json(params["input"]).select("k", "x")',
+            mode="append",
+        ),
+        "none",
+        providers=STATELESS,
+    ),
+    Case(
+        "src_maxfileage_reduced",
+        "maxFileAge 7d -> 1h",
+        SELECT,
+        SELECT.but(options='.option("maxFileAge", "1h")'),
+        "option",
+        data=AGED,
+        providers=STATELESS,
+        truth=(Outcome.LOSES, "the deployed job reads the file that is two hours older; the candidate never does"),
+    ),
+    Case(
+        "src_latestfirst_backlog",
+        "latestFirst false -> true with a backlog",
+        SELECT,
+        SELECT.but(options='.option("latestFirst", "true")'),
+        "option",
+        data=BACKLOG,
+        providers=STATELESS,
+    ),
+    Case(
+        "src_json_option_harmless",
+        "allowComments added, no comments in the files",
+        SELECT,
+        SELECT.but(options='.option("allowComments", "true")'),
+        "option",
+        providers=STATELESS,
+        truth=(Outcome.CORRECT, "no state; the option holds for new rows"),
+    ),
+    Case(
+        "src_json_option_strings",
+        "primitivesAsString added: the schema is given",
+        SELECT,
+        SELECT.but(options='.option("primitivesAsString", "true")'),
+        "option",
+        providers=STATELESS,
+    ),
+    Case(
+        "src_csv_same",
+        "control: csv, unchanged",
+        SELECT.but(form="csv"),
+        SELECT.but(form="csv"),
+        "none",
+        data=CSV,
+        providers=STATELESS,
+    ),
+    Case(
+        "src_csv_header",
+        "csv header false -> true: the first row of each file is lost",
+        SELECT.but(form="csv"),
+        SELECT.but(form="csv", options='.option("header", "true").option("enforceSchema", "true")'),
+        "option",
+        data=CSV,
+        providers=STATELESS,
+        truth=(Outcome.LOSES, "the files have no header: their first row is taken for one"),
+    ),
+    Case(
+        "src_csv_separator",
+        "csv separator , -> ;",
+        SELECT.but(form="csv"),
+        SELECT.but(form="csv", options='.option("sep", ";")'),
+        "option",
+        data=CSV,
+        providers=STATELESS,
+        truth=(Outcome.WRONG, "the files are separated by commas: every value but the first is null"),
+    ),
+    Case(
+        "src_csv_null",
+        "csv nullValue 'zz' added: no such value",
+        SELECT.but(form="csv"),
+        SELECT.but(form="csv", options='.option("nullValue", "zz")'),
+        "option",
+        data=CSV,
+        providers=STATELESS,
+    ),
+    Case(
+        "src_csv_columns_swapped",
+        "csv: two columns change places in the schema",
+        SELECT.but(form="csv"),
+        SELECT.but(form="csv", schema="k2 string, k string, x int, y int, ts timestamp"),
+        "schema",
+        data=CSV,
+        providers=STATELESS,
+        truth=(Outcome.WRONG, "csv is read by position: k holds what k2 held"),
+    ),
+    Case(
+        "src_csv_column_added",
+        "csv: one more column at the end of the schema",
+        SELECT.but(form="csv", schema="k string, k2 string, x int, y int"),
+        SELECT.but(form="csv", schema="k string, k2 string, x int, y int, ts timestamp"),
+        "none",
+        data=CSV,
+        providers=STATELESS,
+    ),
+    Case(
+        "src_csv_column_inserted",
+        "csv: a column inserted in the middle of the schema",
+        SELECT.but(form="csv"),
+        SELECT.but(form="csv", schema="k string, k2 string, z int, x int, y int, ts timestamp"),
+        "schema",
+        data=CSV,
+        providers=STATELESS,
+        truth=(Outcome.WRONG, "csv is read by position: x holds what y held"),
+    ),
+)
+
+SCHEMAS = (
+    Case(
+        "src_schema_extended",
+        "extra column y added to schema and select",
+        _schema(_NARROW),
+        _Y.but(schema="k string, x int, y int"),
+        "none",
+        providers=STATELESS,
+    ),
+    Case(
+        "src_schema_extended_unused",
+        "extra column y added to the schema only",
+        _schema(_NARROW),
+        _schema("k string, x int, y int"),
+        "none",
+        providers=STATELESS,
+    ),
+    Case(
+        "src_schema_dropped",
+        "column y dropped from schema and select",
+        _Y,
+        _schema(_NARROW),
+        "none",
+        providers=STATELESS,
+    ),
+    Case(
+        "src_schema_reordered",
+        "json: columns of the schema in another order",
+        SELECT,
+        _schema("x int, k string"),
+        "none",
+        providers=STATELESS,
+    ),
+    Case(
+        "src_schema_widened",
+        "x int -> long (stateless)",
+        SELECT,
+        _schema("k string, x long"),
+        "none",
+        providers=STATELESS,
+    ),
+    Case(
+        "src_schema_narrowed",
+        "x long -> int (stateless), all values fit",
+        _schema("k string, x long"),
+        _schema(_NARROW),
+        "schema",
+        providers=STATELESS,
+    ),
+    Case(
+        "src_schema_wrong_type",
+        "k string -> int (JSON permissive)",
+        SELECT,
+        _schema("k int, x int"),
+        "schema",
+        providers=STATELESS,
+        truth=(Outcome.WRONG, "values that cannot be read become null, without an error"),
+    ),
+    Case(
+        "src_schema_renamed",
+        "x renamed in the schema: json is read by name",
+        SELECT,
+        _schema("k string, v int", Job('s.select("k", F.col("v").alias("x"))', mode="append")),
+        "schema",
+        providers=STATELESS,
+        truth=(Outcome.WRONG, "there is no such field in the files: every value is null"),
+    ),
+    Case(
+        "src_schema_string_to_int",
+        "x string -> int (stateless)",
+        _schema("k string, x string"),
+        SELECT,
+        "schema",
+        providers=STATELESS,
+        truth=(Outcome.CORRECT, "every value of x is a number"),
+    ),
+    Case(
+        "src_schema_widened_agg",
+        "x int -> long below sum(x)",
+        SUM,
+        _schema("k string, k2 string, x long, y int, ts timestamp", SUM),
+        "none",
+        providers=("hdfs",),
+    ),
+    Case(
+        "src_schema_nullable",
+        "a column declared not null (files are read as nullable)",
+        SELECT,
+        _schema("k string not null, x int"),
+        "none",
+        providers=STATELESS,
+    ),
+)
+
+NAMES = (
+    Case(
+        "name_same", "control: named, unchanged", _BOTH, _BOTH, "none", data=TWO, providers=STATELESS, conf=_EVOLUTION
+    ),
+    Case(
+        "name_add",
+        "named: source added",
+        _ONE,
+        _BOTH,
+        "none",
+        data=TWO,
+        providers=STATELESS,
+        conf=_EVOLUTION,
+        truth=(Outcome.CORRECT, "the added source is read from its beginning"),
+    ),
+    Case(
+        "name_swap",
+        "named: sources swapped",
+        _BOTH,
+        _BOTH.but(df='two.union(one).select("k", "x")'),
+        "none",
+        data=TWO,
+        providers=STATELESS,
+        conf=_EVOLUTION,
+    ),
+    Case(
+        "name_drop",
+        "named: source dropped",
+        _BOTH,
+        _BOTH.but(df='one.select("k", "x")'),
+        "sources",
+        data=TWO,
+        providers=STATELESS,
+        conf=_EVOLUTION,
+    ),
+    Case(
+        "name_rename",
+        "named: a source renamed",
+        _BOTH,
+        _BOTH.but(lines=_LINES.replace('"second"', '"third"')),
+        "sources",
+        data=TWO,
+        providers=STATELESS,
+        conf=_EVOLUTION,
+    ),
+    Case(
+        "name_on",
+        "naming switched on",
+        SELECT,
+        _ONE,
+        "setting",
+        data=TWO,
+        providers=STATELESS,
+        candidate_conf=_EVOLUTION,
+    ),
+)
+
+CASES = in_group("sources", *PLACES, *OPTIONS, *SCHEMAS, *NAMES)
