@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from streamkeeper.model.manifest import Manifest, Operator, SinkDescription, Source
+from streamkeeper.model.manifest import Manifest, Operator, SinkDescription, Source, StateColumn, Watermark
 
 UPSTREAM = """~Aggregate [k#0], [k#0, sum(x#1L) AS s#2L]
 +- ~Filter (x#1L > 3)
@@ -25,6 +25,28 @@ AGGREGATE = Operator(
     expressions=("k string", "sum(x) AS s bigint"),
     upstream=UPSTREAM,
     detail={"rows": "k string; x bigint"},
+    key_columns=(StateColumn(meaning="source 0.k", type="string"),),
+    values=(StateColumn(meaning="sum(source 0.x)", type="long"),),
+    rows=("lessthan(3:long, source 0.x)",),
+    shape=("source 0",),
+    resolved=True,
+)
+
+WINDOWED = msgspec.structs.replace(
+    AGGREGATE,
+    key_columns=(StateColumn(meaning="window(source 0.ts, 600000000; 0a)", type="window"), *AGGREGATE.key_columns),
+)
+
+JOIN = Operator(
+    kind="join",
+    keys=("k = rk",),
+    expressions=(),
+    upstream=UPSTREAM.replace("Aggregate", "Join"),
+    detail={"rows": "k string", "type": "INNER", "condition": "lessthan(source 0.ts, source 1.ts)"},
+    key_columns=(StateColumn(meaning="equalto(source 0.k, source 1.k)", type=""),),
+    values=(StateColumn(meaning="source 0.k", type="string"), StateColumn(meaning="source 1.k", type="string")),
+    shape=("source 0", "source 1"),
+    resolved=True,
 )
 
 STATEFUL = Manifest(
@@ -41,6 +63,9 @@ STATEFUL = Manifest(
     confs={"spark.sql.session.timeZone": "UTC", "spark.sql.shuffle.partitions": "2"},
     functions={},
 )
+
+MINUTE_MS = 60_000
+TEN_MINUTES = Watermark(column="source 0.ts", delay_ms=10 * MINUTE_MS)
 
 STATELESS = msgspec.structs.replace(
     STATEFUL,
@@ -66,3 +91,14 @@ def with_operator(manifest: Manifest, **fields: object) -> Manifest:
     if "upstream" not in fields:
         operator = msgspec.structs.replace(operator, upstream=operator.upstream.replace("structure 11", "structure 12"))
     return changed(manifest, operators=(operator, *manifest.operators[1:]), plan=operator.upstream)
+
+
+def with_state(operator: Operator, **fields: object) -> Manifest:
+    """A stateful manifest of one operator, with its text and then its other fields changed."""
+    return with_operator(changed(STATEFUL, operators=(operator,), plan=operator.upstream), **fields)
+
+
+def watermarked(operator: Operator, *delays: Watermark, **fields: object) -> Manifest:
+    """A stateful manifest with watermarks."""
+    texts = tuple(f"{each.column} {each.delay_ms}" for each in delays)
+    return changed(with_state(operator), delays=delays, watermarks=texts, **fields)

@@ -5,17 +5,19 @@ from __future__ import annotations
 from streamkeeper.compatibility.assess import assess
 from streamkeeper.compatibility.report import render_markdown, render_text, sentence
 from streamkeeper.model.finding import Verdict
+from streamkeeper.model.manifest import StateColumn
 from tests.compatibility.manifests import STATEFUL, changed, with_operator
 
 
 def test_text_says_what_changed_the_verdict_and_what_the_deploy_would_do() -> None:
     """A person needs no other page to understand a verdict."""
-    new = changed(with_operator(STATEFUL, expressions=("k string", "max(x) AS s bigint")), trigger="1 second")
+    values = (StateColumn(meaning="max(source 0.x)", type="long"),)
+    new = changed(with_operator(STATEFUL, values=values), trigger="1 second")
     assert render_text(assess({"totals": STATEFUL}, {"totals": new})) == (
         "SWITCH: state or offsets cannot carry over: a new checkpoint version is needed\n"
         "query totals: SWITCH\n"
-        "  breaking state-expressions-changed: stateful operator 0 (aggregate): "
-        "sum(x) AS s bigint -> max(x) AS s bigint\n"
+        "  breaking aggregate-function-changed: stateful operator 0 (aggregate): "
+        "sum(source 0.x) -> max(source 0.x)\n"
         "           switch this query to a new checkpoint version, or take the change back\n"
         "  note     trigger-changed: trigger: 5 seconds -> 1 second\n"
     )

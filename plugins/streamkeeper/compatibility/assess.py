@@ -9,7 +9,20 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
-from streamkeeper.compatibility import operators, python_code, settings, sinks, sources, versions
+from streamkeeper.compatibility import (
+    operators,
+    output_mode,
+    python_code,
+    reaching_state,
+    settings,
+    sinks,
+    sources,
+    state_keys,
+    state_values,
+    versions,
+    watermarks,
+)
+from streamkeeper.compatibility.older_manifests import in_one_format
 from streamkeeper.compatibility.rule import Rule, change
 from streamkeeper.model.finding import Assessment, Finding, QueryAssessment, Severity, Verdict, verdict_of
 from streamkeeper.model.manifest import Manifest
@@ -17,26 +30,45 @@ from streamkeeper.model.manifest import Manifest
 RULES: tuple[Rule, ...] = (
     *sources.RULES,
     *operators.RULES,
+    *state_keys.RULES,
+    *state_values.RULES,
+    *reaching_state.RULES,
+    *watermarks.RULES,
     *python_code.RULES,
+    *output_mode.RULES,
     *sinks.RULES,
     *settings.RULES,
     *versions.RULES,
 )
 
 
-def assess(deployed: Mapping[str, Manifest] | None, candidate: Mapping[str, Manifest]) -> Assessment:
-    """Judge ``candidate`` against what is deployed (None: nothing is), query by query, by name."""
-    before = deployed or {}
+_DERIVED = frozenset({"columns", "format"})
+"""Fields of a manifest that follow from others."""
+
+
+def assess(
+    deployed: Mapping[str, Manifest] | None,
+    candidate: Mapping[str, Manifest],
+    observed: Mapping[str, Iterable[Finding]] | None = None,
+) -> Assessment:
+    """Judge ``candidate`` against what is deployed (None: nothing is), query by query, by name.
+
+    ``observed``: what was found beside the manifests: in the checkpoint, by the rehearsal, in sources and sinks.
+    """
+    before, seen = deployed or {}, observed or {}
     queries: dict[str, QueryAssessment] = {}
-    for name in sorted(before.keys() | candidate.keys()):
-        queries[name] = _judged(_findings(name, before, candidate) if deployed is not None else ())
+    for name in sorted(before.keys() | candidate.keys() | seen.keys()):
+        known = name in before or name in candidate
+        ruled = _findings(name, before, candidate) if deployed is not None and known else ()
+        queries[name] = _judged((*ruled, *seen.get(name, ())))
     verdict = max((each.verdict for each in queries.values()), default=Verdict.RESUME)
     return Assessment(verdict=verdict, queries=queries)
 
 
 def find_changes(old: Manifest, new: Manifest) -> tuple[Finding, ...]:
     """Every finding about one query, in the order of ``RULES``."""
-    return (*_ruled(old, new), *_unexplained(old, new))
+    before, after = in_one_format(old, new)
+    return (*_ruled(before, after), *_unexplained(before, after))
 
 
 def _ruled(old: Manifest, new: Manifest) -> Iterator[Finding]:
@@ -94,6 +126,8 @@ def _removed(name: str, old: Manifest, candidate: Mapping[str, Manifest]) -> Ite
 def _unexplained(old: Manifest, new: Manifest) -> Iterator[Finding]:
     """Each field that differs, if its difference alone would pass every rule without a finding."""
     for field in old.__struct_fields__:
+        if field in _DERIVED:
+            continue
         before, after = getattr(old, field), getattr(new, field)
         if before != after and not any(_ruled(old, msgspec.structs.replace(old, **{field: after}))):
             yield Finding(

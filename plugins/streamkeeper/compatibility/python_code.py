@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from streamkeeper.compatibility.rule import Rule, change
+from streamkeeper.compatibility.rule import Rule, change, note
 from streamkeeper.model.finding import Finding, Severity
 from streamkeeper.model.manifest import ABOVE_STATE, BELOW_STATE, SINK_FUNCTION, UNREADABLE, Manifest
 
@@ -76,20 +76,43 @@ def sink_function_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
         )
 
 
+def function_renamed(old: Manifest, new: Manifest) -> Iterator[Finding]:
+    """The same code under another name."""
+    for place in (BELOW_STATE, ABOVE_STATE):
+        for before, after in _by_position(old, new, place):
+            if before and after and before[0] != after[0] and before[1] == after[1]:
+                yield note("function-renamed", "Python functions", change(_shown(before[0]), _shown(after[0])))
+
+
 RULES: tuple[Rule, ...] = (
     code_in_state_changed,
     code_in_state_unreadable,
     rows_in_state_changed,
     code_above_state_changed,
     sink_function_changed,
+    function_renamed,
 )
 
 
 def _changed(old: Manifest, new: Manifest, place: str) -> Iterator[tuple[str, str | None, str | None]]:
-    for name in sorted(old.functions.keys() | new.functions.keys()):
-        before, after = old.functions.get(name), new.functions.get(name)
-        if name.startswith(place) and before != after:
-            yield name, before, after
+    for before, after in _by_position(old, new, place):
+        had, has = before[1] if before else None, after[1] if after else None
+        if had != has:
+            yield (after or before or ("", ""))[0], had, has
+
+
+def _by_position(
+    old: Manifest, new: Manifest, place: str
+) -> Iterator[tuple[tuple[str, str] | None, tuple[str, str] | None]]:
+    """Functions of a place, by their number there; a sink's by their name."""
+    before, after = _numbered(old, place), _numbered(new, place)
+    for number in sorted(before.keys() | after.keys()):
+        yield before.get(number), after.get(number)
+
+
+def _numbered(manifest: Manifest, place: str) -> dict[str, tuple[str, str]]:
+    found = {name: digest for name, digest in manifest.functions.items() if name.startswith(place)}
+    return {name.partition(" ")[0]: (name, digest) for name, digest in found.items()}
 
 
 def _is_rows(name: str) -> bool:

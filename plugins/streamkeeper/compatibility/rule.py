@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from streamkeeper.model.finding import Finding
-from streamkeeper.model.manifest import Manifest
+from streamkeeper.model.finding import Finding, Severity
+from streamkeeper.model.manifest import Manifest, Operator
 
 Rule = Callable[[Manifest, Manifest], Iterator[Finding]]
 
 SPARK_GUIDE = "Spark's guide, 'Recovery Semantics after Changes in a Streaming Query'"
 NEW_CHECKPOINT = "switch this query to a new checkpoint version, or take the change back"
+NOT_NULL = " not null"
+
+PYTHON_STATE = ("pandas-with-state", "transform-with-state")
+"""Kinds of operators whose state is kept by Python code; the second is followed by its class."""
 
 
 def change(before: object, after: object) -> str:
@@ -24,6 +28,54 @@ def _shown(value: object) -> str:
     return str(value) if value not in ("", None) else "nothing"
 
 
+def breaking(rule: str, where: str, evidence: str, measured: str = "", hint: str = NEW_CHECKPOINT) -> Finding:
+    """A change that state or offsets do not survive; ``measured``: cases of the measured matrix."""
+    reference = f"measured: {measured}" if measured else ""
+    return Finding(
+        rule=rule, severity=Severity.BREAKING, where=where, evidence=evidence, hint=hint, reference=reference
+    )
+
+
+def note(rule: str, where: str, evidence: str, measured: str = "", hint: str = "") -> Finding:
+    """A change that is safe, and what it means."""
+    reference = f"measured: {measured}" if measured else ""
+    return Finding(rule=rule, severity=Severity.NOTE, where=where, evidence=evidence, hint=hint, reference=reference)
+
+
 def is_stateful(*manifests: Manifest) -> bool:
     """Whether any of them keeps state."""
     return any(each.operators for each in manifests)
+
+
+def keeps_python_state(operator: Operator) -> bool:
+    """Whether Python code keeps its state."""
+    return operator.kind.startswith(PYTHON_STATE)
+
+
+def same_kinds(old: Manifest, new: Manifest) -> bool:
+    """Whether both have the same kinds of operators, so that their state can be compared one by one."""
+    return [each.kind for each in old.operators] == [each.kind for each in new.operators]
+
+
+def operator_pairs(old: Manifest, new: Manifest) -> Iterator[tuple[str, Operator, Operator]]:
+    """Operators by position, up to the first whose state means something else: those above it follow from it.
+
+    None where their kinds already say why they differ.
+    """
+    if not same_kinds(old, new):
+        return
+    for number, (before, after) in enumerate(zip(old.operators, new.operators, strict=True)):
+        yield f"stateful operator {number} ({before.kind})", before, after
+        if not same_state(before, after):
+            return
+
+
+def same_state(before: Operator, after: Operator) -> bool:
+    """Whether the state of both is made of the same, apart from filters and from names."""
+    if not (before.resolved and after.resolved):
+        return before.upstream == after.upstream
+    return (
+        before.key_columns == after.key_columns
+        and [each.meaning for each in before.values] == [each.meaning for each in after.values]
+        and before.shape == after.shape
+    )

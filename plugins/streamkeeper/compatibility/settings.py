@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
-from streamkeeper.compatibility.rule import NEW_CHECKPOINT, Rule, change, is_stateful
+from streamkeeper.compatibility.rule import NEW_CHECKPOINT, Rule, breaking, change, is_stateful, note
 from streamkeeper.model.finding import Finding, Severity
 from streamkeeper.model.manifest import Manifest
 
@@ -36,8 +37,22 @@ REFUSED = frozenset(
 )
 """Not taken from the checkpoint, and refused when they differ from what it was written with."""
 
-HARMLESS = frozenset({"spark.sql.streaming.noDataMicroBatches.enabled"})
-"""When results come, never which."""
+_SHOWN_IN_PLAN = (
+    "spark.sql.caseSensitive",
+    "spark.sql.cbo.",
+    "spark.sql.decimalOperations.",
+    "spark.sql.optimizer.",
+    "spark.sql.sources.",
+)
+"""What they change shows in the plan, where the other rules see it."""
+
+_STREAMING = "spark.sql.streaming."
+"""A streaming setting that is neither pinned nor refused says when or how batches run, never what they compute."""
+
+ANSI = "spark.sql.ansi.enabled"
+TIME_ZONE = "spark.sql.session.timeZone"
+_TIMES = re.compile(r"\b(?:date|timestamp|timestamp_ntz)\b")
+_TEXT_FORMATS = frozenset({"csv", "json", "text", "xml"})
 
 
 def setting_pinned(old: Manifest, new: Manifest) -> Iterator[Finding]:
@@ -68,23 +83,66 @@ def checkpoint_layout_changed(old: Manifest, new: Manifest) -> Iterator[Finding]
             )
 
 
-def setting_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """Time zone, ANSI mode and their like change what new rows mean; state keeps the old meaning."""
+def ansi_mode_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
+    """Values are the same in both modes; only what cannot be computed is an error in one and null in the other."""
     for key, before, after in _changed(old, new):
-        if key in PINNED or key in REFUSED:
+        if key == ANSI:
+            hint = "from now on what cannot be computed is null or wraps around" if after == "false" else ""
+            hint = hint or "from now on what cannot be computed is an error"
+            yield note("ansi-mode-changed", key, change(before, after), "conf_ansi_off_agg", hint)
+
+
+def time_zone_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
+    """Days, hours and texts of times mean something else in another zone; state keeps the old meaning."""
+    for key, before, after in _changed(old, new):
+        if key != TIME_ZONE:
             continue
-        safe = key in HARMLESS or not is_stateful(old, new)
-        yield Finding(
-            rule="setting-changed",
-            severity=Severity.NOTE if safe else Severity.BREAKING,
-            where=key,
-            evidence=change(before, after),
-            hint="holds for new rows" if safe else NEW_CHECKPOINT,
-            reference="measured: conf_nodata" if key in HARMLESS else "",
-        )
+        if is_stateful(old, new) and _depends_on_zone(new):
+            yield breaking("time-zone-changed", key, change(before, after))
+        else:
+            hint = "nothing in the state depends on the time zone" if is_stateful(new) else "holds for new rows"
+            yield note("time-zone-changed", key, change(before, after), hint=hint)
 
 
-RULES: tuple[Rule, ...] = (setting_pinned, checkpoint_layout_changed, setting_changed)
+def setting_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
+    """Settings that change what new rows mean: the state keeps the old meaning."""
+    for key, before, after in _changed(old, new):
+        if key in PINNED or key in REFUSED or key in (ANSI, TIME_ZONE):
+            continue
+        evidence = change(before, after)
+        if key.startswith(_STREAMING):
+            yield note("streaming-setting-changed", key, evidence, "conf_nodata, conf_checkcorrectness")
+        elif key.startswith(_SHOWN_IN_PLAN) or not is_stateful(old, new):
+            yield note("setting-changed", key, evidence, hint="holds for new rows")
+        else:
+            yield breaking("setting-changed", key, evidence)
+
+
+def _depends_on_zone(manifest: Manifest) -> bool:
+    """Whether an expression in or below the state uses the session's zone, or times are read from text in it."""
+    for each in manifest.operators:
+        columns = [*each.key_columns, *each.values]
+        texts = [*(column.meaning for column in columns), *each.rows, *each.shape, each.detail.get("condition", "")]
+        if not each.resolved or any(_IN_SESSION_ZONE in text for text in texts):
+            return True
+    return any(
+        source.options.get("format") in _TEXT_FORMATS
+        and "timezone" not in source.options
+        and _TIMES.search(source.schema)
+        for source in manifest.sources
+    )
+
+
+_IN_SESSION_ZONE = "in session"
+
+
+RULES: tuple[Rule, ...] = (
+    setting_pinned,
+    checkpoint_layout_changed,
+    ansi_mode_changed,
+    time_zone_changed,
+    setting_changed,
+)
 
 
 def _changed(old: Manifest, new: Manifest) -> Iterator[tuple[str, str | None, str | None]]:

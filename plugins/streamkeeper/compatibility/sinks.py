@@ -1,27 +1,25 @@
-"""Rules about what leaves the query: output mode, columns, sink, trigger."""
+"""Rules about what leaves the query: columns, sink, trigger."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from streamkeeper.compatibility.rule import NEW_CHECKPOINT, Rule, change
+from streamkeeper.compatibility.rule import NEW_CHECKPOINT, Rule, breaking, change, note
 from streamkeeper.model.finding import Finding, Severity
 from streamkeeper.model.manifest import Manifest
 
 _NOT_NULL = " not null"
-
-
-def output_mode_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """The sink holds rows of one mode; rows of another are emitted twice or never."""
-    if old.output_mode != new.output_mode:
-        yield Finding(
-            rule="output-mode-changed",
-            severity=Severity.BREAKING,
-            where="output mode",
-            evidence=change(old.output_mode, new.output_mode),
-            hint=NEW_CHECKPOINT,
-            reference="measured: win_added_update_to_append",
-        )
+_HISTORY = "holds for new rows: what was written before keeps its columns"
+_ANOTHER_OUTPUT = "write to a new output with a new checkpoint version"
+_EVERY = frozenset({"added", "removed", "reordered", "retyped", "nullable"})
+_TAKES_OTHERS = {
+    "foreach": _EVERY,
+    "file json": _EVERY,
+    "file orc": frozenset({"added", "removed", "reordered", "nullable"}),
+    "file parquet": frozenset({"added", "removed", "reordered", "nullable"}),
+    "table": frozenset({"reordered", "nullable"}),
+}
+"""Which changes of its columns a sink's output takes: a function decides itself, files carry their own columns."""
 
 
 def sink_kind_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
@@ -67,29 +65,21 @@ def sink_options_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
 
 
 def output_columns_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """The output was made for the deployed columns."""
+    """The output was made for the deployed columns; whether it takes others is the sink's own matter."""
     before, after = _columns(old), _columns(new)
     if before == after and list(before) == list(after):
         return
+    takes = _TAKES_OTHERS.get(_kind(new), frozenset()) if old.sink.kind == new.sink.kind else frozenset()
     removed, added = [each for each in before if each not in after], [each for each in after if each not in before]
-    found: list[tuple[str, Severity, str]] = []
     if removed:
-        found.append(("output-column-removed", Severity.BREAKING, change(removed, "")))
+        yield _columns_finding("removed", takes, change(removed, ""))
     if added:
-        found.append(("output-column-added", Severity.BREAKING, change("", added)))
+        yield _columns_finding("added", takes, change("", added))
     for name in before:
         if name in after and before[name] != after[name]:
-            found.append(_retyped(name, before[name], after[name]))
+            yield _retyped(name, before[name], after[name], takes)
     if not removed and not added and list(before) != list(after):
-        found.append(("output-columns-reordered", Severity.BREAKING, change(list(before), list(after))))
-    for rule, severity, evidence in found:
-        yield Finding(
-            rule=rule,
-            severity=severity,
-            where="output columns",
-            evidence=evidence,
-            hint="write to a new output with a new checkpoint version" if severity is Severity.BREAKING else "",
-        )
+        yield _columns_finding("reordered", takes, change(list(before), list(after)))
 
 
 def trigger_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
@@ -105,7 +95,6 @@ def trigger_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
 
 
 RULES: tuple[Rule, ...] = (
-    output_mode_changed,
     sink_kind_changed,
     sink_output_changed,
     sink_options_changed,
@@ -123,9 +112,25 @@ def _columns(manifest: Manifest) -> dict[str, str]:
     return found
 
 
-def _retyped(name: str, before: str, after: str) -> tuple[str, Severity, str]:
+def _kind(manifest: Manifest) -> str:
+    """The kind of sink, with the format of its files."""
+    sink = manifest.sink
+    return f"{sink.kind} {sink.options.get('format', '')}".strip()
+
+
+def _columns_finding(what: str, takes: frozenset[str], evidence: str) -> Finding:
+    rule = f"output-column{'s' if what == 'reordered' else ''}-{what}"
+    if what in takes:
+        return note(rule, "output columns", evidence, "proj_add_col, proj_rename_col", _HISTORY)
+    return breaking(rule, "output columns", evidence, "", _ANOTHER_OUTPUT)
+
+
+def _retyped(name: str, before: str, after: str, takes: frozenset[str]) -> Finding:
+    evidence = change(f"{name} {before}", f"{name} {after}")
     if before.removesuffix(_NOT_NULL) == after.removesuffix(_NOT_NULL):
-        stricter = after.endswith(_NOT_NULL)
-        severity = Severity.NOTE if stricter else Severity.BREAKING
-        return "output-column-nullability-changed", severity, change(f"{name} {before}", f"{name} {after}")
-    return "output-column-type-changed", Severity.BREAKING, change(f"{name} {before}", f"{name} {after}")
+        if after.endswith(_NOT_NULL) or "nullable" in takes:
+            return note("output-column-nullability-changed", "output columns", evidence)
+        return breaking("output-column-nullability-changed", "output columns", evidence, "", _ANOTHER_OUTPUT)
+    if "retyped" in takes:
+        return note("output-column-type-changed", "output columns", evidence, "proj_retype_col", _HISTORY)
+    return breaking("output-column-type-changed", "output columns", evidence, "", _ANOTHER_OUTPUT)

@@ -1,138 +1,113 @@
-"""Rules about sources. A checkpoint's offsets belong to sources by position: their number and order must not move."""
+"""Rules about sources. A checkpoint's offsets belong to sources by position: their number and order must not move,
+unless every source is named."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from streamkeeper.compatibility.rule import NEW_CHECKPOINT, SPARK_GUIDE, Rule, change, is_stateful
-from streamkeeper.model.finding import Finding, Severity
+from streamkeeper.compatibility.rule import SPARK_GUIDE, Rule, breaking, change, is_stateful, note
+from streamkeeper.compatibility.source_places import place, place_changed
+from streamkeeper.model.finding import Finding
 from streamkeeper.model.manifest import Manifest, Source
 
 
 def source_count_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
     """Spark refuses another number of sources than the offset log has, unless every source is named."""
-    if len(old.sources) != len(new.sources):
-        yield Finding(
-            rule="source-count-changed",
-            severity=Severity.BREAKING,
-            where="sources",
-            evidence=change([_label(each) for each in old.sources], [_label(each) for each in new.sources]),
-            hint=NEW_CHECKPOINT,
-            reference=f"{SPARK_GUIDE}; measured: src_add",
-        )
+    if len(old.sources) != len(new.sources) and not _all_named(old, new):
+        evidence = change(_labels(old), _labels(new))
+        yield breaking("source-count-changed", "sources", evidence, f"src_add; {SPARK_GUIDE}")
 
 
 def source_order_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
     """The same sources in another order would each go on at another's offset."""
     if _reordered(old, new):
-        yield Finding(
-            rule="source-order-changed",
-            severity=Severity.BREAKING,
-            where="sources",
-            evidence=change([_label(each) for each in old.sources], [_label(each) for each in new.sources]),
-            hint="put the sources back into the deployed order, or switch to a new checkpoint version",
-            reference="measured: src_swap_same_rows, src_swap_uneven, kafka_swap",
-        )
+        evidence = change(_labels(old), _labels(new))
+        hint = "put the sources back into the deployed order, or switch to a new checkpoint version"
+        measured = "src_swap_same_rows, src_swap_uneven, kafka_swap"
+        yield breaking("source-order-changed", "sources", evidence, measured, hint)
+
+
+def named_sources_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
+    """Named sources find their offsets by name: they may be added, dropped and reordered; a new name starts anew."""
+    if not _all_named(old, new):
+        return
+    before, after = [each.name or "" for each in old.sources], [each.name or "" for each in new.sources]
+    gone, come = [each for each in before if each not in after], [each for each in after if each not in before]
+    places = {place(each) for each in old.sources if each.name in gone}
+    if any(place(each) in places for each in new.sources if each.name in come):
+        hint = "give the source its deployed name back: under a new one it is read again from its beginning"
+        yield breaking("source-renamed", "sources", change(gone, come), "source naming", hint)
+        return
+    if come:
+        hint = "it is read from its beginning"
+        yield note("named-source-added", "sources", change(before, after), "name_add", hint)
+    if gone:
+        yield note("named-source-removed", "sources", change(before, after), "name_add")
+    if not gone and not come and before != after:
+        yield note("named-sources-reordered", "sources", change(before, after), "name_add")
+
+
+def source_name_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
+    """Naming cannot be switched on or off on a log that is there."""
+    if _all_named(old, new) or len(old.sources) != len(new.sources):
+        return
+    before, after = [each.name for each in old.sources], [each.name for each in new.sources]
+    if before != after:
+        hint = "name all sources as before, or switch to a new checkpoint version"
+        yield breaking("source-naming-changed", "sources", change(before, after), "source naming", hint)
 
 
 def source_kind_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
     """Offsets of one kind of source mean nothing to another."""
     for where, before, after in _pairs(old, new):
         if before.kind != after.kind:
-            yield Finding(
-                rule="source-kind-changed",
-                severity=Severity.BREAKING,
-                where=where,
-                evidence=change(before.kind, after.kind),
-                hint=NEW_CHECKPOINT,
-                reference="measured: src_file_to_rate, kafka_file_to_kafka",
-            )
+            evidence = change(before.kind, after.kind)
+            yield breaking("source-kind-changed", where, evidence, "src_file_to_rate, kafka_file_to_kafka")
 
 
 def source_location_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
     """The offsets were reached in another place: another path is refused or read from its beginning."""
     for where, before, after in _pairs(old, new):
-        if before.kind == after.kind and _place(before) != _place(after):
-            yield Finding(
-                rule="source-location-changed",
-                severity=Severity.BREAKING,
-                where=where,
-                evidence=change(_place(before), _place(after)),
-                hint=NEW_CHECKPOINT,
-                reference="measured: src_path_changed, src_glob_path_changed_old_files, kafka_topic_replaced",
-            )
-
-
-def brokers_moved(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """The same topics at another address of the same cluster keep their offsets."""
-    for where, before, after in _pairs(old, new):
-        if before.kind == after.kind and _place(before) == _place(after) and before.location != after.location:
-            yield Finding(
-                rule="brokers-moved",
-                severity=Severity.NOTE,
-                where=where,
-                evidence=change(before.location, after.location),
-                hint="offsets are kept: the addresses must belong to the same cluster",
-            )
+        if before.kind == after.kind:
+            yield from place_changed(where, before, after)
 
 
 def source_options_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """An option other than a rate limit can change which rows are read, or how."""
+    """Which files are read, in what order, and how a row is read from them."""
     for where, before, after in _pairs(old, new):
         if before.kind != after.kind:
             continue
-        for key in sorted(before.options.keys() | after.options.keys()):
-            if before.options.get(key) != after.options.get(key):
-                yield Finding(
-                    rule="source-option-changed",
-                    severity=Severity.BREAKING,
-                    where=f"{where}, option {key}",
-                    evidence=change(before.options.get(key), after.options.get(key)),
-                    hint=NEW_CHECKPOINT,
-                    reference="measured: src_maxfileage_reduced, src_json_to_parquet_samedir",
-                )
+        had, has = _effective(before), _effective(after)
+        for key in sorted(had.keys() | has.keys()):
+            if had.get(key) != has.get(key):
+                evidence = change(had.get(key), has.get(key))
+                yield _option_changed(f"{where}, option {key}", key, evidence, old, new)
+        if had == has and before.options != after.options:
+            yield note("source-option-spelled-out", where, change(_options(before), _options(after)))
 
 
 def source_schema_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """A column read as another type becomes null in silence; one more column is safe where no state is kept."""
-    for where, before, after in _pairs(old, new):
-        if before.schema == after.schema:
+    """A column read as another type becomes null in silence; one that no state is made of may come and go."""
+    for number, (where, before, after) in enumerate(_pairs(old, new)):
+        if before.kind != after.kind or before.schema == after.schema:
             continue
-        had, has = before.schema.splitlines(), after.schema.splitlines()
-        added = [each for each in has if each not in had]
-        only_added = [each for each in has if each in had] == had
-        if only_added and not is_stateful(old, new):
-            yield Finding(
-                rule="source-columns-added",
-                severity=Severity.NOTE,
-                where=where,
-                evidence=change("", added),
-                hint="rows that were read before are not read again",
-                reference="measured: src_schema_extended",
-            )
-            continue
-        yield Finding(
-            rule="source-schema-changed",
-            severity=Severity.BREAKING,
-            where=where,
-            evidence=change([each for each in had if each not in has], added),
-            hint=NEW_CHECKPOINT,
-            reference="measured: src_schema_wrong_type",
-        )
-
-
-def source_name_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """A renamed source is a new one: it is read again from its beginning."""
-    for where, before, after in _pairs(old, new):
-        if before.name != after.name:
-            yield Finding(
-                rule="source-name-changed",
-                severity=Severity.BREAKING,
-                where=where,
-                evidence=change(before.name, after.name),
-                hint="give the source its deployed name back, or switch to a new checkpoint version",
-                reference="measured: source naming",
-            )
+        had, has = _columns(before), _columns(after)
+        label = f'source "{before.name}"' if before.name else f"source {number}"
+        removed, added = [each for each in had if each not in has], [each for each in has if each not in had]
+        kept = [each for each in has if each in had]
+        if _by_position(after) and list(has)[: len(had)] != list(had):
+            evidence = change(list(had), list(has))
+            yield breaking("source-columns-moved", where, evidence, hint="this format is read by position")
+        elif kept != [each for each in had if each in has]:
+            yield note("source-columns-reordered", where, change(list(had), list(has)), hint="columns are read by name")
+        if added:
+            hint = "rows that were read before are not read again"
+            yield note("source-columns-added", where, change("", added), "src_schema_extended", hint)
+        if removed:
+            yield note("source-columns-removed", where, change(removed, ""))
+        for name in had:
+            if name in has and had[name] != has[name]:
+                yield _retyped(where, name, had[name], has[name], used=_uses(f"{label}.{name}", old, new))
 
 
 def rate_limit_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
@@ -140,47 +115,129 @@ def rate_limit_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
     for where, before, after in _pairs(old, new):
         for key in sorted(before.limits.keys() | after.limits.keys()):
             if before.limits.get(key) != after.limits.get(key):
-                yield Finding(
-                    rule="rate-limit-changed",
-                    severity=Severity.NOTE,
-                    where=f"{where}, option {key}",
-                    evidence=change(before.limits.get(key), after.limits.get(key)),
-                    hint="holds from the next planned batch on",
-                    reference="measured: src_maxfiles",
-                )
+                evidence = change(before.limits.get(key), after.limits.get(key))
+                hint = "holds from the next planned batch on"
+                yield note("rate-limit-changed", f"{where}, option {key}", evidence, "src_maxfiles", hint)
 
 
 RULES: tuple[Rule, ...] = (
     source_count_changed,
     source_order_changed,
+    named_sources_changed,
+    source_name_changed,
     source_kind_changed,
     source_location_changed,
-    brokers_moved,
     source_options_changed,
     source_schema_changed,
-    source_name_changed,
     rate_limit_changed,
 )
 
+_FALSE_BY_DEFAULT = frozenset({"header", "latestfirst", "multiline", "filenameonly", "recursivefilelookup"})
+_ORDER = frozenset({"latestfirst"})
+_ONLY_AT_START = frozenset({"startingoffsets", "startingtimestamp", "startingoffsetsbytimestamp", "endingoffsets"})
+_UPKEEP = frozenset({"cleansource", "sourcearchivedir", "failondataloss", "groupidprefix"})
+_SELECTING = frozenset(
+    {"filenameonly", "format", "maxfileage", "modifiedafter", "modifiedbefore", "pathglobfilter"}
+    | {"recursivefilelookup", "includeheaders"}
+)
+_WIDENING = ("tinyint", "smallint", "int", "bigint")
+
+
+def _option_changed(where: str, key: str, evidence: str, old: Manifest, new: Manifest) -> Finding:
+    if key in _ORDER:
+        if evidence.endswith("-> true") and not is_stateful(old, new):
+            hint = "each file is still read once, in another order"
+            return note("source-order-of-files-changed", where, evidence, "src_latestfirst_backlog", hint)
+        return breaking("source-order-of-files-changed", where, evidence)
+    if key in _ONLY_AT_START:
+        hint = "has no effect: the checkpoint says where to go on"
+        return note("source-start-changed", where, evidence, "kafka_starting_changed", hint)
+    if key in _UPKEEP or key.startswith("kafka."):
+        return note("source-upkeep-changed", where, evidence, "kafka_groupid, kafka_topic_replaced_fdl")
+    if key in _SELECTING:
+        measured = "src_maxfileage_reduced, src_json_to_parquet_samedir"
+        return breaking("source-selection-changed", where, evidence, measured)
+    if is_stateful(old, new):
+        return breaking("source-reading-changed", where, evidence)
+    return note("source-reading-changed", where, evidence, hint="holds for new rows")
+
+
+def _retyped(where: str, name: str, before: str, after: str, *, used: bool) -> Finding:
+    evidence = change(f"{name} {before}", f"{name} {after}")
+    widened = before in _WIDENING and after in _WIDENING and _WIDENING.index(before) < _WIDENING.index(after)
+    if widened or after == "string" or before == f"{after} not null":
+        if not used:
+            return note("source-column-widened", where, evidence, "src_schema_widened")
+        if widened:
+            hint = "the numbers are the same; what the state keeps of them is compared by its own rules"
+            return note("source-column-widened", where, evidence, "src_schema_widened", hint)
+    return breaking("source-column-type-changed", where, evidence, "src_schema_wrong_type")
+
+
+def _uses(column: str, *manifests: Manifest) -> bool:
+    """Whether any state is made of a source's column."""
+    texts = [
+        text
+        for each in manifests
+        for operator in each.operators
+        for text in (
+            *(kept.meaning for kept in (*operator.key_columns, *operator.values)),
+            *operator.rows,
+            *operator.shape,
+            operator.detail.get("condition", ""),
+            "" if operator.resolved else column,
+        )
+    ]
+    return any(column in text for text in texts)
+
 
 def _pairs(old: Manifest, new: Manifest) -> Iterator[tuple[str, Source, Source]]:
-    """Sources by position, as Spark pairs them; none where a rule about all of them already says why they differ."""
+    """Sources by name where all have one, else by position; none where their number or order already differs."""
+    if _all_named(old, new):
+        after = {each.name: each for each in new.sources}
+        for each in old.sources:
+            if each.name in after:
+                yield f"source {each.name} ({each.kind} {place(each)})", each, after[each.name]
+        return
     if len(old.sources) != len(new.sources) or _reordered(old, new):
         return
-    for number, (before, after) in enumerate(zip(old.sources, new.sources, strict=True)):
-        yield f"source {number} ({before.kind} {_place(before)})", before, after
+    for number, (before, now) in enumerate(zip(old.sources, new.sources, strict=True)):
+        yield f"source {number} ({before.kind} {place(before)})", before, now
+
+
+def _all_named(*manifests: Manifest) -> bool:
+    """Whether each source of each has a name of its own."""
+    names = [[each.name for each in manifest.sources] for manifest in manifests]
+    return all(all(each) and len(set(each)) == len(each) for each in names)
 
 
 def _reordered(old: Manifest, new: Manifest) -> bool:
-    before, after = [_label(each) for each in old.sources], [_label(each) for each in new.sources]
-    return before != after and sorted(before) == sorted(after)
+    before, after = _labels(old), _labels(new)
+    return not _all_named(old, new) and before != after and sorted(before) == sorted(after)
 
 
-def _label(source: Source) -> str:
-    return f"{source.kind} {_place(source)}" + (f" named {source.name}" if source.name else "")
+def _labels(manifest: Manifest) -> list[str]:
+    return [f"{each.kind} {place(each)}" + (f" named {each.name}" if each.name else "") for each in manifest.sources]
 
 
-def _place(source: Source) -> str:
-    """The location without what may move: for topics, the brokers' addresses."""
-    topics, separator, _ = source.location.rpartition("@")
-    return topics if source.kind == "kafka" and separator else source.location
+def _effective(source: Source) -> dict[str, str]:
+    """Options without those that only say what holds anyway."""
+    return {
+        key: value
+        for key, value in source.options.items()
+        if not (key in _FALSE_BY_DEFAULT and value.lower() == "false")
+    }
+
+
+def _options(source: Source) -> list[str]:
+    return [f"{key}={value}" for key, value in sorted(source.options.items())]
+
+
+def _by_position(source: Source) -> bool:
+    return source.options.get("format") == "csv"
+
+
+def _columns(source: Source) -> dict[str, str]:
+    """Name -> type of each column of its schema."""
+    lines = (line.partition(" ") for line in source.schema.splitlines())
+    return {name: kind for name, _, kind in lines}

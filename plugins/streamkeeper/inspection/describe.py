@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from streamkeeper.inspection.confs import read_confs
 from streamkeeper.inspection.functions import find_functions
-from streamkeeper.inspection.operators import find_operators, find_watermarks
+from streamkeeper.inspection.operators import find_delays, find_operators, find_watermarks
 from streamkeeper.inspection.plan_reading import QueryPlan, column
 from streamkeeper.inspection.plan_sources import find_sources
-from streamkeeper.model.manifest import Manifest
+from streamkeeper.model.manifest import Manifest, StateColumn
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,12 +25,14 @@ def describe(query: Query, spark: SparkSession, *, bundle_root: Path | None) -> 
     """
     session = query.df.sparkSession
     plan = QueryPlan(session, query.df)
+    sources = find_sources(plan.analyzed)
+    lineage = plan.lineage([each.name for each in sources])
     return Manifest(
         query=query.name,
         spark_version=spark.version,
-        sources=find_sources(plan.analyzed),
+        sources=sources,
         watermarks=find_watermarks(plan.chosen),
-        operators=find_operators(plan),
+        operators=find_operators(plan, lineage),
         plan=plan.normalised(plan.chosen),
         output_schema="\n".join(
             column(field.name, field.dataType.simpleString(), nullable=field.nullable) for field in query.df.schema
@@ -40,4 +42,9 @@ def describe(query: Query, spark: SparkSession, *, bundle_root: Path | None) -> 
         sink=query.sink.describe(),
         confs=read_confs(session),
         functions=find_functions(plan, query.sink, bundle_root),
+        delays=find_delays(plan.chosen, lineage),
+        columns=tuple(
+            StateColumn(meaning=lineage.meaning(number), type=field.dataType.simpleString(), name=field.name)
+            for number, field in zip(lineage.output.columns, query.df.schema, strict=False)
+        ),
     )

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from streamkeeper.inspection import spark_classes
-from streamkeeper.inspection.plan_reading import QueryPlan, bottom_up, class_name, columns, expression, items
-from streamkeeper.model.manifest import Operator
+from streamkeeper.inspection.lineage import Lineage, Reached
+from streamkeeper.inspection.meaning import nameless
+from streamkeeper.inspection.plan_reading import QueryPlan, bottom_up, class_name, columns, expression, has, items, walk
+from streamkeeper.model.manifest import Operator, StateColumn, Watermark
 
 
-def find_operators(plan: QueryPlan) -> tuple[Operator, ...]:
+def find_operators(plan: QueryPlan, lineage: Lineage) -> tuple[Operator, ...]:
     """Every node that keeps state, and every streaming node that nobody has measured (kind ``unknown …``)."""
-    return tuple(_operator(plan, node) for node in stateful_nodes(plan.chosen))
+    nodes = stateful_nodes(plan.chosen)
+    return tuple(_operator(plan, *each) for each in zip(nodes, lineage.operators, strict=True))
 
 
 def stateful_nodes(plan: Any) -> list[Any]:
@@ -21,13 +25,8 @@ def stateful_nodes(plan: Any) -> list[Any]:
 
 def keeps_state(node: Any) -> bool:
     """Whether a node may keep state on a stream; an unknown class counts as one that does."""
-    if not node.isStreaming():
-        return False
-    name = class_name(node)
-    if name == spark_classes.JOIN:
-        return all(side.isStreaming() for side in items(node.children()))
-    known = spark_classes.STATELESS | spark_classes.STREAMING_RELATIONS | {spark_classes.WATERMARK}
-    return name not in known
+    below = [bool(each.isStreaming()) for each in items(node.children())]
+    return spark_classes.keeps_state(class_name(node), bool(node.isStreaming()), below)
 
 
 def find_watermarks(plan: Any) -> tuple[str, ...]:
@@ -39,33 +38,103 @@ def find_watermarks(plan: Any) -> tuple[str, ...]:
     )
 
 
-def _operator(plan: QueryPlan, node: Any) -> Operator:
+def find_delays(plan: Any, lineage: Lineage) -> tuple[Watermark, ...]:
+    """What each watermark waits for, and how long."""
+    nodes = [node for node in bottom_up(plan) if class_name(node) == spark_classes.WATERMARK]
+    return tuple(
+        Watermark(column=column, delay_ms=int(node.getDelayMs(node.delay())))
+        for node, column in zip(nodes, lineage.watermarks, strict=True)
+    )
+
+
+def _operator(plan: QueryPlan, node: Any, reached: Reached) -> Operator:
     name = class_name(node)
     keys: tuple[str, ...] = ()
     found: tuple[str, ...] = ()
     detail: dict[str, str] = {}
+    inputs = tuple(_inputs(child, side) for child, side in zip(items(node.children()), reached.inputs, strict=True))
+    values: tuple[StateColumn, ...] = ()
+    key_types: list[str] = []
     if name == spark_classes.AGGREGATE:
         kind = "aggregate"
         keys = tuple(expression(each) for each in items(node.groupingExpressions()))
         found = tuple(expression(each) for each in items(node.aggregateExpressions()))
+        key_types = [_type(each) for each in items(node.groupingExpressions())]
+        values = _aggregates(node, reached)
     elif name in spark_classes.DEDUPLICATES:
         kind = spark_classes.DEDUPLICATES[name]
         keys = columns(node.keys())
+        key_types = [_type(each) for each in items(node.keys())]
     elif name == spark_classes.JOIN:
         kind, keys, found, detail = _join(node)
+        detail["condition"] = " and ".join(reached.condition)
+        values = tuple(column for side in inputs for column in side)
     elif name == spark_classes.GLOBAL_LIMIT:
         kind, found = "limit", (expression(node.limitExpr()),)
     elif name == spark_classes.PANDAS_WITH_STATE:
         kind, keys = "pandas-with-state", columns(node.groupingAttributes())
         detail = {"state": node.stateType().catalogString(), "timeout": node.timeout().toString()}
+        key_types = [_type(each) for each in items(node.groupingAttributes())]
+        values = inputs[0]
     elif name in spark_classes.TRANSFORMS_WITH_STATE:
-        kind, detail = f"transform-with-state {name}", {"output": "; ".join(columns(node.output()))}
+        kind = f"transform-with-state {name}"
+        if has(node, "timeMode"):
+            detail["time-mode"] = node.timeMode().toString()
+        key_types = [each.type for each in inputs[0][: len(reached.keys)]]
+        values = inputs[0][len(reached.keys) :]
     else:
         kind = f"unknown {name}"
     rows = "; ".join(column for child in items(node.children()) for column in columns(child.output()))
+    types = key_types or [""] * len(reached.keys)
     return Operator(
-        kind=kind, keys=keys, expressions=found, upstream=plan.normalised(node), detail={**detail, "rows": rows}
+        kind=kind,
+        keys=keys,
+        expressions=found,
+        upstream=plan.normalised(node),
+        detail={**detail, "rows": rows},
+        key_columns=tuple(
+            StateColumn(meaning=meaning, type=kind) for meaning, kind in zip(reached.keys, types, strict=True)
+        ),
+        values=values,
+        rows=reached.rows,
+        shape=reached.shape,
+        resolved=reached.complete,
     )
+
+
+def _inputs(child: Any, meanings: tuple[str, ...]) -> tuple[StateColumn, ...]:
+    attributes = items(child.output())
+    return tuple(
+        StateColumn(meaning=meaning, type=_type(each), name=str(each.name()))
+        for each, meaning in zip(attributes, meanings, strict=False)
+    )
+
+
+def _aggregates(node: Any, reached: Reached) -> tuple[StateColumn, ...]:
+    """Each aggregate once, with the type of its buffer, in the order in which the buffers lie in the state."""
+    functions = [
+        each.aggregateFunction()
+        for top in items(node.aggregateExpressions())
+        for each in walk(top)
+        if class_name(each) == spark_classes.AGGREGATE_EXPRESSION
+    ]
+    found: dict[str, StateColumn] = {}
+    for function, meaning in zip(functions, reached.values, strict=True):
+        if meaning not in found:
+            buffer = json.loads(function.aggBufferSchema().json())
+            kept = ", ".join(_kept(each["type"], nullable=each["nullable"]) for each in buffer["fields"])
+            found[meaning] = StateColumn(meaning=meaning, type=kept)
+    return tuple(found.values())
+
+
+def _type(found: Any) -> str:
+    return _kept(json.loads(found.dataType().json()), nullable=bool(found.nullable()))
+
+
+def _kept(kind: object, *, nullable: bool) -> str:
+    """A type as state keeps it: without names."""
+    shown = kind if isinstance(kind, str) else json.dumps(nameless(kind), sort_keys=True, separators=(",", ":"))
+    return f"{shown}{'' if nullable else ' not null'}"
 
 
 def _join(node: Any) -> tuple[str, tuple[str, ...], tuple[str, ...], dict[str, str]]:

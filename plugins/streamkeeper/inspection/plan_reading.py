@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from streamkeeper.inspection import spark_classes
+from streamkeeper.inspection.lineage import Lineage
 from streamkeeper.inspection.normalised import normalised, structure_digest
 
 if TYPE_CHECKING:
@@ -39,6 +41,12 @@ class QueryPlan:
         """``node`` and everything below it; equal for two builds of the same query."""
         with _whole_strings(self.spark):
             return normalised(node.toString(), node.toJSON(), (*self._notes, *static_relations(node)))
+
+    def lineage(self, source_names: list[str | None]) -> Lineage:
+        """What reaches each stateful operator of the chosen plan."""
+        zone = str(self.spark.conf.get("spark.sql.session.timeZone"))
+        with _whole_strings(self.spark):
+            return Lineage(json.loads(self.chosen.toJSON()), self.chosen.toString(), source_names, zone)
 
 
 _SECRET_WORDS = ("credential", "jaas", "keystore", "password", "secret", "token", "truststore")

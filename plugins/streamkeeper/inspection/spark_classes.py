@@ -9,6 +9,7 @@ V2_RELATION = "StreamingRelationV2"
 STREAMING_RELATIONS = frozenset({V1_RELATION, V2_RELATION})
 
 AGGREGATE = "Aggregate"
+AGGREGATE_EXPRESSION = "AggregateExpression"
 JOIN = "Join"
 GLOBAL_LIMIT = "GlobalLimit"
 WATERMARK = "EventTimeWatermark"
@@ -53,6 +54,19 @@ STATELESS = frozenset(
     }
 )
 """Nodes that keep no state on a stream; a streaming node of another class is an operator nobody has measured."""
+
+
+def keeps_state(name: str, streaming: bool, below: list[bool]) -> bool:
+    """Whether a node may keep state on a stream; a class not known here counts as one that does.
+
+    ``below``: whether each child is streaming; a join keeps state only where both sides are.
+    """
+    if not streaming:
+        return False
+    if name == JOIN:
+        return all(below)
+    return name not in STATELESS | STREAMING_RELATIONS | {WATERMARK}
+
 
 STATIC_FILES = "LogicalRelation"
 STATIC_ROWS = frozenset({"LogicalRDD", "LocalRelation"})

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-FORMAT = 1
+FORMAT = 2
+"""1: operators without ``StateColumn``s, ``rows`` and ``shape``; watermarks as text only."""
 
 BELOW_STATE = "below/"
 ABOVE_STATE = "above/"
@@ -30,10 +31,24 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     name: str | None = None
 
 
+class StateColumn(msgspec.Struct, frozen=True, kw_only=True):
+    """One column of a state's key or value: its type there, with ``not null`` where it holds, and what it means.
+
+    ``meaning``: an expression over the sources' own columns, in which renames leave no trace; ``name`` only where code
+    that no plan shows reads the column by it.
+    """
+
+    meaning: str
+    type: str
+    name: str = ""
+
+
 class Operator(msgspec.Struct, frozen=True, kw_only=True):
     """One stateful operator, from the bottom of the plan upward.
 
-    ``upstream`` is the normalised plan of everything at and below it; a change there changes the meaning of its rows.
+    ``keys`` and ``expressions`` as a reader knows them; ``key_columns`` and ``values``: the predicted state; ``rows``:
+    the filters below it; ``shape``: joins, unions, generators and Python below it; ``resolved``: whether those four say
+    all. ``upstream`` is the normalised plan of everything at and below it.
     """
 
     kind: str
@@ -41,6 +56,18 @@ class Operator(msgspec.Struct, frozen=True, kw_only=True):
     expressions: tuple[str, ...]
     upstream: str
     detail: dict[str, str] = {}
+    key_columns: tuple[StateColumn, ...] = ()
+    values: tuple[StateColumn, ...] = ()
+    rows: tuple[str, ...] = ()
+    shape: tuple[str, ...] = ()
+    resolved: bool = False
+
+
+class Watermark(msgspec.Struct, frozen=True, kw_only=True):
+    """How long late rows of an event-time column (by its meaning) are waited for."""
+
+    column: str
+    delay_ms: int
 
 
 class SinkDescription(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,7 +81,8 @@ class SinkDescription(msgspec.Struct, frozen=True, kw_only=True):
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """The canonical description of one un-started query.
 
-    ``output_schema`` and a source's ``schema``: a column per line; ``functions``: place, number and name -> digest.
+    ``output_schema`` and a source's ``schema``: a column per line; ``functions``: place, number and name -> digest;
+    ``delays``: ``watermarks`` for rules; ``columns``: what the output's columns mean.
     """
 
     format: int = FORMAT
@@ -70,3 +98,5 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     sink: SinkDescription
     confs: dict[str, str]
     functions: dict[str, str]
+    delays: tuple[Watermark, ...] = ()
+    columns: tuple[StateColumn, ...] = ()

@@ -1,0 +1,117 @@
+"""What was seen beside the two manifests, as findings: how the rehearsal went, and what the sources promise. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from streamkeeper.compatibility.rule import NEW_CHECKPOINT, change
+from streamkeeper.model.finding import Finding, Severity
+from streamkeeper.model.manifest import Manifest
+
+_STATE_OR_OFFSETS = (
+    "STATE_STORE_",
+    "STATE_DATA_SOURCE",
+    "STREAMING_STATEFUL_OPERATOR",
+    "CANNOT_LOAD_STATE_STORE",
+    "CANNOT_WRITE_STATE_STORE",
+    "CHECKPOINT_",
+    "KAFKA_DATA_LOSS",
+    "STREAMING_SOURCE",
+    "INCOMPATIBLE_",
+    "StateSchema",
+    "StateStore",
+)
+_SENTENCES = (
+    "sources in the checkpoint offsets",
+    "Wrong basePath",
+    "For input string",
+    "Expected e.g.",
+    "state format",
+    "doesn't exist",
+)
+"""How Spark refuses state or offsets where it gives no error class."""
+
+
+def rehearsal_failed(error_class: str, message: str, batch: int | None) -> Finding:
+    """Spark's word on the real state. What it says of state or offsets ends with a new checkpoint version; anything
+    else would fail there too."""
+    of_state = error_class.startswith(_STATE_OR_OFFSETS) or any(each in message for each in _SENTENCES)
+    return Finding(
+        rule="refused-by-spark" if of_state else "fails-on-the-last-batch",
+        severity=Severity.BREAKING if of_state else Severity.FATAL,
+        where=f"rehearsal of batch {batch}",
+        evidence=change("the last batch ran", f"{error_class}: {message}"),
+        hint=NEW_CHECKPOINT if of_state else "mend the candidate: it would fail on a new checkpoint version as well",
+        reference="measured: a rehearsal reproduced 84 of 84 refusals",
+    )
+
+
+def rehearsal_unfinished(message: str) -> Finding:
+    """It did not end in time: nothing is known."""
+    return Finding(
+        rule="rehearsal-timed-out",
+        severity=Severity.OPAQUE,
+        where="rehearsal",
+        evidence=message,
+        hint="give it more time, or take a snapshot and have a person approve",
+    )
+
+
+def checkpoint_not_cloned(message: str) -> Finding:
+    """The checkpoint lacks what its last batch needs."""
+    return Finding(
+        rule="checkpoint-not-whole",
+        severity=Severity.FATAL,
+        where="checkpoint",
+        evidence=message,
+        hint="streamkeeper fsck DIR names the damage; restore a snapshot, or start a new checkpoint version",
+        reference="measured: ckpt_state_gone, ckpt_sources_gone_agg",
+    )
+
+
+def input_gone(message: str, *, pending: bool) -> Finding:
+    """Spark replays a batch without the files that are gone, and says nothing."""
+    return Finding(
+        rule="input-of-open-batch-gone" if pending else "input-of-last-batch-gone",
+        severity=Severity.FATAL if pending else Severity.NOTE,
+        where="sources",
+        evidence=message,
+        hint="put the files back: the open batch would run without them" if pending else "the rehearsal saw less",
+    )
+
+
+def checkpoint_unused(where: str) -> Finding:
+    """No batch has ever been committed there, so there is nothing to carry over."""
+    return Finding(rule="checkpoint-has-no-batch", severity=Severity.NOTE, where=where, evidence="no committed batch")
+
+
+def plan_not_deterministic(query: str) -> Finding:
+    """Two builds of the same code gave two queries: what was checked is not what would run."""
+    return Finding(
+        rule="plan-not-deterministic",
+        severity=Severity.FATAL,
+        where=f"query {query}",
+        evidence=change("first build", "second build differs"),
+        hint="build the same query every time: no random names, times or unordered sets in the plan",
+    )
+
+
+def sources_without_promise(manifest: Manifest, reasons: dict[str, str]) -> Iterator[Finding]:
+    """``reasons``: kind of source -> why no promise is implemented for it."""
+    for number, source in enumerate(manifest.sources):
+        if source.kind in reasons:
+            yield Finding(
+                rule="source-cannot-be-replayed",
+                severity=Severity.FATAL,
+                where=f"source {number} ({source.kind})",
+                evidence=reasons[source.kind],
+                hint="read from files",
+            )
+        if source.options.get("cleansource", "off").lower() not in ("off", ""):
+            yield Finding(
+                rule="source-deletes-its-input",
+                severity=Severity.NOTE,
+                where=f"source {number} ({source.kind} {source.location})",
+                evidence=f"cleanSource={source.options['cleansource']}",
+                hint="a rebuild from the beginning is not possible: what was read is moved or deleted",
+            )

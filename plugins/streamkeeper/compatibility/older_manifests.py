@@ -1,0 +1,30 @@
+"""Comparing a manifest with one that an older release of Streamkeeper wrote: by what both say."""
+
+from __future__ import annotations
+
+import msgspec
+
+from streamkeeper.model.manifest import FORMAT, Manifest, Operator
+
+
+def in_one_format(old: Manifest, new: Manifest) -> tuple[Manifest, Manifest]:
+    """Both as they are, or, where one lacks what its state means, both without it: then its text decides alone."""
+    if old.format == new.format == FORMAT:
+        return old, new
+    return _bare(old, new), _bare(new, old)
+
+
+def _bare(manifest: Manifest, other: Manifest) -> Manifest:
+    details = [each.detail.keys() for each in other.operators]
+    operators = tuple(
+        _bare_operator(each, details[number] if number < len(details) else each.detail.keys())
+        for number, each in enumerate(manifest.operators)
+    )
+    return msgspec.structs.replace(manifest, operators=operators, delays=(), columns=(), format=1)
+
+
+def _bare_operator(operator: Operator, known: object) -> Operator:
+    detail = {key: value for key, value in operator.detail.items() if key in known}  # type: ignore[operator]
+    return msgspec.structs.replace(
+        operator, key_columns=(), values=(), rows=(), shape=(), resolved=False, detail=detail
+    )

@@ -1,0 +1,39 @@
+"""Rules about the output mode: which rows of the state have been written already, and which never would be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from streamkeeper.compatibility.rule import Rule, breaking, change, is_stateful, note
+from streamkeeper.model.finding import Finding
+from streamkeeper.model.manifest import Manifest
+
+_WHOLE = ("update", "complete")
+_SAME_ROWS = ("deduplicate", "deduplicate-within-watermark", "limit")
+"""Operators that emit each row once, in append as in update mode."""
+
+
+def output_mode_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
+    """Rows that one mode has written are written again by another, or never."""
+    before, after = old.output_mode, new.output_mode
+    if before == after:
+        return
+    evidence = change(before, after)
+    inner = ("join", "INNER")
+    once = all(
+        each.kind in _SAME_ROWS or (each.kind, each.detail.get("type")) == inner
+        for each in (*old.operators, *new.operators)
+    )
+    if not is_stateful(old, new) or (once and {before, after} == {"append", "update"}):
+        yield note("output-mode-changed", "output mode", evidence, hint="each row is written once in both modes")
+    elif before in _WHOLE and after in _WHOLE:
+        hint = "both write a group's whole result; in update mode only changed groups"
+        measured = "agg_mode_update_to_complete, agg_mode_complete_to_update"
+        yield note("output-mode-changed", "output mode", evidence, measured, hint)
+    elif after == "append":
+        yield breaking("output-mode-changed", "output mode", evidence, "win_added_update_to_append")
+    else:
+        yield breaking("output-mode-changed", "output mode", evidence)
+
+
+RULES: tuple[Rule, ...] = (output_mode_changed,)

@@ -1,0 +1,109 @@
+"""Rules about what reaches state: which rows, and through which joins, unions, generators and Python."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from streamkeeper.compatibility.rule import Rule, breaking, change, is_stateful, note, operator_pairs, same_state
+from streamkeeper.model.finding import Finding
+from streamkeeper.model.manifest import Manifest, Operator
+
+_ID = re.compile(r"#\d+L?")
+_WATERMARK_MARK = re.compile(r"-T\d+ms")
+_INDENT = re.compile(r"^[\s:|+-]*")
+
+
+def filter_below_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
+    """Which rows are taken in from now on; those in the state stay. A join still finds partners among the old ones."""
+    for where, before, after in operator_pairs(old, new):
+        if not (before.resolved and after.resolved) or before.rows == after.rows:
+            continue
+        gone = [each for each in before.rows if each not in after.rows]
+        come = [each for each in after.rows if each not in before.rows]
+        if before.kind == "join":
+            yield breaking("filter-below-join-changed", f"below {where}", change(gone, come))
+        else:
+            hint = "holds for new rows; what the state has taken in before stays in it"
+            measured = "agg_filter_before_removed"
+            yield note("filter-below-state-changed", f"below {where}", change(gone, come), measured, hint)
+
+
+def way_into_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
+    """What flows into the state from now on is made in another way than what is in it."""
+    for where, before, after in operator_pairs(old, new):
+        if not (before.resolved and after.resolved):
+            if before.upstream != after.upstream and (before.keys, before.expressions) == (
+                after.keys,
+                after.expressions,
+            ):
+                yield breaking("upstream-changed", f"below {where}", _text_change(before.upstream, after.upstream))
+            continue
+        if before.shape != after.shape and _columns(before) == _columns(after):
+            gone = [each for each in before.shape if each not in after.shape]
+            come = [each for each in after.shape if each not in before.shape]
+            evidence = change(gone, come) if gone or come else change(before.shape, after.shape)
+            yield breaking("upstream-changed", f"below {where}", evidence, "op_dedup_before_agg_added, src_add")
+
+
+def rewritten_below_state(old: Manifest, new: Manifest) -> Iterator[Finding]:
+    """Renamed, reordered, unused or written differently: the state is made of the same as before."""
+    for where, before, after in operator_pairs(old, new):
+        if old.watermarks != new.watermarks or (before.kind == "limit" and before.expressions != after.expressions):
+            # The rules about those say why the text differs.
+            continue
+        same = same_state(before, after) and before.rows == after.rows
+        if same and before.resolved and after.resolved and _own(before) != _own(after):
+            yield note(
+                "rewritten-below-state",
+                where,
+                _text_change(before.upstream, after.upstream),
+                "agg_rename_key, join_payload_renamed",
+                "the state is made of the same columns in the same way: names do not matter to it",
+            )
+
+
+def plan_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
+    """A change outside of every stateful operator touches neither state nor offsets."""
+    if old.plan == new.plan or _states(old) != _states(new):
+        return
+    yield note(
+        "above-state-changed" if is_stateful(new) else "stateless-change",
+        "plan",
+        _text_change(old.plan, new.plan),
+        "proj_filter_remove, proj_repartition, agg_filter_after_hides",
+        "holds for new rows; what was written before is not computed again",
+    )
+
+
+RULES: tuple[Rule, ...] = (
+    filter_below_state_changed,
+    way_into_state_changed,
+    rewritten_below_state,
+    plan_changed,
+)
+
+
+def _columns(operator: Operator) -> tuple[list[str], list[str]]:
+    return [each.meaning for each in operator.key_columns], [each.meaning for each in operator.values]
+
+
+def _own(operator: Operator) -> tuple[object, ...]:
+    """What may differ although the state is the same."""
+    return (operator.upstream, operator.keys, operator.expressions, operator.detail.get("rows"), operator.values)
+
+
+def _states(manifest: Manifest) -> list[tuple[str, str]]:
+    return [(each.kind, each.upstream) for each in manifest.operators]
+
+
+def _text_change(before: str, after: str) -> str:
+    """Lines that only one of two plans has."""
+    old, new = _lines(before), _lines(after)
+    gone, come = [each for each in old if each not in new], [each for each in new if each not in old]
+    return change(gone, come) if gone or come else "the same text -> another type, literal or structure"
+
+
+def _lines(plan: str) -> list[str]:
+    lines = [_WATERMARK_MARK.sub("", _ID.sub("", _INDENT.sub("", line))) for line in plan.splitlines()]
+    return [line for line in lines if not line.startswith(("structure ", "whole query "))]

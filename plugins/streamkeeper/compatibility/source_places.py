@@ -1,0 +1,50 @@
+"""Where a source reads, and what it means when that changes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from streamkeeper.compatibility.rule import breaking, change, note
+from streamkeeper.model.finding import Finding
+from streamkeeper.model.manifest import Source
+
+_SUBSCRIBED = "subscribe "
+_PATTERN = "subscribepattern "
+
+
+def place(source: Source) -> str:
+    """The location without what may move: for topics, the brokers' addresses."""
+    topics, separator, _ = source.location.rpartition("@")
+    return topics if source.kind == "kafka" and separator else source.location
+
+
+def place_changed(where: str, before: Source, after: Source) -> Iterator[Finding]:
+    """Another path or topic; the same topics at another address of the same cluster keep their offsets."""
+    was, now = place(before), place(after)
+    if was == now:
+        if before.location != after.location:
+            hint = "offsets are kept: the addresses must belong to the same cluster"
+            yield note("brokers-moved", where, change(before.location, after.location), hint=hint)
+    elif before.kind == "kafka" and _keeps_topics(was, now):
+        hint = "a topic that is new to the query is read from its earliest offset"
+        yield note("topics-added", where, change(was, now), "kafka_topic_added, kafka_pattern", hint)
+    else:
+        measured = "src_path_changed, src_glob_path_changed_old_files, kafka_topic_replaced"
+        yield breaking("source-location-changed", where, change(was, now), measured)
+
+
+def _keeps_topics(before: str, after: str) -> bool:
+    """Whether every topic read so far is read on."""
+    if not before.startswith(_SUBSCRIBED):
+        return False
+    topics = {each.strip() for each in before.removeprefix(_SUBSCRIBED).split(",")}
+    if after.startswith(_SUBSCRIBED):
+        return topics <= {each.strip() for each in after.removeprefix(_SUBSCRIBED).split(",")}
+    if after.startswith(_PATTERN):
+        try:
+            pattern = re.compile(after.removeprefix(_PATTERN))
+        except re.error:
+            return False
+        return all(pattern.fullmatch(each) for each in topics)
+    return False

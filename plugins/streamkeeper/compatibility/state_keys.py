@@ -1,0 +1,88 @@
+"""Rules about what state is keyed by. Spark compares the keys' types only; what they mean is compared here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from streamkeeper.compatibility.rule import NOT_NULL, Rule, breaking, change, note, operator_pairs
+from streamkeeper.model.finding import Finding
+from streamkeeper.model.manifest import Manifest, Operator, StateColumn
+
+_NOUNS = {"deduplicate": "deduplication-key", "deduplicate-within-watermark": "deduplication-key", "join": "join-key"}
+_WINDOW = "window("
+
+
+def keys_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
+    """State rows are found by these columns: other keys orphan the rows, or take them for their own."""
+    for where, before, after in operator_pairs(old, new):
+        noun = _NOUNS.get(before.kind, "grouping-key")
+        if not (before.resolved and after.resolved):
+            if before.keys != after.keys:
+                yield breaking(f"{noun}s-changed", where, change(before.keys, after.keys), "agg_swap_key_col")
+            continue
+        gone = [each for each in _meanings(before) if each not in _meanings(after)]
+        come = [each for each in _meanings(after) if each not in _meanings(before)]
+        yield from _number_changed(noun, where, before, after, gone, come)
+        if len(before.key_columns) != len(after.key_columns):
+            continue
+        if not gone and not come and _meanings(before) != _meanings(after):
+            yield breaking(f"{noun}s-reordered", where, change(_meanings(before), _meanings(after)), "win_key_order")
+            continue
+        for left, right in zip(before.key_columns, after.key_columns, strict=True):
+            yield from _one_changed(noun, where, left, right)
+
+
+def _number_changed(
+    noun: str, where: str, before: Operator, after: Operator, gone: list[str], come: list[str]
+) -> Iterator[Finding]:
+    if len(before.key_columns) < len(after.key_columns):
+        yield breaking(f"{noun}-added", where, change(gone, come), "agg_add_key, agg_global_to_keyed")
+    elif len(before.key_columns) > len(after.key_columns):
+        yield breaking(f"{noun}-removed", where, change(gone, come), "agg_drop_key, join_key_dropped")
+
+
+def _one_changed(noun: str, where: str, before: StateColumn, after: StateColumn) -> Iterator[Finding]:
+    if before.meaning != after.meaning:
+        if _WINDOW in before.meaning and _WINDOW in after.meaning:
+            rule, measured = "window-changed", "win_size_10_to_20, win_start_offset, win_slide_added"
+        elif fills_nulls(before, after):
+            rule, measured = f"{noun}-null-replaced", "agg_key_nullable_to_notnull"
+        elif _bare(before.type) != _bare(after.type):
+            rule, measured = f"{noun}-type-changed", "agg_key_widen, agg_key_type_int_to_string, agg_collation"
+        else:
+            rule, measured = (
+                f"{noun}-changed",
+                "agg_swap_key_col, agg_key_expr, dedup_key_content, join_key_other_same_type",
+            )
+        yield breaking(rule, where, change(before.meaning, after.meaning), measured)
+    elif _bare(before.type) != _bare(after.type):
+        evidence = change(f"{before.meaning} {before.type}", f"{after.meaning} {after.type}")
+        yield breaking(f"{noun}-type-changed", where, evidence, "agg_key_widen, agg_key_type_int_to_string")
+    elif before.type != after.type:
+        yield nullability_changed(noun, where, before, after)
+
+
+def nullability_changed(noun: str, where: str, before: StateColumn, after: StateColumn) -> Finding:
+    """Spark takes state that was nullable for not null, and refuses the reverse."""
+    evidence = change(f"{before.meaning} {before.type}", f"{after.meaning} {after.type}")
+    if after.type.endswith(NOT_NULL):
+        return note(f"{noun}-became-not-null", where, evidence, "agg_key_nullable_to_notnull")
+    return breaking(f"{noun}-became-nullable", where, evidence, "agg_key_notnull_to_nullable")
+
+
+def fills_nulls(before: StateColumn, after: StateColumn) -> bool:
+    """Whether the new column is the old one with a constant in place of null."""
+    prefix = f"coalesce({before.meaning}, "
+    rest = after.meaning.removeprefix(prefix)
+    return after.meaning.startswith(prefix) and "source" not in rest and "(" not in rest
+
+
+RULES: tuple[Rule, ...] = (keys_changed,)
+
+
+def _meanings(operator: Operator) -> list[str]:
+    return [each.meaning for each in operator.key_columns]
+
+
+def _bare(kind: str) -> str:
+    return kind.removesuffix(NOT_NULL)

@@ -1,0 +1,135 @@
+"""Rules about what state holds. A stored sum that is read as a maximum of the same type is accepted, and wrong."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from streamkeeper.compatibility.rule import (
+    NOT_NULL,
+    Rule,
+    breaking,
+    change,
+    keeps_python_state,
+    note,
+    operator_pairs,
+)
+from streamkeeper.compatibility.state_keys import nullability_changed
+from streamkeeper.model.finding import Finding
+from streamkeeper.model.manifest import Manifest, Operator, StateColumn
+
+_ZERO_FOR_NULL = re.compile(r"sum\(coalesce\((.*), 0(?:\.0+)?(?:E0)?:\w+(?:\([\d,]+\))?\)\)")
+
+
+def values_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
+    """Aggregates and stored columns, by position, as they lie in the state."""
+    for where, before, after in operator_pairs(old, new):
+        if not (before.resolved and after.resolved):
+            if before.expressions != after.expressions:
+                evidence = change(before.expressions, after.expressions)
+                yield breaking("state-expressions-changed", where, evidence, "agg_sum_to_max_long, agg_sum_expr")
+        elif keeps_python_state(before):
+            yield from _python_inputs(where, before, after)
+        elif before.kind == "aggregate":
+            yield from _aggregates(where, before, after, new.output_mode)
+        else:
+            yield from _stored_columns(where, before, after)
+
+
+def _aggregates(where: str, before: Operator, after: Operator, output_mode: str) -> Iterator[Finding]:
+    had, has = [each.meaning for each in before.values], [each.meaning for each in after.values]
+    gone, come = [each for each in had if each not in has], [each for each in has if each not in had]
+    if len(had) < len(has):
+        yield breaking("aggregate-added", where, change(gone, come), "agg_schemacheck_off_val")
+    elif len(had) > len(has):
+        yield breaking("aggregate-removed", where, change(gone, come))
+    elif had != has and not gone and not come:
+        yield from _reordered(where, before, after)
+    else:
+        for left, right in zip(before.values, after.values, strict=True):
+            yield from _one_aggregate(where, left, right, output_mode)
+
+
+def _reordered(where: str, before: Operator, after: Operator) -> Iterator[Finding]:
+    evidence = change([each.meaning for each in before.values], [each.meaning for each in after.values])
+    yield breaking("aggregates-reordered", where, evidence, "agg_reorder_aggs_same_type")
+
+
+def _one_aggregate(where: str, before: StateColumn, after: StateColumn, output_mode: str) -> Iterator[Finding]:
+    if before.meaning == after.meaning:
+        if before.type != after.type:
+            yield _retyped(where, before, after)
+        return
+    evidence = change(before.meaning, after.meaning)
+    function, other = before.meaning.partition("(")[0], after.meaning.partition("(")[0]
+    if (function, other) == ("first", "last") and before.type == after.type and output_mode == "update":
+        yield note(
+            "first-became-last",
+            where,
+            evidence,
+            "agg_first_to_last",
+            "exact from the next row of each group on; groups without a new row keep what was written",
+        )
+    elif function != other:
+        measured = "agg_sum_to_max_long, agg_max_to_min, agg_set_to_list_k2, agg_count_to_countdistinct_hll"
+        yield breaking("aggregate-function-changed", where, evidence, measured)
+    elif before.type == after.type and _zero_for_null(before, after):
+        yield note("null-summed-as-zero", where, evidence, "agg_val_nullable_to_notnull", "sums are the same")
+    elif before.type != after.type:
+        yield _retyped(where, before, after)
+    else:
+        measured = "agg_sum_expr, agg_unit_change_upstream, agg_count_star_to_count_col, agg_struct_fields_reordered"
+        yield breaking("aggregate-input-changed", where, evidence, measured)
+
+
+def _retyped(where: str, before: StateColumn, after: StateColumn) -> Finding:
+    if before.type.replace(NOT_NULL, "") == after.type.replace(NOT_NULL, ""):
+        return nullability_changed("state-value", where, before, after)
+    evidence = change(f"{before.meaning}: {before.type}", f"{after.meaning}: {after.type}")
+    return breaking("aggregate-type-changed", where, evidence, "agg_sum_long_to_double, agg_sum_decimal_precision")
+
+
+def _zero_for_null(before: StateColumn, after: StateColumn) -> bool:
+    for plain, filled in ((before.meaning, after.meaning), (after.meaning, before.meaning)):
+        found = _ZERO_FOR_NULL.fullmatch(filled)
+        if found is not None and plain == f"sum({found[1]})":
+            return True
+    return False
+
+
+def _stored_columns(where: str, before: Operator, after: Operator) -> Iterator[Finding]:
+    """A join keeps the whole rows of both sides; their names do not matter, their order does."""
+    had, has = [each.meaning for each in before.values], [each.meaning for each in after.values]
+    noun = "join-column" if before.kind == "join" else "state-column"
+    if had == has:
+        for left, right in zip(before.values, after.values, strict=True):
+            if left.type.removesuffix(NOT_NULL) != right.type.removesuffix(NOT_NULL):
+                evidence = change(f"{left.meaning} {left.type}", f"{right.meaning} {right.type}")
+                yield breaking(f"{noun}-type-changed", where, evidence)
+            elif left.type != right.type:
+                yield nullability_changed(noun, where, left, right)
+        return
+    gone, come = [each for each in had if each not in has], [each for each in has if each not in had]
+    rule = "changed" if gone and come else "added" if come else "removed" if gone else "reordered"
+    suffix = f"s-{rule}" if rule == "reordered" else f"-{rule}"
+    evidence = change(gone, come) if gone or come else change(had, has)
+    yield breaking(f"{noun}{suffix}", where, evidence, "join_col_added_left, join_col_swapped_same_type")
+
+
+def _python_inputs(where: str, before: Operator, after: Operator) -> Iterator[Finding]:
+    """Code reads its columns by name: one that means something else feeds the state something else."""
+    had, has = ({each.name: each for each in side.values} for side in (before, after))
+    for name in had.keys() & has.keys():
+        if had[name].meaning != has[name].meaning:
+            evidence = change(f"{name}: {had[name].meaning}", f"{name}: {has[name].meaning}")
+            yield breaking("input-of-stateful-code-changed", where, evidence)
+        elif had[name].type != has[name].type:
+            evidence = change(f"{name} {had[name].type}", f"{name} {has[name].type}")
+            yield breaking("input-of-stateful-code-retyped", where, evidence)
+    gone, come = sorted(had.keys() - has.keys()), sorted(has.keys() - had.keys())
+    if gone or come:
+        hint = "the code must not read what is gone: the rehearsal runs it"
+        yield note("columns-of-stateful-code-changed", where, change(gone, come), hint=hint)
+
+
+RULES: tuple[Rule, ...] = (values_changed,)

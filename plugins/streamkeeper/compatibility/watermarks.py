@@ -1,0 +1,83 @@
+"""Rules about watermarks. The old one lives in the checkpoint and goes on judging late rows; state that it has evicted
+is gone, and an expiry that it has stored stays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from streamkeeper.compatibility.rule import Rule, breaking, change, is_stateful, note, same_kinds
+from streamkeeper.model.finding import Finding
+from streamkeeper.model.manifest import Manifest, Operator, Watermark
+
+_WITHIN = "deduplicate-within-watermark"
+
+
+def watermark_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
+    """Added, removed, moved, waiting longer or less: each means something else to what is in the state."""
+    if old.watermarks == new.watermarks and old.delays == new.delays:
+        return
+    evidence = change(old.watermarks, new.watermarks)
+    if not is_stateful(old, new):
+        hint = "the query keeps no state: a watermark has no effect"
+        yield note("watermark-changed", "watermarks", evidence, hint=hint)
+    elif not same_kinds(old, new):
+        yield note("watermark-changed", "watermarks", evidence, hint="the changed operators decide")
+    elif old.format < 2 or new.format < 2:
+        yield breaking("watermark-changed", "watermarks", evidence)
+    elif new.output_mode == old.output_mode == "complete":
+        hint = "in complete mode nothing is evicted and no row is late"
+        yield note("watermark-changed", "watermarks", evidence, hint=hint)
+    else:
+        yield from _compared(old, new, evidence)
+
+
+def _compared(old: Manifest, new: Manifest, evidence: str) -> Iterator[Finding]:
+    before, after = old.delays, new.delays
+    if len(before) < len(after) and _starts_with(after, before):
+        hint = "state that is there is evicted from now on as the watermark passes; late rows are dropped from now on"
+        yield note("watermark-added", "watermarks", evidence, "win_added_update, dedup_wm_added", hint)
+    elif len(before) > len(after):
+        if any(_judged(each, before) for each in old.operators):
+            yield breaking("watermark-removed", "watermarks", evidence, "win_wm_removed_late")
+        else:
+            hint = "no operator evicts state by it: late rows are taken in from now on"
+            yield note("watermark-removed", "watermarks", evidence, "join_wm_removed", hint)
+    elif [each.column for each in before] != [each.column for each in after]:
+        yield breaking("watermark-column-changed", "watermarks", evidence)
+    elif any(left.delay_ms < right.delay_ms for left, right in zip(before, after, strict=True)):
+        yield from _longer(old, evidence)
+    elif before != after:
+        yield from _shorter(old, evidence)
+    else:
+        yield note("watermark-changed", "watermarks", evidence, hint="the same column and delay in other words")
+
+
+def _longer(old: Manifest, evidence: str) -> Iterator[Finding]:
+    if any(_judged(each, old.delays) or each.kind == "deduplicate" for each in old.operators):
+        yield breaking("watermark-delay-increased", "watermarks", evidence, "win_delay_up_late")
+    else:
+        hint = "no operator evicts state by it"
+        yield note("watermark-delay-increased", "watermarks", evidence, hint=hint)
+
+
+def _shorter(old: Manifest, evidence: str) -> Iterator[Finding]:
+    if any(each.kind == _WITHIN for each in old.operators):
+        yield breaking("watermark-delay-decreased", "watermarks", evidence, "dedup_within_delay")
+    else:
+        hint = "results come sooner and rows are late sooner, from now on"
+        yield note("watermark-delay-decreased", "watermarks", evidence, "win_delay_down", hint)
+
+
+def _judged(operator: Operator, delays: tuple[Watermark, ...]) -> bool:
+    """Whether it evicts state by a watermark: one of its keys, or a join's condition, is about the event time."""
+    if operator.kind == _WITHIN or operator.kind.startswith(("pandas-with-state", "transform-with-state", "unknown")):
+        return True
+    judged = [*(each.meaning for each in operator.key_columns), operator.detail.get("condition", "")]
+    return any(each.column in text for each in delays for text in judged)
+
+
+def _starts_with(longer: tuple[Watermark, ...], shorter: tuple[Watermark, ...]) -> bool:
+    return all(each in longer for each in shorter)
+
+
+RULES: tuple[Rule, ...] = (watermark_changed,)
