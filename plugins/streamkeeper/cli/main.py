@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 from typer.core import TyperGroup
 
-from streamkeeper.cli import checkpoints, deploying, describing, looking, releases
+from streamkeeper.cli import checking, checkpoints, deploying, describing, looking, releases
 from streamkeeper.errors import StreamkeeperError
 
 
@@ -41,6 +41,7 @@ app.command("jobs")(looking.jobs)
 app.command("status")(looking.status)
 app.command("history")(looking.history)
 app.command("describe")(describing.describe)
+app.command("check")(checking.check)
 app.command("deploy")(deploying.deploy)
 app.command("offsets")(checkpoints.offsets)
 app.command("fsck")(checkpoints.fsck)

@@ -15,6 +15,7 @@ from streamkeeper.inspection.describe import describe
 from streamkeeper.model.coding import from_json, to_json
 from streamkeeper.model.control import LaunchSpec
 from streamkeeper.model.manifest import Manifest
+from streamkeeper.model.release import ParamValue
 from streamkeeper.model.secret_references import redact, substitute
 from streamkeeper.registry.bundles import unpack_bundle
 from streamkeeper.registry.objects import read_object
@@ -43,13 +44,21 @@ def unpack_job(store: Store, spec: LaunchSpec, home: str) -> Path:
 def build_queries(
     spec: LaunchSpec, root: Path, spark: SparkSession, secrets: Mapping[str, str]
 ) -> dict[str, PlannedQuery]:
-    """Build and describe every query; raises JobUnusable, Unsupported or InvalidInput."""
+    """Build and describe every query that can be deployed; raises JobUnusable, Unsupported or InvalidInput."""
     job: JobDefinition = load_job(root, spec.entry, spec.job)
+    planned = describe_queries(job, spec.params, root, spark, secrets)
+    check_sources(each.manifest for each in planned.values())
+    return planned
+
+
+def describe_queries(
+    job: JobDefinition, params: Mapping[str, ParamValue], root: Path, spark: SparkSession, secrets: Mapping[str, str]
+) -> dict[str, PlannedQuery]:
+    """Build and describe every query of a job, whatever it reads; raises JobUnusable, Unsupported or InvalidInput."""
     planned: dict[str, PlannedQuery] = {}
-    for query in job.build(spark, substitute(spec.params, secrets)):
+    for query in job.build(spark, substitute(params, secrets)):
         manifest = _redacted(describe(query, spark, bundle_root=root), secrets)
         planned[query.name] = PlannedQuery(query=query, manifest=manifest, confs=dict(spark.conf.getAll))
-    check_sources(each.manifest for each in planned.values())
     return planned
 
 

@@ -23,7 +23,9 @@ from streamkeeper.driver.session import Session, session_conf, start_session
 from streamkeeper.driver.spans import Spans
 from streamkeeper.driver.wakeups import Wakeups
 from streamkeeper.errors import NotFound, StoreUnavailable
+from streamkeeper.model.coding import from_json, to_json
 from streamkeeper.model.control import SECRETS, Command, CommandKind, DriverState, ExitCode, LaunchMode, LaunchSpec
+from streamkeeper.model.finding import Finding
 from streamkeeper.model.secret_references import redact, substitute
 from streamkeeper.model.settings import Settings, read_settings
 from streamkeeper.stores.counting import CountingStore
@@ -107,8 +109,10 @@ class Driver:
         if order is None:
             from streamkeeper.driver.warm_up import warm_up
 
-            found = warm_up(session.spark, planned, self._spec.rehearse_on, self._scratch / "rehearsal")
+            found, observed = warm_up(session.spark, planned, self._spec.rehearse_on, self._scratch / "rehearsal")
             self._board.warm_up = redact(found, self._secrets)
+            text = redact(to_json(observed).decode(), self._secrets)
+            self._board.observed = from_json(text.encode(), dict[str, tuple[Finding, ...]], where="rehearsal")
         # Read now, so that little is left to read between ``go`` and the first batch.
         with suppress(StoreUnavailable):
             self._line.look()

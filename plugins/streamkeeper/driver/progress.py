@@ -13,6 +13,7 @@ from streamkeeper.driver.control import StoreLine
 from streamkeeper.driver.spans import Spans
 from streamkeeper.driver.wakeups import Wakeup, Wakeups
 from streamkeeper.model.control import DriverState, DriverStatus, LaunchSpec, QueryStatus
+from streamkeeper.model.finding import Finding
 
 
 class _SourceProgress(msgspec.Struct):
@@ -47,6 +48,7 @@ class StatusBoard:
         self.state = DriverState.STARTING
         self.error = ""
         self.warm_up = ""
+        self.observed: dict[str, tuple[Finding, ...]] = {}
 
     def put(self, query: QueryStatus) -> None:
         """Begin to tell of a query."""
@@ -96,6 +98,7 @@ class StatusBoard:
                 store_requests=self._line.requests,
                 error=self.error,
                 warm_up=self.warm_up,
+                observed=self.observed,
             )
 
 

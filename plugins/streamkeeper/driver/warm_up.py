@@ -2,43 +2,81 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from streamkeeper.compatibility import observations
+from streamkeeper.definition import Query
 from streamkeeper.driver.faults import describe_fault
 from streamkeeper.driver.job_loading import PlannedQuery
+from streamkeeper.driver.queries import restore_confs
+from streamkeeper.model.finding import Finding
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from streamkeeper.inspection.rehearsal import Rehearsal
+
 TIMEOUT_S = 120.0
 
 
-def warm_up(spark: SparkSession, planned: Mapping[str, PlannedQuery], live: Mapping[str, str], scratch: Path) -> str:
-    """What the warm-up found, one clause per query: ``ok: …``, or Spark's error class first. It never fails.
+def warm_up(
+    spark: SparkSession, planned: Mapping[str, PlannedQuery], live: Mapping[str, str], scratch: Path
+) -> tuple[str, dict[str, tuple[Finding, ...]]]:
+    """What the warm-up found, one clause per query: ``ok: …``, or Spark's error class first; and query -> findings.
 
-    ``live``: query -> checkpoint directory, as far as there is one.
+    It never fails. ``live``: query -> checkpoint directory, as far as there is one.
     """
-    told = []
+    told: list[str] = []
+    findings: dict[str, tuple[Finding, ...]] = {}
     for name, each in planned.items():
         try:
-            told.append(_rehearse(spark, each, live.get(name), scratch / name))
+            clause, found = _warm_up(spark, each, live.get(name), scratch / name)
         except Exception as error:
-            told.append(f"{describe_fault(error)} (query {name})")
+            clause, found = f"{describe_fault(error)} (query {name})", None
+        told.append(clause)
+        if found is not None:
+            findings[name] = tuple(_findings_of(found))
     failed = [each for each in told if not each.startswith("ok: ")]
-    return "; ".join(failed or told)
+    return "; ".join(failed or told), findings
 
 
-def _rehearse(spark: SparkSession, planned: PlannedQuery, live: str | None, scratch: Path) -> str:
-    query = planned.query
+def rehearsal_findings(
+    spark: SparkSession, query: Query, checkpoint: Path, scratch: Path, *, timeout_s: float
+) -> Iterator[Finding]:
+    """What a rehearsal on a clone of ``checkpoint`` finds."""
+    from streamkeeper.inspection.rehearsal import rehearse
+
+    yield from _findings_of(rehearse(spark, query, checkpoint, scratch, timeout_s=timeout_s))
+
+
+def _warm_up(
+    spark: SparkSession, planned: PlannedQuery, live: str | None, scratch: Path
+) -> tuple[str, Rehearsal | None]:
+    query, found = planned.query, None
+    restore_confs(query.df.sparkSession, planned.confs)
     if live is not None and Path(live, "commits").is_dir():
         from streamkeeper.inspection.rehearsal import rehearse
 
         found = rehearse(spark, query, Path(live), scratch, timeout_s=TIMEOUT_S)
         if not found.ok:
-            return f"{found.error_class}: {found.message} (query {query.name})"
+            return f"{found.error_class}: {found.message} (query {query.name})", found
         if found.batch is not None:
-            return f"ok: {query.name} ran batch {found.batch} again in {found.seconds:.1f} s"
+            return f"ok: {query.name} ran batch {found.batch} again in {found.seconds:.1f} s", found
     query.sink.rehearse(spark.createDataFrame([], query.df.schema))
-    return f"ok: {query.name} has no batch yet to run again"
+    return f"ok: {query.name} has no batch yet to run again", found
+
+
+def _findings_of(found: Rehearsal) -> Iterator[Finding]:
+    from streamkeeper.inspection.rehearsal import CLONE_FAILED, TIMED_OUT
+
+    if found.ok:
+        if found.message:
+            yield observations.input_gone(found.message, pending=False)
+    elif found.error_class == TIMED_OUT:
+        yield observations.rehearsal_unfinished(found.message)
+    elif found.error_class == CLONE_FAILED:
+        yield observations.checkpoint_not_cloned(found.message)
+    else:
+        yield observations.rehearsal_failed(found.error_class, found.message, found.batch)

@@ -14,6 +14,7 @@ from enum import Enum, IntEnum
 
 import msgspec
 
+from streamkeeper.model.finding import Finding
 from streamkeeper.model.release import ParamValue
 
 FORMAT = 1
@@ -151,6 +152,7 @@ class DriverStatus(msgspec.Struct, frozen=True, kw_only=True):
     store_requests: int = 0
     error: str = ""
     warm_up: str = ""
+    observed: dict[str, tuple[Finding, ...]] = {}
 
 
 class DriverExit(msgspec.Struct, frozen=True, kw_only=True):

@@ -27,9 +27,9 @@ from streamkeeper.lifecycle.actions import (
     Wait,
 )
 from streamkeeper.lifecycle.steps import Step
-from streamkeeper.model.coding import from_json, to_json
+from streamkeeper.model.coding import to_json
 from streamkeeper.model.control import CommandKind, LaunchMode, LaunchSpec
-from streamkeeper.model.finding import Assessment, Severity, Verdict
+from streamkeeper.model.finding import Assessment, Finding, Severity, Verdict
 from streamkeeper.model.job_state import JobState, OperationState
 from streamkeeper.model.journal import (
     Assessed,
@@ -45,15 +45,15 @@ from streamkeeper.model.journal import (
     StepBegun,
     StepDone,
 )
-from streamkeeper.model.manifest import Manifest
 from streamkeeper.model.names import version_name
 from streamkeeper.model.release import Release
 from streamkeeper.model.secret_references import find_references, resolve
+from streamkeeper.operations.registered import live_checkpoints, stored_manifests
 from streamkeeper.operations.releases import push_release
 from streamkeeper.operations.sites import Site
 from streamkeeper.registry.control import Control
 from streamkeeper.registry.journal import Journal
-from streamkeeper.registry.objects import put_object, read_object
+from streamkeeper.registry.objects import put_object
 
 
 class DeployActs:
@@ -168,16 +168,11 @@ class DeployActs:
             params=content.params,
             conf=content.conf,
             checkpoints=self._site.settings.checkpoints,
-            rehearse_on={} if mode is LaunchMode.DESCRIBE else self._live_checkpoints(state),
+            rehearse_on={} if mode is LaunchMode.DESCRIBE else live_checkpoints(self._site, state),
             expected_manifests=state.described.get(release.name, {}),
         )
         secrets = resolve(find_references(content.params, content.conf), self._site.resolvers)
         self._site.runner.launch(spec, secrets)
-
-    def _live_checkpoints(self, state: JobState) -> dict[str, str]:
-        root = Path(self._site.settings.checkpoints) / self._job
-        current = {query: state.current_version(query) for query in state.versions}
-        return {query: str(root / query / each.version) for query, each in current.items() if each is not None}
 
     def _record_description(self, instance: str) -> None:
         manifests = Control(self._site.store, self._job, instance).read_manifests() or {}
@@ -187,20 +182,12 @@ class DeployActs:
         }
         self._record(ReleaseDescribed(release=self._release().name, manifests=hashes))
 
-    def _manifests(self, release: str) -> dict[str, Manifest]:
-        hashes = self._journal.state().described[release]
-        return {query: self._manifest(digest) for query, digest in hashes.items()}
-
-    def _manifest(self, digest: str) -> Manifest:
-        data = read_object(self._site.store, self._job, "manifests", digest, ".json")
-        return from_json(data, Manifest, where=f"manifest {digest}")
-
     def _assess(self) -> None:
         state = self._journal.state()
         release, serving = self._release().name, state.serving_release
-        candidate = self._manifests(release)
-        deployed = self._manifests(serving) if serving else None
-        forward = assess(deployed, candidate)
+        candidate = stored_manifests(self._site, state, release)
+        deployed = stored_manifests(self._site, state, serving) if serving else None
+        forward = assess(deployed, candidate, self._observed(release))
         backward = assess(candidate, deployed) if deployed is not None else forward
         report = put_object(self._site.store, self._job, "reports", to_json(forward), ".json")
         self._record(
@@ -212,6 +199,16 @@ class DeployActs:
                 report=report,
             )
         )
+
+    def _observed(self, release: str) -> dict[str, tuple[Finding, ...]]:
+        """What the standby's rehearsal found, of the instance that was launched for this operation last."""
+        mine = [
+            each
+            for each in self._journal.state().instances.values()
+            if each.operation == self._operation and each.release == release
+        ]
+        status = Control(self._site.store, self._job, mine[-1].instance).read_status() if mine else None
+        return status.observed if status is not None else {}
 
     def _send(self, instance: str, kind: CommandKind) -> None:
         versions: dict[str, str] = {}

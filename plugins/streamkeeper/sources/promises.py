@@ -50,3 +50,14 @@ def check_sources(manifests: Iterable[Manifest]) -> None:
                 promise_of(source.kind)
             except Unsupported as error:
                 raise Unsupported(f"query {manifest.query}: {error.message}", hint=error.hint) from error
+
+
+def reasons_against(manifest: Manifest) -> dict[str, str]:
+    """Kind of source -> why no promise is implemented for it, of those that a query reads."""
+    found = {}
+    for source in manifest.sources:
+        try:
+            promise_of(source.kind)
+        except Unsupported as error:
+            found[source.kind] = error.message
+    return found

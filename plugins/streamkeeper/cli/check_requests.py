@@ -1,0 +1,82 @@
+"""From what was asked, on the command line or on a line of a batch, to a request for the driver."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from streamkeeper.cli.job_files import read_job_file
+from streamkeeper.errors import InvalidInput, NotFound
+from streamkeeper.model.check import CheckRequest, JobFile
+from streamkeeper.model.release import ParamValue
+from streamkeeper.operations.registered import deployed_of
+from streamkeeper.operations.sites import Site
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One question; the fields are the long option names, with underscores."""
+
+    deployed: str = ""
+    candidate: str = ""
+    checkpoint: str = ""
+    job: str = ""
+    query: str = ""
+    params: dict[str, ParamValue] = {}
+    candidate_params: dict[str, ParamValue] = {}
+    conf: dict[str, str] = {}
+    candidate_conf: dict[str, str] = {}
+    no_rehearsal: bool = False
+    json: bool = True
+
+
+def read_request(line: str) -> Asked:
+    """A line of a batch; raises InvalidInput."""
+    try:
+        return msgspec.json.decode(line, type=Asked)
+    except msgspec.MsgspecError as error:
+        raise InvalidInput(f"not a request: {error}", hint="keys are the long options with underscores") from None
+
+
+def request_of(asked: Asked, site: Callable[[], Site]) -> CheckRequest:
+    """The request for the driver; raises InvalidInput or NotFound. ``site`` is opened for a registered job only."""
+    if not asked.candidate:
+        raise InvalidInput("no candidate is named", hint="--candidate FILE:NAME")
+    if asked.job:
+        if asked.deployed or asked.checkpoint:
+            raise InvalidInput("--job stands for --deployed and --checkpoint", hint="leave those two out")
+        return _registered(asked, site())
+    if not asked.deployed or not asked.checkpoint:
+        missing = "deployed job" if not asked.deployed else "checkpoint"
+        raise InvalidInput(f"no {missing} is named", hint="--deployed FILE:NAME --checkpoint DIR, or --job NAME")
+    return CheckRequest(
+        candidate=_candidate(asked, asked.params, asked.conf),
+        deployed=read_job_file(asked.deployed, asked.params, asked.conf),
+        checkpoints={"": _existing(asked.checkpoint)},
+        query=asked.query,
+        rehearse=not asked.no_rehearsal,
+    )
+
+
+def _registered(asked: Asked, site: Site) -> CheckRequest:
+    found = deployed_of(site, asked.job)
+    return CheckRequest(
+        candidate=_candidate(asked, {**found.params, **asked.params}, {**found.conf, **asked.conf}),
+        manifests=found.manifests,
+        checkpoints=found.checkpoints,
+        query=asked.query,
+        rehearse=not asked.no_rehearsal,
+    )
+
+
+def _candidate(asked: Asked, params: dict[str, ParamValue], conf: dict[str, str]) -> JobFile:
+    """The deployed job's params and confs hold for the candidate too, as far as it is not given others."""
+    return read_job_file(asked.candidate, {**params, **asked.candidate_params}, {**conf, **asked.candidate_conf})
+
+
+def _existing(directory: str) -> str:
+    path = Path(directory).absolute()
+    if not path.is_dir():
+        raise NotFound(f"checkpoint {directory} does not exist", hint="name the query's checkpoint directory")
+    return str(path)

@@ -1,0 +1,178 @@
+"""``check``: would a candidate go on from a checkpoint? Asked of a short-lived driver process; nothing is touched."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Annotated, Any
+
+import typer
+from rich.console import Console
+
+from streamkeeper.cli.check_requests import Asked, read_request, request_of
+from streamkeeper.cli.given import Json, open_site, read_conf, read_params
+from streamkeeper.cli.job_files import driver_environment
+from streamkeeper.compatibility.report import render_text
+from streamkeeper.errors import InvalidInput, PermanentError, StreamkeeperError
+from streamkeeper.model.check import CheckAnswer, CheckRequest, answer_json
+from streamkeeper.model.coding import from_json, to_json
+from streamkeeper.model.finding import Verdict
+from streamkeeper.model.secret_references import find_references, resolve
+from streamkeeper.operations.secret_resolvers import built_in_resolvers
+
+EXIT_CODES = {Verdict.RESUME: 0, Verdict.BACKUP: 10, Verdict.SWITCH: 11, Verdict.REFUSE: 12}
+ERROR = 2
+
+_Deployed = Annotated[str, typer.Option("--deployed", metavar="FILE:NAME", help="The job as it runs now")]
+_Candidate = Annotated[str, typer.Option("--candidate", metavar="FILE:NAME", help="The job as it would run")]
+_Checkpoint = Annotated[str, typer.Option("--checkpoint", metavar="DIR", help="The query's checkpoint; only read")]
+_Job = Annotated[str, typer.Option("--job", metavar="NAME", help="A registered job, for --deployed and --checkpoint")]
+_Query = Annotated[str, typer.Option("--query", metavar="NAME", help="Look at this query only")]
+_Params = Annotated[str, typer.Option("--params", metavar="JSON", help="Params of both jobs")]
+_NewParams = Annotated[str, typer.Option("--candidate-params", metavar="JSON", help="What differs for the candidate")]
+_Conf = Annotated[list[str] | None, typer.Option("--conf", metavar="KEY=VALUE", help="A Spark conf of both")]
+_NewConf = Annotated[
+    list[str] | None, typer.Option("--candidate-conf", metavar="KEY=VALUE", help="What differs for the candidate")
+]
+_NoRehearsal = Annotated[bool, typer.Option("--no-rehearsal", help="Compare and read only; run nothing")]
+_Batch = Annotated[str, typer.Option("--batch", metavar="FILE", help="Requests as JSON lines, one answer a line")]
+
+
+def check(
+    *,
+    deployed: _Deployed = "",
+    candidate: _Candidate = "",
+    checkpoint: _Checkpoint = "",
+    job: _Job = "",
+    query: _Query = "",
+    params: _Params = "{}",
+    candidate_params: _NewParams = "{}",
+    conf: _Conf = None,
+    candidate_conf: _NewConf = None,
+    no_rehearsal: _NoRehearsal = False,
+    as_json: Json = False,
+    batch: _Batch = "",
+) -> None:
+    """Say whether a candidate can go on from a checkpoint, and why; exit code 0 RESUME, 10 BACKUP, 11 SWITCH,
+    12 REFUSE, 2 for an error."""
+    if batch:
+        if candidate or deployed or checkpoint or job:
+            raise InvalidInput("--batch takes its requests from the file alone", hint="leave the other options out")
+        _answer_batch(Path(batch))
+        return
+    asked = Asked(
+        deployed=deployed,
+        candidate=candidate,
+        checkpoint=checkpoint,
+        job=job,
+        query=query,
+        params=read_params(params),
+        candidate_params=read_params(candidate_params),
+        conf=read_conf(conf),
+        candidate_conf=read_conf(candidate_conf),
+        no_rehearsal=no_rehearsal,
+    )
+    request = request_of(asked, open_site)
+    answer = next(_ask([request], request.candidate.conf))
+    if as_json:
+        typer.echo(json.dumps(answer_json(answer), ensure_ascii=False))
+    if answer.assessment is None:
+        if as_json:
+            raise typer.Exit(ERROR)
+        raise InvalidInput(answer.error)
+    if not as_json:
+        Console(soft_wrap=True, highlight=False).print(render_text(answer.assessment), markup=False, end="")
+    raise typer.Exit(EXIT_CODES[answer.assessment.verdict])
+
+
+def _answer_batch(file: Path) -> None:
+    """Answer each line on a line, in the same order; one that fails answers ``error`` and the rest go on."""
+    try:
+        lines = [line for line in file.read_text().splitlines() if line.strip()]
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidInput(f"--batch {file} cannot be read: {error}") from None
+    prepared: list[CheckRequest | str] = []
+    for line in lines:
+        try:
+            prepared.append(request_of(read_request(line), open_site))
+        except StreamkeeperError as error:
+            prepared.append(str(error))
+    answers = _ask([each for each in prepared if isinstance(each, CheckRequest)], {})
+    for each in prepared:
+        answer = CheckAnswer(error=each) if isinstance(each, str) else next(answers)
+        typer.echo(json.dumps(answer_json(answer), ensure_ascii=False))
+        sys.stdout.flush()
+
+
+def _ask(requests: list[CheckRequest], conf: dict[str, str]) -> Iterator[CheckAnswer]:
+    """The answers, one by one; a driver that dies is told as the error of what it was asked, and started anew."""
+    todo = list(requests)
+    while todo:
+        answered = 0
+        for answer in _ask_one_driver(todo, conf):
+            answered += 1
+            yield answer
+        todo = todo[answered:]
+
+
+def _ask_one_driver(requests: list[CheckRequest], conf: dict[str, str]) -> Iterator[CheckAnswer]:
+    secrets = _secrets_of(requests)
+    command = [sys.executable, "-m", "streamkeeper.driver.check", json.dumps(conf)]
+    with tempfile.TemporaryFile() as told, tempfile.TemporaryFile() as questions:
+        questions.writelines(to_json(each) + b"\n" for each in requests)
+        questions.seek(0)
+        running = subprocess.Popen(
+            command, env=driver_environment(secrets), stdin=questions, stdout=subprocess.PIPE, stderr=told
+        )
+        answered = 0
+        try:
+            assert running.stdout is not None
+            for line in running.stdout:
+                answered += 1
+                yield from_json(line, CheckAnswer, where="the driver's answer")
+            code = running.wait()
+        finally:
+            _end(running)
+        if answered < len(requests):
+            reason = _last_words(told, code)
+            if answered == 0 and code == _REFUSED:
+                raise PermanentError(reason)
+            yield CheckAnswer(error=f"the checking driver ended: {reason}")
+
+
+_REFUSED = 7
+
+
+def _end(running: subprocess.Popen[Any]) -> None:
+    """A driver that is still there ends with us; its stdin's end would let it finish what it was asked."""
+    if running.poll() is None:
+        running.terminate()
+        try:
+            running.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            running.kill()
+            running.wait()
+    if running.stdout is not None:
+        running.stdout.close()
+
+
+def _last_words(told: IO[bytes], code: int) -> str:
+    told.seek(0)
+    lines = [line.strip() for line in told.read().decode(errors="replace").splitlines() if line.strip()]
+    errors = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
+    return (errors or lines or [f"exit code {code}"])[-1]
+
+
+def _secrets_of(requests: list[CheckRequest]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    resolvers = built_in_resolvers(os.environ)
+    for each in requests:
+        for job in (each.candidate, each.deployed):
+            if job is not None:
+                found |= resolve(find_references(job.params, job.conf), resolvers)
+    return found

@@ -1,0 +1,217 @@
+"""The compatibility check in one Spark session: describe both sides, look at the checkpoint, rehearse on a clone.
+
+Any number of requests share the session's JVM; each job is built in a session of its own.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from streamkeeper.checkpoints.facts import CheckpointFacts, read_facts
+from streamkeeper.checkpoints.fsck import examine
+from streamkeeper.compatibility import observations
+from streamkeeper.compatibility.assess import assess
+from streamkeeper.compatibility.checkpoint_damage import damage_findings
+from streamkeeper.definition import check_conf, load_job
+from streamkeeper.driver.faults import describe_fault
+from streamkeeper.driver.job_loading import PlannedQuery, describe_queries
+from streamkeeper.driver.queries import restore_confs
+from streamkeeper.driver.warm_up import rehearsal_findings
+from streamkeeper.errors import CheckpointChanged, CheckpointDamaged, InvalidInput, NotFound, Unsupported
+from streamkeeper.model.check import CheckAnswer, CheckRequest, JobFile, Seconds
+from streamkeeper.model.coding import to_json
+from streamkeeper.model.finding import Finding, Verdict, verdict_of
+from streamkeeper.model.manifest import Manifest
+from streamkeeper.model.secret_references import substitute
+from streamkeeper.sources.promises import reasons_against
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+_FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
+_CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
+_FORMAT_WITH_IDS = 2
+_LOOKS = 5
+
+
+class Checker:
+    """Answers requests, one after the other; ``scratch`` is the caller's to remove."""
+
+    def __init__(self, spark: SparkSession, scratch: Path, secrets: Mapping[str, str]) -> None:
+        self._spark = spark
+        self._scratch = scratch
+        self._secrets = secrets
+        self._described: dict[bytes, dict[str, Manifest]] = {}
+
+    def answer(self, request: CheckRequest) -> CheckAnswer:
+        """The verdict and its findings; an ``error`` for what cannot be checked. Raises nothing of the job's."""
+        try:
+            return self._answer(request)
+        except Exception as error:
+            root = Path(request.candidate.root)
+            return CheckAnswer(error=" ".join(describe_fault(error, root).split()))
+
+    def _answer(self, request: CheckRequest) -> CheckAnswer:
+        started = time.monotonic()
+        layout = _layout_of(request)
+        deployed = self._deployed(request, layout)
+        candidate = self._build(request.candidate, layout)
+        manifests = {name: each.manifest for name, each in candidate.items()}
+        again = {name: each.manifest for name, each in self._build(request.candidate, layout).items()}
+        described = time.monotonic()
+        chosen = _chosen(request, deployed, manifests)
+        checkpoints = _checkpoints_of(request, deployed, manifests)
+        observed: dict[str, list[Finding]] = {}
+        rehearse_s = 0.0
+        for name in sorted(chosen & (candidate.keys() | checkpoints.keys())):
+            found = observed.setdefault(name, [])
+            if name in manifests:
+                found += observations.sources_without_promise(manifests[name], reasons_against(manifests[name]))
+                if to_json(manifests[name]) != to_json(again[name]):
+                    found.append(observations.plan_not_deterministic(name))
+            if name in checkpoints:
+                directory = Path(checkpoints[name])
+                began = time.monotonic()
+                stateful = name in deployed and bool(deployed[name].operators)
+                found += self._look_at(
+                    directory, candidate.get(name), request, runnable=_is_runnable(found), stateful=stateful
+                )
+                rehearse_s += time.monotonic() - began
+        assessment = assess(
+            {name: each for name, each in deployed.items() if name in chosen},
+            {name: each for name, each in manifests.items() if name in chosen},
+            observed,
+        )
+        ended = time.monotonic()
+        seconds = Seconds(describe=described - started, rehearse=rehearse_s, total=ended - started)
+        return CheckAnswer(assessment=assessment, seconds=seconds)
+
+    def _deployed(self, request: CheckRequest, layout: Mapping[str, str]) -> dict[str, Manifest]:
+        if request.manifests is not None:
+            return request.manifests
+        if request.deployed is None:
+            raise InvalidInput("there is nothing to compare with", hint="name the deployed job, or a registered one")
+        key = to_json([request.deployed, _stamp(request.deployed), dict(layout)])
+        if key not in self._described:
+            built = self._build(request.deployed, layout)
+            self._described[key] = {name: each.manifest for name, each in built.items()}
+        return self._described[key]
+
+    def _build(self, job: JobFile, layout: Mapping[str, str]) -> dict[str, PlannedQuery]:
+        """Its queries, in a session of their own with the job's confs; those it leaves open are the checkpoint's."""
+        root = Path(job.root)
+        definition = load_job(root, job.entry, job.name)
+        session = self._session({**layout, **substitute(job.conf, self._secrets)})
+        return describe_queries(definition, job.params, root, session, self._secrets)
+
+    def _session(self, conf: Mapping[str, str]) -> SparkSession:
+        check_conf(conf)
+        session = self._spark.newSession()
+        jvm: Any = session._jvm
+        jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(session._jsparkSession)
+        type(session)._instantiatedSession = session
+        for key, value in conf.items():
+            _set_conf(session, key, value)
+        return session
+
+    def _look_at(
+        self, checkpoint: Path, planned: PlannedQuery | None, request: CheckRequest, *, runnable: bool, stateful: bool
+    ) -> Iterator[Finding]:
+        """Damage first; what is damaged is not rehearsed."""
+        damage = _damage(checkpoint, stateful=stateful)
+        yield from damage
+        if planned is None or not request.rehearse or not runnable or not _is_runnable(damage):
+            return
+        restore_confs(planned.query.df.sparkSession, planned.confs)
+        yield from rehearsal_findings(
+            planned.query.df.sparkSession, planned.query, checkpoint, self._scratch, timeout_s=request.timeout_s
+        )
+
+
+def _set_conf(session: SparkSession, key: str, value: str) -> None:
+    try:
+        session.conf.set(key, value)
+    except Exception as error:
+        # Resources and the like belong to the process; they change nothing of what a query means.
+        if key.startswith("spark.sql.") and session.conf.get(key, None) != value:
+            raise Unsupported(
+                f"conf {key} can only be set when Spark starts", hint="check this candidate alone"
+            ) from error
+
+
+def _damage(checkpoint: Path, *, stateful: bool) -> tuple[Finding, ...]:
+    """What the files show; a checkpoint that is being written meanwhile is looked at again."""
+    for _ in range(_LOOKS):
+        try:
+            return damage_findings(examine(checkpoint, stateful=stateful))
+        except CheckpointChanged:
+            continue
+    return ()
+
+
+def _is_runnable(findings: Iterable[Finding]) -> bool:
+    """Whether nothing found so far forbids to run the candidate."""
+    return verdict_of(findings) is not Verdict.REFUSE
+
+
+def _stamp(job: JobFile) -> list[tuple[str, int]]:
+    """What tells a changed job folder from the one that was described before."""
+    root = Path(job.root)
+    return sorted((str(path.relative_to(root)), path.stat().st_mtime_ns) for path in root.rglob("*.py"))
+
+
+def _layout_of(request: CheckRequest) -> dict[str, str]:
+    """The state store's layout as the checkpoint has it: it is kept unless a job's own conf says otherwise."""
+    layout: dict[str, str] = {}
+    for directory in request.checkpoints.values():
+        try:
+            facts = read_facts(Path(directory))
+        except CheckpointDamaged:
+            continue
+        layout |= _layout(facts)
+    return layout
+
+
+def _layout(facts: CheckpointFacts) -> dict[str, str]:
+    found = {}
+    if facts.conf.get(_PROVIDER):
+        found[_PROVIDER] = facts.conf[_PROVIDER]
+    if facts.checkpoint_format is not None:
+        found[_FORMAT] = str(facts.checkpoint_format)
+        if facts.checkpoint_format != _FORMAT_WITH_IDS:
+            found[_CHANGELOG] = "false"
+    return found
+
+
+def _chosen(request: CheckRequest, deployed: Mapping[str, object], candidate: Mapping[str, object]) -> set[str]:
+    if not request.query:
+        return {*deployed, *candidate}
+    if request.query not in deployed and request.query not in candidate:
+        known = ", ".join(sorted({*deployed, *candidate}))
+        raise NotFound(f"there is no query {request.query}", hint=f"the job's queries: {known}")
+    return {request.query}
+
+
+def _checkpoints_of(
+    request: CheckRequest, deployed: Mapping[str, object], candidate: Mapping[str, object]
+) -> dict[str, str]:
+    """Query -> checkpoint; a single directory belongs to the only query, or to the one that was named."""
+    if "" not in request.checkpoints:
+        return dict(request.checkpoints)
+    directory = request.checkpoints[""]
+    if request.query:
+        return {request.query: directory}
+    names = sorted(deployed)
+    if len(names) == 1:
+        return {names[0]: directory}
+    below = {name: Path(directory, name) for name in names}
+    if all(path.is_dir() for path in below.values()):
+        return {name: str(path) for name, path in below.items()}
+    raise InvalidInput(
+        f"the job has {len(names)} queries ({', '.join(names)}), and one checkpoint was given",
+        hint="name the query it belongs to: --query NAME",
+    )

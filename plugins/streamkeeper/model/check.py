@@ -1,0 +1,75 @@
+"""One question to the compatibility check, and its answer."""
+
+from __future__ import annotations
+
+import msgspec
+
+from streamkeeper.model.finding import Assessment, Finding
+from streamkeeper.model.manifest import Manifest
+from streamkeeper.model.release import ParamValue
+
+
+class JobFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A job in a file: ``entry`` is relative to ``root``; ``params`` may hold secret references."""
+
+    root: str
+    entry: str
+    name: str
+    params: dict[str, ParamValue] = {}
+    conf: dict[str, str] = {}
+
+
+class CheckRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """Would ``candidate`` go on from ``checkpoints`` as ``deployed`` does?
+
+    ``deployed``: a job file, or its stored ``manifests``. ``checkpoints``: query -> directory; the empty name stands
+    for the only query. ``query``: look at this one only. ``versions``: query -> checkpoint version, where known.
+    """
+
+    candidate: JobFile
+    checkpoints: dict[str, str]
+    deployed: JobFile | None = None
+    manifests: dict[str, Manifest] | None = None
+    query: str = ""
+    rehearse: bool = True
+    timeout_s: float = 120.0
+
+
+class Seconds(msgspec.Struct, frozen=True, kw_only=True):
+    """What a check took, seconds."""
+
+    describe: float
+    rehearse: float
+    total: float
+
+
+class CheckAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """The assessment, or why there is none."""
+
+    assessment: Assessment | None = None
+    seconds: Seconds | None = None
+    error: str = ""
+
+
+def answer_json(answer: CheckAnswer) -> dict[str, object]:
+    """The answer as ``streamkeeper check --json`` prints it."""
+    if answer.assessment is None:
+        return {"error": answer.error}
+    queries = {
+        name: {"verdict": each.verdict.name, "findings": [_finding(found) for found in each.findings]}
+        for name, each in answer.assessment.queries.items()
+    }
+    seconds = msgspec.to_builtins(answer.seconds) if answer.seconds else {}
+    shown = {key: round(value, 3) for key, value in seconds.items()}
+    return {"verdict": answer.assessment.verdict.name, "queries": queries, "seconds": shown}
+
+
+def _finding(found: Finding) -> dict[str, str]:
+    return {
+        "rule": found.rule,
+        "severity": found.severity.value,
+        "where": found.where,
+        "evidence": found.evidence,
+        "hint": found.hint,
+        "reference": found.reference,
+    }
