@@ -1,9 +1,10 @@
 """``python -m bench.matrix``: measure what Spark does with every change, ask the check about it, keep the score.
 
 --only a,b        only these cases or groups; --spread N: so many, evenly over all of them
---keep DIR        where checkpoints, job files and measured outcomes are kept, and taken from next time (build/matrix)
+--keep DIR        where checkpoints and job files are kept, and taken from next time (build/matrix)
+--truth FILE      measured outcomes; a case whose line still holds is not measured again
 --results FILE    a JSON line per case: outcome, verdict, grade
---measure         stop before the check is asked
+--measure         stop before the check is asked; --again: measure whatever the lines say
 """
 
 from __future__ import annotations
@@ -12,23 +13,19 @@ import argparse
 import json
 import shutil
 import signal
-import subprocess
 from pathlib import Path
 
 import msgspec
 from rich.console import Console
 
 from bench.bed import ROOT
-from bench.matrix.case import Case
 from bench.matrix.cases import pairs, read_recorded
 from bench.matrix.checking import Check, check_with_command
+from bench.matrix.record import TRUTH, Pair, Truths, append_truth, read_commit, read_truths, still_true, tidy_truths
 from bench.matrix.report import print_differences, print_score
 from bench.matrix.runs import open_session
 from bench.matrix.score import Score, read_answer, score
-from bench.matrix.truth import Bench, Truth, read_truths, request_of
-
-Pair = tuple[Case, str]
-Truths = dict[tuple[str, str], Truth]
+from bench.matrix.truth import Bench, is_deployed, request_of
 
 
 def main() -> int:
@@ -37,8 +34,9 @@ def main() -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     console = Console(width=200) if not Console().is_terminal else Console()
     wanted = list(pairs(frozenset(filter(None, chosen.only.split(","))), chosen.spread))
-    truths = measure(wanted, chosen.keep, console)
-    requests = write_requests(wanted, chosen.keep)
+    root = chosen.keep.resolve()
+    truths = measure(wanted, root, chosen.truth, console, again=chosen.again)
+    requests = write_requests(wanted, root)
     print_differences(console, truths.values(), read_recorded())
     if chosen.measure:
         return 0
@@ -48,41 +46,44 @@ def main() -> int:
     return 1 if found.failed else 0
 
 
-def measure(wanted: list[Pair], root: Path, console: Console) -> Truths:
-    """Every outcome, from the kept lines where they still hold, else from Spark."""
-    root = root.resolve()
-    root.mkdir(parents=True, exist_ok=True)
-    kept = read_truths(root / "truth.jsonl")
-    found: Truths = {}
-    missing = []
-    for case, provider in wanted:
-        known = kept.get((case.id, provider))
-        if known is not None and known.key == case.key(provider) and (root / "cases").is_dir():
-            found[case.id, provider] = known
-        else:
-            missing.append((case, provider))
-    if not missing:
+def measure(wanted: list[Pair], root: Path, record: Path, console: Console, *, again: bool = False) -> Truths:
+    """Every outcome, from its line where that still holds, else from Spark; every checkpoint is there afterwards.
+
+    Lines are written as they come: what was measured before a Ctrl-C is not measured again.
+    """
+    kept = read_truths(record)
+    found = {} if again else {pair: kept[pair] for pair in kept.keys() & still_true(wanted, kept)}
+    todo = [(case, provider) for case, provider in wanted if (case.id, provider) not in found]
+    bare = [
+        (case, provider)
+        for case, provider in wanted
+        if (case.id, provider) in found and not is_deployed(root, case, provider)
+    ]
+    if not todo and not bare:
         return found
     scratch = root / "spark"
     try:
-        with open_session(scratch) as spark, (root / "truth.jsonl").open("a") as file:
+        with open_session(scratch) as spark:
             bench = Bench(spark, root)
-            for number, (case, provider) in enumerate(missing, 1):
+            for number, (case, provider) in enumerate(bare, 1):
+                bench.deploy(case, provider)
+                console.print(f"{number}/{len(bare)} {case.id} {provider}: deployed", highlight=False)
+            for number, (case, provider) in enumerate(todo, 1):
                 truth = bench.measure(case, provider)
                 found[case.id, provider] = truth
-                file.write(msgspec.json.encode(truth).decode() + "\n")
-                file.flush()
-                told = f"{number}/{len(missing)} {case.id} {provider}: {truth.outcome.value} {truth.seconds:.1f} s"
+                append_truth(record, truth)
+                told = f"{number}/{len(todo)} {case.id} {provider}: {truth.outcome.value} {truth.seconds:.1f} s"
                 console.print(told, highlight=False)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
+    tidy_truths(record, list(pairs()))
     return found
 
 
 def write_requests(wanted: list[Pair], root: Path) -> Path:
     """The file of requests, in the order of ``wanted``."""
-    file = root.resolve() / "requests.jsonl"
-    lines = [json.dumps(request_of(root.resolve(), case, provider)) for case, provider in wanted]
+    file = root / "requests.jsonl"
+    lines = [json.dumps(request_of(root, case, provider)) for case, provider in wanted]
     file.write_text("\n".join(lines) + "\n")
     return file
 
@@ -96,9 +97,9 @@ def ask(wanted: list[Pair], truths: Truths, requests: Path, check: Check) -> Sco
 
 
 def _write_results(file: Path, found: Score) -> None:
-    run = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True)
+    commit = read_commit()
     file.parent.mkdir(parents=True, exist_ok=True)
-    lines = [json.dumps({"commit": run.stdout.strip(), **msgspec.to_builtins(each)}) for each in found.graded]
+    lines = [json.dumps({"commit": commit, **msgspec.to_builtins(each)}) for each in found.graded]
     file.write_text("\n".join(lines) + "\n")
 
 
@@ -107,8 +108,10 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--only", default="")
     parser.add_argument("--spread", type=int, default=0)
     parser.add_argument("--keep", type=Path, default=ROOT / "build/matrix")
+    parser.add_argument("--truth", type=Path, default=TRUTH)
     parser.add_argument("--results", type=Path, default=ROOT / "build/matrix.jsonl")
     parser.add_argument("--measure", action="store_true")
+    parser.add_argument("--again", action="store_true")
     return parser.parse_args()
 
 

@@ -7,7 +7,7 @@ from collections import Counter
 import msgspec
 
 from bench.matrix.case import Case, Outcome
-from bench.matrix.runs import NEVER_ENDS, Cells, Run
+from bench.matrix.runs import NEVER_ENDS, Cells, Run, UnitRun
 
 
 class Judgement(msgspec.Struct, frozen=True, kw_only=True):
@@ -19,20 +19,20 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
     evidence: str = ""
 
 
-def judge(case: Case, *, before: Run, got: Run, wanted: Run | None, pinned: tuple[str, ...]) -> Judgement:
+def judge(case: Case, *, before: Run, got: Run, scratch: UnitRun | None, pinned: tuple[str, ...] = ()) -> Judgement:
     """Judge one change.
 
-    ``before``: what the deployed job gave out; ``got``: what the candidate gave out on its checkpoint; ``wanted``: what
-    the candidate gives out in the same place when it ran from the beginning (None: not asked, since Spark refused);
-    ``pinned``: the settings that the candidate asked for in vain.
+    ``before``: what the deployed job gave out; ``got``: what the candidate gave out on its checkpoint; ``scratch``: the
+    candidate from the beginning, up to the same place and over the same rows after it (None: not asked, since Spark
+    refused); ``pinned``: the settings that the candidate asked for in vain.
     """
-    if got.error_class or wanted is None:
+    if got.error_class or scratch is None or scratch.tail is None:
         outcome = Outcome.NEVER_ENDS if got.error_class == NEVER_ENDS else Outcome.REFUSED
         where = f" after {len(got.batches)} batches" if got.batches else ""
         return Judgement(
             outcome=outcome, measured=outcome, error_class=got.error_class, evidence=f"refused{where}: {got.message}"
         )
-    measured, evidence = _compare(before, got, wanted)
+    measured, evidence = _compare(case, before, got, scratch.head, scratch.tail)
     if measured is Outcome.CORRECT or (measured is Outcome.DUPLICATES and got.kind != "foreach"):
         measured, evidence = _compare_output(before, got, evidence)
     if measured is Outcome.CORRECT and pinned:
@@ -42,14 +42,23 @@ def judge(case: Case, *, before: Run, got: Run, wanted: Run | None, pinned: tupl
     return Judgement(outcome=measured, measured=measured, evidence=evidence)
 
 
-def _compare(before: Run, got: Run, wanted: Run) -> tuple[Outcome, str]:
+def _compare(case: Case, before: Run, got: Run, head: Run, wanted: Run) -> tuple[Outcome, str]:
+    """The rows that came after the change against those of a run from scratch after the same place.
+
+    Append gives each row out once: what came earlier or later than it would have from scratch is right in total, and
+    what another mode had given out before the change is given out twice.
+    """
     if wanted.error_class:
         return Outcome.REFUSED, f"from the beginning it is refused: {wanted.error_class} {wanted.message}"
     came, due, old = Counter(got.rows), Counter(wanted.rows), Counter(before.rows)
     extra, missing = came - due, due - came
     evidence = f"want {_show(due)} | got {_show(came)}"
+    if case.new.mode == "append" and case.old.mode != "append" and came & old:
+        return Outcome.DUPLICATES, f"given out before as well: {_show(came & old)} | got {_show(came)}"
     if not extra and not missing:
         return Outcome.CORRECT, evidence
+    if case.old.mode == case.new.mode == "append" and old + came == Counter(head.rows) + due:
+        return Outcome.CORRECT, f"{evidence}; with the rows of before the same"
     if not extra:
         return Outcome.LOSES, evidence
     if not missing and not extra - old:

@@ -9,8 +9,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from bench.matrix.case import Outcome
+from bench.matrix.record import Truth
 from bench.matrix.score import CLASSES, VERDICTS, Grade, Score
-from bench.matrix.truth import Truth
 
 
 def print_differences(console: Console, truths: Iterable[Truth], recorded: dict[tuple[str, str], Outcome]) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
+import shutil
 import sqlite3
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -57,6 +60,13 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
         return [row for number in sorted(self.batches) for row in self.batches[number]]
 
 
+class UnitRun(msgspec.Struct, frozen=True, kw_only=True):
+    """What a unit gave out: ``head`` over the rows of before, ``tail`` (once asked for) over those of after."""
+
+    head: Run
+    tail: Run | None = None
+
+
 @contextmanager
 def open_session(scratch: Path) -> Iterator[SparkSession]:
     """A driver's session; its JVM ends with the block."""
@@ -92,8 +102,8 @@ def run_job(
     try:
         for key, value in conf.items():
             spark.conf.set(key, value)
-        job = load_job(folder, ENTRY, JOB_NAME)
-        _send_code_by_value(folder)
+        job = load_job(_staged(folder), ENTRY, JOB_NAME)
+        _send_code_by_value(job.root)
         [query] = job.build(spark, params)
         run.take(query)
         run.serve(checkpoint)
@@ -179,13 +189,25 @@ def _await(writer: Any, timing: str) -> None:
         running.stop()
 
 
-def _send_code_by_value(folder: Path) -> None:
+@functools.cache
+def _stage() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="matrix-")
+
+
+def _staged(folder: Path) -> Path:
+    """The same directory for every job file: forgetting the modules of hundreds of roots takes seconds each time."""
+    stage = Path(_stage().name).resolve() / "job"
+    shutil.rmtree(stage, ignore_errors=True)
+    return Path(shutil.copytree(folder, stage, ignore=shutil.ignore_patterns("__pycache__")))
+
+
+def _send_code_by_value(folder: Path | None) -> None:
     """Spark's Python workers outlive a job file: its functions travel whole, not by the name of their module."""
     from pyspark import cloudpickle
 
     for module in list(sys.modules.values()):
         file = getattr(module, "__file__", None)
-        if file and Path(file).is_relative_to(folder.resolve()):
+        if file and folder and file.startswith(f"{folder}/"):
             cloudpickle.register_pickle_by_value(module)
 
 
@@ -201,7 +223,7 @@ def _error_class(error: Any) -> str:
         return NEVER_ENDS
     found = [each for each in _CONDITION.findall(str(error)) if each not in _WRAPPERS]
     ask = getattr(error, "getCondition", None)
-    condition = str(ask() or "") if callable(ask) else ""
+    condition: str = str(ask() or "") if callable(ask) else ""
     if condition and condition not in _WRAPPERS:
         return condition
     if found:

@@ -13,7 +13,7 @@ from enum import Enum
 import msgspec
 
 from bench.matrix.case import Case
-from bench.matrix.truth import Truth
+from bench.matrix.record import Truth
 
 VERDICTS = ("RESUME", "BACKUP", "SWITCH", "REFUSE", "ERROR")
 """What an answer may be; ERROR: no verdict was given."""

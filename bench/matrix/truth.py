@@ -2,7 +2,6 @@
 
 ``root/units/<key>``: a job from scratch: its directories, its checkpoint after the rows of before, what it gave out.
 ``root/cases/<id>-<provider>``: the candidate's job file; a broken checkpoint, where the case breaks one.
-``root/truth.jsonl``: one line per case and provider, kept as long as its key is.
 """
 
 from __future__ import annotations
@@ -17,34 +16,17 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from bench.matrix.case import JOB_NAME, QUERY_NAME, Case, Outcome, Unit
+from bench.matrix.case import JOB_NAME, QUERY_NAME, Case, Unit
 from bench.matrix.damage import DAMAGES
 from bench.matrix.outcome import judge
-from bench.matrix.runs import ENTRY, Run, run_job, write_job
+from bench.matrix.record import Truth, read_commit
+from bench.matrix.runs import ENTRY, Run, UnitRun, run_job, write_job
 from streamkeeper.model.release import ParamValue
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-
-class Truth(msgspec.Struct, frozen=True, kw_only=True):
-    """The measured outcome of one case under one provider."""
-
-    id: str
-    provider: str
-    key: str
-    outcome: Outcome
-    measured: Outcome
-    error_class: str
-    evidence: str
-    seconds: float
-
-
-class UnitRun(msgspec.Struct, frozen=True, kw_only=True):
-    """What a unit gave out: ``head`` over the rows of before, ``tail`` (once asked for) over those of after."""
-
-    head: Run
-    tail: Run | None = None
+_MARK = "key"
 
 
 class Place:
@@ -87,6 +69,7 @@ class Bench:
         self._spark = spark
         self._root = root
         self._work = root / "work"
+        self._commit = read_commit()
 
     def measure(self, case: Case, provider: str) -> Truth:
         """The outcome of a case; its checkpoint and job files are there afterwards."""
@@ -106,8 +89,8 @@ class Bench:
                 conf=candidate.conf,
                 epoch=2,
             )
-        wanted = None if got.error_class else self._unit(candidate, tail=True).tail
-        judgement = judge(case, before=head, got=got, wanted=wanted, pinned=_pinned(case, provider, checkpoint))
+        scratch = None if got.error_class else self._unit(candidate, tail=True)
+        judgement = judge(case, before=head, got=got, scratch=scratch, pinned=_pinned(case, provider, checkpoint))
         shutil.rmtree(self._work, ignore_errors=True)
         return Truth(
             id=case.id,
@@ -118,6 +101,8 @@ class Bench:
             error_class=judgement.error_class,
             evidence=judgement.evidence,
             seconds=round(time.monotonic() - started, 2),
+            spark=self._spark.version,
+            commit=self._commit,
         )
 
     def deploy(self, case: Case, provider: str) -> Place:
@@ -132,6 +117,7 @@ class Bench:
                 shutil.copytree(source, target)
             _move_sink_log(folder / "out", place.output)
             DAMAGES[case.damage](folder / "checkpoint", folder / "out")
+        (folder / _MARK).write_text(case.key(provider))
         return place
 
     def _unit(self, unit: Unit, *, tail: bool) -> UnitRun:
@@ -189,6 +175,12 @@ def output_of(root: Path, case: Case, provider: str) -> Path:
     return case_folder(root, case, provider) / "out" if case.damage else Place(root, case.deployed(provider)).output
 
 
+def is_deployed(root: Path, case: Case, provider: str) -> bool:
+    """Whether everything is there that the check is asked about."""
+    unit = Place(root, case.deployed(provider))
+    return unit.record.exists() and _read(case_folder(root, case, provider) / _MARK) == case.key(provider)
+
+
 def request_of(root: Path, case: Case, provider: str) -> dict[str, Any]:
     """The line that asks ``streamkeeper check --batch`` about a case."""
     deployed, candidate = case.deployed(provider), case.candidate(provider)
@@ -203,14 +195,6 @@ def request_of(root: Path, case: Case, provider: str) -> dict[str, Any]:
         "conf": dict(deployed.conf),
         "candidate_conf": dict(candidate.conf),
     }
-
-
-def read_truths(file: Path) -> dict[tuple[str, str], Truth]:
-    """(id, provider) -> the newest line about it."""
-    if not file.exists():
-        return {}
-    found = [msgspec.json.decode(line, type=Truth) for line in file.read_bytes().splitlines()]
-    return {(each.id, each.provider): each for each in found}
 
 
 def _pinned(case: Case, provider: str, checkpoint: Path) -> tuple[str, ...]:
@@ -243,6 +227,10 @@ def _move_sink_log(output: Path, original: Path) -> None:
     for file in output.glob("*/_spark_metadata/[0-9]*"):
         file.write_text(file.read_text().replace(str(original), str(output)))
         file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
+
+
+def _read(file: Path) -> str:
+    return file.read_text() if file.exists() else ""
 
 
 def _write(file: Path, value: UnitRun) -> None:

@@ -13,9 +13,9 @@ from bench.matrix.__main__ import ask
 from bench.matrix.case import Case, Job, Outcome
 from bench.matrix.cases import CASES, pairs, read_recorded
 from bench.matrix.outcome import judge
-from bench.matrix.runs import Run
+from bench.matrix.record import Truth
+from bench.matrix.runs import Run, UnitRun
 from bench.matrix.score import Answer, Grade, grade, read_answer, score
-from bench.matrix.truth import Truth
 
 JOB = Job('s.groupBy("k").agg(F.sum("x").alias("s"))')
 CASE = Case("c", "sum -> max", JOB, JOB, "aggregate", group="aggregation", providers=("hdfs",))
@@ -133,6 +133,10 @@ def rows(*cells: tuple[str, ...], batch: int = 0, **more: Any) -> Run:
 A, B, C = ("a", "9"), ("b", "2"), ("c", "7")
 
 
+def from_scratch(tail: Run, *head: tuple[str, ...]) -> UnitRun:
+    return UnitRun(head=rows(*head), tail=tail)
+
+
 @pytest.mark.parametrize(
     ("got", "wanted", "outcome"),
     [
@@ -148,19 +152,38 @@ A, B, C = ("a", "9"), ("b", "2"), ("c", "7")
 )
 def test_outcomes_follow_from_the_rows(got: Run, wanted: Run, outcome: Outcome) -> None:
     """C was given out before the change; coming again it is a duplicate."""
-    assert judge(CASE, before=rows(C), got=got, wanted=wanted, pinned=()).outcome is outcome
+    assert judge(CASE, before=rows(C), got=got, scratch=from_scratch(wanted)).outcome is outcome
+
+
+def test_append_gives_each_row_out_once() -> None:
+    """Later or earlier than from scratch is right in total; what another mode had given out is given out twice."""
+    append = replace(CASE, old=JOB.but(mode="append"), new=JOB.but(mode="append"))
+    early = from_scratch(rows(A), C)
+    assert judge(append, before=rows(), got=rows(A, C), scratch=early).outcome is Outcome.CORRECT
+    assert judge(append, before=rows(C), got=rows(A, C), scratch=early).outcome is Outcome.DUPLICATES
+    changed = replace(append, old=JOB)
+    assert (
+        judge(changed, before=rows(C), got=rows(A, C), scratch=from_scratch(rows(A, C))).outcome is Outcome.DUPLICATES
+    )
+    assert judge(changed, before=rows(B), got=rows(A, C), scratch=from_scratch(rows(A, C))).outcome is Outcome.CORRECT
 
 
 def test_a_pinned_setting_is_ignored_only_when_the_rows_are_right() -> None:
     """The checkpoint's own value won."""
-    assert judge(CASE, before=rows(C), got=rows(A), wanted=rows(A), pinned=("x=2",)).outcome is Outcome.IGNORED
-    assert judge(CASE, before=rows(C), got=rows(A), wanted=rows(B), pinned=("x=2",)).outcome is Outcome.WRONG
+    assert (
+        judge(CASE, before=rows(C), got=rows(A), scratch=from_scratch(rows(A)), pinned=("x=2",)).outcome
+        is Outcome.IGNORED
+    )
+    assert (
+        judge(CASE, before=rows(C), got=rows(A), scratch=from_scratch(rows(B)), pinned=("x=2",)).outcome
+        is Outcome.WRONG
+    )
 
 
 def test_an_output_that_cannot_be_read_is_wrong() -> None:
     """Whatever was given out to it."""
     got = rows(A, batch=1, kind="file", unread="FileNotFoundException")
-    assert judge(CASE, before=rows(C), got=got, wanted=rows(A), pinned=()).outcome is Outcome.WRONG
+    assert judge(CASE, before=rows(C), got=got, scratch=from_scratch(rows(A))).outcome is Outcome.WRONG
 
 
 def test_an_output_must_hold_the_old_rows_and_the_new_ones() -> None:
@@ -168,19 +191,19 @@ def test_an_output_must_hold_the_old_rows_and_the_new_ones() -> None:
     held = [{"k": "c", "s": "7"}, {"k": "a", "s": "9"}]
     got = rows(A, batch=1, kind="file", held=held)
     before = rows(C, kind="file")
-    assert judge(CASE, before=before, got=got, wanted=rows(A), pinned=()).outcome is Outcome.CORRECT
+    assert judge(CASE, before=before, got=got, scratch=from_scratch(rows(A))).outcome is Outcome.CORRECT
     again = Run(columns=("k", "s"), batches={0: [C], 1: [A]}, kind="file", held=held)
-    assert judge(CASE, before=before, got=again, wanted=rows(A), pinned=()).outcome is Outcome.CORRECT
+    assert judge(CASE, before=before, got=again, scratch=from_scratch(rows(A))).outcome is Outcome.CORRECT
     lost = rows(A, batch=1, kind="file", held=held[1:])
-    assert judge(CASE, before=before, got=lost, wanted=rows(A), pinned=()).outcome is Outcome.WRONG
+    assert judge(CASE, before=before, got=lost, scratch=from_scratch(rows(A))).outcome is Outcome.WRONG
 
 
 def test_where_a_case_knows_better_a_refusal_still_counts() -> None:
     """Its word stands in for rows only; what they said is kept beside it."""
     case = replace(CASE, truth=(Outcome.CORRECT, "history is not computed again"))
-    found = judge(case, before=rows(C), got=rows(A), wanted=rows(B), pinned=())
+    found = judge(case, before=rows(C), got=rows(A), scratch=from_scratch(rows(B)))
     assert (found.outcome, found.measured) == (Outcome.CORRECT, Outcome.WRONG)
-    refused = judge(case, before=rows(C), got=Run(error_class="X"), wanted=rows(B), pinned=())
+    refused = judge(case, before=rows(C), got=Run(error_class="X"), scratch=from_scratch(rows(B)))
     assert refused.outcome is Outcome.REFUSED
 
 
