@@ -60,6 +60,7 @@ KEYS = (
         _by(_DEFAULT_K),
         "none",
         truth=(Outcome.CORRECT, "the rows here have no null key: coalesce is the identity"),
+        twin="agg_key_coalesce_nulls",
     ),
     Case("agg_key_notnull_to_nullable", "group key not null -> nullable", _by(_DEFAULT_K), SUM, "key"),
     Case(
@@ -278,6 +279,7 @@ FUNCTIONS = (
         _agg('F.first("x").alias("v")'),
         _agg('F.last("x").alias("v")'),
         "aggregate",
+        twin="agg_first_to_last_complete",
     ),
     Case(
         "agg_first_to_last_complete",

@@ -142,8 +142,9 @@ class Case:
 
     ``cause``: the true reason in one word. ``opaque``: Python code in or below state, so that BACKUP is an answer too.
     ``truth``: an outcome and why, where comparing rows cannot decide. ``declined``: Streamkeeper itself does not take
-    the candidate, so that an error is an answer too. Params and confs: those of both sides, and the candidate's own;
-    ``{input}``, ``{other}``, ``{root}`` and ``{output}`` in params stand for the unit's directories.
+    the candidate, so that an error is an answer too. ``twin``: the case in which the same kind of change does not go
+    on, because its rows are others: no plan can tell the two apart. Params and confs: those of both sides, and the
+    candidate's own; ``{input}``, ``{other}``, ``{root}``, ``{output}`` in params stand for the unit's directories.
     """
 
     id: str
@@ -156,6 +157,7 @@ class Case:
     providers: tuple[str, ...] = BOTH
     opaque: bool = False
     truth: tuple[Outcome, str] | None = None
+    twin: str = ""
     declined: bool = False
     damage: str = ""
     conf: Mapping[str, str] = field(default_factory=dict)

@@ -151,3 +151,6 @@ NEW_OTHER = Data(
 
 UNTOUCHED = Data((_FIRST, _SECOND), (File((("b", "p", 4, 5, 23), ("d", "q", 6, 60, 25))),))
 """No row after the change belongs to a."""
+
+AGAIN = Data((_FIRST, _SECOND), (File((("a", "p", 1, 10, 1), ("b", "p", 4, 5, 23), ("d", "q", 6, 60, 25))),))
+"""The first row comes once more, long after its time."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bench.matrix.case import ALL, Case, Job, Outcome, in_group
-from bench.matrix.data import LATE
+from bench.matrix.data import AGAIN, LATE
 
 
 def _dedup(keys: str = '["k"]', *, stream: str = "s", above: str = '.select("k", "k2", "x")') -> Job:
@@ -164,6 +164,15 @@ CASES = in_group(
         _dedup('["k", "ts"]'),
         "watermark",
         truth=(Outcome.CORRECT, "no late rows here"),
+        twin="dedup_wm_removed_late",
+    ),
+    Case(
+        "dedup_wm_removed_late",
+        "dropDuplicates(k,ts): watermark removed, late rows come again",
+        _dedup('["k", "ts"]', stream='s.withWatermark("ts", "1 minute")'),
+        _dedup('["k", "ts"]'),
+        "watermark",
+        data=AGAIN,
     ),
     Case(
         "dedup_wm_delay_late",

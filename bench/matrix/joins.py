@@ -96,6 +96,7 @@ CASES = in_group(
         "join-type",
         data=JOIN,
         truth=(Outcome.CORRECT, "no row leaves the state here; when one does: see join_inner_to_left_flush"),
+        twin="join_inner_to_left_flush",
     ),
     Case("join_left_to_inner", "join type left outer -> inner", _join("left_outer"), INNER, "join-type", data=JOIN),
     Case(

@@ -35,6 +35,7 @@ def print_score(console: Console, score: Score) -> None:
     grades = ", ".join(f"{score.grades[each]} {each.value}" for each in Grade)
     backups = f"BACKUP of opaque changes: {score.backups[True]}, of others: {score.backups[False]}"
     console.print(f"{grades}; {backups}")
+    console.print(f"false alarms of changes that do not go on with other rows: {score.by_the_rows}")
 
 
 def _misses(score: Score) -> Table:
@@ -42,7 +43,7 @@ def _misses(score: Score) -> Table:
     for each in score.misses:
         found = "; ".join(each.answer.rules) or each.answer.error[:160]
         outcome = each.truth.outcome.value
-        cause = f"{each.cause}: {each.change}"
+        cause = f"{each.cause}: {each.change}" + (f" (with other rows: {each.twin})" if each.twin else "")
         table.add_row(
             each.grade.value, each.id, each.provider, outcome, each.answer.verdict, escape(cause), escape(found)
         )

@@ -223,11 +223,11 @@ def _error_class(error: Any) -> str:
         return NEVER_ENDS
     found = [each for each in _CONDITION.findall(str(error)) if each not in _WRAPPERS]
     ask = getattr(error, "getCondition", None)
-    condition: str = str(ask() or "") if callable(ask) else ""
+    condition = str(ask() or "") if callable(ask) else ""
     if condition and condition not in _WRAPPERS:
         return condition
     if found:
-        return found[-1]
+        return str(found[-1])
     cause, name = getattr(error, "_origin", None), type(error).__name__
     while cause is not None:
         name, cause = str(cause.getClass().getSimpleName()), cause.getCause()

@@ -49,6 +49,7 @@ class Graded(msgspec.Struct, frozen=True, kw_only=True):
     change: str
     cause: str
     opaque: bool
+    twin: str
     truth: Truth
     answer: Answer
     grade: Grade
@@ -75,6 +76,11 @@ class Score(msgspec.Struct, frozen=True, kw_only=True):
         return Counter(each.opaque for each in self.graded if each.answer.verdict == "BACKUP")
 
     @property
+    def by_the_rows(self) -> int:
+        """How many false alarms are of changes that do not go on with other rows."""
+        return sum(bool(each.twin) for each in self.graded if each.grade is Grade.FALSE_ALARM)
+
+    @property
     def misses(self) -> tuple[Graded, ...]:
         """Every answer that is not right, the unsafe ones first."""
         order = list(Grade)[1:]
@@ -98,6 +104,7 @@ def score(answered: Iterable[tuple[Case, Truth, Answer]]) -> Score:
                 change=case.change,
                 cause=case.cause,
                 opaque=case.opaque,
+                twin=case.twin,
                 truth=truth,
                 answer=answer,
                 grade=grade(case, truth, answer),

@@ -104,6 +104,7 @@ PLACES = (
         data=NEW_OTHER,
         providers=STATELESS,
         candidate_params={"input": "{other}"},
+        twin="src_glob_path_changed_old_files",
     ),
     Case(
         "src_glob_path_changed_old_files",
@@ -376,6 +377,7 @@ SCHEMAS = (
         "schema",
         providers=STATELESS,
         truth=(Outcome.CORRECT, "every value of x is a number"),
+        twin="src_schema_wrong_type",
     ),
     Case(
         "src_schema_widened_agg",

@@ -200,6 +200,7 @@ WATERMARKS = (
         _window(delay="30 minutes"),
         "watermark",
         providers=("rocksdb",),
+        twin="win_delay_up_late",
     ),
     Case(
         "win_delay_up_late",
@@ -224,6 +225,7 @@ WATERMARKS = (
         BARE,
         "watermark",
         truth=(Outcome.CORRECT, "no late rows here; with late ones it is wrong: see win_wm_removed_late"),
+        twin="win_wm_removed_late",
     ),
     Case(
         "win_wm_removed_late",

@@ -237,3 +237,9 @@ def test_a_case_is_measured_again_when_anything_in_it_changes() -> None:
         replace(CASE, truth=(Outcome.CORRECT, "said so")),
     ]
     assert len({key, CASE.key("rocksdb"), *(each.key("hdfs") for each in changed)}) == 7
+
+
+def test_a_twin_is_a_case() -> None:
+    """The same kind of change, with rows that show it."""
+    assert {case.twin for case in CASES.values()} - {""} <= CASES.keys()
+    assert not any(CASES[case.twin].twin for case in CASES.values() if case.twin)
