@@ -85,7 +85,7 @@ LATE = Data((_FIRST, _SECOND), (File((("a", "p", 2, 15, 4), ("b", "p", 4, 5, 14)
 """The rows that come after the change fall back into windows of before."""
 
 NULLS = Data(
-    (File((("a", "p", None, 10, 1), ("b", "q", 2, 20, 3), ("a", None, 3, None, 5), (None, "p", 8, 80, 6))), _SECOND),
+    (File((("a", "p", None, None, 1), ("b", "q", 2, 20, 3), ("a", None, 3, None, 5), (None, "p", 8, 80, 6))), _SECOND),
     (File((("a", "p", 2, 15, 21), ("b", "p", 4, None, 23), ("d", "q", None, 60, 25), (None, "q", 1, 1, 26))),),
 )
 

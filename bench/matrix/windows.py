@@ -58,9 +58,10 @@ SHAPES = (
     Case(
         "win_slide_changed",
         "sliding 10m/5m -> 10m/2m",
-        _window('"ts", "10 minutes", "5 minutes"', mode="update"),
-        _window('"ts", "10 minutes", "2 minutes"', mode="update"),
+        _window('"ts", "10 minutes", "5 minutes"', delay="", mode="update"),
+        _window('"ts", "10 minutes", "2 minutes"', delay="", mode="update"),
         "window",
+        data=LATE,
     ),
     Case(
         "win_start_offset",

@@ -29,11 +29,12 @@ def run_job_file(root: Path, entry: str) -> ModuleType:
     if not path.is_relative_to(root) or not path.is_file():
         raise JobUnusable(f"there is no job file {entry} under {root}")
     find_own_checkpoints(path, entry)
-    _loaded_from.add(root)
-    for earlier in _loaded_from:
+    for earlier in {*_loaded_from, root}:
         for name, _ in _modules_under(earlier):
             del sys.modules[name]
         sys.path[:] = [each for each in sys.path if each != str(earlier)]
+    _loaded_from.clear()
+    _loaded_from.add(root)
     sys.path.insert(0, str(root))
     module = _execute(path, ".".join(Path(entry).with_suffix("").parts), root)
     for _, file in _modules_under(root):
@@ -105,7 +106,7 @@ def _modules_under(root: Path) -> list[tuple[str, Path]]:
         file = getattr(module, "__file__", None)
         if not isinstance(file, str) or not file.endswith(".py") or name.split(".")[0] == __package__:
             continue
-        if Path(file).is_relative_to(root) and "site-packages" not in Path(file).parts:
+        if file.startswith(f"{root}/") and "/site-packages/" not in file:
             found.append((name, Path(file)))
     return found
 

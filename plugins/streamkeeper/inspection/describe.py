@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from streamkeeper.inspection.confs import read_confs
 from streamkeeper.inspection.functions import find_functions
 from streamkeeper.inspection.operators import find_delays, find_operators, find_watermarks
-from streamkeeper.inspection.plan_reading import QueryPlan, column
+from streamkeeper.inspection.plan_reading import QueryPlan, column, whole_strings
 from streamkeeper.inspection.plan_sources import find_sources
 from streamkeeper.model.manifest import Manifest, StateColumn
 
@@ -24,12 +24,20 @@ def describe(query: Query, spark: SparkSession, *, bundle_root: Path | None) -> 
     Settings are read from the query's own session as they are now. Rows that the job made itself are read.
     """
     session = query.df.sparkSession
+    confs = read_confs(session)
+    with whole_strings(session):
+        return _described(query, session, confs, spark.version, bundle_root)
+
+
+def _described(
+    query: Query, session: SparkSession, confs: dict[str, str], version: str, bundle_root: Path | None
+) -> Manifest:
     plan = QueryPlan(session, query.df)
     sources = find_sources(plan.analyzed)
     lineage = plan.lineage([each.name for each in sources])
     return Manifest(
         query=query.name,
-        spark_version=spark.version,
+        spark_version=version,
         sources=sources,
         watermarks=find_watermarks(plan.chosen),
         operators=find_operators(plan, lineage),
@@ -40,7 +48,7 @@ def describe(query: Query, spark: SparkSession, *, bundle_root: Path | None) -> 
         output_mode=query.output_mode.lower(),
         trigger=query.trigger,
         sink=query.sink.describe(),
-        confs=read_confs(session),
+        confs=confs,
         functions=find_functions(plan, query.sink, bundle_root),
         delays=find_delays(plan.chosen, lineage),
         columns=tuple(

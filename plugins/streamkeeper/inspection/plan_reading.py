@@ -39,23 +39,22 @@ class QueryPlan:
 
     def normalised(self, node: Any) -> str:
         """``node`` and everything below it; equal for two builds of the same query."""
-        with _whole_strings(self.spark):
-            return normalised(node.toString(), node.toJSON(), (*self._notes, *static_relations(node)))
+        return normalised(node.toString(), node.toJSON(), (*self._notes, *static_relations(node)))
 
     def lineage(self, source_names: list[str | None]) -> Lineage:
         """What reaches each stateful operator of the chosen plan."""
         zone = str(self.spark.conf.get("spark.sql.session.timeZone"))
-        with _whole_strings(self.spark):
-            return Lineage(json.loads(self.chosen.toJSON()), self.chosen.toString(), source_names, zone)
+        return Lineage(json.loads(self.chosen.toJSON()), self.chosen.toString(), source_names, zone)
 
 
 _SECRET_WORDS = ("credential", "jaas", "keystore", "password", "secret", "token", "truststore")
 
 
 @contextmanager
-def _whole_strings(spark: SparkSession) -> Iterator[None]:
+def whole_strings(spark: SparkSession) -> Iterator[None]:
+    """Plans are printed whole meanwhile: Spark cuts long ones by default."""
     before = {key: spark.conf.get(key) for key in _LIMITS}
-    explicit = {key for key in _LIMITS if key in spark.conf.getAll}
+    explicit = _LIMITS.keys() & spark.conf.getAll.keys()
     for key, value in _LIMITS.items():
         spark.conf.set(key, value)
     try:
