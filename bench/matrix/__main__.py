@@ -17,6 +17,7 @@ from pathlib import Path
 
 import msgspec
 from rich.console import Console
+from rich.markup import escape
 
 from bench.bed import ROOT
 from bench.matrix.cases import pairs, read_recorded
@@ -25,25 +26,27 @@ from bench.matrix.record import TRUTH, Pair, Truths, append_truth, read_commit, 
 from bench.matrix.report import print_differences, print_score
 from bench.matrix.runs import open_session
 from bench.matrix.score import Score, read_answer, score
-from bench.matrix.truth import Bench, is_deployed, request_of
+from bench.matrix.truth import Bench, CaseBroken, is_deployed, request_of
 
 
 def main() -> int:
-    """Run the bench; 1 when an unsafe change was let through."""
+    """Run the bench; 1 when an unsafe change was let through, or a case does not even run."""
     chosen = _arguments()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     console = Console(width=200) if not Console().is_terminal else Console()
     wanted = list(pairs(frozenset(filter(None, chosen.only.split(","))), chosen.spread))
     root = chosen.keep.resolve()
     truths = measure(wanted, root, chosen.truth, console, again=chosen.again)
+    broken = [(case, provider) for case, provider in wanted if (case.id, provider) not in truths]
+    wanted = [pair for pair in wanted if pair not in broken]
     requests = write_requests(wanted, root)
     print_differences(console, truths.values(), read_recorded())
     if chosen.measure:
-        return 0
+        return 1 if broken else 0
     found = ask(wanted, truths, requests, check_with_command)
     _write_results(chosen.results, found)
     print_score(console, found)
-    return 1 if found.failed else 0
+    return 1 if found.failed or broken else 0
 
 
 def measure(wanted: list[Pair], root: Path, record: Path, console: Console, *, again: bool = False) -> Truths:
@@ -69,7 +72,11 @@ def measure(wanted: list[Pair], root: Path, record: Path, console: Console, *, a
                 bench.deploy(case, provider)
                 console.print(f"{number}/{len(bare)} {case.id} {provider}: deployed", highlight=False)
             for number, (case, provider) in enumerate(todo, 1):
-                truth = bench.measure(case, provider)
+                try:
+                    truth = bench.measure(case, provider)
+                except CaseBroken as broken:
+                    console.print(f"[red]{escape(str(broken))}[/red]")
+                    continue
                 found[case.id, provider] = truth
                 append_truth(record, truth)
                 told = f"{number}/{len(todo)} {case.id} {provider}: {truth.outcome.value} {truth.seconds:.1f} s"

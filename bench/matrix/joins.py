@@ -265,7 +265,6 @@ CASES = in_group(
         "filter",
         data=JOIN,
         providers=("rocksdb",),
-        truth=(Outcome.CORRECT, "a condition says which rows pair from now on"),
     ),
     Case(
         "join_sides_swapped",

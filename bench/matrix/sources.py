@@ -12,10 +12,9 @@ SWAPPED = UNION.but(df='o.union(s).groupBy("k").agg(F.sum("x").alias("s"))')
 _GLOB = 'params["input"] + "/*.json"'
 _OTHER_GLOB = 'o = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).json(params["other"] + "/*.json")'
 _EVOLUTION = {"spark.sql.streaming.queryEvolution.enableSourceEvolution": "true"}
-_NAMED = 'spark.readStream.name("{name}").schema(SCHEMA).option("maxFilesPerTrigger", 1).json(params["{path}"])'
-_ONE = Job('one.select("k", "x")', mode="append", lines=f"one = {_NAMED.format(name='first', path='input')}")
-_LINES = f"one = {_NAMED.format(name='first', path='input')}\ntwo = {_NAMED.format(name='second', path='other')}"
-_BOTH = Job('one.union(two).select("k", "x")', mode="append", lines=_LINES)
+_ONE = SELECT.but(options='.name("first")')
+_SECOND = 'o = spark.readStream.name("{name}").schema(SCHEMA).option("maxFilesPerTrigger", 1).json(params["other"])'
+_BOTH = _ONE.but(df='s.union(o).select("k", "x")', lines=_SECOND.format(name="second"))
 
 
 def _schema(text: str, job: Job = SELECT) -> Job:
@@ -191,8 +190,9 @@ OPTIONS = (
         "maxBytesPerTrigger instead of maxFilesPerTrigger",
         SELECT,
         Job(
-            'spark.readStream.schema(SCHEMA).option("maxBytesPerTrigger", "1m").json(params["input"]).select("k", "x")',
+            'b.select("k", "x")',
             mode="append",
+            lines='b = spark.readStream.schema(SCHEMA).option("maxBytesPerTrigger", 1000000).json(params["input"])',
         ),
         "none",
         providers=STATELESS,
@@ -416,7 +416,7 @@ NAMES = (
         "name_swap",
         "named: sources swapped",
         _BOTH,
-        _BOTH.but(df='two.union(one).select("k", "x")'),
+        _BOTH.but(df='o.union(s).select("k", "x")'),
         "none",
         data=TWO,
         providers=STATELESS,
@@ -426,7 +426,7 @@ NAMES = (
         "name_drop",
         "named: source dropped",
         _BOTH,
-        _BOTH.but(df='one.select("k", "x")'),
+        _ONE,
         "sources",
         data=TWO,
         providers=STATELESS,
@@ -436,7 +436,7 @@ NAMES = (
         "name_rename",
         "named: a source renamed",
         _BOTH,
-        _BOTH.but(lines=_LINES.replace('"second"', '"third"')),
+        _BOTH.but(lines=_SECOND.format(name="third")),
         "sources",
         data=TWO,
         providers=STATELESS,

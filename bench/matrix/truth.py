@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 _MARK = "key"
 
 
+class CaseBroken(Exception):
+    """The deployed job of a case does not even run: the case is at fault."""
+
+
 class Place:
     """The directories of one unit below the root."""
 
@@ -106,9 +110,11 @@ class Bench:
         )
 
     def deploy(self, case: Case, provider: str) -> Place:
-        """Make the deployed job's checkpoint, the candidate's files and what the case breaks."""
+        """Make the deployed job's checkpoint, the candidate's files and what the case breaks; raises CaseBroken."""
         place = Place(self._root, case.deployed(provider))
-        self._unit(place.unit, tail=False)
+        head = self._unit(place.unit, tail=False).head
+        if head.error_class:
+            raise CaseBroken(f"{case.id} {provider}: its deployed job does not run: {head.error_class} {head.message}")
         folder = case_folder(self._root, case, provider)
         write_job(case.new, folder / "candidate")
         if case.damage:
