@@ -62,7 +62,7 @@ def _state(checkpoint: Path, batch: int) -> Iterator[Path]:
             for store in (partition, *_folders(partition)):
                 if store.name not in (*_DESCRIPTIONS, "SSTs", "logs"):
                     yield from _descriptions(checkpoint, store)
-                    yield from _store_files(checkpoint, store, operator.name, int(partition.name), batch)
+                    yield from store_files(checkpoint, store, operator.name, int(partition.name), batch)
 
 
 def _descriptions(checkpoint: Path, folder: Path) -> Iterator[Path]:
@@ -80,7 +80,7 @@ class _StateFile(msgspec.Struct, frozen=True):
     name: str
 
 
-def _store_files(checkpoint: Path, store: Path, operator: str, partition: int, batch: int) -> Iterator[Path]:
+def store_files(checkpoint: Path, store: Path, operator: str, partition: int, batch: int) -> Iterator[Path]:
     """The newest base of one store up to the batch's version, and every change after it."""
     files = list(_state_files(store))
     version = batch + 1

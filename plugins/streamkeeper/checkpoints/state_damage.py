@@ -7,7 +7,7 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from streamkeeper.checkpoints.closed_set import _store_files
+from streamkeeper.checkpoints.closed_set import store_files
 from streamkeeper.checkpoints.entries import Trouble
 from streamkeeper.checkpoints.layout import numbered
 from streamkeeper.checkpoints.log_damage import enumerate_batches
@@ -24,6 +24,8 @@ from streamkeeper.errors import CheckpointDamaged
 from streamkeeper.model.damage import Damage
 
 _DEFAULT_STORE = "default"
+_LIMIT = "globalLimit"
+_NO_KEY = b'{"type":"struct","fields":[]}'
 _NO_STORES = frozenset({"_metadata", "_stateSchema", "SSTs", "logs"})
 _STATE = re.compile(r"(\d+)(?:_[0-9a-f-]{36})?\.(?:delta|snapshot|zip|changelog)")
 
@@ -65,6 +67,8 @@ def _operator(checkpoint: Path, operator: Path, batch: int, counted: int) -> Ite
         yield _metadata_damage(operator, str((path or operator / "_metadata").relative_to(checkpoint)), facts)
     known = facts.partitions if isinstance(facts, OperatorFacts) else counted
     there = set(numbered(operator))
+    if there == {0} and _keeps_one_partition(operator, facts):
+        known = 1
     wanted = set(range(max(known, max(there, default=0) + 1)))
     missing = sorted(wanted - there)
     if missing:
@@ -74,6 +78,16 @@ def _operator(checkpoint: Path, operator: Path, batch: int, counted: int) -> Ite
         for store in _stores(operator / str(partition), facts):
             yield from _schema(checkpoint, store)
             yield from _store(checkpoint, store, operator.name, partition, batch)
+
+
+def _keeps_one_partition(operator: Path, facts: OperatorFacts | Trouble) -> bool:
+    """A limit, and an aggregate without keys, gather all rows into the first partition; the metadata counts all."""
+    if isinstance(facts, OperatorFacts) and facts.name == _LIMIT:
+        return True
+    try:
+        return _NO_KEY in (operator / "0" / "_metadata" / "schema").read_bytes()
+    except OSError:
+        return False
 
 
 def _metadata_damage(operator: Path, where: str, trouble: Trouble) -> Damage:
@@ -109,7 +123,7 @@ def _store(checkpoint: Path, store: Path, operator: str, partition: int, batch: 
         yield damage("state-file-missing", where, f"{where} is missing")
         return
     try:
-        files = [checkpoint / each for each in _store_files(checkpoint, store, operator, partition, batch)]
+        files = [checkpoint / each for each in store_files(checkpoint, store, operator, partition, batch)]
     except CheckpointDamaged as error:
         broken = _broken_archive(store, batch + 1)
         if broken is None:

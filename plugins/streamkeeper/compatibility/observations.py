@@ -80,9 +80,28 @@ def input_gone(message: str, *, pending: bool) -> Finding:
     )
 
 
-def checkpoint_unused(where: str) -> Finding:
-    """No batch has ever been committed there, so there is nothing to carry over."""
-    return Finding(rule="checkpoint-has-no-batch", severity=Severity.NOTE, where=where, evidence="no committed batch")
+def sink_ahead(output: str, written: int, planned: int | None) -> Finding:
+    """Spark would plan those numbers again, and the sink would skip as many batches in silence."""
+    return Finding(
+        rule="sink-ahead-of-checkpoint",
+        severity=Severity.FATAL,
+        where=f"sink {output}",
+        evidence=f"it holds batch {written}, the checkpoint knows {'none' if planned is None else f'up to {planned}'}",
+        hint="put the checkpoint back as it was, or start a new checkpoint version",
+        reference="measured: sink_fresh_ckpt_new_data",
+    )
+
+
+def sink_log_gone(directory: str, committed: int) -> Finding:
+    """Readers follow the sink's log: one that begins in the middle cannot be read."""
+    return Finding(
+        rule="sink-log-missing",
+        severity=Severity.FATAL,
+        where=f"sink {directory}",
+        evidence=f"it holds files and no log, the checkpoint has committed batch {committed}",
+        hint="put _spark_metadata back, or start a new checkpoint version with a new output",
+        reference="measured: sink_metadata_deleted",
+    )
 
 
 def plan_not_deterministic(query: str) -> Finding:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from streamkeeper.compatibility.join_ranges import narrows
 from streamkeeper.compatibility.rule import SPARK_GUIDE, Rule, breaking, change, note, operator_pairs
 from streamkeeper.model.finding import Finding, Severity
 from streamkeeper.model.manifest import Manifest
@@ -15,6 +16,7 @@ _SYMMETRIC = frozenset({"INNER", "LEFT OUTER", "RIGHT OUTER", "FULL OUTER"})
 """Join types that keep every row of both sides, and whether it has found a partner."""
 
 _KEPT_BY_ALL = _SYMMETRIC | {"LEFT SEMI"}
+_CONDITION = "condition"
 _COMPARED_ELSEWHERE = frozenset({"rows", "type"})
 
 
@@ -62,7 +64,13 @@ def operator_settings_changed(old: Manifest, new: Manifest) -> Iterator[Finding]
     """State schema, timeout, time mode, join condition: what an operator is apart from its keys and values."""
     for where, before, after in operator_pairs(old, new):
         for key in sorted((before.detail.keys() | after.detail.keys()) - _COMPARED_ELSEWHERE):
-            if before.detail.get(key) != after.detail.get(key):
+            if before.detail.get(key) == after.detail.get(key):
+                continue
+            if key == _CONDITION and narrows(before.detail.get(key, ""), after.detail.get(key, "")):
+                hint = "pairs outside of the new range are not made any more; those that were made stay"
+                evidence = change(before.detail.get(key), after.detail.get(key))
+                yield note("join-range-narrowed", where, evidence, "join_range_narrowed", hint)
+            else:
                 evidence = change(before.detail.get(key), after.detail.get(key))
                 measured = "join_range_widened, apws_state_type, tws_timemode"
                 yield breaking(f"operator-{key}-changed", where, evidence, measured)

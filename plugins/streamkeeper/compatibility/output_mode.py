@@ -30,6 +30,9 @@ def output_mode_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
         hint = "both write a group's whole result; in update mode only changed groups"
         measured = "agg_mode_update_to_complete, agg_mode_complete_to_update"
         yield note("output-mode-changed", "output mode", evidence, measured, hint)
+    elif (before, after) == ("append", "complete") and not any(each.may_have_evicted for each in old.operators):
+        hint = "nothing has been evicted so far: all groups are still there to be written"
+        yield note("output-mode-changed", "output mode", evidence, "win_mode_append_to_complete", hint)
     elif after == "append":
         yield breaking("output-mode-changed", "output mode", evidence, "win_added_update_to_append")
     else:

@@ -52,7 +52,7 @@ def rewritten_below_state(old: Manifest, new: Manifest) -> Iterator[Finding]:
         if old.watermarks != new.watermarks or (before.kind == "limit" and before.expressions != after.expressions):
             # The rules about those say why the text differs.
             continue
-        same = same_state(before, after) and before.rows == after.rows
+        same = same_state(before, after) and before.rows == after.rows and _details(before) == _details(after)
         if same and before.resolved and after.resolved and _own(before) != _own(after):
             yield note(
                 "rewritten-below-state",
@@ -82,6 +82,10 @@ RULES: tuple[Rule, ...] = (
     rewritten_below_state,
     plan_changed,
 )
+
+
+def _details(operator: Operator) -> dict[str, str]:
+    return {key: value for key, value in operator.detail.items() if key != "rows"}
 
 
 def _columns(operator: Operator) -> tuple[list[str], list[str]]:

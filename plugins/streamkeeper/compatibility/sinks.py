@@ -8,6 +8,7 @@ from streamkeeper.compatibility.rule import NEW_CHECKPOINT, Rule, breaking, chan
 from streamkeeper.model.finding import Finding, Severity
 from streamkeeper.model.manifest import Manifest
 
+_FUNCTION = "foreach"
 _NOT_NULL = " not null"
 _HISTORY = "holds for new rows: what was written before keeps its columns"
 _ANOTHER_OUTPUT = "write to a new output with a new checkpoint version"
@@ -15,11 +16,12 @@ _EVERY = frozenset({"added", "removed", "reordered", "retyped", "nullable"})
 _TAKES_OTHERS = {
     "foreach": _EVERY,
     "file json": _EVERY,
-    "file orc": frozenset({"added", "removed", "reordered", "nullable"}),
-    "file parquet": frozenset({"added", "removed", "reordered", "nullable"}),
+    "file orc": frozenset({"removed", "reordered", "nullable"}),
+    "file parquet": frozenset({"removed", "reordered", "nullable"}),
     "table": frozenset({"reordered", "nullable"}),
 }
-"""Which changes of its columns a sink's output takes: a function decides itself, files carry their own columns."""
+"""Which changes of its columns an output takes: a function decides itself; Spark reads Parquet and ORC by the columns
+of one file, which may lack an added one."""
 
 
 def sink_kind_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
@@ -37,15 +39,14 @@ def sink_kind_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
 
 def sink_output_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
     """Another output would begin in the middle: what was written so far stays in the old one."""
-    if old.sink.kind == new.sink.kind and old.sink.output != new.sink.output:
-        yield Finding(
-            rule="sink-output-changed",
-            severity=Severity.BREAKING,
-            where="sink",
-            evidence=change(old.sink.output, new.sink.output),
-            hint=NEW_CHECKPOINT,
-            reference="measured: sink_dir_changed",
-        )
+    if old.sink.kind != new.sink.kind or old.sink.output == new.sink.output:
+        return
+    evidence = change(old.sink.output, new.sink.output)
+    if new.sink.kind == _FUNCTION:
+        hint = "where it writes is the function's own matter: what was written so far stays there"
+        yield note("sink-function-renamed", "sink", evidence, hint=hint)
+    else:
+        yield breaking("sink-output-changed", "sink", evidence, "sink_dir_changed")
 
 
 def sink_options_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:

@@ -137,7 +137,7 @@ _ORDER = frozenset({"latestfirst"})
 _ONLY_AT_START = frozenset({"startingoffsets", "startingtimestamp", "startingoffsetsbytimestamp", "endingoffsets"})
 _UPKEEP = frozenset({"cleansource", "sourcearchivedir", "failondataloss", "groupidprefix"})
 _SELECTING = frozenset(
-    {"filenameonly", "format", "maxfileage", "modifiedafter", "modifiedbefore", "pathglobfilter"}
+    {"filenameonly", "header", "format", "maxfileage", "modifiedafter", "modifiedbefore", "pathglobfilter"}
     | {"recursivefilelookup", "includeheaders"}
 )
 _WIDENING = ("tinyint", "smallint", "int", "bigint")

@@ -4,12 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import msgspec
+
 from streamkeeper.compatibility.rule import NOT_NULL, Rule, breaking, change, note, operator_pairs
 from streamkeeper.model.finding import Finding
 from streamkeeper.model.manifest import Manifest, Operator, StateColumn
 
 _NOUNS = {"deduplicate": "deduplication-key", "deduplicate-within-watermark": "deduplication-key", "join": "join-key"}
 _WINDOW = "window("
+NULL_REPLACED = "-null-replaced"
+"""Ends the rule that a look into the state can settle: whether any key there is null."""
+
+
+def null_questions(old: Manifest, new: Manifest) -> list[tuple[int, int]]:
+    """(operator, key column) whose nulls alone decide: does the state hold any?"""
+    return [
+        (number, position)
+        for number, (before, after) in enumerate(zip(old.operators, new.operators, strict=False))
+        for position, pair in enumerate(zip(before.key_columns, after.key_columns, strict=False))
+        if fills_nulls(*pair) and pair[0].may_hold_null
+    ]
+
+
+def without_nulls(manifest: Manifest, operator: int, position: int) -> Manifest:
+    """The manifest once the state was seen to hold no null there."""
+    found = manifest.operators[operator]
+    columns = list(found.key_columns)
+    columns[position] = msgspec.structs.replace(columns[position], may_hold_null=False)
+    operators = list(manifest.operators)
+    operators[operator] = msgspec.structs.replace(found, key_columns=tuple(columns))
+    return msgspec.structs.replace(manifest, operators=tuple(operators))
 
 
 def keys_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
@@ -45,8 +69,13 @@ def _one_changed(noun: str, where: str, before: StateColumn, after: StateColumn)
     if before.meaning != after.meaning:
         if _WINDOW in before.meaning and _WINDOW in after.meaning:
             rule, measured = "window-changed", "win_size_10_to_20, win_start_offset, win_slide_added"
+        elif fills_nulls(before, after) and not before.may_hold_null:
+            hint = "the state holds no null key: every group is found again"
+            evidence = change(before.meaning, after.meaning)
+            yield note(f"{noun}{NULL_REPLACED}", where, evidence, "agg_key_nullable_to_notnull", hint)
+            return
         elif fills_nulls(before, after):
-            rule, measured = f"{noun}-null-replaced", "agg_key_nullable_to_notnull"
+            rule, measured = f"{noun}{NULL_REPLACED}", "agg_key_nullable_to_notnull"
         elif _bare(before.type) != _bare(after.type):
             rule, measured = f"{noun}-type-changed", "agg_key_widen, agg_key_type_int_to_string, agg_collation"
         else:

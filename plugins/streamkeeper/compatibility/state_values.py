@@ -20,6 +20,13 @@ from streamkeeper.model.manifest import Manifest, Operator, StateColumn
 
 _ZERO_FOR_NULL = re.compile(r"sum\(coalesce\((.*), 0(?:\.0+)?(?:E0)?:\w+(?:\([\d,]+\))?\)\)")
 
+_FIELD = re.compile(r"\{[^}]*\}")
+_READ_NAMES = ("pythonudf(", "pythonudaf(", "structsto", "scalaudf(")
+_MOMENTS = frozenset({"stddevpop", "stddevsamp", "variancepop", "variancesamp"})
+"""They keep count, mean and squared deviations; what they make of them at the end differs."""
+_SAME_BUFFER = frozenset({("collectlist", "collectset")})
+"""A list that is read as a set gives the same set; not the other way round."""
+
 
 def values_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
     """Aggregates and stored columns, by position, as they lie in the state."""
@@ -62,7 +69,12 @@ def _one_aggregate(where: str, before: StateColumn, after: StateColumn, output_m
         return
     evidence = change(before.meaning, after.meaning)
     function, other = before.meaning.partition("(")[0], after.meaning.partition("(")[0]
-    if (function, other) == ("first", "last") and before.type == after.type and output_mode == "update":
+    if _fields_renamed(before, after):
+        yield note("fields-renamed", where, evidence, "tws_field_renamed_unsafe", "state keeps fields by position")
+    elif before.type == after.type and _same_buffer(before, after, function, other):
+        hint = "both keep the same in the state, and differ in the last step only"
+        yield note("aggregate-function-changed", where, evidence, "agg_stddev_to_variance, agg_list_to_set", hint)
+    elif (function, other) == ("first", "last") and before.type == after.type and output_mode == "update":
         yield note(
             "first-became-last",
             where,
@@ -80,6 +92,17 @@ def _one_aggregate(where: str, before: StateColumn, after: StateColumn, output_m
     else:
         measured = "agg_sum_expr, agg_unit_change_upstream, agg_count_star_to_count_col, agg_struct_fields_reordered"
         yield breaking("aggregate-input-changed", where, evidence, measured)
+
+
+def _fields_renamed(before: StateColumn, after: StateColumn) -> bool:
+    """Whether only names inside structs differ, and nothing reads them by name."""
+    read = any(each in text for each in _READ_NAMES for text in (before.meaning, after.meaning))
+    return not read and _FIELD.sub("", before.meaning) == _FIELD.sub("", after.meaning)
+
+
+def _same_buffer(before: StateColumn, after: StateColumn, function: str, other: str) -> bool:
+    same = (function, other) in _SAME_BUFFER or (function in _MOMENTS and other in _MOMENTS)
+    return same and before.meaning.partition("(")[2] == after.meaning.partition("(")[2]
 
 
 def _retyped(where: str, before: StateColumn, after: StateColumn) -> Finding:

@@ -5,11 +5,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import msgspec
+
 from streamkeeper.compatibility.rule import Rule, breaking, change, is_stateful, note, same_kinds
 from streamkeeper.model.finding import Finding
 from streamkeeper.model.manifest import Manifest, Operator, Watermark
 
 _WITHIN = "deduplicate-within-watermark"
+
+
+def eviction_questions(old: Manifest, new: Manifest) -> list[int]:
+    """Operators of which it decides whether they have evicted anything so far."""
+    removed = len(old.delays) > len(new.delays)
+    completed = old.output_mode == "append" and new.output_mode == "complete"
+    if not (removed or completed) or not same_kinds(old, new):
+        return []
+    return [number for number, each in enumerate(old.operators) if evicts(each, old.delays) and each.may_have_evicted]
+
+
+def without_eviction(manifest: Manifest, operator: int) -> Manifest:
+    """The manifest once every state of an operator was seen to live on."""
+    operators = list(manifest.operators)
+    operators[operator] = msgspec.structs.replace(operators[operator], may_have_evicted=False)
+    return msgspec.structs.replace(manifest, operators=tuple(operators))
 
 
 def watermark_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
@@ -37,8 +55,12 @@ def _compared(old: Manifest, new: Manifest, evidence: str) -> Iterator[Finding]:
         hint = "state that is there is evicted from now on as the watermark passes; late rows are dropped from now on"
         yield note("watermark-added", "watermarks", evidence, "win_added_update, dedup_wm_added", hint)
     elif len(before) > len(after):
-        if any(_judged(each, before) for each in old.operators):
+        judged = [each for each in old.operators if evicts(each, before)]
+        if any(each.may_have_evicted for each in judged):
             yield breaking("watermark-removed", "watermarks", evidence, "win_wm_removed_late")
+        elif judged:
+            hint = "nothing has been evicted so far: a late row finds what the state holds of its group"
+            yield note("watermark-removed", "watermarks", evidence, "win_removed_update", hint)
         else:
             hint = "no operator evicts state by it: late rows are taken in from now on"
             yield note("watermark-removed", "watermarks", evidence, "join_wm_removed", hint)
@@ -53,7 +75,7 @@ def _compared(old: Manifest, new: Manifest, evidence: str) -> Iterator[Finding]:
 
 
 def _longer(old: Manifest, evidence: str) -> Iterator[Finding]:
-    if any(_judged(each, old.delays) or each.kind == "deduplicate" for each in old.operators):
+    if any(evicts(each, old.delays) or each.kind == "deduplicate" for each in old.operators):
         yield breaking("watermark-delay-increased", "watermarks", evidence, "win_delay_up_late")
     else:
         hint = "no operator evicts state by it"
@@ -68,7 +90,7 @@ def _shorter(old: Manifest, evidence: str) -> Iterator[Finding]:
         yield note("watermark-delay-decreased", "watermarks", evidence, "win_delay_down", hint)
 
 
-def _judged(operator: Operator, delays: tuple[Watermark, ...]) -> bool:
+def evicts(operator: Operator, delays: tuple[Watermark, ...]) -> bool:
     """Whether it evicts state by a watermark: one of its keys, or a join's condition, is about the event time."""
     if operator.kind == _WITHIN or operator.kind.startswith(("pandas-with-state", "transform-with-state", "unknown")):
         return True

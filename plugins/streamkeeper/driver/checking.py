@@ -15,12 +15,16 @@ from streamkeeper.checkpoints.fsck import examine
 from streamkeeper.compatibility import observations
 from streamkeeper.compatibility.assess import assess
 from streamkeeper.compatibility.checkpoint_damage import damage_findings
+from streamkeeper.compatibility.state_keys import null_questions, without_nulls
+from streamkeeper.compatibility.watermarks import eviction_questions, without_eviction
 from streamkeeper.definition import check_conf, load_job
 from streamkeeper.driver.faults import describe_fault
 from streamkeeper.driver.job_loading import PlannedQuery, describe_queries
+from streamkeeper.driver.preflight import look_before_start
 from streamkeeper.driver.queries import restore_confs
 from streamkeeper.driver.warm_up import rehearsal_findings
 from streamkeeper.errors import CheckpointChanged, CheckpointDamaged, InvalidInput, NotFound, Unsupported
+from streamkeeper.inspection.state_reading import has_evicted, holds_null_key
 from streamkeeper.model.check import CheckAnswer, CheckRequest, JobFile, Seconds
 from streamkeeper.model.coding import to_json
 from streamkeeper.model.finding import Finding, Verdict, verdict_of
@@ -58,7 +62,7 @@ class Checker:
     def _answer(self, request: CheckRequest) -> CheckAnswer:
         started = time.monotonic()
         layout = _layout_of(request)
-        deployed = self._deployed(request, layout)
+        deployed = dict(self._deployed(request, layout))
         candidate = self._build(request.candidate, layout)
         manifests = {name: each.manifest for name, each in candidate.items()}
         again = {name: each.manifest for name, each in self._build(request.candidate, layout).items()}
@@ -81,6 +85,8 @@ class Checker:
                     directory, candidate.get(name), request, runnable=_is_runnable(found), stateful=stateful
                 )
                 rehearse_s += time.monotonic() - began
+        for name in sorted(chosen & deployed.keys() & manifests.keys() & checkpoints.keys()):
+            deployed[name] = self._sharpened(deployed[name], candidate[name], Path(checkpoints[name]))
         assessment = assess(
             {name: each for name, each in deployed.items() if name in chosen},
             {name: each for name, each in manifests.items() if name in chosen},
@@ -108,6 +114,17 @@ class Checker:
         session = self._session({**layout, **substitute(job.conf, self._secrets)})
         return describe_queries(definition, job.params, root, session, self._secrets)
 
+    def _sharpened(self, deployed: Manifest, candidate: PlannedQuery, checkpoint: Path) -> Manifest:
+        """The deployed manifest, with what a look into the state itself can settle."""
+        for operator, position in null_questions(deployed, candidate.manifest):
+            session = candidate.query.df.sparkSession
+            if not holds_null_key(session, checkpoint, operator, position):
+                deployed = without_nulls(deployed, operator, position)
+        for operator in eviction_questions(deployed, candidate.manifest):
+            if not has_evicted(candidate.query.df.sparkSession, checkpoint, operator):
+                deployed = without_eviction(deployed, operator)
+        return deployed
+
     def _session(self, conf: Mapping[str, str]) -> SparkSession:
         check_conf(conf)
         session = self._spark.newSession()
@@ -124,7 +141,11 @@ class Checker:
         """Damage first; what is damaged is not rehearsed."""
         damage = _damage(checkpoint, stateful=stateful)
         yield from damage
-        if planned is None or not request.rehearse or not runnable or not _is_runnable(damage):
+        if planned is None or not runnable or not _is_runnable(damage):
+            return
+        outside = list(look_before_start(request.candidate.name, planned.query, checkpoint))
+        yield from outside
+        if not request.rehearse or not _is_runnable(outside):
             return
         restore_confs(planned.query.df.sparkSession, planned.confs)
         yield from rehearsal_findings(

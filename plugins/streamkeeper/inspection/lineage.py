@@ -263,9 +263,9 @@ class Lineage:
         if "groupingAttributesLen" in fields:
             return inputs[0][: int(fields["groupingAttributesLen"])], (), ()
         if node.name == spark_classes.JOIN and is_expression(fields.get("condition")):
-            parts = self._meanings.conjuncts(fields["condition"])
+            parts = self._meanings.ordered_conjuncts(fields["condition"])
             keys = tuple(each for each in parts if each.startswith(_EQUALITIES))
-            return keys, (), tuple(each for each in parts if each not in keys)
+            return keys, (), tuple(sorted(each for each in parts if each not in keys))
         return (), (), ()
 
     def _aggregates(self, node: Tree) -> list[str]:

@@ -133,11 +133,18 @@ class Meanings:
             return " ".join([parts[0], *distinct, *(f"where {each}" for each in parts[1:])])
         elif name == "CreateNamedStruct" and any(each.startswith(_WINDOW) for each in parts):
             return _window(parts)
+        elif name == "CreateNamedStruct":
+            fields = zip(parts[::2], parts[1::2], strict=True)
+            return f"struct({', '.join(f'{_field(field)}{value}' for field, value in fields)})"
         return f"{name.lower()}({', '.join([*parts, *self._options(tree, name)])})"
 
     def conjuncts(self, nodes: list[dict[str, Any]]) -> list[str]:
         """The parts of a condition, in a fixed order."""
         return sorted(set(self._flat(read_tree(nodes), "And")))
+
+    def ordered_conjuncts(self, nodes: list[dict[str, Any]]) -> list[str]:
+        """The parts of a condition, in the order in which they are written."""
+        return list(dict.fromkeys(self._flat(read_tree(nodes), "And")))
 
     def _flat(self, tree: Tree, name: str) -> list[str]:
         if tree.name == name:
@@ -171,6 +178,11 @@ class Meanings:
         if self.tries and _MODES & tree.fields.keys():
             found += self.tries
         return found
+
+
+def _field(name: str) -> str:
+    """A field's name, marked so that it can be told from what the field means."""
+    return f"{{{name.removesuffix(':string').replace('}', '')}}}"
 
 
 def _window(parts: list[str]) -> str:

@@ -35,12 +35,13 @@ class StateColumn(msgspec.Struct, frozen=True, kw_only=True):
     """One column of a state's key or value: its type there, with ``not null`` where it holds, and what it means.
 
     ``meaning``: an expression over the sources' own columns, in which renames leave no trace; ``name`` only where code
-    that no plan shows reads the column by it.
+    that no plan shows reads the column by it; ``may_hold_null``: False once the state itself was seen to hold none.
     """
 
     meaning: str
     type: str
     name: str = ""
+    may_hold_null: bool = True
 
 
 class Operator(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,7 +49,8 @@ class Operator(msgspec.Struct, frozen=True, kw_only=True):
 
     ``keys`` and ``expressions`` as a reader knows them; ``key_columns`` and ``values``: the predicted state; ``rows``:
     the filters below it; ``shape``: joins, unions, generators and Python below it; ``resolved``: whether those four say
-    all. ``upstream`` is the normalised plan of everything at and below it.
+    all; ``may_have_evicted``: False once every state it ever had was seen to live on. ``upstream`` is the normalised
+    plan of everything at and below it.
     """
 
     kind: str
@@ -61,6 +63,7 @@ class Operator(msgspec.Struct, frozen=True, kw_only=True):
     rows: tuple[str, ...] = ()
     shape: tuple[str, ...] = ()
     resolved: bool = False
+    may_have_evicted: bool = True
 
 
 class Watermark(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,0 +1,74 @@
+"""Before a start: does everything outside still hold what the checkpoint needs? Nothing is changed, nothing is run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from streamkeeper.checkpoints.facts import offsets_at
+from streamkeeper.checkpoints.layout import last_committed, last_planned, open_batch
+from streamkeeper.compatibility import observations
+from streamkeeper.definition import Query
+from streamkeeper.errors import StreamkeeperError
+from streamkeeper.model.finding import Finding
+from streamkeeper.sinks.contract import SinkContext
+from streamkeeper.sinks.file import FileSink, newest_batch
+
+_VERSION = re.compile(r"v\d{4,}")
+_LOG = "_spark_metadata"
+
+
+def look_before_start(job: str, query: Query, checkpoint: Path) -> Iterator[Finding]:
+    """Findings about the sources of the open batch, and about the sink."""
+    yield from _open_input(checkpoint)
+    version = _version(query, checkpoint)
+    if version:
+        yield from _sink(job, query, checkpoint, version)
+
+
+def _version(query: Query, checkpoint: Path) -> str:
+    """The checkpoint version, by the directory's name; a copy elsewhere goes by the newest output of a FileSink."""
+    if _VERSION.fullmatch(checkpoint.name):
+        return checkpoint.name
+    if not isinstance(query.sink, FileSink):
+        return ""
+    return max((each.name for each in _entries(Path(query.sink.path)) if _VERSION.fullmatch(each.name)), default="")
+
+
+def _open_input(checkpoint: Path) -> Iterator[Finding]:
+    """Files that are planned and not committed must still be there: Spark would run without them."""
+    batch = open_batch(checkpoint)
+    if batch is None:
+        return
+    planned = [file for source in offsets_at(checkpoint, batch) for file in source.files]
+    local = [unquote(urlsplit(each).path) for each in planned if each.startswith("file:")]
+    gone = [each for each in local if not Path(each).exists()]
+    if gone:
+        told = f"{len(gone)} of {len(local)} files of open batch {batch} are gone, such as {gone[0]}"
+        yield observations.input_gone(told, pending=True)
+
+
+def _sink(job: str, query: Query, checkpoint: Path, version: str) -> Iterator[Finding]:
+    """What the sink holds of this checkpoint version, against what the checkpoint knows."""
+    context = SinkContext(job=job, query=query.name, version=version, epoch=0)
+    try:
+        writer = query.sink.open(context)
+        try:
+            written = writer.last_batch()
+        finally:
+            writer.close()
+    except StreamkeeperError:
+        return
+    planned, committed = last_planned(checkpoint), last_committed(checkpoint)
+    if written is not None and (planned is None or written > planned):
+        yield observations.sink_ahead(query.sink.describe().output, written, planned)
+    if isinstance(query.sink, FileSink) and committed is not None:
+        directory = Path(query.sink.path) / version
+        if newest_batch(directory) is None and any(each.name != _LOG for each in _entries(directory)):
+            yield observations.sink_log_gone(str(directory), committed)
+
+
+def _entries(directory: Path) -> list[Path]:
+    return [each for each in directory.iterdir() if not each.name.startswith(".")] if directory.is_dir() else []
