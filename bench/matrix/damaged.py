@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench.matrix.case import ALL, BOTH, STATELESS, Case, Job, in_group
+from bench.matrix.case import ALL, BOTH, STATELESS, Case, Job, Outcome, in_group
 
 SUM = Job('s.groupBy("k").agg(F.sum("x").alias("s"))')
 SELECT = Job('s.select("k", "x")', mode="append")
@@ -20,7 +20,16 @@ CASES = in_group(
     _damaged("ckpt_sources_gone_agg", "sources/0 deleted", "sources_gone"),
     _damaged("ckpt_no_last_offset_stateless", "last offset deleted, its commit kept", "last_offset_gone", job=SELECT),
     _damaged("ckpt_no_last_offset_agg", "last offset deleted, its commit kept", "last_offset_gone", providers=("v2",)),
-    _damaged("ckpt_no_last_commit", "last commit deleted: its batch runs again", "last_commit_gone", providers=ALL),
+    Case(
+        "ckpt_no_last_commit",
+        "last commit deleted: its batch runs again",
+        SUM,
+        SUM,
+        "none",
+        damage="last_commit_gone",
+        providers=ALL,
+        truth=(Outcome.CORRECT, "what every crash leaves: an open batch, which runs again under its own number"),
+    ),
     _damaged("ckpt_no_metadata_stateless", "metadata deleted", "metadata_gone", job=SELECT),
     _damaged("ckpt_metadata_empty", "metadata empty", "metadata_empty", providers=("rocksdb",)),
     _damaged(

@@ -33,6 +33,7 @@ ENTRY = "job.py"
 NEVER_ENDS = "NEVER_ENDS"
 _LONGEST_S = 60
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\]")
+_PREFIX = re.compile(r"^\[STREAM_FAILED\] Query \[.*?\] terminated with exception: ", re.DOTALL)
 _WRAPPERS = frozenset({"STREAM_FAILED", "FOREACH_BATCH_USER_FUNCTION_ERROR"})
 
 Cells = tuple[str, ...]
@@ -154,7 +155,7 @@ class _Running:
 
     def fail(self, error: Exception) -> None:
         cause = self._raised[0] if self._raised else error
-        self._error = (_error_class(cause), next(iter(str(cause).splitlines()), "")[:300])
+        self._error = (_error_class(cause), _first_line(cause))
 
     def result(self, spark: SparkSession) -> Run:
         if self._query is None:
@@ -228,10 +229,15 @@ def _error_class(error: Any) -> str:
         return condition
     if found:
         return str(found[-1])
-    cause, name = getattr(error, "_origin", None), type(error).__name__
+    cause, name = getattr(error, "_origin", None) or getattr(error, "java_exception", None), type(error).__name__
     while cause is not None:
         name, cause = str(cause.getClass().getSimpleName()), cause.getCause()
     return name
+
+
+def _first_line(error: Exception) -> str:
+    text = _PREFIX.sub("", str(error))
+    return next(iter(text.splitlines()), "")[:300]
 
 
 def _text(value: Any) -> str:

@@ -11,7 +11,10 @@ UNION = Job('s.union(o).groupBy("k").agg(F.sum("x").alias("s"))', two=True)
 SWAPPED = UNION.but(df='o.union(s).groupBy("k").agg(F.sum("x").alias("s"))')
 _GLOB = 'params["input"] + "/*.json"'
 _OTHER_GLOB = 'o = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).json(params["other"] + "/*.json")'
-_EVOLUTION = {"spark.sql.streaming.queryEvolution.enableSourceEvolution": "true"}
+_EVOLUTION = {
+    "spark.sql.streaming.queryEvolution.enableSourceEvolution": "true",
+    "spark.sql.streaming.offsetLog.formatVersion": "2",
+}
 _ONE = SELECT.but(options='.name("first")')
 _SECOND = 'o = spark.readStream.name("{name}").schema(SCHEMA).option("maxFilesPerTrigger", 1).json(params["other"])'
 _BOTH = _ONE.but(df='s.union(o).select("k", "x")', lines=_SECOND.format(name="second"))

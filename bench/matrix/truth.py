@@ -103,7 +103,7 @@ class Bench:
             outcome=judgement.outcome,
             measured=judgement.measured,
             error_class=judgement.error_class,
-            evidence=judgement.evidence,
+            evidence=judgement.evidence.replace(str(self._root), "…"),
             seconds=round(time.monotonic() - started, 2),
             spark=self._spark.version,
             commit=self._commit,
