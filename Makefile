@@ -3,7 +3,7 @@ RUN := scripts/run
 PYTEST := $(RUN) python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up down test test-fast lint format campaign bench-handover bench-driver lock clean
+.PHONY: help setup demo up down test test-fast lint format campaign bench-handover bench-driver bench-check bench-matrix lock clean
 
 help: ## what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 18
@@ -44,6 +44,12 @@ campaign: setup ## kill deploys at every named point, for hours; resumable
 
 bench-handover: setup ## the gap of a warm handover against stop-and-submit
 	@$(RUN) python -m bench.handover
+
+bench-check: setup ## the compatibility check against a bare start of Spark
+	@$(RUN) python -m bench.check
+
+bench-matrix: setup ## the check's verdicts against what Spark does with every measured change
+	@$(RUN) python -m bench.matrix
 
 bench-driver: setup ## the driver's own work per batch
 	@$(RUN) python -m bench.driver

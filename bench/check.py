@@ -1,0 +1,169 @@
+"""``python -m bench.check``: the whole compatibility check, cold, against a bare PySpark session and one batch.
+
+Both run the same query over the same checkpoint, in turn; then further candidates in one session, and the same check
+on a checkpoint of few and of many batches. Goals: at most 1.5 times the bare start, 2 s per further candidate, flat.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from bench.bed import ROOT
+from bench.report import write_report
+
+GOAL_COLD = 1.5
+GOAL_FURTHER_S = 2.0
+
+JOB = """
+from pyspark.sql import functions as F
+from streamkeeper import ForeachBatch, Param, Query, streaming_job
+
+def write(batch, context):
+    batch.collect()
+
+@streaming_job(name="totals", params={"input": Param(str)})
+def totals(spark, params):
+    rows = spark.readStream.schema("k string, x long").option("maxFilesPerTrigger", 1).json(params["input"])
+    sums = rows.groupBy("k").agg(F.sum("x").alias("s"))
+    yield Query("totals", sums, sink=ForeachBatch(write), output_mode="update", trigger="availableNow")
+"""
+
+BARE = """
+import sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+from pyspark.sql import SparkSession, functions as F
+from streamkeeper.driver.session import session_conf
+builder = SparkSession.builder
+for key, value in session_conf({}, Path(sys.argv[2]), "bare").items():
+    builder = builder.config(key, value)
+spark = builder.getOrCreate()
+rows = spark.readStream.schema("k string, x long").option("maxFilesPerTrigger", 1).json(sys.argv[4])
+query = rows.groupBy("k").agg(F.sum("x").alias("s")).writeStream.outputMode("update")
+if sys.argv[5] == "once":
+    query = query.trigger(once=True)
+else:
+    query = query.trigger(availableNow=True)
+query.option("checkpointLocation", sys.argv[3]).foreachBatch(
+    lambda batch, _: batch.write.format("noop").mode("overwrite").save()
+).start().awaitTermination()
+"""
+
+
+class CheckBed:
+    """A job, a renamed candidate of it, its input and a checkpoint of some batches."""
+
+    def __init__(self, root: Path, batches: int) -> None:
+        self.root = root
+        self.input = root / "in"
+        self.checkpoint = root / "v0001"
+        self.candidates = [root / f"candidate{number}" / "job.py" for number in range(6)]
+        self.input.mkdir(parents=True)
+        for number in range(batches):
+            file = self.input / f"{number:05d}.json"
+            file.write_text("\n".join(json.dumps({"k": f"k{key}", "x": number}) for key in range(10)))
+            os.utime(file, (1_700_000_000 + number,) * 2)
+        (root / "job.py").write_text(JOB)
+        (root / "bare.py").write_text(BARE)
+        for number, each in enumerate(self.candidates):
+            each.parent.mkdir()
+            each.write_text(JOB.replace('"s"', f'"s{number}"'))
+        self.run_bare(self.checkpoint, how="all")
+
+    def run_bare(self, checkpoint: Path, *, how: str = "once") -> float:
+        """Seconds of a bare session that runs the query from a checkpoint."""
+        scratch = self.root / "scratch"
+        shutil.rmtree(scratch, ignore_errors=True)
+        words = [ROOT / "plugins", scratch, checkpoint, self.input, how]
+        return _timed([sys.executable, str(self.root / "bare.py"), *map(str, words)])
+
+    def run_bare_once(self) -> float:
+        """The last batch again, from a copy of the checkpoint."""
+        copy = self.root / "copy"
+        shutil.rmtree(copy, ignore_errors=True)
+        shutil.copytree(self.checkpoint, copy)
+        newest = max(int(each.name) for each in (copy / "commits").iterdir() if each.name.isdecimal())
+        for name in (str(newest), f".{newest}.crc"):
+            (copy / "commits" / name).unlink(missing_ok=True)
+        return self.run_bare(copy)
+
+    def check(self) -> float:
+        """Seconds of the whole command, cold."""
+        words = ["--deployed", f"{self.root / 'job.py'}:totals", "--candidate", f"{self.candidates[0]}:totals"]
+        params = json.dumps({"input": str(self.input)})
+        command = [*_CHECK, *words, "--checkpoint", str(self.checkpoint), "--params", params]
+        return _timed(command)
+
+    def further(self) -> list[float]:
+        """Seconds of each candidate after the first, in one session."""
+        file = self.root / "requests.jsonl"
+        file.write_text("".join(json.dumps(self._request(each)) + "\n" for each in self.candidates))
+        done = subprocess.run(
+            [*_CHECK, "--batch", str(file)], env=_ENVIRONMENT, capture_output=True, text=True, check=True
+        )
+        answers = [json.loads(line) for line in done.stdout.splitlines()]
+        if any(each.get("verdict") != "RESUME" for each in answers):
+            raise SystemExit(f"not resumed: {done.stdout}")
+        return [float(each["seconds"]["total"]) for each in answers[1:]]
+
+    def _request(self, candidate: Path) -> dict[str, Any]:
+        return {
+            "deployed": f"{self.root / 'job.py'}:totals",
+            "candidate": f"{candidate}:totals",
+            "checkpoint": str(self.checkpoint),
+            "params": {"input": str(self.input)},
+        }
+
+
+_CHECK = [sys.executable, "-m", "streamkeeper.cli.main", "check"]
+_ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT / "plugins")}
+
+
+def main() -> int:
+    """Run the bench; 1 when a goal is missed."""
+    parser = argparse.ArgumentParser(prog="bench.check", description="The compatibility check against a bare start.")
+    parser.add_argument("--pairs", type=int, default=5)
+    parser.add_argument("--batches", default="10,1000", help="few and many")
+    parser.add_argument("--out", type=Path, help="folder of the report")
+    chosen = parser.parse_args()
+    few, many = (int(each) for each in chosen.batches.split(","))
+    with tempfile.TemporaryDirectory(prefix="streamkeeper-bench-check-") as folder:
+        beds = {batches: CheckBed(Path(folder) / str(batches), batches) for batches in (few, many)}
+        times: dict[str, list[float]] = {"check": [], "bare": []}
+        for number in range(chosen.pairs):
+            for name in ("check", "bare") if number % 2 == 0 else ("bare", "check"):
+                times[name].append(beds[few].check() if name == "check" else beds[few].run_bare_once())
+                print(f"  pair {number + 1}: {name} {times[name][-1]:.2f} s", flush=True)
+        further = {batches: bed.further() for batches, bed in beds.items()}
+    medians = {name: statistics.median(each) for name, each in times.items()}
+    figures = {
+        "cold": {**times, "median": medians, "ratio": round(medians["check"] / medians["bare"], 3)},
+        "further_s": {str(batches): each for batches, each in further.items()},
+        "further_median_s": round(statistics.median(further[few]), 3),
+        "many_to_few": round(statistics.median(further[many]) / statistics.median(further[few]), 3),
+    }
+    print(json.dumps(figures, indent=1))
+    print(f"written to {write_report('check', figures, into=chosen.out)}")
+    return int(figures["cold"]["ratio"] > GOAL_COLD or figures["further_median_s"] > GOAL_FURTHER_S)
+
+
+def _timed(command: list[str]) -> float:
+    began = time.monotonic()
+    done = subprocess.run(command, env=_ENVIRONMENT, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"{command}: exit code {done.returncode}: {done.stdout[-500:]} {done.stderr[-1500:]}")
+    return time.monotonic() - began
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,285 @@
+"""The check in one session: real checkpoints, real candidates, and bad input that ends in a clear line."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+import pytest
+
+from streamkeeper.driver.checking import Checker
+from streamkeeper.model.check import CheckAnswer, CheckRequest, JobFile
+from streamkeeper.model.finding import Verdict
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+JOB = """
+from pyspark.sql import functions as F
+from streamkeeper import ForeachBatch, Param, Query, streaming_job
+
+def write(batch, context):
+    raise AssertionError("a check never writes")
+
+@streaming_job(name="totals", params={"input": Param(str)})
+def totals(spark, params):
+    rows = spark.readStream.schema("k string, k2 string, x long").option("maxFilesPerTrigger", 1).json(params["input"])
+    sums = rows.groupBy("k").agg(F.sum("x").alias("s"))
+    yield Query("totals", sums, sink=ForeachBatch(write), output_mode="update", trigger="availableNow")
+"""
+
+STREAM = JOB[JOB.index("spark.readStream") : JOB.index('(params["input"])') + len('(params["input"])')]
+
+
+class House:
+    """A deployed job with its input and a checkpoint of three batches."""
+
+    def __init__(self, root: Path, spark: SparkSession) -> None:
+        self.root = root
+        self.input = root / "in"
+        self.checkpoint = root / "checkpoint"
+        self.deployed = self.write("deployed", JOB)
+        self.checker = Checker(spark, root / "scratch", {})
+        self.input.mkdir()
+        for number, rows in enumerate([[("a", 1), ("b", 2)], [("a", 3)], [("c", 4)]]):
+            file = self.input / f"{number}.json"
+            file.write_text("\n".join(json.dumps({"k": k, "k2": f"{k}2", "x": x}) for k, x in rows))
+            os.utime(file, (1_700_000_000 + number,) * 2)
+
+    def write(self, folder: str, text: str, file: str = "job.py") -> JobFile:
+        """A job file in a folder of its own."""
+        (self.root / folder).mkdir(exist_ok=True)
+        (self.root / folder / file).write_text(text)
+        return JobFile(root=str(self.root / folder), entry=file, name="totals", params={"input": str(self.input)})
+
+    def candidate(self, *changes: tuple[str, str]) -> JobFile:
+        """The deployed job with parts of its text replaced."""
+        text = JOB
+        for old, new in changes:
+            assert old in text
+            text = text.replace(old, new)
+        return self.write("candidate", text)
+
+    def ask(self, candidate: JobFile, **fields: object) -> CheckAnswer:
+        """The answer about a candidate."""
+        plain = CheckRequest(candidate=candidate, deployed=self.deployed, checkpoints={"": str(self.checkpoint)})
+        return self.checker.answer(msgspec.structs.replace(plain, **fields))
+
+    def rules(self, *changes: tuple[str, str]) -> tuple[Verdict, list[str]]:
+        """Verdict and rules of a changed job."""
+        answer = self.ask(self.candidate(*changes))
+        assert answer.assessment is not None, answer.error
+        return answer.assessment.verdict, [each.rule for each in answer.assessment.queries["totals"].findings]
+
+
+@pytest.fixture(scope="module")
+def made(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> House:
+    """Made once; tests that damage it take a copy."""
+    from pyspark.sql import functions as F
+
+    house = House(tmp_path_factory.mktemp("house"), spark)
+    rows = spark.readStream.schema("k string, k2 string, x long").option("maxFilesPerTrigger", 1)
+    sums = rows.json(str(house.input)).groupBy("k").agg(F.sum("x").alias("s"))
+    writer = sums.writeStream.outputMode("update").option("checkpointLocation", str(house.checkpoint))
+    running = writer.foreachBatch(lambda batch, _: batch.collect()).trigger(availableNow=True).start()
+    assert running.awaitTermination(120)
+    return house
+
+
+@pytest.fixture
+def house(made: House, spark: SparkSession, tmp_path: Path) -> House:
+    """A copy whose checkpoint and files may be changed."""
+    copy = House(tmp_path, spark)
+    copy.input = made.input
+    copy.deployed = copy.write("deployed", JOB)
+    shutil.copytree(made.checkpoint, copy.checkpoint)
+    return copy
+
+
+def snapshot(folder: Path) -> dict[str, bytes]:
+    return {str(each.relative_to(folder)): each.read_bytes() for each in folder.rglob("*") if each.is_file()}
+
+
+def test_the_same_job_is_resumed_and_nothing_is_touched(house: House) -> None:
+    """No finding, no write of the sink, and every byte of the checkpoint as it was, the rehearsal included."""
+    before = snapshot(house.checkpoint)
+    assert house.rules() == (Verdict.RESUME, [])
+    assert snapshot(house.checkpoint) == before
+
+
+@pytest.mark.parametrize(
+    ("changes", "verdict", "rule"),
+    [
+        ([('alias("s")', 'alias("total")')], Verdict.RESUME, "rewritten-below-state"),
+        ([('groupBy("k")', 'groupBy(F.col("k").alias("customer"))')], Verdict.RESUME, "rewritten-below-state"),
+        ([("F.sum", "F.max")], Verdict.SWITCH, "aggregate-function-changed"),
+        ([('groupBy("k")', 'groupBy("k2")')], Verdict.SWITCH, "grouping-key-changed"),
+        ([('groupBy("k")', 'groupBy("k", "k2")')], Verdict.SWITCH, "grouping-key-added"),
+        ([('groupBy("k")', 'groupBy("k", "k2")')], Verdict.SWITCH, "refused-by-spark"),
+        ([('F.sum("x")', 'F.sum(F.udf(lambda x: x + 1, "long")("x"))')], Verdict.SWITCH, "aggregate-input-changed"),
+        ([("maxFilesPerTrigger", "maxBytesPerTrigger")], Verdict.RESUME, "rate-limit-changed"),
+        (
+            [("def write(", "def put("), ("ForeachBatch(write)", "ForeachBatch(put)")],
+            Verdict.RESUME,
+            "sink-function-renamed",
+        ),
+        ([(".json(params", ".option('multiLine', True).json(params")], Verdict.SWITCH, "source-reading-changed"),
+        (
+            [
+                (
+                    STREAM,
+                    'spark.readStream.format("rate").load().selectExpr("string(value) as k", "value as x")',
+                )
+            ],
+            Verdict.REFUSE,
+            "source-cannot-be-replayed",
+        ),
+        (
+            [("yield Query", "import uuid; sums = sums.filter(F.col('k') != str(uuid.uuid4())); yield Query")],
+            Verdict.REFUSE,
+            "plan-not-deterministic",
+        ),
+    ],
+)
+def test_a_change_gets_its_verdict_and_its_reason(
+    made: House, changes: list[tuple[str, str]], verdict: Verdict, rule: str
+) -> None:
+    """The rules, the rehearsal and the determinism check, each on a change that only it explains."""
+    found, rules = made.rules(*changes)
+    assert rule in rules
+    assert found is verdict
+
+
+def test_a_null_key_decides_whether_filling_nulls_is_safe(house: House) -> None:
+    """``coalesce`` on a key moves the group of null alone: the state itself is asked whether there is one."""
+    filled = ('groupBy("k")', 'groupBy(F.coalesce("k", F.lit("?")).alias("k"))')
+    verdict, rules = house.rules(filled)
+    assert (verdict, "grouping-key-null-replaced" in rules) == (Verdict.RESUME, True)
+
+
+def test_a_state_with_a_null_key_is_not_resumed(house: House, spark: SparkSession) -> None:
+    """The negative control: with one row without a key the same change asks for a switch."""
+    from pyspark.sql import functions as F
+
+    shutil.rmtree(house.checkpoint)
+    house.input = house.root / "other"
+    house.input.mkdir()
+    (house.input / "0.json").write_text('{"x": 1}\n{"k": "a", "x": 2}')
+    rows = spark.readStream.schema("k string, k2 string, x long").json(str(house.input))
+    writer = rows.groupBy("k").agg(F.sum("x").alias("s")).writeStream.outputMode("update")
+    running = writer.option("checkpointLocation", str(house.checkpoint)).format("noop").trigger(availableNow=True)
+    assert running.start().awaitTermination(120)
+    house.deployed = house.write("deployed", JOB)
+    verdict, rules = house.rules(('groupBy("k")', 'groupBy(F.coalesce("k", F.lit("?")).alias("k"))'))
+    assert (verdict, "grouping-key-null-replaced" in rules) == (Verdict.SWITCH, True)
+
+
+def test_without_a_rehearsal_the_plan_alone_decides(made: House) -> None:
+    """What Spark would refuse is still found where the plan shows it; no rehearsal is run."""
+    answer = made.ask(made.candidate(('groupBy("k")', 'groupBy("k", "k2")')), rehearse=False)
+    assert answer.assessment is not None
+    assert [each.rule for each in answer.assessment.queries["totals"].findings if "spark" in each.rule] == []
+    assert answer.assessment.verdict is Verdict.SWITCH
+    assert answer.seconds is not None
+
+
+def remove_offsets(checkpoint: Path) -> None:
+    shutil.rmtree(checkpoint / "offsets")
+
+
+def cut_metadata(checkpoint: Path) -> None:
+    (checkpoint / "metadata").write_text("{")
+
+
+def remove_state(checkpoint: Path) -> None:
+    shutil.rmtree(checkpoint / "state")
+
+
+def newer_format(checkpoint: Path) -> None:
+    file = checkpoint / "offsets" / "2"
+    file.write_text(file.read_text().replace("v1", "v9", 1))
+
+
+@pytest.mark.parametrize("damage", [remove_offsets, cut_metadata, remove_state, newer_format])
+def test_a_damaged_checkpoint_is_refused_by_name(house: House, damage: Callable[[Path], None]) -> None:
+    """Also where Spark would have taken it."""
+    damage(house.checkpoint)
+    verdict, rules = house.rules()
+    assert verdict is Verdict.REFUSE
+    assert any(each.startswith("checkpoint-") for each in rules)
+
+
+def test_input_that_an_open_batch_needs_is_missed(house: House) -> None:
+    """Spark would run the open batch without it and say nothing."""
+    for name in ("2", ".2.crc"):
+        (house.checkpoint / "commits" / name).unlink(missing_ok=True)
+    assert "input-of-open-batch-gone" not in house.rules()[1]
+    (house.input / "2.json").rename(house.root / "away.json")
+    try:
+        verdict, rules = house.rules()
+    finally:
+        (house.root / "away.json").rename(house.input / "2.json")
+    assert (verdict, "input-of-open-batch-gone" in rules) == (Verdict.REFUSE, True)
+
+
+@pytest.mark.parametrize(
+    ("changes", "fields", "told"),
+    [
+        ([("rows = spark", "raise ValueError('no')\n    rows = spark")], {}, "job.py:10: ValueError: no"),
+        ([('name="totals"', 'name="sums"')], {}, "declares no job totals"),
+        ([], {"query": "elsewhere"}, "there is no query elsewhere"),
+        (
+            [
+                (
+                    "    yield Query",
+                    "    yield Query('totals', sums, sink=ForeachBatch(write), output_mode='update')\n    yield Query",
+                )
+            ],
+            {},
+            "two queries named totals",
+        ),
+        ([], {"deployed": None}, "nothing to compare with"),
+    ],
+)
+def test_bad_input_is_one_clear_line(
+    made: House, changes: list[tuple[str, str]], fields: dict[str, object], told: str
+) -> None:
+    """No verdict, no traceback."""
+    answer = made.ask(made.candidate(*changes), **fields)
+    assert answer.assessment is None
+    assert told in answer.error
+    assert "\n" not in answer.error
+
+
+def test_the_checkpoint_of_another_query_is_never_resumed(house: House, spark: SparkSession) -> None:
+    """Nothing tells whose a checkpoint is but what is in it: the rehearsal finds the state of another."""
+    shutil.rmtree(house.checkpoint)
+    rows = spark.readStream.schema("k string, k2 string, x long").json(str(house.input))
+    writer = rows.dropDuplicates(["k", "x"]).writeStream.option("checkpointLocation", str(house.checkpoint))
+    assert writer.format("noop").trigger(availableNow=True).start().awaitTermination(120)
+    verdict, rules = house.rules()
+    assert "refused-by-spark" in rules
+    assert verdict is Verdict.SWITCH
+
+
+def test_two_jobs_of_one_file_name_do_not_share_their_modules(house: House) -> None:
+    """Each is built with the helper that lies beside it, also the second time."""
+    for folder, key in (("deployed", "k"), ("candidate", "k2")):
+        (house.root / folder).mkdir(exist_ok=True)
+        (house.root / folder / "helper.py").write_text(f'KEY = "{key}"\n')
+    text = JOB.replace('groupBy("k")', "groupBy(KEY)").replace(
+        "from pyspark", "from helper import KEY\nfrom pyspark", 1
+    )
+    house.deployed = house.write("deployed", text)
+    candidate = house.write("candidate", text)
+    for _ in range(2):
+        answer = house.ask(candidate)
+        assert answer.assessment is not None, answer.error
+        assert "grouping-key-changed" in [each.rule for each in answer.assessment.queries["totals"].findings]
