@@ -8,6 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamkeeper.compatibility.assess import RULES, assess, find_changes
+from streamkeeper.compatibility.state_keys import without_nulls
+from streamkeeper.compatibility.watermarks import without_eviction
 from streamkeeper.model.finding import Finding, Severity, Verdict, verdict_of
 from streamkeeper.model.manifest import UNREADABLE, Manifest, Operator, SinkDescription, StateColumn, Watermark
 from tests.compatibility.manifests import (
@@ -59,6 +61,13 @@ OTHER_JOIN_KEY = keys("equalto(source 0.z, source 1.k)", kind="")
 FIRST = with_operator(STATEFUL, values=keys("first(source 0.x, ignoreNulls=false)"))
 LAST = with_operator(STATEFUL, values=keys("last(source 0.x, ignoreNulls=false)"))
 IN_ZONE = with_operator(STATEFUL, key_columns=keys("dateformat(source 0.ts, in session)"))
+FILLED = keys("coalesce(source 0.k, ?:string)", kind="string not null")
+BOUND = "lessthan(source 1.ts, timestampaddinterval(source 0.ts, 5:interval minute))"
+RANGE = {**JOIN.detail, "condition": BOUND}
+NARROWER = {**JOIN.detail, "condition": BOUND.replace("5:", "1:")}
+TO_PARQUET = changed(
+    STATELESS, sink=SinkDescription(kind="file", output="/out", options={"format": "parquet", "partition_by": ""})
+)
 TO_FUNCTION = changed(STATEFUL, sink=SinkDescription(kind="foreach", output="function", options={}))
 
 
@@ -113,6 +122,24 @@ TO_FUNCTION = changed(STATEFUL, sink=SinkDescription(kind="foreach", output="fun
             "aggregates-reordered",
         ),
         (LAST, FIRST, "aggregate-function-changed"),
+        (
+            with_operator(STATEFUL, values=keys("collectset(source 0.x)")),
+            with_operator(STATEFUL, values=keys("collectlist(source 0.x)")),
+            "aggregate-function-changed",
+        ),
+        (
+            with_operator(STATEFUL, values=keys("max(structstojson(struct({a}source 0.x)))")),
+            with_operator(STATEFUL, values=keys("max(structstojson(struct({b}source 0.x)))")),
+            "aggregate-input-changed",
+        ),
+        (with_state(JOIN, detail=NARROWER), with_state(JOIN, detail=RANGE), "operator-condition-changed"),
+        (
+            watermarked(WINDOWED, TEN_MINUTES, output_mode="append"),
+            watermarked(WINDOWED, TEN_MINUTES, output_mode="complete"),
+            "output-mode-changed",
+        ),
+        (CSV, with_source(CSV, options={"format": "csv", "header": "true"}), "source-selection-changed"),
+        (TO_PARQUET, changed(TO_PARQUET, output_schema="k string\ns bigint\nz int"), "output-column-added"),
         (changed(FIRST, output_mode="append"), changed(LAST, output_mode="append"), "aggregate-function-changed"),
         (STATEFUL, with_operator(STATEFUL, detail={"timeout": "None"}), "operator-timeout-changed"),
         (STATEFUL, with_operator(STATEFUL, shape=("source 0", "generate explode")), "upstream-changed"),
@@ -215,6 +242,28 @@ def test_what_touches_state_offsets_or_output_is_breaking(old: Manifest, new: Ma
             "null-summed-as-zero",
         ),
         (FIRST, LAST, "first-became-last"),
+        (without_nulls(STATEFUL, 0, 0), with_operator(STATEFUL, key_columns=FILLED), "grouping-key-null-replaced"),
+        (
+            without_eviction(watermarked(WINDOWED, TEN_MINUTES), 0),
+            without_eviction(watermarked(WINDOWED), 0),
+            "watermark-removed",
+        ),
+        (
+            without_eviction(watermarked(WINDOWED, TEN_MINUTES, output_mode="append"), 0),
+            without_eviction(watermarked(WINDOWED, TEN_MINUTES, output_mode="complete"), 0),
+            "output-mode-changed",
+        ),
+        (
+            with_operator(STATEFUL, values=keys("stddevsamp(source 0.x)")),
+            with_operator(STATEFUL, values=keys("variancepop(source 0.x)")),
+            "aggregate-function-changed",
+        ),
+        (
+            with_operator(STATEFUL, values=keys("max(struct({a}source 0.x))")),
+            with_operator(STATEFUL, values=keys("max(struct({b}source 0.x))")),
+            "fields-renamed",
+        ),
+        (with_state(JOIN, detail=RANGE), with_state(JOIN, detail=NARROWER), "join-range-narrowed"),
         (with_state(JOIN), with_state(JOIN, detail={**JOIN.detail, "type": "LEFT OUTER"}), "join-type-changed"),
         (watermarked(WINDOWED), watermarked(WINDOWED, TEN_MINUTES), "watermark-added"),
         (watermarked(AGGREGATE, TEN_MINUTES), watermarked(AGGREGATE), "watermark-removed"),

@@ -86,7 +86,8 @@ class Checker:
                 )
                 rehearse_s += time.monotonic() - began
         for name in sorted(chosen & deployed.keys() & manifests.keys() & checkpoints.keys()):
-            deployed[name] = self._sharpened(deployed[name], candidate[name], Path(checkpoints[name]))
+            sharper = self._sharpened(deployed[name], candidate[name], Path(checkpoints[name]))
+            deployed[name], manifests[name] = sharper
         assessment = assess(
             {name: each for name, each in deployed.items() if name in chosen},
             {name: each for name, each in manifests.items() if name in chosen},
@@ -114,16 +115,16 @@ class Checker:
         session = self._session({**layout, **substitute(job.conf, self._secrets)})
         return describe_queries(definition, job.params, root, session, self._secrets)
 
-    def _sharpened(self, deployed: Manifest, candidate: PlannedQuery, checkpoint: Path) -> Manifest:
-        """The deployed manifest, with what a look into the state itself can settle."""
-        for operator, position in null_questions(deployed, candidate.manifest):
-            session = candidate.query.df.sparkSession
+    def _sharpened(self, deployed: Manifest, planned: PlannedQuery, checkpoint: Path) -> tuple[Manifest, Manifest]:
+        """Both manifests, with what a look into the state itself can settle."""
+        session, candidate = planned.query.df.sparkSession, planned.manifest
+        for operator, position in null_questions(deployed, candidate):
             if not holds_null_key(session, checkpoint, operator, position):
                 deployed = without_nulls(deployed, operator, position)
-        for operator in eviction_questions(deployed, candidate.manifest):
-            if not has_evicted(candidate.query.df.sparkSession, checkpoint, operator):
-                deployed = without_eviction(deployed, operator)
-        return deployed
+        for operator in eviction_questions(deployed, candidate):
+            if not has_evicted(session, checkpoint, operator):
+                deployed, candidate = without_eviction(deployed, operator), without_eviction(candidate, operator)
+        return deployed, candidate
 
     def _session(self, conf: Mapping[str, str]) -> SparkSession:
         check_conf(conf)
