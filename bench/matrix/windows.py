@@ -244,7 +244,9 @@ WATERMARKS = (
         "watermark",
         providers=("rocksdb",),
     ),
-    Case("win_added_update", "watermark added (update), no late data", BARE, UPDATE, "watermark"),
+    Case(
+        "win_added_update", "watermark added (update), no late data", BARE, UPDATE, "watermark", twin="win_added_late"
+    ),
     Case(
         "win_added_late",
         "watermark added (update), late rows arrive after the change",
