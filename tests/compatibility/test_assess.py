@@ -81,7 +81,7 @@ TO_FUNCTION = changed(STATEFUL, sink=SinkDescription(kind="foreach", output="fun
         (KAFKA, with_source(KAFKA, location="subscribe refunds@a:9092"), "source-location-changed"),
         (STATELESS, with_source(STATELESS, options={"format": "csv"}), "source-selection-changed"),
         (STATELESS, with_source(STATELESS, options={"format": "json", "maxfileage": "1h"}), "source-selection-changed"),
-        (STATEFUL, with_source(STATEFUL, options={"format": "json", "encoding": "x"}), "source-reading-changed"),
+        (STATEFUL, with_source(STATEFUL, options={"format": "json", "mode": "x"}), "source-reading-changed"),
         (STATELESS, with_source(STATELESS, schema="k int\nx bigint"), "source-column-type-changed"),
         (STATELESS, with_source(STATELESS, schema="k string\nx int"), "source-column-type-changed"),
         (STATEFUL, with_source(STATEFUL, schema="k string\nx string"), "source-column-type-changed"),
@@ -215,7 +215,7 @@ def test_what_touches_state_offsets_or_output_is_breaking(old: Manifest, new: Ma
             with_source(STATELESS, schema="k string\nx bigint"),
             "source-column-widened",
         ),
-        (STATELESS, with_source(STATELESS, options={"format": "json", "encoding": "x"}), "source-reading-changed"),
+        (STATELESS, with_source(STATELESS, options={"format": "json", "mode": "x"}), "source-reading-changed"),
         (
             STATELESS,
             with_source(STATELESS, options={"format": "json", "latestfirst": "true"}),

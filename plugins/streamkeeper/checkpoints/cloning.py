@@ -39,8 +39,10 @@ def clone(checkpoint: Path, target: Path, batch: int, *, pending: bool = False) 
             raise CheckpointChanged(f"{checkpoint / each} changed while it was being copied")
 
 
-def clone_last_batch(checkpoint: Path, target: Path) -> int | None:
+def clone_last_batch(checkpoint: Path, target: Path, *, again: bool = True) -> int | None:
     """Clone the checkpoint so that its last committed batch is the next to run again; that batch, None without one.
+
+    ``again=False``: as it is after that batch, which is then the last to be known.
 
     The owner may go on meanwhile: then a newer batch is taken. Raises CheckpointDamaged or CheckpointChanged when no
     attempt succeeds.
@@ -51,7 +53,7 @@ def clone_last_batch(checkpoint: Path, target: Path) -> int | None:
         if last is None:
             return None
         try:
-            clone(checkpoint, target, last - 1, pending=True)
+            clone(checkpoint, target, last - 1 if again else last, pending=again)
             return last
         except (CheckpointChanged, CheckpointDamaged) as error:
             shutil.rmtree(target, ignore_errors=True)

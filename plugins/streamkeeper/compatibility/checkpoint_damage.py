@@ -30,12 +30,16 @@ _MEASURED = {
 }
 
 
+_AMBIGUOUS = frozenset({"unplanned-source-entry"})
+"""A crash leaves this, and so does who removes the last batch from both logs, which doubles it: somebody looks."""
+
+
 def damage_findings(damages: Iterable[Damage]) -> tuple[Finding, ...]:
     """One finding per damage, in order: FATAL unless a start with it was measured harmless."""
     return tuple(
         Finding(
             rule=f"checkpoint-{each.shape}",
-            severity=Severity.NOTE if each.safe else Severity.FATAL,
+            severity=_severity(each),
             where=each.where,
             evidence=f"{each.evidence}: {each.on_start}",
             hint=each.hint,
@@ -43,6 +47,12 @@ def damage_findings(damages: Iterable[Damage]) -> tuple[Finding, ...]:
         )
         for each in damages
     )
+
+
+def _severity(damage: Damage) -> Severity:
+    if damage.shape in _AMBIGUOUS:
+        return Severity.OPAQUE
+    return Severity.NOTE if damage.safe else Severity.FATAL
 
 
 def _reference(shape: str) -> str:

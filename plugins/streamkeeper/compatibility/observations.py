@@ -57,15 +57,27 @@ def rehearsal_unfinished(message: str) -> Finding:
     )
 
 
-def checkpoint_not_cloned(message: str) -> Finding:
-    """The checkpoint lacks what its last batch needs."""
+def not_rehearsed(message: str, *, damaged: bool) -> Finding:
+    """Without what the batch before the last one left, the last one cannot run again; the last state may be whole."""
     return Finding(
-        rule="checkpoint-not-whole",
-        severity=Severity.FATAL,
-        where="checkpoint",
+        rule="not-rehearsed",
+        severity=Severity.NOTE if damaged else Severity.OPAQUE,
+        where="rehearsal",
         evidence=message,
-        hint="streamkeeper fsck DIR names the damage; restore a snapshot, or start a new checkpoint version",
-        reference="measured: ckpt_state_gone, ckpt_sources_gone_agg",
+        hint="the plans and the files alone decide" if damaged else "the checkpoint could not be read: try again",
+        reference="measured: ckpt_no_middle_commit",
+    )
+
+
+def open_batch_cannot_restart(batch: int) -> Finding:
+    """A fault of Spark 4.2.0: an open batch of named sources fails every start."""
+    return Finding(
+        rule="open-batch-of-named-sources",
+        severity=Severity.FATAL,
+        where=f"checkpoint, batch {batch}",
+        evidence="Spark 4.2.0 dies of NoSuchElementException: None.get when it starts from it",
+        hint="start a new checkpoint version; an unnamed source does not have this",
+        reference="measured: name_same",
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from streamkeeper.model.finding import Finding, Severity
-from streamkeeper.model.manifest import Manifest, Operator
+from streamkeeper.model.manifest import Manifest, Operator, Source
 
 Rule = Callable[[Manifest, Manifest], Iterator[Finding]]
 
@@ -45,6 +45,27 @@ def note(rule: str, where: str, evidence: str, measured: str = "", hint: str = "
 def is_stateful(*manifests: Manifest) -> bool:
     """Whether any of them keeps state."""
     return any(each.operators for each in manifests)
+
+
+def source_label(number: int, source: Source) -> str:
+    """How meanings call a source: by its name if it has one, else by its position."""
+    return f'source "{source.name}"' if source.name else f"source {number}"
+
+
+def state_uses(column: str, *manifests: Manifest) -> bool:
+    """Whether any state is made of a source's column, or might be."""
+    return any(
+        not operator.resolved or any(column in text for text in _texts(operator))
+        for each in manifests
+        for operator in each.operators
+    ) or any(column in delay.column for each in manifests if each.operators for delay in each.delays)
+
+
+def _texts(operator: Operator) -> Iterator[str]:
+    yield from (kept.meaning for kept in (*operator.key_columns, *operator.values))
+    yield from operator.rows
+    yield from operator.shape
+    yield operator.detail.get("condition", "")
 
 
 def keeps_python_state(operator: Operator) -> bool:

@@ -5,7 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from streamkeeper.compatibility.rule import NEW_CHECKPOINT, Rule, breaking, change, is_stateful, note
+from streamkeeper.compatibility.rule import (
+    NEW_CHECKPOINT,
+    Rule,
+    breaking,
+    change,
+    is_stateful,
+    note,
+    source_label,
+    state_uses,
+)
 from streamkeeper.model.finding import Finding, Severity
 from streamkeeper.model.manifest import Manifest
 
@@ -84,12 +93,21 @@ def checkpoint_layout_changed(old: Manifest, new: Manifest) -> Iterator[Finding]
 
 
 def ansi_mode_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """Values are the same in both modes; only what cannot be computed is an error in one and null in the other."""
+    """Values are the same in both modes; only what cannot be computed is an error in one and null in the other.
+
+    State that was made without ANSI may hold sums that wrapped around: with it nobody expects them.
+    """
     for key, before, after in _changed(old, new):
-        if key == ANSI:
-            hint = "from now on what cannot be computed is null or wraps around" if after == "false" else ""
-            hint = hint or "from now on what cannot be computed is an error"
-            yield note("ansi-mode-changed", key, change(before, after), "conf_ansi_off_agg", hint)
+        if key != ANSI:
+            continue
+        evidence = change(before, after)
+        if after == "false":
+            hint = "from now on what cannot be computed is null or wraps around"
+            yield note("ansi-mode-changed", key, evidence, "conf_ansi_off_agg", hint)
+        elif is_stateful(old, new):
+            yield breaking("ansi-mode-changed", key, evidence)
+        else:
+            yield note("ansi-mode-changed", key, evidence, hint="from now on what cannot be computed is an error")
 
 
 def time_zone_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
@@ -126,10 +144,11 @@ def _depends_on_zone(manifest: Manifest) -> bool:
         if not each.resolved or any(_IN_SESSION_ZONE in text for text in texts):
             return True
     return any(
-        source.options.get("format") in _TEXT_FORMATS
-        and "timezone" not in source.options
-        and _TIMES.search(source.schema)
-        for source in manifest.sources
+        state_uses(f"{source_label(number, source)}.{line.partition(' ')[0]}", manifest)
+        for number, source in enumerate(manifest.sources)
+        if source.options.get("format") in _TEXT_FORMATS and "timezone" not in source.options
+        for line in source.schema.splitlines()
+        if _TIMES.search(line)
     )
 
 

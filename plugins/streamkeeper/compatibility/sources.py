@@ -5,7 +5,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from streamkeeper.compatibility.rule import SPARK_GUIDE, Rule, breaking, change, is_stateful, note
+from streamkeeper.compatibility.rule import (
+    SPARK_GUIDE,
+    Rule,
+    breaking,
+    change,
+    is_stateful,
+    note,
+    source_label,
+    state_uses,
+)
 from streamkeeper.compatibility.source_places import place, place_changed
 from streamkeeper.model.finding import Finding
 from streamkeeper.model.manifest import Manifest, Source
@@ -81,7 +90,7 @@ def source_options_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
         for key in sorted(had.keys() | has.keys()):
             if had.get(key) != has.get(key):
                 evidence = change(had.get(key), has.get(key))
-                yield _option_changed(f"{where}, option {key}", key, evidence, old, new)
+                yield _option_changed(f"{where}, option {key}", key, evidence, old, new, caught_up=after.catches_up)
         if had == has and before.options != after.options:
             yield note("source-option-spelled-out", where, change(_options(before), _options(after)))
 
@@ -92,7 +101,7 @@ def source_schema_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
         if before.kind != after.kind or before.schema == after.schema:
             continue
         had, has = _columns(before), _columns(after)
-        label = f'source "{before.name}"' if before.name else f"source {number}"
+        label = source_label(number, before)
         removed, added = [each for each in had if each not in has], [each for each in has if each not in had]
         kept = [each for each in has if each in had]
         if _by_position(after) and list(has)[: len(had)] != list(had):
@@ -103,11 +112,14 @@ def source_schema_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
         if added:
             hint = "rows that were read before are not read again"
             yield note("source-columns-added", where, change("", added), "src_schema_extended", hint)
-        if removed:
+        if removed and not _by_position(after) and _kinds(had, removed) == _kinds(has, added):
+            hint = "columns are read by name: under a new one every value is null"
+            yield breaking("source-column-renamed", where, change(removed, added), hint=hint)
+        elif removed:
             yield note("source-columns-removed", where, change(removed, ""))
         for name in had:
             if name in has and had[name] != has[name]:
-                yield _retyped(where, name, had[name], has[name], used=_uses(f"{label}.{name}", old, new))
+                yield _retyped(where, name, had[name], has[name], used=state_uses(f"{label}.{name}", old, new))
 
 
 def rate_limit_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
@@ -140,10 +152,13 @@ _SELECTING = frozenset(
     {"filenameonly", "header", "format", "maxfileage", "modifiedafter", "modifiedbefore", "pathglobfilter"}
     | {"recursivefilelookup", "includeheaders"}
 )
+_FINDING = frozenset({"pathglobfilter", "recursivefilelookup"})
+_FRAMING = frozenset({"charset", "delimiter", "encoding", "escape", "linesep", "multiline", "quote", "sep"})
+"""Where a row or a field begins and ends: read otherwise, files of the old form become other rows or nulls."""
 _WIDENING = ("tinyint", "smallint", "int", "bigint")
 
 
-def _option_changed(where: str, key: str, evidence: str, old: Manifest, new: Manifest) -> Finding:
+def _option_changed(where: str, key: str, evidence: str, old: Manifest, new: Manifest, *, caught_up: bool) -> Finding:
     if key in _ORDER:
         if evidence.endswith("-> true") and not is_stateful(old, new):
             hint = "each file is still read once, in another order"
@@ -154,7 +169,10 @@ def _option_changed(where: str, key: str, evidence: str, old: Manifest, new: Man
         return note("source-start-changed", where, evidence, "kafka_starting_changed", hint)
     if key in _UPKEEP or key.startswith("kafka."):
         return note("source-upkeep-changed", where, evidence, "kafka_groupid, kafka_topic_replaced_fdl")
-    if key in _SELECTING:
+    if key in _FINDING and caught_up:
+        hint = "every file that is found now and was not read yet is new enough to be read"
+        return note("source-selection-changed", where, evidence, "src_path_to_parent", hint)
+    if key in _SELECTING or key in _FRAMING:
         measured = "src_maxfileage_reduced, src_json_to_parquet_samedir"
         return breaking("source-selection-changed", where, evidence, measured)
     if is_stateful(old, new):
@@ -172,23 +190,6 @@ def _retyped(where: str, name: str, before: str, after: str, *, used: bool) -> F
             hint = "the numbers are the same; what the state keeps of them is compared by its own rules"
             return note("source-column-widened", where, evidence, "src_schema_widened", hint)
     return breaking("source-column-type-changed", where, evidence, "src_schema_wrong_type")
-
-
-def _uses(column: str, *manifests: Manifest) -> bool:
-    """Whether any state is made of a source's column."""
-    texts = [
-        text
-        for each in manifests
-        for operator in each.operators
-        for text in (
-            *(kept.meaning for kept in (*operator.key_columns, *operator.values)),
-            *operator.rows,
-            *operator.shape,
-            operator.detail.get("condition", ""),
-            "" if operator.resolved else column,
-        )
-    ]
-    return any(column in text for text in texts)
 
 
 def _pairs(old: Manifest, new: Manifest) -> Iterator[tuple[str, Source, Source]]:
@@ -231,6 +232,10 @@ def _effective(source: Source) -> dict[str, str]:
 
 def _options(source: Source) -> list[str]:
     return [f"{key}={value}" for key, value in sorted(source.options.items())]
+
+
+def _kinds(columns: dict[str, str], names: list[str]) -> list[str]:
+    return sorted(columns[name] for name in names)
 
 
 def _by_position(source: Source) -> bool:

@@ -5,13 +5,17 @@ Any number of requests share the session's JVM; each job is built in a session o
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from streamkeeper.checkpoints.facts import CheckpointFacts, read_facts
 from streamkeeper.checkpoints.fsck import examine
+from streamkeeper.checkpoints.seen_files import would_read_all
 from streamkeeper.compatibility import observations
 from streamkeeper.compatibility.assess import assess
 from streamkeeper.compatibility.checkpoint_damage import damage_findings
@@ -40,6 +44,7 @@ _FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
 _CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 _FORMAT_WITH_IDS = 2
 _LOOKS = 5
+_PACKAGES = Path(__file__).resolve().parents[2]
 
 
 class Checker:
@@ -113,11 +118,14 @@ class Checker:
         root = Path(job.root)
         definition = load_job(root, job.entry, job.name)
         session = self._session({**layout, **substitute(job.conf, self._secrets)})
+        # Each job's functions run in Python workers of their own: modules of one name in two jobs are two modules.
+        session.sparkContext.environment["PYTHONPATH"] = os.pathsep.join((str(root), str(_PACKAGES)))
         return describe_queries(definition, job.params, root, session, self._secrets)
 
     def _sharpened(self, deployed: Manifest, planned: PlannedQuery, checkpoint: Path) -> tuple[Manifest, Manifest]:
         """Both manifests, with what a look into the state itself can settle."""
         session, candidate = planned.query.df.sparkSession, planned.manifest
+        candidate = _located(deployed, candidate, checkpoint)
         for operator, position in null_questions(deployed, candidate):
             if not holds_null_key(session, checkpoint, operator, position):
                 deployed = without_nulls(deployed, operator, position)
@@ -152,6 +160,19 @@ class Checker:
         yield from rehearsal_findings(
             planned.query.df.sparkSession, planned.query, checkpoint, self._scratch, timeout_s=request.timeout_s
         )
+
+
+def _located(deployed: Manifest, candidate: Manifest, checkpoint: Path) -> Manifest:
+    """The candidate with ``catches_up`` where its file source has moved to a place of which it would miss nothing."""
+    if len(deployed.sources) != len(candidate.sources):
+        return candidate
+    sources = list(candidate.sources)
+    for number, (before, after) in enumerate(zip(deployed.sources, candidate.sources, strict=True)):
+        same_kind = before.kind == after.kind == "file" and not {"maxfileage", "latestfirst"} & after.options.keys()
+        log = checkpoint / "sources" / (after.name or str(number))
+        if same_kind and before.location != after.location and would_read_all(log, before.location, after.location):
+            sources[number] = msgspec.structs.replace(after, catches_up=True)
+    return msgspec.structs.replace(candidate, sources=tuple(sources))
 
 
 def _set_conf(session: SparkSession, key: str, value: str) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from streamkeeper.checkpoints.facts import offsets_at
+from streamkeeper.checkpoints.facts import can_restart_open, offsets_at
 from streamkeeper.checkpoints.layout import last_committed, last_planned, open_batch
 from streamkeeper.compatibility import observations
 from streamkeeper.definition import Query
@@ -23,6 +23,9 @@ _LOG = "_spark_metadata"
 def look_before_start(job: str, query: Query, checkpoint: Path) -> Iterator[Finding]:
     """Findings about the sources of the open batch, and about the sink."""
     yield from _open_input(checkpoint)
+    batch = open_batch(checkpoint)
+    if batch is not None and not can_restart_open(checkpoint):
+        yield observations.open_batch_cannot_restart(batch)
     version = _version(query, checkpoint)
     if version:
         yield from _sink(job, query, checkpoint, version)

@@ -69,14 +69,15 @@ def _warm_up(
 
 
 def _findings_of(found: Rehearsal) -> Iterator[Finding]:
-    from streamkeeper.inspection.rehearsal import CLONE_FAILED, TIMED_OUT
+    from streamkeeper.inspection.rehearsal import CLONE_DAMAGED, CLONE_FAILED, TIMED_OUT
 
     if found.ok:
         if found.message:
             yield observations.input_gone(found.message, pending=False)
     elif found.error_class == TIMED_OUT:
         yield observations.rehearsal_unfinished(found.message)
-    elif found.error_class == CLONE_FAILED:
-        yield observations.checkpoint_not_cloned(found.message)
+    elif found.error_class in (CLONE_DAMAGED, CLONE_FAILED):
+        # Damage that forbids a start is found by the files; a batch that cannot be gone back to is none of it.
+        yield observations.not_rehearsed(found.message, damaged=found.error_class == CLONE_DAMAGED)
     else:
         yield observations.rehearsal_failed(found.error_class, found.message, found.batch)

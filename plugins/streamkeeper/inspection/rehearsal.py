@@ -18,8 +18,9 @@ from urllib.parse import unquote, urlsplit
 import msgspec
 
 from streamkeeper.checkpoints.cloning import clone_last_batch
+from streamkeeper.checkpoints.facts import can_restart_open
 from streamkeeper.checkpoints.layout import planned_files
-from streamkeeper.errors import StreamkeeperError
+from streamkeeper.errors import CheckpointDamaged, StreamkeeperError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 TIMED_OUT = "REHEARSAL_TIMED_OUT"
 CLONE_FAILED = "CHECKPOINT_NOT_CLONED"
+CLONE_DAMAGED = "CHECKPOINT_NOT_WHOLE"
 
 _STOP_S = 20.0
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\]")
@@ -68,10 +70,12 @@ def rehearse(spark: SparkSession, query: Query, checkpoint: Path, scratch: Path,
     fault: _Fault | None = None
     gone = ""
     try:
-        batch = clone_last_batch(checkpoint, target)
+        batch = clone_last_batch(checkpoint, target, again=can_restart_open(checkpoint))
         if batch is not None:
             gone = _missing_files(target, batch)
             fault = _run_once(query, target, timeout_s)
+    except CheckpointDamaged as error:
+        fault = _Fault(CLONE_DAMAGED, str(error))
     except (StreamkeeperError, OSError) as error:
         fault = _Fault(CLONE_FAILED, str(error))
     finally:

@@ -20,7 +20,8 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     """One streaming source, in the query's order.
 
     ``kind``: file, kafka, rate … ; ``location``: where it reads (movable); ``options``: those that change meaning;
-    ``limits``: rate limits (movable); ``name``: of a named source.
+    ``limits``: rate limits (movable); ``name``: of a named source; ``catches_up``: whether it was seen that a source in
+    a new place would read every file there that the checkpoint has not.
     """
 
     kind: str
@@ -29,6 +30,7 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     limits: dict[str, str]
     schema: str
     name: str | None = None
+    catches_up: bool = False
 
 
 class StateColumn(msgspec.Struct, frozen=True, kw_only=True):
