@@ -100,7 +100,9 @@ def test_describe_names_the_line_that_is_wrong(place: Path) -> None:
 
 @pytest.mark.timeout(600)
 def test_a_dry_run_shows_the_steps_that_the_deploy_then_does(place: Path, site: Site) -> None:
-    """What the dry run printed, in its order, is what the journal of the deploy holds; and the job then serves."""
+    """What the dry run printed, in its order, is what the journal of the deploy holds; the job then serves, and
+    a check of the same code against what serves finds nothing.
+    """
     dry = run("deploy", "orders", "--params", params(place), "--dry-run")
     assert dry.exit_code == 0, dry.stderr
     assert "verdict: RESUME" in dry.stdout
@@ -117,6 +119,10 @@ def test_a_dry_run_shows_the_steps_that_the_deploy_then_does(place: Path, site: 
     until(lambda: totals(place) == {"north": 8, "south": 4})
     assert json.loads(run("jobs", "--json").stdout)[0]["standing"] == "serving"
     assert "totals" in run("status", "orders").stdout
+    candidate = f"{place}/jobs/orders.py:orders"
+    checked = run("check", "--job", "orders", "--candidate", candidate, "--json")
+    assert checked.exit_code == 0, checked.stderr
+    assert json.loads(checked.stdout)["queries"] == {"totals": {"verdict": "RESUME", "findings": []}}
     Control(site.store, "orders", state.serving_instance).send(CommandKind.DRAIN, "test-end")
     site.runner.nudge("orders", state.serving_instance)
     until(lambda: site.runner.observe("orders", state.serving_instance).life is Life.DEAD)

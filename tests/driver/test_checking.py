@@ -130,7 +130,7 @@ def test_the_same_job_is_resumed_and_nothing_is_touched(house: House) -> None:
             Verdict.RESUME,
             "sink-function-renamed",
         ),
-        ([(".json(params", ".option('multiLine', True).json(params")], Verdict.SWITCH, "source-reading-changed"),
+        ([(".json(params", ".option('multiLine', True).json(params")], Verdict.SWITCH, "source-selection-changed"),
         (
             [
                 (

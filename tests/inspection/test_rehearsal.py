@@ -13,7 +13,7 @@ from streamkeeper.checkpoints.cloning import clone
 from streamkeeper.checkpoints.layout import last_committed
 from streamkeeper.compatibility.assess import assess
 from streamkeeper.inspection.describe import describe
-from streamkeeper.inspection.rehearsal import CLONE_FAILED, TIMED_OUT, rehearse
+from streamkeeper.inspection.rehearsal import CLONE_DAMAGED, TIMED_OUT, rehearse
 from streamkeeper.model.finding import Verdict
 from streamkeeper.sinks.foreach import ForeachBatch
 from tests.inspection.queries import query, read, run_to_end, totals, write_files
@@ -193,7 +193,7 @@ def test_a_damaged_checkpoint_is_told_and_not_raised(
     shutil.copytree(deployed.checkpoint, broken)
     (broken / "offsets" / "2").unlink()
     found = run(totals(read(spark, deployed.folder)), checkpoint=broken)
-    assert (found.ok, found.error_class) == (False, CLONE_FAILED)
+    assert (found.ok, found.error_class) == (False, CLONE_DAMAGED)
     assert "offsets/2" in found.message
 
 

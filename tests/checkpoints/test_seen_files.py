@@ -1,0 +1,67 @@
+"""Whether a file source that has moved would miss a file there."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from streamkeeper.checkpoints.seen_files import would_read_all
+
+NOW_S = 1_800_000_000
+DAY_S = 24 * 3600
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """Two folders, of which the first was read: its only file is in the log."""
+    for name, age_days in (("a/1.json", 0), ("b/1.json", 1)):
+        file = tmp_path / "in" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("{}")
+        os.utime(file, (NOW_S - age_days * DAY_S,) * 2)
+    log = tmp_path / "log"
+    log.mkdir()
+    entry = {"path": f"file://{tmp_path}/in/a/1.json", "timestamp": NOW_S * 1000, "batchId": 0}
+    (log / "0").write_text(f"v1\n{json.dumps(entry)}")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        ("in/a/*.json", "in/b/*.json", True),
+        ("in/a", "in", True),
+        ("in/a/*.json", "in", True),
+        ("in/a", "in/b", False),
+        ("in", "in/a", False),
+        ("in/a/*.json", "in/{a,b}/*.json", False),
+    ],
+)
+def test_only_what_spark_would_go_on_in_is_looked_at(place: Path, before: str, after: str, expected: bool) -> None:
+    """Patterns, and directories above the old one; Spark refuses any other plain path."""
+    assert would_read_all(place / "log", f"{place}/{before}", f"{place}/{after}") is expected
+
+
+def test_a_file_that_is_too_old_would_be_missed(place: Path) -> None:
+    """Older by more than a week than the newest file ever seen, which was in the old place."""
+    os.utime(place / "in/b/1.json", (NOW_S - 9 * DAY_S,) * 2)
+    assert not would_read_all(place / "log", f"{place}/in/a/*.json", f"{place}/in/b/*.json")
+    assert not would_read_all(place / "log", f"{place}/in/a", f"{place}/in")
+
+
+def test_an_old_file_that_was_read_is_no_loss(place: Path) -> None:
+    """It is in the log."""
+    entry = {"path": f"file://{place}/in/b/1.json", "timestamp": (NOW_S - 9 * DAY_S) * 1000, "batchId": 1}
+    (place / "log" / "1").write_text(f"v1\n{json.dumps(entry)}")
+    os.utime(place / "in/b/1.json", (NOW_S - 9 * DAY_S,) * 2)
+    assert would_read_all(place / "log", f"{place}/in/a", f"{place}/in")
+
+
+def test_a_log_that_cannot_be_read_proves_nothing(place: Path) -> None:
+    """Not knowing is no proof."""
+    (place / "log" / "0").write_text("v1\n{")
+    assert not would_read_all(place / "log", f"{place}/in/a", f"{place}/in")
+    assert not would_read_all(place / "gone", f"{place}/in/a", f"{place}/in")
