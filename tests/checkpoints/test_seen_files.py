@@ -52,6 +52,13 @@ def test_a_file_that_is_too_old_would_be_missed(place: Path) -> None:
     assert not would_read_all(place / "log", f"{place}/in/a", f"{place}/in")
 
 
+def test_an_empty_place_proves_nothing(place: Path) -> None:
+    """What will arrive there may be old; in the same folder only the pattern has changed."""
+    (place / "in/b/1.json").unlink()
+    assert not would_read_all(place / "log", f"{place}/in/a/*.json", f"{place}/in/b/*.json")
+    assert would_read_all(place / "log", f"{place}/in/a/*.json", f"{place}/in/a/1*.json")
+
+
 def test_an_old_file_that_was_read_is_no_loss(place: Path) -> None:
     """It is in the log."""
     entry = {"path": f"file://{place}/in/b/1.json", "timestamp": (NOW_S - 9 * DAY_S) * 1000, "batchId": 1}

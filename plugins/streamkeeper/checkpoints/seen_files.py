@@ -18,6 +18,8 @@ _WILD = frozenset("*?[{")
 def would_read_all(source_log: Path, before: str, after: str) -> bool:
     """Whether every file in a new place that was not read yet is new enough to be read; False where unknown.
 
+    A place of its own must show at least one such file: an empty one says nothing about what will arrive there.
+
     Two patterns, or a directory and one above it: another plain path is refused by Spark itself.
     """
     if not _comparable(before, after):
@@ -27,7 +29,9 @@ def would_read_all(source_log: Path, before: str, after: str) -> bool:
         fresh = {path: os.stat(path).st_mtime * 1000 for path in _found(after) if path not in seen}
     except (OSError, ValueError, KeyError):
         return False
-    return bool(seen) and all(age >= max(seen.values()) - _MAX_AGE_MS for age in fresh.values())
+    if not seen or (not fresh and os.path.dirname(before) != os.path.dirname(after) and _is_wild(after)):
+        return False
+    return all(age >= max(seen.values()) - _MAX_AGE_MS for age in fresh.values())
 
 
 def _comparable(before: str, after: str) -> bool:

@@ -112,7 +112,7 @@ def source_schema_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
         if added:
             hint = "rows that were read before are not read again"
             yield note("source-columns-added", where, change("", added), "src_schema_extended", hint)
-        if removed and not _by_position(after) and _kinds(had, removed) == _kinds(has, added):
+        if removed and not _by_position(after) and _kinds(had, removed) & _kinds(has, added):
             hint = "columns are read by name: under a new one every value is null"
             yield breaking("source-column-renamed", where, change(removed, added), hint=hint)
         elif removed:
@@ -234,8 +234,8 @@ def _options(source: Source) -> list[str]:
     return [f"{key}={value}" for key, value in sorted(source.options.items())]
 
 
-def _kinds(columns: dict[str, str], names: list[str]) -> list[str]:
-    return sorted(columns[name] for name in names)
+def _kinds(columns: dict[str, str], names: list[str]) -> set[str]:
+    return {columns[name] for name in names}
 
 
 def _by_position(source: Source) -> bool:

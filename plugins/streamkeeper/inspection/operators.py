@@ -73,7 +73,10 @@ def _operator(plan: QueryPlan, node: Any, reached: Reached) -> Operator:
         kind, found = "limit", (expression(node.limitExpr()),)
     elif name == spark_classes.PANDAS_WITH_STATE:
         kind, keys = "pandas-with-state", columns(node.groupingAttributes())
-        detail = {"state": node.stateType().catalogString(), "timeout": node.timeout().toString()}
+        detail = {
+            "state": _kept(json.loads(node.stateType().json()), nullable=True),
+            "timeout": node.timeout().toString(),
+        }
         key_types = [_type(each) for each in items(node.groupingAttributes())]
         values = inputs[0]
     elif name in spark_classes.TRANSFORMS_WITH_STATE:
