@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -25,6 +26,8 @@ _PACKAGES = Path(__file__).resolve().parents[2]
 
 def main(arguments: Sequence[str]) -> int:
     """Answer until stdin ends; the exit code."""
+    # Told to end, it takes its JVM and its scratch directory along.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     secrets: dict[str, str] = json.loads(os.environ.pop(SECRETS, "") or "{}")
     given: dict[str, str] = json.loads(arguments[0])
     # What a job's own code or a library prints must not end up among the answers.
