@@ -1,0 +1,54 @@
+"""All of Airflow dies in the middle of a deploy: scheduler, triggerer, workers, database connections."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+
+import psutil
+import pytest
+
+from demo.ledger import compare_totals, expected_totals
+from demo.outputs import read_totals
+from demo.processes import session_of, wait_until
+from demo.producer import SALES
+from demo.releases import SALES_TOTALS
+from streamkeeper.model.journal import Outcome
+from tests.integration.test_airflow_deploy import CONNECTION, Installation, Run
+
+pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(900)]
+
+
+@pytest.fixture
+def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
+    made = Installation(tmp_path_factory.mktemp("killed"))
+    yield made
+    made.system.stop()
+
+
+def test_a_deploy_outlives_a_killed_airflow(installation: Installation) -> None:
+    """SIGKILL to everything of Airflow while the deploy waits for its standby; started again, it carries the run on.
+
+    The drivers are nobody's children, and what was decided is in the journal: nothing is lost or doubled.
+    """
+    airflow = installation.start()
+    airflow.api.add_connection(CONNECTION, "generic", password=installation.secret)
+    installation.sell()
+    run = Run(airflow.api, installation.form())
+    assert wait_until(lambda: "deferred" in run.states().values(), timeout_s=120, poll_s=0.2)
+    victims = list(session_of(airflow.process))
+    assert any("scheduler" in " ".join(each.cmdline()) for each in victims)
+    for each in victims:
+        each.send_signal(signal.SIGKILL)
+    assert psutil.wait_procs(victims, timeout=20)[1] == []
+    operation = installation.state.operations[run.operation]
+    assert operation.outcome is None
+
+    run.api = installation.start().api
+    assert run.wait() == "success", run.told()
+    assert installation.state.operations[run.operation].outcome is Outcome.SUCCEEDED
+    installation.sell()
+    assert wait_until(installation.caught_up, timeout_s=60)
+    installation.system.drain((SALES_TOTALS,))
+    sales, totals = installation.places.input / SALES, read_totals(installation.places.warehouse)
+    assert compare_totals(SALES_TOTALS, expected_totals(sales), totals).clean
