@@ -39,8 +39,8 @@ format: setup ## put the code into its one form
 	$(RUN) ruff check --fix-only --quiet .
 	$(RUN) ruff format .
 
-campaign: setup ## kill deploys at every named point, for hours; resumable
-	@$(RUN) python -m bench.campaign && $(RUN) python -m bench.campaign --controls
+campaign: setup ## kill deploys at every named point, check every measured change; for hours; resumable
+	@$(RUN) python -m bench.campaign && $(RUN) python -m bench.campaign --controls && $(RUN) python -m bench.matrix
 
 bench-handover: setup ## the gap of a warm handover against stop-and-submit
 	@$(RUN) python -m bench.handover
