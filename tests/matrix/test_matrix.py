@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
+from rich.console import Console
 
 from bench.matrix.__main__ import ask, write_requests
 from bench.matrix.case import Outcome
 from bench.matrix.cases import CASES, pairs
 from bench.matrix.checking import check_with_command
 from bench.matrix.record import TRUTH, Pair, Truths, read_truths, still_true
+from bench.matrix.report import print_score
 from bench.matrix.score import Score, score
 from bench.matrix.truth import Bench, checkpoint_of
 
@@ -98,8 +100,10 @@ def checked(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ch
 
 @pytest.mark.spark
 @pytest.mark.timeout(1200)
-def test_every_verdict_agrees_with_what_spark_does(checked: Checked) -> None:
-    """No unsafe change is let through, none is stopped for nothing, none stays unanswered."""
+def test_every_verdict_agrees_with_what_spark_does(checked: Checked, capsys: pytest.CaptureFixture[str]) -> None:
+    """No unsafe change is let through, none is stopped for nothing, none stays unanswered; the matrix is printed."""
+    with capsys.disabled():
+        print_score(Console(width=160), checked.score)
     assert [(each.grade.value, each.id, each.answer) for each in checked.score.misses] == []
     assert len(checked.score.graded) == len(CHOSEN) >= 30
 
