@@ -36,26 +36,31 @@ _EQUALITIES = ("equalto(", "equalnullsafe(")
 
 
 class Flow(msgspec.Struct, kw_only=True):
-    """What comes out of a node: columns by expression id in order, which rows, and through what they came."""
+    """What comes out of a node: columns by expression id in order, which rows, and through what they came.
+
+    ``not_null``: columns that Spark's physical filter marks as such; a projection forgets it.
+    """
 
     columns: list[int]
     rows: tuple[str, ...]
     shape: tuple[str, ...]
     streaming: bool
+    not_null: frozenset[int] = frozenset()
 
 
 class Reached(msgspec.Struct, frozen=True, kw_only=True):
     """What reaches one stateful operator; meanings as in ``inspection.meaning``.
 
     ``values``: each aggregate, in the plan's order; ``condition``: of a join, apart from its keys; ``inputs``: a tuple
-    of column meanings per child; ``rows``: the filters on the way; ``shape``: joins, unions, generators and Python on
-    the way; ``complete``: whether all of it could be resolved.
+    of column meanings per child; ``not_null``: which of them a filter has made not null; ``rows``: the filters on the
+    way; ``shape``: joins, unions, generators and Python on the way; ``complete``: whether all of it could be resolved.
     """
 
     keys: tuple[str, ...]
     values: tuple[str, ...]
     condition: tuple[str, ...]
     inputs: tuple[tuple[str, ...], ...]
+    not_null: tuple[tuple[bool, ...], ...]
     rows: tuple[str, ...]
     shape: tuple[str, ...]
     complete: bool
@@ -100,7 +105,8 @@ class Lineage:
             return self._columns(below[0], node.fields["projectList"])
         if name == "Filter":
             rows = self._meanings.conjuncts(node.fields["condition"])
-            return msgspec.structs.replace(below[0], rows=_merged(below[0].rows, rows))
+            checked = below[0].not_null | _not_null(node.fields["condition"])
+            return msgspec.structs.replace(below[0], rows=_merged(below[0].rows, rows), not_null=checked)
         if name == spark_classes.AGGREGATE:
             return self._aggregate(node, below[0])
         if name == spark_classes.JOIN:
@@ -129,7 +135,8 @@ class Lineage:
         return Flow(columns=numbers, rows=(), shape=(label,), streaming=True)
 
     def _columns(self, below: Flow, expressions: list[list[dict[str, Any]]]) -> Flow:
-        return msgspec.structs.replace(below, columns=[self._column(each) for each in expressions])
+        columns = [self._column(each) for each in expressions]
+        return msgspec.structs.replace(below, columns=columns, not_null=frozenset())
 
     def _column(self, nodes: list[dict[str, Any]]) -> int:
         number = expression_id(nodes[0]) if "exprId" in nodes[0] else -1
@@ -243,6 +250,7 @@ class Lineage:
                 values=values,
                 condition=condition,
                 inputs=inputs,
+                not_null=tuple(tuple(number in each.not_null for number in each.columns) for each in below),
                 rows=rows,
                 shape=shape,
                 complete=complete,
@@ -286,6 +294,22 @@ class Lineage:
     def _joined_rows(self, below: list[Flow]) -> tuple[str, ...]:
         left, right = below
         return _merged([f"left: {each}" for each in left.rows], [f"right: {each}" for each in right.rows])
+
+
+def _not_null(condition: list[dict[str, Any]]) -> frozenset[int]:
+    """The attributes that a condition requires not to be null, one by one."""
+    tree = read_tree(condition)
+    found: set[int] = set()
+
+    def visit(part: Tree) -> None:
+        if part.name == "And":
+            for each in part.children:
+                visit(each)
+        elif part.name == "IsNotNull" and part.children[0].name == "AttributeReference":
+            found.add(expression_id(part.children[0].fields))
+
+    visit(tree)
+    return frozenset(found)
 
 
 def _one_of(word: str, meanings: Sequence[str]) -> str:

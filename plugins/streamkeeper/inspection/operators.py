@@ -52,7 +52,8 @@ def _operator(plan: QueryPlan, node: Any, reached: Reached) -> Operator:
     keys: tuple[str, ...] = ()
     found: tuple[str, ...] = ()
     detail: dict[str, str] = {}
-    inputs = tuple(_inputs(child, side) for child, side in zip(items(node.children()), reached.inputs, strict=True))
+    sides = zip(items(node.children()), reached.inputs, reached.not_null, strict=True)
+    inputs = tuple(_inputs(*each) for each in sides)
     values: tuple[StateColumn, ...] = ()
     key_types: list[str] = []
     if name == spark_classes.AGGREGATE:
@@ -105,11 +106,11 @@ def _operator(plan: QueryPlan, node: Any, reached: Reached) -> Operator:
     )
 
 
-def _inputs(child: Any, meanings: tuple[str, ...]) -> tuple[StateColumn, ...]:
+def _inputs(child: Any, meanings: tuple[str, ...], not_null: tuple[bool, ...]) -> tuple[StateColumn, ...]:
     attributes = items(child.output())
     return tuple(
-        StateColumn(meaning=meaning, type=_type(each), name=str(each.name()))
-        for each, meaning in zip(attributes, meanings, strict=False)
+        StateColumn(meaning=meaning, type=_type(each, checked=checked), name=str(each.name()))
+        for each, meaning, checked in zip(attributes, meanings, not_null, strict=False)
     )
 
 
@@ -130,8 +131,8 @@ def _aggregates(node: Any, reached: Reached) -> tuple[StateColumn, ...]:
     return tuple(found.values())
 
 
-def _type(found: Any) -> str:
-    return _kept(json.loads(found.dataType().json()), nullable=bool(found.nullable()))
+def _type(found: Any, *, checked: bool = False) -> str:
+    return _kept(json.loads(found.dataType().json()), nullable=bool(found.nullable()) and not checked)
 
 
 def _kept(kind: object, *, nullable: bool) -> str:
