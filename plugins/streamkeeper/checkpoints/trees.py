@@ -1,0 +1,94 @@
+"""A checkpoint directory as a tree of files, wherever it lies; only what reading one needs."""
+
+from __future__ import annotations
+
+import os
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+from streamkeeper.errors import CheckpointChanged, InvalidInput
+from streamkeeper.model.snapshot import Stamp
+
+_INSIDE = re.compile(r"[^/\0]+(/[^/\0]+)*")
+
+
+class Tree(ABC):
+    """Paths are relative and ``/``-separated. A file that is gone raises FileNotFoundError, as opening one does."""
+
+    url: str
+
+    @abstractmethod
+    def names(self, folder: str) -> list[str]:
+        """Names in a folder, in order, those of folders with ``/`` at their end; none where there is no folder."""
+
+    @abstractmethod
+    def read(self, path: str) -> bytes:
+        """A whole small file."""
+
+    @abstractmethod
+    def parts(self, path: str, size: int, expected: Stamp) -> Iterator[bytes]:
+        """A file's content in order, ``size`` bytes at a time; raises CheckpointChanged unless it is ``expected``."""
+
+    @abstractmethod
+    def stamp(self, path: str) -> Stamp:
+        """What the file is now."""
+
+    def has(self, path: str) -> bool:
+        """Whether there is such a file."""
+        try:
+            self.stamp(path)
+        except FileNotFoundError:
+            return False
+        return True
+
+
+class LocalTree(Tree):
+    """A local directory."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.url = root.absolute().as_uri()
+
+    def names(self, folder: str) -> list[str]:
+        try:
+            with os.scandir(self.root / folder) as entries:
+                return sorted(f"{each.name}/" if each.is_dir() else each.name for each in entries)
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+
+    def read(self, path: str) -> bytes:
+        return self._path(path).read_bytes()
+
+    def parts(self, path: str, size: int, expected: Stamp) -> Iterator[bytes]:
+        with self._path(path).open("rb") as file:
+            self._require(path, file, expected)
+            for start in range(0, expected.size, size):
+                yield file.read(min(size, expected.size - start))
+            self._require(path, file, expected)
+
+    def stamp(self, path: str) -> Stamp:
+        found = os.stat(self._path(path))
+        return _stamp(found)
+
+    def _require(self, path: str, file: IO[bytes], expected: Stamp) -> None:
+        """Its change time is left out: a file that is removed while it is read has a new one, and its old content."""
+        found = _stamp(os.fstat(file.fileno()))
+        if (found.size, found.modified, found.tag) != (expected.size, expected.modified, expected.tag):
+            raise CheckpointChanged(f"{self.root / path} changed while it was being read")
+
+    def _path(self, path: str) -> Path:
+        if not _INSIDE.fullmatch(path) or ".." in path.split("/"):
+            raise InvalidInput(f"{path!r} is not a path inside a checkpoint")
+        return self.root / path
+
+
+def _stamp(found: os.stat_result) -> Stamp:
+    return Stamp(
+        size=found.st_size,
+        modified=found.st_mtime_ns,
+        changed=found.st_ctime_ns,
+        tag=f"{found.st_dev:x}.{found.st_ino:x}",
+    )
