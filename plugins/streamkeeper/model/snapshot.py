@@ -169,7 +169,7 @@ def check_series(series: str) -> str:
         return series
     job, separator, query = series.partition("/")
     if not separator:
-        raise InvalidInput(f"{series!r} is not a series of snapshots", hint="write JOB/QUERY, as snapshot list shows it")
+        raise InvalidInput(f"{series!r} is not a series of snapshots", hint="write JOB/QUERY")
     return series_of_query(job, query)
 
 
