@@ -1,0 +1,132 @@
+"""Whatever snapshots there are and whatever their clocks said: what retention never does."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streamkeeper.snapshots.retention import Candidate, Decision, Policy, decide_retention
+
+QUIET = settings(max_examples=200, deadline=None)
+NOW = datetime(2026, 11, 21, 12, 30, tzinfo=UTC)
+# Close together, so that snapshots share hours and days; far apart, so that rules run out; and after now.
+AGES = st.one_of(st.integers(-200, 200), st.integers(-400_000, 1_500_000)).map(
+    lambda minutes: timedelta(minutes=minutes)
+)
+
+
+@st.composite
+def snapshots(draw: st.DrawFn) -> list[Candidate]:
+    """Some snapshots in any order, their times in no order at all."""
+    return [
+        Candidate(
+            number=number,
+            taken_at=NOW - draw(AGES),
+            verified=draw(st.booleans()),
+            pinned=draw(st.sampled_from(["", "", "", "before the migration"])),
+            held_by=draw(st.sampled_from([(), (), (), ("deploy-1",), ("deploy-1", "drill-2")])),
+        )
+        for number in draw(st.lists(st.integers(1, 60), unique=True, min_size=1, max_size=20))
+    ]
+
+
+COUNTS = st.integers(0, 6)
+POLICIES = st.builds(Policy, keep_last=st.integers(1, 5), hourly=COUNTS, daily=COUNTS, weekly=COUNTS, monthly=COUNTS)
+
+
+def decide(candidates: list[Candidate], policy: Policy) -> dict[int, Decision]:
+    return {each.number: each for each in decide_retention(candidates, policy, now=NOW)}
+
+
+def kept(candidates: list[Candidate], policy: Policy) -> set[int]:
+    return {each.number for each in decide(candidates, policy).values() if each.keep}
+
+
+@QUIET
+@given(candidates=snapshots(), policy=POLICIES)
+def test_what_must_stay_stays(candidates: list[Candidate], policy: Policy) -> None:
+    """The newest, the newest verified, everything pinned and everything held."""
+    must = {max(each.number for each in candidates)}
+    must |= {max((each.number for each in candidates if each.verified), default=next(iter(must)))}
+    must |= {each.number for each in candidates if each.pinned or each.held_by}
+    assert must <= kept(candidates, policy)
+
+
+@QUIET
+@given(candidates=snapshots(), policy=POLICIES)
+def test_deciding_again_drops_nothing_more(candidates: list[Candidate], policy: Policy) -> None:
+    """A prune that is run twice, or dies and is run again, ends where one ends; the reasons stay the same."""
+    first = {number: each for number, each in decide(candidates, policy).items() if each.keep}
+    assert decide([each for each in candidates if each.number in first], policy) == first
+
+
+@QUIET
+@given(candidates=snapshots(), policy=POLICIES, gone=st.data())
+def test_a_prune_that_died_halfway_ends_the_same(
+    candidates: list[Candidate], policy: Policy, gone: st.DataObject
+) -> None:
+    """Whichever of the dropped are gone already, the rest is decided as before."""
+    before = decide(candidates, policy)
+    dropped = sorted(number for number, each in before.items() if not each.keep)
+    removed = set(gone.draw(st.lists(st.sampled_from(dropped), unique=True)) if dropped else [])
+    after = kept([each for each in candidates if each.number not in removed], policy)
+    assert after == {number for number, each in before.items() if each.keep}
+
+
+@QUIET
+@given(candidates=snapshots(), policy=POLICIES, age=AGES, verified=st.booleans())
+def test_a_newer_snapshot_lets_nothing_pinned_or_held_go(
+    candidates: list[Candidate], policy: Policy, age: timedelta, verified: bool
+) -> None:
+    """Pins and holds are let go of by people and operations only."""
+    newer = Candidate(number=61, taken_at=NOW - age, verified=verified)
+    guarded = {each.number for each in candidates if each.pinned or each.held_by}
+    assert guarded <= kept([*candidates, newer], policy)
+
+
+@QUIET
+@given(candidates=snapshots(), policy=POLICIES, more=st.data())
+def test_a_larger_policy_keeps_all_that_a_smaller_one_keeps(
+    candidates: list[Candidate], policy: Policy, more: st.DataObject
+) -> None:
+    """Asking for more never costs a snapshot."""
+    grown = {name: count + more.draw(st.integers(0, 4)) for name, count in msgspec.structs.asdict(policy).items()}
+    assert kept(candidates, policy) <= kept(candidates, Policy(**grown))
+
+
+@QUIET
+@given(candidates=snapshots(), policy=POLICIES)
+def test_every_decision_has_a_reason_and_its_place(candidates: list[Candidate], policy: Policy) -> None:
+    """Nothing stays or goes without a word, and no word is said twice; decisions come in the order of the numbers."""
+    decided = decide_retention(candidates, policy, now=NOW)
+    assert [each.number for each in decided] == sorted(each.number for each in candidates)
+    assert all(each.reasons and len(set(each.reasons)) == len(each.reasons) for each in decided)
+
+
+@QUIET
+@given(candidates=snapshots(), policy=POLICIES, shuffled=st.data())
+def test_the_order_they_are_given_in_does_not_matter(
+    candidates: list[Candidate], policy: Policy, shuffled: st.DataObject
+) -> None:
+    """Listings come in any order."""
+    again = shuffled.draw(st.permutations(candidates))
+    assert decide_retention(again, policy, now=NOW) == decide_retention(candidates, policy, now=NOW)
+
+
+@QUIET
+@given(candidates=snapshots(), policy=POLICIES)
+def test_each_rule_keeps_as_many_as_it_says_or_all_there_are(candidates: list[Candidate], policy: Policy) -> None:
+    """A rule never keeps more than its number, and fewer only where there are no more buckets."""
+    decided = decide(candidates, policy).values()
+    for rule, unit in (("hourly ", "hourly"), ("daily ", "daily"), ("weekly ", "weekly"), ("monthly ", "monthly")):
+        shown = [reason for each in decided for reason in each.reasons if reason.startswith(rule)]
+        assert len(set(shown)) == len(shown) <= getattr(policy, unit)
+        beyond = any(reason.startswith(f"{unit}: older") for each in decided for reason in each.reasons)
+        assert not beyond or len(shown) == getattr(policy, unit)
+    assert (
+        len(decided) < policy.keep_last
+        or sum(f"one of the last {policy.keep_last}" in each.reasons for each in decided) == policy.keep_last
+    )

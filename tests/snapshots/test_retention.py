@@ -1,0 +1,153 @@
+"""Retention by example: what stays, what goes, and the reasons that are shown."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+
+from streamkeeper.errors import InvalidInput
+from streamkeeper.snapshots.retention import Candidate, Decision, Policy, decide_retention
+
+NOW = datetime(2026, 11, 21, 12, 30, tzinfo=UTC)
+ONLY_LAST = Policy(keep_last=1, hourly=0, daily=0, weekly=0, monthly=0)
+
+
+def at(number: int, hours_ago: float, *, verified: bool = False, pinned: str = "", held_by: tuple[str, ...] = ()):
+    """A snapshot taken so long before now."""
+    taken = NOW - timedelta(hours=hours_ago)
+    return Candidate(number=number, taken_at=taken, verified=verified, pinned=pinned, held_by=held_by)
+
+
+def decide(candidates: list[Candidate], policy: Policy = ONLY_LAST) -> dict[int, Decision]:
+    return {each.number: each for each in decide_retention(candidates, policy, now=NOW)}
+
+
+def kept(candidates: list[Candidate], policy: Policy = ONLY_LAST) -> list[int]:
+    return [each.number for each in decide(candidates, policy).values() if each.keep]
+
+
+def test_a_kept_snapshot_shows_every_reason_that_keeps_it() -> None:
+    """Whoever unpins it sees what else still keeps it."""
+    one = at(12, 2.5, verified=True, pinned="before the migration", held_by=("deploy-7", "drill-1"))
+    assert decide([one], Policy())[12].reasons == (
+        "the newest",
+        "one of the last 3",
+        "hourly 2026-11-21 10:00",
+        "daily 2026-11-21",
+        "weekly 2026-W47",
+        "monthly 2026-11",
+        "the newest verified",
+        "pinned: before the migration",
+        "held by deploy-7",
+        "held by drill-1",
+    )
+
+
+def test_a_dropped_snapshot_shows_why_nothing_keeps_it() -> None:
+    """One reason per rule: which snapshot stands in its place, or how far the rule reaches."""
+    policy = Policy(keep_last=1, hourly=2, daily=1, weekly=1, monthly=0)
+    candidates = [at(8, 24 * 9, verified=True), at(9, 3, verified=True), at(11, 2.4), at(12, 2.1), at(13, 0)]
+    decided = decide(candidates, policy)
+    assert [each.keep for each in decided.values()] == [False, True, False, True, True]
+    assert decided[11].reasons == (
+        "not among the last 1",
+        "hourly: s0012 stands for 2026-11-21 10:00",
+        "daily: s0013 stands for 2026-11-21",
+        "weekly: s0013 stands for 2026-W47",
+        "monthly: none are kept",
+        "not verified",
+        "no pin, no hold",
+    )
+    assert decided[8].reasons == (
+        "not among the last 1",
+        "hourly: older than the 2 hours kept",
+        "daily: older than the 1 days kept",
+        "weekly: older than the 1 weeks kept",
+        "monthly: none are kept",
+        "s0009 is verified and newer",
+        "no pin, no hold",
+    )
+
+
+def test_hours_without_a_snapshot_are_not_counted() -> None:
+    """A job that stood still for months keeps its history through the first prune after it."""
+    policy = Policy(keep_last=1, hourly=3, daily=0, weekly=0, monthly=0)
+    assert kept([at(1, 5000), at(2, 4999), at(3, 4000), at(4, 0)], policy) == [2, 3, 4]
+
+
+def test_the_newest_of_a_bucket_stands_for_it() -> None:
+    """One per day, the last of each."""
+    policy = Policy(keep_last=1, hourly=0, daily=2, weekly=0, monthly=0)
+    assert kept([at(1, 30), at(2, 26), at(3, 2), at(4, 1)], policy) == [2, 4]
+
+
+def test_weeks_are_iso_weeks() -> None:
+    """The first days of January may belong to the last year's last week."""
+    policy = Policy(keep_last=1, hourly=0, daily=0, weekly=5, monthly=0)
+    dates = [datetime(2026, 12, 31, tzinfo=UTC), datetime(2027, 1, 3, tzinfo=UTC), datetime(2027, 1, 4, tzinfo=UTC)]
+    candidates = [Candidate(number=number, taken_at=when, verified=False) for number, when in enumerate(dates, 1)]
+    decided = decide_retention(candidates, policy, now=datetime(2027, 2, 1, tzinfo=UTC))
+    assert [each.keep for each in decided] == [False, True, True]
+    assert decided[1].reasons == ("weekly 2026-W53",)
+    assert decided[2].reasons[-1] == "weekly 2027-W01"
+
+
+def test_buckets_are_of_utc_whatever_zone_a_time_came_in() -> None:
+    """00:30 in Berlin's winter is the day before."""
+    taken = datetime(2026, 11, 21, 0, 30, tzinfo=timezone(timedelta(hours=1)))
+    decided = decide_retention([Candidate(number=1, taken_at=taken, verified=False)], Policy(), now=NOW)
+    assert "daily 2026-11-20" in decided[0].reasons
+
+
+def test_the_newest_verified_stays_however_old_it_is() -> None:
+    """Snapshots that nobody has restored do not push out the last one that was."""
+    candidates = [at(1, 9000, verified=True), at(2, 8000, verified=True), at(3, 1), at(4, 0)]
+    assert kept(candidates) == [2, 4]
+    assert decide(candidates)[2].reasons == ("the newest verified",)
+
+
+def test_a_pin_and_a_hold_keep_without_any_rule() -> None:
+    """Both are there to outlast the policy."""
+    candidates = [at(1, 9000, pinned="audit"), at(2, 8000, held_by=("deploy-7",)), at(3, 7000), at(4, 0)]
+    assert kept(candidates) == [1, 2, 4]
+
+
+def test_a_clock_that_was_ahead_keeps_nothing_forever() -> None:
+    """A snapshot of the future counts as of now, where a newer one takes its place."""
+    policy = Policy(keep_last=1, hourly=1, daily=1, weekly=1, monthly=1)
+    assert kept([at(1, -90_000), at(2, 0.1)], policy) == [2]
+
+
+def test_numbers_and_not_times_tell_what_is_newest() -> None:
+    """A clock that was set back does not make the last snapshot an old one."""
+    decided = decide([at(1, 0), at(2, 0), at(3, 500)], Policy(keep_last=2, hourly=1, daily=0, weekly=0, monthly=0))
+    assert decided[3].reasons == ("the newest", "one of the last 2")
+    assert decided[2].reasons == ("one of the last 2", "hourly 2026-11-21 12:00")
+    assert not decided[1].keep
+
+
+def test_nothing_to_decide_on_is_no_error() -> None:
+    """A series without snapshots."""
+    assert decide_retention([], Policy(), now=NOW) == ()
+
+
+@pytest.mark.parametrize("wrong", [{"keep_last": 0}, {"keep_last": -1}, {"hourly": -1}, {"monthly": -3}])
+def test_a_policy_that_cannot_be_meant_is_refused(wrong: dict[str, int]) -> None:
+    """The newest always stays, and no rule keeps fewer than none."""
+    with pytest.raises(InvalidInput, match=next(iter(wrong))):
+        Policy(**wrong)
+
+
+def test_two_of_one_number_are_refused() -> None:
+    """Which of them is newer could not be told."""
+    with pytest.raises(InvalidInput, match="two snapshots s0002"):
+        decide([at(2, 1), at(2, 2)])
+
+
+def test_times_without_a_zone_are_refused() -> None:
+    """They would fall into other buckets on another machine."""
+    with pytest.raises(InvalidInput, match="s0001"):
+        Candidate(number=1, taken_at=NOW.replace(tzinfo=None), verified=False)
+    with pytest.raises(InvalidInput, match="no time zone"):
+        decide_retention([], Policy(), now=NOW.replace(tzinfo=None))
