@@ -12,6 +12,7 @@ import pytest
 from streamkeeper.checkpoints.cloning import clone, clone_last_batch
 from streamkeeper.checkpoints.closed_set import closed_set
 from streamkeeper.checkpoints.layout import last_committed, open_batch
+from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.errors import CheckpointChanged, CheckpointDamaged, InvalidInput
 from tests.checkpoints.trees import Tree
 
@@ -43,8 +44,8 @@ def test_a_clone_holds_the_closed_set_and_nothing_else(tmp_path: Path) -> None:
     Tree(tmp_path / "live", "format-2", batches=6, snapshots=(2,))
     before = contents(tmp_path / "live")
     clone(tmp_path / "live", tmp_path / "copy", 4, pending=True)
-    files = closed_set(tmp_path / "live", 4, pending=True)
-    assert contents(tmp_path / "copy") == {str(each): before[str(each)] for each in files}
+    files = closed_set(LocalTree(tmp_path / "live"), 4, pending=True)
+    assert contents(tmp_path / "copy") == {each: before[each] for each in files}
     assert contents(tmp_path / "live") == before
     assert not any((tmp_path / "copy" / each).samefile(tmp_path / "live" / each) for each in files)
 

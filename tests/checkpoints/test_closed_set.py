@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from streamkeeper.checkpoints.closed_set import closed_set
+from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.errors import CheckpointDamaged
+from streamkeeper.model.snapshot import Stamp
 from tests.checkpoints.trees import Tree, state_id
 
 
 def names(root: Path, batch: int, *, pending: bool = False) -> set[str]:
-    return {str(each) for each in closed_set(root, batch, pending=pending)}
+    return set(closed_set(LocalTree(root), batch, pending=pending))
 
 
 COMMON = {"metadata", "state/0/_metadata/metadata", "state/0/0/_metadata/schema", "state/0/1/_metadata/schema"}
@@ -92,7 +95,7 @@ def test_a_gap_in_the_state_is_found(tmp_path: Path, kind: str) -> None:
         if path.name.startswith("4") and path.is_file():
             path.unlink()
     with pytest.raises(CheckpointDamaged, match="lacks version 4"):
-        closed_set(tmp_path, 5)
+        closed_set(LocalTree(tmp_path), 5)
 
 
 @pytest.mark.parametrize("name", ["metadata", "offsets/4", "offsets/5", "commits/5"])
@@ -101,7 +104,7 @@ def test_a_missing_log_entry_is_named(tmp_path: Path, name: str) -> None:
     Tree(tmp_path, "hdfs", batches=6)
     (tmp_path / name).unlink()
     with pytest.raises(CheckpointDamaged, match=name):
-        closed_set(tmp_path, 5)
+        closed_set(LocalTree(tmp_path), 5)
 
 
 @pytest.mark.parametrize("damage", [b"", b"PK\x03\x04 cut"])
@@ -110,4 +113,69 @@ def test_an_unreadable_archive_is_named(tmp_path: Path, damage: bytes) -> None:
     Tree(tmp_path, "rocksdb", batches=3)
     (tmp_path / "state/0/0/3.zip").write_bytes(damage)
     with pytest.raises(CheckpointDamaged, match=r"3\.zip"):
-        closed_set(tmp_path, 2)
+        closed_set(LocalTree(tmp_path), 2)
+
+
+def state_of(root: Path, batch: int) -> set[str]:
+    prefix = "state/0/0/"
+    return {each.removeprefix(prefix) for each in names(root, batch) if each.startswith(prefix)} - {"_metadata/schema"}
+
+
+def forget_commits(root: Path, newest: int) -> None:
+    for batch in range(newest + 1):
+        (root / "commits" / str(batch)).unlink()
+
+
+def test_strangers_are_taken_along_where_no_commit_tells_them(tmp_path: Path) -> None:
+    """Batch 4's commit is cleaned up: its archive may be a failed attempt's, so the way past it is taken as well."""
+    tree = Tree(tmp_path, "format-2", batches=8, snapshots=(3,))
+    stranger = f"5_{state_id(7, 5)}"
+    tree.archive(f"state/0/0/{stranger}.zip", 5)
+    forget_commits(tmp_path, 5)
+    own = {f"{version}_{state_id(0, version)}.changelog" for version in (4, 5, 6, 7)} | {f"3_{state_id(0, 3)}.zip"}
+    named = {f"{folder}/00000{version}-a.{folder[:3].lower()}" for folder in ("SSTs", "logs") for version in (3, 5)}
+    assert state_of(tmp_path, 6) == own | named | {f"{stranger}.zip"}
+
+
+def test_a_stranger_whose_past_is_gone_does_not_hide_the_base(tmp_path: Path) -> None:
+    """Batch 4's commit is cleaned up, and so is all before its archive: a failed attempt's change leads nowhere."""
+    Tree(tmp_path, "format-2", batches=8, snapshots=(5,))
+    (tmp_path / f"state/0/0/5_{state_id(7, 5)}.changelog").write_text("c")
+    forget_commits(tmp_path, 5)
+    for version in (1, 2, 3, 4):
+        (tmp_path / f"state/0/0/{version}_{state_id(0, version)}.changelog").unlink()
+    assert f"5_{state_id(0, 5)}.zip" in state_of(tmp_path, 6)
+
+
+def test_every_folder_is_listed_once_and_no_file_is_looked_at(tmp_path: Path) -> None:
+    """On an object store a look at each file would be a request each; reads go through the tree that was given."""
+    Tree(tmp_path, "format-2", batches=20, snapshots=(5, 15))
+    tree = CountingTree(tmp_path)
+    closed_set(tree, 18, pending=True)
+    assert max(Counter(tree.listed).values()) == 1
+    assert tree.looked_at == []
+    archives = {f"state/0/{partition}/15_{state_id(partition, 15)}.zip" for partition in (0, 1)}
+    assert set(tree.opened) == archives | {f"commits/{batch}" for batch in range(14, 19)}
+    assert max(Counter(tree.opened).values()) == 1
+
+
+class CountingTree(LocalTree):
+    """Notes every call."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.listed: list[str] = []
+        self.opened: list[str] = []
+        self.looked_at: list[str] = []
+
+    def names(self, folder: str) -> list[str]:
+        self.listed.append(folder)
+        return super().names(folder)
+
+    def read(self, path: str) -> bytes:
+        self.opened.append(path)
+        return super().read(path)
+
+    def stamp(self, path: str) -> Stamp:
+        self.looked_at.append(path)
+        return super().stamp(path)

@@ -15,6 +15,7 @@ from streamkeeper.checkpoints.layout import (
     query_id,
     state_ids,
 )
+from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.errors import CheckpointDamaged
 from tests.checkpoints.trees import QUERY_ID, Tree, state_id
 
@@ -57,8 +58,9 @@ def test_state_ids_are_those_of_the_commit(tmp_path: Path) -> None:
     """Format 2 names its state files by ids; the older format has none."""
     Tree(tmp_path / "two", "format-2", batches=2)
     Tree(tmp_path / "one", "hdfs", batches=2)
-    assert state_ids(tmp_path / "two", 1) == {"0": [frozenset({state_id(0, 2)}), frozenset({state_id(1, 2)})]}
-    assert state_ids(tmp_path / "one", 1) == {}
+    ids = [frozenset({state_id(partition, 2)}) for partition in (0, 1)]
+    assert state_ids(LocalTree(tmp_path / "two"), 1) == {"0": ids}
+    assert state_ids(LocalTree(tmp_path / "one"), 1) == {}
 
 
 @pytest.mark.parametrize("text", ["", "\0\0\0", "no version\n{}", "v1"])

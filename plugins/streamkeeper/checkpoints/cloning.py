@@ -12,6 +12,7 @@ from pathlib import Path
 
 from streamkeeper.checkpoints.closed_set import closed_set
 from streamkeeper.checkpoints.layout import last_committed
+from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.errors import CheckpointChanged, CheckpointDamaged, InvalidInput
 
 ATTEMPTS = 5
@@ -25,7 +26,7 @@ def clone(checkpoint: Path, target: Path, batch: int, *, pending: bool = False) 
     """
     if target.exists():
         raise InvalidInput(f"{target} is there already", hint="clone into a directory that does not exist")
-    files = closed_set(checkpoint, batch, pending=pending)
+    files = closed_set(LocalTree(checkpoint), batch, pending=pending)
     seen = {each: _identity(checkpoint / each) for each in files}
     for each in files:
         destination = target / each

@@ -26,6 +26,7 @@ from streamkeeper.checkpoints.source_damage import (
     unplanned_entries,
 )
 from streamkeeper.checkpoints.state_damage import state_beyond, state_damage
+from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.checkpoints.wholeness import differs_from_checksum
 from streamkeeper.errors import CheckpointChanged, CheckpointDamaged, NotFound
 from streamkeeper.model.damage import Damage
@@ -187,19 +188,19 @@ def _state(checkpoint: Path, seen: _Seen, *, stateful: bool) -> Iterator[Damage]
 def _checksums(checkpoint: Path, seen: _Seen, named: set[str]) -> Iterator[Damage]:
     """Files that a start reads and Hadoop would refuse; those named already are left out."""
     for path in sorted(_read_on_start(checkpoint, seen)):
-        if str(path) not in named and differs_from_checksum(checkpoint / path):
-            yield damage("checksum-mismatch", str(path), f"{path} is not what its .crc file was made of")
+        if path not in named and differs_from_checksum(checkpoint / path):
+            yield damage("checksum-mismatch", path, f"{path} is not what its .crc file was made of")
 
 
-def _read_on_start(checkpoint: Path, seen: _Seen) -> set[Path]:
-    found = {Path("metadata")}
+def _read_on_start(checkpoint: Path, seen: _Seen) -> set[str]:
+    found = {"metadata"}
     if seen.planned is not None:
-        found |= {Path("offsets") / str(each) for each in (seen.planned - 1, seen.planned)}
+        found |= {f"offsets/{each}" for each in (seen.planned - 1, seen.planned)}
     if seen.committed is not None:
-        found.add(Path("commits") / str(seen.committed))
-    found |= {path.relative_to(checkpoint) for source in seen.sources for path in source.entries.values()}
+        found.add(f"commits/{seen.committed}")
+    found |= {path.relative_to(checkpoint).as_posix() for source in seen.sources for path in source.entries.values()}
     try:
-        return found | set(closed_set(checkpoint, seen.resumed, pending=seen.resumed != seen.planned))
+        return found | set(closed_set(LocalTree(checkpoint), seen.resumed, pending=seen.resumed != seen.planned))
     except CheckpointDamaged:
         return found
 

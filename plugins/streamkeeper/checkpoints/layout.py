@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.errors import CheckpointDamaged
 
 _NUMBER = re.compile(r"\d+")
@@ -40,17 +41,25 @@ def offsets(checkpoint: Path, batch: int) -> tuple[str, ...]:
 def query_id(checkpoint: Path) -> str:
     """The id that Spark gave the query; raises CheckpointDamaged."""
     path = checkpoint / "metadata"
-    found = _json(path, _read(path))
+    found = _json(path, _text(path, _read(path)))
     if not isinstance(found, dict) or not isinstance(found.get("id"), str):
         raise CheckpointDamaged(f"{path} holds no query id", hint="restore the checkpoint, or start a new version")
     return str(found["id"])
 
 
-def state_ids(checkpoint: Path, batch: int) -> dict[str, list[frozenset[str]]]:
-    """Operator -> partition -> ids of its state files (checkpoint format v2); empty where file names carry no id."""
-    path = checkpoint / "commits" / str(batch)
-    lines = _log_lines(path)
-    ids = _json(path, lines[1]).get("stateUniqueIds") if len(lines) > 1 and lines[1] != _VOID else None
+def state_ids(tree: Tree, batch: int) -> dict[str, list[frozenset[str]]]:
+    """Operator -> partition -> ids of its state files (checkpoint format v2); empty where file names carry no id.
+
+    Raises CheckpointDamaged.
+    """
+    path = f"commits/{batch}"
+    where = tree.where(path)
+    try:
+        content = tree.read(path)
+    except FileNotFoundError as error:
+        raise CheckpointDamaged(f"{where} is missing") from error
+    lines = _split(where, content)
+    ids = _json(where, lines[1]).get("stateUniqueIds") if len(lines) > 1 and lines[1] != _VOID else None
     return {
         operator: [frozenset(str(each) for each in partition) for partition in partitions]
         for operator, partitions in (ids or {}).items()
@@ -94,23 +103,32 @@ def numbered(log: Path) -> list[int]:
 
 
 def _log_lines(path: Path) -> list[str]:
-    lines = _read(path).splitlines()
+    return _split(path, _read(path))
+
+
+def _split(where: Path | str, content: bytes) -> list[str]:
+    lines = _text(where, content).splitlines()
     if not lines or not re.fullmatch(r"v\d+", lines[0]):
-        raise CheckpointDamaged(f"{path} is not an entry of a Spark log", hint="it is empty, cut short or overwritten")
+        raise CheckpointDamaged(f"{where} is not an entry of a Spark log", hint="it is empty, cut short or overwritten")
     return lines
 
 
-def _read(path: Path) -> str:
+def _read(path: Path) -> bytes:
     try:
-        return path.read_text()
+        return path.read_bytes()
     except FileNotFoundError as error:
         raise CheckpointDamaged(f"{path} is missing") from error
+
+
+def _text(where: Path | str, content: bytes) -> str:
+    try:
+        return content.decode()
     except UnicodeDecodeError as error:
-        raise CheckpointDamaged(f"{path} is not text") from error
+        raise CheckpointDamaged(f"{where} is not text") from error
 
 
-def _json(path: Path, text: str) -> Any:
+def _json(where: Path | str, text: str) -> Any:
     try:
         return json.loads(text)
     except ValueError as error:
-        raise CheckpointDamaged(f"{path} holds no JSON") from error
+        raise CheckpointDamaged(f"{where} holds no JSON") from error

@@ -7,9 +7,9 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from streamkeeper.checkpoints.closed_set import store_files
 from streamkeeper.checkpoints.entries import Trouble
 from streamkeeper.checkpoints.layout import numbered
+from streamkeeper.checkpoints.listed import Listed
 from streamkeeper.checkpoints.log_damage import enumerate_batches
 from streamkeeper.checkpoints.operator_metadata import (
     OperatorFacts,
@@ -19,6 +19,8 @@ from streamkeeper.checkpoints.operator_metadata import (
     schema_format,
 )
 from streamkeeper.checkpoints.shapes import damage
+from streamkeeper.checkpoints.state_files import NO_STORES, StateFiles
+from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.checkpoints.wholeness import archived_sizes, is_cut_short
 from streamkeeper.errors import CheckpointDamaged
 from streamkeeper.model.damage import Damage
@@ -26,7 +28,6 @@ from streamkeeper.model.damage import Damage
 _DEFAULT_STORE = "default"
 _LIMIT = "globalLimit"
 _NO_KEY = b'{"type":"struct","fields":[]}'
-_NO_STORES = frozenset({"_metadata", "_stateSchema", "SSTs", "logs"})
 _STATE = re.compile(r"(\d+)(?:_[0-9a-f-]{36})?\.(?:delta|snapshot|zip|changelog)")
 
 
@@ -74,10 +75,11 @@ def _operator(checkpoint: Path, operator: Path, batch: int, counted: int) -> Ite
     if missing:
         evidence = f"missing: {enumerate_batches(missing)} of {len(wanted)}"
         yield damage("state-partition-missing", f"{where}/{missing[0]}", evidence)
+    state = StateFiles(Listed(LocalTree(checkpoint)))
     for partition in sorted(there):
         for store in _stores(operator / str(partition), facts):
             yield from _schema(checkpoint, store)
-            yield from _store(checkpoint, store, operator.name, partition, batch)
+            yield from _store(checkpoint, store, batch, state)
 
 
 def _keeps_one_partition(operator: Path, facts: OperatorFacts | Trouble) -> bool:
@@ -102,7 +104,7 @@ def _stores(partition: Path, facts: OperatorFacts | Trouble) -> list[Path]:
     """Folders of a partition's stores: the partition's own for the default store, else one below it per name."""
     if isinstance(facts, OperatorFacts) and facts.stores:
         return [partition if name == _DEFAULT_STORE else partition / name for name in facts.stores]
-    named = sorted(each for each in partition.iterdir() if each.is_dir() and each.name not in _NO_STORES)
+    named = sorted(each for each in partition.iterdir() if each.is_dir() and each.name not in NO_STORES)
     return named or [partition]
 
 
@@ -116,14 +118,14 @@ def _schema(checkpoint: Path, store: Path) -> Iterator[Damage]:
         yield damage(shape, where, f"{where} {found.value}")
 
 
-def _store(checkpoint: Path, store: Path, operator: str, partition: int, batch: int) -> Iterator[Damage]:
+def _store(checkpoint: Path, store: Path, batch: int, state: StateFiles) -> Iterator[Damage]:
     """Files that hold one store's state after ``batch``."""
-    where = str(store.relative_to(checkpoint))
+    where = store.relative_to(checkpoint).as_posix()
     if not store.is_dir():
         yield damage("state-file-missing", where, f"{where} is missing")
         return
     try:
-        files = [checkpoint / each for each in store_files(checkpoint, store, operator, partition, batch)]
+        files = [checkpoint / each for each in state.of(where, batch)]
     except CheckpointDamaged as error:
         broken = _broken_archive(store, batch + 1)
         if broken is None:

@@ -36,6 +36,10 @@ class Tree(ABC):
     def stamp(self, path: str) -> Stamp:
         """What the file is now."""
 
+    def where(self, path: str) -> str:
+        """A file's or folder's full name, for messages."""
+        return f"{self.url}/{path}"
+
     def has(self, path: str) -> bool:
         """Whether there is such a file."""
         try:
@@ -51,6 +55,9 @@ class LocalTree(Tree):
     def __init__(self, root: Path) -> None:
         self.root = root
         self.url = root.absolute().as_uri()
+
+    def where(self, path: str) -> str:
+        return str(self.root / path)
 
     def names(self, folder: str) -> list[str]:
         try:

@@ -1,0 +1,47 @@
+"""A tree of files of which every folder is listed once: what is there follows from the listings, without a look at
+each file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from streamkeeper.checkpoints.trees import Tree
+
+
+class Listed:
+    """One look at a tree. Its owner may go on meanwhile: a name that was listed may be gone when it is read."""
+
+    def __init__(self, tree: Tree) -> None:
+        self.tree = tree
+        self._files: dict[str, list[str]] = {}
+        self._folders: dict[str, list[str]] = {}
+        self._there: dict[str, frozenset[str]] = {}
+
+    def files(self, folder: str) -> list[str]:
+        """Names of a folder's files, in order; none where there is no folder. ``""`` is the tree itself."""
+        self._list(folder)
+        return self._files[folder]
+
+    def folders(self, folder: str) -> list[str]:
+        """Names of a folder's folders, in order."""
+        self._list(folder)
+        return self._folders[folder]
+
+    def has(self, path: str) -> bool:
+        """Whether there is such a file."""
+        folder, _, name = path.rpartition("/")
+        if folder not in self._there:
+            self._there[folder] = frozenset(self.files(folder))
+        return name in self._there[folder]
+
+    def below(self, folder: str) -> Iterator[str]:
+        """Paths of all files in a folder and those below it."""
+        yield from (f"{folder}/{name}" for name in self.files(folder))
+        for name in self.folders(folder):
+            yield from self.below(f"{folder}/{name}")
+
+    def _list(self, folder: str) -> None:
+        if folder not in self._files:
+            names = self.tree.names(folder)
+            self._files[folder] = [name for name in names if not name.endswith("/")]
+            self._folders[folder] = [name[:-1] for name in names if name.endswith("/")]

@@ -1,0 +1,105 @@
+"""The files of one state store: ``state/<operator>/<partition>``, or one folder below it where stores have names."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import zipfile
+import zlib
+from collections.abc import Iterator
+
+import msgspec
+
+from streamkeeper.checkpoints.layout import state_ids
+from streamkeeper.checkpoints.listed import Listed
+from streamkeeper.errors import CheckpointDamaged
+
+NO_STORES = frozenset({"_metadata", "_stateSchema", "SSTs", "logs"})
+"""Folders of a partition that are no stores."""
+
+_STATE = re.compile(r"(\d+)(?:_([0-9a-f-]{36}))?\.(delta|snapshot|zip|changelog)")
+_BASES = frozenset({"snapshot", "zip"})
+
+
+class _StateFile(msgspec.Struct, frozen=True):
+    version: int
+    id: str | None
+    kind: str
+    name: str
+
+
+class StateFiles:
+    """The state stores of one look at a checkpoint; each commit is read once."""
+
+    def __init__(self, seen: Listed) -> None:
+        self._seen = seen
+        self._ids: dict[int, dict[str, list[frozenset[str]]]] = {}
+
+    def of(self, store: str, batch: int) -> list[str]:
+        """Paths of the newest base of a store up to the batch's version, and of every change after it.
+
+        An archive tells its SSTs, which may be missing. Nothing where the folder holds no state. Raises
+        CheckpointDamaged for a gap, and for an archive or a commit that cannot be read.
+        """
+        files = _by_version(self._seen, store)
+        found: list[str] = []
+        whole = 0
+        for version in range(batch + 1, 0, -1) if files else ():
+            usable = self._committed(store, version, files.get(version, []))
+            if not usable and not whole:
+                raise CheckpointDamaged(f"{self._seen.tree.where(store)} lacks version {version} of its state")
+            bases = [each for each in usable if each.kind in _BASES]
+            based = {each.id for each in bases}
+            changes = [each for each in usable if each.id not in based]
+            found += [f"{store}/{each.name}" for each in (*bases, *changes)]
+            if bases:
+                whole = len(found)
+            if not changes:
+                # A change beside another's base may be the committed one, then it leads down to a base of its own, or
+                # that of an attempt that failed, then it may lead into a gap.
+                found = found[:whole]
+                break
+        archives = [each for each in found if each.endswith(".zip")]
+        return [*found, *(f"{store}/{name}" for archive in archives for name in _named_in(self._seen, archive))]
+
+    def _committed(self, store: str, version: int, files: list[_StateFile]) -> list[_StateFile]:
+        """The files that belong to the commit of their batch: a failed attempt leaves others, with other ids.
+
+        Where that commit has been cleaned up there is nothing to tell them apart by: then every file counts.
+        """
+        if all(each.id is None for each in files):
+            return files
+        batch = version - 1
+        if not self._seen.has(f"commits/{batch}"):
+            return files
+        if batch not in self._ids:
+            self._ids[batch] = state_ids(self._seen.tree, batch)
+        _, operator, partition = store.split("/")[:3]
+        partitions = self._ids[batch].get(operator, [])
+        if int(partition) >= len(partitions):
+            return files
+        return [each for each in files if each.id is None or each.id in partitions[int(partition)]]
+
+
+def _by_version(seen: Listed, store: str) -> dict[int, list[_StateFile]]:
+    found: dict[int, list[_StateFile]] = {}
+    for name in seen.files(store):
+        if told := _STATE.fullmatch(name):
+            found.setdefault(int(told[1]), []).append(_StateFile(int(told[1]), told[2], told[3], name))
+    return found
+
+
+def _named_in(seen: Listed, archive: str) -> Iterator[str]:
+    """The SST and log files that a RocksDB snapshot consists of, relative to its store."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(seen.tree.read(archive))) as opened:
+            found = json.loads(opened.read("metadata").decode().partition("\n")[2])
+    except FileNotFoundError as error:
+        raise CheckpointDamaged(f"{seen.tree.where(archive)} is missing") from error
+    except (zipfile.BadZipFile, zlib.error, KeyError, ValueError) as error:
+        raise CheckpointDamaged(f"{seen.tree.where(archive)} cannot be read") from error
+    for each in found.get("sstFiles") or ():
+        yield f"SSTs/{each['dfsSstFileName']}"
+    for each in found.get("logFiles") or ():
+        yield f"logs/{each['dfsLogFileName']}"
