@@ -13,10 +13,12 @@ StreamkeeperError
 │   ├── SinkAhead             the sink holds batches that the checkpoint does not know
 │   ├── RegistryDamaged       a stored record is missing or cannot be read
 │   ├── CheckpointDamaged     a checkpoint lacks a file, or holds one that cannot be read
+│   ├── SnapshotDamaged       an object of a snapshot is missing or not what was stored
 │   └── FormatTooNew          written by a newer Streamkeeper
 └── TemporaryError            the same call may succeed later
     ├── StoreUnavailable      the store did not answer
     ├── CheckpointChanged     a checkpoint's owner went on while it was being read
+    ├── SnapshotsChanged      a prune went on while a snapshot was being taken or read
     └── StillWaiting          something outside has not happened yet
 
 `KeyExists` and `KeyMissing` are a store's two ordinary answers, not failures; they stand beside the tree.
@@ -97,6 +99,10 @@ class CheckpointDamaged(PermanentError):
     """A checkpoint lacks a file, or holds one that cannot be read."""
 
 
+class SnapshotDamaged(PermanentError):
+    """An object of a snapshot is missing or not what was stored."""
+
+
 class FormatTooNew(PermanentError):
     """Written by a newer Streamkeeper."""
 
@@ -107,6 +113,10 @@ class StoreUnavailable(TemporaryError):
 
 class CheckpointChanged(TemporaryError):
     """A checkpoint's owner went on while it was being read."""
+
+
+class SnapshotsChanged(TemporaryError):
+    """A prune went on while a snapshot was being taken or read."""
 
 
 class StillWaiting(TemporaryError):

@@ -56,7 +56,15 @@ class Listing(msgspec.Struct, frozen=True, kw_only=True):
 
 def offsets_in(checkpoint: Path, batch: int) -> Offsets | Trouble:
     """The plan of a batch."""
-    lines = _lines(checkpoint / "offsets" / str(batch), "offsets")
+    try:
+        return offsets_from((checkpoint / "offsets" / str(batch)).read_bytes())
+    except FileNotFoundError:
+        return Trouble.MISSING
+
+
+def offsets_from(content: bytes) -> Offsets | Trouble:
+    """The plan that an entry of the offset log holds."""
+    lines = _lines_of(content, "offsets")
     if isinstance(lines, Trouble):
         return lines
     version, *rest = lines
@@ -123,9 +131,14 @@ def read_listing(path: Path) -> Listing:
 
 def _lines(path: Path, log: str) -> list[str] | Trouble:
     try:
-        text = path.read_text()
+        return _lines_of(path.read_bytes(), log)
     except FileNotFoundError:
         return Trouble.MISSING
+
+
+def _lines_of(content: bytes, log: str) -> list[str] | Trouble:
+    try:
+        text = content.decode()
     except UnicodeDecodeError:
         return Trouble.UNKNOWN_VERSION
     lines = text.split("\n")

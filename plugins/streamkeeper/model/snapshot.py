@@ -39,6 +39,13 @@ class Chunk(msgspec.Struct, frozen=True, array_like=True):
     stored: int
 
 
+class Pack(msgspec.Struct, frozen=True, array_like=True):
+    """A pack by its name, blake3 of all of it, and its size in bytes."""
+
+    name: str
+    size: int
+
+
 class Stamp(msgspec.Struct, frozen=True, array_like=True):
     """What tells a file from one that took its name, without reading it; times in nanoseconds.
 
@@ -81,13 +88,18 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     watermark_ms: int | None
     taken_at: str
     stored: int
-    packs: tuple[str, ...]
+    packs: tuple[Pack, ...]
     files: tuple[SnapshotFile, ...]
 
     @property
     def name(self) -> str:
         """``s0007``."""
         return snapshot_name(self.number)
+
+    @property
+    def open_batch(self) -> int | None:
+        """The batch that a restored query runs first, with the offsets it was planned with."""
+        return self.batch + 1 if self.pending else None
 
     @property
     def bytes(self) -> int:

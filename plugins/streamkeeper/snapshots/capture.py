@@ -1,0 +1,306 @@
+"""Taking a snapshot while its owner goes on writing and cleaning up.
+
+Anchored on a commit: the closed file set of a committed batch is planned, read and packed; then every file is looked at
+once more. One that was overwritten, or gone before it was read, means another look at what is committed now, for which
+all that was read already counts. A file that is gone only after it was read does no harm. The record is published last:
+before that the store holds packs that nothing names, which a later prune collects.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from datetime import UTC, datetime
+
+import msgspec
+
+from streamkeeper.checkpoints.closed_set import closed_set
+from streamkeeper.checkpoints.trees import Tree
+from streamkeeper.errors import CheckpointChanged, CheckpointDamaged, SnapshotsChanged
+from streamkeeper.model.snapshot import Chunk, Pack, Snapshot, SnapshotFile, Stamp
+from streamkeeper.snapshots.anchor import Anchor, find_anchor
+from streamkeeper.snapshots.catalogue import Catalogue
+from streamkeeper.snapshots.packs import CHUNK_BYTES, PackBuilder
+from streamkeeper.snapshots.sealing import hash_of
+
+ATTEMPTS = 20
+SPARSE = 0.25
+"""A pack of which a new snapshot would need less than this is not built upon: else a few bytes keep all of it."""
+SMALL_BYTES = 1024 * 1024
+SMALL_PACKS = 8
+"""A snapshot builds on no more small packs than this: with more, it stores what they hold anew, in one."""
+LONGEST_S = 6 * 3600.0
+"""A capture that takes longer gives up: the packs it counts on may have been pruned. Shorter than any grace period."""
+
+
+class CaptureProgress(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a capture is; ``added``: bytes that went into packs so far."""
+
+    batch: int
+    files: int
+    of_files: int
+    bytes: int
+    of_bytes: int
+    added: int
+
+
+class Captured(msgspec.Struct, frozen=True, kw_only=True):
+    """``taken`` is False when nothing was committed since ``snapshot``. ``attempts``: looks that it took."""
+
+    snapshot: Snapshot
+    taken: bool
+    attempts: int = 0
+
+
+class Origin(msgspec.Struct, frozen=True, kw_only=True):
+    """Who wrote a checkpoint, where that is known."""
+
+    version: str = ""
+    release: str = ""
+
+
+Show = Callable[[CaptureProgress], None]
+
+
+def capture(
+    tree: Tree,
+    catalogue: Catalogue,
+    *,
+    batch: int | None = None,
+    origin: Origin | None = None,
+    show: Show | None = None,
+) -> Captured:
+    """Take a snapshot of ``batch``, of the last committed one without it.
+
+    Raises NotFound (no checkpoint, no committed batch, no such batch), CheckpointDamaged, CheckpointChanged after many
+    attempts, SnapshotsChanged, StoreUnavailable. Whatever is raised, the list holds no half snapshot.
+    """
+    started = time.monotonic()
+    anchor = find_anchor(tree, batch)
+    base = catalogue.newest()
+    if base is not None and _is_same(base, anchor):
+        return Captured(snapshot=base, taken=False)
+    with ThreadPoolExecutor(max_workers=1, thread_name_prefix="upload") as uploads:
+        run = _Run(tree, catalogue, base, uploads, show or _say_nothing)
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                files = run.take(anchor)
+                break
+            except (CheckpointChanged, CheckpointDamaged, FileNotFoundError) as error:
+                again = find_anchor(tree, batch)
+                if attempt == ATTEMPTS or (isinstance(error, CheckpointDamaged) and again == anchor):
+                    raise _told(error, anchor) from error
+                anchor = again
+        snapshot = run.finish(_describe(tree, catalogue.series, anchor, origin or Origin(), files))
+    if run.reused:
+        gone = {each.name for each in snapshot.packs} - catalogue.pack_names()
+        if gone:
+            raise SnapshotsChanged(f"pack {min(gone)} of series {catalogue.series} is gone: it was pruned meanwhile")
+    if time.monotonic() - started > LONGEST_S:
+        raise SnapshotsChanged(f"the snapshot took longer than {LONGEST_S:.0f} s: what it builds on may be pruned")
+    published = catalogue.publish(snapshot, base.number if base is not None else 0)
+    return Captured(snapshot=published, taken=True, attempts=attempt)
+
+
+class _Run:
+    """What several attempts share: chunks read before, packs written before."""
+
+    def __init__(
+        self, tree: Tree, catalogue: Catalogue, base: Snapshot | None, uploads: ThreadPoolExecutor, show: Show
+    ) -> None:
+        self._catalogue = catalogue
+        self._tree = _Watched(tree)
+        self._show = show
+        self._uploads = uploads
+        self._upload: Future[None] | None = None
+        self._old = base
+        self._base: dict[str, SnapshotFile] = {}
+        self._packs: list[Pack | None] = list(base.packs) if base else []
+        self._known: dict[str, Chunk] = {}
+        self._builder = self._new_pack()
+        self._inherited = len(base.packs) if base else 0
+        self._added = 0
+        self.reused = False
+
+    def take(self, anchor: Anchor) -> tuple[SnapshotFile, ...]:
+        """Every file of the anchor's closed set, read and packed; raises CheckpointChanged or FileNotFoundError."""
+        self._tree.seen.clear()
+        paths = closed_set(self._tree, anchor.batch, pending=anchor.pending)
+        stamps = {path: self._tree.seen.get(path) or self._tree.stamp(path) for path in paths}
+        self._choose_base(stamps)
+        total = sum(each.size for each in stamps.values())
+        files, done = [], 0
+        for path, stamp in stamps.items():
+            files.append(self._take_file(path, stamp))
+            done += stamp.size
+            self._show(
+                CaptureProgress(
+                    batch=anchor.batch,
+                    files=len(files),
+                    of_files=len(stamps),
+                    bytes=done,
+                    of_bytes=total,
+                    added=self._added,
+                )
+            )
+        for path, stamp in stamps.items():
+            self._require_same(path, stamp)
+        return tuple(files)
+
+    def finish(self, snapshot: Snapshot) -> Snapshot:
+        """Write the last pack; the snapshot with its packs, in which it names only those that it needs."""
+        content, pack = b"", None
+        if not self._builder.empty:
+            # The pack's name follows from its content, and so is not in its own copy of the snapshot.
+            inside = self._compact(snapshot, Pack(name="", size=0))
+            content = self._builder.finish(inside)
+            pack = Pack(name=hash_of(content), size=len(content))
+            self._send(pack, content)
+        self._await_upload()
+        return self._compact(snapshot, pack)
+
+    def _compact(self, snapshot: Snapshot, last: Pack | None) -> Snapshot:
+        packs = [each if each is not None else last for each in self._packs]
+        needed = sorted({chunk.pack for file in snapshot.files for chunk in file.chunks})
+        place = {old: new for new, old in enumerate(needed)}
+        self.reused = any(old < self._inherited for old in needed)
+        files = tuple(
+            msgspec.structs.replace(
+                file, chunks=tuple(msgspec.structs.replace(each, pack=place[each.pack]) for each in file.chunks)
+            )
+            for file in snapshot.files
+        )
+        kept = tuple(each for old in needed if (each := packs[old]) is not None)
+        assert len(kept) == len(needed)
+        return msgspec.structs.replace(snapshot, files=files, packs=kept, stored=self._added)
+
+    def _choose_base(self, stamps: dict[str, Stamp]) -> None:
+        """What of the last snapshot counts as stored: all that lies in packs which are worth building on."""
+        base = self._old
+        if base is None:
+            return
+        worth = _worth_building_on(base, stamps)
+        files = [each for each in base.files if all(chunk.pack in worth for chunk in each.chunks)]
+        same_place = base.checkpoint == self._tree.url
+        self._base = {each.path: each for each in files} if same_place else {}
+        for each in base.files:
+            for chunk in each.chunks:
+                if chunk.pack in worth:
+                    self._known.setdefault(chunk.hash, chunk)
+
+    def _take_file(self, path: str, stamp: Stamp) -> SnapshotFile:
+        before = self._base.get(path)
+        if before is not None and before.stamp == stamp:
+            return before
+        chunks = tuple(self._take_chunk(part) for part in self._tree.parts(path, CHUNK_BYTES, stamp))
+        return SnapshotFile(path=path, stamp=stamp, chunks=chunks)
+
+    def _take_chunk(self, data: bytes) -> Chunk:
+        digest = hash_of(data)
+        if digest not in self._known:
+            if self._builder.full:
+                self._ship()
+            self._known[digest] = self._builder.add(digest, data)
+            self._added += self._known[digest].stored
+        return self._known[digest]
+
+    def _new_pack(self) -> PackBuilder:
+        self._packs.append(None)
+        return PackBuilder(self._catalogue.series, len(self._packs) - 1)
+
+    def _ship(self) -> None:
+        """Send the full pack off while the next one is filled; at most one is under way."""
+        content = self._builder.finish()
+        pack = Pack(name=hash_of(content), size=len(content))
+        self._packs[-1] = pack
+        self._send(pack, content)
+        del content
+        self._builder = self._new_pack()
+
+    def _send(self, pack: Pack, content: bytes) -> None:
+        self._await_upload()
+        self._upload = self._uploads.submit(self._catalogue.put_pack, pack.name, content)
+
+    def _await_upload(self) -> None:
+        if self._upload is not None:
+            self._upload.result()
+            self._upload = None
+
+    def _require_same(self, path: str, stamp: Stamp) -> None:
+        try:
+            found = self._tree.stamp(path)
+        except FileNotFoundError:
+            return
+        if (found.size, found.modified, found.tag) != (stamp.size, stamp.modified, stamp.tag):
+            raise CheckpointChanged(f"{self._tree.url}/{path} was overwritten while it was being read")
+
+
+class _Watched(Tree):
+    """A tree that remembers what each file was before it was read for the plan: an overwritten one shows later."""
+
+    def __init__(self, inner: Tree) -> None:
+        self._inner = inner
+        self.url = inner.url
+        self.seen: dict[str, Stamp] = {}
+
+    def names(self, folder: str) -> list[str]:
+        return self._inner.names(folder)
+
+    def read(self, path: str) -> bytes:
+        stamp = self._inner.stamp(path)
+        content = self._inner.read(path)
+        self.seen[path] = stamp
+        return content
+
+    def parts(self, path: str, size: int, expected: Stamp) -> Iterator[bytes]:
+        return self._inner.parts(path, size, expected)
+
+    def stamp(self, path: str) -> Stamp:
+        return self._inner.stamp(path)
+
+
+def _worth_building_on(base: Snapshot, stamps: dict[str, Stamp]) -> set[int]:
+    """Positions of the packs to build on, judged by the files that are probably still the same: name and size."""
+    used = dict.fromkeys(range(len(base.packs)), 0)
+    for file in base.files:
+        now = stamps.get(file.path)
+        if now is not None and now.size == file.stamp.size:
+            for chunk in file.chunks:
+                used[chunk.pack] += chunk.stored
+    worth = {place for place, size in used.items() if size >= base.packs[place].size * SPARSE}
+    small = {place for place in worth if base.packs[place].size < SMALL_BYTES}
+    return worth if len(small) <= SMALL_PACKS else worth - small
+
+
+def _is_same(base: Snapshot, anchor: Anchor) -> bool:
+    return (base.query_id, base.batch) == (anchor.query_id, anchor.batch) and (base.pending or not anchor.pending)
+
+
+def _describe(tree: Tree, series: str, anchor: Anchor, origin: Origin, files: tuple[SnapshotFile, ...]) -> Snapshot:
+    return Snapshot(
+        number=0,
+        series=series,
+        checkpoint=tree.url,
+        version=origin.version,
+        release=origin.release,
+        query_id=anchor.query_id,
+        batch=anchor.batch,
+        pending=anchor.pending,
+        offsets=anchor.offsets,
+        watermark_ms=anchor.watermark_ms,
+        taken_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+        stored=0,
+        packs=(),
+        files=files,
+    )
+
+
+def _told(error: Exception, anchor: Anchor) -> Exception:
+    if isinstance(error, FileNotFoundError):
+        return CheckpointChanged(f"batch {anchor.batch} is cleaned up faster than it can be read: {error.filename}")
+    return error
+
+
+def _say_nothing(_: CaptureProgress) -> None:
+    return

@@ -1,0 +1,176 @@
+"""Which snapshots a store holds, and what is known of each: the I/O of one series."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import TypeVar
+
+import msgspec
+
+from streamkeeper.crash_points import crash_point
+from streamkeeper.errors import KeyExists, KeyMissing, NotFound, SnapshotDamaged
+from streamkeeper.model.snapshot import (
+    FORMAT,
+    DrillResult,
+    Hold,
+    Pack,
+    Pin,
+    Snapshot,
+    check_series,
+    padded,
+    series_key,
+    series_root,
+    snapshot_name,
+)
+from streamkeeper.snapshots.sealing import seal, unseal
+from streamkeeper.stores.contract import Store
+
+_SNAPSHOTS = "snapshots/"
+_R = TypeVar("_R", DrillResult, Pin, Hold)
+
+
+class Catalogue:
+    """One series of snapshots in a store; every method raises StoreUnavailable when the store does not answer."""
+
+    def __init__(self, store: Store, series: str) -> None:
+        self.store = store
+        self.series = check_series(series)
+
+    def numbers(self) -> list[int]:
+        """Numbers of its snapshots, in order."""
+        return [int(key.rpartition("/")[2]) for key in self.store.list(series_key(self.series, "index/"))]
+
+    def read(self, number: int) -> Snapshot:
+        """One snapshot; raises NotFound, SnapshotDamaged or FormatTooNew."""
+        key = self.index_key(number)
+        try:
+            data = self.store.read(key)
+        except KeyMissing:
+            known = ", ".join(snapshot_name(each) for each in self.numbers()[-5:]) or "none"
+            raise NotFound(
+                f"series {self.series} has no snapshot {snapshot_name(number)}", hint=f"the newest there: {known}"
+            ) from None
+        return unseal(data, Snapshot, where=key, newest_format=FORMAT, packed=True)
+
+    def newest(self) -> Snapshot | None:
+        """The newest snapshot, None when there is none."""
+        numbers = self.numbers()
+        return self.read(numbers[-1]) if numbers else None
+
+    def snapshots(self) -> list[Snapshot]:
+        """All snapshots, in order; one request each."""
+        return [self.read(number) for number in self.numbers()]
+
+    def publish(self, snapshot: Snapshot, after: int) -> Snapshot:
+        """Give it the next number after ``after`` that is free; from then on it is in the list, whole."""
+        number = after + 1
+        while True:
+            numbered = msgspec.structs.replace(snapshot, number=number)
+            crash_point("snapshot.publish.before")
+            try:
+                self.store.create(self.index_key(number), seal(numbered, packed=True))
+            except KeyExists:
+                number += 1
+                continue
+            crash_point("snapshot.publish.after")
+            return numbered
+
+    def put_pack(self, name: str, content: bytes) -> None:
+        """Store a pack under its name."""
+        crash_point("snapshot.pack.before")
+        self.store.create(self.pack_key(name), content)
+        crash_point("snapshot.pack.after")
+
+    def read_pack(self, pack: Pack) -> bytes:
+        """A whole pack, unchecked; raises SnapshotDamaged when it is missing."""
+        return self._stored(pack, lambda key: self.store.read(key))
+
+    def read_part(self, pack: Pack, start: int, length: int) -> bytes:
+        """Part of a pack, unchecked; raises SnapshotDamaged when it is missing."""
+        return self._stored(pack, lambda key: self.store.read_range(key, start, length))
+
+    def pack_names(self) -> set[str]:
+        """Names of all packs, referenced or not."""
+        return {key.rpartition("/")[2] for key in self.store.list(series_key(self.series, "packs/"))}
+
+    def drills(self, number: int) -> list[DrillResult]:
+        """What came of each drill of a snapshot, oldest first."""
+        prefix = series_key(self.series, "drills", padded(number)) + "/"
+        found = (self._record(key, DrillResult) for key in self.store.list(prefix))
+        return [each for each in found if each is not None]
+
+    def is_verified(self, number: int) -> bool:
+        """Whether the newest drill of a snapshot went well."""
+        drills = self.drills(number)
+        return bool(drills) and drills[-1].ok
+
+    def note_drill(self, number: int, result: DrillResult) -> None:
+        """Keep what came of a drill; ids sort by time."""
+        with suppress(KeyExists):
+            self.store.create(series_key(self.series, "drills", padded(number), result.id), seal(result))
+
+    def pin_of(self, number: int) -> Pin | None:
+        """The pin of a snapshot, if it has one."""
+        return self._record(self._pin_key(number), Pin)
+
+    def pin(self, number: int, pin: Pin) -> None:
+        """Keep a snapshot until it is unpinned; raises NotFound."""
+        self.read(number)
+        self.store.replace(self._pin_key(number), seal(pin))
+
+    def unpin(self, number: int) -> None:
+        """Leave a snapshot to the retention policy again."""
+        self.store.delete(self._pin_key(number))
+
+    def holds(self, number: int) -> list[Hold]:
+        """Who needs a snapshot."""
+        prefix = series_key(self.series, "holds", padded(number)) + "/"
+        found = (self._record(key, Hold) for key in self.store.list(prefix))
+        return [each for each in found if each is not None]
+
+    def hold(self, number: int, hold: Hold) -> None:
+        """Keep a snapshot for an operation; again is fine."""
+        self.store.replace(self._hold_key(number, hold.owner), seal(hold))
+
+    def release(self, number: int, owner: str) -> None:
+        """Let go of a hold."""
+        self.store.delete(self._hold_key(number, owner))
+
+    def index_key(self, number: int) -> str:
+        """Key of a snapshot's record."""
+        return series_key(self.series, "index", padded(number))
+
+    def pack_key(self, name: str) -> str:
+        """Key of a pack."""
+        return series_key(self.series, "packs", name)
+
+    def _pin_key(self, number: int) -> str:
+        return series_key(self.series, "pins", padded(number))
+
+    def _hold_key(self, number: int, owner: str) -> str:
+        return series_key(self.series, "holds", padded(number), owner)
+
+    def _record(self, key: str, kind: type[_R]) -> _R | None:
+        try:
+            return unseal(self.store.read(key), kind, where=key, newest_format=FORMAT)
+        except KeyMissing:
+            return None
+
+    def _stored(self, pack: Pack, read: Callable[[str], bytes]) -> bytes:
+        key = self.pack_key(pack.name)
+        try:
+            return read(key)
+        except KeyMissing:
+            raise SnapshotDamaged(f"{key} is missing") from None
+
+
+def list_series(store: Store) -> Iterator[str]:
+    """Every series with anything in the store, in order; one request each."""
+    after = ""
+    while key := next(iter(store.list(_SNAPSHOTS, after=after)), ""):
+        first, second = key.removeprefix(_SNAPSHOTS).split("/")[:2]
+        series = f"{first}/{second}"
+        yield series
+        # "0" is the character after "/": every key of this series lies before it, every other one's after it.
+        after = f"{series_root(series)[:-1]}0"

@@ -1,0 +1,99 @@
+"""A pack: chunks one after the other, then an index of them, its length and a mark.
+
+A pack is written once, under the hash of all its bytes. Its index begins with a random word, so that no two captures
+ever write the same pack: one that a prune is about to delete is never taken for one that was just written. The index
+of a snapshot's last pack holds the whole snapshot as well: should its record be lost, the packs alone tell it.
+"""
+
+from __future__ import annotations
+
+import io
+import secrets
+
+import msgspec
+import zstandard
+
+from streamkeeper.errors import SnapshotDamaged
+from streamkeeper.model.snapshot import FORMAT, Chunk, Snapshot
+from streamkeeper.snapshots.sealing import hash_of, seal, unseal
+
+PACK_BYTES = 32 * 1024 * 1024
+CHUNK_BYTES = 8 * 1024 * 1024
+_MARK = b"SKPACK01"
+_LENGTH = 8
+_LEVEL = 1
+
+
+class PackIndex(msgspec.Struct, frozen=True, kw_only=True):
+    """What a pack holds; ``chunks`` in their order, ``snapshot`` in a snapshot's last pack only."""
+
+    format: int = FORMAT
+    word: str
+    series: str
+    chunks: tuple[Chunk, ...]
+    snapshot: Snapshot | None = None
+
+
+class PackBuilder:
+    """A pack in memory until it is finished; ``position``: its place among the snapshot's packs."""
+
+    def __init__(self, series: str, position: int) -> None:
+        self._series = series
+        self._position = position
+        self._content = io.BytesIO()
+        self._chunks: list[Chunk] = []
+        self._compressor = zstandard.ZstdCompressor(level=_LEVEL)
+
+    @property
+    def empty(self) -> bool:
+        """Whether it holds no chunk yet."""
+        return not self._chunks
+
+    @property
+    def full(self) -> bool:
+        """Whether the next chunk belongs into another pack."""
+        return self._content.tell() >= PACK_BYTES
+
+    def add(self, digest: str, data: bytes) -> Chunk:
+        """Put a chunk in, compressed where that saves anything."""
+        packed = self._compressor.compress(data)
+        content = packed if len(packed) < len(data) else data
+        chunk = Chunk(hash=digest, size=len(data), pack=self._position, at=self._content.tell(), stored=len(content))
+        self._content.write(content)
+        self._chunks.append(chunk)
+        return chunk
+
+    def finish(self, snapshot: Snapshot | None = None) -> bytes:
+        """All bytes of the pack; nothing can be added any more."""
+        index = PackIndex(
+            word=secrets.token_hex(16), series=self._series, chunks=tuple(self._chunks), snapshot=snapshot
+        )
+        sealed = seal(index, packed=True)
+        self._content.write(sealed + len(sealed).to_bytes(_LENGTH, "little") + _MARK)
+        return self._content.getvalue()
+
+
+def index_of(pack: bytes, *, where: str) -> PackIndex:
+    """The index at a pack's end; raises SnapshotDamaged or FormatTooNew."""
+    end = len(pack) - len(_MARK) - _LENGTH
+    if end < 0 or pack[-len(_MARK) :] != _MARK:
+        raise SnapshotDamaged(f"{where} is no pack: its end is not one's")
+    start = end - int.from_bytes(pack[end : end + _LENGTH], "little")
+    if start < 0:
+        raise SnapshotDamaged(f"{where} is no pack: its index is longer than itself")
+    return unseal(bytes(pack[start:end]), PackIndex, where=where, newest_format=FORMAT, packed=True)
+
+
+def open_chunk(stored: bytes | memoryview, chunk: Chunk, *, where: str) -> bytes:
+    """A chunk's own bytes from those that are stored; raises SnapshotDamaged."""
+    data = bytes(stored)
+    if len(data) != chunk.stored:
+        raise SnapshotDamaged(f"{where} is cut short")
+    if chunk.stored != chunk.size:
+        try:
+            data = zstandard.ZstdDecompressor().decompress(data, max_output_size=chunk.size)
+        except zstandard.ZstdError as error:
+            raise SnapshotDamaged(f"{where} cannot be unpacked: {error}") from error
+    if len(data) != chunk.size or hash_of(data) != chunk.hash:
+        raise SnapshotDamaged(f"{where} is not what was stored: the hash of a chunk differs")
+    return data

@@ -1,0 +1,201 @@
+"""Removing snapshots that nothing keeps, and packs that nothing references: by reachability, never by age alone.
+
+Records go before packs. A pack without a reference is first marked, and goes only when a later prune finds the mark
+older than the grace period and still no reference: a capture that runs meanwhile may be about to reference it, and
+gives up before a grace period is over. A record that cannot be read stops a prune: what it needs is unknown.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+
+from streamkeeper.crash_points import crash_point
+from streamkeeper.errors import InvalidInput, KeyMissing
+from streamkeeper.model.snapshot import FORMAT, Garbage, Hold, Pin, padded, series_key, snapshot_name
+from streamkeeper.snapshots.capture import LONGEST_S
+from streamkeeper.snapshots.catalogue import Catalogue
+from streamkeeper.snapshots.retention import Candidate, Decision, Policy, decide_retention
+from streamkeeper.snapshots.sealing import seal, unseal
+
+GRACE_S = 24 * 3600.0
+_RECORDS = ("drills", "pins", "holds")
+
+
+class SweepPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """What a prune of one series would do, and why.
+
+    ``packs``: those that go now; ``marked``: those that have no reference from now on and may go after the grace
+    period; ``left``: records of snapshots that are gone. ``marks``: earlier marks, by key.
+    """
+
+    series: str
+    decisions: tuple[Decision, ...]
+    packs: tuple[str, ...]
+    marked: tuple[str, ...]
+    left: tuple[str, ...]
+    marks: dict[str, Garbage]
+    referenced: frozenset[str]
+    freed: int = 0
+
+    @property
+    def dropped(self) -> tuple[int, ...]:
+        """Numbers of the snapshots that go."""
+        return tuple(each.number for each in self.decisions if not each.keep)
+
+    @property
+    def nothing(self) -> bool:
+        """Whether there is nothing to remove and nothing to mark."""
+        return not (self.dropped or self.packs or self.marked or self.left)
+
+
+def plan_sweep(catalogue: Catalogue, policy: Policy, *, now: datetime, grace_s: float = GRACE_S) -> SweepPlan:
+    """Look at a series and decide; raises SnapshotDamaged, FormatTooNew or StoreUnavailable, and then nothing is known.
+
+    ``grace_s``: at least as long as a capture may take, for one that runs meanwhile (raises InvalidInput), or 0 where
+    nobody is taking snapshots.
+    """
+    if 0 < grace_s < LONGEST_S:
+        hint = f"at least {LONGEST_S:.0f} s, for a capture may take as long; 0 only while nobody takes snapshots"
+        raise InvalidInput(f"a grace period of {grace_s:g} s is too short", hint=hint)
+    keys = list(catalogue.store.list(series_key(catalogue.series, "")))
+    there = _by_kind(catalogue.series, keys)
+    snapshots = [catalogue.read(int(key.rpartition("/")[2])) for key in there.get("index", ())]
+    live = {each.number for each in snapshots}
+    pinned, held, verified, left = _said_of(catalogue, there, live, now)
+    decisions = decide_retention(
+        [
+            Candidate(
+                number=each.number,
+                taken_at=datetime.fromisoformat(each.taken_at).astimezone(UTC),
+                verified=each.number in verified,
+                pinned=pinned.get(each.number, ""),
+                held_by=tuple(held.get(each.number, ())),
+            )
+            for each in snapshots
+        ],
+        policy,
+        now=now,
+    )
+    kept = {each.number for each in decisions if each.keep}
+    referenced = {pack.name for each in snapshots if each.number in kept for pack in each.packs}
+    # A pack that a snapshot which goes now still references begins its grace period now, whatever was marked before.
+    until_now = {pack.name for each in snapshots for pack in each.packs}
+    marks = {key: _mark(catalogue, key) for key in there.get("garbage", ())}
+    free = {key.rpartition("/")[2] for key in there.get("packs", ())} - referenced
+    since = _since(marks)
+    over = {name for name in free - until_now if name in since and since[name] <= now - timedelta(seconds=grace_s)}
+    packs = free if grace_s == 0 else over
+    sizes = {pack.name: pack.size for each in snapshots for pack in each.packs}
+    return SweepPlan(
+        series=catalogue.series,
+        decisions=decisions,
+        packs=tuple(sorted(packs)),
+        marked=tuple(sorted(free - packs - (since.keys() - until_now))),
+        left=tuple(left),
+        marks=marks,
+        referenced=frozenset(until_now),
+        freed=sum(sizes.get(name, 0) for name in packs),
+    )
+
+
+def sweep(catalogue: Catalogue, plan: SweepPlan, *, now: datetime) -> None:
+    """Carry a plan out; may be cut off anywhere and be planned and done again. Raises StoreUnavailable."""
+    for number in plan.dropped:
+        _delete(catalogue, catalogue.index_key(number))
+    for number in plan.dropped:
+        for kind in _RECORDS:
+            prefix = series_key(catalogue.series, kind, padded(number))
+            for key in [*catalogue.store.list(f"{prefix}/"), *([prefix] if kind == "pins" else [])]:
+                _delete(catalogue, key)
+    for key in plan.left:
+        _delete(catalogue, key)
+    marked = set(plan.marked)
+    for key, mark in plan.marks.items():
+        still = tuple(name for name in mark.packs if name not in plan.referenced and name not in plan.packs)
+        if still != mark.packs:
+            if still:
+                _note(catalogue, Garbage(at=mark.at, packs=still))
+            _delete(catalogue, key)
+    if marked:
+        _note(catalogue, Garbage(at=now.isoformat(timespec="milliseconds"), packs=tuple(sorted(marked))))
+    for name in plan.packs:
+        _delete(catalogue, catalogue.pack_key(name))
+
+
+def _delete(catalogue: Catalogue, key: str) -> None:
+    crash_point("sweep.delete.before")
+    catalogue.store.delete(key)
+
+
+def _note(catalogue: Catalogue, garbage: Garbage) -> None:
+    crash_point("sweep.mark.before")
+    catalogue.store.create(series_key(catalogue.series, "garbage", secrets.token_hex(8)), seal(garbage))
+
+
+def _mark(catalogue: Catalogue, key: str) -> Garbage:
+    try:
+        data = catalogue.store.read(key)
+    except KeyMissing:
+        return Garbage(at=datetime.max.replace(tzinfo=UTC).isoformat(), packs=())
+    return unseal(data, Garbage, where=key, newest_format=FORMAT)
+
+
+def _since(marks: dict[str, Garbage]) -> dict[str, datetime]:
+    found: dict[str, datetime] = {}
+    for mark in marks.values():
+        at = datetime.fromisoformat(mark.at)
+        for name in mark.packs:
+            found[name] = min(at, found.get(name, at))
+    return found
+
+
+def _by_kind(series: str, keys: list[str]) -> dict[str, list[str]]:
+    root = series_key(series, "")
+    found: dict[str, list[str]] = {}
+    for key in keys:
+        found.setdefault(key.removeprefix(root).split("/")[0], []).append(key)
+    return found
+
+
+def _said_of(
+    catalogue: Catalogue, there: dict[str, list[str]], live: set[int], now: datetime
+) -> tuple[dict[int, str], dict[int, list[str]], set[int], list[str]]:
+    """Pins, holds and proofs of the snapshots that there are; and what is said of those that are gone."""
+    root = series_key(catalogue.series, "")
+    numbered = [
+        (key, kind, int(key.removeprefix(root).split("/")[1])) for kind in _RECORDS for key in there.get(kind, ())
+    ]
+    left = [key for key, _, number in numbered if number not in live]
+    pinned: dict[int, str] = {}
+    held: dict[int, list[str]] = {}
+    for number in sorted({number for _, kind, number in numbered if kind == "pins" and number in live}):
+        pin: Pin | None = catalogue.pin_of(number)
+        if pin is not None:
+            pinned[number] = pin.reason or "no reason given"
+    for number in sorted({number for _, kind, number in numbered if kind == "holds" and number in live}):
+        for hold in catalogue.holds(number):
+            if not _is_over(hold, now):
+                held.setdefault(number, []).append(hold.owner)
+    drilled = {number for _, kind, number in numbered if kind == "drills" and number in live}
+    return pinned, held, {number for number in drilled if catalogue.is_verified(number)}, left
+
+
+def _is_over(hold: Hold, now: datetime) -> bool:
+    return bool(hold.until) and datetime.fromisoformat(hold.until) < now
+
+
+def tell(plan: SweepPlan) -> Iterator[str]:
+    """The plan, a line for each snapshot and pack."""
+    for each in plan.decisions:
+        verb = "keep" if each.keep else "drop"
+        yield f"{verb} {plan.series} {snapshot_name(each.number)}: {'; '.join(each.reasons)}"
+    for name in plan.packs:
+        yield f"delete {plan.series} pack {name[:16]}: no snapshot references it, and its grace period is over"
+    for name in plan.marked:
+        yield f"mark {plan.series} pack {name[:16]}: no snapshot references it from now on"
+    for key in plan.left:
+        yield f"delete {key}: its snapshot is gone"

@@ -1,0 +1,91 @@
+"""Reading back all that snapshots need and comparing it with its hashes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+from streamkeeper.errors import FormatTooNew, NotFound, SnapshotDamaged
+from streamkeeper.model.snapshot import Chunk, Pack, Snapshot, snapshot_name
+from streamkeeper.snapshots.catalogue import Catalogue
+from streamkeeper.snapshots.packs import index_of, open_chunk
+from streamkeeper.snapshots.sealing import hash_of
+
+
+class DamagedObject(msgspec.Struct, frozen=True, kw_only=True):
+    """An object that is missing or not what was stored, and the snapshots that cannot be restored without it."""
+
+    key: str
+    why: str
+    snapshots: tuple[str, ...]
+
+
+class Verification(msgspec.Struct, frozen=True, kw_only=True):
+    """What was read; ``damaged`` is empty when all of it is as it was stored."""
+
+    snapshots: int
+    packs: int
+    chunks: int
+    bytes: int
+    damaged: tuple[DamagedObject, ...]
+
+
+Show = Callable[[int, int], None]
+"""Packs read, of how many."""
+
+
+def verify(catalogue: Catalogue, numbers: Iterable[int] | None = None, *, show: Show | None = None) -> Verification:
+    """Read every object of the snapshots, of all without ``numbers``; each pack once. Raises StoreUnavailable."""
+    damaged: list[DamagedObject] = []
+    snapshots: list[Snapshot] = []
+    for number in sorted(numbers) if numbers is not None else catalogue.numbers():
+        try:
+            snapshots.append(catalogue.read(number))
+            catalogue.drills(number), catalogue.pin_of(number), catalogue.holds(number)
+        except (SnapshotDamaged, FormatTooNew, NotFound) as error:
+            name = snapshot_name(number)
+            damaged.append(DamagedObject(key=catalogue.index_key(number), why=str(error), snapshots=(name,)))
+    needed = _needed(snapshots)
+    chunks = size = 0
+    for done, (pack, users) in enumerate(needed.items()):
+        if show is not None:
+            show(done, len(needed))
+        try:
+            wanted = _chunks_in(users, pack)
+            size += _check_pack(catalogue, pack, wanted)
+            chunks += len(wanted)
+        except (SnapshotDamaged, FormatTooNew) as error:
+            names = tuple(each.name for each in users)
+            damaged.append(DamagedObject(key=catalogue.pack_key(pack.name), why=str(error), snapshots=names))
+    return Verification(snapshots=len(snapshots), packs=len(needed), chunks=chunks, bytes=size, damaged=tuple(damaged))
+
+
+def _check_pack(catalogue: Catalogue, pack: Pack, wanted: Iterable[Chunk]) -> int:
+    where = catalogue.pack_key(pack.name)
+    content = catalogue.read_pack(pack)
+    if hash_of(content) != pack.name:
+        raise SnapshotDamaged(f"{where} is not what was stored: its hash differs")
+    index_of(content, where=where)
+    view = memoryview(content)
+    for chunk in wanted:
+        open_chunk(view[chunk.at : chunk.at + chunk.stored], chunk, where=where)
+    return len(content)
+
+
+def _needed(snapshots: Iterable[Snapshot]) -> dict[Pack, list[Snapshot]]:
+    found: dict[Pack, list[Snapshot]] = {}
+    for each in snapshots:
+        for pack in each.packs:
+            found.setdefault(pack, []).append(each)
+    return found
+
+
+def _chunks_in(snapshots: Iterable[Snapshot], pack: Pack) -> set[Chunk]:
+    """Chunks that snapshots have in a pack; positions of packs differ between snapshots and are evened out."""
+    found = set()
+    for each in snapshots:
+        place = each.packs.index(pack)
+        chunks = (chunk for file in each.files for chunk in file.chunks if chunk.pack == place)
+        found |= {msgspec.structs.replace(chunk, pack=0) for chunk in chunks}
+    return found

@@ -1,0 +1,82 @@
+"""Checkpoints and stores for the tests of snapshots, and what to look at in them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from streamkeeper.checkpoints.closed_set import closed_set
+from streamkeeper.checkpoints.trees import LocalTree
+from streamkeeper.model.snapshot import series_of_query
+from streamkeeper.snapshots.catalogue import Catalogue
+from streamkeeper.stores.contract import Store
+from tests.checkpoints.trees import Tree
+
+SERIES = series_of_query("sales", "totals")
+KINDS = ("stateless", "hdfs", "rocksdb", "changelog", "format-2")
+
+
+def a_checkpoint(root: Path, kind: str = "changelog", *, batches: int = 8) -> Tree:
+    """A checkpoint with real bytes in its state files, so that they differ from each other."""
+    tree = Tree(root, kind, batches=batches, snapshots=tuple(range(3, batches + 1, 5)))
+    salt_state(root)
+    return tree
+
+
+def salt_state(root: Path) -> None:
+    """Give every state file that still holds one letter content of its own."""
+    for path in root.glob("state/*/*/**/*"):
+        if path.is_file() and path.suffix in (".delta", ".snapshot", ".changelog", ".sst") and path.stat().st_size < 4:
+            path.write_bytes(str(path.relative_to(root)).encode() + os.urandom(300))
+
+
+def files_below(root: Path) -> dict[str, bytes]:
+    """Path -> content of every file."""
+    return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+
+
+def wanted(checkpoint: Path, batch: int, *, pending: bool = False) -> dict[str, bytes]:
+    """The closed set of a batch, with content."""
+    paths = closed_set(LocalTree(checkpoint), batch, pending=pending)
+    return {path: (checkpoint / path).read_bytes() for path in paths}
+
+
+class ForwardingStore(Store):
+    """A store that tells each call to ``before`` first."""
+
+    def __init__(self, inner: Store) -> None:
+        self.inner = inner
+        self.url = inner.url
+
+    def before(self, call: str, key: str) -> None:
+        """What happens before a call."""
+
+    def read(self, key: str) -> bytes:
+        self.before("read", key)
+        return self.inner.read(key)
+
+    def read_range(self, key: str, start: int, length: int) -> bytes:
+        self.before("read", key)
+        return self.inner.read_range(key, start, length)
+
+    def create(self, key: str, value: bytes) -> None:
+        self.before("create", key)
+        self.inner.create(key, value)
+
+    def replace(self, key: str, value: bytes) -> None:
+        self.before("replace", key)
+        self.inner.replace(key, value)
+
+    def list(self, prefix: str, *, after: str = "") -> Iterator[str]:
+        self.before("list", prefix)
+        yield from self.inner.list(prefix, after=after)
+
+    def delete(self, key: str) -> None:
+        self.before("delete", key)
+        self.inner.delete(key)
+
+
+def catalogue(store: Store) -> Catalogue:
+    """The series of these tests."""
+    return Catalogue(store, SERIES)

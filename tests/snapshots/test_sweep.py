@@ -1,0 +1,174 @@
+"""Pruning snapshots: what goes, what stays, and what a running capture can count on."""
+
+from __future__ import annotations
+
+import itertools
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from streamkeeper.checkpoints.trees import LocalTree
+from streamkeeper.errors import InvalidInput, SnapshotDamaged
+from streamkeeper.model.snapshot import DrillResult, Hold, Pin
+from streamkeeper.snapshots.capture import capture
+from streamkeeper.snapshots.catalogue import Catalogue
+from streamkeeper.snapshots.restore import restore
+from streamkeeper.snapshots.retention import Policy
+from streamkeeper.snapshots.sweep import GRACE_S, SweepPlan, plan_sweep, sweep, tell
+from streamkeeper.snapshots.verify import verify
+from tests.contracts.memory_store import MemoryStore
+from tests.snapshots.series import ForwardingStore, a_checkpoint, catalogue, files_below, salt_state, wanted
+
+NEWEST_ONLY = Policy(keep_last=1, hourly=0, daily=0, weekly=0, monthly=0)
+NOW = datetime.now(UTC)
+LATER = NOW + timedelta(seconds=GRACE_S + 60)
+
+
+def _grow(root: Path, store: MemoryStore, snapshots: int) -> None:
+    """A checkpoint of which every batch was snapshotted; its state is written anew each time."""
+    live = a_checkpoint(root, "hdfs", batches=1)
+    for batch in itertools.count(1):
+        capture(LocalTree(root), catalogue(store))
+        if batch == snapshots:
+            return
+        live.plan(batch)
+        live.commit(batch, snapshot=True)
+        salt_state(root)
+
+
+def _prune(
+    series: Catalogue, policy: Policy = NEWEST_ONLY, *, now: datetime = NOW, grace_s: float = GRACE_S
+) -> SweepPlan:
+    plan = plan_sweep(series, policy, now=now, grace_s=grace_s)
+    sweep(series, plan, now=now)
+    return plan
+
+
+def _pack_keys(store: MemoryStore) -> list[str]:
+    return [key for key in store.values if "/packs/" in key]
+
+
+def test_snapshots_go_at_once_and_packs_after_their_grace_period(tmp_path: Path) -> None:
+    store = MemoryStore()
+    series = catalogue(store)
+    _grow(tmp_path / "live", store, 5)
+    packs = len(_pack_keys(store))
+    first = _prune(series)
+    assert first.dropped == (1, 2, 3, 4)
+    assert series.numbers() == [5]
+    assert len(_pack_keys(store)) == packs
+    assert _prune(series).nothing
+    second = _prune(series, now=LATER)
+    assert set(second.packs) == set(first.marked)
+    assert len(_pack_keys(store)) == len(series.read(5).packs)
+    assert not [key for key in store.values if "/garbage/" in key]
+    assert verify(series).damaged == ()
+    restore(series, series.read(5), tmp_path / "back")
+    assert files_below(tmp_path / "back") == wanted(tmp_path / "live", 4)
+
+
+def test_a_dry_run_tells_the_very_list_and_touches_nothing(tmp_path: Path) -> None:
+    store = MemoryStore()
+    _grow(tmp_path / "live", store, 3)
+    before = dict(store.values)
+    lines = list(tell(plan_sweep(catalogue(store), NEWEST_ONLY, now=NOW)))
+    assert store.values == before
+    assert [line.split(":")[0] for line in lines[:3]] == [
+        "drop sales/totals s0001",
+        "drop sales/totals s0002",
+        "keep sales/totals s0003",
+    ]
+    assert all(line.partition(": ")[2] for line in lines)
+    done = _prune(catalogue(store))
+    assert list(tell(done)) == lines
+
+
+def test_pins_holds_and_the_newest_verified_one_stay(tmp_path: Path) -> None:
+    store = MemoryStore()
+    series = catalogue(store)
+    _grow(tmp_path / "live", store, 6)
+    series.pin(1, Pin(reason="audit", by="ann", at=NOW.isoformat()))
+    series.hold(2, Hold(owner="deploy-9", reason="the way back", at=NOW.isoformat()))
+    series.hold(3, Hold(owner="deploy-8", reason="over", at=NOW.isoformat(), until=(NOW - timedelta(1)).isoformat()))
+    series.note_drill(4, DrillResult(id="1", ok=True, message="ran"))
+    series.note_drill(5, DrillResult(id="1", ok=True, message="ran"))
+    series.note_drill(5, DrillResult(id="2", ok=False, message="refused"))
+    _prune(series)
+    assert series.numbers() == [1, 2, 4, 6]
+    series.unpin(1)
+    series.release(2, "deploy-9")
+    _prune(series)
+    assert series.numbers() == [4, 6]
+    assert not [key for key in store.values if "/pins/" in key or "/holds/" in key]
+
+
+def test_an_unreadable_record_stops_a_prune_before_anything_is_removed(tmp_path: Path) -> None:
+    store = MemoryStore()
+    series = catalogue(store)
+    _grow(tmp_path / "live", store, 3)
+    store.values[series.index_key(2)] = b"?" + store.values[series.index_key(2)][1:]
+    before = dict(store.values)
+    with pytest.raises(SnapshotDamaged, match="0000000002"):
+        _prune(series)
+    assert store.values == before
+
+
+def test_a_pack_that_is_referenced_again_gets_a_new_grace_period(tmp_path: Path) -> None:
+    store = MemoryStore()
+    series = catalogue(store)
+    live = a_checkpoint(tmp_path / "live", "hdfs")
+    # A capture is under way: its pack is there, its record is not.
+
+    class Pausing(ForwardingStore):
+        def before(self, call: str, key: str) -> None:
+            if call == "create" and "/index/" in key:
+                assert _prune(series).marked
+
+    capture(LocalTree(tmp_path / "live"), catalogue(Pausing(store)))
+    live.plan(8)
+    live.commit(8, snapshot=True)
+    salt_state(tmp_path / "live")
+    capture(LocalTree(tmp_path / "live"), series)
+    dropping = _prune(series, now=LATER)
+    assert dropping.dropped == (1,)
+    assert dropping.packs == ()
+    assert verify(series).damaged == ()
+    assert not [key for key in store.values if "/garbage/" in key]
+
+
+def _capture_while_pruning(tmp_path: Path, *, grace_s: float) -> MemoryStore:
+    """A prune runs between a capture's packs and its record, and drops the snapshot that the capture builds on."""
+    store = MemoryStore()
+    series = catalogue(store)
+    _grow(tmp_path / "live", store, 2)
+
+    class Pausing(ForwardingStore):
+        def before(self, call: str, key: str) -> None:
+            if call == "create" and "/index/" in key:
+                _prune(series, grace_s=grace_s)
+
+    live_batches = a_checkpoint(tmp_path / "again", "hdfs", batches=1)
+    live_batches.root = tmp_path / "live"
+    live_batches.plan(2)
+    live_batches.commit(2, snapshot=True)
+    salt_state(tmp_path / "live")
+    capture(LocalTree(tmp_path / "live"), catalogue(Pausing(store)))
+    return store
+
+
+def test_a_capture_that_runs_during_a_prune_loses_nothing(tmp_path: Path) -> None:
+    store = _capture_while_pruning(tmp_path, grace_s=GRACE_S)
+    _prune(catalogue(store), now=LATER)
+    assert verify(catalogue(store)).damaged == ()
+
+
+def test_without_a_grace_period_such_a_capture_is_damaged(tmp_path: Path) -> None:
+    """The negative control of the test above."""
+    store = _capture_while_pruning(tmp_path, grace_s=0)
+    assert verify(catalogue(store)).damaged
+
+
+def test_a_grace_period_shorter_than_a_capture_may_take_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="too short"):
+        plan_sweep(catalogue(MemoryStore()), NEWEST_ONLY, now=NOW, grace_s=60)
