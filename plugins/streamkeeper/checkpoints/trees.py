@@ -36,9 +36,13 @@ class Tree(ABC):
     def stamp(self, path: str) -> Stamp:
         """What the file is now."""
 
+    def fresh(self) -> Tree:
+        """The same checkpoint, looked at anew: a tree may go on telling what it has found once."""
+        return self
+
     def where(self, path: str) -> str:
         """A file's or folder's full name, for messages."""
-        return f"{self.url}/{path}"
+        return f"{self.url}/{path}" if path else self.url
 
     def has(self, path: str) -> bool:
         """Whether there is such a file."""
@@ -87,9 +91,14 @@ class LocalTree(Tree):
             raise CheckpointChanged(f"{self.root / path} changed while it was being read")
 
     def _path(self, path: str) -> Path:
-        if not _INSIDE.fullmatch(path) or ".." in path.split("/"):
-            raise InvalidInput(f"{path!r} is not a path inside a checkpoint")
-        return self.root / path
+        return self.root / check_inside(path)
+
+
+def check_inside(path: str) -> str:
+    """Return ``path`` if it names a file inside a tree, else raise InvalidInput."""
+    if not _INSIDE.fullmatch(path) or ".." in path.split("/"):
+        raise InvalidInput(f"{path!r} is not a path inside a checkpoint")
+    return path
 
 
 def _stamp(found: os.stat_result) -> Stamp:

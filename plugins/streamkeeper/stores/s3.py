@@ -37,7 +37,7 @@ class S3Store(Store):
         self._bucket = parts.netloc
         path = parts.path.strip("/")
         self._prefix = check_prefix(f"{path}/" if path else "")
-        self._client = client or _connect(url)
+        self._client = client or connect(f"store {url}")
 
     def read(self, key: str) -> bytes:
         return self._get(key)
@@ -145,7 +145,8 @@ def _status(error: ClientError) -> tuple[int, int]:
     return int(told.get("HTTPStatusCode", 0)), int(told.get("RetryAttempts", 0))
 
 
-def _connect(url: str) -> Any:
+def connect(what: str) -> Any:
+    """A client of boto3's standard configuration for ``what``, which an error names; raises InvalidInput."""
     import boto3
     from botocore.config import Config
 
@@ -160,7 +161,7 @@ def _connect(url: str) -> Any:
     try:
         client = boto3.session.Session().client("s3", config=config)
     except (BotoCoreError, ValueError) as error:
-        raise InvalidInput(f"store {url}: {error}", hint="check AWS_ENDPOINT_URL and the AWS profile") from error
+        raise InvalidInput(f"{what}: {error}", hint="check AWS_ENDPOINT_URL and the AWS profile") from error
     client.meta.events.register_last("before-call.s3", _send_at_once)
     return client
 

@@ -1,0 +1,55 @@
+"""From a location, as Spark is given it, to the checkpoint's tree of files."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from streamkeeper.checkpoints.trees import LocalTree, Tree
+from streamkeeper.errors import InvalidInput, NotFound, Unsupported
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/")
+_WAYS = "use a directory, file:///path, s3a://bucket/prefix or s3://bucket/prefix"
+
+
+def open_tree(location: str) -> Tree:
+    """The tree at a plain path, ``file:///path``, ``s3a://bucket/prefix`` or ``s3://bucket/prefix``.
+
+    Raises NotFound when nothing is there, Unsupported for another scheme, InvalidInput for a location that names
+    nothing, StoreUnavailable.
+    """
+    if not location:
+        raise InvalidInput("the checkpoint's location is empty", hint=_WAYS)
+    scheme = _SCHEME.match(location)
+    if scheme is None:
+        return _open_local(location, Path(location))
+    match scheme[1]:
+        case "file":
+            return _open_local(location, _local_path(location))
+        case "s3a" | "s3":
+            return _open_s3(location)
+        case other:
+            raise Unsupported(f"checkpoint {location}: scheme {other}:// is not supported", hint=_WAYS)
+
+
+def _open_local(location: str, path: Path) -> LocalTree:
+    if not path.is_dir():
+        raise NotFound(f"checkpoint {location} does not exist", hint="name the query's checkpoint directory")
+    return LocalTree(path)
+
+
+def _local_path(url: str) -> Path:
+    parts = urlsplit(url)
+    if parts.netloc not in ("", "localhost") or not parts.path:
+        raise InvalidInput(f"checkpoint {url}: not a local path", hint="write file:///absolute/path")
+    return Path(unquote(parts.path))
+
+
+def _open_s3(url: str) -> Tree:
+    from streamkeeper.checkpoints.s3_tree import S3Tree  # boto3 is slow to load and often not needed
+
+    tree = S3Tree(url)
+    if not tree.names(""):
+        raise NotFound(f"checkpoint {url} does not exist", hint="there is no object with this prefix in the bucket")
+    return tree

@@ -1,0 +1,44 @@
+"""From a location to a checkpoint's tree."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from streamkeeper.checkpoints.opening import open_tree
+from streamkeeper.checkpoints.trees import LocalTree
+from streamkeeper.errors import InvalidInput, NotFound, Unsupported
+
+
+def test_a_local_checkpoint_is_opened_by_every_name_that_spark_takes(tmp_path: Path) -> None:
+    """A path, Java's ``file:/path``, and a URL with escapes."""
+    root = tmp_path / "a b"
+    root.mkdir()
+    for location in (str(root), root.as_uri(), f"file:{root}", f"file://localhost{root}", os.path.relpath(root)):
+        found = open_tree(location)
+        assert isinstance(found, LocalTree)
+        assert found.root.samefile(root)
+
+
+def test_a_local_checkpoint_must_be_a_directory(tmp_path: Path) -> None:
+    """Neither nothing nor a file is one."""
+    (tmp_path / "file").touch()
+    for location in (str(tmp_path / "none"), str(tmp_path / "file"), (tmp_path / "none").as_uri()):
+        with pytest.raises(NotFound, match="does not exist"):
+            open_tree(location)
+
+
+@pytest.mark.parametrize("location", ["hdfs://name:9000/c", "gs://bucket/c", "abfss://c@account/c", "s3n://bucket/c"])
+def test_another_scheme_is_refused_with_a_way_out(location: str) -> None:
+    """Nothing is promised for a file system that nothing here can read."""
+    with pytest.raises(Unsupported, match=r"scheme .*:// is not supported \(use a directory"):
+        open_tree(location)
+
+
+@pytest.mark.parametrize("location", ["", "file://host/path", "s3a:///prefix"])
+def test_a_location_that_names_nothing_is_refused(location: str) -> None:
+    """A missing bucket, another machine's disk."""
+    with pytest.raises(InvalidInput):
+        open_tree(location)

@@ -1,0 +1,125 @@
+"""A checkpoint in a bucket of a real S3 server."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streamkeeper.checkpoints.closed_set import closed_set
+from streamkeeper.checkpoints.opening import open_tree
+from streamkeeper.checkpoints.s3_tree import S3Tree
+from streamkeeper.checkpoints.trees import LocalTree
+from streamkeeper.errors import CheckpointChanged, InvalidInput, NotFound, StoreUnavailable
+from streamkeeper.stores.s3 import connect
+from tests.checkpoints.trees import Tree
+
+pytestmark = pytest.mark.s3
+
+
+class Bucket:
+    """Writes objects below a prefix, as a checkpoint's owner does."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.bucket, _, self.prefix = url.partition("://")[2].partition("/")
+        self.client: Any = connect("the test")
+
+    def put(self, path: str, content: bytes) -> None:
+        self.client.put_object(Bucket=self.bucket, Key=f"{self.prefix}/{path}", Body=content)
+
+    def delete(self, path: str) -> None:
+        self.client.delete_object(Bucket=self.bucket, Key=f"{self.prefix}/{path}")
+
+    def upload(self, root: Path) -> None:
+        for path in sorted(root.rglob("*")):
+            if path.is_file():
+                self.put(path.relative_to(root).as_posix(), path.read_bytes())
+
+
+@pytest.fixture
+def bucket(s3_url: str) -> Bucket:
+    return Bucket(s3_url)
+
+
+@pytest.mark.parametrize("kind", ["stateless", "hdfs", "rocksdb", "changelog", "format-2"])
+def test_the_closed_set_is_that_of_the_same_local_checkpoint(tmp_path: Path, bucket: Bucket, kind: str) -> None:
+    """Every kind of state; names and contents are the same, by either scheme."""
+    Tree(tmp_path, kind, batches=12, snapshots=(4, 9)).plan(12)
+    bucket.upload(tmp_path)
+    local = LocalTree(tmp_path)
+    for url in (bucket.url, bucket.url.replace("s3://", "s3a://") + "/"):
+        tree = open_tree(url)
+        for batch, pending in ((-1, True), (3, False), (9, True), (11, True)):
+            files = closed_set(tree, batch, pending=pending)
+            assert files == closed_set(local, batch, pending=pending)
+        assert {each: tree.read(each) for each in files} == {each: local.read(each) for each in files}
+        for folder in ("", "state", "state/0", "state/0/1/SSTs", "sources/0", "none"):
+            assert tree.names(folder) == local.names(folder)
+
+
+def test_a_file_comes_in_parts(bucket: Bucket) -> None:
+    """The last part is shorter; an empty file has none."""
+    bucket.put("state/0/0/1.delta", bytes(range(250)))
+    bucket.put("state/0/0/2.delta", b"")
+    tree = S3Tree(bucket.url)
+    parts = list(tree.parts("state/0/0/1.delta", 100, tree.stamp("state/0/0/1.delta")))
+    assert ([len(each) for each in parts], b"".join(parts)) == ([100, 100, 50], bytes(range(250)))
+    assert list(tree.parts("state/0/0/2.delta", 100, tree.stamp("state/0/0/2.delta"))) == []
+
+
+@pytest.mark.parametrize("content", [b"", b"x" * 250])
+def test_a_file_overwritten_after_its_stamp_is_noticed(bucket: Bucket, content: bytes) -> None:
+    """By the next part, and by the next stamp, also when its size is the same."""
+    bucket.put("state/0/0/3.zip", content)
+    tree = S3Tree(bucket.url)
+    planned = tree.stamp("state/0/0/3.zip")
+    assert tree.stamp("state/0/0/3.zip") == planned
+    reading = tree.parts("state/0/0/3.zip", 100, planned)
+    if content:
+        assert next(reading) == content[:100]
+    bucket.put("state/0/0/3.zip", b"y" * 250)
+    with pytest.raises(CheckpointChanged, match=r"state/0/0/3\.zip changed"):
+        list(reading)
+    assert tree.stamp("state/0/0/3.zip").tag != planned.tag
+    assert tree.fresh().stamp("state/0/0/3.zip") == tree.stamp("state/0/0/3.zip")
+
+
+def test_a_removed_file_is_missing(bucket: Bucket) -> None:
+    """The listing goes on telling it, every request finds out; a new look knows."""
+    bucket.put("metadata", b"{}")
+    bucket.put("offsets/0", b"v1")
+    tree = S3Tree(bucket.url)
+    planned = tree.stamp("offsets/0")
+    bucket.delete("offsets/0")
+    assert tree.has("offsets/0")
+    for ask in (tree.read, tree.stamp, lambda path: list(tree.parts(path, 10, planned))):
+        with pytest.raises(FileNotFoundError):
+            ask("offsets/0")
+    assert not tree.fresh().has("offsets/0")
+    assert tree.fresh().names("") == ["metadata"]
+
+
+def test_a_marker_of_an_empty_folder_is_no_file(bucket: Bucket) -> None:
+    """s3a leaves an object ``folder/``."""
+    bucket.put("metadata", b"{}")
+    bucket.put("commits/", b"")
+    tree = S3Tree(bucket.url)
+    assert (tree.names(""), tree.names("commits")) == (["commits/", "metadata"], [])
+
+
+def test_nothing_there_is_told_from_a_bucket_that_is_not_there(bucket: Bucket) -> None:
+    """The first is an answer, the second somebody's mistake; a prefix ends at a slash."""
+    bucket.put("c1/metadata", b"{}")
+    with pytest.raises(NotFound):
+        open_tree(f"{bucket.url}/c")
+    with pytest.raises(StoreUnavailable, match="NoSuchBucket"):
+        open_tree("s3a://no-such-bucket/c")
+
+
+@pytest.mark.parametrize("path", ["", "/metadata", "../other/metadata", "state/"])
+def test_a_path_never_leads_out_of_the_checkpoint(bucket: Bucket, path: str) -> None:
+    """As on a local disk."""
+    with pytest.raises(InvalidInput):
+        S3Tree(bucket.url).read(path)
