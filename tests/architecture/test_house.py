@@ -17,7 +17,7 @@ TOP_LEVEL = {
 }  # fmt: skip
 ROOMS = {
     "checkpoints", "cli", "compatibility", "driver", "inspection", "lifecycle", "model", "operations",
-    "orchestration", "registry", "runners", "sinks", "sources", "stores",
+    "orchestration", "registry", "runners", "sinks", "snapshots", "sources", "stores",
 }  # fmt: skip
 EMPTY_WORDS = {"base", "common", "helper", "helpers", "manager", "misc", "shared", "util", "utils"}
 LONGEST_MODULE = 400

@@ -21,6 +21,7 @@ from tests.snapshots.series import KINDS, ForwardingStore, a_checkpoint, catalog
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_restored_snapshot_is_the_closed_set_bit_for_bit(tmp_path: Path, kind: str) -> None:
+    """A restored snapshot is the closed set bit for bit."""
     a_checkpoint(tmp_path / "live", kind)
     series = catalogue(MemoryStore())
     taken = capture(LocalTree(tmp_path / "live"), series, origin=Origin(version="v0001", release="r0002"))
@@ -30,6 +31,7 @@ def test_a_restored_snapshot_is_the_closed_set_bit_for_bit(tmp_path: Path, kind:
 
 
 def test_the_plan_of_the_open_batch_belongs_to_a_snapshot(tmp_path: Path) -> None:
+    """The plan of the open batch belongs to a snapshot."""
     live = a_checkpoint(tmp_path / "live")
     live.plan(8)
     series = catalogue(MemoryStore())
@@ -40,6 +42,7 @@ def test_the_plan_of_the_open_batch_belongs_to_a_snapshot(tmp_path: Path) -> Non
 
 
 def test_an_older_batch_is_taken_with_the_plan_of_the_one_after_it(tmp_path: Path) -> None:
+    """An older batch is taken with the plan of the one after it."""
     a_checkpoint(tmp_path / "live", "hdfs")
     series = catalogue(MemoryStore())
     taken = capture(LocalTree(tmp_path / "live"), series, batch=5)
@@ -48,6 +51,7 @@ def test_an_older_batch_is_taken_with_the_plan_of_the_one_after_it(tmp_path: Pat
 
 
 def test_nothing_is_taken_when_nothing_was_committed_since(tmp_path: Path) -> None:
+    """Nothing is taken when nothing was committed since."""
     a_checkpoint(tmp_path / "live")
     store = CountingStore(MemoryStore())
     first = capture(LocalTree(tmp_path / "live"), catalogue(store))
@@ -58,6 +62,7 @@ def test_nothing_is_taken_when_nothing_was_committed_since(tmp_path: Path) -> No
 
 
 def test_a_second_snapshot_stores_only_what_is_new_in_one_object(tmp_path: Path) -> None:
+    """A second snapshot stores only what is new in one object."""
     live = a_checkpoint(tmp_path / "live")
     store = MemoryStore()
     first = capture(LocalTree(tmp_path / "live"), catalogue(store)).snapshot
@@ -74,6 +79,7 @@ def test_a_second_snapshot_stores_only_what_is_new_in_one_object(tmp_path: Path)
 
 
 def test_a_snapshot_of_another_checkpoint_version_stores_no_content_twice(tmp_path: Path) -> None:
+    """A snapshot of another checkpoint version stores no content twice."""
     a_checkpoint(tmp_path / "v0001")
     store = MemoryStore()
     capture(LocalTree(tmp_path / "v0001"), catalogue(store))
@@ -86,6 +92,7 @@ def test_a_snapshot_of_another_checkpoint_version_stores_no_content_twice(tmp_pa
 
 
 def test_an_overwritten_file_of_the_same_name_and_size_is_read_again(tmp_path: Path) -> None:
+    """An overwritten file of the same name and size is read again."""
     live = a_checkpoint(tmp_path / "live", "rocksdb")
     store = MemoryStore()
     capture(LocalTree(tmp_path / "live"), catalogue(store))
@@ -128,6 +135,7 @@ def _owner(root: Path, first: int, last: int) -> Iterator[None]:
 
 
 def test_files_that_are_cleaned_up_meanwhile_lead_to_a_newer_batch(tmp_path: Path) -> None:
+    """Files that are cleaned up meanwhile lead to a newer batch."""
     owner = _owner(tmp_path / "live", 8, 40)
     next(owner)
     series = catalogue(MemoryStore())
@@ -140,6 +148,7 @@ def test_files_that_are_cleaned_up_meanwhile_lead_to_a_newer_batch(tmp_path: Pat
 
 
 def test_a_file_overwritten_while_it_is_read_is_never_part_of_a_snapshot(tmp_path: Path) -> None:
+    """A file overwritten while it is read is never part of a snapshot."""
     a_checkpoint(tmp_path / "live", "hdfs", batches=7)
 
     class Overwriting(LocalTree):
@@ -158,6 +167,7 @@ def test_a_file_overwritten_while_it_is_read_is_never_part_of_a_snapshot(tmp_pat
 
 
 def test_damage_is_told_at_once_and_nothing_is_listed(tmp_path: Path) -> None:
+    """Damage is told at once and nothing is listed."""
     a_checkpoint(tmp_path / "live", "hdfs", batches=7)
     (tmp_path / "live/state/0/1/7.delta").unlink()
     store = MemoryStore()
@@ -167,6 +177,7 @@ def test_damage_is_told_at_once_and_nothing_is_listed(tmp_path: Path) -> None:
 
 
 def test_what_is_no_checkpoint_or_has_no_batch_is_refused(tmp_path: Path) -> None:
+    """What is no checkpoint or has no batch is refused."""
     series = catalogue(MemoryStore())
     (tmp_path / "empty").mkdir()
     with pytest.raises(NotFound, match="is not a checkpoint"):
@@ -180,6 +191,7 @@ def test_what_is_no_checkpoint_or_has_no_batch_is_refused(tmp_path: Path) -> Non
 
 
 def test_a_store_that_fails_in_the_middle_leaves_no_snapshot_in_the_list(tmp_path: Path) -> None:
+    """A store that fails in the middle leaves no snapshot in the list."""
     a_checkpoint(tmp_path / "live")
 
     class Failing(ForwardingStore):
@@ -194,6 +206,7 @@ def test_a_store_that_fails_in_the_middle_leaves_no_snapshot_in_the_list(tmp_pat
 
 
 def test_a_pack_that_is_gone_when_it_is_needed_again_is_noticed_before_the_record_is_published(tmp_path: Path) -> None:
+    """A pack that is gone when it is needed again is noticed before the record is published."""
     live = a_checkpoint(tmp_path / "live")
     store = MemoryStore()
     first = capture(LocalTree(tmp_path / "live"), catalogue(store)).snapshot
@@ -206,6 +219,7 @@ def test_a_pack_that_is_gone_when_it_is_needed_again_is_noticed_before_the_recor
 
 
 def test_two_captures_at_once_get_a_number_each(tmp_path: Path) -> None:
+    """Two captures at once get a number each."""
     a_checkpoint(tmp_path / "live")
     store = MemoryStore()
 
@@ -220,6 +234,7 @@ def test_two_captures_at_once_get_a_number_each(tmp_path: Path) -> None:
 
 
 def test_large_content_is_split_and_packed_and_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Large content is split and packed and comes back."""
     monkeypatch.setattr("streamkeeper.snapshots.packs.PACK_BYTES", 500)
     monkeypatch.setattr("streamkeeper.snapshots.capture.CHUNK_BYTES", 120)
     a_checkpoint(tmp_path / "live")
@@ -233,6 +248,7 @@ def test_large_content_is_split_and_packed_and_comes_back(tmp_path: Path, monkey
 
 
 def test_a_pack_that_is_hardly_needed_any_more_is_not_kept_alive(tmp_path: Path) -> None:
+    """A pack that is hardly needed any more is not kept alive."""
     live = a_checkpoint(tmp_path / "live", "hdfs")
     store = MemoryStore()
     (tmp_path / "live/state/0/0/8.snapshot").write_bytes(os.urandom(3_000_000))
@@ -245,6 +261,7 @@ def test_a_pack_that_is_hardly_needed_any_more_is_not_kept_alive(tmp_path: Path)
 
 
 def test_a_snapshot_never_builds_on_more_than_a_few_small_packs(tmp_path: Path) -> None:
+    """A snapshot never builds on more than a few small packs."""
     live = a_checkpoint(tmp_path / "live", "changelog", batches=4)
     store = MemoryStore()
     for batch in range(4, 40):

@@ -47,12 +47,14 @@ def store(tmp_path: Path) -> MemoryStore:
 
 
 def test_what_is_whole_verifies(store: MemoryStore) -> None:
+    """What is whole verifies."""
     found = verify(catalogue(store))
     assert (found.damaged, found.snapshots, found.packs) == ((), 2, 2)
     assert found.bytes == sum(len(value) for key, value in store.values.items() if "/packs/" in key)
 
 
 def test_any_flipped_byte_of_any_object_is_found_and_named(store: MemoryStore) -> None:
+    """Any flipped byte of any object is found and named."""
     chance = random.Random(5)
     for key, value in sorted(store.values.items()):
         places = range(len(value)) if len(value) < 700 else sorted(chance.sample(range(len(value)), 300))
@@ -65,6 +67,7 @@ def test_any_flipped_byte_of_any_object_is_found_and_named(store: MemoryStore) -
 
 
 def test_no_restore_from_a_damaged_object_becomes_visible(store: MemoryStore, tmp_path: Path) -> None:
+    """No restore from a damaged object becomes visible."""
     series = catalogue(store)
     second = series.read(2)
     before = wanted(tmp_path / "live", 8)
@@ -91,6 +94,7 @@ def test_no_restore_from_a_damaged_object_becomes_visible(store: MemoryStore, tm
 
 
 def test_a_restore_of_the_only_snapshot_fails_for_every_flipped_byte_of_its_pack(tmp_path: Path) -> None:
+    """A restore of the only snapshot fails for every flipped byte of its pack."""
     a_checkpoint(tmp_path / "live", "stateless", batches=2)
     store = MemoryStore()
     series = catalogue(store)
@@ -105,6 +109,7 @@ def test_a_restore_of_the_only_snapshot_fails_for_every_flipped_byte_of_its_pack
 
 
 def test_a_missing_or_short_pack_is_damage(store: MemoryStore, tmp_path: Path) -> None:
+    """A missing or short pack is damage."""
     series = catalogue(store)
     key = series.pack_key(series.read(1).packs[0].name)
     value = store.values.pop(key)
@@ -118,6 +123,7 @@ def test_a_missing_or_short_pack_is_damage(store: MemoryStore, tmp_path: Path) -
 
 
 def test_a_target_that_exists_is_left_alone(store: MemoryStore, tmp_path: Path) -> None:
+    """A target that exists is left alone."""
     (tmp_path / "there").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")
     for name in ("there", "link"):
@@ -127,12 +133,15 @@ def test_a_target_that_exists_is_left_alone(store: MemoryStore, tmp_path: Path) 
 
 
 def test_a_disk_that_cannot_be_written_is_told_and_nothing_is_left(store: MemoryStore, tmp_path: Path) -> None:
+    """A disk that cannot be written is told and nothing is left."""
     (tmp_path / "file").write_text("no folder")
     with pytest.raises(PermanentError, match="cannot be restored"):
         restore(catalogue(store), catalogue(store).read(1), tmp_path / "file" / "back")
 
 
 def test_a_store_that_fails_in_the_middle_of_a_restore_leaves_nothing(store: MemoryStore, tmp_path: Path) -> None:
+    """A store that fails in the middle of a restore leaves nothing."""
+
     class Failing(ForwardingStore):
         def before(self, call: str, key: str) -> None:
             if key.endswith(snapshot.packs[1].name):
@@ -146,6 +155,7 @@ def test_a_store_that_fails_in_the_middle_of_a_restore_leaves_nothing(store: Mem
 
 
 def test_a_lost_record_can_be_read_from_the_snapshots_last_pack(store: MemoryStore) -> None:
+    """A lost record can be read from the snapshot's last pack."""
     series = catalogue(store)
     second = series.read(2)
     key = series.pack_key(second.packs[-1].name)
@@ -157,6 +167,7 @@ def test_a_lost_record_can_be_read_from_the_snapshots_last_pack(store: MemorySto
 
 
 def test_a_snapshot_of_a_newer_format_is_told_as_such(store: MemoryStore) -> None:
+    """A snapshot of a newer format is told as such."""
     series = catalogue(store)
     newer = msgspec.structs.replace(series.read(2), format=99)
     store.values[series.index_key(2)] = seal(newer, packed=True)
@@ -165,6 +176,7 @@ def test_a_snapshot_of_a_newer_format_is_told_as_such(store: MemoryStore) -> Non
 
 
 def test_a_file_name_that_leads_out_of_the_target_is_refused(store: MemoryStore, tmp_path: Path) -> None:
+    """A file name that leads out of the target is refused."""
     snapshot = catalogue(store).read(1)
     first = msgspec.structs.replace(snapshot.files[0], path="../outside")
     evil = msgspec.structs.replace(snapshot, files=(first, *snapshot.files[1:]))
@@ -174,11 +186,13 @@ def test_a_file_name_that_leads_out_of_the_target_is_refused(store: MemoryStore,
 
 
 def test_an_unknown_snapshot_names_those_that_there_are(store: MemoryStore) -> None:
+    """An unknown snapshot names those that there are."""
     with pytest.raises(NotFound, match="s0001, s0002"):
         catalogue(store).read(9)
 
 
 def test_series_are_listed_and_their_names_checked(store: MemoryStore, tmp_path: Path) -> None:
+    """Series are listed and their names checked."""
     adopted = "adopted/f1d59810-eaab-48e1-8081-cfb9a2991009"
     capture(LocalTree(tmp_path / "live"), Catalogue(store, adopted))
     assert list(list_series(store)) == [adopted, SERIES]
@@ -191,6 +205,7 @@ def test_series_are_listed_and_their_names_checked(store: MemoryStore, tmp_path:
 
 
 def test_parts_of_a_pack_are_read_where_little_of_it_is_needed(tmp_path: Path) -> None:
+    """Parts of a pack are read where little of it is needed."""
     live = a_checkpoint(tmp_path / "live", "hdfs", batches=3)
     store = MemoryStore()
     (tmp_path / "live/state/0/0/3.snapshot").write_bytes(random.Random(1).randbytes(2_000_000))

@@ -50,6 +50,7 @@ def _pack_keys(store: MemoryStore) -> list[str]:
 
 
 def test_snapshots_go_at_once_and_packs_after_their_grace_period(tmp_path: Path) -> None:
+    """Snapshots go at once and packs after their grace period."""
     store = MemoryStore()
     series = catalogue(store)
     _grow(tmp_path / "live", store, 5)
@@ -69,6 +70,7 @@ def test_snapshots_go_at_once_and_packs_after_their_grace_period(tmp_path: Path)
 
 
 def test_a_dry_run_tells_the_very_list_and_touches_nothing(tmp_path: Path) -> None:
+    """A dry run tells the very list and touches nothing."""
     store = MemoryStore()
     _grow(tmp_path / "live", store, 3)
     before = dict(store.values)
@@ -85,6 +87,7 @@ def test_a_dry_run_tells_the_very_list_and_touches_nothing(tmp_path: Path) -> No
 
 
 def test_pins_holds_and_the_newest_verified_one_stay(tmp_path: Path) -> None:
+    """Pins holds and the newest verified one stay."""
     store = MemoryStore()
     series = catalogue(store)
     _grow(tmp_path / "live", store, 6)
@@ -104,6 +107,7 @@ def test_pins_holds_and_the_newest_verified_one_stay(tmp_path: Path) -> None:
 
 
 def test_an_unreadable_record_stops_a_prune_before_anything_is_removed(tmp_path: Path) -> None:
+    """An unreadable record stops a prune before anything is removed."""
     store = MemoryStore()
     series = catalogue(store)
     _grow(tmp_path / "live", store, 3)
@@ -115,6 +119,7 @@ def test_an_unreadable_record_stops_a_prune_before_anything_is_removed(tmp_path:
 
 
 def test_a_pack_that_is_referenced_again_gets_a_new_grace_period(tmp_path: Path) -> None:
+    """A pack that is referenced again gets a new grace period."""
     store = MemoryStore()
     series = catalogue(store)
     live = a_checkpoint(tmp_path / "live", "hdfs")
@@ -158,6 +163,7 @@ def _capture_while_pruning(tmp_path: Path, *, grace_s: float) -> MemoryStore:
 
 
 def test_a_capture_that_runs_during_a_prune_loses_nothing(tmp_path: Path) -> None:
+    """A capture that runs during a prune loses nothing."""
     store = _capture_while_pruning(tmp_path, grace_s=GRACE_S)
     _prune(catalogue(store), now=LATER)
     assert verify(catalogue(store)).damaged == ()
@@ -170,5 +176,6 @@ def test_without_a_grace_period_such_a_capture_is_damaged(tmp_path: Path) -> Non
 
 
 def test_a_grace_period_shorter_than_a_capture_may_take_is_refused(tmp_path: Path) -> None:
+    """A grace period shorter than a capture may take is refused."""
     with pytest.raises(InvalidInput, match="too short"):
         plan_sweep(catalogue(MemoryStore()), NEWEST_ONLY, now=NOW, grace_s=60)
