@@ -44,3 +44,10 @@ class Store(ABC):
     @abstractmethod
     def delete(self, key: str) -> None:
         """Remove ``key``; removing what is not there is no error."""
+
+    def clear_unfinished(self, prefix: str, *, older_than_s: float) -> int:
+        """Remove what writers that were killed have left below the folder ``prefix``, unlisted; how many there were.
+
+        Only what is older, for a writer may be at work; nothing where the kind of store leaves nothing behind.
+        """
+        return 0

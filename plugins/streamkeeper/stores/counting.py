@@ -46,6 +46,9 @@ class CountingStore(Store):
         self._count()
         self._inner.delete(key)
 
+    def clear_unfinished(self, prefix: str, *, older_than_s: float) -> int:
+        return self._inner.clear_unfinished(prefix, older_than_s=older_than_s)
+
     def _count(self) -> None:
         with self._lock:
             self.requests += 1

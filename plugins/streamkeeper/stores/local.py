@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
+import re
+import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -13,6 +15,7 @@ from streamkeeper.errors import InvalidInput, KeyExists, KeyMissing, StoreUnavai
 from streamkeeper.stores.contract import Store
 from streamkeeper.stores.keys import check_key, check_prefix
 
+_DRAFT = re.compile(r"\.[0-9a-f]{32}")
 _HINTS = {
     errno.ENOSPC: "the disk is full: free some space",
     errno.EDQUOT: "the disk quota is used up: free some space",
@@ -84,6 +87,20 @@ class LocalStore(Store):
                 os.unlink(path)
             except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
                 self._require_root()
+
+    def clear_unfinished(self, prefix: str, *, older_than_s: float) -> int:
+        """Drafts of killed writers: a draft is a file whose name is a dot and 32 hexadecimal digits."""
+        check_prefix(prefix)
+        cleared = 0
+        with self._told("clear", prefix):
+            for folder, _, names in os.walk(os.path.join(self._root, prefix)):
+                for name in filter(_DRAFT.fullmatch, names):
+                    path = os.path.join(folder, name)
+                    with suppress(FileNotFoundError):
+                        if time.time() - os.stat(path).st_mtime >= older_than_s:
+                            os.unlink(path)
+                            cleared += 1
+        return cleared
 
     def _path(self, key: str) -> str:
         return os.path.join(self._root, check_key(key))

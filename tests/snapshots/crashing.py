@@ -1,0 +1,62 @@
+"""A process that captures, restores or prunes and ends without a word before its n-th call of the store.
+
+``python -m tests.snapshots.crashing <store> <checkpoint> capture|restore|prune <n> <target>``; 0 is never.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from streamkeeper.checkpoints.trees import LocalTree
+from streamkeeper.snapshots.capture import capture
+from streamkeeper.snapshots.catalogue import Catalogue
+from streamkeeper.snapshots.restore import restore
+from streamkeeper.snapshots.retention import Policy
+from streamkeeper.snapshots.sweep import GRACE_S, plan_sweep, sweep
+from streamkeeper.stores.local import LocalStore
+from tests.snapshots.series import SERIES, ForwardingStore
+
+POLICY = Policy(keep_last=2, hourly=0, daily=0, weekly=0, monthly=0)
+DEAD = 137
+
+
+class DyingStore(ForwardingStore):
+    """Ends the process before call number ``nth``."""
+
+    def __init__(self, inner: LocalStore, nth: int) -> None:
+        super().__init__(inner)
+        self.nth, self.calls = nth, 0
+
+    def before(self, call: str, key: str) -> None:
+        self.calls += 1
+        if self.calls == self.nth:
+            os._exit(DEAD)
+
+
+def main() -> None:
+    """Do what was asked."""
+    where, checkpoint, what, nth, target = sys.argv[1:]
+    store = DyingStore(LocalStore(where), int(nth))
+    series = Catalogue(store, SERIES)
+    match what:
+        case "capture":
+            capture(LocalTree(Path(checkpoint)), series)
+        case "restore":
+            newest = series.newest()
+            assert newest is not None
+            restore(series, newest, Path(target))
+        case "prune":
+            prune(series)
+
+
+def prune(series: Catalogue, grace_periods: int = 2) -> None:
+    """One prune, as of a time at which so many grace periods from now are over."""
+    now = datetime.now(UTC) + timedelta(seconds=GRACE_S * grace_periods)
+    sweep(series, plan_sweep(series, POLICY, now=now), now=now)
+
+
+if __name__ == "__main__":
+    main()
