@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
 
 from streamkeeper.cli.check_requests import Asked, read_request, request_of
 from streamkeeper.cli.given import Json, open_site, read_conf, read_params
-from streamkeeper.cli.job_files import driver_environment
 from streamkeeper.compatibility.report import render_text
-from streamkeeper.errors import InvalidInput, PermanentError, StreamkeeperError
+from streamkeeper.errors import InvalidInput, StreamkeeperError
 from streamkeeper.model.check import CheckAnswer, CheckRequest, answer_json
 from streamkeeper.model.coding import from_json, to_json
 from streamkeeper.model.finding import Verdict
 from streamkeeper.model.secret_references import find_references, resolve
+from streamkeeper.operations.asking import DriverDied, ask_driver
 from streamkeeper.operations.secret_resolvers import built_in_resolvers
 
 EXIT_CODES = {Verdict.RESUME: 0, Verdict.BACKUP: 10, Verdict.SWITCH: 11, Verdict.REFUSE: 12}
@@ -121,51 +119,14 @@ def _ask(requests: list[CheckRequest], conf: dict[str, str]) -> Iterator[CheckAn
 
 
 def _ask_one_driver(requests: list[CheckRequest], conf: dict[str, str]) -> Iterator[CheckAnswer]:
-    secrets = _secrets_of(requests)
-    command = [sys.executable, "-m", "streamkeeper.driver.check", json.dumps(conf)]
-    with tempfile.TemporaryFile() as told, tempfile.TemporaryFile() as questions:
-        questions.writelines(to_json(each) + b"\n" for each in requests)
-        questions.seek(0)
-        running = subprocess.Popen(
-            command, env=driver_environment(secrets), stdin=questions, stdout=subprocess.PIPE, stderr=told
-        )
-        answered = 0
-        try:
-            assert running.stdout is not None
-            for line in running.stdout:
-                answered += 1
-                yield from_json(line, CheckAnswer, where="the driver's answer")
-            code = running.wait()
-        finally:
-            _end(running)
-        if answered < len(requests):
-            reason = _last_words(told, code)
-            if answered == 0 and code == _REFUSED:
-                raise PermanentError(reason)
-            yield CheckAnswer(error=f"the checking driver ended: {reason}")
-
-
-_REFUSED = 7
-
-
-def _end(running: subprocess.Popen[Any]) -> None:
-    """A driver that is still there ends with us; its stdin's end would let it finish what it was asked."""
-    if running.poll() is None:
-        running.terminate()
-        try:
-            running.wait(timeout=10)
-        except subprocess.TimeoutExpired:
-            running.kill()
-            running.wait()
-    if running.stdout is not None:
-        running.stdout.close()
-
-
-def _last_words(told: IO[bytes], code: int) -> str:
-    told.seek(0)
-    lines = [line.strip() for line in told.read().decode(errors="replace").splitlines() if line.strip()]
-    errors = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
-    return (errors or lines or [f"exit code {code}"])[-1]
+    questions = [to_json(each) for each in requests]
+    try:
+        for line in ask_driver("streamkeeper.driver.check", questions, conf, _secrets_of(requests)):
+            yield from_json(line, CheckAnswer, where="the driver's answer")
+    except DriverDied as died:
+        if died.refused:
+            raise
+        yield CheckAnswer(error=f"the checking driver ended: {died}")
 
 
 def _secrets_of(requests: list[CheckRequest]) -> dict[str, str]:

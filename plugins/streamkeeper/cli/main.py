@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 from typer.core import TyperGroup
 
-from streamkeeper.cli import checking, checkpoints, deploying, describing, looking, releases
+from streamkeeper.cli import checking, checkpoints, deploying, describing, looking, pruning, releases, snapshots
 from streamkeeper.errors import StreamkeeperError
 
 
@@ -45,7 +45,9 @@ app.command("check")(checking.check)
 app.command("deploy")(deploying.deploy)
 app.command("offsets")(checkpoints.offsets)
 app.command("fsck")(checkpoints.fsck)
+app.command("prune")(pruning.prune_)
 app.add_typer(releases.app, name="release")
+app.add_typer(snapshots.app, name="snapshot")
 
 
 def main() -> None:

@@ -13,17 +13,25 @@ from streamkeeper.errors import InvalidInput, Unsupported
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """``store``: URL of the store; ``checkpoints``, ``jobs``, ``home``: absolute local directories.
 
-    ``home`` holds logs and scratch space; nothing in it is needed after a restart.
+    ``home`` holds logs and scratch space; nothing in it is needed after a restart. ``snapshots``: URL of the store for
+    snapshots, empty for the same one. ``keep``: which snapshots a prune keeps, as ``last=3,hourly=24,daily=7``;
+    ``objective_s``: how much older than its newest commit a query's newest snapshot may be, seconds; ``retired_days``:
+    how long a checkpoint version that no longer serves is kept.
     """
 
     store: str
     checkpoints: str
     jobs: str
     home: str
+    snapshots: str = ""
+    keep: str = ""
+    objective_s: float = 24 * 3600.0
+    retired_days: float = 7.0
 
 
 def read_settings(environ: Mapping[str, str]) -> Settings:
-    """Settings from ``STREAMKEEPER_HOME``, ``_STORE``, ``_CHECKPOINTS`` and ``_JOBS``.
+    """Settings from ``STREAMKEEPER_HOME``, ``_STORE``, ``_CHECKPOINTS``, ``_JOBS``, ``_SNAPSHOTS``, ``_KEEP``,
+    ``_BACKUP_OBJECTIVE_S`` and ``_RETIRED_DAYS``.
 
     Only the home is required; store and checkpoints default to folders in it, jobs to ``jobs`` in the working
     directory. Raises InvalidInput or Unsupported, naming the variable.
@@ -39,7 +47,23 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
         ),
         jobs=local_directory("STREAMKEEPER_JOBS", environ.get("STREAMKEEPER_JOBS"), Path("jobs")),
         home=str(base),
+        snapshots=environ.get("STREAMKEEPER_SNAPSHOTS", ""),
+        keep=environ.get("STREAMKEEPER_KEEP", ""),
+        objective_s=_positive("STREAMKEEPER_BACKUP_OBJECTIVE_S", environ.get("STREAMKEEPER_BACKUP_OBJECTIVE_S"), 86400),
+        retired_days=_positive("STREAMKEEPER_RETIRED_DAYS", environ.get("STREAMKEEPER_RETIRED_DAYS"), 7),
     )
+
+
+def _positive(variable: str, value: str | None, default: float) -> float:
+    if not value:
+        return default
+    try:
+        found = float(value)
+    except ValueError:
+        found = 0.0
+    if not 0 < found < float("inf"):
+        raise InvalidInput(f"{variable}={value} is not a positive number", hint=f"leave it out for {default:g}")
+    return found
 
 
 def local_directory(variable: str, value: str | None, default: Path) -> str:

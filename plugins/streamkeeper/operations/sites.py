@@ -25,6 +25,12 @@ class Site:
     runner: Runner
     resolvers: Mapping[str, Resolver] = field(default_factory=dict)
 
+    @property
+    def snapshots(self) -> Store:
+        """The store that holds the snapshots."""
+        url = self.settings.snapshots
+        return open_store(url) if url and url != self.settings.store else self.store
+
     @classmethod
     def from_environment(cls, environ: Mapping[str, str], *, resolvers: Mapping[str, Resolver] | None = None) -> Site:
         """The site that the ``STREAMKEEPER_*`` variables describe; raises InvalidInput or Unsupported."""

@@ -58,7 +58,7 @@ def restore(catalogue: Catalogue, snapshot: Snapshot, target: Path, *, show: Sho
     """
     _refuse_existing(target)
     _check_paths(snapshot)
-    draft = target.parent / f"{DRAFT}{target.name}-{uuid.uuid4().hex[:8]}"
+    draft = target.parent / f"{DRAFT}{target.name}-{uuid.uuid4().hex}"
     try:
         draft.mkdir(parents=True)
         _write(catalogue, snapshot, draft, show)

@@ -1,0 +1,93 @@
+"""Which series of snapshots a command means: a deployed query's, or that of any checkpoint in any store."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated
+
+import msgspec
+import typer
+
+from streamkeeper.cli.given import open_site
+from streamkeeper.errors import InvalidInput
+from streamkeeper.model.snapshot import check_series
+from streamkeeper.operations.sites import Site
+from streamkeeper.operations.targets import Target, adopted_target, all_targets, query_target
+from streamkeeper.snapshots.catalogue import Catalogue, list_series
+from streamkeeper.stores.contract import Store
+from streamkeeper.stores.opening import open_store
+
+Series = Annotated[
+    str, typer.Argument(metavar="[JOB[/QUERY]]", help="A deployed job or query, or a series that list shows")
+]
+CheckpointOption = Annotated[
+    str, typer.Option("--checkpoint", metavar="DIR", help="Any Spark checkpoint instead; a directory or s3a://…")
+]
+StoreOption = Annotated[str, typer.Option("--store", metavar="URL", help="Where the snapshots are; else the site's")]
+Id = Annotated[str, typer.Option("--id", metavar="ID", help="This snapshot, like s0007; else the latest")]
+Batch = Annotated[int | None, typer.Option("--batch", metavar="N", help="The newest snapshot of this batch")]
+At = Annotated[str, typer.Option("--at", metavar="TIME", help="The newest taken by then, like 2026-11-21T10:00:00Z")]
+
+
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """What was named on the command line."""
+
+    series: str
+    checkpoint: str
+    store_url: str
+
+    @property
+    def adopted(self) -> bool:
+        """Whether it is a checkpoint that need not have been deployed from here."""
+        return bool(self.checkpoint)
+
+    def store(self) -> Store:
+        """The store with the snapshots; raises InvalidInput when there is none to be known."""
+        if self.store_url:
+            return open_store(self.store_url)
+        if self.adopted and not os.environ.get("STREAMKEEPER_HOME"):
+            raise InvalidInput("there is no store for the snapshots", hint="name one: --store URL")
+        return open_site().snapshots
+
+    def targets(self) -> list[Target]:
+        """The checkpoints to take snapshots of."""
+        if self.adopted:
+            return [adopted_target(self.checkpoint)]
+        site = open_site()
+        job, _, query = self.series.partition("/")
+        return [query_target(site, job, query)] if query else all_targets(site, job=job)
+
+    def catalogues(self) -> list[Catalogue]:
+        """The series that are meant: of one query, of one job, or all there are."""
+        store = self.store()
+        if self.adopted:
+            return [Catalogue(store, adopted_target(self.checkpoint).series)]
+        if "/" in self.series:
+            return [Catalogue(store, self.series)]
+        found = [each for each in list_series(store) if not self.series or each.startswith(f"{self.series}/")]
+        return [Catalogue(store, each) for each in found]
+
+    def catalogue(self) -> Catalogue:
+        """The one series that is meant; raises InvalidInput, naming those to choose from."""
+        found = self.catalogues()
+        if len(found) == 1:
+            return found[0]
+        known = ", ".join(each.series for each in found) or "none yet"
+        what = f"{self.series} is not one series" if self.series else "no series is named"
+        raise InvalidInput(what, hint=f"series there: {known}")
+
+
+def read_place(series: str, checkpoint: str, store: str) -> Place:
+    """Raises InvalidInput for names that are none, or for both a series and a checkpoint."""
+    if series and checkpoint:
+        raise InvalidInput("a series and a checkpoint were given", hint="name one of them")
+    if series.strip("/") and "/" in series:
+        check_series(series)
+    return Place(series=series, checkpoint=checkpoint, store_url=store)
+
+
+def site_of(series: str) -> Site | None:
+    """The installation, where the series belongs to one of its jobs; None where there is none."""
+    if series.startswith("adopted/") or not os.environ.get("STREAMKEEPER_HOME"):
+        return None
+    return open_site()

@@ -1,0 +1,363 @@
+"""``snapshot take|list|show|verify|drill|restore|pin|export``: of deployed queries, and of any Spark checkpoint."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from getpass import getuser
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import Progress, TaskID
+from rich.text import Text
+
+from streamkeeper.cli.given import Conf, Json, Params, read_conf, read_params
+from streamkeeper.cli.job_files import read_job_file
+from streamkeeper.cli.snapshot_places import (
+    At,
+    Batch,
+    CheckpointOption,
+    Id,
+    Series,
+    StoreOption,
+    read_place,
+    site_of,
+)
+from streamkeeper.errors import InvalidInput, NotFound, StreamkeeperError
+from streamkeeper.model.coding import to_json
+from streamkeeper.model.snapshot import Pin, Snapshot, snapshot_number
+from streamkeeper.operations.backup import back_up, sentence_of
+from streamkeeper.operations.drills import TIMEOUT_S, DrillPlace, drill, released_job
+from streamkeeper.operations.exporting import export_state
+from streamkeeper.operations.restoring import plan_restore, restore_version
+from streamkeeper.operations.secret_resolvers import built_in_resolvers
+from streamkeeper.snapshots.capture import CaptureProgress
+from streamkeeper.snapshots.catalogue import Catalogue
+from streamkeeper.snapshots.choice import choose, read_choice
+from streamkeeper.snapshots.restore import restore
+from streamkeeper.snapshots.verify import verify
+
+app = typer.Typer(no_args_is_help=True, help="Verified, restorable copies of checkpoints in a store.")
+
+_Fields = tuple[str, ...]
+
+
+@app.command("take")
+def take(
+    series: Series = "",
+    *,
+    checkpoint: CheckpointOption = "",
+    store: StoreOption = "",
+    batch: Annotated[int | None, typer.Option("--batch", metavar="N", help="Else the last committed batch")] = None,
+    json: Json = False,
+) -> None:
+    """Take a snapshot of one query, of a job's, of all jobs', or of any checkpoint; exit code 1 if one fails."""
+    place = read_place(series, checkpoint, store)
+    where, failed = place.store(), False
+    for target in place.targets():
+        try:
+            with _bar(target.series) as show:
+                captured = back_up(where, target, batch=batch, show=_bytes(show))
+        except StreamkeeperError as error:
+            if place.adopted or "/" in series:
+                raise
+            failed = True
+            Console(stderr=True, soft_wrap=True, highlight=False).print(
+                f"error: {target.series}: {error}", style="red", markup=False
+            )
+            continue
+        typer.echo(to_json(_shown(captured.snapshot)) if json else sentence_of(captured))
+    if failed:
+        raise typer.Exit(1)
+
+
+@app.command("list")
+def list_(
+    series: Series = "", *, checkpoint: CheckpointOption = "", store: StoreOption = "", json: Json = False
+) -> None:
+    """List snapshots, oldest first: batch, time, release, size, and what is known of each."""
+    for catalogue in read_place(series, checkpoint, store).catalogues():
+        for snapshot in catalogue.snapshots():
+            if json:
+                typer.echo(to_json({**_shown(snapshot), "said": _said(catalogue, snapshot.number)}))
+                continue
+            said = "; ".join(_said(catalogue, snapshot.number))
+            typer.echo(
+                f"{snapshot.series} {snapshot.name}  batch {snapshot.batch}  {snapshot.taken_at[:19]}Z"
+                f"  {snapshot.release or '-'} {snapshot.version or '-'}  {snapshot.bytes:,} bytes"
+                f" (+{snapshot.stored:,})  {said}"
+            )
+
+
+@app.command("show")
+def show_(
+    series: Series = "",
+    *,
+    checkpoint: CheckpointOption = "",
+    store: StoreOption = "",
+    id: Id = "",
+    batch: Batch = None,
+    at: At = "",
+    files: Annotated[bool, typer.Option("--files", help="Every file, too")] = False,
+    json: Json = False,
+) -> None:
+    """Show one snapshot: who wrote it, where its sources stand, which drills it went through, what its sink holds."""
+    place = read_place(series, checkpoint, store)
+    catalogue = place.catalogue()
+    snapshot = _chosen(catalogue, id, batch, at)
+    if json:
+        typer.echo(to_json({**_shown(snapshot), "files": [each.path for each in snapshot.files]}))
+        return
+    for line in _told(catalogue, snapshot):
+        typer.echo(line)
+    site = site_of(catalogue.series)
+    if site is not None:
+        job, _, query = catalogue.series.partition("/")
+        try:
+            typer.echo(f"sink: {plan_restore(site, job, query, snapshot).sentence}")
+        except StreamkeeperError as error:
+            typer.echo(f"sink: {error}")
+    for each in snapshot.files if files else ():
+        typer.echo(f"  {each.path}  {each.stamp.size:,} bytes")
+
+
+@app.command("verify")
+def verify_(
+    series: Series = "",
+    *,
+    checkpoint: CheckpointOption = "",
+    store: StoreOption = "",
+    id: Id = "",
+    json: Json = False,
+) -> None:
+    """Read all that snapshots need and compare it with its hashes; exit code 1 when anything is damaged."""
+    damaged = False
+    for catalogue in read_place(series, checkpoint, store).catalogues():
+        with _bar(catalogue.series) as show:
+            found = verify(catalogue, [snapshot_number(id)] if id else None, show=show)
+        damaged = damaged or bool(found.damaged)
+        if json:
+            typer.echo(to_json({"series": catalogue.series, "found": found}))
+            continue
+        for each in found.damaged:
+            lost = ", ".join(each.snapshots)
+            Console(soft_wrap=True, highlight=False).print(
+                Text(f"damage {each.key}: {each.why}; cannot be restored: {lost}", style="red")
+            )
+        state = f"{len(found.damaged)} objects are damaged" if found.damaged else "all is as it was stored"
+        typer.echo(
+            f"{catalogue.series}: {found.snapshots} snapshots, {found.packs} packs, {found.bytes:,} bytes read: {state}"
+        )
+    if damaged:
+        raise typer.Exit(1)
+
+
+@app.command("drill")
+def drill_(
+    series: Series = "",
+    *,
+    checkpoint: CheckpointOption = "",
+    store: StoreOption = "",
+    id: Id = "",
+    batch: Batch = None,
+    at: At = "",
+    job_file: Annotated[
+        str, typer.Option("--job-file", metavar="FILE:NAME", help="The job's code; else the release that wrote it")
+    ] = "",
+    query: Annotated[str, typer.Option("--query", metavar="NAME", help="With --job-file: which of its queries")] = "",
+    params: Params = "{}",
+    conf: Conf = None,
+    timeout: Annotated[float, typer.Option("--timeout", metavar="S", help="How long one batch may take")] = TIMEOUT_S,
+    json: Json = False,
+) -> None:
+    """Restore a snapshot into a scratch place and resume its query there, sink diverted; exit code 1 if that fails."""
+    place = read_place(series, checkpoint, store)
+    catalogue = place.catalogue()
+    snapshot = _chosen(catalogue, id, batch, at)
+    site = site_of(catalogue.series)
+    with TemporaryDirectory(prefix="streamkeeper-drill-") as scratch:
+        if job_file:
+            job = read_job_file(job_file, read_params(params), read_conf(conf))
+            named = query or catalogue.series.rpartition("/")[2] * (site is not None)
+            if not named:
+                raise InvalidInput("which query it is cannot be known", hint="name it: --query NAME")
+            where = DrillPlace(job=job, query=named, scratch=Path(scratch))
+        elif site is not None:
+            where = released_job(site, snapshot)
+        else:
+            raise InvalidInput("the job's code is not known here", hint="name it: --job-file FILE:NAME --query NAME")
+        resolvers = site.resolvers if site is not None else built_in_resolvers(os.environ)
+        result = drill(catalogue, snapshot, where, resolvers, timeout_s=timeout)
+    if json:
+        typer.echo(to_json({"snapshot": snapshot.name, "result": result}))
+    else:
+        word = "verified" if result.ok else "NOT verified"
+        typer.echo(f"{snapshot.series} {snapshot.name}: {word}: {result.message} ({result.seconds:.1f} s)")
+    if not result.ok:
+        raise typer.Exit(1)
+
+
+@app.command("restore")
+def restore_(
+    series: Series = "",
+    *,
+    checkpoint: CheckpointOption = "",
+    store: StoreOption = "",
+    id: Id = "",
+    batch: Batch = None,
+    at: At = "",
+    to: Annotated[
+        str, typer.Option("--to", metavar="DIR", help="A directory that does not exist; else the next version")
+    ] = "",
+    accept_replay: Annotated[
+        bool, typer.Option("--accept-replay", help="The sink's function takes batches a second time")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing")] = False,
+) -> None:
+    """Restore a snapshot: into a directory, or as the next checkpoint version of a deployed query."""
+    place = read_place(series, checkpoint, store)
+    catalogue = place.catalogue()
+    snapshot = _chosen(catalogue, id, batch, at)
+    if to:
+        if dry_run:
+            typer.echo(f"would write {snapshot.name} (batch {snapshot.batch}, {snapshot.bytes:,} bytes) to {to}")
+            return
+        with _bar(snapshot.name) as show:
+            restored = restore(catalogue, snapshot, Path(to).absolute(), show=show)
+        typer.echo(f"{snapshot.name} (batch {snapshot.batch}) is at {restored.target}: {restored.files} files")
+        return
+    site = site_of(catalogue.series)
+    if site is None:
+        raise InvalidInput("where to restore it is not known", hint="name a directory that does not exist: --to DIR")
+    job, _, query = catalogue.series.partition("/")
+    plan = plan_restore(site, job, query, snapshot)
+    typer.echo(plan.sentence)
+    if dry_run:
+        typer.echo(
+            f"would write {snapshot.name} (batch {plan.batch}) as {plan.version} of {job}/{query}: {plan.target}"
+        )
+        return
+    with _bar(snapshot.name) as show:
+        done = restore_version(site, job, query, snapshot, accept_replay=accept_replay, show=show)
+    typer.echo(
+        f"{snapshot.name} (batch {done.batch}) is {done.version} of {job}/{query}: deploy {done.release} to go on"
+    )
+
+
+@app.command("pin")
+def pin(
+    series: Series,
+    id: Annotated[str, typer.Argument(metavar="ID", help="A snapshot, like s0007")],
+    *,
+    store: StoreOption = "",
+    reason: Annotated[str, typer.Option("--reason", help="Why it must stay")] = "",
+    remove: Annotated[bool, typer.Option("--remove", help="Leave it to the retention policy again")] = False,
+) -> None:
+    """Keep a snapshot whatever the retention policy says, or stop doing so."""
+    catalogue = read_place(series, "", store).catalogue()
+    number = snapshot_number(id)
+    if remove:
+        catalogue.unpin(number)
+        typer.echo(f"{catalogue.series} {id} is left to the retention policy")
+        return
+    if not reason:
+        raise InvalidInput("a pin needs a reason", hint='--reason "before the migration"')
+    moment = datetime.now(UTC).isoformat(timespec="seconds")
+    catalogue.pin(number, Pin(reason=reason, by=_user(), at=moment))
+    typer.echo(f"{catalogue.series} {id} stays until it is unpinned: {reason}")
+
+
+@app.command("export")
+def export(
+    series: Series = "",
+    *,
+    checkpoint: CheckpointOption = "",
+    store: StoreOption = "",
+    id: Id = "",
+    batch: Batch = None,
+    at: At = "",
+    to: Annotated[str, typer.Option("--to", metavar="DIR", help="A directory that does not exist")],
+    json: Json = False,
+) -> None:
+    """Write the state in a snapshot, store by store, as Parquet files."""
+    place = read_place(series, checkpoint, store)
+    catalogue = place.catalogue()
+    snapshot = _chosen(catalogue, id, batch, at)
+    with TemporaryDirectory(prefix="streamkeeper-export-") as scratch:
+        restore(catalogue, snapshot, Path(scratch) / "checkpoint")
+        answer = export_state(Path(scratch) / "checkpoint", Path(to), batch=snapshot.batch)
+    if json:
+        typer.echo(to_json(answer))
+        return
+    for each in answer.stores:
+        told = each.unsupported or f"{each.rows:,} rows in {each.path}"
+        typer.echo(f"operator {each.operator} {each.name}, store {each.store}: {told}")
+    typer.echo(f"the state after batch {answer.batch} is in {to}")
+
+
+def _chosen(catalogue: Catalogue, id: str, batch: int | None, at: str) -> Snapshot:
+    choice = read_choice(name=id, batch=batch, at=at)
+    if id:
+        return catalogue.read(snapshot_number(id))
+    try:
+        return choose(catalogue.snapshots(), choice)
+    except NotFound as error:
+        raise NotFound(f"series {catalogue.series}: {error.message}", hint=error.hint) from None
+
+
+def _shown(snapshot: Snapshot) -> dict[str, object]:
+    names = ("series", "checkpoint", "version", "release", "query_id", "batch", "pending", "offsets", "watermark_ms")
+    found: dict[str, object] = {name: getattr(snapshot, name) for name in (*names, "taken_at", "stored")}
+    return {"snapshot": snapshot.name, **found, "bytes": snapshot.bytes, "packs": len(snapshot.packs)}
+
+
+def _said(catalogue: Catalogue, number: int) -> _Fields:
+    drills, pinned = catalogue.drills(number), catalogue.pin_of(number)
+    said = [f"{'verified' if drills[-1].ok else 'drill failed'} {drills[-1].at}"] if drills else []
+    said += [f"pinned: {pinned.reason}"] if pinned else []
+    said += [f"held by {each.owner}: {each.reason}" for each in catalogue.holds(number)]
+    return tuple(said)
+
+
+def _told(catalogue: Catalogue, snapshot: Snapshot) -> Iterator[str]:
+    yield f"{snapshot.series} {snapshot.name}, taken {snapshot.taken_at}"
+    yield f"of {snapshot.checkpoint}"
+    yield f"written by release {snapshot.release or '-'}, checkpoint version {snapshot.version or '-'}"
+    after = f", and the plan of batch {snapshot.open_batch}" if snapshot.pending else ""
+    yield f"batch {snapshot.batch}{after}; query id {snapshot.query_id}"
+    for source, offset in snapshot.offsets.items():
+        yield f"source {source}: {offset}"
+    size = f"{snapshot.bytes:,} bytes in {len(snapshot.packs)} packs, {snapshot.stored:,} of them new"
+    yield f"{len(snapshot.files)} files, {size}"
+    for each in catalogue.drills(snapshot.number):
+        yield f"drill {each.at}: {'ok' if each.ok else 'FAILED'}: {each.message}"
+    yield from _said(catalogue, snapshot.number)
+
+
+def _bytes(show: Callable[[int, int], None]) -> Callable[[CaptureProgress], None]:
+    return lambda at: show(at.bytes, at.of_bytes)
+
+
+@contextmanager
+def _bar(what: str) -> Iterator[Callable[[int, int], None]]:
+    """A bar on a terminal's stderr, nothing elsewhere."""
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
+        task: TaskID = bar.add_task(what, total=None)
+
+        def show(done: int, total: int) -> None:
+            bar.update(task, completed=done, total=total)
+
+        yield show
+
+
+def _user() -> str:
+    try:
+        return getuser()
+    except (KeyError, OSError):
+        return "unknown"

@@ -1,0 +1,76 @@
+"""Asking a short-lived driver process: requests as JSON lines in, answers as JSON lines out, in the same order."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+import streamkeeper
+from streamkeeper.errors import PermanentError
+from streamkeeper.model.control import SECRETS, ExitCode
+
+
+class DriverDied(PermanentError):
+    """The process ended before it had answered everything; ``refused``: it could not even start."""
+
+    def __init__(self, reason: str, *, refused: bool) -> None:
+        super().__init__(reason)
+        self.refused = refused
+
+
+def ask_driver(
+    module: str, requests: Sequence[bytes], conf: Mapping[str, str], secrets: Mapping[str, str]
+) -> Iterator[bytes]:
+    """One answer a line; raises DriverDied after those that were given. Ends the process when it is not read to its
+    end."""
+    command = [sys.executable, "-m", module, json.dumps(dict(conf))]
+    with tempfile.TemporaryFile() as told, tempfile.TemporaryFile() as questions:
+        questions.writelines(each + b"\n" for each in requests)
+        questions.seek(0)
+        running = subprocess.Popen(
+            command, env=driver_environment(secrets), stdin=questions, stdout=subprocess.PIPE, stderr=told
+        )
+        answered = 0
+        try:
+            assert running.stdout is not None
+            for line in running.stdout:
+                answered += 1
+                yield line
+            code = running.wait()
+        finally:
+            _end(running)
+        if answered < len(requests):
+            raise DriverDied(_last_words(told, code), refused=answered == 0 and code == ExitCode.REFUSED)
+
+
+def driver_environment(secrets: Mapping[str, str]) -> dict[str, str]:
+    """This process's own, with this very package first, and the secrets as a driver gets them."""
+    packages = str(Path(streamkeeper.__file__).parents[1])
+    path = os.pathsep.join(each for each in (packages, os.environ.get("PYTHONPATH", "")) if each)
+    return {**os.environ, "PYTHONPATH": path, SECRETS: json.dumps(dict(secrets))}
+
+
+def _end(running: subprocess.Popen[Any]) -> None:
+    """A driver that is still there ends with us; its stdin's end would let it finish what it was asked."""
+    if running.poll() is None:
+        running.terminate()
+        try:
+            running.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            running.kill()
+            running.wait()
+    if running.stdout is not None:
+        running.stdout.close()
+
+
+def _last_words(told: IO[bytes], code: int) -> str:
+    told.seek(0)
+    lines = [line.strip() for line in told.read().decode(errors="replace").splitlines() if line.strip()]
+    errors = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
+    return (errors or lines or [f"exit code {code}"])[-1]

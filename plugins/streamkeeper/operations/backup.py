@@ -1,0 +1,110 @@
+"""Backing up: a snapshot of a checkpoint where something was committed since the last one, and how late that is."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+from streamkeeper.checkpoints.trees import LocalTree
+from streamkeeper.errors import NotFound
+from streamkeeper.model.snapshot import Hold, Snapshot
+from streamkeeper.operations.sites import Site
+from streamkeeper.operations.targets import Target
+from streamkeeper.snapshots.anchor import find_anchor
+from streamkeeper.snapshots.capture import Captured, Show, capture
+from streamkeeper.snapshots.catalogue import Catalogue
+from streamkeeper.stores.contract import Store
+
+
+class Lateness(msgspec.Struct, frozen=True, kw_only=True):
+    """How far the newest snapshot of a series is behind its checkpoint.
+
+    ``behind``: batches committed since, None without any snapshot; ``late_s``: how long the oldest of them has waited,
+    seconds, 0 when nothing was committed since.
+    """
+
+    series: str
+    behind: int | None
+    late_s: float
+    snapshot: str = ""
+
+    def exceeds(self, objective_s: float) -> str:
+        """One sentence when the objective is missed, else nothing."""
+        if self.late_s <= objective_s:
+            return ""
+        what = f"{self.snapshot} is {self.behind} batches behind" if self.snapshot else "there is no snapshot"
+        return f"{self.series}: {what}; what it lacks is {self.late_s:.0f} s old, and {objective_s:.0f} s are allowed"
+
+
+def back_up(
+    store: Store, target: Target, *, batch: int | None = None, hold: Hold | None = None, show: Show | None = None
+) -> Captured:
+    """Take a snapshot unless nothing was committed since the last one; ``hold`` keeps it for an operation.
+
+    Raises what ``capture`` raises, and CheckpointDamaged for a deployed query whose directory is gone.
+    """
+    catalogue = Catalogue(store, target.series)
+    captured = capture(target.open(), catalogue, batch=batch, origin=target.origin, show=show)
+    if hold is not None:
+        catalogue.hold(captured.snapshot.number, hold)
+    return captured
+
+
+def sentence_of(captured: Captured) -> str:
+    """What a backup did, for a person."""
+    snapshot = captured.snapshot
+    if not captured.taken:
+        return f"{snapshot.series}: nothing was committed since {snapshot.name} (batch {snapshot.batch})"
+    return (
+        f"{snapshot.series}: {snapshot.name} holds batch {snapshot.batch}: {len(snapshot.files)} files,"
+        f" {snapshot.bytes:,} bytes, of which {snapshot.stored:,} are new"
+    )
+
+
+def lateness_of(site: Site, target: Target, *, now: datetime | None = None) -> Lateness | None:
+    """How late a deployed query's backup is; None when it has committed nothing yet. Raises CheckpointDamaged."""
+    tree = target.open()
+    try:
+        anchor = find_anchor(tree)
+    except NotFound:
+        return None
+    newest = Catalogue(site.snapshots, target.series).newest()
+    same = newest is not None and newest.query_id == anchor.query_id
+    first_missing = newest.batch + 1 if newest is not None and same else 0
+    behind = anchor.batch + 1 - first_missing
+    late_s = 0.0
+    if behind > 0:
+        moment = (now or datetime.now(UTC)).timestamp()
+        late_s = max(0.0, moment - _committed_at(tree, first_missing, anchor.batch))
+    return Lateness(
+        series=target.series,
+        behind=behind if newest is not None else None,
+        late_s=late_s,
+        snapshot=newest.name if newest is not None else "",
+    )
+
+
+def hold_for(owner: str, reason: str) -> Hold:
+    """A hold that lasts until its owner lets go."""
+    return Hold(owner=owner, reason=reason, at=datetime.now(UTC).isoformat(timespec="seconds"))
+
+
+def _committed_at(tree: object, first: int, last: int) -> float:
+    """When the first of these batches that is still there was committed, seconds since the epoch."""
+    assert isinstance(tree, LocalTree)
+    for batch in range(first, last + 1):
+        try:
+            return tree.stamp(f"commits/{batch}").modified / 1e9
+        except FileNotFoundError:
+            continue
+    return Path(tree.root).stat().st_mtime
+
+
+def newest_snapshot(store: Store, series: str) -> Snapshot:
+    """The newest snapshot of a series; raises NotFound."""
+    newest = Catalogue(store, series).newest()
+    if newest is None:
+        raise NotFound(f"series {series} has no snapshot", hint=f"streamkeeper snapshot take {series}")
+    return newest

@@ -1,0 +1,115 @@
+"""A drill: restore a snapshot into a scratch place, resume its query there with the sink diverted, keep the result."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+import uuid
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+from streamkeeper.errors import NotFound, PermanentError
+from streamkeeper.model.check import JobFile
+from streamkeeper.model.coding import from_json, to_json
+from streamkeeper.model.drill import DrillAnswer, DrillRequest
+from streamkeeper.model.secret_references import find_references, resolve
+from streamkeeper.model.snapshot import DrillResult, Snapshot
+from streamkeeper.operations.asking import DriverDied, ask_driver
+from streamkeeper.operations.overview import read_job
+from streamkeeper.operations.sites import Resolver, Site
+from streamkeeper.registry.bundles import unpack_bundle
+from streamkeeper.registry.objects import read_object
+from streamkeeper.snapshots.catalogue import Catalogue
+from streamkeeper.snapshots.restore import restore
+
+TIMEOUT_S = 300.0
+_MODULE = "streamkeeper.driver.drill"
+
+
+class DrillPlace(msgspec.Struct, frozen=True, kw_only=True):
+    """What a drill needs besides a snapshot: the job's code, its query, and a directory to work in."""
+
+    job: JobFile
+    query: str
+    scratch: Path
+
+
+def released_job(site: Site, snapshot: Snapshot) -> DrillPlace:
+    """The very release that wrote a deployed query's snapshot; raises NotFound or RegistryDamaged."""
+    job, _, query = snapshot.series.partition("/")
+    state = read_job(site, job)
+    if snapshot.release not in state.releases:
+        raise NotFound(f"job {job} has no release {snapshot.release or '-'}", hint="name the job's file: --job-file")
+    content = state.releases[snapshot.release].content
+    root = Path(site.settings.home) / "bundles" / content.bundle
+    unpack_bundle(read_object(site.store, job, "bundles", content.bundle, ".zip"), root)
+    file = JobFile(root=str(root), entry=content.entry, name=job, params=content.params, conf=content.conf)
+    return DrillPlace(job=file, query=query, scratch=Path(site.settings.home) / "scratch")
+
+
+def drill(
+    catalogue: Catalogue,
+    snapshot: Snapshot,
+    place: DrillPlace,
+    resolvers: Mapping[str, Resolver],
+    *,
+    timeout_s: float = TIMEOUT_S,
+) -> DrillResult:
+    """Do it, and keep what came of it with the snapshot: it is verified from then on, or not any more.
+
+    What the snapshot or its query does wrong is the result, not an error; raises StoreUnavailable, and PermanentError
+    when no driver could be started: that says nothing of the snapshot.
+    """
+    started = time.monotonic()
+    target = place.scratch / f"drill-{uuid.uuid4().hex}"
+    try:
+        answer = _resume(catalogue, snapshot, place, resolvers, target, timeout_s)
+    finally:
+        shutil.rmtree(target, ignore_errors=True)
+    now = datetime.now(UTC)
+    result = DrillResult(
+        id=f"{now:%Y%m%dT%H%M%S%f}-{os.getpid()}",
+        ok=answer.ok,
+        message=answer.message,
+        batch=answer.batch,
+        state_rows=answer.state_rows,
+        release=snapshot.release,
+        at=now.isoformat(timespec="seconds"),
+        seconds=round(time.monotonic() - started, 3),
+    )
+    catalogue.note_drill(snapshot.number, result)
+    return result
+
+
+def _resume(
+    catalogue: Catalogue,
+    snapshot: Snapshot,
+    place: DrillPlace,
+    resolvers: Mapping[str, Resolver],
+    target: Path,
+    timeout_s: float,
+) -> DrillAnswer:
+    started = time.monotonic()
+    try:
+        restore(catalogue, snapshot, target)
+    except PermanentError as error:
+        return _failed(f"it cannot be restored: {error}", started)
+    secrets = resolve(find_references(place.job.params, place.job.conf), resolvers)
+    request = DrillRequest(
+        job=place.job, query=place.query, checkpoint=str(target), batch=snapshot.batch, timeout_s=timeout_s
+    )
+    try:
+        lines = ask_driver(_MODULE, [to_json(request)], place.job.conf, secrets)
+        return from_json(next(lines), DrillAnswer, where="the driver's answer")
+    except DriverDied as died:
+        if died.refused:
+            raise
+        return _failed(f"the drill's driver ended: {died}", started)
+
+
+def _failed(message: str, started: float) -> DrillAnswer:
+    return DrillAnswer(ok=False, message=message, seconds=time.monotonic() - started)

@@ -1,0 +1,24 @@
+"""The state of a checkpoint as Parquet files, for a backup and for people."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from streamkeeper.errors import PermanentError
+from streamkeeper.model.coding import from_json, to_json
+from streamkeeper.model.drill import ExportAnswer, ExportRequest
+from streamkeeper.operations.asking import ask_driver
+
+_MODULE = "streamkeeper.driver.export"
+
+
+def export_state(checkpoint: Path, target: Path, *, batch: int | None = None) -> ExportAnswer:
+    """Ask a driver process to write every state store of a local checkpoint below ``target``, which must not exist.
+
+    Raises PermanentError with the reason when nothing was written.
+    """
+    request = ExportRequest(checkpoint=str(checkpoint.absolute()), batch=batch, target=str(target.absolute()))
+    answer = from_json(next(ask_driver(_MODULE, [to_json(request)], {}, {})), ExportAnswer, where="the driver's answer")
+    if answer.error:
+        raise PermanentError(answer.error)
+    return answer

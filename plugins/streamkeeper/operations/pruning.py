@@ -1,0 +1,206 @@
+"""Pruning: snapshots that nothing keeps, packs that nothing references, old batches of checkpoints that do not serve.
+
+A plan is made per series and per checkpoint, can be shown, and is what is carried out. What cannot be planned is told
+and left; it does not keep the rest from being pruned.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import msgspec
+
+from streamkeeper.checkpoints.pruning import (
+    Growth,
+    PrunePlan,
+    carry_out,
+    checkpoint_growth,
+    plan_leftovers,
+    plan_live,
+    plan_retired,
+)
+from streamkeeper.errors import InvalidInput, StreamkeeperError
+from streamkeeper.model.job_state import JobState
+from streamkeeper.operations.overview import read_job
+from streamkeeper.operations.sites import Site
+from streamkeeper.registry.jobs import list_jobs
+from streamkeeper.snapshots.catalogue import Catalogue, list_series
+from streamkeeper.snapshots.restore import DRAFT
+from streamkeeper.snapshots.retention import Policy
+from streamkeeper.snapshots.sweep import GRACE_S, SweepPlan, plan_sweep, sweep, tell
+from streamkeeper.stores.contract import Store
+
+RETIRED_BATCHES = 1
+"""Batches that a retired checkpoint version keeps until it goes: a way back needs its last one."""
+STALE_S = 24 * 3600.0
+"""From this age on, what an unfinished restore or write has left is nobody's."""
+_RULES = {"last": "keep_last"} | {name: name for name in ("hourly", "daily", "weekly", "monthly")}
+_DRAFT = re.compile(re.escape(DRAFT) + r".+-[0-9a-f]{32}")
+
+
+class CheckpointGrowth(msgspec.Struct, frozen=True, kw_only=True):
+    """How large a checkpoint version has become."""
+
+    directory: str
+    growth: Growth
+
+
+class PruneRun(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that a prune would do. ``untold``: what could not be planned, one sentence each."""
+
+    sweeps: tuple[SweepPlan, ...] = ()
+    directories: tuple[PrunePlan, ...] = ()
+    drafts: tuple[str, ...] = ()
+    growth: tuple[CheckpointGrowth, ...] = ()
+    untold: tuple[str, ...] = ()
+
+
+class PruneReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What a prune did; ``failed``: what it could not remove or plan, one sentence each."""
+
+    snapshots: int = 0
+    packs: int = 0
+    files: int = 0
+    bytes: int = 0
+    failed: tuple[str, ...] = ()
+
+
+def read_policy(text: str) -> Policy:
+    """``last=3,hourly=24,daily=7,weekly=4,monthly=6``; what is left out keeps its default. Raises InvalidInput."""
+    found: dict[str, int] = {}
+    for each in filter(None, (part.strip() for part in text.split(","))):
+        name, separator, count = each.partition("=")
+        if name not in _RULES or not separator or not count.isdecimal():
+            raise InvalidInput(f"{each!r} is no rule of a retention policy", hint="last=3,hourly=24,daily=7")
+        found[_RULES[name]] = int(count)
+    return Policy(**found)
+
+
+def plan_prune(
+    site: Site, *, job: str = "", policy: Policy | None = None, grace_s: float = GRACE_S, now: datetime | None = None
+) -> PruneRun:
+    """Look at one job, or at everything that the stores know; nothing is removed."""
+    moment = now or datetime.now(UTC)
+    chosen = policy or read_policy(site.settings.keep)
+    sweeps: list[SweepPlan] = []
+    directories: list[PrunePlan] = []
+    untold: list[str] = []
+    growth: list[CheckpointGrowth] = []
+    drafts: list[str] = []
+    for series in list_series(site.snapshots):
+        if not job or series.startswith(f"{job}/"):
+            with _telling(untold, series):
+                sweeps.append(plan_sweep(Catalogue(site.snapshots, series), chosen, now=moment, grace_s=grace_s))
+    for name in [job] if job else list_jobs(site.store):
+        with _telling(untold, name):
+            state = read_job(site, name)
+            for query in sorted(state.versions):
+                folder = Path(site.settings.checkpoints) / name / query
+                drafts += _stale_drafts(folder)
+                directories += plan_leftovers(folder)
+                for directory, plan in _versions(site, state, query, moment):
+                    growth.append(CheckpointGrowth(directory=str(directory), growth=checkpoint_growth(directory)))
+                    directories.append(plan)
+    return PruneRun(
+        sweeps=tuple(sweeps),
+        directories=tuple(directories),
+        drafts=tuple(drafts),
+        growth=tuple(growth),
+        untold=tuple(untold),
+    )
+
+
+def plan_store(store: Store, series: str, policy: Policy, *, grace_s: float = GRACE_S) -> PruneRun:
+    """Look at one series of any store."""
+    now = datetime.now(UTC)
+    return PruneRun(sweeps=(plan_sweep(Catalogue(store, series), policy, now=now, grace_s=grace_s),))
+
+
+def prune(store: Store, run: PruneRun) -> PruneReport:
+    """Carry a plan out; may be cut off anywhere and be planned and done again. Raises StoreUnavailable."""
+    now = datetime.now(UTC)
+    snapshots = packs = files = size = 0
+    failed = list(run.untold)
+    for plan in run.sweeps:
+        sweep(Catalogue(store, plan.series), plan, now=now)
+        store.clear_unfinished(f"snapshots/{plan.series}/", older_than_s=STALE_S)
+        snapshots += len(plan.dropped)
+        packs += len(plan.packs)
+        size += plan.freed
+    for draft in run.drafts:
+        path = Path(draft)
+        path.rename(path.with_name(f".removed-{path.name.lstrip('.')}-{uuid.uuid4().hex}"))
+    leftovers = [each for folder in {Path(draft).parent for draft in run.drafts} for each in plan_leftovers(folder)]
+    for directory in (*run.directories, *leftovers):
+        pruned = carry_out(directory)
+        files += pruned.files
+        size += pruned.bytes
+        failed += pruned.failed
+    return PruneReport(snapshots=snapshots, packs=packs, files=files, bytes=size, failed=tuple(failed))
+
+
+def tell_run(run: PruneRun) -> Iterator[str]:
+    """The plan, a line for each thing that stays or goes and one for each directory."""
+    for plan in run.sweeps:
+        yield from tell(plan)
+    for draft in run.drafts:
+        yield f"delete {draft}: a restore that never ended"
+    for each in run.directories:
+        if each.kept_whole:
+            yield f"keep {each.directory}: {each.kept_whole}"
+        elif each.files:
+            size = sum(file.size for file in each.files)
+            yield f"delete {len(each.files)} files ({size:,} bytes) of {each.directory}: {each.extent.value}"
+            yield from (f"  {file.path}: {file.reason}" for file in each.files)
+        yield from (f"keep {each.directory}: {why}" for why in each.left)
+    for grown in run.growth:
+        found = grown.growth
+        checksums = f"{found.crc_files:,} of them checksums"
+        yield f"size {grown.directory}: {found.files:,} files ({checksums}), {found.bytes:,} bytes"
+    yield from (f"cannot plan {each}" for each in run.untold)
+
+
+@contextmanager
+def _telling(told: list[str], about: str) -> Iterator[None]:
+    """An error becomes a sentence, with what it is about in front."""
+    try:
+        yield
+    except (StreamkeeperError, OSError) as error:
+        told.append(f"{about}: {error}")
+
+
+def _versions(site: Site, state: JobState, query: str, now: datetime) -> Iterator[tuple[Path, PrunePlan]]:
+    """Plans for the checkpoint versions of a query that are still there."""
+    current = state.current_version(query)
+    epoch = state.epochs.get(query)
+    for each in state.versions[query]:
+        directory = Path(site.settings.checkpoints) / state.job / query / each.version
+        if not directory.is_dir():
+            continue
+        if current is not None and each.version == current.version:
+            yield directory, plan_live(directory, now=now.timestamp())
+        # Until a driver has claimed the newer version, the one before it may still be written.
+        elif state.open_operation is None and epoch is not None and epoch.version != each.version:
+            over = _last_written(directory) < (now - timedelta(days=site.settings.retired_days)).timestamp()
+            yield directory, plan_retired(directory, 0 if over else RETIRED_BATCHES)
+
+
+def _last_written(directory: Path) -> float:
+    """When a checkpoint committed last, seconds since the epoch."""
+    commits = directory / "commits"
+    return (commits if commits.is_dir() else directory).stat().st_mtime
+
+
+def _stale_drafts(folder: Path) -> Iterator[str]:
+    """Directories of restores that were killed."""
+    with suppress(FileNotFoundError):
+        for entry in os.scandir(folder):
+            if _DRAFT.fullmatch(entry.name) and time.time() - entry.stat().st_mtime > STALE_S:
+                yield entry.path

@@ -1,0 +1,77 @@
+"""What a backup is made of: the checkpoints of deployed queries, and any other directory that somebody names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from streamkeeper.checkpoints.opening import open_tree
+from streamkeeper.checkpoints.trees import Tree
+from streamkeeper.errors import CheckpointDamaged, NotFound
+from streamkeeper.model.job_state import JobState
+from streamkeeper.model.snapshot import series_of_checkpoint, series_of_query
+from streamkeeper.operations.overview import read_job
+from streamkeeper.operations.sites import Site
+from streamkeeper.registry.jobs import list_jobs
+from streamkeeper.snapshots.anchor import query_id_of
+from streamkeeper.snapshots.capture import Origin
+
+
+class Target(msgspec.Struct, frozen=True, kw_only=True):
+    """A checkpoint and the series that its snapshots belong to; ``job`` and ``query`` are empty for an adopted one."""
+
+    series: str
+    location: str
+    origin: Origin
+    job: str = ""
+    query: str = ""
+
+    def open(self) -> Tree:
+        """Its directory; raises CheckpointDamaged when a deployed query's is gone, NotFound for another."""
+        try:
+            return open_tree(self.location)
+        except NotFound:
+            if not self.job:
+                raise
+            raise CheckpointDamaged(
+                f"checkpoint {self.origin.version} of {self.series} is gone: {self.location}",
+                hint=f"streamkeeper snapshot restore {self.series}",
+            ) from None
+
+
+def adopted_target(location: str) -> Target:
+    """A checkpoint that was never deployed from here; raises NotFound or CheckpointDamaged."""
+    return Target(series=series_of_checkpoint(query_id_of(open_tree(location))), location=location, origin=Origin())
+
+
+def query_target(site: Site, job: str, query: str) -> Target:
+    """A deployed query's current checkpoint version; raises NotFound."""
+    state = read_job(site, job)
+    target = _target(site, state, query)
+    if target is None:
+        known = ", ".join(sorted(state.versions)) or "none yet"
+        raise NotFound(f"job {job} has no checkpoint of a query {query}", hint=f"queries with one: {known}")
+    return target
+
+
+def all_targets(site: Site, *, job: str = "") -> list[Target]:
+    """Every deployed query that has ever planned a batch, of one job or of all, in order; raises NotFound."""
+    states = [read_job(site, each) for each in ([job] if job else list_jobs(site.store))]
+    found = (_target(site, state, query) for state in states for query in sorted(state.versions))
+    return [each for each in found if each is not None]
+
+
+def _target(site: Site, state: JobState, query: str) -> Target | None:
+    version = state.current_version(query)
+    if version is None:
+        return None
+    # A version was made by one release; what serves on it now may be a later one.
+    release = state.serving_release or version.release
+    return Target(
+        series=series_of_query(state.job, query),
+        location=str(Path(site.settings.checkpoints) / state.job / query / version.version),
+        origin=Origin(version=version.version, release=release),
+        job=state.job,
+        query=query,
+    )

@@ -1,0 +1,58 @@
+"""Which of several snapshots is meant: the latest, or one by its id, its batch or a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import msgspec
+
+from streamkeeper.errors import InvalidInput, NotFound
+from streamkeeper.model.snapshot import Snapshot, snapshot_number
+
+
+class Choice(msgspec.Struct, frozen=True, kw_only=True):
+    """At most one of them; none is the latest. ``batch``: the newest snapshot of exactly that batch; ``at``: the newest
+    one taken then or before, aware."""
+
+    name: str = ""
+    batch: int | None = None
+    at: datetime | None = None
+
+
+def read_choice(*, name: str = "", batch: int | None = None, at: str = "") -> Choice:
+    """A choice from text; ``at`` is ISO 8601, UTC unless it says otherwise. Raises InvalidInput."""
+    if sum((bool(name), batch is not None, bool(at))) > 1:
+        raise InvalidInput("a snapshot is named by its id, by a batch or by a time", hint="give only one of them")
+    if name:
+        snapshot_number(name)
+    return Choice(name=name, batch=batch, at=_moment(at) if at else None)
+
+
+def choose(snapshots: Sequence[Snapshot], choice: Choice) -> Snapshot:
+    """The chosen one of a series, given in order; raises NotFound, naming what there is."""
+    if not snapshots:
+        raise NotFound("there is no snapshot", hint="take one: streamkeeper snapshot take")
+    if choice.name:
+        fitting = [each for each in snapshots if each.number == snapshot_number(choice.name)]
+        wanted = choice.name
+    elif choice.batch is not None:
+        fitting = [each for each in snapshots if each.batch == choice.batch]
+        wanted = f"of batch {choice.batch}"
+    elif choice.at is not None:
+        fitting = [each for each in snapshots if datetime.fromisoformat(each.taken_at) <= choice.at]
+        wanted = f"taken by {choice.at.isoformat(timespec='seconds')}"
+    else:
+        fitting, wanted = list(snapshots), ""
+    if not fitting:
+        there = ", ".join(f"{each.name} (batch {each.batch}, {each.taken_at[:19]}Z)" for each in snapshots[-5:])
+        raise NotFound(f"there is no snapshot {wanted}", hint=f"the newest there: {there}")
+    return fitting[-1]
+
+
+def _moment(text: str) -> datetime:
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise InvalidInput(f"{text!r} is not a time", hint="write 2026-11-21T10:00:00Z") from None
+    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
