@@ -61,6 +61,8 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Show = Callable[[CaptureProgress], None]
+Plan = Callable[[Tree, Anchor], list[str]]
+"""Paths of the files to take of an anchor's checkpoint; raises CheckpointDamaged when one is missing."""
 
 
 def capture(
@@ -70,8 +72,11 @@ def capture(
     batch: int | None = None,
     origin: Origin | None = None,
     show: Show | None = None,
+    plan: Plan | None = None,
 ) -> Captured:
     """Take a snapshot of ``batch``, of the last committed one without it.
+
+    ``plan``: what to take instead of the batch's closed set; then also when nothing was committed meanwhile.
 
     Raises NotFound (no checkpoint, no committed batch, no such batch), CheckpointDamaged, CheckpointChanged after many
     attempts, SnapshotsChanged, StoreUnavailable. Whatever is raised, the list holds no half snapshot.
@@ -79,10 +84,10 @@ def capture(
     started = time.monotonic()
     anchor = find_anchor(tree, batch)
     base = catalogue.newest()
-    if base is not None and _is_same(base, anchor):
+    if base is not None and plan is None and _is_same(base, anchor):
         return Captured(snapshot=base, taken=False)
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="upload") as uploads:
-        run = _Run(tree, catalogue, base, uploads, show or _say_nothing)
+        run = _Run(tree, catalogue, base, uploads, show or _say_nothing, plan or _closed_set)
         for attempt in range(1, ATTEMPTS + 1):
             try:
                 files = run.take(anchor)
@@ -107,9 +112,16 @@ class _Run:
     """What several attempts share: chunks read before, packs written before."""
 
     def __init__(
-        self, tree: Tree, catalogue: Catalogue, base: Snapshot | None, uploads: ThreadPoolExecutor, show: Show
+        self,
+        tree: Tree,
+        catalogue: Catalogue,
+        base: Snapshot | None,
+        uploads: ThreadPoolExecutor,
+        show: Show,
+        plan: Plan,
     ) -> None:
         self._catalogue = catalogue
+        self._plan = plan
         self._tree = _Watched(tree)
         self._show = show
         self._uploads = uploads
@@ -124,9 +136,9 @@ class _Run:
         self.reused = False
 
     def take(self, anchor: Anchor) -> tuple[SnapshotFile, ...]:
-        """Every file of the anchor's closed set, read and packed; raises CheckpointChanged or FileNotFoundError."""
+        """Every file of the anchor's plan, read and packed; raises CheckpointChanged or FileNotFoundError."""
         self._tree.seen.clear()
-        paths = closed_set(self._tree, anchor.batch, pending=anchor.pending)
+        paths = self._plan(self._tree, anchor)
         stamps = {path: self._tree.seen.get(path) or self._tree.stamp(path) for path in paths}
         self._choose_base(stamps)
         total = sum(each.size for each in stamps.values())
@@ -300,6 +312,10 @@ def _told(error: Exception, anchor: Anchor) -> Exception:
     if isinstance(error, FileNotFoundError):
         return CheckpointChanged(f"batch {anchor.batch} is cleaned up faster than it can be read: {error.filename}")
     return error
+
+
+def _closed_set(tree: Tree, anchor: Anchor) -> list[str]:
+    return closed_set(tree, anchor.batch, pending=anchor.pending)
 
 
 def _say_nothing(_: CaptureProgress) -> None:
