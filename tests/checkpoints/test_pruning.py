@@ -1,0 +1,611 @@
+"""Pruning: what stays is complete and untouched, what goes could not be needed, and a crash does no harm."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, Phase, find, given, settings
+from hypothesis import strategies as st
+
+from streamkeeper.checkpoints import pruning
+from streamkeeper.checkpoints.closed_set import closed_set
+from streamkeeper.checkpoints.fsck import examine
+from streamkeeper.checkpoints.pruning import (
+    MARGIN_S,
+    Extent,
+    Growth,
+    PlannedRemoval,
+    PrunePlan,
+    carry_out,
+    checkpoint_growth,
+    plan_leftovers,
+    plan_live,
+    plan_retired,
+    sink_log_growth,
+)
+from streamkeeper.checkpoints.trees import LocalTree
+from streamkeeper.errors import CheckpointDamaged, InvalidInput, NotFound
+from tests.checkpoints.trees import Tree, state_id
+
+NOW = 1_800_000_000
+KINDS = ["hdfs", "rocksdb", "changelog", "format-2", "stateless"]
+STRANGER = state_id(7, 7)
+
+
+def content(root: Path) -> dict[str, bytes]:
+    """Every file below a directory."""
+    return {str(path.relative_to(root)): path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()}
+
+
+def needed(root: Path, batches: list[int], *, pending: bool = False) -> set[str]:
+    found = {path for batch in batches for path in closed_set(LocalTree(root), batch)}
+    return found | set(closed_set(LocalTree(root), batches[-1], pending=True)) if pending else found
+
+
+def age(root: Path, seconds: float) -> None:
+    """Make every file as old as that."""
+    for path in root.rglob("*"):
+        os.utime(path, (NOW - seconds, NOW - seconds))
+
+
+def checkpoint(tmp_path: Path, kind: str, *, batches: int = 12, pending: bool = False) -> Path:
+    """A checkpoint version that has run for a while, with what failed attempts and crashes left."""
+    root = tmp_path / "v0002"
+    tree = Tree(root, kind, batches=batches, snapshots=(4, 7, 10))
+    if kind == "format-2":
+        for version in (7, 10, 11):
+            (root / "state/0/0" / f"{version}_{STRANGER}.changelog").write_text("stranger")
+        tree.archive(f"state/0/0/11_{STRANGER}.zip", 11)
+    if pending:
+        tree.plan(batches)
+    age(root, 2 * MARGIN_S)
+    return root
+
+
+@pytest.mark.parametrize("pending", [False, True])
+@pytest.mark.parametrize("keep", [1, 3])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_retired_checkpoint_keeps_its_last_closed_sets_and_nothing_else(
+    tmp_path: Path, kind: str, keep: int, pending: bool
+) -> None:
+    """What is left is byte for byte what was needed before, and still is just what is needed."""
+    root = checkpoint(tmp_path, kind, pending=pending)
+    batches = list(range(12 - keep, 12))
+    before, kept = content(root), needed(root, batches, pending=pending)
+    plan = plan_retired(root, keep)
+    done = carry_out(plan)
+    assert content(root) == {path: before[path] for path in kept}
+    assert needed(root, batches, pending=pending) == kept
+    gone = before.keys() - kept
+    assert (done.files, done.bytes) == (len(gone), sum(len(before[path]) for path in gone))
+    assert (done.failed, done.left) == ((), ())
+    assert [path for path in root.rglob("*") if path.is_dir() and not any(path.iterdir())] == []
+    assert all(each.reason == f"not needed for the last {keep} committed batches" for each in plan.files)
+
+
+def test_a_retired_checkpoint_that_is_cut_back_has_nothing_more_to_lose(tmp_path: Path) -> None:
+    """The second prune plans nothing."""
+    root = checkpoint(tmp_path, "format-2", pending=True)
+    carry_out(plan_retired(root, 2))
+    assert plan_retired(root, 2).files == ()
+
+
+def test_more_batches_than_there_are_keep_all_of_them(tmp_path: Path) -> None:
+    """Only what no batch needs goes."""
+    root = checkpoint(tmp_path, "hdfs")
+    kept = needed(root, list(range(12)))
+    carry_out(plan_retired(root, 50))
+    assert content(root).keys() == kept
+
+
+def test_no_batches_kept_means_that_the_directory_goes(tmp_path: Path) -> None:
+    """Nothing of it is left, under any name, and what lies beside it is."""
+    root = checkpoint(tmp_path, "changelog")
+    other = checkpoint(tmp_path / "other", "hdfs")
+    files = content(root)
+    done = carry_out(plan_retired(root, 0))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["other"]
+    assert (done.files, done.bytes) == (len(files), sum(map(len, files.values())))
+    assert other.is_dir()
+
+
+@pytest.mark.parametrize("keep", [0, 2])
+def test_a_checkpoint_that_is_gone_has_nothing_to_prune(tmp_path: Path, keep: int) -> None:
+    """A prune that is run again after its crash finds its work done."""
+    plan = plan_retired(tmp_path / "v0001", keep)
+    assert (plan.files, plan.kept_whole) == ((), "")
+    assert carry_out(plan) == pruning.Pruned()
+
+
+@pytest.mark.parametrize("name", ["offsets/11", "state/0/1/12.changelog", "state/0/0/SSTs/000010-a.sst"])
+def test_a_damaged_checkpoint_is_left_whole_and_told(tmp_path: Path, name: str) -> None:
+    """What cannot be known to be superfluous stays; whether it goes whole is for people to say."""
+    root = checkpoint(tmp_path, "changelog")
+    (root / name).unlink()
+    before = content(root)
+    plan = plan_retired(root, 1)
+    assert plan.files == ()
+    assert plan.kept_whole
+    assert carry_out(plan) == pruning.Pruned()
+    assert content(root) == before
+    assert plan_retired(root, 0).files
+
+
+@pytest.mark.parametrize("lost", ["commits", "plans"])
+def test_a_checkpoint_without_the_batch_that_would_stay_is_left_whole(tmp_path: Path, lost: str) -> None:
+    """Neither one that never committed, nor one whose plans run ahead of its commits."""
+    root = checkpoint(tmp_path, "hdfs", pending=True)
+    for batch in range(12) if lost == "commits" else (10, 11):
+        (root / "commits" / str(batch)).unlink()
+    plan = plan_retired(root, 1)
+    assert (
+        "no committed batch" if lost == "commits" else "planned batch 12 after committed batch 9"
+    ) in plan.kept_whole
+
+
+def test_what_is_no_checkpoint_is_never_planned(tmp_path: Path) -> None:
+    """A wrong path costs nothing."""
+    (tmp_path / "notes.txt").write_text("mine")
+    for plan in (lambda: plan_retired(tmp_path, 0), lambda: plan_live(tmp_path, now=NOW)):
+        with pytest.raises(NotFound, match="not a checkpoint"):
+            plan()
+    with pytest.raises(InvalidInput, match="-1 batches"):
+        plan_retired(tmp_path, -1)
+
+
+@pytest.mark.parametrize("keep", [0, 1])
+@pytest.mark.parametrize("change", ["new", "longer", "kept-gone"])
+def test_a_retired_checkpoint_that_changed_since_stays_whole(tmp_path: Path, keep: int, change: str) -> None:
+    """Somebody writes there, so it is not retired."""
+    root = checkpoint(tmp_path, "hdfs")
+    plan = plan_retired(root, keep)
+    match change:
+        case "new":
+            (root / "offsets/12").write_text("v1")
+        case "longer":
+            (root / "offsets/3").write_text("v1 and more")
+        case "kept-gone":
+            (root / "commits/11").rename(root / "commits/12")
+    before = content(root)
+    done = carry_out(plan)
+    assert (done.files, content(root)) == (0, before)
+    assert "stays whole" in done.left[0]
+
+
+def test_links_are_neither_followed_nor_counted_as_kept(tmp_path: Path) -> None:
+    """A link inside: not cut back, and when the directory goes, what the link leads to stays."""
+    root = checkpoint(tmp_path, "hdfs")
+    (root / "state").rename(tmp_path / "elsewhere")
+    (root / "state").symlink_to(tmp_path / "elsewhere")
+    elsewhere = content(tmp_path / "elsewhere")
+    assert plan_retired(root, 1).kept_whole == "state is no regular file"
+    assert plan_live(root, now=NOW).left == ("state is no regular file",)
+    assert not any(each.path.startswith("state") for each in plan_live(root, now=NOW).files)
+    carry_out(plan_retired(root, 0))
+    assert not root.exists()
+    assert content(tmp_path / "elsewhere") == elsewhere
+
+
+def test_a_checkpoint_behind_a_link_is_left_alone(tmp_path: Path) -> None:
+    """A link's name says nothing about who owns what it leads to; a link further up is nobody's business."""
+    root = checkpoint(tmp_path / "disk", "hdfs")
+    (tmp_path / "v0002").symlink_to(root)
+    assert plan_retired(tmp_path / "v0002", 0).kept_whole == "it is a symbolic link"
+    assert plan_live(tmp_path / "v0002", now=NOW).kept_whole == "it is a symbolic link"
+    (tmp_path / "home").symlink_to(tmp_path / "disk")
+    assert carry_out(plan_retired(tmp_path / "home" / "v0002", 0)).failed == ()
+    assert list((tmp_path / "disk").iterdir()) == []
+
+
+def test_a_folder_that_became_a_link_is_not_entered(tmp_path: Path) -> None:
+    """Also not between the plan and its end."""
+    root = checkpoint(tmp_path, "hdfs")
+    plan = plan_live(root, now=NOW)
+    (root / "offsets").rename(tmp_path / "elsewhere")
+    (root / "offsets").symlink_to(tmp_path / "elsewhere")
+    elsewhere = content(tmp_path / "elsewhere")
+    done = carry_out(plan)
+    assert any(each.startswith("offsets/") for each in done.failed)
+    assert content(tmp_path / "elsewhere") == elsewhere
+
+
+@pytest.mark.parametrize("path", ["../v0001/metadata", "/etc/passwd", "a/../../b", ""])
+def test_a_plan_that_leaves_the_directory_is_refused(tmp_path: Path, path: str) -> None:
+    """Plans may be stored and read again."""
+    one = PlannedRemoval(path=path, size=0, modified=0, reason="")
+    with pytest.raises(InvalidInput):
+        carry_out(PrunePlan(directory=str(tmp_path), extent=Extent.LEFTOVERS, files=(one,)))
+
+
+def test_a_file_that_cannot_be_removed_is_told_and_its_commit_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without the commit nothing would tell the file of a failed attempt from the one to restore."""
+    root = checkpoint(tmp_path, "format-2")
+    kept = needed(root, [11])
+    unlink = os.unlink
+
+    def refuse(name: str, *, dir_fd: int | None = None) -> None:
+        if name == f"11_{STRANGER}.zip":
+            raise PermissionError(13, "Permission denied")
+        unlink(name, dir_fd=dir_fd)
+
+    monkeypatch.setattr(os, "unlink", refuse)
+    done = carry_out(plan_retired(root, 1))
+    assert done.failed == (f"state/0/0/11_{STRANGER}.zip: Permission denied",)
+    assert "commits/10: what it tells of could not be removed" in done.left
+    assert needed(root, [11]) == kept
+    monkeypatch.undo()
+    carry_out(plan_retired(root, 1))
+    assert content(root).keys() == kept
+
+
+PRUNE = """
+import sys
+from pathlib import Path
+from streamkeeper.checkpoints.pruning import carry_out, plan_retired
+carry_out(plan_retired(Path(sys.argv[1]), int(sys.argv[2])))
+"""
+
+
+def prune_and_die(root: Path, keep: int, at: str) -> None:
+    """Prune in a process that dies at a point."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "STREAMKEEPER_CRASH": at}
+    ended = subprocess.run([sys.executable, "-c", PRUNE, root, str(keep)], env=environment, timeout=60, check=False)
+    assert ended.returncode == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("nth", [1, 2, 40, 80, 110, 130])
+def test_a_prune_that_dies_leaves_the_kept_batches_restorable(tmp_path: Path, nth: int) -> None:
+    """Wherever it dies, what is to stay is complete and told apart from the rest; run again, it ends clean."""
+    root = checkpoint(tmp_path, "format-2", pending=True)
+    before, kept = content(root), needed(root, [10, 11], pending=True)
+    prune_and_die(root, 2, f"prune.batch.after:{nth}")
+    assert len(content(root)) == len(before) - nth
+    assert needed(root, [10, 11], pending=True) == kept
+    carry_out(plan_retired(root, 2))
+    assert content(root) == {path: before[path] for path in kept}
+
+
+@pytest.mark.parametrize("at", ["prune.directory.after", "prune.batch.before", "prune.batch.after:30"])
+def test_a_removal_that_dies_leaves_no_checkpoint_and_is_collected(tmp_path: Path, at: str) -> None:
+    """What is left bears another name, and the next prune takes it."""
+    root = checkpoint(tmp_path, "hdfs")
+    prune_and_die(root, 0, at)
+    assert not root.exists()
+    plans = plan_leftovers(tmp_path)
+    assert [Path(each.directory).name.startswith(".removed-v0002-") for each in plans] == [True]
+    assert [carry_out(each).failed for each in plans] == [()]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_removal_that_dies_before_it_begins_has_done_nothing(tmp_path: Path) -> None:
+    """The directory is as it was."""
+    root = checkpoint(tmp_path, "hdfs")
+    before = content(root)
+    prune_and_die(root, 0, "prune.directory.before")
+    assert content(root) == before
+    assert plan_leftovers(tmp_path) == ()
+
+
+def test_only_what_a_removal_renamed_is_taken_for_its_leftover(tmp_path: Path) -> None:
+    """Names that people give, links, and files are not."""
+    (tmp_path / ".removed-v0001").mkdir()
+    (tmp_path / f".removed-v0002-{'0' * 32}").write_text("a file")
+    (tmp_path / f".removed-v0003-{'0' * 32}").symlink_to(tmp_path / ".removed-v0001")
+    assert plan_leftovers(tmp_path) == ()
+    assert plan_leftovers(tmp_path / "nowhere") == ()
+
+
+def paths(plan: PrunePlan) -> list[str]:
+    return [each.path for each in plan.files]
+
+
+def test_checksums_go_with_their_files_only(tmp_path: Path) -> None:
+    """Hadoop's, Spark's, and Hadoop's of Spark's; those of files that are there stay."""
+    root = tmp_path / "v0001"
+    Tree(root, "hdfs", batches=3, leftovers=False)
+    folder = root / "state/0/1"
+    for name in (".1.delta.crc", "1.delta.crc", ".1.delta.crc.crc", ".2.delta.crc.crc", "2.delta.crc"):
+        (folder / name).write_text("sum")
+    (folder / "1.delta").unlink()
+    age(root, 2 * MARGIN_S)
+    plan = plan_live(root, now=NOW)
+    assert paths(plan) == [f"state/0/1/{name}" for name in (".1.delta.crc", "1.delta.crc", ".1.delta.crc.crc")]
+    assert {each.reason for each in plan.files} == {
+        "the checksum of 1.delta, which is gone",
+        "the checksum of 1.delta.crc, which is gone",
+    }
+    assert carry_out(plan).files == 3
+
+
+def test_a_checksum_whose_file_came_back_stays(tmp_path: Path) -> None:
+    """Spark may write a version again after the plan was made."""
+    root = tmp_path / "v0001"
+    Tree(root, "hdfs", batches=3, leftovers=False)
+    (root / "state/0/1/1.delta").unlink()
+    age(root, 2 * MARGIN_S)
+    plan = plan_live(root, now=NOW)
+    (root / "state/0/1/1.delta").write_text("again")
+    done = carry_out(plan)
+    assert (done.files, done.left) == (0, ("state/0/1/.1.delta.crc is not as it was planned",))
+
+
+def test_traces_of_a_rewound_checkpoint_stay(tmp_path: Path) -> None:
+    """An entry that somebody removed is known by its checksum; older orphans tell nothing."""
+    root = checkpoint(tmp_path, "hdfs")
+    for name in ("offsets/11", "commits/11", "commits/10", "offsets/2", "commits/2"):
+        (root / name).unlink()
+    shapes = {each.shape for each in examine(root)}
+    plan = plan_live(root, now=NOW)
+    carry_out(plan)
+    assert {"offsets/.2.crc", "commits/.2.crc"} <= set(paths(plan))
+    assert {"offsets/.11.crc", "commits/.11.crc", "commits/.10.crc"}.isdisjoint(paths(plan))
+    assert "rewound" in shapes
+    assert {each.shape for each in examine(root)} == shapes
+
+
+def test_temporary_files_go_unless_their_version_is_still_being_written(tmp_path: Path) -> None:
+    """A task may hold its change log open for hours; once its batch is committed, nobody does."""
+    root = checkpoint(tmp_path, "changelog", pending=True)
+    for name in ("12.changelog", "13.changelog", "13.zip"):
+        (root / "state/0/0" / f".{name}.{STRANGER}.tmp").write_text("half")
+        (root / "state/0/0" / f"..{name}.{STRANGER}.tmp.crc").write_text("sum")
+    age(root, 2 * MARGIN_S)
+    temporary = {path for path in paths(plan_live(root, now=NOW)) if ".tmp" in path}
+    there = {path for path in content(root) if ".tmp" in path}
+    assert there - temporary == {
+        f"state/0/0/{dots}{name}.{STRANGER}.tmp{end}"
+        for name in ("13.changelog", "13.zip")
+        for dots, end in ((".", ""), ("..", ".crc"))
+    }
+
+
+def test_nothing_goes_before_it_is_old_enough(tmp_path: Path) -> None:
+    """What was written within the margin, or by a clock that is ahead, may be under way."""
+    root = checkpoint(tmp_path, "changelog")
+    assert plan_live(root, now=NOW).files
+    for seconds in (MARGIN_S - 1, 0, -10_000):
+        age(root, seconds)
+        assert plan_live(root, now=NOW).files == ()
+
+
+def test_a_live_prune_takes_what_was_planned_and_no_more(tmp_path: Path) -> None:
+    """A temporary file that grew is somebody's, one that is gone was renamed; folders stay."""
+    root = checkpoint(tmp_path, "changelog")
+    plan = plan_live(root, now=NOW)
+    grown, gone = [each for each in paths(plan) if each.endswith(".tmp")][:2]
+    (root / grown).write_text("half and more")
+    (root / gone).unlink()
+    folders = {path for path in root.rglob("*") if path.is_dir()}
+    done = carry_out(plan)
+    assert (root / grown).exists()
+    assert done.left == (f"{grown} is not as it was planned",)
+    assert done.files == len(plan.files) - 2
+    assert {path for path in root.rglob("*") if path.is_dir()} == folders
+
+
+def archive(path: Path, names: list[str], at: float) -> None:
+    """A RocksDB snapshot that names SSTs."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(path, "w") as opened:
+        opened.writestr("metadata", "v1\n" + json.dumps({"sstFiles": [{"dfsSstFileName": name} for name in names]}))
+    os.utime(path, (at, at))
+
+
+def upload(path: Path, at: float) -> None:
+    """An SST or archived log with its checksum."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    for each in (path, path.with_name(f".{path.name}.crc")):
+        each.write_text(path.name)
+        os.utime(each, (at, at))
+
+
+def store_with_an_orphan(tmp_path: Path, store: str) -> tuple[Path, Path]:
+    """Two archives of one SST each, and an SST and a log that are older and named by none."""
+    root = tmp_path / "v0001"
+    Tree(root, "stateless", batches=2, leftovers=False)
+    start = NOW - 10 * MARGIN_S
+    for second, name in enumerate(("SSTs/000001-a.sst", "logs/000002-a.log", "SSTs/000003-a.sst", "SSTs/000005-a.sst")):
+        upload(root / store / name, start + second)
+    archive(root / store / "1.zip", ["000003-a.sst"], start + 10)
+    archive(root / store / "2.zip", ["000003-a.sst", "000005-a.sst"], start + 20)
+    return root, root / store
+
+
+@pytest.mark.parametrize("store", ["state/0/0", "state/0/3/left-keyToNumValues"])
+def test_what_no_archive_names_and_is_older_than_all_goes(tmp_path: Path, store: str) -> None:
+    """SSTs and archived logs, with their checksums; every store is looked at for itself."""
+    root, folder = store_with_an_orphan(tmp_path, store)
+    upload(folder / "SSTs/000007-a.sst", NOW - 10 * MARGIN_S + 15)
+    plan = plan_live(root, now=NOW)
+    wanted = ("SSTs/000001-a.sst", "logs/000002-a.log", "SSTs/.000001-a.sst.crc", "logs/.000002-a.log.crc")
+    assert set(paths(plan)) == {f"{store}/{name}" for name in wanted}
+    assert paths(plan)[-1].endswith(".crc")
+    assert carry_out(plan).files == 4
+
+
+@pytest.mark.parametrize("harm", ["unreadable", "empty", "no-metadata", "other-metadata", "missing"])
+def test_a_store_that_cannot_be_understood_is_left_alone_and_told(tmp_path: Path, harm: str) -> None:
+    """What an unread archive names is unknown; other stores are not held up by it."""
+    root, folder = store_with_an_orphan(tmp_path, "state/0/0")
+    store_with_an_orphan(tmp_path, "state/0/1")
+    match harm:
+        case "unreadable" | "empty":
+            (folder / "1.zip").write_bytes(b"PK\x03\x04 cut" if harm == "unreadable" else b"")
+        case "no-metadata" | "other-metadata":
+            with zipfile.ZipFile(folder / "1.zip", "w") as opened:
+                opened.writestr("metadata" if harm == "other-metadata" else "other", "v9\n[]")
+        case "missing":
+            (folder / "SSTs/000005-a.sst").unlink()
+    plan = plan_live(root, now=NOW)
+    gone = {"state/0/0/SSTs/.000005-a.sst.crc"} if harm == "missing" else set()
+    assert {path for path in paths(plan) if path.startswith("state/0/0/")} == gone
+    assert "state/0/1/SSTs/000001-a.sst" in paths(plan)
+    assert len(plan.left) == 1
+    assert "the SSTs of state/0/0: " in plan.left[0]
+
+
+@pytest.mark.parametrize("name", ["1.zip", "2.zip"])
+def test_a_store_with_a_single_archive_is_left_alone(tmp_path: Path, name: str) -> None:
+    """Its version may have been written twice: then its time tells nothing."""
+    root, folder = store_with_an_orphan(tmp_path, "state/0/0")
+    (folder / name).unlink()
+    assert [path for path in paths(plan_live(root, now=NOW)) if not path.endswith(".crc")] == []
+
+
+class Timeline:
+    """What one RocksDB store wrote, failed to write, and cleaned up; ``under_way``: SSTs of the version to come.
+
+    Times are seconds since the store began. ``archives``: version -> (time, SSTs).
+    """
+
+    def __init__(self) -> None:
+        self.now = 0
+        self.uploaded: dict[str, int] = {}
+        self.archives: dict[int, tuple[int, list[str]]] = {}
+        self.under_way: list[str] = []
+
+    def upload(self, count: int, seconds: int) -> list[str]:
+        names = [f"{len(self.uploaded) + each:06d}-a.sst" for each in range(count)]
+        for name in names:
+            self.now += seconds
+            self.uploaded[name] = self.now
+        return names
+
+    def __repr__(self) -> str:
+        return f"Timeline(now={self.now}, {self.uploaded}, {self.archives}, under_way={self.under_way})"
+
+
+COUNT, SECONDS = st.integers(0, 2), st.sampled_from([0, 1, 60, 5000])
+
+
+@st.composite
+def timelines(draw: st.DrawFn) -> Timeline:
+    """Archives, uploads that failed and are used again or not, versions written twice, compactions, a cleanup."""
+    line = Timeline()
+    current: list[str] = []
+    for version in range(1, draw(st.integers(1, 5)) + 1):
+        if draw(st.booleans()):
+            failed = line.upload(draw(COUNT), draw(SECONDS))
+            current = current + failed if draw(st.booleans()) else current
+        for _ in range(draw(st.integers(1, 2))):
+            kept = [name for name in current if draw(st.integers(0, 3))]
+            named = kept + line.upload(draw(COUNT), draw(SECONDS))
+            line.now += draw(SECONDS)
+            line.archives[version] = (line.now, named)
+        current = named
+    for version in sorted(line.archives)[: draw(st.integers(0, len(line.archives) - 1))]:
+        _, names = line.archives.pop(version)
+        still = {name for _, others in line.archives.values() for name in others}
+        for name in names:
+            if name not in still and draw(st.booleans()):
+                line.uploaded.pop(name, None)
+    kept = [name for name in current if draw(st.integers(0, 3))]
+    line.under_way = kept + line.upload(draw(COUNT), draw(SECONDS))
+    line.now += draw(SECONDS)
+    return line
+
+
+def write(root: Path, store: str, line: Timeline, start: float) -> None:
+    for name, at in line.uploaded.items():
+        upload(root / store / "SSTs" / name, start + at)
+    for version, (at, names) in line.archives.items():
+        archive(root / store / f"{version}.zip", names, start + at)
+    for version in range(min(line.archives) + 1, max(line.archives) + 1):
+        (root / store / f"{version}.changelog").write_text("c")
+
+
+def lost_by_a_live_prune(lines: list[Timeline]) -> list[str]:
+    """What a live prune takes of the batches that are there, and of the one whose archives are being written."""
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder) / "v0001"
+        newest = max(version for line in lines for version in line.archives)
+        Tree(root, "stateless", batches=newest)
+        age(root, 50 * MARGIN_S)
+        for number, line in enumerate(lines):
+            write(root, f"state/0/{number}", line, NOW - line.now)
+            for version in range(max(line.archives) + 1, newest + 1):
+                (root / f"state/0/{number}/{version}.changelog").write_text("c")
+        before = {batch: found for batch in range(newest) if (found := complete(root, batch)) is not None}
+        assert newest - 1 in before
+        done = carry_out(plan_live(root, now=NOW))
+        assert (done.failed, done.left) == ((), ())
+        lost = [f"batch {batch}" for batch, files in before.items() if complete(root, batch) != files]
+        for number, line in enumerate(lines):
+            there = {path.name for path in (root / f"state/0/{number}/SSTs").glob("*.sst")}
+            lost += [f"state/0/{number}: {name}" for name in line.under_way if name not in there]
+        return lost
+
+
+def complete(root: Path, batch: int) -> list[str] | None:
+    try:
+        return closed_set(LocalTree(root), batch)
+    except CheckpointDamaged:
+        return None
+
+
+LINES = st.lists(timelines(), min_size=1, max_size=2)
+QUIET = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+SEARCH = settings(QUIET, max_examples=1000, phases=[Phase.generate], database=None)
+
+
+@QUIET
+@given(lines=LINES)
+def test_a_live_prune_takes_nothing_of_any_batch(lines: list[Timeline]) -> None:
+    """Whatever was written, failed, written twice or cleaned up, and however long an upload takes."""
+    assert lost_by_a_live_prune(lines) == []
+
+
+def test_without_its_rule_about_age_a_live_prune_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Negative control: an upload under way looks like an orphan, except for its age."""
+    monkeypatch.setattr(pruning, "_is_before_all", lambda modified, archives: True)
+    lines = find(LINES, lambda found: bool(lost_by_a_live_prune(found)), settings=SEARCH)
+    assert lost_by_a_live_prune(lines)
+
+
+def test_without_the_names_in_archives_a_live_prune_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Negative control: by age alone, SSTs that are still in use go."""
+    real = pruning._archive
+    monkeypatch.setattr(pruning, "_archive", lambda path: (real(path)[0], []))
+    lines = find(LINES, lambda found: bool(lost_by_a_live_prune(found)), settings=SEARCH)
+    assert lost_by_a_live_prune(lines)
+
+
+def test_growth_counts_files_checksums_and_batches(tmp_path: Path) -> None:
+    """What a page or an alarm shows of a checkpoint."""
+    root = tmp_path / "v0001"
+    Tree(root, "stateless", batches=3, leftovers=False)
+    (root / "commits/0").unlink()
+    files = content(root)
+    checksums = [data for path, data in files.items() if path.endswith(".crc")]
+    assert checkpoint_growth(root) == Growth(
+        files=len(files),
+        bytes=sum(map(len, files.values())),
+        crc_files=len(checksums),
+        crc_bytes=3 * len(checksums),
+        batches=2,
+        oldest_batch=1,
+        newest_batch=2,
+    )
+    with pytest.raises(NotFound):
+        checkpoint_growth(tmp_path)
+
+
+def test_growth_of_a_sink_log_shows_its_largest_compacted_entry(tmp_path: Path) -> None:
+    """A file sink's log is rewritten whole every few batches, and so grows for ever."""
+    for name, size in (("8", 10), ("9.compact", 500), ("19.compact", 900), ("20", 20), (".20.crc", 12)):
+        (tmp_path / name).write_bytes(b"x" * size)
+    found = sink_log_growth(tmp_path)
+    assert found == Growth(
+        files=5, bytes=1442, crc_files=1, crc_bytes=12, batches=4, oldest_batch=8, newest_batch=20, largest_compact=900
+    )
+    assert sink_log_growth(tmp_path / "nowhere").files == 0
