@@ -1,7 +1,8 @@
 """Deploy a release of a streaming job.
 
 **bundle** the code, start the candidate as a **standby**, **assess** it against what serves, and **choose**. A RESUME
-goes on: **handover** (drain the serving driver, prove it dead, go), **first_commit**, **promote**. When the new release
+goes on: **handover** (drain the serving driver, prove it dead, go), **first_commit**, **snapshot** of
+the batch at which it changed hands, **promote**. When the new release
 does not commit in time, **fall_back** lets the old one go again from the last commit. Any other verdict ends the deploy
 and leaves the serving release as it is. **finish** gives the run the operation's outcome.
 
@@ -56,8 +57,9 @@ def streaming_deploy() -> None:
     def resume() -> None:
         handover = HandoverOperator(task_id="handover")
         first_commit = StepOperator(task_id="first_commit", step=Step.FIRST_COMMIT, deadline_param="first_commit_s")
+        snapshot = StepOperator(task_id="snapshot", step=Step.BOUNDARY)
         promote = StepOperator(task_id="promote", step=Step.STABLE)
-        chain(handover, first_commit, promote)
+        chain(handover, first_commit, snapshot, promote)
 
     resumed = resume()
     fall_back = FallBackOperator(task_id="fall_back", step=Step.FALL_BACK, trigger_rule=TriggerRule.ONE_FAILED)

@@ -16,6 +16,7 @@ from streamkeeper.lifecycle.actions import (
     MarkBegun,
     MarkDone,
     Plan,
+    Preserve,
     Promote,
     RecordDescription,
     RecordEnd,
@@ -23,7 +24,8 @@ from streamkeeper.lifecycle.actions import (
     Send,
     Wait,
 )
-from streamkeeper.lifecycle.deploy import Observation, Seen, decide, kill_wait
+from streamkeeper.lifecycle.deploy import NOT_TAKEN, decide, kill_wait
+from streamkeeper.lifecycle.observation import Observation, Seen
 from streamkeeper.lifecycle.steps import Step
 from streamkeeper.model.control import CommandKind, DriverExit, DriverState, DriverStatus, LaunchMode, QueryStatus
 from streamkeeper.model.finding import Verdict
@@ -114,6 +116,7 @@ class World:
         self.waited_s, self.on = 0.0, ""
         self.log: list[Decision] = []
         self.writers_seen = 0
+        self.preserves = True
         if serving:
             self._serve_first()
         request = DeployRequest(job="j", handover=handover, dry_run=dry_run)
@@ -208,8 +211,12 @@ class World:
                 self.record(ReleasePromoted(operation=OP, release=release, instance=name))
             case MarkBegun():
                 self.record(StepBegun(operation=OP, step=decision.step.label))
+            case Preserve():
+                told = "s0001" if self.preserves else f"{NOT_TAKEN}the store is full"
+                self.record(StepDone(operation=OP, step=decision.step.label, result={"q": told}))
             case MarkDone():
-                self.record(StepDone(operation=OP, step=decision.step.label))
+                boundary = {"q": "7"} if decision.step is Step.PROVE_DEAD and "old" in self.instances else {}
+                self.record(StepDone(operation=OP, step=decision.step.label, result=boundary))
             case FallBack(untouched=untouched):
                 self.record(FallBackDecided(operation=OP, reason=decision.reason, untouched=untouched))
             case Finish(outcome=outcome):

@@ -28,6 +28,26 @@ def test_a_compatible_release_takes_over_and_the_old_one_is_drained_not_killed(h
     assert not any(isinstance(each.action, Kill) for each in world.log)
 
 
+def test_the_boundary_is_preserved_once_the_new_release_commits_and_before_it_is_promoted():
+    """The way back is taken when it costs no gap, and before anybody relies on it."""
+    world = World()
+    operation = world.play()
+    labels = [type(each.action).__name__ for each in world.log]
+    assert labels.index("Preserve") < labels.index("Promote")
+    assert world.log[labels.index("Preserve")].step is Step.BOUNDARY
+    assert operation.done[Step.BOUNDARY.label] == {"q": "s0001"}
+    assert operation.sentence == "r0002 serves (op-candidate)"
+
+
+def test_a_boundary_that_cannot_be_preserved_is_told_and_does_not_stop_the_deploy():
+    """The new release serves either way; its operation says what is missing."""
+    world = World()
+    world.preserves = False
+    operation = world.play()
+    assert operation.outcome is Outcome.SUCCEEDED
+    assert "no snapshot of the boundary: q: failed: the store is full" in operation.sentence
+
+
 def test_a_first_deploy_needs_nobody_to_drain():
     """Without a serving release the candidate goes at once."""
     world = World(serving=False)

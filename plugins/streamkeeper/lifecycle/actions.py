@@ -65,6 +65,10 @@ class Appoint(msgspec.Struct, frozen=True):
     instance: str
 
 
+class Preserve(msgspec.Struct, frozen=True):
+    """Take a snapshot, under a hold, of the batch at which each query changed hands; mark the step done."""
+
+
 class Promote(msgspec.Struct, frozen=True):
     """Record the release as the serving one."""
 
@@ -108,6 +112,7 @@ Action = (
     | Kill
     | RecordEnd
     | Appoint
+    | Preserve
     | Promote
     | MarkBegun
     | MarkDone

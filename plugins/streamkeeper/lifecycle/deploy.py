@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import msgspec
-
 from streamkeeper.lifecycle.actions import (
     Action,
     Appoint,
@@ -16,6 +14,7 @@ from streamkeeper.lifecycle.actions import (
     MarkBegun,
     MarkDone,
     Plan,
+    Preserve,
     Promote,
     RecordDescription,
     RecordEnd,
@@ -23,62 +22,16 @@ from streamkeeper.lifecycle.actions import (
     Send,
     Wait,
 )
+from streamkeeper.lifecycle.observation import Observation, Seen
 from streamkeeper.lifecycle.steps import FORWARD, KILL_S, STOP_S, Step
-from streamkeeper.model.control import CommandKind, DriverExit, DriverState, DriverStatus, LaunchMode
+from streamkeeper.model.control import CommandKind, DriverState, LaunchMode
 from streamkeeper.model.finding import Verdict
-from streamkeeper.model.job_state import InstanceState, JobState, OperationState
+from streamkeeper.model.job_state import InstanceState, OperationState
 from streamkeeper.model.journal import Handover, Outcome, Role
-from streamkeeper.model.liveness import Life, Liveness
+from streamkeeper.model.liveness import Life
 
-
-class Seen(msgspec.Struct, frozen=True, kw_only=True):
-    """What can be seen of one instance; ``sent``: the commands this operation has sent it."""
-
-    liveness: Liveness = Liveness(life=Life.ABSENT, why="never started")
-    status: DriverStatus | None = None
-    exit: DriverExit | None = None
-    described: bool = False
-    sent: frozenset[CommandKind] = frozenset()
-
-    @property
-    def life(self) -> Life:
-        return self.liveness.life
-
-    @property
-    def state(self) -> DriverState | None:
-        """Its last word: from its exit if there is one, else from its status."""
-        if self.exit is not None:
-            return self.exit.state
-        return self.status.state if self.status is not None else None
-
-    @property
-    def error(self) -> str:
-        """The last error it told, if any."""
-        if self.exit is not None and self.exit.error:
-            return self.exit.error
-        return self.status.error if self.status is not None else ""
-
-    @property
-    def first_triggers_done(self) -> bool:
-        """Whether every query has completed a trigger, with data or without, in this life of the driver."""
-        if self.state is DriverState.FINISHED:
-            return True
-        if self.state is not DriverState.SERVING or self.status is None or not self.status.queries:
-            return False
-        return all(query.triggers > 0 for query in self.status.queries.values())
-
-
-class Observation(msgspec.Struct, frozen=True, kw_only=True):
-    """All a decision rests on. ``on``: what the operation waits for just now, ``waited_s``: for how long."""
-
-    state: JobState
-    operation: OperationState
-    seen: dict[str, Seen]
-    on: str = ""
-    waited_s: float = 0.0
-
-    def of(self, instance: str) -> Seen:
-        return self.seen.get(instance, Seen())
+NOT_TAKEN = "failed: "
+"""Begins what is recorded of a snapshot that could not be taken."""
 
 
 def instance_name(operation: str, role: Role) -> str:
@@ -294,15 +247,30 @@ def _failed_to_serve(at: Observation, name: str, limit_s: float) -> str:
     return ""
 
 
+def _boundary(at: Observation) -> Decision:
+    step, batches = Step.BOUNDARY, at.operation.done[Step.PROVE_DEAD.label]
+    if not batches:
+        return _say(step, MarkDone(), "nothing was committed before")
+    told = ", ".join(f"{query} at batch {batch}" for query, batch in sorted(batches.items()))
+    return _say(step, Preserve(), f"the boundary is {told}")
+
+
 def _stable(at: Observation) -> Decision:
     operation, state = at.operation, at.state
     name = instance_name(operation.operation, Role.CANDIDATE)
     release = operation.done[Step.BUNDLE.label]["release"]
     if Step.STABLE.label in operation.done:
-        return _say(Step.STABLE, Finish(Outcome.SUCCEEDED), f"{release} serves ({name})")
+        return _say(Step.STABLE, Finish(Outcome.SUCCEEDED), f"{release} serves ({name}){_unpreserved(operation)}")
     if state.serving_instance != name:
         return _say(Step.STABLE, Promote(name), f"{release} serves from here on")
     return _say(Step.STABLE, MarkDone(), f"{release} serves")
+
+
+def _unpreserved(operation: OperationState) -> str:
+    """What the snapshot of the boundary lacks, for the operation's sentence."""
+    taken = operation.done.get(Step.BOUNDARY.label, {})
+    lost = [f"{query}: {told}" for query, told in sorted(taken.items()) if told.startswith(NOT_TAKEN)]
+    return f"; no snapshot of the boundary: {'; '.join(lost)}" if lost else ""
 
 
 _STEPS = {
@@ -313,6 +281,7 @@ _STEPS = {
     Step.PROVE_DEAD: _prove_dead,
     Step.GO: _go,
     Step.FIRST_COMMIT: _first_commit,
+    Step.BOUNDARY: _boundary,
     Step.STABLE: _stable,
 }
 

@@ -19,8 +19,9 @@ class Step(IntEnum):
     PROVE_DEAD = 5
     GO = 6
     FIRST_COMMIT = 7
-    STABLE = 8
-    FALL_BACK = 9
+    BOUNDARY = 8
+    STABLE = 9
+    FALL_BACK = 10
 
     @property
     def label(self) -> str:
@@ -47,7 +48,8 @@ def plan_deploy(request: DeployRequest, *, serving: str) -> tuple[PlannedStep, .
         return tuple(steps)
     if serving:
         steps += [_drain(request, serving), _prove_dead(serving)]
-    return (*steps, _go(request, serving), _first_commit(request, serving), _stable())
+    boundary = (_boundary(serving),) if serving else ()
+    return (*steps, _go(request, serving), _first_commit(request, serving), *boundary, _stable())
 
 
 def _bundle(request: DeployRequest) -> PlannedStep:
@@ -111,6 +113,15 @@ def _first_commit(request: DeployRequest, serving: str) -> PlannedStep:
     )
 
 
+def _boundary(serving: str) -> PlannedStep:
+    return PlannedStep(
+        step=Step.BOUNDARY,
+        does=f"take a snapshot of the last batch of {serving}, under a hold",
+        deadline_s=SNAPSHOT_S,
+        otherwise="go on without it, and say so",
+    )
+
+
 def _stable() -> PlannedStep:
     return PlannedStep(
         step=Step.STABLE, does="record it as the serving release", deadline_s=60.0, otherwise="try again"
@@ -122,3 +133,6 @@ KILL_S = 30.0
 
 STOP_S = 10.0
 """How long a driver that owns nothing may take to end when told so, before it is killed."""
+
+SNAPSHOT_S = 600.0
+"""How long a snapshot of the boundary may be tried again before the deploy goes on without it."""

@@ -71,7 +71,7 @@ def lateness_of(site: Site, target: Target, *, now: datetime | None = None) -> L
     except NotFound:
         return None
     newest = Catalogue(site.snapshots, target.series).newest()
-    same = newest is not None and newest.query_id == anchor.query_id
+    same = newest is not None and (newest.query_id, newest.checkpoint) == (anchor.query_id, tree.url)
     first_missing = newest.batch + 1 if newest is not None and same else 0
     behind = anchor.batch + 1 - first_missing
     late_s = 0.0

@@ -11,7 +11,8 @@ import msgspec
 from streamkeeper.crash_points import crash_point
 from streamkeeper.errors import NotFound, OperationOpen, OperationRefused, PermanentError
 from streamkeeper.lifecycle.actions import Decision, FallBack, Kill, Launch, Wait
-from streamkeeper.lifecycle.deploy import Observation, Seen, decide, kill_wait
+from streamkeeper.lifecycle.deploy import decide, kill_wait
+from streamkeeper.lifecycle.observation import Observation, Seen
 from streamkeeper.lifecycle.steps import PlannedStep, Step, plan_deploy
 from streamkeeper.model.job_state import JobState, OperationState
 from streamkeeper.model.journal import (

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import assert_never
 
+from streamkeeper.checkpoints.layout import last_committed
 from streamkeeper.compatibility.assess import assess
 from streamkeeper.errors import InvalidInput, NotFound, OperationRefused
 from streamkeeper.lifecycle.actions import (
@@ -19,6 +20,7 @@ from streamkeeper.lifecycle.actions import (
     MarkBegun,
     MarkDone,
     Plan,
+    Preserve,
     Promote,
     RecordDescription,
     RecordEnd,
@@ -48,6 +50,7 @@ from streamkeeper.model.journal import (
 from streamkeeper.model.names import version_name
 from streamkeeper.model.release import Release
 from streamkeeper.model.secret_references import find_references, resolve
+from streamkeeper.operations.boundary import preserve_boundary
 from streamkeeper.operations.registered import live_checkpoints, stored_manifests
 from streamkeeper.operations.releases import push_release
 from streamkeeper.operations.sites import Site
@@ -96,7 +99,10 @@ class DeployActs:
             case MarkBegun():
                 self._record(StepBegun(operation=self._operation, step=decision.step.label), forward=True)
             case MarkDone():
-                self._record(StepDone(operation=self._operation, step=decision.step.label), forward=True)
+                done = self._boundary() if decision.step is Step.PROVE_DEAD else {}
+                self._record(StepDone(operation=self._operation, step=decision.step.label, result=done), forward=True)
+            case Preserve():
+                self._preserve(decision.step)
             case FallBack(untouched=untouched):
                 self._record(FallBackDecided(operation=self._operation, reason=decision.reason, untouched=untouched))
             case Finish(outcome=outcome):
@@ -219,6 +225,17 @@ class DeployActs:
             versions = {query: each.version for query, each in current.items() if each is not None}
         Control(self._site.store, self._job, instance).send(kind, self._operation, versions)
         self._site.runner.nudge(self._job, instance)
+
+    def _boundary(self) -> dict[str, str]:
+        """Query -> its last committed batch: where the release that ended has left it."""
+        found = live_checkpoints(self._site, self._journal.state())
+        batches = {query: last_committed(Path(directory)) for query, directory in found.items()}
+        return {query: str(batch) for query, batch in batches.items() if batch is not None}
+
+    def _preserve(self, step: Step) -> None:
+        batches = {query: int(batch) for query, batch in self._current().done[Step.PROVE_DEAD.label].items()}
+        told = preserve_boundary(self._site, self._job, self._operation, batches)
+        self._record(StepDone(operation=self._operation, step=step.label, result=told), forward=True)
 
     def _appoint(self, instance: str) -> None:
         state = self._journal.state()

@@ -18,6 +18,7 @@ from pathlib import Path
 import msgspec
 
 from streamkeeper.checkpoints.pruning import (
+    Extent,
     Growth,
     PrunePlan,
     carry_out,
@@ -143,6 +144,7 @@ def prune(store: Store, run: PruneRun) -> PruneReport:
         files += pruned.files
         size += pruned.bytes
         failed += pruned.failed
+        failed += pruned.left if directory.extent is not Extent.LEFTOVERS else ()
     return PruneReport(snapshots=snapshots, packs=packs, files=files, bytes=size, failed=tuple(failed))
 
 
@@ -193,9 +195,10 @@ def _versions(site: Site, state: JobState, query: str, now: datetime) -> Iterato
 
 
 def _last_written(directory: Path) -> float:
-    """When a checkpoint committed last, seconds since the epoch."""
+    """When a checkpoint committed last, seconds since the epoch: by its commits, which a prune leaves as they are."""
     commits = directory / "commits"
-    return (commits if commits.is_dir() else directory).stat().st_mtime
+    times = [each.stat().st_mtime for each in commits.iterdir()] if commits.is_dir() else []
+    return max(times, default=directory.stat().st_mtime)
 
 
 def _stale_drafts(folder: Path) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from typing import TypeVar
 
@@ -136,6 +136,12 @@ class Catalogue:
     def release(self, number: int, owner: str) -> None:
         """Let go of a hold."""
         self.store.delete(self._hold_key(number, owner))
+
+    def release_all(self, owners: Collection[str]) -> None:
+        """Let go of every hold of these owners."""
+        for key in list(self.store.list(series_key(self.series, "holds/"))):
+            if key.rpartition("/")[2] in owners:
+                self.store.delete(key)
 
     def index_key(self, number: int) -> str:
         """Key of a snapshot's record."""

@@ -43,7 +43,10 @@ def choose(snapshots: Sequence[Snapshot], choice: Choice) -> Snapshot:
         fitting = [each for each in snapshots if datetime.fromisoformat(each.taken_at) <= choice.at]
         wanted = f"taken by {choice.at.isoformat(timespec='seconds')}"
     else:
-        fitting, wanted = list(snapshots), ""
+        # One that was taken later may be of an earlier batch: a deploy's boundary.
+        newest = snapshots[-1]
+        same = [each for each in snapshots if (each.query_id, each.version) == (newest.query_id, newest.version)]
+        fitting, wanted = sorted(same, key=lambda each: (each.batch, each.number)), ""
     if not fitting:
         there = ", ".join(f"{each.name} (batch {each.batch}, {each.taken_at[:19]}Z)" for each in snapshots[-5:])
         raise NotFound(f"there is no snapshot {wanted}", hint=f"the newest there: {there}")

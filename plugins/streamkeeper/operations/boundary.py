@@ -1,0 +1,36 @@
+"""The snapshot of the batch at which a query changed hands: the way back to the release before, under a hold.
+
+Taken once the new release commits, so that it costs no time in the output's gap: Spark keeps the files of a hundred
+batches. Should it fail, the deploy goes on and says so: the new release serves either way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from streamkeeper.errors import StreamkeeperError
+from streamkeeper.lifecycle.deploy import NOT_TAKEN
+from streamkeeper.operations.backup import back_up, hold_for
+from streamkeeper.operations.overview import read_job
+from streamkeeper.operations.sites import Site
+from streamkeeper.operations.targets import query_target
+from streamkeeper.snapshots.catalogue import Catalogue
+
+
+def preserve_boundary(site: Site, job: str, operation: str, batches: Mapping[str, int]) -> dict[str, str]:
+    """Query -> the name of its snapshot, or why there is none; again is fine.
+
+    The hold lasts until the next deploy of the job has one of its own.
+    """
+    earlier = set(read_job(site, job).operations) - {operation}
+    told: dict[str, str] = {}
+    for query, batch in batches.items():
+        try:
+            target = query_target(site, job, query)
+            hold = hold_for(operation, f"the last batch of {target.origin.release}")
+            captured = back_up(site.snapshots, target, batch=batch, hold=hold)
+            Catalogue(site.snapshots, target.series).release_all(earlier)
+            told[query] = captured.snapshot.name
+        except (StreamkeeperError, OSError) as error:
+            told[query] = f"{NOT_TAKEN}{error}"
+    return told

@@ -1,0 +1,362 @@
+"""Backing up, restoring and pruning the queries of a registered job: real stores and files, no Spark."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from streamkeeper.errors import (
+    CheckpointDamaged,
+    InvalidInput,
+    NotFound,
+    OperationOpen,
+    OperationRefused,
+    StoreUnavailable,
+)
+from streamkeeper.model.coding import to_json
+from streamkeeper.model.control import DriverState, DriverStatus, LaunchSpec, QueryStatus
+from streamkeeper.model.journal import (
+    CheckpointVersionCreated,
+    DeployRequest,
+    EpochClaimed,
+    InstanceAppointed,
+    InstancePlanned,
+    OperationFinished,
+    OperationStarted,
+    Outcome,
+    Record,
+    ReleaseDescribed,
+    ReleasePromoted,
+    ReleaseRegistered,
+    Role,
+)
+from streamkeeper.model.liveness import Life, Liveness
+from streamkeeper.model.manifest import Manifest, SinkDescription
+from streamkeeper.model.release import Environment, Release, ReleaseContent
+from streamkeeper.model.settings import Settings
+from streamkeeper.operations.backup import back_up, lateness_of
+from streamkeeper.operations.boundary import preserve_boundary
+from streamkeeper.operations.pruning import plan_prune, prune, read_policy, tell_run
+from streamkeeper.operations.restoring import plan_restore, restore_version
+from streamkeeper.operations.sites import Site
+from streamkeeper.operations.targets import all_targets, query_target
+from streamkeeper.registry.control import Control
+from streamkeeper.registry.objects import put_object
+from streamkeeper.runners.contract import Runner
+from streamkeeper.snapshots.catalogue import Catalogue
+from streamkeeper.snapshots.retention import Policy
+from streamkeeper.stores.local import LocalStore
+from tests.checkpoints.trees import Tree
+from tests.compatibility.manifests import STATEFUL
+from tests.snapshots.series import a_checkpoint, files_below, salt_state, wanted
+
+JOB, QUERY = "sales", "totals"
+ENVIRONMENT = Environment(python="3.11", spark="4.2.0", packages_sha256="p", jars_sha256="j", digest="d")
+
+
+class RestingRunner(Runner):
+    """Sees what a test says; starts nothing."""
+
+    def __init__(self) -> None:
+        self.life = Life.DEAD
+
+    def launch(self, spec: LaunchSpec, secrets: dict[str, str]) -> None:
+        raise AssertionError("nothing is to be started")
+
+    def observe(self, job: str, instance: str) -> Liveness:
+        return Liveness(life=self.life, why=f"{instance} is {self.life.value}")
+
+    def nudge(self, job: str, instance: str) -> None:
+        raise AssertionError("nobody is to be nudged")
+
+    def kill(self, job: str, instance: str) -> None:
+        raise AssertionError("nobody is to be killed")
+
+
+class Registered:
+    """A job that was deployed once; its driver has ended."""
+
+    def __init__(self, root: Path, *, sink: str = "table", batches: int = 8) -> None:
+        self.runner = RestingRunner()
+        settings = Settings(
+            store=str(root / "store"), checkpoints=str(root / "cp"), jobs=str(root / "jobs"), home=str(root / "home")
+        )
+        self.site = Site(settings=settings, store=LocalStore(root / "store"), runner=self.runner)
+        self.directory = root / "cp" / JOB / QUERY / "v0001"
+        self.tree: Tree = a_checkpoint(self.directory, "hdfs", batches=batches)
+        self._register(_with_sink(STATEFUL, sink))
+
+    def _register(self, manifest: Manifest) -> None:
+        digest = put_object(self.site.store, JOB, "manifests", to_json(manifest), ".json")
+        content = ReleaseContent(
+            bundle="b" * 64, bundle_bytes=1, entry="sales.py", params={}, conf={}, environment=ENVIRONMENT,
+            state_format="rocksdb+changelog/v2",
+        )  # fmt: skip
+        for record in (
+            ReleaseRegistered(release=Release(job=JOB, number=1, content=content)),
+            ReleaseDescribed(release="r0001", manifests={QUERY: digest}),
+            OperationStarted(operation="op", request=DeployRequest(job=JOB), steps=()),
+            InstancePlanned(operation="op", instance="op-candidate", release="r0001", role=Role.CANDIDATE),
+            self.version("v0001"),
+            InstanceAppointed(operation="op", instance="op-candidate"),
+            self.epoch("v0001", 1),
+            ReleasePromoted(operation="op", release="r0001", instance="op-candidate"),
+            OperationFinished(operation="op", outcome=Outcome.SUCCEEDED, sentence="serves"),
+        ):
+            self.record(record)
+
+    def record(self, record: Record) -> None:
+        """One more entry of the job's journal."""
+        self.site.journal(JOB, "test").append(lambda _: record)
+
+    def version(self, name: str) -> CheckpointVersionCreated:
+        """The record of a checkpoint version."""
+        return CheckpointVersionCreated(
+            query=QUERY, version=name, release="r0001", origin="fresh", state_format="rocksdb+changelog/v2"
+        )
+
+    def epoch(self, version: str, number: int) -> EpochClaimed:
+        """The record of a driver that has opened a version."""
+        return EpochClaimed(
+            query=QUERY, output="t", epoch=number, instance="op-candidate", generation=number, version=version
+        )
+
+    def report(self, committed: int) -> None:
+        """The driver's last word."""
+        status = DriverStatus(
+            instance="op-candidate", release="r0001", generation=1, state=DriverState.FAILED, beat=9, at="",
+            queries={QUERY: QueryStatus(query=QUERY, version="v0001", epoch=1, committed=committed)},
+        )  # fmt: skip
+        Control(self.site.store, JOB, "op-candidate").write_status(status)
+
+    def commit(self, batch: int) -> None:
+        """One more batch."""
+        self.tree.plan(batch)
+        self.tree.commit(batch, snapshot=True)
+        salt_state(self.directory)
+
+    def take(self) -> str:
+        """Back the query up; the snapshot's name."""
+        return back_up(self.site.snapshots, query_target(self.site, JOB, QUERY)).snapshot.name
+
+    @property
+    def catalogue(self) -> Catalogue:
+        """Its series."""
+        return Catalogue(self.site.snapshots, f"{JOB}/{QUERY}")
+
+    @property
+    def versions(self) -> list[str]:
+        """Recorded checkpoint versions."""
+        return [each.version for each in self.site.journal(JOB, "test").state().versions[QUERY]]
+
+
+def _with_sink(manifest: Manifest, kind: str) -> Manifest:
+    from msgspec.structs import replace
+
+    return replace(manifest, query=QUERY, sink=SinkDescription(kind=kind, output=f"the {kind}", options={}))
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Registered:
+    """A job whose query writes a table."""
+    return Registered(tmp_path)
+
+
+def test_a_backup_says_which_release_and_version_it_is_of(job: Registered) -> None:
+    """The catalogue tells who wrote a snapshot."""
+    job.take()
+    snapshot = job.catalogue.read(1)
+    assert (snapshot.version, snapshot.release, snapshot.batch) == ("v0001", "r0001", 7)
+    assert [each.series for each in all_targets(job.site)] == ["sales/totals"]
+
+
+def test_an_unknown_query_names_those_there_are(job: Registered) -> None:
+    """Bad input names the way out."""
+    with pytest.raises(NotFound, match="queries with one: totals"):
+        query_target(job.site, JOB, "nope")
+    with pytest.raises(NotFound, match="not known"):
+        all_targets(job.site, job="nope")
+
+
+def test_a_lost_checkpoint_is_told_with_the_command_that_brings_it_back(job: Registered) -> None:
+    """A directory that is gone is no empty checkpoint."""
+    shutil.rmtree(job.directory)
+    with pytest.raises(CheckpointDamaged, match="streamkeeper snapshot restore sales/totals"):
+        job.take()
+
+
+def test_lateness_counts_from_the_first_commit_that_no_snapshot_holds(job: Registered) -> None:
+    """A job that stands still is never late; one that goes on is late by its oldest unsaved batch."""
+    target = query_target(job.site, JOB, QUERY)
+    os.utime(job.directory / "commits/0", (1000, 1000))
+    first = lateness_of(job.site, target, now=datetime.fromtimestamp(5000, UTC))
+    assert first is not None
+    assert (first.behind, first.late_s) == (None, 4000)
+    assert "there is no snapshot" in first.exceeds(3999)
+    job.take()
+    resting = lateness_of(job.site, target, now=datetime.now(UTC) + timedelta(days=30))
+    assert resting is not None
+    assert (resting.behind, resting.exceeds(60)) == (0, "")
+    job.commit(8)
+    job.commit(9)
+    late = lateness_of(job.site, target, now=datetime.now(UTC) + timedelta(hours=2))
+    assert late is not None
+    assert late.behind == 2
+    assert "s0001 is 2 batches behind" in late.exceeds(3600)
+
+
+def test_a_restore_becomes_the_next_checkpoint_version_and_tells_the_replay(job: Registered) -> None:
+    """What the table holds beyond the snapshot is announced before anything is written."""
+    name = job.take()
+    kept = wanted(job.directory, 7)
+    job.report(committed=12)
+    shutil.rmtree(job.directory)
+    plan = plan_restore(job.site, JOB, QUERY, job.catalogue.read(1))
+    assert plan.sentence == (
+        "the table holds 5 batches beyond batch 7 (up to 12); they are written again,"
+        " each row replaces the one with its key"
+    )
+    assert job.versions == ["v0001"]
+    done = restore_version(job.site, JOB, QUERY, job.catalogue.read(1))
+    assert done == plan
+    assert job.versions == ["v0001", "v0002"]
+    assert files_below(job.directory.with_name("v0002")) == kept
+    state = job.site.journal(JOB, "test").state()
+    assert state.versions[QUERY][-1].origin == f"snapshot {name} of v0001 at batch 7"
+
+
+def test_a_restore_that_died_before_its_record_is_done_again(job: Registered) -> None:
+    """A version that no record names is nobody's: it is written anew, and the number is not lost."""
+    job.take()
+    stray = job.directory.with_name("v0002")
+    stray.mkdir()
+    (stray / "metadata").write_text("of a process that died")
+    restore_version(job.site, JOB, QUERY, job.catalogue.read(1))
+    assert job.versions == ["v0001", "v0002"]
+    assert files_below(stray) == wanted(job.directory, 7)
+    assert sorted(path.name for path in stray.parent.iterdir()) == ["v0001", "v0002"]
+
+
+@pytest.mark.parametrize("life", [Life.ALIVE, Life.UNKNOWN])
+def test_no_restore_beside_a_driver_that_may_still_write(job: Registered, life: Life) -> None:
+    """A version is never switched under a driver that lives, or whose death is not known."""
+    job.take()
+    job.runner.life = life
+    with pytest.raises(OperationRefused, match="may still write"):
+        restore_version(job.site, JOB, QUERY, job.catalogue.read(1))
+    assert job.versions == ["v0001"]
+
+
+def test_no_restore_while_an_operation_is_open(job: Registered) -> None:
+    """A deploy that is under way keeps the version it looked at."""
+    job.take()
+    job.record(OperationStarted(operation="op2", request=DeployRequest(job=JOB), steps=()))
+    with pytest.raises(OperationOpen):
+        restore_version(job.site, JOB, QUERY, job.catalogue.read(1))
+    assert not job.directory.with_name("v0002").exists()
+
+
+def test_a_sink_that_cannot_take_a_replay_is_not_given_one(tmp_path: Path) -> None:
+    """A file sink begins anew in a new version; a user's function must be said to take batches twice."""
+    files = Registered(tmp_path / "f", sink="file")
+    files.take()
+    with pytest.raises(OperationRefused, match="cannot take over the files"):
+        restore_version(files.site, JOB, QUERY, files.catalogue.read(1))
+    function = Registered(tmp_path / "g", sink="foreach")
+    function.take()
+    function.report(committed=9)
+    with pytest.raises(OperationRefused, match="--accept-replay"):
+        restore_version(function.site, JOB, QUERY, function.catalogue.read(1))
+    assert function.versions == ["v0001"]
+    restore_version(function.site, JOB, QUERY, function.catalogue.read(1), accept_replay=True)
+    assert function.versions == ["v0001", "v0002"]
+
+
+def test_the_boundary_is_held_until_the_next_deploy_has_its_own(job: Registered) -> None:
+    """One way back at a time is kept from being pruned."""
+    assert preserve_boundary(job.site, JOB, "op", {QUERY: 6}) == {QUERY: "s0001"}
+    assert [each.owner for each in job.catalogue.holds(1)] == ["op"]
+    job.record(OperationStarted(operation="op2", request=DeployRequest(job=JOB), steps=()))
+    assert preserve_boundary(job.site, JOB, "op2", {QUERY: 7}) == {QUERY: "s0002"}
+    assert job.catalogue.holds(1) == []
+    assert preserve_boundary(job.site, JOB, "op2", {QUERY: 7}) == {QUERY: "s0002"}
+
+
+def test_a_boundary_that_was_cleaned_up_already_is_told(job: Registered) -> None:
+    """What cannot be preserved is said, and nothing is raised."""
+    told = preserve_boundary(job.site, JOB, "op", {QUERY: 70, "gone": 1})
+    assert told[QUERY].startswith("failed: ")
+    assert told["gone"].startswith("failed: ")
+
+
+def test_a_prune_cuts_retired_versions_back_and_leaves_the_live_one(job: Registered) -> None:
+    """Old batches go once a driver has claimed the newer version; until then nothing is touched."""
+    job.take()
+    restore_version(job.site, JOB, QUERY, job.catalogue.read(1))
+    before = files_below(job.directory)
+    prune(job.site.snapshots, plan_prune(job.site))
+    assert files_below(job.directory) == before
+    job.record(job.epoch("v0002", 2))
+    live = files_below(job.directory.with_name("v0002"))
+    run = plan_prune(job.site)
+    lines = list(tell_run(run))
+    assert any("v0001: old batches" in line for line in lines)
+    assert files_below(job.directory) == before
+    report = prune(job.site.snapshots, run)
+    assert report.failed == ()
+    assert report.files > 0
+    assert files_below(job.directory) == wanted(job.directory, 7)
+    assert files_below(job.directory.with_name("v0002")) == live
+    later = plan_prune(job.site, now=datetime.now(UTC) + timedelta(days=8))
+    prune(job.site.snapshots, later)
+    assert not job.directory.exists()
+    assert files_below(job.directory.with_name("v0002")) == live
+
+
+def test_what_cannot_be_planned_does_not_keep_the_rest_from_being_pruned(job: Registered) -> None:
+    """A damaged series stops its own prune only, and is told."""
+    for batch in (8, 9):
+        job.take()
+        job.commit(batch)
+    job.take()
+    other = Catalogue(job.site.snapshots, "other/query")
+    job.site.snapshots.create(other.index_key(1), b"not a snapshot")
+    run = plan_prune(job.site, policy=Policy(keep_last=1, hourly=0, daily=0, weekly=0, monthly=0))
+    report = prune(job.site.snapshots, run)
+    assert report.snapshots == 2
+    assert [each.split(":")[0] for each in report.failed] == ["other/query"]
+
+
+def test_drafts_of_restores_that_were_killed_are_collected_when_they_are_old(job: Registered) -> None:
+    """A half restore is never seen, and does not stay for ever."""
+    folder = job.directory.parent
+    for name in ("a" * 32, "b" * 32):
+        (folder / f".restoring-v0002-{name}").mkdir()
+        (folder / f".restoring-v0002-{name}" / "metadata").write_text("half")
+    old = folder / f".restoring-v0002-{'a' * 32}"
+    os.utime(old, (1000, 1000))
+    prune(job.site.snapshots, plan_prune(job.site))
+    assert sorted(path.name for path in folder.iterdir()) == [f".restoring-v0002-{'b' * 32}", "v0001"]
+
+
+def test_a_policy_is_read_or_refused_in_one_line() -> None:
+    """What is left out keeps its default; what is wrong is named."""
+    assert read_policy("last=5, daily=0") == Policy(keep_last=5, daily=0)
+    for wrong in ("last", "last=x", "yearly=3", "last=0", "last=-1"):
+        with pytest.raises(InvalidInput):
+            read_policy(wrong)
+
+
+def test_a_store_that_is_down_is_told(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A backup without its store fails, whatever else works."""
+
+    def down(*_: object, **__: object) -> None:
+        raise StoreUnavailable("the store is down")
+
+    monkeypatch.setattr(LocalStore, "create", down)
+    with pytest.raises(StoreUnavailable):
+        job.take()
