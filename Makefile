@@ -3,7 +3,7 @@ RUN := scripts/run
 PYTEST := $(RUN) python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up down test test-fast lint format campaign bench-handover bench-driver bench-check bench-matrix lock clean
+.PHONY: help setup demo up down test test-fast lint format campaign bench-handover bench-driver bench-check bench-matrix bench-snapshots lock clean
 
 help: ## what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 18
@@ -53,6 +53,9 @@ bench-matrix: setup ## the check's verdicts against what Spark does with every m
 
 bench-driver: setup ## the driver's own work per batch
 	@$(RUN) python -m bench.driver
+
+bench-snapshots: setup ## snapshots against restic, rclone and s5cmd
+	@$(RUN) python -m bench.snapshots
 
 # Lines that uv keeps from the old lock stay; `rm requirements/*.txt` first to take everything anew.
 lock: setup ## compile requirements/*.in into the hash-locked *.txt

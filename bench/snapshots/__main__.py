@@ -1,0 +1,217 @@
+"""``python -m bench.snapshots``: snapshots of checkpoints against restic, rclone and s5cmd, in one run.
+
+One S3 server on this machine, three checkpoints, four operations: full, no change, about 3 % of the files changed, and
+restore. A peer copies the directory; this project copies what the newest batch needs, and, like for like, the whole
+directory. The server counts requests and bytes itself, the same way for all and while the clock runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from bench.bed import ROOT
+from bench.report import write_report
+from bench.snapshots.generated import GeneratedCheckpoint
+from bench.snapshots.measure import (
+    OPERATIONS,
+    Samples,
+    as_json,
+    file_sizes,
+    files_to_go_on_from,
+    measured,
+    run_rounds,
+)
+from bench.snapshots.real import RealCheckpoint, built
+from bench.snapshots.server import Server, s3_server
+from bench.snapshots.table import comparison, goals, medians, print_table, rss_goal
+from bench.snapshots.ways import OURS, ClosedSet, CommandLine, Way, install
+
+HOME = ROOT / "build" / "bench-snapshots"
+_CHANGED_BATCHES = 16
+_LARGEST_NEEDS = 25e9
+
+
+class Bench:
+    """One server, one set of ways, and what came out so far."""
+
+    def __init__(self, server: Server, peers: list[type[Way]], rounds: int) -> None:
+        self._server = server
+        self._peers = peers
+        self._rounds = rounds
+        self.figures: dict[str, Any] = {"checkpoints": {}, "goals": {}}
+
+    def generated(self, name: str, *, partitions: int, kept: int) -> None:
+        """A generated checkpoint, by every way."""
+        with _Directory("generated") as root:
+            print(f"{name}: writing {partitions} partitions x {kept} batches", flush=True)
+            checkpoint = GeneratedCheckpoint(root, partitions=partitions, kept=kept)
+            self._compare(name, root, lambda: None, lambda: checkpoint.advance(_CHANGED_BATCHES))
+
+    def real(self, name: str) -> None:
+        """A checkpoint that Spark wrote, by every way."""
+        with _Directory("real-now") as root:
+            checkpoint = RealCheckpoint(root, built(HOME / "real"))
+            self._compare(name, root, checkpoint.bring_back, checkpoint.advance)
+
+    def largest(self, name: str, *, partitions: int, kept: int) -> None:
+        """A large checkpoint, by ours alone and once: for how much memory they take."""
+        with _Directory("largest") as root:
+            if shutil.disk_usage(root.parent).free < _LARGEST_NEEDS:
+                self.figures["largest"] = "left out: the disk has too little room"
+                return
+            print(f"{name}: writing {partitions} partitions x {kept} batches", flush=True)
+            checkpoint = GeneratedCheckpoint(root, partitions=partitions, kept=kept)
+            change = _Noted(root, lambda: checkpoint.advance(_CHANGED_BATCHES))
+            size = _size(root)
+            samples = self._run(root, list(OURS), 1, lambda: None, change)
+        found = medians(samples)
+        print_table(f"{name}: {_said(size)}", found)
+        self.figures["largest"] = {**size, **change.told, "samples": as_json(samples), "medians": found}
+        self.figures["goals"][name] = [rss_goal(found, way.name) for way in OURS]
+
+    def floor(self) -> None:
+        """What a process costs before its own work."""
+        bucket = "floor"
+        scratch = HOME / "scratch" / bucket
+        scratch.mkdir(parents=True)
+        self._server.make_bucket(bucket)
+        environment = ClosedSet(self._server, bucket, scratch).environment
+        commands = {
+            "python that does nothing": [sys.executable, "-c", "pass"],
+            "a bare boto3 client that stores one object": [
+                sys.executable,
+                "-m",
+                "bench.snapshots.ours",
+                "floor",
+                bucket,
+            ],
+            "the command line's help": [sys.executable, "-m", "streamkeeper.cli.main", "snapshot", "--help"],
+        }
+        self.figures["floor"] = {}
+        for what, command in commands.items():
+            samples = {what: {"full": [measured(self._server, command, environment) for _ in range(5)]}}
+            found = medians(samples)[what]["full"]
+            self.figures["floor"][what] = {"samples": as_json(samples)[what]["full"], "median": found}
+            print(f"floor: {what}: {found['wall_s']:.2f} s, cpu {found['cpu_s']:.2f} s, {found['rss_mb']:.0f} MiB")
+        shutil.rmtree(scratch)
+
+    def _compare(self, name: str, root: Path, begin: Callable[[], None], change: Callable[[], None]) -> None:
+        begin()
+        size, noted = _size(root), _Noted(root, change)
+        samples = self._run(root, [*OURS, *self._peers], self._rounds, begin, noted)
+        found = medians(samples)
+        compared = comparison(found, [peer.name for peer in self._peers]) if self._peers else {}
+        print_table(f"{name}: {_said(size)}", found, compared)
+        self.figures["checkpoints"][name] = {
+            **size,
+            **noted.told,
+            "samples": as_json(samples),
+            "medians": found,
+            "compared": compared,
+        }
+        if compared:
+            for way in (ClosedSet.name, CommandLine.name):
+                self.figures["goals"][f"{name}, {way}"] = goals(compared, way)
+
+    def _run(
+        self, root: Path, ways: list[type[Way]], rounds: int, begin: Callable[[], None], change: Callable[[], None]
+    ) -> Samples:
+        scratch = HOME / "scratch" / root.name
+        return run_rounds(self._server, root, ways, rounds=rounds, scratch=scratch, begin=begin, change=change)
+
+
+class _Directory:
+    """A directory for a checkpoint, not there yet, and away in the end."""
+
+    def __init__(self, name: str) -> None:
+        self._root = HOME / name
+
+    def __enter__(self) -> Path:
+        shutil.rmtree(self._root, ignore_errors=True)
+        return self._root
+
+    def __exit__(self, *_: object) -> None:
+        shutil.rmtree(self._root, ignore_errors=True)
+
+
+class _Noted:
+    """A change of which the first time is noted: how many files are new or others, and how many are gone."""
+
+    def __init__(self, root: Path, change: Callable[[], None]) -> None:
+        self._root = root
+        self._change = change
+        self.told: dict[str, int] = {}
+
+    def __call__(self) -> None:
+        before = _stamps(self._root)
+        self._change()
+        if not self.told:
+            after = _stamps(self._root)
+            written = sum(1 for path, stamp in after.items() if before.get(path) != stamp)
+            self.told = {"files_written_by_change": written, "files_removed_by_change": len(before.keys() - after)}
+
+
+def main() -> int:
+    """Measure, print, write the report."""
+    parser = argparse.ArgumentParser(prog="bench.snapshots", description="Snapshots against other people's tools.")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--scale", type=float, default=1.0, help="share of the batches, to try the bench out")
+    parser.add_argument("--only", choices=("generated", "real", "largest"), action="append")
+    parser.add_argument("--out", type=Path, default=ROOT / "bench" / "results", help="folder of the report")
+    chosen = parser.parse_args()
+    parts = chosen.only or ("generated", "real", "largest")
+    kept = int(500 * chosen.scale)
+    peers, versions, missing = install()
+    for tool, why in missing.items():
+        print(f"{tool}: {why}")
+    if "real" in parts:
+        built(HOME / "real")
+    shutil.rmtree(HOME / "scratch", ignore_errors=True)
+    with s3_server(HOME / "server") as server:
+        bench = Bench(server, peers, chosen.rounds)
+        bench.floor()
+        if "generated" in parts:
+            bench.generated("generated", partitions=20, kept=kept)
+        if "real" in parts:
+            bench.real("made by Spark, RocksDB with changelogs")
+        if "largest" in parts:
+            bench.largest("largest", partitions=90, kept=kept)
+    head = {"rounds": chosen.rounds, "operations": OPERATIONS, "tools": versions, "not measured": missing}
+    for where, found in bench.figures["goals"].items():
+        for each in found:
+            word = "reached" if each["reached"] else "MISSED"
+            print(f"{word}: {where}: {each['goal']}: {each['is']:g} (wanted {each['wanted']:g})")
+    print(f"written to {write_report('snapshots', {**head, **bench.figures}, into=chosen.out)}")
+    return 0
+
+
+def _size(root: Path) -> dict[str, int]:
+    sizes = file_sizes(root)
+    needed = files_to_go_on_from(root)
+    return {
+        "files": len(sizes),
+        "bytes": sum(sizes.values()),
+        "closed_set_files": len(needed),
+        "closed_set_bytes": sum(sizes[path] for path in needed),
+    }
+
+
+def _said(size: dict[str, int]) -> str:
+    return (
+        f"{size['files']:,} files, {size['bytes'] / 1e6:,.1f} MB;"
+        f" its newest batch needs {size['closed_set_files']:,} files, {size['closed_set_bytes'] / 1e6:,.2f} MB"
+    )
+
+
+def _stamps(root: Path) -> dict[str, tuple[int, int]]:
+    return {path: (found.st_ino, found.st_mtime_ns) for path in file_sizes(root) if (found := os.stat(root / path))}
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

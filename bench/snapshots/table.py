@@ -1,0 +1,117 @@
+"""What was measured as tables and sentences: medians, the best peer of each row, and the goals."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from bench.snapshots.measure import OPERATIONS, Sample, Samples
+
+FASTER = 10.0
+FEWER = 50.0
+RSS_MB = 150.0
+_COLUMNS = ("wall_s", "cpu_s", "all_requests", "up_mb", "down_mb", "rss_mb")
+_COPIERS = ("rclone", "s5cmd")
+
+
+def medians(samples: Samples) -> dict[str, dict[str, dict[str, float]]]:
+    """Way -> operation -> column -> median."""
+    return {
+        way: {operation: _median(found) for operation, found in operations.items() if found}
+        for way, operations in samples.items()
+    }
+
+
+def comparison(figures: dict[str, dict[str, dict[str, float]]], peers: Sequence[str]) -> dict[str, Any]:
+    """Operation -> way of ours -> how many times less time and requests than the best peer, each column by itself.
+
+    ``faster``: than the quickest peer; ``fewer``: than the one with the fewest requests; ``fewer_than_copiers``: than
+    the one with the fewest of those that store an object for each file. ``best``: which peers these are.
+    """
+    found: dict[str, Any] = {}
+    for operation in OPERATIONS:
+        quickest = min(peers, key=lambda peer: figures[peer][operation]["wall_s"])
+        sparest = min(peers, key=lambda peer: figures[peer][operation]["all_requests"])
+        copiers = [peer for peer in peers if peer in _COPIERS]
+        row: dict[str, Any] = {"best": {"wall_s": quickest, "all_requests": sparest}}
+        for way, operations in figures.items():
+            if way in peers:
+                continue
+            own = operations[operation]
+            row[way] = {
+                "faster": round(figures[quickest][operation]["wall_s"] / own["wall_s"], 2),
+                "fewer": round(figures[sparest][operation]["all_requests"] / own["all_requests"], 2),
+            }
+            if copiers:
+                least = min(figures[peer][operation]["all_requests"] for peer in copiers)
+                row[way]["fewer_than_copiers"] = round(least / own["all_requests"], 2)
+        found[operation] = row
+    return found
+
+
+def print_table(
+    title: str, figures: dict[str, dict[str, dict[str, float]]], compared: dict[str, Any] | None = None
+) -> None:
+    """One checkpoint: a block of rows for each operation."""
+    table = Table(title=title, title_justify="left")
+    for name in ("", "", "wall s", "client CPU s", "requests", "MB up", "MB down", "RSS MiB", "against the best peer"):
+        table.add_column(name, justify="left" if not name or name.startswith("against") else "right")
+    for operation in OPERATIONS:
+        rows = [(way, each[operation]) for way, each in figures.items() if operation in each]
+        for number, (way, own) in enumerate(rows):
+            table.add_row(
+                operation if number == 0 else "",
+                way,
+                f"{own['wall_s']:.2f}",
+                f"{own['cpu_s']:.2f}",
+                f"{own['all_requests']:,.0f}",
+                f"{own['up_mb']:,.1f}",
+                f"{own['down_mb']:,.1f}",
+                f"{own['rss_mb']:.0f}",
+                _told((compared or {}).get(operation, {}), way),
+                end_section=number == len(rows) - 1,
+            )
+    Console(width=150).print(table)
+
+
+def goals(compared: dict[str, Any], way: str) -> list[dict[str, Any]]:
+    """What was aimed at on one checkpoint, and what came out."""
+    found = []
+    for operation in ("full", "3 % changed", "restore"):
+        row = compared[operation]
+        own, best = row[way], row["best"]
+        found += [
+            _goal(f"{operation}: times faster than {best['wall_s']}", own["faster"], FASTER),
+            _goal(f"{operation}: times fewer requests than {best['all_requests']}", own["fewer"], FEWER),
+        ]
+        if "fewer_than_copiers" in own:
+            what = f"{operation}: times fewer requests than a tool that stores an object for each file"
+            found.append(_goal(what, own["fewer_than_copiers"], FEWER))
+    return found
+
+
+def rss_goal(figures: dict[str, dict[str, dict[str, float]]], way: str) -> dict[str, Any]:
+    """The largest process of a way on the largest checkpoint."""
+    most = max(each["rss_mb"] for each in figures[way].values())
+    return {"goal": f"{way}: at most {RSS_MB:.0f} MiB", "is": most, "wanted": RSS_MB, "reached": most <= RSS_MB}
+
+
+def _goal(what: str, found: float, wanted: float) -> dict[str, Any]:
+    return {"goal": what, "is": found, "wanted": wanted, "reached": found >= wanted}
+
+
+def _told(row: dict[str, Any], way: str) -> str:
+    if way not in row:
+        return "quickest peer" if row.get("best", {}).get("wall_s") == way else ""
+    faster, fewer = row[way]["faster"], row[way]["fewer"]
+    speed = f"{faster:.1f}x faster" if faster >= 1 else f"{1 / faster:.1f}x SLOWER"
+    share = f"1/{fewer:.1f} of the requests" if fewer >= 1 else f"{1 / fewer:.1f}x the requests"
+    return f"{speed}, {share}"
+
+
+def _median(found: list[Sample]) -> dict[str, float]:
+    return {column: round(statistics.median(getattr(each, column) for each in found), 4) for column in _COLUMNS}
