@@ -155,8 +155,73 @@ def test_every_folder_is_listed_once_and_no_file_is_looked_at(tmp_path: Path) ->
     assert max(Counter(tree.listed).values()) == 1
     assert tree.looked_at == []
     archives = {f"state/0/{partition}/15_{state_id(partition, 15)}.zip" for partition in (0, 1)}
-    assert set(tree.opened) == archives | {f"commits/{batch}" for batch in range(14, 19)}
+    assert set(tree.opened) == archives | {f"commits/{batch}" for batch in range(14, 19)} | {"offsets/19"}
     assert max(Counter(tree.opened).values()) == 1
+
+
+def plan(root: Path, batch: int, *ends: str) -> None:
+    (root / f"offsets/{batch}").write_text("\n".join(["v1", '{"batchWatermarkMs":0,"conf":{}}', *ends]))
+
+
+def logs(root: Path, batch: int, source: str = "0") -> set[str]:
+    prefix = f"sources/{source}/"
+    return {each.removeprefix(prefix) for each in names(root, batch) if each.startswith(prefix)}
+
+
+def log(root: Path, source: str, *entries: str) -> None:
+    for entry in entries:
+        path = root / "sources" / source / entry
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("v1\n")
+
+
+def test_a_source_counts_its_entries_by_itself(tmp_path: Path) -> None:
+    """Without new files a batch makes no entry, so that others follow; after a crash one batch takes two."""
+    Tree(tmp_path, "stateless", batches=8)
+    plan(tmp_path, 5, '{"logOffset":3}')
+    assert logs(tmp_path, 5) == {"0", "1", "2", "3"}
+    plan(tmp_path, 5, '{"logOffset":7}')
+    assert logs(tmp_path, 5) == {str(each) for each in range(8)}
+
+
+def test_a_later_compacted_log_stands_for_entries_that_are_gone(tmp_path: Path) -> None:
+    """Spark removes what it has compacted; with nothing to stand for them, entries that are gone are damage."""
+    Tree(tmp_path, "stateless", batches=12)
+    for entry in range(9):
+        (tmp_path / f"sources/0/{entry}").unlink()
+    assert logs(tmp_path, 7) == {"9.compact"}
+    (tmp_path / "sources/0/9.compact").unlink()
+    with pytest.raises(CheckpointDamaged, match="sources/0 lacks entry 0"):
+        closed_set(LocalTree(tmp_path), 7)
+
+
+def test_a_source_without_a_counted_log_keeps_all_of_it(tmp_path: Path) -> None:
+    """Kafka's and rate's only entry is where they began; a source that has not begun may have one too."""
+    Tree(tmp_path, "stateless", batches=4)
+    plan(tmp_path, 3, '{"logOffset":2}', '{"topic":{"0":17}}', "-", '{"logOffset":0}')
+    log(tmp_path, "1", "0")
+    log(tmp_path, "2", "0")
+    log(tmp_path, "3", "0", "1")
+    assert [logs(tmp_path, 3, source) for source in "0123"] == [{"0", "1", "2"}, {"0"}, {"0"}, {"0"}]
+
+
+def test_a_log_that_two_offsets_share_is_taken_to_the_further_one(tmp_path: Path) -> None:
+    """A source read twice; which log is whose cannot be told, and a short log is nobody's who stands beyond it."""
+    Tree(tmp_path, "stateless", batches=6)
+    plan(tmp_path, 5, '{"logOffset":4}', '{"logOffset":4}', '{"logOffset":1}', '{"topic":{"0":17}}')
+    log(tmp_path, "1", "0", "1", "2")
+    log(tmp_path, "2", "0")
+    assert [logs(tmp_path, 5, source) for source in "012"] == [{"0", "1", "2", "3", "4"}, {"0", "1"}, {"0"}]
+
+
+def test_named_sources_have_logs_of_their_name(tmp_path: Path) -> None:
+    """Offset log format 2."""
+    Tree(tmp_path, "stateless", batches=4)
+    (tmp_path / "sources/0").rename(tmp_path / "sources/left")
+    log(tmp_path, "right", "0", "1")
+    ends = ("v2", '{"batchWatermarkMs":0,"conf":{}}', 'left:{"logOffset":2}', 'right:{"logOffset":0}')
+    (tmp_path / "offsets/3").write_text("\n".join(ends))
+    assert [logs(tmp_path, 3, source) for source in ("left", "right")] == [{"0", "1", "2"}, {"0"}]
 
 
 class CountingTree(LocalTree):

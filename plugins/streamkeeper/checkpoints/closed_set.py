@@ -6,23 +6,22 @@ checkpoint format v2, whose file names carry an id that the commit names.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from streamkeeper.checkpoints.listed import Listed
+from streamkeeper.checkpoints.source_files import source_files
 from streamkeeper.checkpoints.state_files import NO_STORES, StateFiles
 from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.errors import CheckpointDamaged
 
-_LOG = re.compile(r"(\d+)(\.compact)?")
 _DESCRIPTIONS = ("_metadata", "_stateSchema")
 
 
 def closed_set(tree: Tree, batch: int, *, pending: bool = False) -> list[str]:
     """Paths of the files of committed ``batch``, sorted; -1 stands for before the first batch.
 
-    ``pending``: with the plan of the batch after it. Every folder is listed once; of the files only commits and
-    RocksDB archives are read. Raises CheckpointDamaged when a file is missing, also when Spark removed it just now
+    ``pending``: with the plan of the batch after it. Every folder is listed once; of the files only a plan, commits
+    and RocksDB archives are read. Raises CheckpointDamaged when a file is missing, also when Spark removed it just now
     because newer batches made it superfluous.
     """
     seen = Listed(tree)
@@ -31,23 +30,12 @@ def closed_set(tree: Tree, batch: int, *, pending: bool = False) -> list[str]:
     found |= {f"offsets/{each}" for each in range(max(0, oldest), newest + 1)}
     if batch >= 0:
         found.add(f"commits/{batch}")
-    found.update(_source_logs(seen, newest))
+    found.update(source_files(seen, newest))
     found.update(_state(seen, batch))
     for each in sorted(found):
         if not seen.has(each):
             raise CheckpointDamaged(f"{tree.where(each)} is missing: batch {batch} cannot be gone on from")
     return sorted(found)
-
-
-def _source_logs(seen: Listed, newest: int) -> Iterator[str]:
-    """Per source: the last compacted log up to the batch, and every log after it."""
-    for source in seen.folders("sources"):
-        logs = [found for name in seen.files(f"sources/{source}") if (found := _LOG.fullmatch(name))]
-        upto = [each for each in logs if int(each[1]) <= newest]
-        start = max((int(each[1]) for each in upto if each[2]), default=-1)
-        for each in upto:
-            if int(each[1]) > start or (each[2] and int(each[1]) == start):
-                yield f"sources/{source}/{each[0]}"
 
 
 def _state(seen: Listed, batch: int) -> Iterator[str]:
