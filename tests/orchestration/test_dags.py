@@ -112,7 +112,8 @@ def test_the_deploy_reads_like_the_runbook(seen: dict[str, Any]) -> None:
         "choose": ["assess"],
         "resume.handover": ["choose"],
         "resume.first_commit": ["resume.handover"],
-        "resume.promote": ["resume.first_commit"],
+        "resume.promote": ["resume.snapshot"],
+        "resume.snapshot": ["resume.first_commit"],
         "fall_back": ["resume.promote"],
         "finish": ["choose", "fall_back"],
     }

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamkeeper.lifecycle.deploy import Seen
+from streamkeeper.lifecycle.observation import Seen
 from streamkeeper.lifecycle.steps import Step
 from streamkeeper.model.control import DriverState
 from streamkeeper.registry.control import Control
