@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from streamkeeper.checkpoints.trees import LocalTree
-from streamkeeper.errors import NotFound
+from streamkeeper.errors import CheckpointDamaged, NotFound
 from streamkeeper.model.snapshot import Hold, Snapshot
 from streamkeeper.operations.sites import Site
 from streamkeeper.operations.targets import Target
@@ -43,10 +43,15 @@ def back_up(
 ) -> Captured:
     """Take a snapshot unless nothing was committed since the last one; ``hold`` keeps it for an operation.
 
-    Raises what ``capture`` raises, and CheckpointDamaged for a deployed query whose directory is gone.
+    Raises what ``capture`` raises, and CheckpointDamaged for a deployed query whose directory is gone or emptied.
     """
     catalogue = Catalogue(store, target.series)
-    captured = capture(target.open(), catalogue, batch=batch, origin=target.origin, show=show)
+    try:
+        captured = capture(target.open(), catalogue, batch=batch, origin=target.origin, show=show)
+    except NotFound as error:
+        if batch is None:
+            _must_be_new(target, catalogue.newest(), error)
+        raise
     if hold is not None:
         catalogue.hold(captured.snapshot.number, hold)
     return captured
@@ -66,11 +71,12 @@ def sentence_of(captured: Captured) -> str:
 def lateness_of(site: Site, target: Target, *, now: datetime | None = None) -> Lateness | None:
     """How late a deployed query's backup is; None when it has committed nothing yet. Raises CheckpointDamaged."""
     tree = target.open()
+    newest = Catalogue(site.snapshots, target.series).newest()
     try:
         anchor = find_anchor(tree)
-    except NotFound:
+    except NotFound as error:
+        _must_be_new(target, newest, error)
         return None
-    newest = Catalogue(site.snapshots, target.series).newest()
     same = newest is not None and (newest.query_id, newest.checkpoint) == (anchor.query_id, tree.url)
     first_missing = newest.batch + 1 if newest is not None and same else 0
     behind = anchor.batch + 1 - first_missing
@@ -89,6 +95,16 @@ def lateness_of(site: Site, target: Target, *, now: datetime | None = None) -> L
 def hold_for(owner: str, reason: str) -> Hold:
     """A hold that lasts until its owner lets go."""
     return Hold(owner=owner, reason=reason, at=datetime.now(UTC).isoformat(timespec="seconds"))
+
+
+def _must_be_new(target: Target, newest: Snapshot | None, error: NotFound) -> None:
+    """A checkpoint without a commit has not begun yet, unless there is a snapshot of it: then it was emptied."""
+    if target.job and newest is not None and newest.version == target.origin.version:
+        raise CheckpointDamaged(
+            f"checkpoint {newest.version} of {target.series} was emptied: {error.message}, but {newest.name} holds"
+            f" batch {newest.batch} of it",
+            hint=f"streamkeeper snapshot restore {target.series}",
+        ) from None
 
 
 def _committed_at(tree: object, first: int, last: int) -> float:
