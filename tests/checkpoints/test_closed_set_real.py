@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,8 @@ import pytest
 from streamkeeper.checkpoints.closed_set import closed_set
 from streamkeeper.checkpoints.layout import last_committed
 from streamkeeper.checkpoints.trees import LocalTree
-from tests.checkpoints.real_queries import CASES, Case, Inputs, Rows, Started
+from tests.checkpoints.damaging import remove
+from tests.checkpoints.real_queries import CASES, Case, Inputs, Rows, Started, both
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -74,6 +76,94 @@ def test_a_copy_goes_on_as_the_whole_directory_does(
             assert each.rows == after(expected, batch)
         else:
             assert together(each.rows) == together(after(expected, batch))
+
+
+def test_a_plan_that_took_two_entries_after_a_crash(maintained: SparkSession, tmp_path: Path) -> None:
+    """Killed between an entry of the source's log and its plan, the source is one entry ahead of the batches."""
+    case, inputs, live = CASE["union"], Inputs(tmp_path / "in"), tmp_path / "live"
+    inputs.put("left", 2)
+    Started(maintained, case, "hdfs", inputs, live).finish()
+    remove("offsets/1", "commits/1")(live)
+    inputs.put("left", 1)
+    assert Started(maintained, case, "hdfs", inputs, live).finish().batches == [1]
+    files = closed_set(LocalTree(live), 1)
+    inputs.put("left", 1)
+    expected = Started(maintained, case, "hdfs", inputs, live).finish().rows
+    again = Started(maintained, case, "hdfs", inputs, copy(live, files, tmp_path / "copy")).finish()
+    assert (again.error, again.rows) == ("", expected)
+    files.remove("sources/0/2.compact")
+    short = Started(maintained, case, "hdfs", inputs, copy(live, files, tmp_path / "short")).finish()
+    assert short.error or short.rows != expected
+
+
+def test_a_file_sink_goes_on_in_a_place_of_its_own(maintained: SparkSession, tmp_path: Path) -> None:
+    """What the sink wrote is not the checkpoint's: the copy's output holds what comes after its batch, and no more."""
+    case, inputs, live = CASE["union"], Inputs(tmp_path / "in"), tmp_path / "live"
+    inputs.put("left", 4)
+    assert Started(maintained, case, "hdfs", inputs, live, tmp_path / "out").finish().error == ""
+    copies = {each: copy(live, closed_set(LocalTree(live), each), tmp_path / f"copy-{each}") for each in (3, 1)}
+    inputs.put("left", 1)
+    assert Started(maintained, case, "hdfs", inputs, live, tmp_path / "out").finish().batches == [4]
+    for batch, path in copies.items():
+        output = tmp_path / f"out-{batch}"
+        done = Started(maintained, case, "hdfs", inputs, path, output).finish()
+        assert (done.error, done.batches) == ("", list(range(batch + 1, 5)))
+        assert lines(output) == [each for each in lines(tmp_path / "out") if int(each.split(",")[1]) // 10 > batch]
+
+
+def lines(output: Path) -> list[str]:
+    """Rows that a file sink has written; the second column counts from the file's number times 10."""
+    return sorted(line for path in output.glob("part-*.csv") for line in path.read_text().splitlines())
+
+
+def test_a_source_that_keeps_only_where_it_began(maintained: SparkSession, tmp_path: Path) -> None:
+    """The rate source writes sources/0/0 once, as Kafka's does: without a gap or a repetition."""
+
+    def run(checkpoint: Path) -> tuple[int, list[int]]:
+        values: dict[int, list[int]] = {}
+        time.sleep(1.1)  # its offsets are whole seconds
+
+        def take(rows: Any, batch: int) -> None:
+            values[batch] = sorted(row.value for row in rows.collect())
+
+        rows = maintained.readStream.format("rate").option("rowsPerSecond", 50).load()
+        writer = rows.writeStream.option("checkpointLocation", str(checkpoint)).foreachBatch(take)
+        query = writer.trigger(availableNow=True).start()
+        assert query.awaitTermination(60)
+        ((batch, found),) = values.items()
+        return batch, found
+
+    live, ends = tmp_path / "live", {}
+    for _ in range(3):
+        batch, found = run(live)
+        ends[batch] = found[-1] if found else ends.get(batch - 1, -1)
+    for batch in (2, 1):
+        files = closed_set(LocalTree(live), batch)
+        assert "sources/0/0" in files
+        number, found = run(copy(live, files, tmp_path / f"copy-{batch}"))
+        assert (number, found[0]) == (batch + 1, ends[batch] + 1)
+
+
+@pytest.mark.parametrize("store", ["hdfs", "format-2"])
+def test_no_file_of_the_set_can_be_left_out(maintained: SparkSession, tmp_path: Path, store: str) -> None:
+    """Without any one of them the start fails, or its first batch is another; descriptions are compared only."""
+    case, inputs, live = CASE["total"], Inputs(tmp_path / "in"), tmp_path / "live"
+    inputs.put("left", 5)
+    assert Started(maintained, case, store, inputs, live).finish().error == ""
+    files = closed_set(LocalTree(live), 4)
+    inputs.put("left", 1)
+    whole = Started(maintained, case, store, inputs, copy(live, files, tmp_path / "whole")).finish()
+    assert (whole.error, list(whole.rows)) == ("", [5])
+    superfluous = []
+    for number, left_out in enumerate(files):
+        part = copy(live, [each for each in files if each != left_out], tmp_path / f"without-{number}")
+        done = Started(maintained, case, store, inputs, part).finish()
+        if done.error == "" and done.rows == whole.rows:
+            superfluous.append(left_out)
+    assert superfluous == [each for each in files if "/_metadata/" in each]
+
+
+CASE = {each.name: each for each in (*CASES, Case(name="union", frame=both, stores=()))}
 
 
 def made(live: Path, case: Case) -> dict[int, Path]:
