@@ -5,19 +5,18 @@ Nothing is kept in Airflow that the journal does not hold, so a task that is kil
 
 from __future__ import annotations
 
-import os
 import time
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import BaseBranchOperator, BaseOperator
+from airflow.sdk import BaseBranchOperator
 
-from streamkeeper.errors import DeployFailed, NotFound, OperationRefused, StreamkeeperError
+from streamkeeper.errors import DeployFailed, NotFound, OperationRefused
 from streamkeeper.lifecycle.steps import Step
-from streamkeeper.orchestration.connections import SCHEME, resolve_connection
 from streamkeeper.orchestration.form import read_request
 from streamkeeper.orchestration.report import render_assessment
 from streamkeeper.orchestration.run_names import operation_id
+from streamkeeper.orchestration.tasks import StreamkeeperTask, open_site
 from streamkeeper.orchestration.triggers import StepTrigger
 from streamkeeper.orchestration.watch import Watch
 
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from streamkeeper.operations.deploy import Deploy, Progress
-    from streamkeeper.operations.sites import Site
 
 _PATIENCE_S = 2.0
 """A deferral costs a task more than this: a wait that may be shorter is waited out."""
@@ -35,33 +33,6 @@ _OPENED_BY = "bundle"
 
 GOOD = frozenset({"succeeded", "dry-run"})
 """Outcomes of a deploy that did what it was asked to."""
-
-
-class DeployTask(BaseOperator):
-    """What the tasks have in common: finding the operation, and one clear line when something is wrong."""
-
-    def execute(self, context: Context) -> Any:
-        """Do the task's part; an error is told in one line before it is raised."""
-        return self._told(context, lambda: self.work(context))
-
-    def work(self, context: Context) -> Any:
-        """The task's part."""
-        raise TypeError(f"{type(self).__name__} has no work of its own")
-
-    def _told(self, context: Context, work: Any) -> Any:
-        try:
-            return work()
-        except StreamkeeperError as error:
-            self.log.error("%s: %s", type(error).__name__, error)
-            context["ti"].xcom_push(key="error", value=str(error))
-            raise
-
-
-def open_site() -> Site:
-    """The site of this installation, with Airflow's connections as a source of secrets."""
-    from streamkeeper.operations.sites import Site
-
-    return Site.from_environment(os.environ, resolvers={SCHEME: resolve_connection})
 
 
 def own_operation(context: Context) -> str:
@@ -78,7 +49,7 @@ def load_deploy(context: Context, *, on: str = "", waited_s: float = 0.0) -> Dep
     return Deploy.load(open_site(), context["params"]["job"], operation, on=on, waited_s=waited_s)
 
 
-class BundleOperator(DeployTask):
+class BundleOperator(StreamkeeperTask):
     """Starts the operation and makes its release, or finds both made."""
 
     def work(self, context: Context) -> str:
@@ -95,7 +66,7 @@ class BundleOperator(DeployTask):
         return accept(deploy.advance(Step.BUNDLE))
 
 
-class StepOperator(DeployTask):
+class StepOperator(StreamkeeperTask):
     """Advances the operation to the end of one step; while that takes time it is deferred."""
 
     accepted = GOOD
@@ -165,7 +136,7 @@ class AssessOperator(StepOperator):
         return operation.verdict_sentence
 
 
-class HandoverOperator(DeployTask):
+class HandoverOperator(StreamkeeperTask):
     """Drain, prove dead, go: one task that stays awake, for these seconds are the gap in the output."""
 
     def work(self, context: Context) -> str:

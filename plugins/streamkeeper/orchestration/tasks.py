@@ -1,0 +1,61 @@
+"""What the tasks of every DAG have in common: their installation, and one clear line when something is wrong."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from airflow.sdk import BaseOperator
+from airflow.sdk.exceptions import AirflowSkipException
+
+from streamkeeper.errors import StreamkeeperError
+from streamkeeper.orchestration.connections import SCHEME, resolve_connection
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from streamkeeper.operations.sites import Site
+
+LONGEST_REPORT = 2000
+"""Lines of a report that are kept with the run; the log has all of them."""
+
+
+class StreamkeeperTask(BaseOperator):
+    """A task that tells an error in one line before it fails by it."""
+
+    def execute(self, context: Context) -> Any:
+        """Do the task's part; an error is told in one line before it is raised."""
+        return self._told(context, lambda: self.work(context))
+
+    def work(self, context: Context) -> Any:
+        """The task's part."""
+        raise TypeError(f"{type(self).__name__} has no work of its own")
+
+    def _told(self, context: Context, work: Callable[[], Any]) -> Any:
+        try:
+            return work()
+        except StreamkeeperError as error:
+            self.log.error("%s: %s", type(error).__name__, error)
+            context["ti"].xcom_push(key="error", value=str(error))
+            raise
+
+    def _skip(self, sentence: str) -> NoReturn:
+        """End the task as skipped, saying why there is nothing to do."""
+        self.log.info("%s", sentence)
+        raise AirflowSkipException(sentence)
+
+    def _report(self, context: Context, lines: list[str]) -> None:
+        """Say the lines in the log, and keep them with the run as its ``report``."""
+        for line in lines:
+            self.log.info("%s", line)
+        left = len(lines) - LONGEST_REPORT
+        kept = [*lines[:LONGEST_REPORT], *([f"and {left} more lines, in the task's log"] if left > 0 else [])]
+        context["ti"].xcom_push(key="report", value="\n".join(kept))
+
+
+def open_site() -> Site:
+    """The site of this installation, with Airflow's connections as a source of secrets."""
+    from streamkeeper.operations.sites import Site
+
+    return Site.from_environment(os.environ, resolvers={SCHEME: resolve_connection})
