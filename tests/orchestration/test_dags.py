@@ -13,6 +13,7 @@ import pytest
 
 pytestmark = pytest.mark.airflow
 ROOT = Path(__file__).resolve().parents[2]
+SCHEDULES = {"streaming_backup": "@hourly", "streaming_drill": "20 2 * * *", "streaming_prune": "40 4 * * *"}
 
 LOOK = """
 import json, sys, time
@@ -23,24 +24,29 @@ before = set(sys.modules)
 began = time.monotonic()
 bag = DagBag(sys.argv[1])
 seconds = time.monotonic() - began
-loaded = sorted({name.partition(".")[0] for name in set(sys.modules) - before})
+new = set(sys.modules) - before
+loaded = sorted({name.partition(".")[0] for name in new})
+rooms = sorted({name.split(".")[1] for name in new if name.startswith("streamkeeper.")})
 dags = {}
 for dag in bag.dags.values():
     stored = json.loads(json.dumps(DagSerialization.to_dict(dag)))
     again = DagSerialization.from_dict(stored)
     dags[dag.dag_id] = {
         "tags": sorted(dag.tags), "catchup": dag.catchup, "doc": bool(dag.doc_md), "again": sorted(again.task_ids),
+        "schedule": dag.schedule, "runs": dag.max_active_runs,
         "tasks": {task.task_id: {
             "upstream": sorted(task.upstream_task_ids), "rule": task.trigger_rule, "retries": task.retries,
             "policy": task.retry_policy is not None, "timeout": task.execution_timeout is not None,
+            "mapped": task.is_mapped, "at_once": task.max_active_tis_per_dag,
         } for task in dag.tasks},
     }
-print("LOOK" + json.dumps({"errors": bag.import_errors, "seconds": seconds, "loaded": loaded, "dags": dags}))
+print("LOOK" + json.dumps({"errors": bag.import_errors, "seconds": seconds, "loaded": loaded, "rooms": rooms,
+    "dags": dags}))
 """
 
 
-def look_at(dags: Path, home: Path) -> dict[str, Any]:
-    """What Airflow makes of a folder of DAG files."""
+def look_at(dags: Path, home: Path, **more: str) -> dict[str, Any]:
+    """What Airflow makes of a folder of DAG files; ``more``: further variables of its environment."""
     environ = {
         "PATH": os.environ["PATH"],
         "PYTHONPATH": str(ROOT / "plugins"),
@@ -49,6 +55,7 @@ def look_at(dags: Path, home: Path) -> dict[str, Any]:
         "AIRFLOW__CORE__PLUGINS_FOLDER": str(ROOT / "plugins"),
         "AIRFLOW__CORE__DAGS_FOLDER": str(dags),
         "STREAMKEEPER_JOBS": str(ROOT / "jobs"),
+        **more,
     }
     done = subprocess.run(
         [sys.executable, "-c", LOOK, str(dags)], env=environ, capture_output=True, text=True, timeout=180, check=False
@@ -67,12 +74,13 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 def test_every_dag_file_loads(seen: dict[str, Any]) -> None:
     """No DAG file raises when it is parsed."""
     assert seen["errors"] == {}
-    assert set(seen["dags"]) == {"streaming_deploy"}
+    assert set(seen["dags"]) == {"streaming_deploy", *SCHEDULES}
 
 
 def test_parsing_loads_nothing_heavy(seen: dict[str, Any]) -> None:
-    """A parse loads neither Spark nor an S3 client nor pandas nor a database, and is quick."""
+    """A parse loads neither Spark nor an S3 client nor pandas nor a database nor the verbs, and is quick."""
     assert {"pyspark", "py4j", "boto3", "botocore", "pandas", "pyarrow"}.isdisjoint(seen["loaded"])
+    assert {"operations", "runners", "snapshots", "driver", "inspection"}.isdisjoint(seen["rooms"])
     assert seen["seconds"] < 5
 
 
@@ -119,3 +127,43 @@ def test_the_deploy_reads_like_the_runbook(seen: dict[str, Any]) -> None:
     }
     assert tasks["fall_back"]["rule"] == "one_failed"
     assert tasks["finish"]["rule"] == "all_done"
+
+
+def test_backups_drills_and_prunes_read_like_the_runbook(seen: dict[str, Any]) -> None:
+    """Each begins with a look at all; queries are mapped; what judges a backup runs whatever became of it."""
+    order = {
+        name: {task_id: task["upstream"] for task_id, task in seen["dags"][name]["tasks"].items()} for name in SCHEDULES
+    }
+    assert order == {
+        "streaming_backup": {"find": [], "backup": ["find"], "objective": ["backup"]},
+        "streaming_drill": {"find": [], "drill": ["find"]},
+        "streaming_prune": {"plan": [], "prune": ["plan"]},
+    }
+    backup, drill = seen["dags"]["streaming_backup"]["tasks"], seen["dags"]["streaming_drill"]["tasks"]
+    assert backup["backup"]["mapped"]
+    assert backup["objective"]["rule"] == "all_done"
+    assert (drill["drill"]["mapped"], drill["drill"]["at_once"]) == (True, 1)
+
+
+def test_scheduled_dags_run_alone_and_not_for_ever(seen: dict[str, Any]) -> None:
+    """A run that takes longer than its interval is not joined by the next; a task that hangs ends."""
+    for name, schedule in SCHEDULES.items():
+        assert seen["dags"][name]["schedule"] == schedule
+        assert seen["dags"][name]["runs"] == 1
+        assert all(task["timeout"] for task in seen["dags"][name]["tasks"].values())
+
+
+def test_an_installation_sets_its_own_schedules(tmp_path: Path) -> None:
+    """By environment variables; a wrong one is an import error that names it, and stops only its own DAG."""
+    seen = look_at(
+        ROOT / "dags",
+        tmp_path,
+        STREAMKEEPER_BACKUP_SCHEDULE="*/10 * * * *",
+        STREAMKEEPER_DRILL_SCHEDULE="never",
+        STREAMKEEPER_PRUNE_SCHEDULE="sometimes",
+    )
+    assert seen["dags"]["streaming_backup"]["schedule"] == "*/10 * * * *"
+    assert seen["dags"]["streaming_drill"]["schedule"] is None
+    assert "streaming_prune" not in seen["dags"]
+    assert [Path(file).name for file in seen["errors"]] == ["streaming_prune.py"]
+    assert "STREAMKEEPER_PRUNE_SCHEDULE=sometimes is no schedule" in next(iter(seen["errors"].values()))

@@ -1,0 +1,50 @@
+"""Back up streaming jobs: a snapshot of every query's checkpoint, every hour.
+
+**find** the deployed queries, **backup** each of them in a task of its own (skipped where nothing was committed since
+its last snapshot; one that fails does not stop the others), and hold what there is now against the **objective**: the
+run fails, with a line for each query whose newest snapshot lacks something that was committed longer ago than
+`STREAMKEEPER_BACKUP_OBJECTIVE_S`, or when a backup failed.
+
+`STREAMKEEPER_BACKUP_SCHEDULE` is another schedule (cron, or `never`). No driver waits for a backup.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from airflow.sdk import TriggerRule, chain, dag
+
+from streamkeeper.orchestration.backups import LONGEST_BACKUP, BackupOperator, ObjectiveOperator
+from streamkeeper.orchestration.queries import SERIES_SHOWN, FindOperator
+from streamkeeper.orchestration.retrying import RETRIES, RETRY_DELAY, retry_policy
+from streamkeeper.orchestration.schedules import read_schedule
+from streamkeeper.orchestration.snapshot_forms import backup_form
+
+JOBS = Path(os.environ.get("STREAMKEEPER_JOBS", "jobs"))
+
+
+@dag(
+    dag_display_name="Back up streaming jobs",
+    doc_md=__doc__,
+    schedule=read_schedule("STREAMKEEPER_BACKUP_SCHEDULE", "@hourly"),
+    catchup=False,
+    max_active_runs=1,
+    tags=["streaming", "snapshots"],
+    params=backup_form(JOBS),
+    default_args={
+        "owner": "streamkeeper",
+        "retries": RETRIES,
+        "retry_delay": RETRY_DELAY,
+        "retry_policy": retry_policy(),
+        "execution_timeout": LONGEST_BACKUP,
+    },
+)
+def streaming_backup() -> None:
+    find = FindOperator(task_id="find")
+    backup = BackupOperator.partial(task_id="backup", map_index_template=SERIES_SHOWN).expand(series=find.output)
+    objective = ObjectiveOperator(task_id="objective", trigger_rule=TriggerRule.ALL_DONE)
+    chain(find, backup, objective)
+
+
+streaming_backup()

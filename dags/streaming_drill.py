@@ -1,0 +1,51 @@
+"""Drill snapshots: the proof that they can be restored, every day, before anybody needs one.
+
+**find** the deployed queries, then **drill** the newest snapshot of each, one at a time: restored into a scratch place,
+and its query resumed there by the release that wrote it, with the sink diverted. A snapshot that goes on is verified
+from then on, and a prune keeps the newest verified one; a newest one that is verified already is skipped.
+
+`STREAMKEEPER_DRILL_SCHEDULE` is another schedule (cron, or `never`). Nothing that serves is touched.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from airflow.sdk import chain, dag
+
+from streamkeeper.orchestration.drills import LONGEST_DRILL, DrillOperator
+from streamkeeper.orchestration.queries import SERIES_SHOWN, FindOperator
+from streamkeeper.orchestration.retrying import RETRIES, RETRY_DELAY, retry_policy
+from streamkeeper.orchestration.schedules import read_schedule
+from streamkeeper.orchestration.snapshot_forms import drill_form
+
+JOBS = Path(os.environ.get("STREAMKEEPER_JOBS", "jobs"))
+
+
+@dag(
+    dag_display_name="Drill snapshots of streaming jobs",
+    doc_md=__doc__,
+    schedule=read_schedule("STREAMKEEPER_DRILL_SCHEDULE", "20 2 * * *"),
+    catchup=False,
+    max_active_runs=1,
+    tags=["streaming", "snapshots"],
+    params=drill_form(JOBS),
+    default_args={
+        "owner": "streamkeeper",
+        "retries": RETRIES,
+        "retry_delay": RETRY_DELAY,
+        "retry_policy": retry_policy(),
+        "execution_timeout": LONGEST_DRILL,
+    },
+)
+def streaming_drill() -> None:
+    find = FindOperator(task_id="find")
+    # Each is a Spark driver of its own.
+    drill = DrillOperator.partial(task_id="drill", map_index_template=SERIES_SHOWN, max_active_tis_per_dag=1).expand(
+        series=find.output
+    )
+    chain(find, drill)
+
+
+streaming_drill()

@@ -1,0 +1,47 @@
+"""Prune snapshots and checkpoints of streaming jobs: what nothing keeps goes, every day.
+
+**plan** says of every snapshot why it stays or goes, of every pack and every checkpoint directory what would be
+removed, and removes nothing. **prune** plans anew, for a driver or a backup may have gone on, and carries that out.
+What cannot be planned or removed fails the run after everything else was done.
+
+`STREAMKEEPER_PRUNE_SCHEDULE` is another schedule (cron, or `never`), `STREAMKEEPER_KEEP` the installation's policy.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from airflow.sdk import chain, dag
+
+from streamkeeper.orchestration.prunes import LONGEST_PRUNE, PlanPruneOperator, PruneOperator
+from streamkeeper.orchestration.retrying import RETRIES, RETRY_DELAY, retry_policy
+from streamkeeper.orchestration.schedules import read_schedule
+from streamkeeper.orchestration.snapshot_forms import prune_form
+
+JOBS = Path(os.environ.get("STREAMKEEPER_JOBS", "jobs"))
+
+
+@dag(
+    dag_display_name="Prune snapshots of streaming jobs",
+    doc_md=__doc__,
+    schedule=read_schedule("STREAMKEEPER_PRUNE_SCHEDULE", "40 4 * * *"),
+    catchup=False,
+    max_active_runs=1,
+    tags=["streaming", "snapshots"],
+    params=prune_form(JOBS),
+    default_args={
+        "owner": "streamkeeper",
+        "retries": RETRIES,
+        "retry_delay": RETRY_DELAY,
+        "retry_policy": retry_policy(),
+        "execution_timeout": LONGEST_PRUNE,
+    },
+)
+def streaming_prune() -> None:
+    plan = PlanPruneOperator(task_id="plan")
+    prune = PruneOperator(task_id="prune")
+    chain(plan, prune)
+
+
+streaming_prune()

@@ -1,0 +1,111 @@
+"""The tasks of a backup: a snapshot of each query, and the word on whether any is later than it may be."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from streamkeeper.errors import NotFound, PermanentError
+from streamkeeper.orchestration.queries import find_series, find_target
+from streamkeeper.orchestration.snapshot_forms import read_choice_of_queries
+from streamkeeper.orchestration.tasks import StreamkeeperTask, open_site
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from streamkeeper.operations.sites import Site
+    from streamkeeper.snapshots.capture import CaptureProgress
+
+LONGEST_BACKUP = timedelta(hours=5)
+"""Shorter than what a capture gives itself: beyond that, what it builds on may be pruned, and its work is lost."""
+SAY_EVERY_S = 5.0
+
+
+class ObjectiveMissed(PermanentError):
+    """A query has no snapshot that is new enough, or its backup failed."""
+
+
+class BackupOperator(StreamkeeperTask):
+    """Takes a snapshot of one query; is skipped when nothing was committed since the last one."""
+
+    def __init__(self, *, series: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.series = series
+
+    def work(self, context: Context) -> str:
+        """Returns what was taken; raises CheckpointDamaged for a checkpoint that is gone or cannot be read."""
+        from streamkeeper.operations.backup import back_up, sentence_of
+
+        site = open_site()
+        target = find_target(site, self.series)
+        try:
+            captured = back_up(site.snapshots, target, show=Pace(self.log.info))
+        except NotFound as error:
+            self._skip(f"{self.series}: there is nothing to take yet: {error.message}")
+        sentence = sentence_of(captured)
+        if not captured.taken:
+            self._skip(sentence)
+        self.log.info("%s", sentence)
+        return sentence
+
+
+class Pace:
+    """Says how far a capture is, and no more often than every few seconds; of a short one nothing."""
+
+    def __init__(self, say: Callable[[str], None], now: Callable[[], float] = time.monotonic) -> None:
+        self._say, self._now = say, now
+        self._quiet_until = now() + SAY_EVERY_S
+
+    def __call__(self, at: CaptureProgress) -> None:
+        if self._now() < self._quiet_until:
+            return
+        self._quiet_until = self._now() + SAY_EVERY_S
+        self._say(
+            f"batch {at.batch}: {at.files:,} of {at.of_files:,} files, {at.bytes:,} of {at.of_bytes:,} bytes read,"
+            f" {at.added:,} bytes stored"
+        )
+
+
+class ObjectiveOperator(StreamkeeperTask):
+    """Fails, and the run with it, when a query's newest snapshot is older than the installation allows."""
+
+    def work(self, context: Context) -> str:
+        """Returns that all is well; raises ObjectiveMissed with a line for each query of which that is not so."""
+        site = open_site()
+        series = find_series(site, read_choice_of_queries(context["params"]))
+        missed = list(missed_objectives(site, series))
+        failed = self._failed_before(context)
+        if failed:
+            missed.append(f"{failed} of this run's tasks failed: their logs say why")
+        if missed:
+            raise ObjectiveMissed("\n".join(missed))
+        sentence = f"{len(series)} queries: what a snapshot lacks is at most {site.settings.objective_s:.0f} s old"
+        self.log.info("%s", sentence)
+        return sentence
+
+    def _failed_before(self, context: Context) -> int:
+        """How many tasks that this one comes after failed: Airflow judges a run by its last task alone."""
+        run = context["dag_run"]
+        return context["ti"].get_ti_count(
+            dag_id=run.dag_id,
+            task_ids=sorted(self.upstream_task_ids),
+            run_ids=[run.run_id],
+            states=["failed", "upstream_failed"],
+        )
+
+
+def missed_objectives(site: Site, series: list[str]) -> Iterator[str]:
+    """One sentence for each query whose snapshots are too far behind, or whose checkpoint cannot be looked at."""
+    from streamkeeper.operations.backup import lateness_of
+
+    for each in series:
+        try:
+            lateness = lateness_of(site, find_target(site, each))
+        except PermanentError as error:
+            yield f"{each}: {error}"
+            continue
+        sentence = lateness.exceeds(site.settings.objective_s) if lateness is not None else ""
+        if sentence:
+            yield sentence

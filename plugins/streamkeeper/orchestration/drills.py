@@ -1,0 +1,60 @@
+"""The task of a drill: one snapshot restored into a scratch place, its query resumed there with the sink diverted."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from streamkeeper.errors import PermanentError
+from streamkeeper.orchestration.queries import find_target
+from streamkeeper.orchestration.snapshot_forms import read_choice_of_queries
+from streamkeeper.orchestration.tasks import StreamkeeperTask, open_site
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from streamkeeper.model.snapshot import Snapshot
+    from streamkeeper.snapshots.catalogue import Catalogue
+
+LONGEST_DRILL = timedelta(hours=2)
+
+
+class DrillFailed(PermanentError):
+    """A snapshot could not be restored, or its query does not go on from it."""
+
+
+class DrillOperator(StreamkeeperTask):
+    """Drills the snapshot that the form names, else the query's newest unless that one is verified."""
+
+    def __init__(self, *, series: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.series = series
+
+    def work(self, context: Context) -> str:
+        """Returns what came of it, which is the ``report``, too; raises DrillFailed with the same."""
+        from streamkeeper.operations.drills import drill, released_job
+        from streamkeeper.snapshots.catalogue import Catalogue
+
+        site = open_site()
+        catalogue = Catalogue(site.snapshots, find_target(site, self.series).series)
+        snapshot = self._choose(catalogue, read_choice_of_queries(context["params"]).snapshot)
+        self.log.info("%s %s: batch %d is restored and resumed", self.series, snapshot.name, snapshot.batch)
+        result = drill(catalogue, snapshot, released_job(site, snapshot), site.resolvers)
+        word = "verified" if result.ok else "NOT verified"
+        sentence = f"{self.series} {snapshot.name}: {word}: {result.message} ({result.seconds:.1f} s)"
+        self._report(context, [sentence])
+        if not result.ok:
+            raise DrillFailed(sentence)
+        return sentence
+
+    def _choose(self, catalogue: Catalogue, name: str) -> Snapshot:
+        from streamkeeper.model.snapshot import snapshot_number
+
+        if name:
+            return catalogue.read(snapshot_number(name))
+        newest = catalogue.newest()
+        if newest is None:
+            self._skip(f"{self.series}: there is no snapshot yet")
+        if catalogue.is_verified(newest.number):
+            self._skip(f"{self.series} {newest.name}: verified already, {catalogue.drills(newest.number)[-1].at}")
+        return newest

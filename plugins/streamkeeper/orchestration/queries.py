@@ -1,0 +1,60 @@
+"""The queries that a run is about, one mapped task for each."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from streamkeeper.errors import NotFound, PermanentError
+from streamkeeper.orchestration.snapshot_forms import Choice, read_choice_of_queries
+from streamkeeper.orchestration.tasks import StreamkeeperTask, open_site
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from streamkeeper.operations.sites import Site
+    from streamkeeper.operations.targets import Target
+
+SERIES_SHOWN = "{{ task.series }}"
+"""What tells the instances of a mapped task apart in Airflow: JOB/QUERY."""
+
+
+class FindOperator(StreamkeeperTask):
+    """Lists the deployed queries that the form means."""
+
+    def work(self, context: Context) -> list[str]:
+        """Returns JOB/QUERY of each; raises NotFound for a job or a query that was named and is not there."""
+        found = find_series(open_site(), read_choice_of_queries(context["params"]))
+        self.log.info("%s", ", ".join(found) or "no query has been deployed yet")
+        return found
+
+
+def find_series(site: Site, choice: Choice) -> list[str]:
+    """JOB/QUERY of every query that is meant.
+
+    Without a named job, one whose records cannot be read stands there as JOB alone: ``find_target`` says what is wrong
+    with it, in the task that is its own, and the others go on.
+    """
+    from streamkeeper.operations.targets import all_targets, query_target
+    from streamkeeper.registry.jobs import list_jobs
+
+    if choice.query:
+        return [query_target(site, choice.job, choice.query).series]
+    if choice.job:
+        return [each.series for each in all_targets(site, job=choice.job)]
+    found: list[str] = []
+    for job in list_jobs(site.store):
+        try:
+            found += [each.series for each in all_targets(site, job=job)]
+        except NotFound:
+            continue  # its bundle was stored, and nothing was recorded of it yet
+        except PermanentError:
+            found.append(job)
+    return found
+
+
+def find_target(site: Site, series: str) -> Target:
+    """The checkpoint that belongs to JOB/QUERY; raises NotFound, or what is wrong with the job's records."""
+    from streamkeeper.operations.targets import query_target
+
+    job, _, query = series.partition("/")
+    return query_target(site, job, query)

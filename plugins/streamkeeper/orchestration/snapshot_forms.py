@@ -1,0 +1,132 @@
+"""The trigger forms of the backup, the drill and the prune, and what filled-in ones ask for.
+
+Every field may stay empty, for a scheduled run fills in none: then everything is meant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from airflow.sdk import Param
+
+from streamkeeper.errors import InvalidInput
+from streamkeeper.model.snapshot import snapshot_number
+from streamkeeper.orchestration.form import list_job_examples
+
+if TYPE_CHECKING:
+    from streamkeeper.snapshots.retention import Policy
+
+_NAME = "^([a-z][a-z0-9_]{0,62})?$"
+_SNAPSHOT = "^(s[0-9]{4,10})?$"
+_RULES = "^( *(last|hourly|daily|weekly|monthly)=[0-9]+ *(,|$))*$"
+
+
+class Choice(msgspec.Struct, frozen=True, kw_only=True):
+    """Which queries, and for a drill which snapshot; whatever is empty stands for all, or for the newest."""
+
+    job: str = ""
+    query: str = ""
+    snapshot: str = ""
+
+
+class PruneRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """What to prune; ``keep`` empty and ``grace_s`` None: as the installation does it."""
+
+    job: str = ""
+    dry_run: bool = False
+    keep: str = ""
+    grace_s: float | None = None
+
+    @property
+    def policy(self) -> Policy | None:
+        """The retention policy that was asked for; raises InvalidInput, naming the field."""
+        from streamkeeper.operations.pruning import read_policy
+
+        try:
+            return read_policy(self.keep) if self.keep.strip() else None
+        except InvalidInput as error:
+            raise InvalidInput(f"keep={self.keep}: {error.message}", hint=error.hint) from error
+
+    @property
+    def grace_period_s(self) -> float:
+        """How long an unreferenced pack stays, seconds; raises InvalidInput, naming the field, when it is too short."""
+        from streamkeeper.snapshots.capture import LONGEST_S
+        from streamkeeper.snapshots.sweep import GRACE_S
+
+        wanted = GRACE_S if self.grace_s is None else self.grace_s
+        if wanted < 0 or 0 < wanted < LONGEST_S:
+            hint = f"at least {LONGEST_S:.0f}, for a backup may take as long; 0 only while nobody takes snapshots"
+            raise InvalidInput(f"grace_s={wanted:g} is too short", hint=hint)
+        return wanted
+
+
+def backup_form(jobs: Path) -> dict[str, Param]:
+    """The fields of ``streaming_backup``."""
+    return {"job": _job(jobs)}
+
+
+def drill_form(jobs: Path) -> dict[str, Param]:
+    """The fields of ``streaming_drill``."""
+    return {
+        "job": _job(jobs),
+        "query": _text(_NAME, "Query", "Of that job; empty: every query"),
+        "snapshot": _text(
+            _SNAPSHOT, "Snapshot", "Of that query, like `s0007`; empty: the newest one, unless it is verified already"
+        ),
+    }
+
+
+def prune_form(jobs: Path) -> dict[str, Param]:
+    """The fields of ``streaming_prune``."""
+    return {
+        "job": _job(jobs),
+        "dry_run": Param(False, type="boolean", title="Dry run", description="Say what would go and why, and stop"),
+        "keep": _text(
+            _RULES, "Keep", "Like `last=3,hourly=24,daily=7,weekly=4,monthly=6`; empty: as the installation is set"
+        ),
+        "grace_s": Param(
+            None,
+            type=["null", "number"],
+            minimum=0,
+            title="Grace period (s)",
+            description_md="How long a pack that no snapshot needs any more stays; empty: a day. "
+            "`0` only while nobody takes snapshots",
+        ),
+    }
+
+
+def read_choice_of_queries(params: Mapping[str, Any]) -> Choice:
+    """What a filled-in form of a backup or a drill names; raises InvalidInput, naming the field."""
+    choice = _read(params, Choice)
+    if choice.query and not choice.job:
+        raise InvalidInput(f"query={choice.query} without its job", hint="fill in job, too")
+    if choice.snapshot and not choice.query:
+        raise InvalidInput(f"snapshot={choice.snapshot} without its query", hint="fill in job and query, too")
+    if choice.snapshot:
+        snapshot_number(choice.snapshot)
+    return choice
+
+
+def read_prune(params: Mapping[str, Any]) -> PruneRequest:
+    """The request of a filled-in form of a prune; raises InvalidInput, naming the field."""
+    return _read(params, PruneRequest)
+
+
+def _read(params: Mapping[str, Any], kind: type[msgspec.Struct]) -> Any:
+    given = {name: params[name] for name in kind.__struct_fields__ if params.get(name) is not None}
+    try:
+        return msgspec.convert(given, kind)
+    except msgspec.ValidationError as error:
+        raise InvalidInput(f"the form is wrong: {error}") from error
+
+
+def _job(jobs: Path) -> Param:
+    examples = list_job_examples(jobs)
+    return _text(_NAME, "Job", "Empty: every deployed job", **({"examples": examples} if examples else {}))
+
+
+def _text(pattern: str, title: str, description: str, **more: Any) -> Param:
+    return Param(None, type=["null", "string"], pattern=pattern, title=title, description_md=description, **more)

@@ -1,0 +1,28 @@
+"""An installation with one deployed job and its checkpoint, as the tasks find it: through the environment."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from streamkeeper.model.journal import CheckpointVersionCreated
+from tests.operations.test_snapshots import JOB, QUERY, Registered
+
+SERIES = f"{JOB}/{QUERY}"
+
+
+def install(root: Path, monkeypatch: pytest.MonkeyPatch) -> Registered:
+    """The job ``sales`` with its query ``totals``, eight batches committed."""
+    job = Registered(root)
+    monkeypatch.setenv("STREAMKEEPER_HOME", job.site.settings.home)
+    monkeypatch.setenv("STREAMKEEPER_STORE", Path(root / "store").as_uri())
+    monkeypatch.setenv("STREAMKEEPER_CHECKPOINTS", job.site.settings.checkpoints)
+    return job
+
+
+def add_lost_job(job: Registered) -> str:
+    """Another job, whose checkpoint directory is gone; its series."""
+    record = CheckpointVersionCreated(query="q", version="v0001", release="r0001", origin="fresh", state_format="x")
+    job.site.journal("lost", "test").append(lambda _: record)
+    return "lost/q"

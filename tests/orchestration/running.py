@@ -1,0 +1,31 @@
+"""What Airflow hands to a task, without Airflow: the form, a place for XComs, and the states of other tasks."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+
+class Instance:
+    """A task instance; ``failed``: how many tasks before it did."""
+
+    def __init__(self, failed: int = 0) -> None:
+        self.pushed: dict[str, Any] = {}
+        self.failed = failed
+
+    def xcom_push(self, key: str, value: Any) -> None:
+        """Keep it."""
+        self.pushed[key] = value
+
+    def get_ti_count(self, *, states: list[str], **_: Any) -> int:
+        """Those that failed."""
+        return self.failed if "failed" in states else 0
+
+
+def context_of(instance: Instance, **form: Any) -> Any:
+    """The context of a task in a run that was triggered with this form."""
+    return {
+        "ti": instance,
+        "params": form,
+        "dag_run": SimpleNamespace(dag_id="a_dag", run_id="manual__1", triggering_user_name="ada"),
+    }

@@ -1,0 +1,160 @@
+"""The tasks of a backup, on real checkpoints and a real store, without Airflow's processes."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streamkeeper.errors import CheckpointDamaged, InvalidInput, NotFound, StreamkeeperError
+from streamkeeper.snapshots.capture import LONGEST_S, CaptureProgress
+from streamkeeper.stores.local import LocalStore
+from tests.operations.test_snapshots import Registered
+from tests.orchestration.installed import SERIES, add_lost_job, install
+from tests.orchestration.running import Instance, context_of
+
+pytestmark = pytest.mark.airflow
+
+
+@pytest.fixture
+def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Registered:
+    return install(tmp_path, monkeypatch)
+
+
+def find(**form: Any) -> list[str]:
+    """The queries that a form means."""
+    from streamkeeper.orchestration.queries import FindOperator
+
+    return FindOperator(task_id="find").work(context_of(Instance(), **form))
+
+
+def back_up(series: str = SERIES) -> str:
+    """What the task of one query returns."""
+    from streamkeeper.orchestration.backups import BackupOperator
+
+    return BackupOperator(task_id="backup", series=series).work(context_of(Instance()))
+
+
+def judge(failed: int = 0, **form: Any) -> str:
+    """What the last task returns."""
+    from streamkeeper.orchestration.backups import ObjectiveOperator
+
+    return ObjectiveOperator(task_id="objective").work(context_of(Instance(failed), **form))
+
+
+def test_a_query_is_backed_up_and_then_skipped_until_it_commits(job: Registered) -> None:
+    """Nothing new is nothing to store, and the sentence says since which snapshot."""
+    from airflow.sdk.exceptions import AirflowSkipException
+
+    assert back_up().startswith(f"{SERIES}: s0001 holds batch 7: ")
+    with pytest.raises(AirflowSkipException, match=r"nothing was committed since s0001 \(batch 7\)"):
+        back_up()
+    job.commit(8)
+    assert back_up().startswith(f"{SERIES}: s0002 holds batch 8: ")
+
+
+def test_a_query_without_a_commit_is_skipped(job: Registered) -> None:
+    """A job that has just been deployed is no failure, and not late."""
+    from airflow.sdk.exceptions import AirflowSkipException
+
+    shutil.rmtree(job.directory / "commits")
+    with pytest.raises(AirflowSkipException, match=f"{SERIES}: there is nothing to take yet: .* no committed batch"):
+        back_up()
+    assert judge()
+
+
+def test_a_checkpoint_that_is_gone_or_emptied_fails_its_task(job: Registered) -> None:
+    """It is never taken for one that has not begun: both tasks say how it comes back."""
+    from streamkeeper.orchestration.backups import ObjectiveMissed
+
+    back_up()
+    for path in job.directory.iterdir():
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    with pytest.raises(CheckpointDamaged, match=f"was emptied: .* s0001 holds batch 7 .*snapshot restore {SERIES}"):
+        back_up()
+    with pytest.raises(ObjectiveMissed, match="was emptied"):
+        judge()
+    job.directory.rmdir()
+    with pytest.raises(CheckpointDamaged, match=f"v0001 of {SERIES} is gone: .*snapshot restore {SERIES}"):
+        back_up()
+
+
+def test_every_deployed_query_is_found_or_those_of_one_job(job: Registered) -> None:
+    """An empty form means all; a name that is not there is told with those that are."""
+    lost = add_lost_job(job)
+    assert find() == [lost, SERIES]
+    assert find(job="sales") == [SERIES]
+    assert find(job="sales", query="totals") == [SERIES]
+    with pytest.raises(NotFound, match="job nope is not known .*known jobs: lost, sales"):
+        find(job="nope")
+    with pytest.raises(InvalidInput, match="query=totals without its job"):
+        find(query="totals")
+
+
+def test_a_job_whose_records_cannot_be_read_does_not_stop_the_others(job: Registered) -> None:
+    """It is listed by its name, and its own task fails with what is wrong."""
+    store = LocalStore(Path(job.site.settings.store))
+    store.create("registry/broken/journal/0000000001", b"not a record")
+    store.create("registry/unrecorded/bundles/abc.zip", b"of a deploy that died at once")
+    assert find() == ["broken", SERIES]
+    with pytest.raises(StreamkeeperError):
+        back_up("broken")
+    assert back_up()
+
+
+def test_a_missed_objective_fails_with_a_line_for_each_query(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is late and what cannot be looked at stand beside each other; a query in time is not named."""
+    from streamkeeper.orchestration.backups import ObjectiveMissed
+
+    monkeypatch.setenv("STREAMKEEPER_BACKUP_OBJECTIVE_S", "0.001")
+    add_lost_job(job)
+    with pytest.raises(ObjectiveMissed) as caught:
+        judge()
+    lost, late = str(caught.value).splitlines()
+    assert lost.startswith("lost/q: checkpoint v0001 of lost/q is gone")
+    assert late.startswith(f"{SERIES}: there is no snapshot; what it lacks is")
+    back_up()
+    assert judge(job="sales").startswith("1 queries: ")
+
+
+def test_a_failed_backup_makes_the_run_red(job: Registered) -> None:
+    """Airflow judges a run by its last task: it fails when one before it did, also within the objective."""
+    from streamkeeper.orchestration.backups import ObjectiveMissed
+
+    back_up()
+    with pytest.raises(ObjectiveMissed, match="2 of this run's tasks failed"):
+        judge(failed=2)
+
+
+def test_an_error_is_kept_with_the_task() -> None:
+    """Whoever looks at the run finds the sentence, and not only a stack trace."""
+    from streamkeeper.orchestration.backups import BackupOperator
+
+    instance = Instance()
+    with pytest.raises(InvalidInput):
+        BackupOperator(task_id="backup", series=SERIES).execute(context_of(instance))
+    assert instance.pushed["error"].startswith("STREAMKEEPER_HOME is not set")
+
+
+def test_a_long_capture_is_heard_of_every_five_seconds() -> None:
+    """A short one is not told at all, however many files it has; a long one makes a few lines."""
+    from streamkeeper.orchestration.backups import Pace
+
+    clock, said = [0.0], list[str]()
+    pace = Pace(said.append, now=lambda: clock[0])
+    for files in range(1, 25):
+        pace(CaptureProgress(batch=3, files=files, of_files=24, bytes=files * 1000, of_bytes=24_000, added=files))
+        clock[0] += 0.5
+    assert said == [
+        "batch 3: 11 of 24 files, 11,000 of 24,000 bytes read, 11 bytes stored",
+        "batch 3: 21 of 24 files, 21,000 of 24,000 bytes read, 21 bytes stored",
+    ]
+
+
+def test_a_backup_ends_before_what_it_builds_on_may_be_pruned() -> None:
+    """Its task's deadline is shorter than the capture's own."""
+    from streamkeeper.orchestration.backups import LONGEST_BACKUP
+
+    assert LONGEST_BACKUP.total_seconds() < LONGEST_S

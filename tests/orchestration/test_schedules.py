@@ -1,0 +1,33 @@
+"""When the scheduled DAGs run: a default, an installation's own schedule, or never."""
+
+from __future__ import annotations
+
+import pytest
+
+from streamkeeper.errors import InvalidInput
+
+pytestmark = pytest.mark.airflow
+VARIABLE = "STREAMKEEPER_BACKUP_SCHEDULE"
+
+
+@pytest.mark.parametrize(
+    ("text", "schedule"),
+    [("", "@hourly"), ("never", None), ("None", None), ("*/5 * * * *", "*/5 * * * *"), (" @daily ", "@daily")],
+)
+def test_a_schedule_is_read(text: str, schedule: str | None) -> None:
+    """Unset and empty are the default; never leaves the trigger button."""
+    from streamkeeper.orchestration.schedules import read_schedule
+
+    assert read_schedule(VARIABLE, "@hourly", {VARIABLE: text}) == schedule
+    assert read_schedule(VARIABLE, "@hourly", {}) == "@hourly"
+
+
+@pytest.mark.parametrize("text", ["sometimes", "* * *", "61 * * * *"])
+def test_what_is_no_schedule_is_named(text: str) -> None:
+    """The DAG's import error is one line with the variable, its value, and what would do."""
+    from streamkeeper.orchestration.schedules import read_schedule
+
+    with pytest.raises(
+        InvalidInput, match="STREAMKEEPER_BACKUP_SCHEDULE=.* is no schedule: .*leave it out for @hourly"
+    ):
+        read_schedule(VARIABLE, "@hourly", {VARIABLE: text})

@@ -1,0 +1,102 @@
+"""The forms of the backup, the drill and the prune: empty they mean everything, wrong they never become a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streamkeeper.errors import InvalidInput
+
+pytestmark = pytest.mark.airflow
+
+
+def fill(kind: str, values: dict[str, Any]) -> dict[str, Any]:
+    """What a task is given when the form was filled in like this."""
+    from airflow.sdk import ParamsDict
+
+    from streamkeeper.orchestration import snapshot_forms
+
+    forms = {
+        "backup": snapshot_forms.backup_form,
+        "drill": snapshot_forms.drill_form,
+        "prune": snapshot_forms.prune_form,
+    }
+    form = ParamsDict(forms[kind](Path("no-such-folder")))
+    form.update(values)
+    return dict(form.validate())
+
+
+def test_an_empty_form_means_everything() -> None:
+    """A scheduled run fills in nothing."""
+    from streamkeeper.orchestration.snapshot_forms import (
+        Choice,
+        PruneRequest,
+        read_choice_of_queries,
+        read_prune,
+    )
+
+    assert read_choice_of_queries(fill("backup", {})) == Choice()
+    assert read_choice_of_queries(fill("drill", {})) == Choice()
+    request = read_prune(fill("prune", {}))
+    assert request == PruneRequest()
+    assert (request.policy, request.grace_period_s) == (None, 86400)
+
+
+def test_every_field_reaches_the_request() -> None:
+    """No field of a form is only for show."""
+    from streamkeeper.orchestration.snapshot_forms import (
+        Choice,
+        PruneRequest,
+        read_choice_of_queries,
+        read_prune,
+    )
+    from streamkeeper.snapshots.retention import Policy
+
+    assert read_choice_of_queries(fill("backup", {"job": "sales"})) == Choice(job="sales")
+    named = {"job": "sales", "query": "totals", "snapshot": "s0007"}
+    assert read_choice_of_queries(fill("drill", named)) == Choice(**named)
+    filled = {"job": "sales", "dry_run": True, "keep": "last=1, daily=0", "grace_s": 30000}
+    request = read_prune(fill("prune", filled))
+    assert request == PruneRequest(**filled)
+    assert (request.policy, request.grace_period_s) == (Policy(keep_last=1, daily=0), 30000)
+
+
+@pytest.mark.parametrize(
+    ("kind", "wrong"),
+    [
+        ("backup", {"job": "../etc"}),
+        ("drill", {"query": "Totals"}),
+        ("drill", {"snapshot": "latest"}),
+        ("prune", {"dry_run": "yes"}),
+        ("prune", {"keep": "yearly=3"}),
+        ("prune", {"keep": "last=all"}),
+        ("prune", {"grace_s": -1}),
+    ],
+    ids=str,
+)
+def test_a_wrong_field_never_becomes_a_run(kind: str, wrong: dict[str, Any]) -> None:
+    """The schema refuses it, so that the REST answer is a 400 that names the field."""
+    from airflow.sdk.exceptions import ParamValidationError
+
+    with pytest.raises(ParamValidationError):
+        fill(kind, wrong)
+
+
+@pytest.mark.parametrize(
+    ("params", "said"),
+    [
+        ({"query": "totals"}, "query=totals without its job"),
+        ({"job": "sales", "snapshot": "s0007"}, "snapshot=s0007 without its query"),
+        ({"job": "sales", "query": "totals", "snapshot": "s0000"}, "'s0000' is not a snapshot"),
+        ({"job": 7}, "job"),
+    ],
+    ids=str,
+)
+def test_fields_that_do_not_go_together_are_named(params: dict[str, Any], said: str) -> None:
+    """One line says which field, and what else it needs."""
+    from streamkeeper.orchestration.snapshot_forms import read_choice_of_queries
+
+    with pytest.raises(InvalidInput, match=said):
+        read_choice_of_queries(params)
