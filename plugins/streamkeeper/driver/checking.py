@@ -5,15 +5,13 @@ Any number of requests share the session's JVM; each job is built in a session o
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from streamkeeper.checkpoints.facts import CheckpointFacts, read_facts
 from streamkeeper.checkpoints.fsck import examine
 from streamkeeper.checkpoints.seen_files import would_read_all
 from streamkeeper.compatibility import observations
@@ -21,30 +19,25 @@ from streamkeeper.compatibility.assess import assess
 from streamkeeper.compatibility.checkpoint_damage import damage_findings
 from streamkeeper.compatibility.state_keys import null_questions, without_nulls
 from streamkeeper.compatibility.watermarks import eviction_questions, without_eviction
-from streamkeeper.definition import check_conf, load_job
 from streamkeeper.driver.faults import describe_fault
-from streamkeeper.driver.job_loading import PlannedQuery, describe_queries
+from streamkeeper.driver.job_loading import PlannedQuery
+from streamkeeper.driver.job_sessions import build_job
 from streamkeeper.driver.preflight import look_before_start
 from streamkeeper.driver.queries import restore_confs
 from streamkeeper.driver.warm_up import rehearsal_findings
-from streamkeeper.errors import CheckpointChanged, CheckpointDamaged, InvalidInput, NotFound, Unsupported
+from streamkeeper.errors import CheckpointChanged, CheckpointDamaged, InvalidInput, NotFound
+from streamkeeper.inspection.state_layout import state_layout
 from streamkeeper.inspection.state_reading import has_evicted, holds_null_key
 from streamkeeper.model.check import CheckAnswer, CheckRequest, JobFile, Seconds
 from streamkeeper.model.coding import to_json
 from streamkeeper.model.finding import Finding, Verdict, verdict_of
 from streamkeeper.model.manifest import Manifest
-from streamkeeper.model.secret_references import substitute
 from streamkeeper.sources.promises import reasons_against
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_PROVIDER = "spark.sql.streaming.stateStore.providerClass"
-_FORMAT = "spark.sql.streaming.stateStore.checkpointFormatVersion"
-_CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
-_FORMAT_WITH_IDS = 2
 _LOOKS = 5
-_PACKAGES = Path(__file__).resolve().parents[2]
 
 
 class Checker:
@@ -114,13 +107,7 @@ class Checker:
         return self._described[key]
 
     def _build(self, job: JobFile, layout: Mapping[str, str]) -> dict[str, PlannedQuery]:
-        """Its queries, in a session of their own with the job's confs; those it leaves open are the checkpoint's."""
-        root = Path(job.root)
-        definition = load_job(root, job.entry, job.name)
-        session = self._session({**layout, **substitute(job.conf, self._secrets)})
-        # Each job's functions run in Python workers of their own: modules of one name in two jobs are two modules.
-        session.sparkContext.environment["PYTHONPATH"] = os.pathsep.join((str(root), str(_PACKAGES)))
-        return describe_queries(definition, job.params, root, session, self._secrets)
+        return build_job(self._spark, job, layout, self._secrets)
 
     def _sharpened(self, deployed: Manifest, planned: PlannedQuery, checkpoint: Path) -> tuple[Manifest, Manifest]:
         """Both manifests, with what a look into the state itself can settle."""
@@ -133,16 +120,6 @@ class Checker:
             if not has_evicted(session, checkpoint, operator):
                 deployed, candidate = without_eviction(deployed, operator), without_eviction(candidate, operator)
         return deployed, candidate
-
-    def _session(self, conf: Mapping[str, str]) -> SparkSession:
-        check_conf(conf)
-        session = self._spark.newSession()
-        jvm: Any = session._jvm
-        jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(session._jsparkSession)
-        type(session)._instantiatedSession = session
-        for key, value in conf.items():
-            _set_conf(session, key, value)
-        return session
 
     def _look_at(
         self, checkpoint: Path, planned: PlannedQuery | None, request: CheckRequest, *, runnable: bool, stateful: bool
@@ -175,17 +152,6 @@ def _located(deployed: Manifest, candidate: Manifest, checkpoint: Path) -> Manif
     return msgspec.structs.replace(candidate, sources=tuple(sources))
 
 
-def _set_conf(session: SparkSession, key: str, value: str) -> None:
-    try:
-        session.conf.set(key, value)
-    except Exception as error:
-        # Resources and the like belong to the process; they change nothing of what a query means.
-        if key.startswith("spark.sql.") and session.conf.get(key, None) != value:
-            raise Unsupported(
-                f"conf {key} can only be set when Spark starts", hint="check this candidate alone"
-            ) from error
-
-
 def _damage(checkpoint: Path, *, stateful: bool) -> tuple[Finding, ...]:
     """What the files show; a checkpoint that is being written meanwhile is looked at again."""
     for _ in range(_LOOKS):
@@ -212,22 +178,10 @@ def _layout_of(request: CheckRequest) -> dict[str, str]:
     layout: dict[str, str] = {}
     for directory in request.checkpoints.values():
         try:
-            facts = read_facts(Path(directory))
+            layout |= state_layout(Path(directory))
         except CheckpointDamaged:
             continue
-        layout |= _layout(facts)
     return layout
-
-
-def _layout(facts: CheckpointFacts) -> dict[str, str]:
-    found = {}
-    if facts.conf.get(_PROVIDER):
-        found[_PROVIDER] = facts.conf[_PROVIDER]
-    if facts.checkpoint_format is not None:
-        found[_FORMAT] = str(facts.checkpoint_format)
-        if facts.checkpoint_format != _FORMAT_WITH_IDS:
-            found[_CHANGELOG] = "false"
-    return found
 
 
 def _chosen(request: CheckRequest, deployed: Mapping[str, object], candidate: Mapping[str, object]) -> set[str]:

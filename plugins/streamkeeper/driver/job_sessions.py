@@ -1,0 +1,56 @@
+"""Jobs built in a session of their own, any number of them in one process."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from streamkeeper.definition import check_conf, load_job
+from streamkeeper.driver.job_loading import PlannedQuery, describe_queries
+from streamkeeper.errors import Unsupported
+from streamkeeper.model.check import JobFile
+from streamkeeper.model.secret_references import substitute
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_PACKAGES = Path(__file__).resolve().parents[2]
+
+
+def build_job(
+    spark: SparkSession, job: JobFile, layout: Mapping[str, str], secrets: Mapping[str, str]
+) -> dict[str, PlannedQuery]:
+    """A job's queries, in a new session with its confs; those it leaves open are ``layout``'s.
+
+    Raises JobUnusable, Unsupported or InvalidInput, and what the job's own code raises.
+    """
+    root = Path(job.root)
+    definition = load_job(root, job.entry, job.name)
+    session = _session(spark, {**layout, **substitute(job.conf, secrets)})
+    # Each job's functions run in Python workers of their own: modules of one name in two jobs are two modules.
+    session.sparkContext.environment["PYTHONPATH"] = os.pathsep.join((str(root), str(_PACKAGES)))
+    return describe_queries(definition, job.params, root, session, secrets)
+
+
+def _session(spark: SparkSession, conf: Mapping[str, str]) -> SparkSession:
+    check_conf(conf)
+    session = spark.newSession()
+    jvm: Any = session._jvm
+    jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(session._jsparkSession)
+    type(session)._instantiatedSession = session
+    for key, value in conf.items():
+        _set_conf(session, key, value)
+    return session
+
+
+def _set_conf(session: SparkSession, key: str, value: str) -> None:
+    try:
+        session.conf.set(key, value)
+    except Exception as error:
+        # Resources and the like belong to the process; they change nothing of what a query means.
+        if key.startswith("spark.sql.") and session.conf.get(key, None) != value:
+            raise Unsupported(
+                f"conf {key} can only be set when Spark starts", hint="check this candidate alone"
+            ) from error

@@ -1,0 +1,147 @@
+"""One batch of the real query on a checkpoint that may be written into, with its sink diverted."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from threading import Thread
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
+
+import msgspec
+
+from streamkeeper.checkpoints.layout import planned_files
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming import StreamingQuery
+
+    from streamkeeper.definition import Query
+
+_STOP_S = 20.0
+_CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\]")
+_PYTHON = re.compile(r"^\s*([A-Za-z_][\w.]*(?:Error|Exception|Exit|Warning)\b:? ?.*)$", re.MULTILINE)
+_CAUSE = re.compile(r"^Caused by: (?:[\w$]+\.)*([\w$]+: .*)$", re.MULTILINE)
+_WRAPPERS = frozenset({"STREAM_FAILED", "FOREACH_BATCH_USER_FUNCTION_ERROR"})
+_SAYS_NOTHING = ".UNCATEGORIZED"
+_LONGEST = 500
+
+
+class Fault(msgspec.Struct, frozen=True):
+    """What went wrong: Spark's innermost error class, or the exception's, and one sentence."""
+
+    error_class: str
+    message: str
+
+
+class Diverted(msgspec.Struct, frozen=True, kw_only=True):
+    """How a run went. ``rows``: batch -> its input rows, of the batches that ended; ``ended``: within its time."""
+
+    fault: Fault | None = None
+    rows: dict[int, int] = {}
+    ended: bool = True
+
+
+class _OneIsEnough(Exception):
+    """Ends a run before its second batch is executed."""
+
+
+def run_planned(query: Query, checkpoint: Path, *, timeout_s: float) -> Diverted:
+    """Run one batch, the planned one or else all that is new. Never raises.
+
+    Trigger ``once``: ``availableNow`` would go on into the backlog.
+    """
+    return _run(query, checkpoint, timeout_s, {"once": True})
+
+
+def run_next(query: Query, checkpoint: Path, *, timeout_s: float) -> Diverted:
+    """Run one batch, the planned one or else one within the sources' own limits, if there is any. Never raises.
+
+    Trigger ``once`` would ignore those limits and read the whole backlog. So the second batch, if there is one, is
+    stopped before it is executed: its plan stays behind.
+    """
+    return _run(query, checkpoint, timeout_s, {"availableNow": True})
+
+
+def missing_files(checkpoint: Path, batch: int) -> str:
+    """Which source files of a batch are gone, as a clause: Spark runs it without them and says nothing."""
+    local = [unquote(urlsplit(each).path) for each in planned_files(checkpoint, batch) if each.startswith("file:")]
+    gone = [each for each in local if not Path(each).exists()]
+    return f"{len(gone)} of {len(local)} source files of batch {batch} are gone: it ran without them" if gone else ""
+
+
+def _run(query: Query, checkpoint: Path, timeout_s: float, trigger: dict[str, bool]) -> Diverted:
+    raised: list[Exception] = []
+    entered: set[int] = set()
+
+    def divert(batch: DataFrame, number: int) -> None:
+        try:
+            if entered - {number}:
+                raise _OneIsEnough
+            entered.add(number)
+            query.sink.rehearse(batch)
+        except Exception as error:  # kept as it is, because the way through the JVM leaves only its text
+            raised.append(error)
+            raise
+
+    writer: Any = query.df.writeStream.outputMode(query.output_mode).foreachBatch(divert)
+    running: StreamingQuery | None = None
+    try:
+        running = writer.option("checkpointLocation", str(checkpoint)).trigger(**trigger).start()
+        assert running is not None
+        if not running.awaitTermination(timeout_s):
+            return Diverted(ended=False)
+    except Exception as error:  # whatever the query, its sources or Spark raise is this function's result
+        if not raised or not isinstance(raised[0], _OneIsEnough):
+            return Diverted(fault=fault_of(raised[0] if raised else error))
+    finally:
+        if running is not None and running.isActive:
+            _stop(running)
+    return Diverted(rows=_rows(running))
+
+
+def _rows(running: Any) -> dict[int, int]:
+    return {each["batchId"]: each["numInputRows"] for each in (running.recentProgress if running else ())}
+
+
+def _stop(running: StreamingQuery) -> None:
+    """Stop in a thread of its own: a function that ignores interrupts must not hold the driver."""
+    stopping = Thread(target=running.stop, name="diverted-stop", daemon=True)
+    stopping.start()
+    stopping.join(_STOP_S)
+
+
+def fault_of(error: Exception) -> Fault:
+    """Spark's innermost error class and its sentence: the outer ones only say that a stream has failed."""
+    text = str(error)
+    condition = _condition(error)
+    if condition in _WRAPPERS or not condition:
+        inner = [each for each in _CONDITION.findall(text) if each not in _WRAPPERS]
+        condition = inner[-1] if inner else ""
+    if condition:
+        told = _sentence(text.rpartition(f"[{condition}]")[2] or text)
+        causes = _CAUSE.findall(text) if condition.endswith(_SAYS_NOTHING) else []
+        return Fault(condition, f"{told} {causes[-1]}"[:_LONGEST] if causes else told)
+    return _innermost(error) or Fault(type(error).__name__, _sentence(text))
+
+
+def _condition(error: Any) -> str:
+    ask = getattr(error, "getCondition", None)
+    return str(ask() or "") if callable(ask) else ""
+
+
+def _innermost(error: Any) -> Fault | None:
+    """Class and message of the deepest Java cause of a captured exception."""
+    cause, found = getattr(error, "_origin", None), None
+    while cause is not None:
+        found, cause = cause, cause.getCause()
+    if found is None:
+        return None
+    return Fault(str(found.getClass().getSimpleName()), _sentence(str(found.getMessage())))
+
+
+def _sentence(text: str) -> str:
+    """The last line of a Python traceback, else the first line."""
+    python = _PYTHON.findall(text) if "Traceback (most recent call last)" in text else []
+    lines = python[-1:] or [each.strip() for each in text.splitlines() if each.strip()]
+    return lines[0][:_LONGEST] if lines else "no message"
