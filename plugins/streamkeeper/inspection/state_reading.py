@@ -2,18 +2,104 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
 from functools import reduce
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from streamkeeper.checkpoints.layout import numbered
+from streamkeeper.errors import CheckpointDamaged
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-
 MOST_BATCHES = 20
 """A proof reads the state of every batch there ever was: only a young checkpoint gets one."""
+
+TIMERS = "$timers"
+"""Timers beside an operator's state variables, whose names cannot begin with ``$``."""
+
+_DESCRIBED = ("operatorId", "operatorName", "stateStoreName", "numPartitions", "operatorProperties")
+_JOIN = "symmetricHashJoin"
+_LIMIT = "globalLimit"
+_SIDES = ("left", "right")
+
+
+class StateStore(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that Spark's reader reads of an operator: its store, a join's side, a state variable, its timers.
+
+    ``operator``: its number; ``name``: its name in Spark's plan; ``partitions``: how many it was given; ``options``:
+    what the reader must be told.
+    """
+
+    operator: int
+    name: str
+    store: str
+    partitions: int = 0
+    options: dict[str, str] = {}
+
+    @property
+    def writes(self) -> bool:
+        """Whether a read that fails leaves temporary files in the store: measured for state variables, Spark 4.2.0."""
+        return not self.options.keys().isdisjoint({"stateVarName", "readRegisteredTimers"})
+
+
+def find_state_stores(spark: SparkSession, checkpoint: Path, batch: int) -> tuple[StateStore, ...]:
+    """Everything that can be read of a checkpoint's state after a batch, in order; none without state.
+
+    Raises what Spark raises when an operator's description cannot be read.
+    """
+    if not (checkpoint / "state").is_dir():
+        return ()
+    described = spark.read.format("state-metadata").option("batchId", batch).load(str(checkpoint))
+    rows = described.select(*_DESCRIBED).collect()
+    found = {(each.operator, each.store): each for row in rows for each in _stores(*row)}
+    return tuple(found[key] for key in sorted(found))
+
+
+def read_state(spark: SparkSession, checkpoint: Path, batch: int, store: StateStore) -> DataFrame:
+    """A state store's rows after a batch: ``key``, ``value`` (or what a state variable has instead), ``partition_id``.
+
+    The session must have the checkpoint's layout. Raises what Spark raises, most damage only once rows are read, and
+    CheckpointDamaged for a partition that is gone, which Spark's reader passes over.
+    """
+    # Stores report to an endpoint that Spark only creates once somebody asks for its streams: without it, measured, an
+    # HDFS-backed store cannot be loaded in a process that has not run a query yet.
+    _ = spark.streams
+    reader = spark.read.format("statestore").option("operatorId", store.operator).option("batchId", batch)
+    rows = reader.options(**store.options).load(str(checkpoint))
+    there = set(numbered(checkpoint / "state" / str(store.operator)))
+    gone = set(range(store.partitions)) - there
+    if gone and not (there == {0} and _keeps_one_partition(store, rows)):
+        raise CheckpointDamaged(f"partition {min(gone)} of {store.partitions} is missing")
+    return rows
+
+
+def _keeps_one_partition(store: StateStore, rows: DataFrame) -> bool:
+    """A limit, and an aggregate without keys, gather all rows into the first partition; the metadata counts all."""
+    return store.name == _LIMIT or not rows.schema["key"].dataType.fieldNames()
+
+
+def _stores(operator: int, name: str, store: str, partitions: int, properties: str | None) -> Iterator[StateStore]:
+    def found(store: str, **options: str) -> StateStore:
+        return StateStore(operator=operator, name=name, store=store, partitions=partitions, options=options)
+
+    known: dict[str, Any] = json.loads(properties) if properties else {}
+    if name == _JOIN:
+        # A join has one store or four, by its format: its two sides are the same to a reader.
+        for side in _SIDES:
+            yield found(side, joinSide=side)
+    elif "stateVariables" not in known:
+        yield found(store, storeName=store)
+    else:
+        for each in known["stateVariables"]:
+            if each["stateVariableType"] == "TimerState":
+                yield found(TIMERS, readRegisteredTimers="true")
+            else:
+                yield found(each["stateName"], stateVarName=each["stateName"])
 
 
 def has_evicted(spark: SparkSession, checkpoint: Path, operator: int) -> bool:
@@ -46,5 +132,4 @@ def holds_null_key(spark: SparkSession, checkpoint: Path, operator: int, positio
 
 
 def _state(spark: SparkSession, checkpoint: Path, operator: int, batch: int) -> DataFrame:
-    reader = spark.read.format("statestore").option("operatorId", operator).option("batchId", batch)
-    return reader.load(str(checkpoint))
+    return read_state(spark, checkpoint, batch, StateStore(operator=operator, name="", store=""))

@@ -1,0 +1,67 @@
+"""A short-lived driver process that answers questions: JSON lines in, JSON lines out, in the same order."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+from streamkeeper.driver.faults import describe_fault
+from streamkeeper.driver.session import session_conf, start_session
+from streamkeeper.model.coding import to_json
+from streamkeeper.model.control import SECRETS, ExitCode
+from streamkeeper.model.secret_references import redact, substitute
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PACKAGES = Path(__file__).resolve().parents[2]
+
+Answering = Callable[[bytes], object]
+"""From a request's line to its answer; it raises nothing."""
+
+
+def answer_lines(
+    arguments: Sequence[str], name: str, make: Callable[[SparkSession, Path, Mapping[str, str]], Answering]
+) -> int:
+    """Answer stdin's lines on stdout until they end, in one Spark session; the exit code.
+
+    ``arguments``: conf as JSON, what only a starting Spark takes. ``make``: from session, scratch directory and
+    secrets. Without a session there is one line on stderr, ``error: …``, and exit code REFUSED.
+    """
+    # Told to end, it takes its JVM and its scratch directory along.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    secrets: dict[str, str] = json.loads(os.environ.pop(SECRETS, "") or "{}")
+    given: dict[str, str] = json.loads(arguments[0])
+    # What a job's own code or a library prints must not end up among the answers.
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    with TemporaryDirectory(prefix=f"streamkeeper-{name}-", ignore_cleanup_errors=True) as folder:
+        scratch = Path(folder)
+        filled = substitute(given, secrets)
+        try:
+            conf = session_conf(filled, scratch, name)
+            secret = {key: conf[key] for key, value in given.items() if filled[key] != value}
+            session = start_session(conf, secret, scratch, [PACKAGES])
+        except Exception as error:
+            sys.stderr.write(f"error: {' '.join(redact(describe_fault(error), secrets).split())}\n")
+            return ExitCode.REFUSED
+        try:
+            answer = make(session.spark, scratch, secrets)
+            for line in filter(bytes.strip, sys.stdin.buffer):
+                answers.write(redact(to_json(answer(line)).decode(), secrets).encode() + b"\n")
+                answers.flush()
+        finally:
+            session.kill()
+    return 0
+
+
+def end(code: int) -> None:
+    """End this process at once: the JVM is gone, nothing is left to be shut down in order."""
+    sys.stderr.flush()
+    os._exit(code)

@@ -1,0 +1,41 @@
+"""``python -m streamkeeper.driver.export <conf as JSON>``: exports of a checkpoint's state as a process.
+
+Reads an ExportRequest per line from stdin and answers each with an ExportAnswer per line on stdout, in the same order,
+in one Spark session; nothing else is written there. ``conf``: what only a starting Spark takes.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from streamkeeper.driver.answering import answer_lines, end
+from streamkeeper.driver.faults import describe_fault
+from streamkeeper.inspection.state_export import export_state
+from streamkeeper.model.coding import from_json
+from streamkeeper.model.drill import ExportAnswer, ExportRequest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class Exporter:
+    """Answers requests, one after the other, in one Spark session."""
+
+    def __init__(self, spark: SparkSession, scratch: Path, secrets: Mapping[str, str]) -> None:
+        self._spark = spark
+
+    def answer(self, line: bytes) -> ExportAnswer:
+        """What was exported, or why nothing was. Raises nothing."""
+        try:
+            request = from_json(line, ExportRequest, where="request")
+            export = export_state(self._spark, Path(request.checkpoint), request.batch, Path(request.target))
+            return ExportAnswer(stores=export.stores, batch=export.batch)
+        except Exception as error:
+            return ExportAnswer(error=" ".join(describe_fault(error).split()))
+
+
+if __name__ == "__main__":
+    end(answer_lines(sys.argv[1:], "export", lambda *given: Exporter(*given).answer))

@@ -1,0 +1,219 @@
+"""The whole state of a checkpoint through Spark's own reader: written as Parquet, or only read to prove that it loads.
+
+The checkpoint is not written into: where Spark's reader might, it reads a copy of the closed file set.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tempfile
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import quote
+
+from streamkeeper.checkpoints.cloning import clone
+from streamkeeper.checkpoints.layout import last_committed
+from streamkeeper.errors import CheckpointDamaged, InvalidInput, NotFound
+from streamkeeper.inspection.diverted import fault_of
+from streamkeeper.inspection.state_layout import session_for
+from streamkeeper.inspection.state_reading import StateStore, find_state_stores, read_state
+from streamkeeper.model.coding import to_json
+from streamkeeper.model.drill import ExportedStore, StateExport
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+DESCRIPTION = "state.json"
+
+_UNSUPPORTED = re.compile(
+    r"STDS_(REQUIRED_OPTION_UNSPECIFIED|CONFLICT_OPTIONS|INVALID_OPTION_VALUE)(\..*)?|UNSUPPORTED_.*|.*_NOT_SUPPORTED"
+)
+
+
+class StateCount(NamedTuple):
+    """How many stores were read, and the rows they hold; ``unsupported``: why others could not be, a clause each."""
+
+    stores: int
+    rows: int
+    unsupported: tuple[str, ...] = ()
+
+
+def export_state(spark: SparkSession, checkpoint: Path, batch: int | None, target: Path) -> StateExport:
+    """Write the state after committed ``batch`` (the last by default) below ``target``; what is there then is whole.
+
+    ``operator-0/default/``, ``operator-0/left/``… hold Parquet files: ``key``, ``value``, ``partition_id``, or what a
+    state variable has instead; columns of one name in one struct are numbered, and what Parquet cannot hold is text.
+    ``state.json`` is the StateExport. A store that the reader does not know is noted. Raises CheckpointDamaged for one
+    that cannot be read, InvalidInput when ``target`` is there, NotFound when the batch is not committed.
+    """
+    number = _committed(checkpoint, batch)
+    if target.exists():
+        raise InvalidInput(f"{target} is there already", hint="export into a directory that does not exist")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    draft = target.parent / f".{target.name}.{uuid.uuid4().hex}"
+    draft.mkdir()
+    try:
+        with _opened(spark, checkpoint, number, owned=False) as (session, readable, stores):
+            written = tuple(_export(session, readable, number, each, draft) for each in stores)
+        export = StateExport(batch=number, spark=spark.version, stores=written)
+        (draft / DESCRIPTION).write_bytes(to_json(export) + b"\n")
+        os.rename(draft, target)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+    return export
+
+
+def read_all_state(spark: SparkSession, checkpoint: Path, batch: int | None, *, owned: bool = False) -> StateCount:
+    """Read every row of every store after committed ``batch`` (the last by default): proof that every file loads.
+
+    ``owned``: the checkpoint is the caller's own and may get temporary files. Raises CheckpointDamaged, its cause what
+    Spark raised, and NotFound when the batch is not committed.
+    """
+    number = _committed(checkpoint, batch)
+    rows, read = 0, 0
+    unsupported: list[str] = []
+    with _opened(spark, checkpoint, number, owned=owned) as (session, readable, stores):
+        for each in stores:
+            try:
+                rows += read_state(session, readable, number, each).count()
+                read += 1
+            except Exception as error:
+                unsupported.append(f"{each.operator}/{each.store}: {_why_unsupported(error, each)}")
+    return StateCount(read, rows, tuple(unsupported))
+
+
+def _committed(checkpoint: Path, batch: int | None) -> int:
+    number = last_committed(checkpoint) if batch is None else batch
+    if number is None or not (checkpoint / "commits" / str(number)).is_file():
+        what = "no committed batch" if number is None else f"no commit of batch {number}"
+        raise NotFound(f"{checkpoint} has {what}")
+    return number
+
+
+@contextmanager
+def _opened(
+    spark: SparkSession, checkpoint: Path, batch: int, *, owned: bool
+) -> Iterator[tuple[SparkSession, Path, tuple[StateStore, ...]]]:
+    """A session with the checkpoint's layout, a directory to read from, and the stores in it."""
+    with session_for(spark, checkpoint) as session:
+        try:
+            stores = find_state_stores(session, checkpoint, batch)
+        except Exception as error:
+            fault = fault_of(error)
+            told = f"{fault.error_class}: {fault.message}"
+            raise CheckpointDamaged(f"the state's operators cannot be read: {told}") from error
+        if owned or not any(each.writes for each in stores):
+            yield session, checkpoint, stores
+            return
+        with tempfile.TemporaryDirectory(prefix="streamkeeper-state-", ignore_cleanup_errors=True) as scratch:
+            copy = Path(scratch) / "checkpoint"
+            clone(checkpoint, copy, batch)
+            yield session, copy, stores
+
+
+def _export(session: SparkSession, checkpoint: Path, batch: int, store: StateStore, draft: Path) -> ExportedStore:
+    found = ExportedStore(operator=store.operator, name=store.name, store=store.store)
+    path = f"operator-{store.operator}/{_folder(store.store)}"
+    try:
+        rows = read_state(session, checkpoint, batch, store)
+        writable(rows).write.option("compression", "zstd").parquet(str(draft / path))
+    except Exception as error:
+        why = _why_unsupported(error, store)
+        shutil.rmtree(draft / path, ignore_errors=True)
+        return ExportedStore(operator=found.operator, name=found.name, store=found.store, unsupported=why)
+    return _measured(found, draft, path)
+
+
+def _measured(found: ExportedStore, draft: Path, path: str) -> ExportedStore:
+    """The store with its files counted; what is no Parquet file is removed."""
+    from pyarrow import parquet
+
+    files = []
+    for each in sorted((draft / path).iterdir()):
+        if each.suffix == ".parquet":
+            files.append(each)
+        else:
+            each.unlink()
+    return ExportedStore(
+        operator=found.operator,
+        name=found.name,
+        store=found.store,
+        rows=sum(parquet.ParquetFile(each).metadata.num_rows for each in files),
+        files=len(files),
+        bytes=sum(each.stat().st_size for each in files),
+        path=path,
+    )
+
+
+def _folder(store: str) -> str:
+    """A store's name as a folder that is not hidden from Spark: a state variable may be called anything."""
+    name = quote(store, safe="$")
+    return name if name[0] not in "._" else f"%{ord(name[0]):02X}{name[1:]}"
+
+
+def _why_unsupported(error: Exception, store: StateStore) -> str:
+    """What the reader or Parquet does not know, as a clause; raises CheckpointDamaged when it is anything else."""
+    fault = fault_of(error)
+    told = f"{fault.error_class}: {fault.message}"
+    if not _UNSUPPORTED.fullmatch(fault.error_class):
+        raise CheckpointDamaged(f"state store {store.operator}/{store.store} cannot be read: {told}") from error
+    return told
+
+
+def writable(rows: DataFrame) -> DataFrame:
+    """The rows with types and names that Parquet takes: measured, it refuses void, empty structs and equal names."""
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import StructType
+
+    def column(field: Any) -> Column:
+        if isinstance(field.dataType, StructType) and not field.dataType.fields:
+            return F.lit(None).cast("string").alias(field.name)
+        return rows[field.name].cast(_writable_type(field.dataType)).alias(field.name)
+
+    return rows.select([column(each) for each in rows.schema.fields])
+
+
+def _writable_type(given: Any) -> Any:
+    from pyspark.sql.types import (
+        ArrayType,
+        CalendarIntervalType,
+        MapType,
+        NullType,
+        StringType,
+        StructField,
+        StructType,
+    )
+
+    match given:
+        case NullType() | CalendarIntervalType():
+            return StringType()
+        case ArrayType():
+            return ArrayType(_writable_type(given.elementType), given.containsNull)
+        case MapType():
+            key, value = _writable_type(given.keyType), _writable_type(given.valueType)
+            return MapType(key, value, given.valueContainsNull)
+        case StructType():
+            names = _unique([each.name for each in given.fields])
+            types = [_writable_type(each.dataType) for each in given.fields]
+            return StructType([StructField(name, type) for name, type in zip(names, types, strict=True)])
+        case _:
+            return given
+
+
+def _unique(names: list[str]) -> list[str]:
+    """sum, sum -> sum, sum_2; case does not tell names apart."""
+    taken: set[str] = set()
+    found = []
+    for name in names:
+        number, chosen = 1, name
+        while chosen.lower() in taken:
+            number += 1
+            chosen = f"{name}_{number}"
+        taken.add(chosen.lower())
+        found.append(chosen)
+    return found
