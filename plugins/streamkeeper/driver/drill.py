@@ -1,0 +1,79 @@
+"""``python -m streamkeeper.driver.drill <conf as JSON>``: drills of restored checkpoints as a process.
+
+Reads a DrillRequest per line from stdin and answers each with a DrillAnswer per line on stdout, in the same order, in
+one Spark session; nothing else is written there. ``conf``: what only a starting Spark takes.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from streamkeeper.checkpoints.fsck import examine
+from streamkeeper.compatibility.checkpoint_damage import damage_findings
+from streamkeeper.driver.answering import answer_lines, end
+from streamkeeper.driver.faults import describe_fault
+from streamkeeper.driver.job_loading import PlannedQuery
+from streamkeeper.driver.job_sessions import build_job
+from streamkeeper.driver.queries import restore_confs
+from streamkeeper.errors import CheckpointDamaged, NotFound
+from streamkeeper.inspection.drill import drill
+from streamkeeper.inspection.state_layout import state_layout
+from streamkeeper.model.coding import from_json
+from streamkeeper.model.drill import DrillAnswer, DrillRequest
+from streamkeeper.model.finding import Verdict, verdict_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class Driller:
+    """Answers requests, one after the other, in one Spark session."""
+
+    def __init__(self, spark: SparkSession, scratch: Path, secrets: Mapping[str, str]) -> None:
+        self._spark = spark
+        self._secrets = secrets
+
+    def answer(self, line: bytes) -> DrillAnswer:
+        """How the drill went; a request or a job that cannot be used is a failed one. Raises nothing."""
+        started = time.monotonic()
+        root = None
+        try:
+            request = from_json(line, DrillRequest, where="request")
+            root = Path(request.job.root)
+            return self._drill(request)
+        except Exception as error:
+            return DrillAnswer(
+                ok=False,
+                message=" ".join(describe_fault(error, root).split()),
+                seconds=time.monotonic() - started,
+                error_class=type(error).__name__,
+            )
+
+    def _drill(self, request: DrillRequest) -> DrillAnswer:
+        checkpoint = Path(request.checkpoint)
+        planned = build_job(self._spark, request.job, state_layout(checkpoint), self._secrets)
+        chosen = planned.get(request.query)
+        if chosen is None:
+            raise NotFound(
+                f"there is no query {request.query}", hint=f"the job's queries: {', '.join(sorted(planned))}"
+            )
+        _must_be_whole(checkpoint, chosen)
+        session = chosen.query.df.sparkSession
+        restore_confs(session, chosen.confs)
+        return drill(session, chosen.query, checkpoint, request.batch, timeout_s=request.timeout_s)
+
+
+def _must_be_whole(checkpoint: Path, planned: PlannedQuery) -> None:
+    """Raise CheckpointDamaged for what only the files show: Spark's reader passes over a partition that is gone."""
+    findings = damage_findings(examine(checkpoint, stateful=bool(planned.manifest.operators)))
+    worst = [each for each in findings if verdict_of([each]) is Verdict.REFUSE]
+    if worst:
+        raise CheckpointDamaged(f"{worst[0].rule}: {worst[0].evidence}")
+
+
+if __name__ == "__main__":
+    end(answer_lines(sys.argv[1:], "drill", lambda *given: Driller(*given).answer))

@@ -1,0 +1,130 @@
+"""The proof of a restored checkpoint: its real query goes on from it with a diverted sink, and all its state loads."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from streamkeeper.checkpoints.entries import read_commit, read_offsets
+from streamkeeper.checkpoints.layout import last_committed, last_planned
+from streamkeeper.errors import CheckpointDamaged, StreamkeeperError
+from streamkeeper.inspection.diverted import Fault, fault_of, missing_files, run_next
+from streamkeeper.inspection.state_export import StateCount, read_all_state
+from streamkeeper.model.drill import DrillAnswer
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from streamkeeper.definition import Query
+
+TIMED_OUT = "DRILL_TIMED_OUT"
+NOT_AT_BATCH = "CHECKPOINT_NOT_AT_BATCH"
+STATE_UNPROVEN = "STATE_NOT_READABLE"
+
+
+class _Failed(Exception):
+    """Why a drill failed."""
+
+    def __init__(self, error_class: str, message: str) -> None:
+        super().__init__(message)
+        self.error_class = error_class
+        self.message = message
+
+
+def drill(spark: SparkSession, query: Query, checkpoint: Path, batch: int, *, timeout_s: float) -> DrillAnswer:
+    """Let ``query`` go on from a scratch ``checkpoint`` restored as of committed ``batch``, then read all its state.
+
+    At most one batch runs: the planned one, else one within the sources' own limits, within ``timeout_s``. Never
+    raises for what the checkpoint, the query or Spark do wrong. The state is read also when nothing ran: Spark loads
+    none of it then.
+    """
+    started = time.monotonic()
+    ran: int | None = None
+    rows, count, remarks, fault = 0, StateCount(0, 0), "", Fault("", "")
+    try:
+        _must_stand_at(checkpoint, batch)
+        ran, rows = _go_on(query, checkpoint, batch, timeout_s)
+        count, remarks = _read_state(spark, checkpoint, ran, batch)
+        remarks += f"; {gone}" if ran is not None and (gone := missing_files(checkpoint, ran)) else ""
+    except _Failed as error:
+        fault = Fault(error.error_class, error.message)
+    except (StreamkeeperError, OSError) as error:
+        fault = Fault(type(error).__name__, str(error))
+    return DrillAnswer(
+        ok=not fault.error_class,
+        message=fault.message or f"{_what_ran(ran, rows)}; {_what_is_held(count)}{remarks}",
+        batch=ran,
+        rows=rows,
+        state_rows=count.rows,
+        stores=count.stores,
+        seconds=time.monotonic() - started,
+        error_class=fault.error_class,
+    )
+
+
+def _must_stand_at(checkpoint: Path, batch: int) -> None:
+    """Spark would re-run a batch whose commit is gone, and say nothing."""
+    read_offsets(checkpoint, batch)
+    committed, planned = last_committed(checkpoint), last_planned(checkpoint)
+    if committed != batch:
+        where = f"its last commit is of batch {committed}" if committed is not None else "it has no commit"
+        raise _Failed(NOT_AT_BATCH, f"the checkpoint does not stand at batch {batch}: {where}")
+    read_commit(checkpoint, batch)
+    if planned not in (batch, batch + 1):
+        raise _Failed(NOT_AT_BATCH, f"the checkpoint does not stand at batch {batch}: batch {planned} is planned")
+
+
+def _go_on(query: Query, checkpoint: Path, batch: int, timeout_s: float) -> tuple[int | None, int]:
+    """The batch that ran and its input rows; (None, 0) when there was nothing to read."""
+    pending = last_planned(checkpoint) == batch + 1
+    run = run_next(query, checkpoint, timeout_s=timeout_s)
+    if not run.ended:
+        raise _Failed(TIMED_OUT, f"batch {batch + 1} did not end within {timeout_s:g} s")
+    if run.fault is not None:
+        raise _Failed(run.fault.error_class, _told("the query did not go on", run.fault))
+    newest = last_committed(checkpoint)
+    if newest == batch + 1:
+        return newest, run.rows.get(newest, 0)
+    if newest != batch or pending:
+        done = f"batch {newest} is the last committed, not batch {batch + 1}"
+        raise _Failed(NOT_AT_BATCH, f"the query did not go on from batch {batch} by one batch: {done}")
+    return None, 0
+
+
+def _read_state(spark: SparkSession, checkpoint: Path, ran: int | None, batch: int) -> tuple[StateCount, str]:
+    """What the state holds now, and a remark on stores that nobody can read; those are proven by a batch that ran."""
+    try:
+        count = read_all_state(spark, checkpoint, batch if ran is None else ran, owned=True)
+    except CheckpointDamaged as error:
+        cause = error.__cause__
+        error_class = fault_of(cause).error_class if isinstance(cause, Exception) else type(error).__name__
+        raise _Failed(error_class, f"{_what_ran(ran, None)}, but {error}") from error
+    if not count.unsupported:
+        return count, ""
+    unread = f"Spark's reader does not know {', '.join(count.unsupported)}"
+    if ran is None:
+        raise _Failed(STATE_UNPROVEN, f"nothing new to read, and {unread}: nothing shows that this state loads")
+    return count, f"; {unread}"
+
+
+def _told(otherwise: str, fault: Fault) -> str:
+    return f"{'Spark refused' if fault.error_class.isupper() else otherwise}: {fault.error_class}: {fault.message}"
+
+
+def _what_ran(ran: int | None, rows: int | None) -> str:
+    if ran is None:
+        return "nothing new to read"
+    return f"batch {ran} ran" + (f" ({_counted(rows, 'row')})" if rows is not None else "")
+
+
+def _what_is_held(count: StateCount) -> str:
+    if not count.stores:
+        return "no state was read"
+    return (
+        f"{_counted(count.stores, 'state store')} hold{'s' if count.stores == 1 else ''} {_counted(count.rows, 'row')}"
+    )
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
