@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 
 from bench.bed import ROOT, fresh_bed
-from bench.campaign.cases import CaseResult, Stage
+from bench.campaign.cases import CaseResult, Stage, is_of_a_broken_release, is_of_a_first_deploy
 from bench.campaign.controls import CONTROLS, PROTECTED, run_control
 
 DRIVER_ROOMS = frozenset({"audit", "driver", "sink", "supervisor"})
@@ -31,12 +31,8 @@ def main() -> int:
         return _run_controls(chosen)
     commit = _commit()
     done = _read(chosen.results, commit)
-    with fresh_bed(chosen.root, [ROOT / "bench/campaign/jobs/ledgers.py"]) as bed:
-        stage = Stage(bed)
-        points = chosen.points.split(",") if chosen.points else stage.discover()
-        plans = [f"points:{'+'.join(group)}" for group in group_points(points)] + [
-            f"seed:{seed}" for seed in range(chosen.seeds)
-        ]
+
+    def play(stage: Stage, plans: list[str]) -> None:
         for plan in plans:
             if plan in done:
                 continue
@@ -45,12 +41,30 @@ def main() -> int:
             with chosen.results.open("a") as file:
                 file.write(json.dumps({"commit": commit, **msgspec.to_builtins(result)}) + "\n")
             print(result.sentence, flush=True)
-    return _conclude(list(done.values()))
+
+    jobs = [ROOT / "bench/campaign/jobs/ledgers.py"]
+    with fresh_bed(chosen.root, jobs) as bed:
+        stage = Stage(bed)
+        points = chosen.points.split(",") if chosen.points else stage.discover()
+        later = [name for name in points if not is_of_a_first_deploy(name)]
+        play(stage, [f"points:{'+'.join(group)}" for group in group_points(later)])
+        # What one death kept another from being reached is tried again alone.
+        play(stage, [f"points:{name}" for name in later if name not in _hit(done)])
+        play(stage, [f"seed:{seed}" for seed in range(chosen.seeds)])
+    for name in filter(is_of_a_first_deploy, points):
+        if f"first:{name}" not in done:
+            with fresh_bed(chosen.root.with_name(f"{chosen.root.name}-first"), jobs) as bed:
+                play(Stage(bed), [f"first:{name}"])
+    return _conclude(list(done.values()), points)
+
+
+def _hit(done: dict[str, CaseResult]) -> set[str]:
+    return {point for result in done.values() for point in result.hits}
 
 
 def group_points(points: list[str]) -> list[list[str]]:
     """Which points one deploy dies at: many of the operation's own, few of a driver's, whose restarts are counted."""
-    falling = [name for name in points if "fall-back" in name]
+    falling = [name for name in points if is_of_a_broken_release(name)]
     driver = [name for name in points if name.split(".")[0] in DRIVER_ROOMS and name not in falling]
     rest = [name for name in points if name not in falling and name not in driver]
     batches = [(rest, 12), (driver, 3), (falling, 6)]
@@ -80,11 +94,10 @@ def _read(file: Path, commit: str) -> dict[str, CaseResult]:
     return {line["case"]: msgspec.convert(line, CaseResult) for line in cases}
 
 
-def _conclude(results: list[CaseResult]) -> int:
+def _conclude(results: list[CaseResult], wanted: list[str]) -> int:
     hits = Counter(point for result in results for point in result.hits)
     for point, count in sorted(hits.items()):
         print(f"{count:4}  {point}")
-    wanted = [name for result in results for name in result.case.removeprefix("points:").split("+") if "." in name]
     missed = [name for name in wanted if name not in hits]
     damaged = [result.case for result in results if not result.clean]
     print(f"{len(results)} cases, {len(hits)} points hit, {len(missed)} not hit, {len(damaged)} damaged")

@@ -75,11 +75,17 @@ class Stage:
 
     def play(self, case: str) -> CaseResult:
         """Run one case; whatever it finds is in its result."""
+        began = time.monotonic()
+        if case.startswith("first:"):
+            return self._conclude(case, began, *self._at_the_first_deploy(case.removeprefix("first:").split("+")))
         self.start()
         began = time.monotonic()
         self.bed.start_producer(rows=5, every_s=0.2, seed=self._release)
         kind, _, name = case.partition(":")
         hits, outcomes, tries = self._at_points(name.split("+")) if kind == "points" else self._at_random(int(name))
+        return self._conclude(case, began, hits, outcomes, tries)
+
+    def _conclude(self, case: str, began: float, hits: list[str], outcomes: list[str], tries: int) -> CaseResult:
         outcomes += self._revive()
         damage = self.look()
         return CaseResult(
@@ -91,6 +97,12 @@ class Stage:
             damage=damage,
             wall_s=time.monotonic() - began,
         )
+
+    def _at_the_first_deploy(self, names: list[str]) -> tuple[list[str], list[str], int]:
+        """The very first deploy of a job dies at each of the points in turn."""
+        self._started = True
+        self.bed.start_producer(rows=5, every_s=0.2)
+        return self._at_points(names)
 
     def deploy(self, *, extra: dict[str, str] | None = None, broken: bool = False, carry_on: bool = False) -> str:
         """One deploy through the command line: the outcome, or ``killed``."""
@@ -120,7 +132,7 @@ class Stage:
         """One deploy that dies at each of the points in turn, and one more for those that it did not reach."""
         marker = self.bed.root / f"hit-{self._release}"
         crash = {"STREAMKEEPER_CRASH": ",".join(names), "STREAMKEEPER_CRASH_ONCE": str(marker)}
-        broken = any("fall-back" in name for name in names)
+        broken = any(is_of_a_broken_release(name) for name in names)
         outcomes: list[str] = []
         hits: list[str] = []
         for _ in range(2):
@@ -219,6 +231,16 @@ class Stage:
 
     def _driver_instances(self) -> set[str]:
         return {each.environ()["STREAMKEEPER_INSTANCE"] for each in self.bed.processes() if each.is_running()}
+
+
+def is_of_a_broken_release(point: str) -> bool:
+    """Whether only a release that cannot serve gets there."""
+    return "fall-back" in point or point.startswith(("act.assess.fallback", "command.stop"))
+
+
+def is_of_a_first_deploy(point: str) -> bool:
+    """Whether only a job's first deploy gets there."""
+    return point.startswith(("record.checkpoint-version-created", "record.start-offsets-known"))
 
 
 def _kind(line: list[str]) -> str:

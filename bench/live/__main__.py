@@ -1,0 +1,51 @@
+"""``python -m bench.live``: 200 captures of a live checkpoint, spread over the state's layouts; one JSON line each."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import msgspec
+
+from bench.live.capturing import ROOT, run_captures
+from bench.live.query import LAYOUTS
+
+
+def main() -> int:
+    """1 when any snapshot could not be resumed at its own commit."""
+    parser = argparse.ArgumentParser(prog="bench.live", description="Capture a live checkpoint, resume every snapshot.")
+    parser.add_argument("--captures", type=int, default=50, help="for each layout")
+    parser.add_argument("--layouts", default=",".join(LAYOUTS))
+    parser.add_argument("--results", type=Path, default=ROOT / "build/live-captures.jsonl")
+    parser.add_argument("--root", type=Path, default=ROOT / "build/live")
+    parser.add_argument("--seed", type=int, default=1)
+    chosen = parser.parse_args()
+    run = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True)
+    commit, faults = run.stdout.strip(), 0
+    for layout in chosen.layouts.split(","):
+        root = chosen.root / layout
+        shutil.rmtree(root, ignore_errors=True)
+        found = run_captures(root, layout, chosen.captures, seed=chosen.seed)
+        chosen.results.parent.mkdir(parents=True, exist_ok=True)
+        with chosen.results.open("a") as file:
+            for each in found:
+                line = {"commit": commit, "seed": chosen.seed, **msgspec.to_builtins(each)}
+                file.write(json.dumps(line) + "\n")
+        bad = sum(bool(each.fault) for each in found)
+        again = sum(each.attempts > 1 for each in found)
+        behind = sum(each.committed_meanwhile for each in found)
+        print(
+            f"{layout}: {len(found)} captures, {again} of them after more than one look, {behind} batches committed"
+            f" meanwhile, {bad} could not be resumed",
+            flush=True,
+        )
+        faults += bad
+        shutil.rmtree(root, ignore_errors=True)
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

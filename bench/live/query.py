@@ -1,0 +1,81 @@
+"""A query that commits as fast as it can and keeps as little as Spark allows: ``python -m bench.live.query …``.
+
+``<checkpoint> <input> <layout>``; it runs until it is killed.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_STATE = "spark.sql.streaming.stateStore."
+_ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+LAYOUTS = {
+    "hdfs": {},
+    "rocksdb": {f"{_STATE}providerClass": _ROCKSDB},
+    "changelog": {
+        f"{_STATE}providerClass": _ROCKSDB,
+        f"{_STATE}rocksdb.changelogCheckpointing.enabled": "true",
+    },
+    "format-2": {
+        f"{_STATE}providerClass": _ROCKSDB,
+        f"{_STATE}rocksdb.changelogCheckpointing.enabled": "true",
+        f"{_STATE}checkpointFormatVersion": "2",
+    },
+}
+HASTE = {
+    "spark.sql.streaming.minBatchesToRetain": "2",
+    "spark.sql.streaming.fileSource.log.compactInterval": "3",
+    "spark.sql.streaming.fileSource.log.cleanupDelay": "1",
+    f"{_STATE}minDeltasForSnapshot": "3",
+    f"{_STATE}maintenanceInterval": "150ms",
+}
+"""Cleaning up as aggressively as it can be configured."""
+SCHEMA = "customer string, amount long"
+
+
+def session(layout: str, scratch: Path, name: str, haste: dict[str, str]) -> SparkSession:
+    """A small local session."""
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.master("local[2]").appName(name)
+    conf = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.local.dir": str(scratch),
+        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+        **LAYOUTS[layout],
+        **haste,
+    }
+    for key, value in conf.items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark
+
+
+def totals(spark: SparkSession, source: Path) -> DataFrame:
+    """The amount per customer, one file a batch."""
+    from pyspark.sql import functions as F
+
+    read = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).csv(str(source))
+    return read.groupBy("customer").agg(F.sum("amount").alias("total"), F.count("*").alias("rows"))
+
+
+def main() -> None:
+    """Run until killed."""
+    checkpoint, source, layout = sys.argv[1:]
+    spark = session(layout, Path(checkpoint).with_name("spark-local"), "live", HASTE)
+    query = totals(spark, Path(source)).writeStream.outputMode("update").format("noop")
+    query.option("checkpointLocation", checkpoint).trigger(processingTime="0 seconds").start().awaitTermination()
+
+
+if __name__ == "__main__":
+    main()
