@@ -249,7 +249,14 @@ CASES = (
     Case(name="once-within", frame=once_within, stores=("format-2",)),
     Case(name="limit", frame=first_rows, stores=("hdfs",)),
     Case(name="function", frame=kept_by_function, mode="update", stores=("changelog",)),
-    Case(name="processor", frame=kept_by_processor, mode="update", stores=ROCKSDB, all_stores=ROCKSDB),
+    Case(
+        name="processor",
+        frame=kept_by_processor,
+        mode="update",
+        stores=ROCKSDB,
+        all_stores=ROCKSDB,
+        steps=((3, 0), (2, 0), (1, 0)),
+    ),
     Case(
         name="processor-again",
         frame=kept_by_processor,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -109,3 +110,20 @@ def test_a_clone_never_writes_over_what_is_there(tmp_path: Path) -> None:
     Tree(tmp_path / "live", "hdfs", batches=3)
     with pytest.raises(InvalidInput):
         clone(tmp_path / "live", tmp_path / "live", 1)
+
+
+def test_a_clone_names_its_own_schemas(tmp_path: Path) -> None:
+    """Spark writes full paths: a clone that kept them would end with the checkpoint that it was made of."""
+    live, copy = tmp_path / "live", tmp_path / "a copy"
+    Tree(live, "changelog", batches=3)
+    schema = live / "state/0/_stateSchema/default/0_a"
+    metadata = live / "state/0/_metadata/v2/0"
+    for path in (schema, metadata):
+        path.parent.mkdir(parents=True)
+    schema.write_text("schema")
+    stores = [{"storeName": "default", "numPartitions": 2, "stateSchemaFilePaths": [f"file:{schema}"]}]
+    metadata.write_text("v2\n" + json.dumps({"operatorInfo": {"operatorId": 0}, "stateStoreInfo": stores}))
+    clone(live, copy, 2)
+    version, body = (copy / "state/0/_metadata/v2/0").read_text().split("\n")
+    moved = [{**stores[0], "stateSchemaFilePaths": [f"file:{copy}/state/0/_stateSchema/default/0_a"]}]
+    assert (version, json.loads(body)) == ("v2", {"operatorInfo": {"operatorId": 0}, "stateStoreInfo": moved})

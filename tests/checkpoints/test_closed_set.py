@@ -224,6 +224,18 @@ def test_named_sources_have_logs_of_their_name(tmp_path: Path) -> None:
     assert [logs(tmp_path, 3, source) for source in ("left", "right")] == [{"0", "1", "2"}, {"0"}]
 
 
+def test_later_descriptions_of_an_operator_are_left_out(tmp_path: Path) -> None:
+    """A start leaves one of each; in a checkpoint that went back, later ones would be another life's."""
+    Tree(tmp_path, "changelog", batches=6, snapshots=(2,))
+    described = {f"state/0/{name}" for name in ("_metadata/v2/0", "_metadata/v2/4", "_stateSchema/default/0_a")}
+    later = {"state/0/_metadata/v2/5", "state/0/_stateSchema/default/5_b", "state/0/_metadata/v2/.4.crc"}
+    for name in described | later:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("v2")
+    found = {each for each in names(tmp_path, 4) if each.startswith(("state/0/_metadata/v2", "state/0/_stateSchema"))}
+    assert found == described
+
+
 class CountingTree(LocalTree):
     """Notes every call."""
 

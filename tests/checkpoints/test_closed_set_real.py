@@ -13,6 +13,7 @@ import pytest
 
 from streamkeeper.checkpoints.closed_set import closed_set
 from streamkeeper.checkpoints.layout import last_committed
+from streamkeeper.checkpoints.relocating import hadoop_location, relocated
 from streamkeeper.checkpoints.trees import LocalTree
 from tests.checkpoints.damaging import remove
 from tests.checkpoints.real_queries import CASES, Case, Inputs, Rows, Started, both
@@ -40,7 +41,8 @@ def maintained(spark: SparkSession) -> Iterator[SparkSession]:
 def copy(checkpoint: Path, files: list[str], target: Path) -> Path:
     for each in files:
         (target / each).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(checkpoint / each, target / each)
+        content = relocated(each, (checkpoint / each).read_bytes(), hadoop_location(target))
+        (target / each).write_bytes(content)
     return target
 
 
@@ -56,7 +58,10 @@ def together(rows: Rows) -> list[tuple[object, ...]]:
 def test_a_copy_goes_on_as_the_whole_directory_does(
     maintained: SparkSession, tmp_path: Path, case: Case, store: str
 ) -> None:
-    """At the newest batch and at an older one, or with the newest to run again: the same rows in the same batches."""
+    """At the newest batch and at an older one, or with the newest to run again: the same rows in the same batches.
+
+    The directory is gone by then.
+    """
     inputs, live = Inputs(tmp_path / "in"), tmp_path / "live"
     expected: Rows = {}
     for number, (left, right) in enumerate(case.steps):
@@ -68,6 +73,7 @@ def test_a_copy_goes_on_as_the_whole_directory_does(
         assert (done.error, bool(done.rows)) == ("", True)
         expected |= done.rows
     assert any(expected.values())
+    shutil.rmtree(live)
     for batch, path in copies.items():
         each = Started(maintained, case, store, inputs, path).finish()
         assert each.error == ""

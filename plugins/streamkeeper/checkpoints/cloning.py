@@ -12,6 +12,7 @@ from pathlib import Path
 
 from streamkeeper.checkpoints.closed_set import closed_set
 from streamkeeper.checkpoints.layout import last_committed
+from streamkeeper.checkpoints.relocating import hadoop_location, names_its_place, relocated
 from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.errors import CheckpointChanged, CheckpointDamaged, InvalidInput
 
@@ -29,10 +30,9 @@ def clone(checkpoint: Path, target: Path, batch: int, *, pending: bool = False) 
     files = closed_set(LocalTree(checkpoint), batch, pending=pending)
     seen = {each: _identity(checkpoint / each) for each in files}
     for each in files:
-        destination = target / each
-        destination.parent.mkdir(parents=True, exist_ok=True)
+        (target / each).parent.mkdir(parents=True, exist_ok=True)
         try:
-            shutil.copyfile(checkpoint / each, destination)
+            _copy(checkpoint, each, target)
         except FileNotFoundError as error:
             raise CheckpointChanged(f"{checkpoint / each} was removed while it was being copied") from error
     for each, before in seen.items():
@@ -63,6 +63,14 @@ def clone_last_batch(checkpoint: Path, target: Path, *, again: bool = True) -> i
                 break
     assert failure is not None
     raise failure
+
+
+def _copy(checkpoint: Path, file: str, target: Path) -> None:
+    if names_its_place(file):
+        content = (checkpoint / file).read_bytes()
+        (target / file).write_bytes(relocated(file, content, hadoop_location(target)))
+    else:
+        shutil.copyfile(checkpoint / file, target / file)
 
 
 def _identity(path: Path) -> tuple[int, int, int]:

@@ -6,6 +6,7 @@ checkpoint format v2, whose file names carry an id that the commit names.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from streamkeeper.checkpoints.listed import Listed
@@ -15,6 +16,7 @@ from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.errors import CheckpointDamaged
 
 _DESCRIPTIONS = ("_metadata", "_stateSchema")
+_DATED = re.compile(r"(\d+)(_.+)?")
 
 
 def closed_set(tree: Tree, batch: int, *, pending: bool = False) -> list[str]:
@@ -31,27 +33,34 @@ def closed_set(tree: Tree, batch: int, *, pending: bool = False) -> list[str]:
     if batch >= 0:
         found.add(f"commits/{batch}")
     found.update(source_files(seen, newest))
-    found.update(_state(seen, batch))
+    found.update(_state(seen, batch, newest))
     for each in sorted(found):
         if not seen.has(each):
             raise CheckpointDamaged(f"{tree.where(each)} is missing: batch {batch} cannot be gone on from")
     return sorted(found)
 
 
-def _state(seen: Listed, batch: int) -> Iterator[str]:
+def _state(seen: Listed, batch: int, newest: int) -> Iterator[str]:
     state = StateFiles(seen)
     for operator in seen.folders("state"):
-        yield from _descriptions(seen, f"state/{operator}")
+        yield from _descriptions(seen, f"state/{operator}", newest)
         for partition in filter(str.isdecimal, seen.folders(f"state/{operator}")):
             folder = f"state/{operator}/{partition}"
             named = [f"{folder}/{name}" for name in seen.folders(folder) if name not in NO_STORES]
             for store in (folder, *named):
-                yield from _descriptions(seen, store)
+                yield from _descriptions(seen, store, newest)
                 yield from state.of(store, batch)
 
 
-def _descriptions(seen: Listed, folder: str) -> Iterator[str]:
-    """Schemas and operator metadata: tiny, and Spark compares a changed query with them."""
+def _descriptions(seen: Listed, folder: str, newest: int) -> Iterator[str]:
+    """Schemas and operator metadata: tiny, and Spark compares a changed query with them.
+
+    transformWithState needs them, and keeps one of each per change, of which later ones would be taken for its own.
+    """
     for name in _DESCRIPTIONS:
         if name in seen.folders(folder):
-            yield from (path for path in seen.below(f"{folder}/{name}") if not path.rpartition("/")[2].startswith("."))
+            for path in seen.below(f"{folder}/{name}"):
+                file = path.rpartition("/")[2]
+                dated = _DATED.fullmatch(file)
+                if int(dated[1]) <= newest if dated else not file.startswith("."):
+                    yield path
