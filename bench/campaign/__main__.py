@@ -3,7 +3,8 @@
 --root DIR        where the site lives (build/campaign)
 --results FILE    where the lines go; cases already in it are not run again
 --points a,b      only these points; --seeds N: how many random cases after them (60)
---without WHAT    a negative control: fence, death-proof or gate switched off; must find damage, else exit 1
+--controls        the negative controls instead: fence, death proof and gate switched off must give damage, else exit 1
+--only a,b        of the controls, only these
 """
 
 from __future__ import annotations
@@ -78,6 +79,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--points", default="")
     parser.add_argument("--seeds", type=int, default=60)
     parser.add_argument("--controls", action="store_true")
+    parser.add_argument("--only", default=",".join(CONTROLS))
     return parser.parse_args()
 
 
@@ -108,7 +110,9 @@ def _conclude(results: list[CaseResult], wanted: list[str]) -> int:
 
 def _run_controls(chosen: argparse.Namespace) -> int:
     wrong = 0
-    for name, protected in [*((name, False) for name in CONTROLS), *((name, True) for name in PROTECTED)]:
+    only = chosen.only.split(",")
+    runs = [*((name, False) for name in CONTROLS), *((name, True) for name in PROTECTED)]
+    for name, protected in [each for each in runs if each[0] in only]:
         found = run_control(name, chosen.root, protected=protected)
         wrong += bool(found) is protected
         line = {"commit": _commit(), "control": name, "switched_off": not protected, "found": found}
