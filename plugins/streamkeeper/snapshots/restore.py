@@ -1,4 +1,7 @@
-"""A snapshot back as a checkpoint directory: bit for bit, from the store alone, visible only once it is whole."""
+"""A snapshot back as a checkpoint directory: bit for bit, from the store alone, visible only once it is whole.
+
+But for what a checkpoint says of its own place (``checkpoints.relocating``): that is said anew.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from pathlib import Path, PurePosixPath
 
 import msgspec
 
+from streamkeeper.checkpoints.relocating import hadoop_location, names_its_place, relocated
 from streamkeeper.crash_points import crash_point
 from streamkeeper.errors import InvalidInput, PermanentError, SnapshotDamaged
 from streamkeeper.model.snapshot import Chunk, Pack, Snapshot
@@ -26,6 +30,8 @@ _WHOLE_FROM = 0.5
 _SMALL = 1024 * 1024
 """A pack up to this size is always read whole, and its own hash checked."""
 _SYNCED_ALONE = 1000
+_SYNCERS = 8
+"""The file system writes its journal once for all who wait: 240 files take 0.05 s, one after the other 0.5 s."""
 _BRIDGED = 64 * 1024
 """Two parts with a gap smaller than this are read as one."""
 
@@ -62,6 +68,7 @@ def restore(catalogue: Catalogue, snapshot: Snapshot, target: Path, *, show: Sho
     try:
         draft.mkdir(parents=True)
         _write(catalogue, snapshot, draft, show)
+        _relocate(snapshot, draft, target)
         _sync_all(draft, snapshot)
         crash_point("restore.rename.before")
         _refuse_existing(target)
@@ -105,6 +112,13 @@ def _write(catalogue: Catalogue, snapshot: Snapshot, draft: Path, show: Show | N
                     done += size
                 if show is not None:
                     show(done, total)
+
+
+def _relocate(snapshot: Snapshot, draft: Path, target: Path) -> None:
+    for each in snapshot.files:
+        if names_its_place(each.path):
+            file = draft / each.path
+            file.write_bytes(relocated(each.path, file.read_bytes(), hadoop_location(target)))
 
 
 def _pieces(snapshot: Snapshot) -> Iterator[_Piece]:
@@ -171,10 +185,12 @@ def _sync_all(draft: Path, snapshot: Snapshot) -> None:
     if len(snapshot.files) > _SYNCED_ALONE:
         os.sync()
         return
-    for each in snapshot.files:
-        _sync(draft / each.path)
-    for folder in {(draft / each.path).parent for each in snapshot.files} | {draft}:
-        _sync(folder)
+    files = [draft / each.path for each in snapshot.files]
+    folders = {each.parent for each in files} | {draft}
+    with ThreadPoolExecutor(max_workers=_SYNCERS, thread_name_prefix="sync") as syncers:
+        for paths in (files, folders):
+            for _ in syncers.map(_sync, paths):
+                pass
 
 
 def _sync(path: Path) -> None:
