@@ -17,6 +17,8 @@ from bench.campaign.cases import JOB
 from bench.campaign.ledger import count_replays, find_second_writers, read_accounts
 
 UNPROTECTED = ROOT / "bench/campaign/unprotected.py"
+FROZEN_AT = 24
+"""So late that every query has completed a trigger: a deploy waits for that."""
 NOTHING = "death-proof"
 """Two drivers side by side need the death proof out of the way; the fence is judged behind it."""
 
@@ -63,7 +65,7 @@ class Control:
         """Freeze the serving driver at a point, hand over, wake it up: what it wrote beside its successor."""
         marker = self.bed.root / "frozen"
         freeze = {
-            "STREAMKEEPER_CRASH": f"{point}:5",
+            "STREAMKEEPER_CRASH": f"{point}:{FROZEN_AT}",
             "STREAMKEEPER_CRASH_SIGNAL": "SIGSTOP",
             "STREAMKEEPER_CRASH_ONCE": str(marker),
         }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import shutil
 from pathlib import Path
@@ -228,3 +229,18 @@ def test_parts_of_a_pack_are_read_where_little_of_it_is_needed(tmp_path: Path) -
     restore(catalogue(counting), second, tmp_path / "back")
     assert files_below(tmp_path / "back") == wanted(tmp_path / "live", 12)
     assert counting.read_whole < 100_000
+
+
+def test_what_a_checkpoint_says_of_its_own_place_is_said_anew(tmp_path: Path) -> None:
+    """Operator metadata of format 2 names schema files by full paths: a copy must not depend on where it came from."""
+    a_checkpoint(tmp_path / "live", "format-2")
+    metadata = tmp_path / "live/state/0/_metadata/v2/0"
+    metadata.parent.mkdir(parents=True)
+    schema = f"file:{tmp_path}/live/state/0/_stateSchema/default/0_x"
+    stores = [{"storeName": "default", "numPartitions": 2, "stateSchemaFilePaths": [schema]}]
+    metadata.write_text("v2\n" + json.dumps({"operatorInfo": {"operatorName": "x"}, "stateStoreInfo": stores}))
+    series = catalogue(MemoryStore())
+    restore(series, capture(LocalTree(tmp_path / "live"), series).snapshot, tmp_path / "back")
+    text = (tmp_path / "back/state/0/_metadata/v2/0").read_text()
+    assert f"file:{tmp_path}/back/state/0/_stateSchema/default/0_x" in text
+    assert f"{tmp_path}/live" not in text

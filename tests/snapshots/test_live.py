@@ -1,0 +1,31 @@
+"""Snapshots of a real checkpoint while Spark commits, compacts and cleans up as fast as it can."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from bench.live.capturing import LiveCapture
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(280)]
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.parametrize(("layout", "captures"), [("hdfs", 7), ("format-2", 14)])
+def test_every_snapshot_of_a_live_checkpoint_resumes_at_its_own_commit(
+    tmp_path: Path, layout: str, captures: int
+) -> None:
+    """Throttled reads beside a query that keeps two batches: no capture mixes two of them, whatever is removed."""
+    command = [sys.executable, "-m", "bench.live", "--captures", str(captures), "--layouts", layout, "--seed", "7"]
+    places = ["--root", str(tmp_path / "live"), "--results", str(tmp_path / "results.jsonl")]
+    done = subprocess.run([*command, *places], cwd=ROOT, capture_output=True, text=True, timeout=260, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr[-2000:]
+    lines = (tmp_path / "results.jsonl").read_text().splitlines()
+    found = [msgspec.json.decode(line, type=LiveCapture) for line in lines]
+    assert len(found) == captures
+    assert [each.fault for each in found if each.fault] == []
+    assert len({each.batch for each in found}) > 2
