@@ -61,16 +61,22 @@ class AirflowApi:
         answer = self._call("GET", f"{_run(dag_id, run_id)}/taskInstances")
         return {each["task_id"]: each for each in answer["task_instances"]}
 
-    def task_log(self, dag_id: str, run_id: str, task_id: str, try_number: int = 1) -> str:
+    def mapped(self, dag_id: str, run_id: str, task_id: str) -> list[dict[str, Any]]:
+        """The instances of a mapped task, by map index, as Airflow describes them."""
+        answer = self._call("GET", f"{_run(dag_id, run_id)}/taskInstances/{task_id}/listMapped")
+        return list(answer["task_instances"])
+
+    def task_log(self, dag_id: str, run_id: str, task_id: str, try_number: int = 1, *, map_index: int = -1) -> str:
         """What a task printed, one event per line."""
-        answer = self._call(
-            "GET", f"{_run(dag_id, run_id)}/taskInstances/{task_id}/logs/{try_number}?full_content=true"
-        )
+        path = f"{_run(dag_id, run_id)}/taskInstances/{task_id}/logs/{try_number}"
+        answer = self._call("GET", f"{path}?full_content=true&map_index={map_index}")
         return "\n".join(_line(each) for each in answer["content"])
 
-    def xcom(self, dag_id: str, run_id: str, task_id: str, key: str = "return_value") -> Any:
+    def xcom(self, dag_id: str, run_id: str, task_id: str, key: str = "return_value", *, map_index: int = -1) -> Any:
         """A value a task pushed; raises InvalidInput when there is none."""
-        path = f"{_run(dag_id, run_id)}/taskInstances/{task_id}/xcomEntries/{key}?deserialize=true"
+        path = (
+            f"{_run(dag_id, run_id)}/taskInstances/{task_id}/xcomEntries/{key}?deserialize=true&map_index={map_index}"
+        )
         return self._call("GET", path)["value"]
 
     def add_connection(self, connection_id: str, conn_type: str, **fields: Any) -> None:

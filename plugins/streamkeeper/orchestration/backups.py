@@ -81,7 +81,8 @@ class ObjectiveOperator(StreamkeeperTask):
             missed.append(f"{failed} of this run's tasks failed: their logs say why")
         if missed:
             raise ObjectiveMissed("\n".join(missed))
-        sentence = f"{len(series)} queries: what a snapshot lacks is at most {site.settings.objective_s:.0f} s old"
+        age = f"{site.settings.objective_s:.0f} s"
+        sentence = f"nothing that was committed more than {age} ago lacks a snapshot (queries: {len(series)})"
         self.log.info("%s", sentence)
         return sentence
 

@@ -38,7 +38,7 @@ class DrillOperator(StreamkeeperTask):
         site = open_site()
         catalogue = Catalogue(site.snapshots, find_target(site, self.series).series)
         snapshot = self._choose(catalogue, read_choice_of_queries(context["params"]).snapshot)
-        self.log.info("%s %s: batch %d is restored and resumed", self.series, snapshot.name, snapshot.batch)
+        self.log.info("%s %s: restoring batch %d, then resuming the query", self.series, snapshot.name, snapshot.batch)
         result = drill(catalogue, snapshot, released_job(site, snapshot), site.resolvers)
         word = "verified" if result.ok else "NOT verified"
         sentence = f"{self.series} {snapshot.name}: {word}: {result.message} ({result.seconds:.1f} s)"

@@ -1,0 +1,143 @@
+"""Backups, drills and prunes through a real Airflow, of a job that serves meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from demo.processes import wait_until
+from demo.releases import SALES_TOTALS
+from demo.rest import AirflowApi
+from streamkeeper.errors import InvalidInput
+from streamkeeper.model.journal import CheckpointVersionCreated
+from streamkeeper.model.snapshot import Snapshot
+from streamkeeper.operations.backup import back_up
+from streamkeeper.operations.targets import query_target
+from streamkeeper.snapshots.catalogue import Catalogue
+from tests.integration.installation import CONNECTION, Installation, Run
+
+pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(900)]
+
+BACKUP, DRILL, PRUNE = "streaming_backup", "streaming_drill", "streaming_prune"
+SERIES, LOST = f"{SALES_TOTALS}/totals", "lost_totals/totals"
+ONLY_THE_LAST = "last=1,hourly=0,daily=0,weekly=0,monthly=0"
+
+
+class Snapshots:
+    """The snapshots of the one job that serves, and what makes another."""
+
+    def __init__(self, installation: Installation, api: AirflowApi) -> None:
+        self.installation, self.api = installation, api
+        self.catalogue = Catalogue(installation.system.site.snapshots, SERIES)
+
+    def run(self, dag: str, **form: Any) -> Run:
+        """A run of one of the DAGs, over."""
+        run = Run(self.api, form, dag=dag)
+        run.wait()
+        return run
+
+    def sell(self) -> None:
+        """One more batch, committed."""
+        self.installation.sell()
+        assert wait_until(self.installation.at_rest, timeout_s=60)
+
+    def take(self) -> Snapshot:
+        """One more snapshot of one more batch, without Airflow."""
+        self.sell()
+        site = self.installation.system.site
+        return back_up(site.snapshots, query_target(site, SALES_TOTALS, "totals")).snapshot
+
+
+@pytest.fixture(scope="module")
+def snapshots(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Snapshots]:
+    """The job deployed, serving, and at rest."""
+    installation = Installation(tmp_path_factory.mktemp("installation"))
+    try:
+        api = installation.start().api
+        api.add_connection(CONNECTION, "generic", password=installation.secret)
+        installation.sell()
+        deploy = Run(api, installation.form())
+        assert deploy.wait() == "success", deploy.told()
+        assert wait_until(lambda: all(api.has_dag(each) for each in (BACKUP, DRILL, PRUNE)), timeout_s=60)
+        made = Snapshots(installation, api)
+        made.sell()
+        yield made
+    finally:
+        installation.system.stop()
+
+
+def test_a_backup_takes_what_was_committed_and_then_has_nothing_to_do(snapshots: Snapshots) -> None:
+    """The first run makes a snapshot of the serving job; the second one's task is skipped, and says since when."""
+    first = snapshots.run(BACKUP, job=SALES_TOTALS)
+    assert (first.state, first.states()) == ("success", dict.fromkeys(("find", "backup", "objective"), "success"))
+    newest = snapshots.catalogue.newest()
+    assert newest is not None
+    assert (snapshots.installation.checkpoint / "commits" / str(newest.batch)).exists()
+    assert f"{SERIES}: {newest.name} holds batch {newest.batch}: " in first.log("backup", map_index=0)
+    second = snapshots.run(BACKUP, job=SALES_TOTALS)
+    assert (second.state, second.mapped("backup")[SERIES]["state"]) == ("success", "skipped")
+    assert f"nothing was committed since {newest.name}" in second.log("backup", map_index=0)
+    assert snapshots.catalogue.newest() == newest
+
+
+def test_a_lost_checkpoint_fails_alone_and_makes_the_run_red(snapshots: Snapshots) -> None:
+    """Another job's directory is gone: its task says so, this job's snapshot is taken all the same, the run fails."""
+    record = CheckpointVersionCreated(
+        query="totals", version="v0001", release="r0001", origin="fresh", state_format="rocksdb"
+    )
+    snapshots.installation.system.site.journal("lost_totals", "test").append(lambda _: record)
+    before = snapshots.catalogue.numbers()
+    snapshots.sell()
+    run = snapshots.run(BACKUP)
+    tasks = run.mapped("backup")
+    assert {name: task["state"] for name, task in tasks.items()} == {LOST: "failed", SERIES: "success"}
+    assert len(snapshots.catalogue.numbers()) == len(before) + 1
+    assert run.state == "failed"
+    gone = f"checkpoint v0001 of {LOST} is gone"
+    assert gone in run.log("backup", map_index=tasks[LOST]["map_index"])
+    told = run.log("objective")
+    assert gone in told
+    assert "1 of this run's tasks failed" in told
+    assert int(tasks[LOST]["try_number"]) == 1
+
+
+def test_a_drill_proves_the_newest_snapshot(snapshots: Snapshots) -> None:
+    """A driver of its own resumes it while the job serves; from then on it is verified, and not drilled again."""
+    newest = snapshots.take()
+    run = snapshots.run(DRILL, job=SALES_TOTALS)
+    assert run.state == "success", run.log("drill", map_index=0)
+    assert snapshots.catalogue.is_verified(newest.number)
+    report = run.report("drill", map_index=0)
+    assert report.startswith(f"{SERIES} {newest.name}: verified: ")
+    assert report in run.log("drill", map_index=0)
+    snapshots.sell()
+    assert snapshots.installation.caught_up()
+
+
+def test_a_prune_shows_its_list_and_then_carries_it_out(snapshots: Snapshots) -> None:
+    """With dry_run nothing goes and the second task is skipped; without, what the list named is gone."""
+    older, newest = snapshots.take(), snapshots.take()
+    before = snapshots.catalogue.numbers()
+    shown = snapshots.run(PRUNE, job=SALES_TOTALS, keep=ONLY_THE_LAST, dry_run=True)
+    assert (shown.state, shown.states()) == ("success", {"plan": "success", "prune": "skipped"})
+    assert snapshots.catalogue.numbers() == before
+    for told in (shown.report("plan"), shown.log("plan")):
+        assert f"drop {SERIES} {older.name}: not among the last 1" in told
+        assert f"keep {SERIES} {newest.name}: the newest" in told
+    done = snapshots.run(PRUNE, job=SALES_TOTALS, keep=ONLY_THE_LAST)
+    assert done.state == "success", done.log("prune")
+    left = snapshots.catalogue.numbers()
+    assert newest.number in left
+    assert older.number not in left
+    snapshots.sell()
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"keep": "yearly=3"}, {"dry_run": "yes"}, {"job": "../up"}, {"grace_s": -1}], ids=str
+)
+def test_a_bad_param_is_a_400(snapshots: Snapshots, wrong: dict[str, Any]) -> None:
+    """It never becomes a run; the answer names the field."""
+    with pytest.raises(InvalidInput, match=f"400 .*{next(iter(wrong))}"):
+        snapshots.api.trigger(PRUNE, wrong)
