@@ -61,6 +61,15 @@ class AirflowApi:
         answer = self._call("GET", f"{_run(dag_id, run_id)}/taskInstances")
         return {each["task_id"]: each for each in answer["task_instances"]}
 
+    def runs(self, dag_id: str) -> dict[str, str]:
+        """Run id -> how it was started (manual, scheduled), the newest first."""
+        answer = self._call("GET", f"/api/v2/dags/{dag_id}/dagRuns?order_by=-run_after&limit=20")
+        return {each["dag_run_id"]: each["run_type"] for each in answer["dag_runs"]}
+
+    def set_paused(self, dag_id: str, paused: bool) -> None:
+        """Stop or start the DAG's schedule; raises InvalidInput for one that has not been parsed yet."""
+        self._call("PATCH", f"/api/v2/dags/{dag_id}?update_mask=is_paused", {"is_paused": paused})
+
     def mapped(self, dag_id: str, run_id: str, task_id: str) -> list[dict[str, Any]]:
         """The instances of a mapped task, by map index, as Airflow describes them."""
         answer = self._call("GET", f"{_run(dag_id, run_id)}/taskInstances/{task_id}/listMapped")

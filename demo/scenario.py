@@ -15,6 +15,7 @@ from demo.outputs import read_event_ids, read_totals
 from demo.places import Places
 from demo.processes import wait_until
 from demo.producer import EVENTS, SALES
+from demo.recovery import SCHEDULES, back_up_by_schedule, drill, hold_backups, lose_and_restore
 from demo.releases import EVENT_COPY, JOBS, SALES_TOTALS, deploy_conf, edit_event_copy
 from demo.show import Screen
 from demo.system import System
@@ -39,6 +40,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 def run_demo(places: Places, screen: Screen) -> bool:
     """Run it from nothing; whether the ledger is clean. Everything it started is stopped, however it ends."""
     system = System(places, screen.tell)
+    system.environment.update(SCHEDULES)
     system.stop()
     shutil.rmtree(places.root, ignore_errors=True)
     places.prepare()
@@ -47,6 +49,7 @@ def run_demo(places: Places, screen: Screen) -> bool:
         system.start_producer()
         airflow = system.start_airflow()
         system.wait_for_airflow(airflow)
+        hold_backups(airflow)
         screen.tell(f"Airflow is healthy at {airflow.url}")
         steps = run_steps(system, airflow, screen)
         accounts = settle(system, screen)
@@ -73,6 +76,13 @@ def run_steps(system: System, airflow: Airflow, screen: Screen) -> list[StepRepo
         steps.append(deployer.deploy(f"{job} release 2", second))
     screen.tell("killing drivers")
     steps += kill_and_watch(system, {SALES_TOTALS: Victim.PYTHON, EVENT_COPY: Victim.JVM}, screen.tell)
+    screen.tell("backing up while both jobs run: the scheduler starts it by itself, every minute")
+    steps.append(back_up_by_schedule(system, airflow, screen.tell))
+    screen.tell("the drill: the snapshot is restored beside, and its query resumed on it")
+    steps.append(drill(system, airflow, screen.tell))
+    screen.tell(f"killing {SALES_TOTALS} for good, and deleting its checkpoint")
+    same = deploy_conf(places, SALES_TOTALS, files_per_trigger=50, reason="its checkpoint was lost", handover="warm")
+    steps += lose_and_restore(system, deployer, same, screen.tell)
     return steps
 
 
