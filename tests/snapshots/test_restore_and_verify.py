@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import random
 import shutil
 from pathlib import Path
@@ -138,6 +140,26 @@ def test_a_disk_that_cannot_be_written_is_told_and_nothing_is_left(store: Memory
     (tmp_path / "file").write_text("no folder")
     with pytest.raises(PermanentError, match="cannot be restored"):
         restore(catalogue(store), catalogue(store).read(1), tmp_path / "file" / "back")
+
+
+def test_a_disk_that_fills_up_is_told_and_nothing_is_left(
+    store: MemoryStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One line with the reason; the target is not there, and neither is a draft."""
+    real, written = os.pwrite, 0
+
+    def fill_up(file: int, data: bytes, offset: int) -> int:
+        nonlocal written
+        written += len(data)
+        if written > 1000:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return real(file, data, offset)
+
+    monkeypatch.setattr(os, "pwrite", fill_up)
+    (tmp_path / "into").mkdir()
+    with pytest.raises(PermanentError, match="No space left on device"):
+        restore(catalogue(store), catalogue(store).read(2), tmp_path / "into" / "back")
+    assert list((tmp_path / "into").iterdir()) == []
 
 
 def test_a_store_that_fails_in_the_middle_of_a_restore_leaves_nothing(store: MemoryStore, tmp_path: Path) -> None:

@@ -1,0 +1,171 @@
+"""``snapshot`` and ``prune`` on any checkpoint: what they print, what they refuse, how they end."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from streamkeeper.cli.main import app
+from tests.checkpoints.trees import QUERY_ID, Tree
+from tests.snapshots.series import a_checkpoint, files_below, salt_state, wanted
+
+SERIES = f"adopted/{QUERY_ID}"
+
+
+class Shell:
+    """Commands on one checkpoint and one store."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.live: Tree = a_checkpoint(root / "live")
+        self.store = ["--store", str(root / "store")]
+
+    def run(self, *arguments: str) -> Result:
+        """A command, as it was typed."""
+        return CliRunner().invoke(app, list(arguments))
+
+    def snapshot(self, verb: str, *arguments: str) -> Result:
+        """A command about this checkpoint's snapshots."""
+        return self.run("snapshot", verb, *arguments, "--checkpoint", str(self.root / "live"), *self.store)
+
+    def commit(self, batch: int) -> None:
+        """One more batch."""
+        self.live.plan(batch)
+        self.live.commit(batch, snapshot=True)
+        salt_state(self.root / "live")
+
+    def objects(self) -> list[Path]:
+        """Every object of the store."""
+        return sorted(path for path in (self.root / "store").rglob("*") if path.is_file())
+
+
+@pytest.fixture
+def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
+    """No installation: a checkpoint that was never deployed from here."""
+    monkeypatch.delenv("STREAMKEEPER_HOME", raising=False)
+    return Shell(tmp_path)
+
+
+def test_a_life_of_snapshots_without_any_installation(shell: Shell) -> None:
+    """Take, take again, list, show, verify and restore: only a checkpoint and a store are needed."""
+    first = shell.snapshot("take")
+    assert first.exit_code == 0
+    assert first.output.startswith(f"{SERIES}: s0001 holds batch 7: 21 files")
+    assert "nothing was committed since s0001 (batch 7)" in shell.snapshot("take").output
+    shell.commit(8)
+    assert "s0002 holds batch 8" in shell.snapshot("take").output
+    listed = shell.snapshot("list").output.splitlines()
+    assert [line.split()[1] for line in listed] == ["s0001", "s0002"]
+    shown = shell.snapshot("show", "--batch", "7", "--files").output
+    assert "batch 7" in shown
+    assert "offsets/7" in shown
+    verified = shell.snapshot("verify")
+    assert (verified.exit_code, "all is as it was stored" in verified.output) == (0, True)
+    restored = shell.snapshot("restore", "--id", "s0002", "--to", str(shell.root / "back"))
+    assert restored.exit_code == 0
+    assert files_below(shell.root / "back") == wanted(shell.root / "live", 8)
+
+
+def test_a_lost_directory_is_restored_by_the_name_of_its_series(shell: Shell) -> None:
+    """The store alone is enough; the series is the one that list shows."""
+    kept = wanted(shell.root / "live", 7)
+    shell.snapshot("take")
+    listed = shell.run("snapshot", "list", *shell.store, "--json")
+    assert json.loads(listed.output)["series"] == SERIES
+    (shell.root / "live").rename(shell.root / "lost")
+    done = shell.run("snapshot", "restore", SERIES, *shell.store, "--to", str(shell.root / "live"))
+    assert done.exit_code == 0
+    assert files_below(shell.root / "live") == kept
+
+
+def test_a_dry_run_writes_nothing(shell: Shell) -> None:
+    """What would be written is said."""
+    shell.snapshot("take")
+    told = shell.snapshot("restore", "--dry-run", "--to", str(shell.root / "back"))
+    assert told.output.startswith("would write s0001 (batch 7")
+    assert not (shell.root / "back").exists()
+
+
+def test_damage_ends_a_verify_with_one(shell: Shell) -> None:
+    """The damaged object and the snapshots that are lost with it are named."""
+    shell.snapshot("take")
+    pack = next(each for each in shell.objects() if "packs" in each.parts)
+    pack.write_bytes(pack.read_bytes()[:-1] + b"?")
+    done = shell.snapshot("verify")
+    assert done.exit_code == 1
+    assert "cannot be restored: s0001" in done.output
+    assert pack.name in done.output
+
+
+def test_a_prune_prints_the_very_list_first(shell: Shell) -> None:
+    """A dry run removes nothing and names every reason; the prune then does what it said."""
+    for batch in (8, 9, 10):
+        shell.snapshot("take")
+        shell.commit(batch)
+    shell.run("snapshot", "pin", SERIES, "s0001", *shell.store, "--reason", "before the move")
+    rules = ["--keep", "last=1,hourly=0,daily=0,weekly=0,monthly=0"]
+    before = shell.objects()
+    dry = shell.run("prune", SERIES, *shell.store, *rules, "--dry-run")
+    assert shell.objects() == before
+    lines = dry.output.splitlines()
+    assert lines[0].startswith(f"keep {SERIES} s0001: pinned: before the move")
+    assert lines[1].startswith(f"drop {SERIES} s0002: ")
+    done = shell.run("prune", SERIES, *shell.store, *rules, "--grace", "0")
+    assert done.exit_code == 0
+    assert "pruned 1 snapshots" in done.output
+    assert [line.split()[1] for line in shell.snapshot("list").output.splitlines()] == ["s0001", "s0003"]
+    assert shell.snapshot("verify").exit_code == 0
+    shell.run("snapshot", "pin", SERIES, "s0001", *shell.store, "--remove")
+    shell.run("prune", SERIES, *shell.store, *rules, "--grace", "0")
+    assert len(shell.snapshot("list").output.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["snapshot", "take", "--checkpoint", "{root}/nothing", "--store", "{root}/store"], "does not exist"),
+        (["snapshot", "take", "--checkpoint", "{root}", "--store", "{root}/store"], "is not a checkpoint"),
+        (["snapshot", "take", "--checkpoint", "{root}/live"], "name one: --store URL"),
+        (["snapshot", "take", "--checkpoint", "hdfs://x/y", "--store", "{root}/store"], "hdfs://"),
+        (["snapshot", "take", "--checkpoint", "{root}/live", "--store", "gs://x"], "gs:// is not supported"),
+        (["snapshot", "take", "a/b", "--checkpoint", "{root}/live"], "name one of them"),
+        (["snapshot", "take", "../x", "--store", "{root}/store"], "not allowed"),
+        (["snapshot", "take"], "STREAMKEEPER_HOME is not set"),
+        (["snapshot", "show", "--store", "{root}/store"], "series there: none yet"),
+        (["snapshot", "restore", SERIES, "--store", "{root}/store", "--to", "{root}/x"], "there is no snapshot"),
+        (["snapshot", "restore", SERIES, "--store", "{root}/store", "--id", "7"], "looks like s0007"),
+        (["snapshot", "restore", SERIES, "--store", "{root}/store", "--at", "noon"], "is not a time"),
+        (
+            ["snapshot", "restore", SERIES, "--store", "{root}/store", "--id", "s0001", "--batch", "3"],
+            "only one of them",
+        ),
+        (["snapshot", "pin", SERIES, "s0001", "--store", "{root}/store"], "a pin needs a reason"),
+        (["snapshot", "pin", SERIES, "s0009", "--store", "{root}/store", "--reason", "x"], "has no snapshot s0009"),
+        (["prune", "--store", "{root}/store", "--keep", "yearly=1"], "no rule of a retention policy"),
+        (["prune", "--store", "{root}/store", "--grace", "-1"], "is negative"),
+    ],
+)
+def test_bad_input_gets_one_line_that_names_the_way_out(shell: Shell, arguments: list[str], line: str) -> None:
+    """Never a traceback, exit code 2, and nothing is left behind."""
+    done = shell.run(*(each.format(root=shell.root) for each in arguments))
+    assert done.exit_code == 2
+    assert done.stderr.startswith("error: ")
+    assert done.stderr.count("\n") == 1
+    assert line in done.stderr
+    assert shell.objects() == []
+
+
+def test_a_short_grace_period_is_refused_where_there_is_something_to_prune(shell: Shell) -> None:
+    """A capture that runs meanwhile must be able to count on it."""
+    shell.snapshot("take")
+    done = shell.run("prune", SERIES, *shell.store, "--grace", "60")
+    assert (done.exit_code, "too short" in done.stderr) == (2, True)
+
+
+def test_a_drill_of_an_adopted_checkpoint_asks_for_the_jobs_code(shell: Shell) -> None:
+    """Nobody can know which query wrote it."""
+    shell.snapshot("take")
+    assert "--job-file FILE:NAME" in shell.snapshot("drill").stderr
