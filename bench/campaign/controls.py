@@ -10,7 +10,10 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
+
+import psutil
 
 from bench.bed import ROOT, Bed, fresh_bed, wait_for
 from bench.campaign.cases import JOB
@@ -79,7 +82,8 @@ class Control:
         self.bed.stop_producer()
         self._catch_up()
         for process in old:
-            process.resume()
+            with suppress(psutil.NoSuchProcess):  # one of Spark's workers may have ended by itself
+                process.resume()
         wait_for("an end of the zombie", lambda: not any(each.is_running() for each in old), timeout_s=120)
         wrong = [f"{each.name}: lost {each.lost}, doubled {each.duplicated}" for each in self._accounts()]
         clean = all(each.clean for each in self._accounts())

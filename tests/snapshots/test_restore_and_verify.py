@@ -21,12 +21,12 @@ from streamkeeper.errors import (
     SnapshotDamaged,
     StoreUnavailable,
 )
-from streamkeeper.model.snapshot import DrillResult, Hold, Pin, check_series, snapshot_number
+from streamkeeper.model.snapshot import DrillResult, Garbage, Hold, Pin, check_series, snapshot_number
 from streamkeeper.snapshots.capture import capture
 from streamkeeper.snapshots.catalogue import Catalogue, list_series
 from streamkeeper.snapshots.packs import index_of
 from streamkeeper.snapshots.restore import restore
-from streamkeeper.snapshots.sealing import seal
+from streamkeeper.snapshots.sealing import hash_of, seal
 from streamkeeper.snapshots.verify import verify
 from tests.contracts.memory_store import MemoryStore
 from tests.snapshots.series import SERIES, ForwardingStore, a_checkpoint, catalogue, files_below, salt_state, wanted
@@ -46,6 +46,10 @@ def store(tmp_path: Path) -> MemoryStore:
     series.note_drill(1, DrillResult(id="20261121T100000-a", ok=True, message="batch 8 ran", batch=8, state_rows=12))
     series.pin(1, Pin(reason="before the move", by="ann", at="2026-11-21T10:00:00+00:00"))
     series.hold(2, Hold(owner="deploy-7", reason="the way back", at="2026-11-21T10:00:00+00:00"))
+    orphan = b"a pack of a capture that died"
+    series.put_pack(hash_of(orphan), orphan)
+    mark = Garbage(at="2026-11-21T10:00:00+00:00", packs=(hash_of(orphan),))
+    store.create("snapshots/sales/totals/garbage/0a", seal(mark))
     return store
 
 
@@ -53,7 +57,7 @@ def test_what_is_whole_verifies(store: MemoryStore) -> None:
     """What is whole verifies."""
     found = verify(catalogue(store))
     assert (found.damaged, found.snapshots, found.packs) == ((), 2, 2)
-    assert found.bytes == sum(len(value) for key, value in store.values.items() if "/packs/" in key)
+    assert found.bytes == sum(pack.size for pack in catalogue(store).read(2).packs)
 
 
 def test_any_flipped_byte_of_any_object_is_found_and_named(store: MemoryStore) -> None:

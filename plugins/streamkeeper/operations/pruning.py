@@ -27,7 +27,7 @@ from streamkeeper.checkpoints.pruning import (
     plan_live,
     plan_retired,
 )
-from streamkeeper.errors import InvalidInput, StreamkeeperError
+from streamkeeper.errors import InvalidInput, NotFound, StreamkeeperError
 from streamkeeper.model.job_state import JobState
 from streamkeeper.operations.overview import read_job
 from streamkeeper.operations.sites import Site
@@ -100,7 +100,7 @@ def plan_prune(
             with _telling(untold, series):
                 sweeps.append(plan_sweep(Catalogue(site.snapshots, series), chosen, now=moment, grace_s=grace_s))
     for name in [job] if job else list_jobs(site.store):
-        with _telling(untold, name):
+        with _telling(untold, name), _unless_unknown(job):
             state = read_job(site, name)
             for query in sorted(state.versions):
                 folder = Path(site.settings.checkpoints) / name / query
@@ -176,6 +176,16 @@ def _telling(told: list[str], about: str) -> Iterator[None]:
         yield
     except (StreamkeeperError, OSError) as error:
         told.append(f"{about}: {error}")
+
+
+@contextmanager
+def _unless_unknown(asked_for: str) -> Iterator[None]:
+    """A push that died leaves a bundle and no journal: nothing to prune, unless it was asked for by its name."""
+    try:
+        yield
+    except NotFound:
+        if asked_for:
+            raise
 
 
 def _versions(site: Site, state: JobState, query: str, now: datetime) -> Iterator[tuple[Path, PrunePlan]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -57,9 +59,16 @@ def query_target(site: Site, job: str, query: str) -> Target:
 
 def all_targets(site: Site, *, job: str = "") -> list[Target]:
     """Every deployed query that has ever planned a batch, of one job or of all, in order; raises NotFound."""
-    states = [read_job(site, each) for each in ([job] if job else list_jobs(site.store))]
+    states = [read_job(site, job)] if job else list(_known(site))
     found = (_target(site, state, query) for state in states for query in sorted(state.versions))
     return [each for each in found if each is not None]
+
+
+def _known(site: Site) -> Iterator[JobState]:
+    """Every job with a journal: a push that died leaves a bundle and none."""
+    for job in list_jobs(site.store):
+        with suppress(NotFound):
+            yield read_job(site, job)
 
 
 def _target(site: Site, state: JobState, query: str) -> Target | None:

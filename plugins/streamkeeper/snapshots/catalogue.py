@@ -13,6 +13,7 @@ from streamkeeper.errors import KeyExists, KeyMissing, NotFound, SnapshotDamaged
 from streamkeeper.model.snapshot import (
     FORMAT,
     DrillResult,
+    Garbage,
     Hold,
     Pack,
     Pin,
@@ -27,7 +28,7 @@ from streamkeeper.snapshots.sealing import seal, unseal
 from streamkeeper.stores.contract import Store
 
 _SNAPSHOTS = "snapshots/"
-_R = TypeVar("_R", DrillResult, Pin, Hold)
+_R = TypeVar("_R", DrillResult, Garbage, Hold, Pin)
 
 
 class Catalogue:
@@ -142,6 +143,14 @@ class Catalogue:
         for key in list(self.store.list(series_key(self.series, "holds/"))):
             if key.rpartition("/")[2] in owners:
                 self.store.delete(key)
+
+    def marks(self) -> list[str]:
+        """Keys of the marks that prunes have left."""
+        return list(self.store.list(series_key(self.series, "garbage/")))
+
+    def read_mark(self, key: str) -> Garbage | None:
+        """What a prune has marked; None when it is gone."""
+        return self._record(key, Garbage)
 
     def index_key(self, number: int) -> str:
         """Key of a snapshot's record."""

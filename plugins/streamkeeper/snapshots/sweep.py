@@ -14,12 +14,12 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 
 from streamkeeper.crash_points import crash_point
-from streamkeeper.errors import InvalidInput, KeyMissing
-from streamkeeper.model.snapshot import FORMAT, Garbage, Hold, Pin, padded, series_key, snapshot_name
+from streamkeeper.errors import InvalidInput
+from streamkeeper.model.snapshot import Garbage, Hold, Pin, padded, series_key, snapshot_name
 from streamkeeper.snapshots.capture import LONGEST_S
 from streamkeeper.snapshots.catalogue import Catalogue
 from streamkeeper.snapshots.retention import Candidate, Decision, Policy, decide_retention
-from streamkeeper.snapshots.sealing import seal, unseal
+from streamkeeper.snapshots.sealing import seal
 
 GRACE_S = 24 * 3600.0
 _RECORDS = ("drills", "pins", "holds")
@@ -84,7 +84,8 @@ def plan_sweep(catalogue: Catalogue, policy: Policy, *, now: datetime, grace_s: 
     referenced = {pack.name for each in snapshots if each.number in kept for pack in each.packs}
     # A pack that a snapshot which goes now still references begins its grace period now, whatever was marked before.
     until_now = {pack.name for each in snapshots for pack in each.packs}
-    marks = {key: _mark(catalogue, key) for key in there.get("garbage", ())}
+    found = {key: catalogue.read_mark(key) for key in there.get("garbage", ())}
+    marks = {key: mark for key, mark in found.items() if mark is not None}
     free = {key.rpartition("/")[2] for key in there.get("packs", ())} - referenced
     since = _since(marks)
     over = {name for name in free - until_now if name in since and since[name] <= now - timedelta(seconds=grace_s)}
@@ -134,14 +135,6 @@ def _delete(catalogue: Catalogue, key: str) -> None:
 def _note(catalogue: Catalogue, garbage: Garbage) -> None:
     crash_point("sweep.mark.before")
     catalogue.store.create(series_key(catalogue.series, "garbage", secrets.token_hex(8)), seal(garbage))
-
-
-def _mark(catalogue: Catalogue, key: str) -> Garbage:
-    try:
-        data = catalogue.store.read(key)
-    except KeyMissing:
-        return Garbage(at=datetime.max.replace(tzinfo=UTC).isoformat(), packs=())
-    return unseal(data, Garbage, where=key, newest_format=FORMAT)
 
 
 def _since(marks: dict[str, Garbage]) -> dict[str, datetime]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 
 import msgspec
 
-from streamkeeper.errors import FormatTooNew, NotFound, SnapshotDamaged
+from streamkeeper.errors import FormatTooNew, KeyMissing, NotFound, SnapshotDamaged
 from streamkeeper.model.snapshot import Chunk, Pack, Snapshot, snapshot_name
 from streamkeeper.snapshots.catalogue import Catalogue
 from streamkeeper.snapshots.packs import index_of, open_chunk
@@ -36,7 +37,10 @@ Show = Callable[[int, int], None]
 
 
 def verify(catalogue: Catalogue, numbers: Iterable[int] | None = None, *, show: Show | None = None) -> Verification:
-    """Read every object of the snapshots, of all without ``numbers``; each pack once. Raises StoreUnavailable."""
+    """Read every object of the snapshots, each pack once; without ``numbers``, every object of the series.
+
+    Raises StoreUnavailable.
+    """
     damaged: list[DamagedObject] = []
     snapshots: list[Snapshot] = []
     for number in sorted(numbers) if numbers is not None else catalogue.numbers():
@@ -58,7 +62,24 @@ def verify(catalogue: Catalogue, numbers: Iterable[int] | None = None, *, show: 
         except (SnapshotDamaged, FormatTooNew) as error:
             names = tuple(each.name for each in users)
             damaged.append(DamagedObject(key=catalogue.pack_key(pack.name), why=str(error), snapshots=names))
+    if numbers is None:
+        damaged += _check_the_rest(catalogue, {pack.name for pack in needed})
     return Verification(snapshots=len(snapshots), packs=len(needed), chunks=chunks, bytes=size, damaged=tuple(damaged))
+
+
+def _check_the_rest(catalogue: Catalogue, needed: set[str]) -> Iterator[DamagedObject]:
+    """Marks of a prune, and packs that no snapshot needs: nothing is lost with them."""
+    for key in catalogue.marks():
+        try:
+            catalogue.read_mark(key)
+        except (SnapshotDamaged, FormatTooNew) as error:
+            yield DamagedObject(key=key, why=str(error), snapshots=())
+    for name in sorted(catalogue.pack_names() - needed):
+        where = catalogue.pack_key(name)
+        with suppress(KeyMissing):
+            if hash_of(catalogue.store.read(where)) != name:
+                why = f"{where} is not what was stored: its hash differs"
+                yield DamagedObject(key=where, why=why, snapshots=())
 
 
 def _check_pack(catalogue: Catalogue, pack: Pack, wanted: Iterable[Chunk]) -> int:
