@@ -31,6 +31,8 @@ CONF = {
     "spark.sql.streaming.fileSource.log.compactInterval": "3",
     f"{_STORE}minDeltasForSnapshot": "2",
     f"{_STORE}maintenanceInterval": "200ms",
+    f"{_STORE}maintenanceShutdownTimeout": "5s",  # by default minutes, when an upload hangs
+    f"{_STORE}maintenanceForceShutdownTimeout": "5s",
 }
 STORES = {
     "hdfs": {f"{_STORE}providerClass": f"{_STATE}HDFSBackedStateStoreProvider", _FORMAT: "1"},
