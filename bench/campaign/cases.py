@@ -157,7 +157,7 @@ class Stage:
     def _revive(self) -> list[str]:
         """A killed supervisor takes its instance with it for good: one more deploy must bring the job back."""
         serving = self.state().serving_instance
-        if self.bed.site.runner.observe(JOB, serving).life is Life.ALIVE:
+        if serving and self.bed.site.runner.observe(JOB, serving).life is Life.ALIVE:
             return []
         return ["nothing served", self.deploy()]
 
