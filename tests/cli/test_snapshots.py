@@ -100,6 +100,21 @@ def test_damage_ends_a_verify_with_one(shell: Shell) -> None:
     assert pack.name in done.output
 
 
+def test_a_damaged_record_is_listed_as_such_and_another_snapshot_can_be_named(shell: Shell) -> None:
+    """One lost record is no reason not to see, or to restore, the others."""
+    shell.snapshot("take")
+    shell.commit(8)
+    shell.snapshot("take")
+    record = next(each for each in shell.objects() if each.parent.name == "index" and each.name.endswith("2"))
+    record.write_bytes(b"?" + record.read_bytes()[1:])
+    lines = shell.snapshot("list").output.splitlines()
+    assert "s0001  batch 7" in lines[0]
+    assert "s0002  cannot be read" in lines[1]
+    latest = shell.snapshot("restore", "--to", str(shell.root / "back"))
+    assert (latest.exit_code, "--id" in latest.stderr) == (2, True)
+    assert shell.snapshot("restore", "--id", "s0001", "--to", str(shell.root / "back")).exit_code == 0
+
+
 def test_a_prune_prints_the_very_list_first(shell: Shell) -> None:
     """A dry run removes nothing and names every reason; the prune then does what it said."""
     for batch in (8, 9, 10):

@@ -247,6 +247,20 @@ def test_large_content_is_split_and_packed_and_comes_back(tmp_path: Path, monkey
     assert files_below(tmp_path / "back") == wanted(tmp_path / "live", 7)
 
 
+def test_a_damaged_record_does_not_keep_the_next_snapshot_from_being_taken(tmp_path: Path) -> None:
+    """It is not built upon: everything is stored anew, under the next number."""
+    live = a_checkpoint(tmp_path / "live")
+    store = MemoryStore()
+    capture(LocalTree(tmp_path / "live"), catalogue(store))
+    store.values[catalogue(store).index_key(1)] = b"not what was stored"
+    live.plan(8)
+    live.commit(8)
+    second = capture(LocalTree(tmp_path / "live"), catalogue(store)).snapshot
+    assert second.name == "s0002"
+    restore(catalogue(store), second, tmp_path / "back")
+    assert files_below(tmp_path / "back") == wanted(tmp_path / "live", 8)
+
+
 def test_a_pack_that_is_hardly_needed_any_more_is_not_kept_alive(tmp_path: Path) -> None:
     """A pack that is hardly needed any more is not kept alive."""
     live = a_checkpoint(tmp_path / "live", "hdfs")

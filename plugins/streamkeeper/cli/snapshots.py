@@ -28,9 +28,9 @@ from streamkeeper.cli.snapshot_places import (
     read_place,
     site_of,
 )
-from streamkeeper.errors import InvalidInput, NotFound, StreamkeeperError
+from streamkeeper.errors import FormatTooNew, InvalidInput, NotFound, SnapshotDamaged, StreamkeeperError
 from streamkeeper.model.coding import to_json
-from streamkeeper.model.snapshot import Pin, Snapshot, snapshot_number
+from streamkeeper.model.snapshot import Pin, Snapshot, snapshot_name, snapshot_number
 from streamkeeper.operations.backup import back_up, sentence_of
 from streamkeeper.operations.drills import TIMEOUT_S, DrillPlace, drill, released_job
 from streamkeeper.operations.exporting import export_state
@@ -82,7 +82,12 @@ def list_(
 ) -> None:
     """List snapshots, oldest first: batch, time, release, size, and what is known of each."""
     for catalogue in read_place(series, checkpoint, store).catalogues():
-        for snapshot in catalogue.snapshots():
+        for number in catalogue.numbers():
+            try:
+                snapshot = catalogue.read(number)
+            except (SnapshotDamaged, FormatTooNew) as error:
+                typer.echo(f"{catalogue.series} {snapshot_name(number)}  cannot be read: {error}", err=json)
+                continue
             if json:
                 typer.echo(to_json({**_shown(snapshot), "said": _said(catalogue, snapshot.number)}))
                 continue
@@ -308,6 +313,8 @@ def _chosen(catalogue: Catalogue, id: str, batch: int | None, at: str) -> Snapsh
         return choose(catalogue.snapshots(), choice)
     except NotFound as error:
         raise NotFound(f"series {catalogue.series}: {error.message}", hint=error.hint) from None
+    except SnapshotDamaged as error:
+        raise SnapshotDamaged(error.message, hint="name another snapshot: --id, see snapshot list") from None
 
 
 def _shown(snapshot: Snapshot) -> dict[str, object]:

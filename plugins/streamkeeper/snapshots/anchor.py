@@ -31,7 +31,7 @@ def find_anchor(tree: Tree, batch: int | None = None) -> Anchor:
     """
     for _ in range(_LOOKS):
         try:
-            return _find(tree, batch)
+            return _find(tree.fresh(), batch)
         except FileNotFoundError:
             continue
     raise CheckpointChanged(f"{tree.url} is cleaned up faster than its logs can be read")

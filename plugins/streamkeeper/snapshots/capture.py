@@ -17,7 +17,7 @@ import msgspec
 
 from streamkeeper.checkpoints.closed_set import closed_set
 from streamkeeper.checkpoints.trees import Tree
-from streamkeeper.errors import CheckpointChanged, CheckpointDamaged, SnapshotsChanged
+from streamkeeper.errors import CheckpointChanged, CheckpointDamaged, SnapshotDamaged, SnapshotsChanged
 from streamkeeper.model.snapshot import Chunk, Pack, Snapshot, SnapshotFile, Stamp
 from streamkeeper.snapshots.anchor import Anchor, find_anchor
 from streamkeeper.snapshots.catalogue import Catalogue
@@ -83,7 +83,7 @@ def capture(
     """
     started = time.monotonic()
     anchor = find_anchor(tree, batch)
-    base = catalogue.newest()
+    newest, base = _find_base(catalogue)
     if base is not None and plan is None and _is_same(base, anchor):
         return Captured(snapshot=base, taken=False)
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="upload") as uploads:
@@ -104,8 +104,19 @@ def capture(
             raise SnapshotsChanged(f"pack {min(gone)} of series {catalogue.series} is gone: it was pruned meanwhile")
     if time.monotonic() - started > LONGEST_S:
         raise SnapshotsChanged(f"the snapshot took longer than {LONGEST_S:.0f} s: what it builds on may be pruned")
-    published = catalogue.publish(snapshot, base.number if base is not None else 0)
+    published = catalogue.publish(snapshot, newest)
     return Captured(snapshot=published, taken=True, attempts=attempt)
+
+
+def _find_base(catalogue: Catalogue) -> tuple[int, Snapshot | None]:
+    """The newest number, and its snapshot to build on; none where its record is damaged: all is stored anew then."""
+    numbers = catalogue.numbers()
+    if not numbers:
+        return 0, None
+    try:
+        return numbers[-1], catalogue.read(numbers[-1])
+    except SnapshotDamaged:
+        return numbers[-1], None
 
 
 class _Run:
@@ -122,6 +133,7 @@ class _Run:
     ) -> None:
         self._catalogue = catalogue
         self._plan = plan
+        self._source = tree
         self._tree = _Watched(tree)
         self._show = show
         self._uploads = uploads
@@ -137,7 +149,7 @@ class _Run:
 
     def take(self, anchor: Anchor) -> tuple[SnapshotFile, ...]:
         """Every file of the anchor's plan, read and packed; raises CheckpointChanged or FileNotFoundError."""
-        self._tree.seen.clear()
+        self._tree = _Watched(self._source.fresh())
         paths = self._plan(self._tree, anchor)
         stamps = {path: self._tree.seen.get(path) or self._tree.stamp(path) for path in paths}
         self._choose_base(stamps)
@@ -255,6 +267,12 @@ class _Watched(Tree):
         self._inner = inner
         self.url = inner.url
         self.seen: dict[str, Stamp] = {}
+
+    def fresh(self) -> _Watched:
+        return _Watched(self._inner.fresh())
+
+    def where(self, path: str) -> str:
+        return self._inner.where(path)
 
     def names(self, folder: str) -> list[str]:
         return self._inner.names(folder)
