@@ -1,7 +1,8 @@
 """Negative controls: with a protection switched off, the same look at the outputs must find damage; with it on, none.
 
 ``gate``: three plain deploys of a job whose batches are slow; without it, batches are interrupted and come twice.
-``fence``: the serving driver is frozen with a planned batch at its gate and wakes up beside its successor.
+``fence``: the serving driver is frozen with a planned batch at its gate and wakes up beside its successor; what else
+stands before the fence, the proof of death and a gate that closes, is out of the way in both of its runs.
 ``death-proof``: it is frozen inside a sink that has no fence of its own, and wakes up after its successor has gone on.
 """
 
@@ -22,8 +23,6 @@ from bench.campaign.ledger import count_replays, find_second_writers, read_accou
 UNPROTECTED = ROOT / "bench/campaign/unprotected.py"
 FROZEN_AT = 24
 """So late that every query has completed a trigger: a deploy waits for that."""
-NOTHING = "death-proof"
-"""Two drivers side by side need the death proof out of the way; the fence is judged behind it."""
 
 
 class Control:
@@ -104,12 +103,12 @@ class Control:
 
 CONTROLS = {
     "gate": ("gate", lambda control: control.interrupt_slow_batches()),
-    "fence": ("death-proof+fence", lambda control: control.wake_a_zombie("driver.batch.offered")),
+    "fence": ("death-proof+closing+fence", lambda control: control.wake_a_zombie("driver.batch.offered")),
     "death-proof": ("death-proof", lambda control: control.wake_a_zombie("audit.append.before")),
 }
 PROTECTED = {
     "gate": ("", lambda control: control.interrupt_slow_batches()),
-    "fence": ("death-proof", lambda control: control.wake_a_zombie("driver.batch.offered")),
+    "fence": ("death-proof+closing", lambda control: control.wake_a_zombie("driver.batch.offered")),
 }
 """The same with the protection on: must find nothing. A frozen driver cannot wake up where the death proof is on."""
 

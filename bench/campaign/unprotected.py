@@ -37,6 +37,13 @@ def without_gate() -> None:
     ServedQuery.stop_in_gap = stop_now
 
 
+def without_closing() -> None:
+    """A gate lets batches through although its driver was told to drain: only the fence is left to judge a zombie."""
+    from streamkeeper.driver.gate import Gate
+
+    Gate.close = lambda self: None
+
+
 def without_death_proof() -> None:
     """A driver that was told to drain is taken for dead."""
     from streamkeeper.model.control import CommandKind
@@ -52,7 +59,12 @@ def without_death_proof() -> None:
     LocalProcessRunner.observe = observe
 
 
-SWITCHES = {"fence": without_fence, "gate": without_gate, "death-proof": without_death_proof}
+SWITCHES = {
+    "fence": without_fence,
+    "gate": without_gate,
+    "closing": without_closing,
+    "death-proof": without_death_proof,
+}
 
 
 def main() -> None:

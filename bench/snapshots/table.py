@@ -15,6 +15,7 @@ FASTER = 10.0
 FEWER = 50.0
 RSS_MB = 150.0
 _COLUMNS = ("wall_s", "cpu_s", "all_requests", "up_mb", "down_mb", "rss_mb")
+_RATIOS = {"faster": "wall_s", "cheaper": "cpu_s", "fewer": "all_requests"}
 _COPIERS = ("rclone", "s5cmd")
 
 
@@ -27,27 +28,25 @@ def medians(samples: Samples) -> dict[str, dict[str, dict[str, float]]]:
 
 
 def comparison(figures: dict[str, dict[str, dict[str, float]]], peers: Sequence[str]) -> dict[str, Any]:
-    """Operation -> way of ours -> how many times less time and requests than the best peer, each column by itself.
+    """Operation -> way of ours -> how many times less it takes than the best peer, for each column another one.
 
-    ``faster``: than the quickest peer; ``fewer``: than the one with the fewest requests; ``fewer_than_copiers``: than
+    ``faster``: than the quickest peer; ``cheaper``: than the one with the least CPU time, which tells more than the
+    clock on a machine with other work; ``fewer``: than the one with the fewest requests; ``fewer_than_copiers``: than
     the one with the fewest of those that store an object for each file. ``best``: which peers these are.
     """
     found: dict[str, Any] = {}
     for operation in OPERATIONS:
-        quickest = min(peers, key=lambda peer: figures[peer][operation]["wall_s"])
-        sparest = min(peers, key=lambda peer: figures[peer][operation]["all_requests"])
+        rows = {peer: figures[peer][operation] for peer in peers}
+        best = {column: min(peers, key=lambda peer: rows[peer][column]) for column in _RATIOS.values()}
         copiers = [peer for peer in peers if peer in _COPIERS]
-        row: dict[str, Any] = {"best": {"wall_s": quickest, "all_requests": sparest}}
+        row: dict[str, Any] = {"best": best}
         for way, operations in figures.items():
             if way in peers:
                 continue
             own = operations[operation]
-            row[way] = {
-                "faster": round(figures[quickest][operation]["wall_s"] / own["wall_s"], 2),
-                "fewer": round(figures[sparest][operation]["all_requests"] / own["all_requests"], 2),
-            }
+            row[way] = {ratio: round(rows[best[column]][column] / own[column], 2) for ratio, column in _RATIOS.items()}
             if copiers:
-                least = min(figures[peer][operation]["all_requests"] for peer in copiers)
+                least = min(rows[peer]["all_requests"] for peer in copiers)
                 row[way]["fewer_than_copiers"] = round(least / own["all_requests"], 2)
         found[operation] = row
     return found
@@ -75,7 +74,7 @@ def print_table(
                 _told((compared or {}).get(operation, {}), way),
                 end_section=number == len(rows) - 1,
             )
-    Console(width=150).print(table)
+    Console(width=170).print(table)
 
 
 def goals(compared: dict[str, Any], way: str) -> list[dict[str, Any]]:
@@ -107,10 +106,13 @@ def _goal(what: str, found: float, wanted: float) -> dict[str, Any]:
 def _told(row: dict[str, Any], way: str) -> str:
     if way not in row:
         return "quickest peer" if row.get("best", {}).get("wall_s") == way else ""
-    faster, fewer = row[way]["faster"], row[way]["fewer"]
+    faster = row[way]["faster"]
     speed = f"{faster:.1f}x faster" if faster >= 1 else f"{1 / faster:.1f}x SLOWER"
-    share = f"1/{fewer:.1f} of the requests" if fewer >= 1 else f"{1 / fewer:.1f}x the requests"
-    return f"{speed}, {share}"
+    return f"{speed}, {_share(row[way]['cheaper'])} of the CPU time, {_share(row[way]['fewer'])} of the requests"
+
+
+def _share(ratio: float) -> str:
+    return f"1/{ratio:.1f}" if ratio >= 1 else f"{1 / ratio:.1f}x"
 
 
 def _median(found: list[Sample]) -> dict[str, float]:
