@@ -2,8 +2,9 @@
 
 ``gate``: three plain deploys of a job whose batches are slow; without it, batches are interrupted and come twice.
 ``fence``: the serving driver is frozen with a planned batch at its gate and wakes up beside its successor; what else
-stands before the fence, the proof of death and a gate that closes, is out of the way in both of its runs.
-``death-proof``: it is frozen inside a sink that has no fence of its own, and wakes up after its successor has gone on.
+stands before the fence (the proof of death, the lease, a gate that closes) is out of the way in both of its runs.
+``death-proof``: it is frozen inside a sink that has no fence of its own, and wakes up after its successor has gone on;
+the lease, which may end it first, is out of the way.
 """
 
 from __future__ import annotations
@@ -103,12 +104,12 @@ class Control:
 
 CONTROLS = {
     "gate": ("gate", lambda control: control.interrupt_slow_batches()),
-    "fence": ("death-proof+closing+fence", lambda control: control.wake_a_zombie("driver.batch.offered")),
-    "death-proof": ("death-proof", lambda control: control.wake_a_zombie("audit.append.before")),
+    "fence": ("death-proof+lease+closing+fence", lambda control: control.wake_a_zombie("driver.batch.offered")),
+    "death-proof": ("death-proof+lease", lambda control: control.wake_a_zombie("audit.append.before")),
 }
 PROTECTED = {
     "gate": ("", lambda control: control.interrupt_slow_batches()),
-    "fence": ("death-proof+closing", lambda control: control.wake_a_zombie("driver.batch.offered")),
+    "fence": ("death-proof+lease+closing", lambda control: control.wake_a_zombie("driver.batch.offered")),
 }
 """The same with the protection on: must find nothing. A frozen driver cannot wake up where the death proof is on."""
 

@@ -44,6 +44,13 @@ def without_closing() -> None:
     Gate.close = lambda self: None
 
 
+def without_lease() -> None:
+    """A driver that was frozen for longer than its lease does not end itself when it wakes up."""
+    from streamkeeper.driver.lease import Lease
+
+    Lease.start = lambda self: None
+
+
 def without_death_proof() -> None:
     """A driver that was told to drain is taken for dead."""
     from streamkeeper.model.control import CommandKind
@@ -60,10 +67,11 @@ def without_death_proof() -> None:
 
 
 SWITCHES = {
-    "fence": without_fence,
-    "gate": without_gate,
     "closing": without_closing,
     "death-proof": without_death_proof,
+    "fence": without_fence,
+    "gate": without_gate,
+    "lease": without_lease,
 }
 
 

@@ -60,7 +60,7 @@ class ThrottledTree(LocalTree):
 
 
 def run_captures(
-    root: Path, layout: str, captures: int, *, seed: int, longest_s: float = 0.02, show: Callable[[str], None] = print
+    root: Path, layout: str, captures: int, *, seed: int, longest_s: float = 0.12, show: Callable[[str], None] = print
 ) -> list[LiveCapture]:
     """Start the query and a producer, take the snapshots, end both, then resume each snapshot by itself."""
     chance = random.Random(seed)
