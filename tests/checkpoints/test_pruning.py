@@ -18,19 +18,10 @@ from hypothesis import strategies as st
 from streamkeeper.checkpoints import pruning
 from streamkeeper.checkpoints.closed_set import closed_set
 from streamkeeper.checkpoints.fsck import examine
-from streamkeeper.checkpoints.pruning import (
-    MARGIN_S,
-    Extent,
-    Growth,
-    PlannedRemoval,
-    PrunePlan,
-    carry_out,
-    checkpoint_growth,
-    plan_leftovers,
-    plan_live,
-    plan_retired,
-    sink_log_growth,
-)
+from streamkeeper.checkpoints.growth import Growth, checkpoint_growth, sink_log_growth
+from streamkeeper.checkpoints.prune_plan import Extent, PlannedRemoval, Pruned, PrunePlan
+from streamkeeper.checkpoints.pruning import MARGIN_S, plan_leftovers, plan_live, plan_retired
+from streamkeeper.checkpoints.removal import carry_out
 from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.errors import CheckpointDamaged, InvalidInput, NotFound
 from tests.checkpoints.trees import Tree, state_id
@@ -122,7 +113,7 @@ def test_a_checkpoint_that_is_gone_has_nothing_to_prune(tmp_path: Path, keep: in
     """A prune that is run again after its crash finds its work done."""
     plan = plan_retired(tmp_path / "v0001", keep)
     assert (plan.files, plan.kept_whole) == ((), "")
-    assert carry_out(plan) == pruning.Pruned()
+    assert carry_out(plan) == Pruned()
 
 
 @pytest.mark.parametrize("name", ["offsets/11", "state/0/1/12.changelog", "state/0/0/SSTs/000010-a.sst"])
@@ -134,7 +125,7 @@ def test_a_damaged_checkpoint_is_left_whole_and_told(tmp_path: Path, name: str) 
     plan = plan_retired(root, 1)
     assert plan.files == ()
     assert plan.kept_whole
-    assert carry_out(plan) == pruning.Pruned()
+    assert carry_out(plan) == Pruned()
     assert content(root) == before
     assert plan_retired(root, 0).files
 
@@ -251,7 +242,8 @@ def test_a_file_that_cannot_be_removed_is_told_and_its_commit_stays(
 PRUNE = """
 import sys
 from pathlib import Path
-from streamkeeper.checkpoints.pruning import carry_out, plan_retired
+from streamkeeper.checkpoints.pruning import plan_retired
+from streamkeeper.checkpoints.removal import carry_out
 carry_out(plan_retired(Path(sys.argv[1]), int(sys.argv[2])))
 """
 

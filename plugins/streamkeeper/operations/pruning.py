@@ -17,16 +17,10 @@ from pathlib import Path
 
 import msgspec
 
-from streamkeeper.checkpoints.pruning import (
-    Extent,
-    Growth,
-    PrunePlan,
-    carry_out,
-    checkpoint_growth,
-    plan_leftovers,
-    plan_live,
-    plan_retired,
-)
+from streamkeeper.checkpoints.growth import Growth, checkpoint_growth
+from streamkeeper.checkpoints.prune_plan import Extent, PrunePlan
+from streamkeeper.checkpoints.pruning import plan_leftovers, plan_live, plan_retired
+from streamkeeper.checkpoints.removal import carry_out
 from streamkeeper.errors import InvalidInput, NotFound, StreamkeeperError
 from streamkeeper.model.job_state import JobState
 from streamkeeper.operations.overview import read_job
