@@ -116,11 +116,3 @@ def _committed_at(tree: object, first: int, last: int) -> float:
         except FileNotFoundError:
             continue
     return Path(tree.root).stat().st_mtime
-
-
-def newest_snapshot(store: Store, series: str) -> Snapshot:
-    """The newest snapshot of a series; raises NotFound."""
-    newest = Catalogue(store, series).newest()
-    if newest is None:
-        raise NotFound(f"series {series} has no snapshot", hint=f"streamkeeper snapshot take {series}")
-    return newest
