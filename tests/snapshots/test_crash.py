@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import subprocess
 import sys
@@ -20,7 +21,8 @@ from tests.snapshots.crashing import DEAD, prune
 from tests.snapshots.series import a_checkpoint, catalogue, files_below, salt_state, wanted
 
 ROOT = Path(__file__).resolve().parents[2]
-SEEDS = 6
+SEEDS = int(os.environ.get("STREAMKEEPER_SEEDS", "6"))
+"""More of them for a campaign."""
 
 
 class Scene:
