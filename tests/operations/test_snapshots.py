@@ -88,7 +88,7 @@ class Registered:
         self.site = Site(settings=settings, store=LocalStore(root / "store"), runner=self.runner)
         self.directory = root / "cp" / JOB / QUERY / "v0001"
         self.tree: Tree = a_checkpoint(self.directory, "hdfs", batches=batches)
-        self._register(_with_sink(STATEFUL, sink))
+        self._register(_with_sink(STATEFUL, sink, str(root / "out") if sink == "file" else f"the {sink}"))
 
     def _register(self, manifest: Manifest) -> None:
         digest = put_object(self.site.store, JOB, "manifests", to_json(manifest), ".json")
@@ -154,10 +154,10 @@ class Registered:
         return [each.version for each in self.site.journal(JOB, "test").state().versions[QUERY]]
 
 
-def _with_sink(manifest: Manifest, kind: str) -> Manifest:
+def _with_sink(manifest: Manifest, kind: str, output: str) -> Manifest:
     from msgspec.structs import replace
 
-    return replace(manifest, query=QUERY, sink=SinkDescription(kind=kind, output=f"the {kind}", options={}))
+    return replace(manifest, query=QUERY, sink=SinkDescription(kind=kind, output=output, options={}))
 
 
 @pytest.fixture
@@ -341,6 +341,18 @@ def test_drafts_of_restores_that_were_killed_are_collected_when_they_are_old(job
     os.utime(old, (1000, 1000))
     prune(job.site.snapshots, plan_prune(job.site))
     assert sorted(path.name for path in folder.iterdir()) == [f".restoring-v0002-{'b' * 32}", "v0001"]
+
+
+def test_the_growth_of_checkpoints_and_of_file_sinks_logs_is_told(tmp_path: Path) -> None:
+    """Spark never drops a line of a sink's log: somebody has to see it grow."""
+    job = Registered(tmp_path, sink="file")
+    log = tmp_path / "out" / "v0001" / "_spark_metadata"
+    log.mkdir(parents=True)
+    for name, content in {"8": "v1\nx", "9.compact": "v1\n" + "x" * 500, "10": "v1\ny"}.items():
+        (log / name).write_text(content)
+    lines = list(tell_run(plan_prune(job.site)))
+    assert any(line.startswith(f"size {job.directory}: ") for line in lines)
+    assert f"size {log}: 3 files (0 of them checksums), 511 bytes, its largest compacted entry 503" in lines
 
 
 def test_a_policy_is_read_or_refused_in_one_line() -> None:

@@ -17,13 +17,14 @@ from pathlib import Path
 
 import msgspec
 
-from streamkeeper.checkpoints.growth import Growth, checkpoint_growth
+from streamkeeper.checkpoints.growth import Growth, checkpoint_growth, sink_log_growth
 from streamkeeper.checkpoints.prune_plan import Extent, PrunePlan
 from streamkeeper.checkpoints.pruning import plan_leftovers, plan_live, plan_retired
 from streamkeeper.checkpoints.removal import carry_out
 from streamkeeper.errors import InvalidInput, NotFound, StreamkeeperError
 from streamkeeper.model.job_state import JobState
 from streamkeeper.operations.overview import read_job
+from streamkeeper.operations.registered import stored_manifests
 from streamkeeper.operations.sites import Site
 from streamkeeper.registry.jobs import list_jobs
 from streamkeeper.snapshots.catalogue import Catalogue, list_series
@@ -41,7 +42,7 @@ _DRAFT = re.compile(re.escape(DRAFT) + r".+-[0-9a-f]{32}")
 
 
 class CheckpointGrowth(msgspec.Struct, frozen=True, kw_only=True):
-    """How large a checkpoint version has become."""
+    """How large a checkpoint version, or the log of a file sink's output, has become."""
 
     directory: str
     growth: Growth
@@ -100,6 +101,7 @@ def plan_prune(
                 folder = Path(site.settings.checkpoints) / name / query
                 drafts += _stale_drafts(folder)
                 directories += plan_leftovers(folder)
+                growth += _sink_logs(site, state, query)
                 for directory, plan in _versions(site, state, query, moment):
                     growth.append(CheckpointGrowth(directory=str(directory), growth=checkpoint_growth(directory)))
                     directories.append(plan)
@@ -158,8 +160,9 @@ def tell_run(run: PruneRun) -> Iterator[str]:
         yield from (f"keep {each.directory}: {why}" for why in each.left)
     for grown in run.growth:
         found = grown.growth
+        largest = f", its largest compacted entry {found.largest_compact:,}" if found.largest_compact else ""
         checksums = f"{found.crc_files:,} of them checksums"
-        yield f"size {grown.directory}: {found.files:,} files ({checksums}), {found.bytes:,} bytes"
+        yield f"size {grown.directory}: {found.files:,} files ({checksums}), {found.bytes:,} bytes{largest}"
     yield from (f"cannot plan {each}" for each in run.untold)
 
 
@@ -180,6 +183,18 @@ def _unless_unknown(asked_for: str) -> Iterator[None]:
     except NotFound:
         if asked_for:
             raise
+
+
+def _sink_logs(site: Site, state: JobState, query: str) -> Iterator[CheckpointGrowth]:
+    """A file sink's own logs, one for each version that it has written: Spark compacts them, and never drops a line."""
+    release = state.serving_release
+    manifest = stored_manifests(site, state, release).get(query) if release in state.described else None
+    if manifest is None or manifest.sink.kind != "file":
+        return
+    for each in state.versions[query]:
+        log = Path(manifest.sink.output) / each.version / "_spark_metadata"
+        if log.is_dir():
+            yield CheckpointGrowth(directory=str(log), growth=sink_log_growth(log))
 
 
 def _versions(site: Site, state: JobState, query: str, now: datetime) -> Iterator[tuple[Path, PrunePlan]]:
