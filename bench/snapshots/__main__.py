@@ -8,6 +8,7 @@ directory. The server counts requests and bytes itself, the same way for all and
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import shutil
 import sys
@@ -20,16 +21,16 @@ from bench.report import write_report
 from bench.snapshots.generated import GeneratedCheckpoint
 from bench.snapshots.measure import (
     OPERATIONS,
-    Samples,
     as_json,
     file_sizes,
     files_to_go_on_from,
+    from_json,
     measured,
     run_rounds,
 )
 from bench.snapshots.real import RealCheckpoint, built
 from bench.snapshots.server import Server, s3_server
-from bench.snapshots.table import comparison, goals, medians, print_table, rss_goal
+from bench.snapshots.table import comparison, goals, medians, print_table, quickest, rss_goal
 from bench.snapshots.ways import OURS, ClosedSet, CommandLine, Way, install
 
 HOME = ROOT / "build" / "bench-snapshots"
@@ -44,7 +45,7 @@ class Bench:
         self._server = server
         self._peers = peers
         self._rounds = rounds
-        self.figures: dict[str, Any] = {"checkpoints": {}, "goals": {}}
+        self.figures: dict[str, Any] = {"checkpoints": {}}
 
     def generated(self, name: str, *, partitions: int, kept: int) -> None:
         """A generated checkpoint, by every way."""
@@ -63,17 +64,12 @@ class Bench:
         """A large checkpoint, by ours alone and once: for how much memory they take."""
         with _Directory("largest") as root:
             if shutil.disk_usage(root.parent).free < _LARGEST_NEEDS:
-                self.figures["largest"] = "left out: the disk has too little room"
+                print(f"{name}: left out: the disk has too little room")
                 return
             print(f"{name}: writing {partitions} partitions x {kept} batches", flush=True)
             checkpoint = GeneratedCheckpoint(root, partitions=partitions, kept=kept)
-            change = _Noted(root, lambda: checkpoint.advance(_CHANGED_BATCHES))
-            size = _size(root)
-            samples = self._run(root, list(OURS), 1, lambda: None, change)
-        found = medians(samples)
-        print_table(f"{name}: {_said(size)}", found)
-        self.figures["largest"] = {**size, **change.told, "samples": as_json(samples), "medians": found}
-        self.figures["goals"][name] = [rss_goal(found, way.name) for way in OURS]
+            ways: list[type[Way]] = list(OURS)
+            self._measure(name, root, ways, 1, lambda: None, lambda: checkpoint.advance(_CHANGED_BATCHES))
 
     def floor(self) -> None:
         """What a process costs before its own work."""
@@ -95,35 +91,26 @@ class Bench:
         }
         self.figures["floor"] = {}
         for what, command in commands.items():
-            samples = {what: {"full": [measured(self._server, command, environment) for _ in range(5)]}}
-            found = medians(samples)[what]["full"]
-            self.figures["floor"][what] = {"samples": as_json(samples)[what]["full"], "median": found}
-            print(f"floor: {what}: {found['wall_s']:.2f} s, cpu {found['cpu_s']:.2f} s, {found['rss_mb']:.0f} MiB")
+            self.figures["floor"][what] = {"start": [measured(self._server, command, environment) for _ in range(5)]}
+        self.figures["floor"] = as_json(self.figures["floor"])
         shutil.rmtree(scratch)
 
     def _compare(self, name: str, root: Path, begin: Callable[[], None], change: Callable[[], None]) -> None:
-        begin()
-        size, noted = _size(root), _Noted(root, change)
-        samples = self._run(root, [*OURS, *self._peers], self._rounds, begin, noted)
-        found = medians(samples)
-        compared = comparison(found, [peer.name for peer in self._peers]) if self._peers else {}
-        print_table(f"{name}: {_said(size)}", found, compared)
-        self.figures["checkpoints"][name] = {
-            **size,
-            **noted.told,
-            "samples": as_json(samples),
-            "medians": found,
-            "compared": compared,
-        }
-        if compared:
-            for way in (ClosedSet.name, CommandLine.name):
-                self.figures["goals"][f"{name}, {way}"] = goals(compared, way)
+        self._measure(name, root, [*OURS, *self._peers], self._rounds, begin, change)
 
-    def _run(
-        self, root: Path, ways: list[type[Way]], rounds: int, begin: Callable[[], None], change: Callable[[], None]
-    ) -> Samples:
-        scratch = HOME / "scratch" / root.name
-        return run_rounds(self._server, root, ways, rounds=rounds, scratch=scratch, begin=begin, change=change)
+    def _measure(
+        self,
+        name: str,
+        root: Path,
+        ways: list[type[Way]],
+        rounds: int,
+        begin: Callable[[], None],
+        change: Callable[[], None],
+    ) -> None:
+        begin()
+        size, noted, scratch = _size(root), _Noted(root, change), HOME / "scratch" / root.name
+        samples = run_rounds(self._server, root, ways, rounds=rounds, scratch=scratch, begin=begin, change=noted)
+        self.figures["checkpoints"][name] = {**size, **noted.told, "samples": as_json(samples)}
 
 
 class _Directory:
@@ -164,7 +151,13 @@ def main() -> int:
     parser.add_argument("--scale", type=float, default=1.0, help="share of the batches, to try the bench out")
     parser.add_argument("--only", choices=("generated", "real", "largest"), action="append")
     parser.add_argument("--out", type=Path, default=ROOT / "bench" / "results", help="folder of the report")
+    parser.add_argument("--again", type=Path, metavar="FILE", help="measure nothing: a report's samples, told anew")
     chosen = parser.parse_args()
+    if chosen.again:
+        figures = json.loads(chosen.again.read_text())
+        tell(figures)
+        chosen.again.write_text(json.dumps(figures, indent=1) + "\n")
+        return 0
     parts = chosen.only or ("generated", "real", "largest")
     kept = int(500 * chosen.scale)
     peers, versions, missing = install()
@@ -183,12 +176,37 @@ def main() -> int:
         if "largest" in parts:
             bench.largest("largest", partitions=90, kept=kept)
     head = {"rounds": chosen.rounds, "operations": OPERATIONS, "tools": versions, "not measured": missing}
-    for where, found in bench.figures["goals"].items():
-        for each in found:
-            word = "reached" if each["reached"] else "MISSED"
-            print(f"{word}: {where}: {each['goal']}: {each['is']:g} (wanted {each['wanted']:g})")
-    print(f"written to {write_report('snapshots', {**head, **bench.figures}, into=chosen.out)}")
+    figures = {**head, **bench.figures}
+    tell(figures)
+    print(f"written to {write_report('snapshots', figures, into=chosen.out)}")
     return 0
+
+
+def tell(figures: dict[str, Any]) -> None:
+    """Print what the samples of a report come to, and put it into the report."""
+    for what, found in medians(from_json(figures["floor"])).items():
+        own = found["start"]
+        print(f"floor: {what}: {own['wall_s']:.2f} s, CPU {own['cpu_s']:.2f} s, {own['rss_mb']:.0f} MiB")
+    figures["goals"] = {}
+    ours = [way.name for way in OURS]
+    for name, checkpoint in figures["checkpoints"].items():
+        samples = from_json(checkpoint["samples"])
+        found, least = medians(samples), quickest(samples)
+        checkpoint["medians"] = found
+        peers = [way for way in samples if way not in ours]
+        if peers:
+            checkpoint["compared"] = compared = comparison(found, peers)
+            checkpoint["compared_quickest"] = quiet = comparison(least, peers)
+            print_table(f"{name}: {_said(checkpoint)}; medians", found, compared)
+            print_table(f"{name}; the least of each column over the rounds", least, quiet)
+            for way in (ClosedSet.name, CommandLine.name):
+                figures["goals"][f"{name}, {way}"] = goals(compared, quiet, way)
+        else:
+            print_table(f"{name}: {_said(checkpoint)}", found)
+            figures["goals"][name] = [rss_goal(found, way) for way in ours]
+    for where, goal in ((where, goal) for where, found in figures["goals"].items() for goal in found):
+        word = "reached" if goal["reached"] else "MISSED"
+        print(f"{word}: {where}: {goal['goal']}: {goal['is']:g} (wanted {goal['wanted']:g})")
 
 
 def _size(root: Path) -> dict[str, int]:

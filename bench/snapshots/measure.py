@@ -156,6 +156,11 @@ def as_json(samples: Samples) -> dict[str, Any]:
     return found
 
 
+def from_json(found: dict[str, Any]) -> Samples:
+    """From a report."""
+    return msgspec.convert(found, Samples)
+
+
 def _line(sample: Sample) -> str:
     return (
         f"{sample.wall_s:.2f} s, cpu {sample.cpu_s:.2f} s, {sample.all_requests:,} requests {sample.requests},"

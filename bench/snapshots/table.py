@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
-from bench.snapshots.measure import OPERATIONS, Sample, Samples
+from bench.snapshots.measure import OPERATIONS, Samples
 
 FASTER = 10.0
 FEWER = 50.0
@@ -19,15 +19,21 @@ _RATIOS = {"faster": "wall_s", "cheaper": "cpu_s", "fewer": "all_requests"}
 _COPIERS = ("rclone", "s5cmd")
 
 
-def medians(samples: Samples) -> dict[str, dict[str, dict[str, float]]]:
-    """Way -> operation -> column -> median."""
-    return {
-        way: {operation: _median(found) for operation, found in operations.items() if found}
-        for way, operations in samples.items()
-    }
+Figures = dict[str, dict[str, dict[str, float]]]
+"""Way -> operation -> column -> value."""
 
 
-def comparison(figures: dict[str, dict[str, dict[str, float]]], peers: Sequence[str]) -> dict[str, Any]:
+def medians(samples: Samples) -> Figures:
+    """The median of each column over the rounds."""
+    return _over_rounds(samples, statistics.median)
+
+
+def quickest(samples: Samples) -> Figures:
+    """The least of each column over the rounds: what other work on the machine disturbed least."""
+    return _over_rounds(samples, min)
+
+
+def comparison(figures: Figures, peers: Sequence[str]) -> dict[str, Any]:
     """Operation -> way of ours -> how many times less it takes than the best peer, for each column another one.
 
     ``faster``: than the quickest peer; ``cheaper``: than the one with the least CPU time, which tells more than the
@@ -52,9 +58,7 @@ def comparison(figures: dict[str, dict[str, dict[str, float]]], peers: Sequence[
     return found
 
 
-def print_table(
-    title: str, figures: dict[str, dict[str, dict[str, float]]], compared: dict[str, Any] | None = None
-) -> None:
+def print_table(title: str, figures: Figures, compared: dict[str, Any] | None = None) -> None:
     """One checkpoint: a block of rows for each operation."""
     table = Table(title=title, title_justify="left")
     for name in ("", "", "wall s", "client CPU s", "requests", "MB up", "MB down", "RSS MiB", "against the best peer"):
@@ -77,14 +81,19 @@ def print_table(
     Console(width=170).print(table)
 
 
-def goals(compared: dict[str, Any], way: str) -> list[dict[str, Any]]:
-    """What was aimed at on one checkpoint, and what came out."""
+def goals(compared: dict[str, Any], least: dict[str, Any], way: str) -> list[dict[str, Any]]:
+    """What was aimed at on one checkpoint, and what came out; ``least``: the comparison of the quickest rounds."""
     found = []
     for operation in ("full", "3 % changed", "restore"):
-        row = compared[operation]
+        row, quiet = compared[operation], least[operation]
         own, best = row[way], row["best"]
         found += [
             _goal(f"{operation}: times faster than {best['wall_s']}", own["faster"], FASTER),
+            _goal(
+                f"{operation}, quickest rounds: times faster than {quiet['best']['wall_s']}",
+                quiet[way]["faster"],
+                FASTER,
+            ),
             _goal(f"{operation}: times fewer requests than {best['all_requests']}", own["fewer"], FEWER),
         ]
         if "fewer_than_copiers" in own:
@@ -93,7 +102,7 @@ def goals(compared: dict[str, Any], way: str) -> list[dict[str, Any]]:
     return found
 
 
-def rss_goal(figures: dict[str, dict[str, dict[str, float]]], way: str) -> dict[str, Any]:
+def rss_goal(figures: Figures, way: str) -> dict[str, Any]:
     """The largest process of a way on the largest checkpoint."""
     most = max(each["rss_mb"] for each in figures[way].values())
     return {"goal": f"{way}: at most {RSS_MB:.0f} MiB", "is": most, "wanted": RSS_MB, "reached": most <= RSS_MB}
@@ -115,5 +124,12 @@ def _share(ratio: float) -> str:
     return f"1/{ratio:.1f}" if ratio >= 1 else f"{1 / ratio:.1f}x"
 
 
-def _median(found: list[Sample]) -> dict[str, float]:
-    return {column: round(statistics.median(getattr(each, column) for each in found), 4) for column in _COLUMNS}
+def _over_rounds(samples: Samples, one_of: Callable[[list[float]], float]) -> Figures:
+    return {
+        way: {
+            operation: {column: round(one_of([getattr(each, column) for each in found]), 4) for column in _COLUMNS}
+            for operation, found in operations.items()
+            if found
+        }
+        for way, operations in samples.items()
+    }

@@ -16,8 +16,8 @@ from bench.snapshots.server import Server
 
 PEERS = ("restic", "rclone", "s5cmd")
 _NOT_TRIED = {
-    "kopia": "no package of it is installed by this bench",
-    "aws s3 sync": "left out: several times slower than s5cmd and rclone, with as many requests",
+    "kopia": "not installed: neither apt-get nor a Python package has it",
+    "aws s3 sync": "left out: slower than rclone and s5cmd when last measured, with as many requests",
 }
 
 
