@@ -104,12 +104,12 @@ class Control:
 
 CONTROLS = {
     "gate": ("gate", lambda control: control.interrupt_slow_batches()),
-    "fence": ("death-proof+lease+closing+fence", lambda control: control.wake_a_zombie("driver.batch.offered")),
+    "fence": ("death-proof+lease+closing+fence", lambda control: control.wake_a_zombie("audit.batch.offered")),
     "death-proof": ("death-proof+lease", lambda control: control.wake_a_zombie("audit.append.before")),
 }
 PROTECTED = {
     "gate": ("", lambda control: control.interrupt_slow_batches()),
-    "fence": ("death-proof+lease+closing", lambda control: control.wake_a_zombie("driver.batch.offered")),
+    "fence": ("death-proof+lease+closing", lambda control: control.wake_a_zombie("audit.batch.offered")),
 }
 """The same with the protection on: must find nothing. A frozen driver cannot wake up where the death proof is on."""
 

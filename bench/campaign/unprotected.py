@@ -38,10 +38,23 @@ def without_gate() -> None:
 
 
 def without_closing() -> None:
-    """A gate lets batches through although its driver was told to drain: only the fence is left to judge a zombie."""
+    """A gate lets batches through although its driver was told to drain: only the fence is left to judge a zombie.
+
+    The audit query's gate gets a point of its own: at another's, its function may be in the middle of a write.
+    """
+    from streamkeeper.crash_points import crash_point
     from streamkeeper.driver.gate import Gate
 
+    real = Gate.__call__
+
+    def offer(self, batch, batch_id):
+        """Freeze here, perhaps; then go on."""
+        if self._query == "audit":
+            crash_point("audit.batch.offered")
+        return real(self, batch, batch_id)
+
     Gate.close = lambda self: None
+    Gate.__call__ = offer
 
 
 def without_lease() -> None:

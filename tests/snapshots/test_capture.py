@@ -147,6 +147,24 @@ def test_files_that_are_cleaned_up_meanwhile_lead_to_a_newer_batch(tmp_path: Pat
     assert back == wanted(tmp_path / "back", taken.snapshot.batch, pending=taken.snapshot.pending)
 
 
+def test_what_one_look_has_read_is_not_read_again_by_the_next(tmp_path: Path) -> None:
+    """So that a capture gets ahead of a clean-up that is nearly as fast as itself."""
+    owner = _owner(tmp_path / "live", 8, 40)
+    next(owner)
+
+    class Counting(_BusyTree):
+        read: list[tuple[str, Stamp]] = []
+
+        def parts(self, path: str, size: int, expected: Stamp) -> Iterator[bytes]:
+            self.read.append((path, expected))
+            return super().parts(path, size, expected)
+
+    tree = Counting(tmp_path / "live", owner, every=2)
+    assert capture(tree, catalogue(MemoryStore())).attempts > 1
+    finished = [each for each in tree.read if each[0].startswith(("metadata", "sources/"))]
+    assert len(finished) == len(set(finished))
+
+
 def test_a_file_overwritten_while_it_is_read_is_never_part_of_a_snapshot(tmp_path: Path) -> None:
     """A file overwritten while it is read is never part of a snapshot."""
     a_checkpoint(tmp_path / "live", "hdfs", batches=7)

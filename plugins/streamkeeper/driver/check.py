@@ -6,58 +6,26 @@ one Spark session; nothing else is written there. ``conf``: what only a starting
 
 from __future__ import annotations
 
-import json
-import os
-import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
-from streamkeeper.driver.faults import describe_fault
-from streamkeeper.driver.session import session_conf, start_session
+from streamkeeper.driver.answering import Answering, answer_lines, end
 from streamkeeper.model.check import CheckRequest
-from streamkeeper.model.coding import from_json, to_json
-from streamkeeper.model.control import SECRETS, ExitCode
-from streamkeeper.model.secret_references import redact, substitute
+from streamkeeper.model.coding import from_json
 
-_PACKAGES = Path(__file__).resolve().parents[2]
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Answer until stdin ends; the exit code."""
-    # Told to end, it takes its JVM and its scratch directory along.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    secrets: dict[str, str] = json.loads(os.environ.pop(SECRETS, "") or "{}")
-    given: dict[str, str] = json.loads(arguments[0])
-    # What a job's own code or a library prints must not end up among the answers.
-    answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)
-    with TemporaryDirectory(prefix="streamkeeper-check-", ignore_cleanup_errors=True) as folder:
-        scratch = Path(folder)
-        filled = substitute(given, secrets)
-        try:
-            conf = session_conf(filled, scratch, "check")
-            secret = {key: conf[key] for key, value in given.items() if filled[key] != value}
-            session = start_session(conf, secret, scratch, [_PACKAGES])
-        except Exception as error:
-            sys.stderr.write(f"error: {' '.join(redact(describe_fault(error), secrets).split())}\n")
-            return ExitCode.REFUSED
-        try:
-            from streamkeeper.driver.checking import Checker
+def make_checker(spark: SparkSession, scratch: Path, secrets: Mapping[str, str]) -> Answering:
+    """Answers requests, one after the other."""
+    from streamkeeper.driver.checking import Checker
 
-            checker = Checker(session.spark, scratch, secrets)
-            for line in sys.stdin.buffer:
-                answer = checker.answer(from_json(line, CheckRequest, where="request"))
-                answers.write(redact(to_json(answer).decode(), secrets).encode() + b"\n")
-                answers.flush()
-        finally:
-            session.kill()
-    return 0
+    checker = Checker(spark, scratch, secrets)
+    return lambda line: checker.answer(from_json(line, CheckRequest, where="request"))
 
 
 if __name__ == "__main__":
-    code = main(sys.argv[1:])
-    sys.stderr.flush()
-    # The JVM is gone: nothing is left to be shut down in order.
-    os._exit(code)
+    end(answer_lines(sys.argv[1:], "check", make_checker))

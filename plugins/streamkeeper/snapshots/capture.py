@@ -120,7 +120,7 @@ def _find_base(catalogue: Catalogue) -> tuple[int, Snapshot | None]:
 
 
 class _Run:
-    """What several attempts share: chunks read before, packs written before."""
+    """What several attempts share: files read before, packs written before."""
 
     def __init__(
         self,
@@ -140,6 +140,7 @@ class _Run:
         self._upload: Future[None] | None = None
         self._old = base
         self._base: dict[str, SnapshotFile] = {}
+        self._read: dict[str, SnapshotFile] = {}
         self._packs: list[Pack | None] = list(base.packs) if base else []
         self._known: dict[str, Chunk] = {}
         self._builder = self._new_pack()
@@ -155,7 +156,8 @@ class _Run:
         self._choose_base(stamps)
         total = sum(each.size for each in stamps.values())
         files, done = [], 0
-        for path, stamp in stamps.items():
+        # State first: it is what Spark cleans up, while its logs stay for a hundred batches.
+        for path, stamp in sorted(stamps.items(), key=lambda each: not each[0].startswith("state/")):
             files.append(self._take_file(path, stamp))
             done += stamp.size
             self._show(
@@ -214,11 +216,12 @@ class _Run:
                     self._known.setdefault(chunk.hash, chunk)
 
     def _take_file(self, path: str, stamp: Stamp) -> SnapshotFile:
-        before = self._base.get(path)
-        if before is not None and before.stamp == stamp:
-            return before
+        for before in (self._read.get(path), self._base.get(path)):
+            if before is not None and before.stamp == stamp:
+                return before
         chunks = tuple(self._take_chunk(part) for part in self._tree.parts(path, CHUNK_BYTES, stamp))
-        return SnapshotFile(path=path, stamp=stamp, chunks=chunks)
+        self._read[path] = SnapshotFile(path=path, stamp=stamp, chunks=chunks)
+        return self._read[path]
 
     def _take_chunk(self, data: bytes) -> Chunk:
         digest = hash_of(data)
