@@ -139,7 +139,7 @@ def test_files_that_are_cleaned_up_meanwhile_lead_to_a_newer_batch(tmp_path: Pat
     owner = _owner(tmp_path / "live", 8, 40)
     next(owner)
     series = catalogue(MemoryStore())
-    taken = capture(_BusyTree(tmp_path / "live", owner, every=2), series)
+    taken = capture(_BusyTree(tmp_path / "live", owner, every=1), series)
     restore(series, taken.snapshot, tmp_path / "back")
     assert taken.attempts > 1
     assert taken.snapshot.batch > 7
@@ -153,15 +153,15 @@ def test_what_one_look_has_read_is_not_read_again_by_the_next(tmp_path: Path) ->
     next(owner)
 
     class Counting(_BusyTree):
-        read: list[tuple[str, Stamp]] = []
+        seen: list[tuple[str, Stamp]] = []
 
         def parts(self, path: str, size: int, expected: Stamp) -> Iterator[bytes]:
-            self.read.append((path, expected))
+            self.seen.append((path, expected))
             return super().parts(path, size, expected)
 
-    tree = Counting(tmp_path / "live", owner, every=2)
+    tree = Counting(tmp_path / "live", owner, every=1)
     assert capture(tree, catalogue(MemoryStore())).attempts > 1
-    finished = [each for each in tree.read if each[0].startswith(("metadata", "sources/"))]
+    finished = [each for each in tree.seen if each[0].startswith(("metadata", "sources/"))]
     assert len(finished) == len(set(finished))
 
 
