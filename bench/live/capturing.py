@@ -82,11 +82,15 @@ def run_captures(
     spark = session(layout, root / "spark-local-resume", "resume", {})
     _start_coordinator(spark, root / "nothing")
     results = []
-    for result, snapshot in taken:
-        fault = _resume(spark, catalogue, snapshot, source, root / "resumed" / snapshot.name)
-        results.append(msgspec.structs.replace(result, fault=fault))
-        if fault:
-            show(f"{layout} {snapshot.name} batch {snapshot.batch}: {fault}")
+    try:
+        for result, snapshot in taken:
+            fault = _resume(spark, catalogue, snapshot, source, root / "resumed" / snapshot.name)
+            results.append(msgspec.structs.replace(result, fault=fault))
+            if fault:
+                show(f"{layout} {snapshot.name} batch {snapshot.batch}: {fault}")
+    finally:
+        # The next layout needs a session of its own: this one's scratch directory goes with the checkpoint.
+        spark.stop()
     return results
 
 
