@@ -3,35 +3,64 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from enum import Enum
 from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
 
 from streamkeeper.model.manifest import SinkDescription
+from streamkeeper.model.serving import Span
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
+class WriterRole(Enum):
+    """In which role a batch is written."""
+
+    SERVING = "serving"
+    """Readers of the output see it."""
+    SHADOW = "shadow"
+    """In a dual run, beside the serving writer: readers of the output see nothing of it until the cutover."""
+
+
+class Numbering(Enum):
+    """How the batches of a checkpoint version are numbered that was handed over from another one."""
+
+    KEEP = "keep"
+    """They go on from the old version's numbers: the output knows one row of numbers."""
+    REBASE = "rebase"
+    """The handed-over batch becomes batch 0: the output begins anew with each version."""
+
+
 class SinkContext(msgspec.Struct, frozen=True, kw_only=True):
-    """On whose behalf a writer writes. ``epoch`` was claimed in the journal; ``version`` is the checkpoint version."""
+    """On whose behalf a writer writes. ``epoch`` was claimed in the journal; ``version`` is the checkpoint version.
+
+    ``serving``: what the output consists of from this epoch on, in order, the newest version last; empty: ``version``
+    alone. Without a meaning in the role SHADOW.
+    """
 
     job: str
     query: str
     version: str
     epoch: int
     output_mode: str = "append"
+    role: WriterRole = WriterRole.SERVING
+    serving: tuple[Span, ...] = ()
 
 
 class Sink(ABC):
     """A sink as the job's author declares it: an immutable value, without a connection.
 
-    ``output_modes``: those it can take. ``replays``: whether writing a batch again changes nothing.
+    ``output_modes``: those it can take. ``replays``: whether writing a batch again changes nothing. ``numbering``: how
+    a handed-over version's batches are numbered. ``shadows``: whether it can be written unseen, in a dual run.
     """
 
     kind: ClassVar[str]
     output_modes: ClassVar[frozenset[str]]
     replays: ClassVar[bool]
+    numbering: ClassVar[Numbering]
+    shadows: ClassVar[bool]
 
     @abstractmethod
     def describe(self) -> SinkDescription:
@@ -47,15 +76,19 @@ class Sink(ABC):
 
 
 class SinkWriter(ABC):
-    """Writes one query's batches under one epoch."""
+    """Writes one query's batches under one epoch, to the output that serves or to a shadow of it."""
 
     @abstractmethod
     def raise_fence(self) -> None:
-        """Make this epoch the newest the sink accepts, for ever; raises Fenced when a newer one is there already."""
+        """Make this epoch the newest the output accepts, for ever; raises Fenced when a newer one is there already.
+
+        In the role SERVING this is the cutover as well: from here on the output is what ``context.serving`` says. In
+        the role SHADOW only older epochs of the same shadow are fenced, and the serving output is left as it is.
+        """
 
     @abstractmethod
     def last_batch(self) -> int | None:
-        """The newest batch of this checkpoint version that the sink holds; None when it holds none."""
+        """The newest batch of this checkpoint version that the output holds; None when it holds none."""
 
     @abstractmethod
     def write(self, batch: DataFrame, batch_id: int) -> None:
@@ -64,6 +97,12 @@ class SinkWriter(ABC):
     @abstractmethod
     def close(self) -> None:
         """Let go of connections."""
+
+    def seed(self, batch_id: int) -> None:  # noqa: B027
+        """Make the output ready for a version whose first batch is ``batch_id + 1``; idempotent. Here: nothing."""
+
+    def discard(self) -> None:  # noqa: B027
+        """Remove what this version has written in shadow, never what serves; idempotent. Here: nothing."""
 
 
 def compute(batch: DataFrame) -> None:

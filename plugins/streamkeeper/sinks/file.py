@@ -21,7 +21,7 @@ from streamkeeper.errors import Fenced, InvalidInput, Unsupported
 from streamkeeper.model.coding import from_json, to_json
 from streamkeeper.model.manifest import SinkDescription
 from streamkeeper.model.names import version_number
-from streamkeeper.sinks.contract import Sink, SinkContext, SinkWriter, compute
+from streamkeeper.sinks.contract import Numbering, Sink, SinkContext, SinkWriter, compute
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,6 +58,8 @@ class FileSink(Sink):
     kind: ClassVar[str] = "file"
     output_modes: ClassVar[frozenset[str]] = frozenset({"append"})
     replays: ClassVar[bool] = True
+    numbering: ClassVar[Numbering] = Numbering.REBASE
+    shadows: ClassVar[bool] = True
 
     path: str
     format: str = "parquet"

@@ -4,23 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import Enum
 from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
 
 from streamkeeper.errors import InvalidInput
 from streamkeeper.model.manifest import SinkDescription
-from streamkeeper.sinks.contract import Sink, SinkContext, SinkWriter, compute
+from streamkeeper.sinks.contract import Numbering, Sink, SinkContext, SinkWriter, WriterRole, compute
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-
-class WriterRole(Enum):
-    """In which role a batch is written."""
-
-    SERVING = "serving"
 
 
 class BatchContext(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,6 +41,8 @@ class ForeachBatch(Sink):
     kind: ClassVar[str] = "foreach"
     output_modes: ClassVar[frozenset[str]] = frozenset({"append", "update", "complete"})
     replays: ClassVar[bool] = False
+    numbering: ClassVar[Numbering] = Numbering.KEEP
+    shadows: ClassVar[bool] = False
 
     function: BatchFunction
 
@@ -89,7 +84,7 @@ class ForeachWriter(SinkWriter):
         context = BatchContext(
             batch_id=batch_id,
             epoch=self._context.epoch,
-            role=WriterRole.SERVING,
+            role=self._context.role,
             version=self._context.version,
             query=self._context.query,
             job=self._context.job,

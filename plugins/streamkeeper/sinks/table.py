@@ -18,7 +18,7 @@ from streamkeeper.crash_points import crash_point
 from streamkeeper.errors import Fenced, InvalidInput, PermanentError
 from streamkeeper.model.manifest import SinkDescription
 from streamkeeper.sinks.columns import TableColumn, columns_of, find_differences, refuse_differences
-from streamkeeper.sinks.contract import Sink, SinkContext, SinkWriter, compute
+from streamkeeper.sinks.contract import Numbering, Sink, SinkContext, SinkWriter, compute
 from streamkeeper.sinks.databases import identity, lock_creation, open_engine, parse_url
 from streamkeeper.sinks.staging import (
     StagingPlan,
@@ -50,6 +50,8 @@ class TableSink(Sink):
     kind: ClassVar[str] = "table"
     output_modes: ClassVar[frozenset[str]] = frozenset({"append", "update", "complete"})
     replays: ClassVar[bool] = True
+    numbering: ClassVar[Numbering] = Numbering.KEEP
+    shadows: ClassVar[bool] = True
 
     url: str = field(repr=False)
     table: str
