@@ -56,9 +56,7 @@ def prune_(
     if json:
         typer.echo(to_json(report))
     else:
-        typer.echo(
-            f"pruned {report.snapshots} snapshots, {report.packs} packs, {report.files} files: {report.bytes:,} bytes"
-        )
+        typer.echo(report.sentence)
         for failed in report.failed:
             typer.echo(f"failed: {failed}", err=True)
     if report.failed:

@@ -31,7 +31,7 @@ from streamkeeper.cli.snapshot_places import (
 from streamkeeper.errors import FormatTooNew, InvalidInput, NotFound, SnapshotDamaged, StreamkeeperError
 from streamkeeper.model.coding import to_json
 from streamkeeper.model.snapshot import Pin, Snapshot, snapshot_name, snapshot_number
-from streamkeeper.operations.backup import back_up, sentence_of
+from streamkeeper.operations.backup import back_up
 from streamkeeper.operations.drills import TIMEOUT_S, DrillPlace, drill, released_job
 from streamkeeper.operations.exporting import export_state
 from streamkeeper.operations.restoring import plan_restore, restore_version
@@ -71,7 +71,7 @@ def take(
                 f"error: {target.series}: {error}", style="red", markup=False
             )
             continue
-        typer.echo(to_json(_shown(captured.snapshot)) if json else sentence_of(captured))
+        typer.echo(to_json(_shown(captured.snapshot)) if json else captured.sentence)
     if failed:
         raise typer.Exit(1)
 
@@ -201,8 +201,7 @@ def drill_(
     if json:
         typer.echo(to_json({"snapshot": snapshot.name, "result": result}))
     else:
-        word = "verified" if result.ok else "NOT verified"
-        typer.echo(f"{snapshot.series} {snapshot.name}: {word}: {result.message} ({result.seconds:.1f} s)")
+        typer.echo(f"{snapshot.series} {snapshot.name}: {result.sentence}")
     if not result.ok:
         raise typer.Exit(1)
 

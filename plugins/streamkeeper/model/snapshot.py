@@ -124,6 +124,11 @@ class DrillResult(msgspec.Struct, frozen=True, kw_only=True):
     at: str = ""
     seconds: float = 0.0
 
+    @property
+    def sentence(self) -> str:
+        """What it says of the snapshot, for a person."""
+        return f"{'verified' if self.ok else 'NOT verified'}: {self.message} ({self.seconds:.1f} s)"
+
 
 class Pin(msgspec.Struct, frozen=True, kw_only=True):
     """Somebody wants this snapshot kept."""

@@ -57,17 +57,6 @@ def back_up(
     return captured
 
 
-def sentence_of(captured: Captured) -> str:
-    """What a backup did, for a person."""
-    snapshot = captured.snapshot
-    if not captured.taken:
-        return f"{snapshot.series}: nothing was committed since {snapshot.name} (batch {snapshot.batch})"
-    return (
-        f"{snapshot.series}: {snapshot.name} holds batch {snapshot.batch}: {len(snapshot.files)} files,"
-        f" {snapshot.bytes:,} bytes, of which {snapshot.stored:,} are new"
-    )
-
-
 def lateness_of(site: Site, target: Target, *, now: datetime | None = None) -> Lateness | None:
     """How late a deployed query's backup is; None when it has committed nothing yet. Raises CheckpointDamaged."""
     tree = target.open()

@@ -67,6 +67,11 @@ class PruneReport(msgspec.Struct, frozen=True, kw_only=True):
     bytes: int = 0
     failed: tuple[str, ...] = ()
 
+    @property
+    def sentence(self) -> str:
+        """What went, for a person."""
+        return f"pruned {self.snapshots} snapshots, {self.packs} packs, {self.files} files: {self.bytes:,} bytes"
+
 
 def read_policy(text: str) -> Policy:
     """``last=3,hourly=24,daily=7,weekly=4,monthly=6``; what is left out keeps its default. Raises InvalidInput."""

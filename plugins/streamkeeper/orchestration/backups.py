@@ -36,7 +36,7 @@ class BackupOperator(StreamkeeperTask):
 
     def work(self, context: Context) -> str:
         """Returns what was taken; raises CheckpointDamaged for a checkpoint that is gone or cannot be read."""
-        from streamkeeper.operations.backup import back_up, sentence_of
+        from streamkeeper.operations.backup import back_up
 
         site = open_site()
         target = find_target(site, self.series)
@@ -44,11 +44,10 @@ class BackupOperator(StreamkeeperTask):
             captured = back_up(site.snapshots, target, show=Pace(self.log.info))
         except NotFound as error:
             self._skip(f"{self.series}: there is nothing to take yet: {error.message}")
-        sentence = sentence_of(captured)
         if not captured.taken:
-            self._skip(sentence)
-        self.log.info("%s", sentence)
-        return sentence
+            self._skip(captured.sentence)
+        self.log.info("%s", captured.sentence)
+        return captured.sentence
 
 
 class Pace:

@@ -40,8 +40,7 @@ class DrillOperator(StreamkeeperTask):
         snapshot = self._choose(catalogue, read_choice_of_queries(context["params"]).snapshot)
         self.log.info("%s %s: restoring batch %d, then resuming the query", self.series, snapshot.name, snapshot.batch)
         result = drill(catalogue, snapshot, released_job(site, snapshot), site.resolvers)
-        word = "verified" if result.ok else "NOT verified"
-        sentence = f"{self.series} {snapshot.name}: {word}: {result.message} ({result.seconds:.1f} s)"
+        sentence = f"{self.series} {snapshot.name}: {result.sentence}"
         self._report(context, [sentence])
         if not result.ok:
             raise DrillFailed(sentence)

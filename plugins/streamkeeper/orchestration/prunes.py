@@ -50,11 +50,10 @@ class PruneOperator(StreamkeeperTask):
             self._skip("a dry run removes nothing")
         site = open_site()
         done = prune(site.snapshots, plan(site, request))
-        sentence = f"pruned {done.snapshots} snapshots, {done.packs} packs, {done.files} files: {done.bytes:,} bytes"
-        self.log.info("%s", sentence)
+        self.log.info("%s", done.sentence)
         if done.failed:
-            raise PruneIncomplete("\n".join((sentence, *done.failed)))
-        return sentence
+            raise PruneIncomplete("\n".join((done.sentence, *done.failed)))
+        return done.sentence
 
 
 def plan(site: Site, request: PruneRequest) -> PruneRun:

@@ -52,6 +52,15 @@ class Captured(msgspec.Struct, frozen=True, kw_only=True):
     taken: bool
     attempts: int = 0
 
+    @property
+    def sentence(self) -> str:
+        """What came of it, for a person."""
+        one = self.snapshot
+        if not self.taken:
+            return f"{one.series}: nothing was committed since {one.name} (batch {one.batch})"
+        size = f"{len(one.files)} files, {one.bytes:,} bytes, of which {one.stored:,} are new"
+        return f"{one.series}: {one.name} holds batch {one.batch}: {size}"
+
 
 class Origin(msgspec.Struct, frozen=True, kw_only=True):
     """Who wrote a checkpoint, where that is known."""
