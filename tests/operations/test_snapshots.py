@@ -40,6 +40,7 @@ from streamkeeper.model.release import Environment, Release, ReleaseContent
 from streamkeeper.model.settings import Settings
 from streamkeeper.operations.backup import back_up, lateness_of
 from streamkeeper.operations.boundary import preserve_boundary
+from streamkeeper.operations.overview import job_overviews
 from streamkeeper.operations.pruning import plan_prune, prune, read_policy, tell_run
 from streamkeeper.operations.restoring import plan_restore, restore_version
 from streamkeeper.operations.sites import Site
@@ -329,6 +330,24 @@ def test_what_cannot_be_planned_does_not_keep_the_rest_from_being_pruned(job: Re
     report = prune(job.site.snapshots, run)
     assert report.snapshots == 2
     assert [each.split(":")[0] for each in report.failed] == ["other/query"]
+
+
+def test_a_push_that_died_is_no_job_yet(job: Registered) -> None:
+    """It left a bundle and no journal: whoever looks at all jobs, backs them up or prunes them passes over it."""
+    job.site.store.create("registry/pushed/bundles/abc.zip", b"of a deploy that died at once")
+    assert [each.job for each in job_overviews(job.site)] == [JOB]
+    assert [each.series for each in all_targets(job.site)] == ["sales/totals"]
+    assert plan_prune(job.site).untold == ()
+    (told,) = plan_prune(job.site, job="pushed").untold
+    assert told.startswith("pushed: job pushed is not known")
+
+
+def test_an_emptied_checkpoint_is_told_by_a_prune_of_all_jobs(job: Registered) -> None:
+    """It is not taken for a job that has begun nothing yet."""
+    shutil.rmtree(job.directory)
+    job.directory.mkdir()
+    (told,) = plan_prune(job.site).untold
+    assert told.startswith(f"sales: {job.directory} is not a checkpoint")
 
 
 def test_drafts_of_restores_that_were_killed_are_collected_when_they_are_old(job: Registered) -> None:

@@ -9,6 +9,7 @@ import msgspec
 from streamkeeper.errors import NotFound
 from streamkeeper.model.control import DriverExit, DriverState, DriverStatus
 from streamkeeper.model.job_state import JobState, OperationState
+from streamkeeper.model.journal import journal_prefix
 from streamkeeper.model.liveness import Life, Liveness
 from streamkeeper.model.names import check_name
 from streamkeeper.operations.sites import Site
@@ -77,8 +78,13 @@ def job_overview(site: Site, job: str) -> JobOverview:
 
 
 def job_overviews(site: Site) -> list[JobOverview]:
-    """Every job that the store knows, by name."""
-    return [job_overview(site, job) for job in list_jobs(site.store)]
+    """Every job that was recorded, by name."""
+    return [job_overview(site, job) for job in recorded_jobs(site)]
+
+
+def recorded_jobs(site: Site) -> list[str]:
+    """Names of all jobs with a journal, in order: a push that died leaves a bundle and none."""
+    return [job for job in list_jobs(site.store) if next(site.store.list(journal_prefix(job)), None)]
 
 
 def read_job(site: Site, job: str) -> JobState:

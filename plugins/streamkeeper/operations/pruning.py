@@ -21,12 +21,11 @@ from streamkeeper.checkpoints.growth import Growth, checkpoint_growth, sink_log_
 from streamkeeper.checkpoints.prune_plan import Extent, PrunePlan
 from streamkeeper.checkpoints.pruning import plan_leftovers, plan_live, plan_retired
 from streamkeeper.checkpoints.removal import carry_out
-from streamkeeper.errors import InvalidInput, NotFound, StreamkeeperError
+from streamkeeper.errors import InvalidInput, StreamkeeperError
 from streamkeeper.model.job_state import JobState
-from streamkeeper.operations.overview import read_job
+from streamkeeper.operations.overview import read_job, recorded_jobs
 from streamkeeper.operations.registered import stored_manifests
 from streamkeeper.operations.sites import Site
-from streamkeeper.registry.jobs import list_jobs
 from streamkeeper.snapshots.catalogue import Catalogue, list_series
 from streamkeeper.snapshots.restore import DRAFT
 from streamkeeper.snapshots.retention import Policy
@@ -99,8 +98,8 @@ def plan_prune(
         if not job or series.startswith(f"{job}/"):
             with _telling(untold, series):
                 sweeps.append(plan_sweep(Catalogue(site.snapshots, series), chosen, now=moment, grace_s=grace_s))
-    for name in [job] if job else list_jobs(site.store):
-        with _telling(untold, name), _unless_unknown(job):
+    for name in [job] if job else recorded_jobs(site):
+        with _telling(untold, name):
             state = read_job(site, name)
             for query in sorted(state.versions):
                 folder = Path(site.settings.checkpoints) / name / query
@@ -178,16 +177,6 @@ def _telling(told: list[str], about: str) -> Iterator[None]:
         yield
     except (StreamkeeperError, OSError) as error:
         told.append(f"{about}: {error}")
-
-
-@contextmanager
-def _unless_unknown(asked_for: str) -> Iterator[None]:
-    """A push that died leaves a bundle and no journal: nothing to prune, unless it was asked for by its name."""
-    try:
-        yield
-    except NotFound:
-        if asked_for:
-            raise
 
 
 def _sink_logs(site: Site, state: JobState, query: str) -> Iterator[CheckpointGrowth]:

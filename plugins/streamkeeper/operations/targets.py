@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -13,9 +11,8 @@ from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.errors import CheckpointDamaged, NotFound
 from streamkeeper.model.job_state import JobState
 from streamkeeper.model.snapshot import series_of_checkpoint, series_of_query
-from streamkeeper.operations.overview import read_job
+from streamkeeper.operations.overview import read_job, recorded_jobs
 from streamkeeper.operations.sites import Site
-from streamkeeper.registry.jobs import list_jobs
 from streamkeeper.snapshots.anchor import query_id_of
 from streamkeeper.snapshots.capture import Origin
 
@@ -59,16 +56,9 @@ def query_target(site: Site, job: str, query: str) -> Target:
 
 def all_targets(site: Site, *, job: str = "") -> list[Target]:
     """Every deployed query that has ever planned a batch, of one job or of all, in order; raises NotFound."""
-    states = [read_job(site, job)] if job else list(_known(site))
+    states = [read_job(site, each) for each in ([job] if job else recorded_jobs(site))]
     found = (_target(site, state, query) for state in states for query in sorted(state.versions))
     return [each for each in found if each is not None]
-
-
-def _known(site: Site) -> Iterator[JobState]:
-    """Every job with a journal: a push that died leaves a bundle and none."""
-    for job in list_jobs(site.store):
-        with suppress(NotFound):
-            yield read_job(site, job)
 
 
 def _target(site: Site, state: JobState, query: str) -> Target | None:

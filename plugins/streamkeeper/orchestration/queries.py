@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamkeeper.errors import NotFound, PermanentError
+from streamkeeper.errors import PermanentError
 from streamkeeper.orchestration.snapshot_forms import Choice, read_choice_of_queries
 from streamkeeper.orchestration.tasks import StreamkeeperTask, open_site
 
@@ -34,19 +34,17 @@ def find_series(site: Site, choice: Choice) -> list[str]:
     Without a named job, one whose records cannot be read stands there as JOB alone: ``find_target`` says what is wrong
     with it, in the task that is its own, and the others go on.
     """
+    from streamkeeper.operations.overview import recorded_jobs
     from streamkeeper.operations.targets import all_targets, query_target
-    from streamkeeper.registry.jobs import list_jobs
 
     if choice.query:
         return [query_target(site, choice.job, choice.query).series]
     if choice.job:
         return [each.series for each in all_targets(site, job=choice.job)]
     found: list[str] = []
-    for job in list_jobs(site.store):
+    for job in recorded_jobs(site):
         try:
             found += [each.series for each in all_targets(site, job=job)]
-        except NotFound:
-            continue  # its bundle was stored, and nothing was recorded of it yet
         except PermanentError:
             found.append(job)
     return found
