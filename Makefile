@@ -3,13 +3,16 @@ RUN := scripts/run
 PYTEST := $(RUN) python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up down test test-fast lint format campaign bench-handover bench-driver bench-check bench-matrix bench-snapshots lock clean
+.PHONY: help setup connectors demo up down test test-fast lint format campaign bench-handover bench-driver bench-check bench-matrix bench-snapshots lock clean
 
 help: ## what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 18
 
 setup: ## .venv from the locked requirements, and Java 17
 	@scripts/setup
+
+connectors: setup ## the JVM's jars for Kafka and s3a, fetched once and held to their hashes
+	@scripts/connectors
 
 # Their JVMs live for seconds to minutes: compiling hot code twice and collecting in parallel costs more than it gives.
 demo up test test-fast campaign: export JDK_JAVA_OPTIONS ?= -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
@@ -24,6 +27,7 @@ down: setup ## stop what `make up` started
 	@$(RUN) python -m demo down
 
 test: setup ## every test, the fast ones first
+	@scripts/connectors if-there
 	@$(PYTEST)
 
 test-fast: setup ## the tests that need no Spark, server or Airflow: under a minute
