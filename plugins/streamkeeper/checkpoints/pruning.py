@@ -6,11 +6,8 @@ version of its state, written or still to come, refers to. Symbolic links are ne
 
 from __future__ import annotations
 
-import json
 import os
 import re
-import zipfile
-import zlib
 from collections.abc import Iterable
 from itertools import groupby
 from operator import itemgetter
@@ -22,6 +19,7 @@ from streamkeeper.checkpoints.closed_set import closed_set
 from streamkeeper.checkpoints.facts import must_be_checkpoint
 from streamkeeper.checkpoints.layout import last_committed, last_planned, numbered, open_batch
 from streamkeeper.checkpoints.prune_plan import REMOVED, Extent, PlannedRemoval, PrunePlan, Seen, look_at, order_of
+from streamkeeper.checkpoints.state_files import files_named_in
 from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.errors import CheckpointDamaged, InvalidInput
 
@@ -148,11 +146,9 @@ def _archive(path: Path) -> tuple[int, list[str]]:
     """When an archive was written, and the SSTs and logs it names; one that is just being removed is torn, too."""
     try:
         modified = path.stat().st_mtime_ns
-        with zipfile.ZipFile(path) as opened:
-            found = json.loads(opened.read("metadata").decode().partition("\n")[2])
-        ssts = [f"SSTs/{each['dfsSstFileName']}" for each in found["sstFiles"] or ()]
-        return modified, [*ssts, *(f"logs/{each['dfsLogFileName']}" for each in found.get("logFiles") or ())]
-    except (OSError, zipfile.BadZipFile, zlib.error, LookupError, ValueError, TypeError) as error:
+        with open(path, "rb") as file:
+            return modified, files_named_in(file, path.name)
+    except OSError as error:
         raise CheckpointDamaged(f"{path.name} cannot be read") from error
 
 

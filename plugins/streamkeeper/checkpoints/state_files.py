@@ -7,7 +7,7 @@ import json
 import re
 import zipfile
 import zlib
-from collections.abc import Iterator
+from typing import IO
 
 import msgspec
 
@@ -90,16 +90,20 @@ def _by_version(seen: Listed, store: str) -> dict[int, list[_StateFile]]:
     return found
 
 
-def _named_in(seen: Listed, archive: str) -> Iterator[str]:
-    """The SST and log files that a RocksDB snapshot consists of, relative to its store."""
+def files_named_in(archive: IO[bytes], where: str) -> list[str]:
+    """The SST and log files that a RocksDB snapshot consists of, relative to its store; raises CheckpointDamaged."""
     try:
-        with zipfile.ZipFile(io.BytesIO(seen.tree.read(archive))) as opened:
+        with zipfile.ZipFile(archive) as opened:
             found = json.loads(opened.read("metadata").decode().partition("\n")[2])
+        ssts = [f"SSTs/{each['dfsSstFileName']}" for each in found["sstFiles"] or ()]
+        return [*ssts, *(f"logs/{each['dfsLogFileName']}" for each in found.get("logFiles") or ())]
+    except (zipfile.BadZipFile, zlib.error, EOFError, LookupError, ValueError, TypeError, AttributeError) as error:
+        raise CheckpointDamaged(f"{where} cannot be read") from error
+
+
+def _named_in(seen: Listed, archive: str) -> list[str]:
+    where = seen.tree.where(archive)
+    try:
+        return files_named_in(io.BytesIO(seen.tree.read(archive)), where)
     except FileNotFoundError as error:
-        raise CheckpointDamaged(f"{seen.tree.where(archive)} is missing") from error
-    except (zipfile.BadZipFile, zlib.error, KeyError, ValueError) as error:
-        raise CheckpointDamaged(f"{seen.tree.where(archive)} cannot be read") from error
-    for each in found.get("sstFiles") or ():
-        yield f"SSTs/{each['dfsSstFileName']}"
-    for each in found.get("logFiles") or ():
-        yield f"logs/{each['dfsLogFileName']}"
+        raise CheckpointDamaged(f"{where} is missing") from error
