@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from pathlib import Path
 
 import msgspec
 
-from streamkeeper.checkpoints.trees import LocalTree
-from streamkeeper.errors import CheckpointDamaged, NotFound
+from streamkeeper.checkpoints.trees import Tree
+from streamkeeper.errors import CheckpointChanged, CheckpointDamaged, NotFound
 from streamkeeper.model.snapshot import Hold, Snapshot
 from streamkeeper.operations.sites import Site
 from streamkeeper.operations.targets import Target
-from streamkeeper.snapshots.anchor import find_anchor
+from streamkeeper.snapshots.anchor import find_anchor, numbered
 from streamkeeper.snapshots.capture import Captured, Show, capture
 from streamkeeper.snapshots.catalogue import Catalogue
 from streamkeeper.stores.contract import Store
@@ -58,7 +57,10 @@ def back_up(
 
 
 def lateness_of(site: Site, target: Target, *, now: datetime | None = None) -> Lateness | None:
-    """How late a deployed query's backup is; None when it has committed nothing yet. Raises CheckpointDamaged."""
+    """How late a deployed query's backup is; None when it has committed nothing yet.
+
+    Raises CheckpointDamaged, CheckpointChanged.
+    """
     tree = target.open()
     newest = Catalogue(site.snapshots, target.series).newest()
     try:
@@ -72,7 +74,7 @@ def lateness_of(site: Site, target: Target, *, now: datetime | None = None) -> L
     late_s = 0.0
     if behind > 0:
         moment = (now or datetime.now(UTC)).timestamp()
-        late_s = max(0.0, moment - _committed_at(tree, first_missing, anchor.batch))
+        late_s = max(0.0, moment - _committed_at(tree, first_missing))
     return Lateness(
         series=target.series,
         behind=behind if newest is not None else None,
@@ -96,12 +98,11 @@ def _must_be_new(target: Target, newest: Snapshot | None, error: NotFound) -> No
         ) from None
 
 
-def _committed_at(tree: object, first: int, last: int) -> float:
-    """When the first of these batches that is still there was committed, seconds since the epoch."""
-    assert isinstance(tree, LocalTree)
-    for batch in range(first, last + 1):
+def _committed_at(tree: Tree, first: int) -> float:
+    """When the oldest batch from ``first`` on that is still there was committed, seconds since the epoch."""
+    for batch in sorted(each for each in numbered(tree, "commits") if each >= first):
         try:
             return tree.stamp(f"commits/{batch}").modified / 1e9
         except FileNotFoundError:
             continue
-    return Path(tree.root).stat().st_mtime
+    raise CheckpointChanged(f"{tree.url} is cleaned up faster than its commits can be looked at")

@@ -50,7 +50,7 @@ def query_id_of(tree: Tree) -> str:
 
 def _find(tree: Tree, batch: int | None) -> Anchor:
     query_id = query_id_of(tree)
-    committed = _numbers(tree, "commits")
+    committed = numbered(tree, "commits")
     if not committed:
         raise NotFound(f"{tree.url} has no committed batch yet", hint="there is nothing to go back to before the first")
     if batch is not None and batch not in committed:
@@ -64,13 +64,14 @@ def _find(tree: Tree, batch: int | None) -> Anchor:
         query_id=query_id,
         batch=number,
         # Spark 4.2.0 cannot start from an open batch whose sources are named: see checkpoints.facts.
-        pending=plan.version != _NAMED_SOURCES and number + 1 in _numbers(tree, "offsets"),
+        pending=plan.version != _NAMED_SOURCES and number + 1 in numbered(tree, "offsets"),
         offsets=plan.ends,
         watermark_ms=plan.watermark_ms or None,
     )
 
 
-def _numbers(tree: Tree, log: str) -> set[int]:
+def numbered(tree: Tree, log: str) -> set[int]:
+    """Batches with an entry in one of the checkpoint's logs."""
     return {int(name) for name in tree.names(log) if name.isdecimal()}
 
 
