@@ -11,10 +11,12 @@ import pyarrow.parquet
 import pytest
 
 from demo.ledger import Totals
-from demo.outputs import listed_files, read_event_ids, read_totals
+from demo.outputs import read_event_ids, read_totals
 from streamkeeper.errors import InvalidInput
 from streamkeeper.model.coding import to_json
+from streamkeeper.model.serving import Span
 from streamkeeper.sinks.file import EpochFile
+from streamkeeper.sinks.sink_log import listed_files
 
 
 class Output:
@@ -74,6 +76,22 @@ def test_a_deleted_file_is_gone(output: Output) -> None:
     output.log("0", part)
     output.log("1", part, action="delete")
     assert list(read_event_ids(output.root)) == []
+
+
+def test_the_versions_that_serve_are_read_in_order(output: Output) -> None:
+    """After a handoff the old version counts up to its last batch, and the new one goes on from there."""
+    output.log("0", output.file("part-a.parquet", ["e1"]))
+    output.log("1", output.file("part-b.parquet", ["e1", "e2"]))
+    serving = (Span("v0001", last=0), Span("v0002"))
+    claim = EpochFile(epoch=2, owner="event_copy/copy", version="v0002", file_format="parquet", serving=serving)
+    (output.root / "_streamkeeper" / "epochs" / "0000000002.json").write_bytes(to_json(claim))
+    assert list(read_event_ids(output.root)) == ["e1"]
+    newer = output.root / "v0002"
+    (newer / "_spark_metadata").mkdir(parents=True)
+    pyarrow.parquet.write_table(pyarrow.table({"event_id": ["e3"]}), newer / "part-c.parquet")
+    entry = json.dumps({"path": (newer / "part-c.parquet").as_uri(), "size": 1, "action": "add"})
+    (newer / "_spark_metadata" / "0").write_text(f"v1\n{entry}")
+    assert list(read_event_ids(output.root)) == ["e1", "e3"]
 
 
 def test_an_unknown_log_version_is_refused(output: Output) -> None:

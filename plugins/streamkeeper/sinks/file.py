@@ -9,24 +9,30 @@ writes of the same planned batch is listed and the other's files are read by nob
 
 from __future__ import annotations
 
-import os
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
-from urllib.parse import unquote
-
-import msgspec
 
 from streamkeeper.errors import Fenced, InvalidInput, Unsupported
-from streamkeeper.model.coding import from_json, to_json
 from streamkeeper.model.manifest import SinkDescription
-from streamkeeper.model.names import version_number
-from streamkeeper.sinks.contract import Numbering, Sink, SinkContext, SinkWriter, compute
+from streamkeeper.sinks.contract import Numbering, Sink, SinkContext, SinkWriter, WriterRole, compute
+from streamkeeper.sinks.file_serving import (
+    EpochFile,
+    create_epoch,
+    known_formats,
+    local_directory,
+    newest_epoch,
+    read_serving,
+)
+from streamkeeper.sinks.sink_log import begin_log, newest_batch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
+
+__all__ = ["EpochFile", "FileSink", "FileWriter", "newest_batch", "newest_epoch", "read_serving"]
 
 _FORMATS = {
     "parquet": "parquet.ParquetFileFormat",
@@ -34,17 +40,6 @@ _FORMATS = {
     "csv": "csv.CSVFileFormat",
     "orc": "orc.OrcFileFormat",
 }
-_EPOCHS = "_streamkeeper/epochs"
-_SPARK_LOG = "_spark_metadata"
-
-
-class EpochFile(msgspec.Struct, frozen=True, kw_only=True):
-    """One claim of the output, under ``_streamkeeper/epochs/<number>.json``; also says what a reader needs."""
-
-    epoch: int
-    owner: str
-    version: str
-    file_format: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +61,7 @@ class FileSink(Sink):
     partition_by: Sequence[str] = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "path", str(_local_directory(self.path)))
+        object.__setattr__(self, "path", str(local_directory(self.path)))
         if self.format not in _FORMATS:
             raise Unsupported(f"file format {self.format!r} is not supported", hint=f"use {', '.join(_FORMATS)}")
         if isinstance(self.partition_by, str):
@@ -100,30 +95,48 @@ class FileWriter(SinkWriter):
     def __init__(self, sink: FileSink, context: SinkContext) -> None:
         self._sink = sink
         self._context = context
-        self._epochs = Path(sink.path) / _EPOCHS
-        self._target = Path(sink.path) / context.version
+        self._root = Path(sink.path)
+        self._target = self._root / context.version
+        self._in_shadow = context.role is WriterRole.SHADOW
 
     def raise_fence(self) -> None:
-        """Create this epoch's file; it is there for good."""
+        """Create this epoch's file; it is there for good, and readers follow what it says from now on.
+
+        A shadow has none: the directory of its version is written by its one instance only.
+        """
         owner = f"{self._context.job}/{self._context.query}"
-        newest = newest_epoch(Path(self._sink.path))
+        newest = newest_epoch(self._root)
         if newest is not None and newest.owner != owner:
             raise InvalidInput(
-                f"output {self._sink.path} is written by {newest.owner}, not by {owner}",
+                f"output {self._root} is written by {newest.owner}, not by {owner}",
                 hint="give each query its own directory",
             )
-        claim = EpochFile(
-            epoch=self._context.epoch, owner=owner, version=self._context.version, file_format=self._sink.format
-        )
-        _create(self._epochs / _epoch_name(self._context.epoch), to_json(claim))
+        if not self._in_shadow and (newest is None or newest.epoch <= self._context.epoch):
+            create_epoch(self._root, self._claim(owner, newest))
         self.check_fence()
 
+    def _claim(self, owner: str, before: EpochFile | None) -> EpochFile:
+        context = self._context
+        formats = known_formats(self._root, before, (each.version for each in context.serving))
+        return EpochFile(
+            epoch=context.epoch,
+            owner=owner,
+            version=context.version,
+            file_format=self._sink.format,
+            serving=context.serving,
+            formats={version: each for version, each in formats.items() if version != context.version},
+        )
+
     def check_fence(self) -> None:
-        """Raise Fenced when a newer epoch has been claimed."""
-        newest = newest_epoch(Path(self._sink.path))
+        """Raise Fenced when a newer epoch has been claimed; for a shadow: when its version serves by now."""
+        newest = newest_epoch(self._root)
+        if self._in_shadow:
+            if self._serves(newest):
+                raise Fenced(f"output {self._root}: {self._context.version} serves, it is no shadow any more")
+            return
         if newest is None or newest.epoch != self._context.epoch:
             raise Fenced(
-                f"output {self._sink.path}: epoch {self._context.epoch} has been superseded"
+                f"output {self._root}: epoch {self._context.epoch} has been superseded"
                 f" by epoch {newest.epoch if newest else 'none'}"
             )
 
@@ -145,45 +158,22 @@ class FileWriter(SinkWriter):
     def close(self) -> None:
         """Nothing is held."""
 
+    def seed(self, batch_id: int) -> None:
+        """Begin the sink log of this version with a batch without files: Spark reads no log that begins later.
 
-def read_serving(spark: SparkSession, path: str) -> DataFrame:
-    """The output that serves: the newest version that was claimed, through its sink log, so whole batches only.
+        ``batch_id`` is 0: a new directory is numbered from there. Raises InvalidInput for another one.
+        """
+        if batch_id != 0:
+            raise InvalidInput(f"output {self._target}: its log begins with batch 0, not with batch {batch_id}")
+        begin_log(self._target, batch_id)
 
-    Raises InvalidInput when nothing has been written there yet.
-    """
-    root = _local_directory(path)
-    claim = newest_epoch(root)
-    if claim is None:
-        raise InvalidInput(f"{root} is not the output of a FileSink", hint="deploy the job that writes it first")
-    versions = [each for each in root.iterdir() if each.name[:1] == "v" and newest_batch(each) is not None]
-    if not versions:
-        raise InvalidInput(f"output {root} holds no batch yet", hint="wait for the first commit")
-    newest = max(versions, key=lambda each: version_number(each.name))
-    reader = spark.read.format(claim.file_format)
-    if claim.file_format == "csv":
-        reader = reader.option("inferSchema", "true")
-    return reader.load(str(newest))
+    def discard(self) -> None:
+        """Remove the directory of this version, unless it serves."""
+        if self._in_shadow and not self._serves(newest_epoch(self._root)) and self._target.is_dir():
+            shutil.rmtree(self._target)
 
-
-def newest_epoch(root: Path) -> EpochFile | None:
-    """The newest claim of an output directory."""
-    folder = root / _EPOCHS
-    if not folder.is_dir():
-        return None
-    names = [name for name in os.listdir(folder) if name.endswith(".json")]
-    if not names:
-        return None
-    file = folder / max(names)
-    return from_json(file.read_bytes(), EpochFile, where=str(file))
-
-
-def newest_batch(directory: Path) -> int | None:
-    """The newest batch id in Spark's sink log of a directory; compacted logs count."""
-    log = directory / _SPARK_LOG
-    if not log.is_dir():
-        return None
-    numbers = [name.removesuffix(".compact") for name in os.listdir(log)]
-    return max((int(number) for number in numbers if number.isdecimal()), default=None)
+    def _serves(self, newest: EpochFile | None) -> bool:
+        return newest is not None and self._context.version in {each.version for each in newest.spans}
 
 
 def _spark_sink(batch: DataFrame, target: Path, sink: FileSink) -> Any:
@@ -197,41 +187,3 @@ def _spark_sink(batch: DataFrame, target: Path, sink: FileSink) -> Any:
     return spark.sql.execution.streaming.sinks.FileStreamSink(
         session._jsparkSession, str(target), datasources(), python.toSeq(list(sink.partition_by)), python.toScalaMap({})
     )
-
-
-def _create(file: Path, data: bytes) -> None:
-    """Create a file whole, or leave the one that is there."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    draft = file.parent / f".{file.name}.{os.getpid()}"
-    with draft.open("wb") as stream:
-        stream.write(data)
-        stream.flush()
-        os.fsync(stream.fileno())
-    try:
-        os.link(draft, file)
-    except FileExistsError:
-        if file.read_bytes() != data:
-            raise Fenced(f"{file} was claimed by another writer") from None
-    finally:
-        draft.unlink()
-    folder = os.open(file.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
-
-
-def _epoch_name(epoch: int) -> str:
-    return f"{epoch:010d}.json"
-
-
-def _local_directory(path: object) -> Path:
-    if not isinstance(path, str) or not path:
-        raise InvalidInput(f"a file sink's path is text, not {path!r}")
-    scheme, separator, rest = path.partition("://")
-    if separator and scheme != "file":
-        raise Unsupported(f"file output on {scheme}:// is not supported", hint="use an absolute local directory")
-    local = Path(unquote(rest)) if separator else Path(path.removeprefix("file:"))
-    if not local.is_absolute():
-        raise InvalidInput(f"the output path {path} is relative", hint="use an absolute local directory")
-    return Path(os.path.normpath(local))

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
+__all__ = ["BatchContext", "BatchFunction", "ForeachBatch", "ForeachWriter", "WriterRole"]
+
+
 class BatchContext(msgspec.Struct, frozen=True, kw_only=True):
     """What the author's function is told: a batch may come again with the same ``version`` and ``batch_id``."""
 

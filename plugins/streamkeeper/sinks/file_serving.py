@@ -1,0 +1,151 @@
+"""What a file output consists of: its create-only epoch log names the checkpoint versions that serve, in order."""
+
+from __future__ import annotations
+
+import functools
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+import msgspec
+
+from streamkeeper.errors import Fenced, InvalidInput, Unsupported
+from streamkeeper.model.coding import from_json, to_json
+from streamkeeper.model.serving import Span
+from streamkeeper.sinks.sink_log import listed_files, newest_batch
+from streamkeeper.sinks.whole_files import create_whole
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pyspark.sql import DataFrame, SparkSession
+
+_EPOCHS = "_streamkeeper/epochs"
+
+
+class EpochFile(msgspec.Struct, frozen=True, kw_only=True):
+    """One claim of the output, under ``_streamkeeper/epochs/<number>.json``; also says what a reader needs.
+
+    ``version`` is the one that is written, in ``file_format``. ``serving``: what the output consists of, in order;
+    empty: ``version`` alone. ``formats``: the file formats of the versions that were written before it.
+    """
+
+    epoch: int
+    owner: str
+    version: str
+    file_format: str
+    serving: tuple[Span, ...] = ()
+    formats: dict[str, str] = {}
+
+    @property
+    def spans(self) -> tuple[Span, ...]:
+        """What the output consists of, in order."""
+        return self.serving or (Span(self.version),)
+
+    @property
+    def all_formats(self) -> dict[str, str]:
+        """Checkpoint version -> file format, of every version known."""
+        return {**self.formats, self.version: self.file_format}
+
+    def format_of(self, version: str) -> str:
+        """The file format of a version; of one that nobody claimed, the newest."""
+        return self.all_formats.get(version, self.file_format)
+
+
+def newest_epoch(root: Path) -> EpochFile | None:
+    """The newest claim of an output directory."""
+    folder = root / _EPOCHS
+    if not folder.is_dir():
+        return None
+    names = [name for name in os.listdir(folder) if name.endswith(".json")]
+    if not names:
+        return None
+    return _read_epoch(folder / max(names))
+
+
+def _read_epoch(file: Path) -> EpochFile:
+    return from_json(file.read_bytes(), EpochFile, where=str(file))
+
+
+def known_formats(root: Path, newest: EpochFile | None, wanted: Iterable[str]) -> dict[str, str]:
+    """Checkpoint version -> file format, as the newest claim tells it; of an older kind, all claims are asked."""
+    formats = newest.all_formats if newest is not None else {}
+    if set(wanted) <= set(formats):
+        return formats
+    claims = [_read_epoch(file) for file in sorted((root / _EPOCHS).glob("*.json"))]
+    return {each.version: each.file_format for each in claims} | formats
+
+
+def create_epoch(root: Path, claim: EpochFile) -> None:
+    """Make the claim the newest of the output, for good; raises Fenced when its number is somebody else's."""
+    file = root / _EPOCHS / f"{claim.epoch:010d}.json"
+    data = to_json(claim)
+    if not create_whole(file, data) and file.read_bytes() != data:
+        raise Fenced(f"{file} was claimed by another writer")
+
+
+def read_serving(spark: SparkSession, path: str) -> DataFrame:
+    """The output that serves: the batches of its checkpoint versions, whole ones only, through Spark's sink logs.
+
+    Versions may have different columns: one that a version lacks is NULL there. Those of a CSV output are told by
+    their positions alone, so that different ones cannot be told apart.
+    Raises InvalidInput when nothing has been written there yet.
+    """
+    root = local_directory(path)
+    claim = newest_epoch(root)
+    if claim is None:
+        raise InvalidInput(f"{root} is not the output of a FileSink", hint="deploy the job that writes it first")
+    found = read_spans(spark, root, claim.spans, claim)
+    if found is None:
+        raise InvalidInput(f"output {root} holds no batch yet", hint="wait for the first commit")
+    return found
+
+
+def read_spans(spark: SparkSession, root: Path, spans: Iterable[Span], claim: EpochFile) -> DataFrame | None:
+    """The rows of several spans, one after the other; None when none of them holds a file yet.
+
+    Raises InvalidInput when a span's end cannot be found in its sink log any more.
+    """
+    frames = [_read_span(spark, root / span.version, span.last, claim.format_of(span.version)) for span in spans]
+    held = [frame for frame in frames if frame is not None]
+    if not held:
+        return None
+    return functools.reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), held)
+
+
+def serving_files(root: Path) -> list[Path]:
+    """The files of the output that serves, in order; none while nothing was written."""
+    claim = newest_epoch(root)
+    spans = claim.spans if claim is not None else ()
+    return [file for span in spans for file in listed_files(root / span.version, last=span.last)]
+
+
+def _read_span(spark: SparkSession, directory: Path, last: int | None, file_format: str) -> DataFrame | None:
+    newest = newest_batch(directory)
+    if newest is None:
+        return None
+    # Spark's own reader of a log does not know how to end at a batch.
+    whole = last is None or newest <= last
+    files = listed_files(directory, last=None if whole else last)
+    if not files:
+        return None
+    reader = spark.read.format(file_format)
+    if file_format == "csv":
+        reader = reader.option("inferSchema", "true")
+    if whole:
+        return reader.load(str(directory))
+    return reader.option("basePath", str(directory)).load([str(file) for file in files])
+
+
+def local_directory(path: object) -> Path:
+    """An absolute local directory, from a path or a file URL; raises InvalidInput or Unsupported."""
+    if not isinstance(path, str) or not path:
+        raise InvalidInput(f"a file sink's path is text, not {path!r}")
+    scheme, separator, rest = path.partition("://")
+    if separator and scheme != "file":
+        raise Unsupported(f"file output on {scheme}:// is not supported", hint="use an absolute local directory")
+    local = Path(unquote(rest)) if separator else Path(path.removeprefix("file:"))
+    if not local.is_absolute():
+        raise InvalidInput(f"the output path {path} is relative", hint="use an absolute local directory")
+    return Path(os.path.normpath(local))

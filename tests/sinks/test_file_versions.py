@@ -1,0 +1,222 @@
+"""FileSink over several checkpoint versions: what a reader sees after a handoff, a rebuild and a way back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from streamkeeper.errors import Fenced, InvalidInput
+from streamkeeper.model.serving import Span
+from streamkeeper.sinks.contract import SinkContext, WriterRole
+from streamkeeper.sinks.file import FileSink, FileWriter, newest_epoch, read_serving
+from streamkeeper.sinks.sink_log import listed_files
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+SCHEMA = "event_id string, amount long"
+
+
+class Output:
+    """An output and its writers."""
+
+    def __init__(self, spark: SparkSession, root: Path) -> None:
+        self.spark, self.root = spark, root
+
+    def writer(self, version: str, epoch: int, *serving: Span, shadow: bool = False, **options: Any) -> FileWriter:
+        context = SinkContext(
+            job="copy",
+            query="events",
+            version=version,
+            epoch=epoch,
+            role=WriterRole.SHADOW if shadow else WriterRole.SERVING,
+            serving=serving,
+        )
+        writer = FileSink(str(self.root), **options).open(context)
+        writer.raise_fence()
+        return writer
+
+    def write(self, writer: FileWriter, batch_id: int, *ids: str, schema: str = SCHEMA) -> None:
+        writer.write(self.spark.createDataFrame([(each, 1) for each in ids], schema), batch_id)
+
+    @property
+    def ids(self) -> list[str]:
+        return sorted(row.event_id for row in read_serving(self.spark, str(self.root)).collect())
+
+
+@pytest.fixture
+def output(spark: SparkSession, tmp_path: Path) -> Output:
+    """An output whose v0001 has written the batches 0 and 1."""
+    output = Output(spark, tmp_path / "out")
+    first = output.writer("v0001", 1)
+    output.write(first, 0, "e1")
+    output.write(first, 1, "e2")
+    return output
+
+
+@pytest.fixture
+def eager_compaction(spark: SparkSession) -> Iterator[None]:
+    """Spark compacts every third batch and deletes what it has compacted as soon as it may."""
+    conf = {
+        "spark.sql.streaming.fileSink.log.compactInterval": "3",
+        "spark.sql.streaming.fileSink.log.cleanupDelay": "1ms",
+        "spark.sql.streaming.minBatchesToRetain": "1",
+    }
+    for key, value in conf.items():
+        spark.conf.set(key, value)
+    yield
+    for key in conf:
+        spark.conf.unset(key)
+
+
+def test_handed_over_output_goes_on_without_a_gap(output: Output) -> None:
+    """Before the new version's first batch the old one is still seen whole, and after it both are."""
+    second = output.writer("v0002", 2, Span("v0001", last=1), Span("v0002"))
+    assert output.ids == ["e1", "e2"]
+    second.seed(0)
+    second.seed(0)
+    assert second.last_batch() == 0
+    assert output.ids == ["e1", "e2"]
+    output.write(second, 0, "again")
+    output.write(second, 1, "e3")
+    assert output.ids == ["e1", "e2", "e3"]
+
+
+def test_old_version_is_read_up_to_its_last_batch_only(output: Output, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch that a superseded writer got through all the same is not part of the output, and else it would be."""
+    old = output.writer("v0001", 2)
+    output.writer("v0002", 3, Span("v0001", last=1), Span("v0002"))
+    monkeypatch.setattr(FileWriter, "check_fence", lambda _: None)
+    output.write(old, 2, "zombie")
+    assert output.ids == ["e1", "e2"]
+    output.writer("v0002", 4, Span("v0001"), Span("v0002"))
+    assert output.ids == ["e1", "e2", "zombie"]
+
+
+def test_bounded_span_keeps_its_partition_columns(spark: SparkSession, tmp_path: Path) -> None:
+    """A column that stands in the paths comes back also where the files are named one by one."""
+    output = Output(spark, tmp_path)
+    first = output.writer("v0001", 1, partition_by=["amount"])
+    output.write(first, 0, "e1")
+    output.write(first, 1, "e2")
+    output.writer("v0002", 2, Span("v0001", last=0), Span("v0002"), partition_by=["amount"])
+    rows = read_serving(spark, str(tmp_path)).collect()
+    assert [(row.event_id, row.amount) for row in rows] == [("e1", 1)]
+
+
+def test_log_that_is_not_seeded_cannot_be_read(output: Output) -> None:
+    """Negative control: without its batch 0 Spark's reader refuses a version whose first batch is 1."""
+    second = output.writer("v0002", 2)
+    output.write(second, 1, "e3")
+    with pytest.raises(Exception, match="(?i)batch|metadata"):
+        _ = output.ids
+    with pytest.raises(InvalidInput, match="begins with batch 0"):
+        second.seed(4)
+
+
+def test_written_log_is_not_seeded(output: Output) -> None:
+    """A version that holds rows in batch 0 is somebody's."""
+    second = output.writer("v0002", 2)
+    output.write(second, 0, "e3")
+    with pytest.raises(InvalidInput, match="holds a batch already"):
+        second.seed(0)
+
+
+def test_versions_may_differ_in_columns_and_format(output: Output) -> None:
+    """Each version is read in the format that it was written in; a column that one lacks is NULL there."""
+    serving = (Span("v0001", last=1), Span("v0002"))
+    second = output.writer("v0002", 2, *serving, format="json")
+    output.write(second, 0, "e3", schema="event_id string, price long")
+    third = output.writer("v0003", 3, *serving, Span("v0003"), format="orc")
+    output.write(third, 0, "e4")
+    rows = read_serving(output.spark, str(output.root)).collect()
+    assert sorted((row.event_id, row.amount, row.price) for row in rows) == [
+        ("e1", 1, None),
+        ("e2", 1, None),
+        ("e3", None, 1),
+        ("e4", 1, None),
+    ]
+
+
+def test_shadow_is_unseen_until_the_cutover_and_the_way_back_is_open(output: Output) -> None:
+    """Readers follow the epoch file alone: it is the cutover, and going back is another one."""
+    shadow = output.writer("v0002", 2, shadow=True)
+    output.write(shadow, 0, "n1", "n2")
+    assert shadow.last_batch() == 0
+    assert output.ids == ["e1", "e2"]
+    newest = newest_epoch(output.root)
+    assert newest is not None
+    assert newest.epoch == 1
+    second = output.writer("v0002", 3, Span("v0002"))
+    assert output.ids == ["n1", "n2"]
+    output.write(second, 1, "n3")
+    assert output.ids == ["n1", "n2", "n3"]
+    with pytest.raises(Fenced, match="serves"):
+        output.write(shadow, 2, "zombie")
+    output.writer("v0001", 4)
+    assert output.ids == ["e1", "e2"]
+    with pytest.raises(Fenced):
+        output.write(second, 2, "zombie")
+
+
+def test_shadow_does_not_fence_the_serving_writer(spark: SparkSession, tmp_path: Path) -> None:
+    """Both are written side by side, whichever epoch is higher."""
+    output = Output(spark, tmp_path)
+    first = output.writer("v0001", 5)
+    shadow = output.writer("v0002", 9, shadow=True)
+    output.write(first, 0, "e1")
+    output.write(shadow, 0, "n1")
+    output.write(first, 1, "e2")
+    assert output.ids == ["e1", "e2"]
+
+
+def test_discarding_removes_a_shadow_and_never_what_serves(output: Output) -> None:
+    """An aborted version leaves nothing; one that has been promoted since, or is still named, stays."""
+    shadow = output.writer("v0002", 2, shadow=True)
+    output.write(shadow, 0, "n1")
+    shadow.discard()
+    shadow.discard()
+    assert not (output.root / "v0002").exists()
+    shadow = output.writer("v0003", 3, shadow=True)
+    output.write(shadow, 0, "n1")
+    output.writer("v0003", 4, Span("v0001", last=1), Span("v0003"))
+    shadow.discard()
+    FileSink(str(output.root)).open(
+        SinkContext(job="copy", query="events", version="v0001", epoch=4, role=WriterRole.SHADOW)
+    ).discard()
+    assert output.ids == ["e1", "e2", "n1"]
+
+
+def test_claim_of_yesterday_means_its_version_alone(output: Output) -> None:
+    """An epoch file without a serving list is read as before, and its format is known to the next one."""
+    file = output.root / "_streamkeeper/epochs/0000000001.json"
+    file.write_text('{"epoch":1,"file_format":"parquet","owner":"copy/events","version":"v0001"}')
+    assert output.ids == ["e1", "e2"]
+    file.rename(file.with_name("0000000002.json"))
+    file.write_text('{"epoch":1,"file_format":"json","owner":"copy/events","version":"v0000"}')
+    output.writer("v0002", 3, Span("v0000"), Span("v0001", last=1), Span("v0002"), format="orc")
+    assert output.ids == ["e1", "e2"]
+    newest = newest_epoch(output.root)
+    assert newest is not None
+    assert newest.all_formats == {"v0000": "json", "v0001": "parquet", "v0002": "orc"}
+
+
+@pytest.mark.usefixtures("eager_compaction")
+def test_span_whose_end_was_compacted_away_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    """What Spark's log still tells apart is read; where it does not, the reader is told, and gets no wrong rows."""
+    output = Output(spark, tmp_path)
+    first = output.writer("v0001", 1)
+    for number in range(8):
+        output.write(first, number, f"e{number}")
+    for epoch, last in enumerate((7, 6, 5), start=2):
+        output.writer("v0002", epoch, Span("v0001", last=last), Span("v0002"))
+        assert output.ids == [f"e{number}" for number in range(last + 1)]
+    output.writer("v0002", 5, Span("v0001", last=1), Span("v0002"))
+    with pytest.raises(InvalidInput, match=r"up to 1 from later ones: it was compacted at batch \d"):
+        read_serving(spark, str(tmp_path))
+    with pytest.raises(InvalidInput, match="compacted at batch"):
+        listed_files(tmp_path / "v0001", last=1)
