@@ -29,7 +29,7 @@ from bench.snapshots.measure import (
     run_rounds,
 )
 from bench.snapshots.real import RealCheckpoint, built
-from bench.snapshots.server import Server, s3_server
+from bench.snapshots.server import S3Server, s3_server
 from bench.snapshots.table import comparison, goals, medians, print_table, quickest, rss_goal
 from bench.snapshots.ways import OURS, ClosedSet, CommandLine, Way, install
 
@@ -41,7 +41,7 @@ _LARGEST_NEEDS = 25e9
 class Bench:
     """One server, one set of ways, and what came out so far."""
 
-    def __init__(self, server: Server, peers: list[type[Way]], rounds: int) -> None:
+    def __init__(self, server: S3Server, peers: list[type[Way]], rounds: int) -> None:
         self._server = server
         self._peers = peers
         self._rounds = rounds

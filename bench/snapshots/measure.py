@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from bench.snapshots import timed
-from bench.snapshots.server import Server
+from bench.snapshots.server import S3Server
 from bench.snapshots.ways import Way
 from streamkeeper.checkpoints.closed_set import closed_set
 from streamkeeper.checkpoints.trees import LocalTree
@@ -50,7 +50,7 @@ Samples = dict[str, dict[str, list[Sample]]]
 
 
 def run_rounds(
-    server: Server,
+    server: S3Server,
     root: Path,
     ways: Sequence[type[Way]],
     *,
@@ -84,7 +84,7 @@ def run_rounds(
     return samples
 
 
-def measured(server: Server, command: list[str], environment: dict[str, str]) -> Sample:
+def measured(server: S3Server, command: list[str], environment: dict[str, str]) -> Sample:
     """Run one command when the machine's disk has caught up; raises SystemExit when it fails."""
     folder = Path(environment["HOME"])
     result, output = folder / "timed.json", folder / "output"
@@ -124,7 +124,7 @@ def files_to_go_on_from(root: Path) -> list[str]:
     return closed_set(tree, anchor.batch, pending=anchor.pending)
 
 
-def _bed(server: Server, way: type[Way], scratch: Path, number: int) -> tuple[Way, str]:
+def _bed(server: S3Server, way: type[Way], scratch: Path, number: int) -> tuple[Way, str]:
     name = way.name.replace(" ", "-").replace(",", "")
     bucket = f"{name}-{number}-{time.time_ns():x}"[:63]
     (scratch / name).mkdir(parents=True)

