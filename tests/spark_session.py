@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from streamkeeper.registry.environments import installed_jars
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -39,6 +41,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         ),
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
         "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",
+        "spark.jars": ",".join(installed_jars("")),
     }
     builder = SparkSession.builder.appName("tests")
     for key, value in conf.items():

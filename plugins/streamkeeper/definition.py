@@ -38,6 +38,7 @@ __all__ = [
 JobFunction = Callable[["SparkSession", ParamMap], "Iterable[Query] | Query | None"]
 
 _CHECKPOINT_CONF = "spark.sql.streaming.checkpointLocation"
+_KAFKA_JARS = "`make connectors` fetches Kafka's jars; STREAMKEEPER_JARS names a directory that holds them"
 _SECOND_OWNER = (
     "Streamkeeper injects the checkpoint version; a second owner of one would lose or double the output: remove it"
 )
@@ -94,7 +95,8 @@ class JobDefinition:
         except (GeneratorExit, StreamkeeperError):
             raise
         except (Exception, SystemExit) as error:
-            raise JobUnusable(f"job {self.name} failed to build: {locate(error, self.root)}") from error
+            hint = _KAFKA_JARS if "Failed to find data source: kafka" in str(error) else ""
+            raise JobUnusable(f"job {self.name} failed to build: {locate(error, self.root)}", hint=hint) from error
 
 
 _declared: list[JobDefinition] = []

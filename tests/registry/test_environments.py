@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from streamkeeper.errors import InvalidInput
-from streamkeeper.registry.environments import read_environment
+from streamkeeper.registry.environments import installed_jars, read_environment
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_two_processes_read_the_same_environment() -> None:
@@ -39,3 +41,25 @@ def test_a_missing_jar_is_named(tmp_path: Path) -> None:
     """It would otherwise show only when the session is built."""
     with pytest.raises(InvalidInput, match=r"gone\.jar"):
         read_environment({"spark.jars": f"{tmp_path}/gone.jar"})
+
+
+def test_the_installations_jars_change_the_environment(tmp_path: Path) -> None:
+    """They count like added ones, in any directory that is named; a directory that is not there holds none."""
+    (tmp_path / "one").mkdir()
+    (tmp_path / "two").mkdir()
+    (tmp_path / "one/a.jar").write_bytes(b"1")
+    (tmp_path / "two/b.jar").write_bytes(b"22")
+    none = read_environment({}, f"{tmp_path}/nowhere")
+    both = read_environment({}, f"{tmp_path}/one:{tmp_path}/two")
+    assert none.digest != read_environment({}, f"{tmp_path}/one").digest != both.digest
+    assert installed_jars(f"{tmp_path}/two:{tmp_path}/one") == (f"{tmp_path}/two/b.jar", f"{tmp_path}/one/a.jar")
+    assert both.digest == read_environment({"spark.jars": f"{tmp_path}/two/b.jar"}, f"{tmp_path}/one").digest
+
+
+def test_jars_come_from_make_connectors_by_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The default lies in the environment that runs the drivers, where scripts/connectors puts Kafka's jars."""
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+    (tmp_path / "connectors/kafka").mkdir(parents=True)
+    (tmp_path / "connectors/kafka/a.jar").touch()
+    assert installed_jars("") == (f"{tmp_path}/connectors/kafka/a.jar",)
+    assert "home=.venv/connectors\n" in (ROOT / "scripts/connectors").read_text()

@@ -19,17 +19,22 @@ import psutil
 from streamkeeper.definition import check_conf
 from streamkeeper.driver.wakeups import Wakeup, Wakeups
 from streamkeeper.errors import PermanentError
+from streamkeeper.registry.environments import installed_jars
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _STATE = "spark.sql.streaming.stateStore."
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+_JARS = "spark.jars"
 _JAVA_HINT = "install Java 17 (Debian, Ubuntu: openjdk-17-jre-headless) or point JAVA_HOME at it"
 
 
 def session_conf(given: Mapping[str, str], scratch: Path, name: str) -> dict[str, str]:
-    """The session's confs: the release's own, and defaults where it says nothing. Raises Unsupported."""
+    """The session's confs: the release's own, defaults where it says nothing, and the installation's jars with its own.
+
+    Raises Unsupported.
+    """
     check_conf(given)
     conf = {
         "spark.master": "local[2]",
@@ -50,6 +55,9 @@ def session_conf(given: Mapping[str, str], scratch: Path, name: str) -> dict[str
             "spark.local.dir": str(scratch / "local"),
         }
     conf |= given
+    jars = [each for each in (given.get(_JARS, ""), *installed_jars(os.environ.get("STREAMKEEPER_JARS", ""))) if each]
+    if jars:
+        conf[_JARS] = ",".join(jars)
     # A killed JVM leaves its temporary files (RocksDB's library alone is 15 MB): they go with the scratch directory.
     # Without its native library Hadoop forks a chmod for each file of a checkpoint: vfork makes that half as dear.
     ours = f"-Djava.io.tmpdir={scratch / 'tmp'} -XX:-UsePerfData -Djdk.lang.Process.launchMechanism=VFORK"

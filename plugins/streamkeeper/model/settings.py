@@ -16,7 +16,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ``home`` holds logs and scratch space; nothing in it is needed after a restart. ``snapshots``: URL of the store for
     snapshots, empty for the same one. ``keep``: which snapshots a prune keeps, as ``last=3,hourly=24,daily=7``;
     ``objective_s``: how much older than its newest commit a query's newest snapshot may be, seconds; ``retired_days``:
-    how long a checkpoint version that no longer serves is kept.
+    how long a checkpoint version that no longer serves is kept. ``jars``: directories, with ``:`` between them, whose
+    jars every driver gets; empty for those of ``make connectors``.
     """
 
     store: str
@@ -27,11 +28,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     keep: str = ""
     objective_s: float = 24 * 3600.0
     retired_days: float = 7.0
+    jars: str = ""
 
 
 def read_settings(environ: Mapping[str, str]) -> Settings:
     """Settings from ``STREAMKEEPER_HOME``, ``_STORE``, ``_CHECKPOINTS``, ``_JOBS``, ``_SNAPSHOTS``, ``_KEEP``,
-    ``_BACKUP_OBJECTIVE_S`` and ``_RETIRED_DAYS``.
+    ``_BACKUP_OBJECTIVE_S``, ``_RETIRED_DAYS`` and ``_JARS``.
 
     Only the home is required; store and checkpoints default to folders in it, jobs to ``jobs`` in the working
     directory. Raises InvalidInput or Unsupported, naming the variable.
@@ -51,6 +53,7 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
         keep=environ.get("STREAMKEEPER_KEEP", ""),
         objective_s=_positive("STREAMKEEPER_BACKUP_OBJECTIVE_S", environ.get("STREAMKEEPER_BACKUP_OBJECTIVE_S"), 86400),
         retired_days=_positive("STREAMKEEPER_RETIRED_DAYS", environ.get("STREAMKEEPER_RETIRED_DAYS"), 7),
+        jars=":".join(str(Path(each).absolute()) for each in environ.get("STREAMKEEPER_JARS", "").split(":") if each),
     )
 
 

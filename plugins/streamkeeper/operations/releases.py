@@ -48,7 +48,7 @@ def push_release(
         entry=bundle.entry,
         params=dict(params),
         conf=dict(conf),
-        environment=read_environment(conf),
+        environment=read_environment(conf, site.settings.jars),
         state_format=STATE_FORMAT,
     )
     put_object(site.store, job, "bundles", bundle.data, ".zip")

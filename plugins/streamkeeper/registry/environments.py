@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import platform
 import re
+import sys
 from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.machinery import PathFinder
@@ -16,8 +17,8 @@ from streamkeeper.errors import InvalidInput
 from streamkeeper.model.release import Environment
 
 
-def read_environment(conf: Mapping[str, str] | None = None) -> Environment:
-    """This process's environment, with the jars that ``spark.jars`` of ``conf`` adds.
+def read_environment(conf: Mapping[str, str] | None = None, jars: str = "") -> Environment:
+    """This process's environment, with the jars that ``spark.jars`` of ``conf`` and the installation's ``jars`` add.
 
     ``packages_sha256``: over every installed distribution's name==version. ``jars_sha256``: over the names and sizes of
     Spark's jars and the added ones (a jar of the same name and size but another content is not told apart; a remote
@@ -25,9 +26,20 @@ def read_environment(conf: Mapping[str, str] | None = None) -> Environment:
     """
     python, spark = platform.python_version(), _spark_version()
     packages, spark_jars = _installed()
-    jars = _sha256([*spark_jars, *_added_jars((conf or {}).get("spark.jars", ""))])
-    digest = _sha256([f"python {python}", f"spark {spark}", f"packages {packages}", f"jars {jars}"])
-    return Environment(python=python, spark=spark, packages_sha256=packages, jars_sha256=jars, digest=digest)
+    added = _added_jars(",".join([(conf or {}).get("spark.jars", ""), *installed_jars(jars)]))
+    all_jars = _sha256([*spark_jars, *added])
+    digest = _sha256([f"python {python}", f"spark {spark}", f"packages {packages}", f"jars {all_jars}"])
+    return Environment(python=python, spark=spark, packages_sha256=packages, jars_sha256=all_jars, digest=digest)
+
+
+def installed_jars(jars: str) -> tuple[str, ...]:
+    """Paths of the jars that every driver gets, from ``Settings.jars``; none where there is no such directory."""
+    return tuple(str(path) for each in _jar_directories(jars) for path in sorted(each.glob("*.jar")))
+
+
+def _jar_directories(jars: str) -> list[Path]:
+    """By default where `make connectors` puts Kafka's: in the environment that runs the drivers."""
+    return [Path(each).absolute() for each in (jars or f"{sys.prefix}/connectors/kafka").split(":") if each]
 
 
 def _spark_version() -> str:

@@ -197,6 +197,7 @@ class LocalProcessRunner(Runner):
             "STREAMKEEPER_STORE": self._settings.store,
             "STREAMKEEPER_CHECKPOINTS": self._settings.checkpoints,
             "STREAMKEEPER_JOBS": self._settings.jobs,
+            "STREAMKEEPER_JARS": self._settings.jars,
             process_tree.INSTANCE: process_tree.mark(job, instance),
             SECRETS: json.dumps(dict(secrets)),
         }
