@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+import uuid
 from contextlib import suppress
 from enum import Enum
 from pathlib import Path
@@ -12,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 REMOVED = re.compile(r"\.removed-.+-[0-9a-f]{32}")
-"""The name of a directory that is being removed."""
+"""The name of a directory that is being removed, as ``removed_path`` gives it."""
 STAGES = {"state": 0, "sources": 1, "offsets": 2, "commits": 3}
 
 
@@ -66,6 +67,11 @@ class Seen(msgspec.Struct, frozen=True):
 
     files: dict[str, os.stat_result]
     odd: list[str]
+
+
+def removed_path(directory: Path) -> Path:
+    """Where a directory goes to be removed: beside itself, under a name that nothing else has."""
+    return directory.with_name(f".removed-{directory.name.lstrip('.')}-{uuid.uuid4().hex}")
 
 
 def order_of(one: PlannedRemoval) -> tuple[int, int, str]:

@@ -6,7 +6,6 @@ Symbolic links are never followed.
 from __future__ import annotations
 
 import os
-import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
@@ -22,6 +21,7 @@ from streamkeeper.checkpoints.prune_plan import (
     PrunePlan,
     look_at,
     order_of,
+    removed_path,
 )
 from streamkeeper.checkpoints.trees import check_inside
 from streamkeeper.crash_points import crash_point
@@ -75,7 +75,7 @@ def _changed(directory: Path, plan: PrunePlan) -> str:
 
 
 def _rename(directory: Path) -> Path:
-    target = directory.with_name(f".removed-{directory.name}-{uuid.uuid4().hex}")
+    target = removed_path(directory)
     crash_point("prune.directory.before")
     os.rename(directory, target)
     with _folder(target.parent) as parent:

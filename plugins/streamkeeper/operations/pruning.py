@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import re
 import time
-import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
@@ -18,7 +17,7 @@ from pathlib import Path
 import msgspec
 
 from streamkeeper.checkpoints.growth import Growth, checkpoint_growth, sink_log_growth
-from streamkeeper.checkpoints.prune_plan import Extent, PrunePlan
+from streamkeeper.checkpoints.prune_plan import Extent, PrunePlan, removed_path
 from streamkeeper.checkpoints.pruning import plan_leftovers, plan_live, plan_retired
 from streamkeeper.checkpoints.removal import carry_out
 from streamkeeper.errors import InvalidInput, StreamkeeperError
@@ -137,7 +136,7 @@ def prune(store: Store, run: PruneRun) -> PruneReport:
         size += plan.freed
     for draft in run.drafts:
         path = Path(draft)
-        path.rename(path.with_name(f".removed-{path.name.lstrip('.')}-{uuid.uuid4().hex}"))
+        path.rename(removed_path(path))
     leftovers = [each for folder in {Path(draft).parent for draft in run.drafts} for each in plan_leftovers(folder)]
     for directory in (*run.directories, *leftovers):
         pruned = carry_out(directory)
