@@ -202,10 +202,11 @@ def test_a_snapshot_of_a_newer_format_is_told_as_such(store: MemoryStore) -> Non
         series.read(2)
 
 
-def test_a_file_name_that_leads_out_of_the_target_is_refused(store: MemoryStore, tmp_path: Path) -> None:
-    """A file name that leads out of the target is refused."""
+@pytest.mark.parametrize("path", ["../outside", "state/../../outside", "/outside", "a\0b", ".", "a//b", ""])
+def test_a_file_name_that_leads_out_of_the_target_is_refused(store: MemoryStore, tmp_path: Path, path: str) -> None:
+    """Nor is one taken that names no file."""
     snapshot = catalogue(store).read(1)
-    first = msgspec.structs.replace(snapshot.files[0], path="../outside")
+    first = msgspec.structs.replace(snapshot.files[0], path=path)
     evil = msgspec.structs.replace(snapshot, files=(first, *snapshot.files[1:]))
     with pytest.raises(SnapshotDamaged, match="not allowed"):
         restore(catalogue(store), evil, tmp_path / "into" / "back")

@@ -13,6 +13,7 @@ from streamkeeper.errors import CheckpointChanged, InvalidInput
 from streamkeeper.model.snapshot import Stamp
 
 _INSIDE = re.compile(r"[^/\0]+(/[^/\0]+)*")
+_UPWARDS = frozenset({".", ".."})
 
 
 class Tree(ABC):
@@ -99,7 +100,7 @@ class LocalTree(Tree):
 
 def check_inside(path: str) -> str:
     """Return ``path`` if it names a file inside a tree, else raise InvalidInput."""
-    if not _INSIDE.fullmatch(path) or ".." in path.split("/"):
+    if not _INSIDE.fullmatch(path) or not _UPWARDS.isdisjoint(path.split("/")):
         raise InvalidInput(f"{path!r} is not a path inside a checkpoint")
     return path
 

@@ -16,6 +16,7 @@ from pathlib import Path, PurePosixPath
 import msgspec
 
 from streamkeeper.checkpoints.relocating import hadoop_location, names_its_place, relocated
+from streamkeeper.checkpoints.trees import check_inside
 from streamkeeper.crash_points import crash_point
 from streamkeeper.errors import InvalidInput, PermanentError, SnapshotDamaged
 from streamkeeper.model.snapshot import Chunk, Pack, Snapshot
@@ -92,9 +93,10 @@ def _refuse_existing(target: Path) -> None:
 
 def _check_paths(snapshot: Snapshot) -> None:
     for each in snapshot.files:
-        path = PurePosixPath(each.path)
-        if path.is_absolute() or ".." in path.parts or "\0" in each.path or not path.parts:
-            raise SnapshotDamaged(f"{snapshot.name} holds the file name {each.path!r}, which is not allowed")
+        try:
+            check_inside(each.path)
+        except InvalidInput:
+            raise SnapshotDamaged(f"{snapshot.name} holds the file name {each.path!r}, which is not allowed") from None
 
 
 def _write(catalogue: Catalogue, snapshot: Snapshot, draft: Path, show: Show | None) -> None:
