@@ -26,8 +26,8 @@ class DrillAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """How a drill went, in one sentence.
 
     ``batch``: the one that ran, of ``rows`` input rows; None when there was nothing to read, or it never ran.
-    ``stores`` and ``state_rows``: what was read of the state after it. ``error_class``: Spark's, or the exception's;
-    empty when ``ok``.
+    ``stores`` and ``state_rows``: what was read of the state after it. ``seconds``: what the driver took, without its
+    start. ``error_class``: Spark's, or the exception's; empty when ``ok``.
     """
 
     ok: bool
@@ -36,7 +36,7 @@ class DrillAnswer(msgspec.Struct, frozen=True, kw_only=True):
     rows: int = 0
     state_rows: int = 0
     stores: int = 0
-    seconds: float
+    seconds: float = 0.0
     error_class: str = ""
 
 

@@ -93,11 +93,10 @@ def _resume(
     target: Path,
     timeout_s: float,
 ) -> DrillAnswer:
-    started = time.monotonic()
     try:
         restore(catalogue, snapshot, target)
     except PermanentError as error:
-        return _failed(f"it cannot be restored: {error}", started)
+        return DrillAnswer(ok=False, message=f"it cannot be restored: {error}")
     secrets = resolve(find_references(place.job.params, place.job.conf), resolvers)
     request = DrillRequest(
         job=place.job, query=place.query, checkpoint=str(target), batch=snapshot.batch, timeout_s=timeout_s
@@ -108,8 +107,4 @@ def _resume(
     except DriverDied as died:
         if died.refused:
             raise
-        return _failed(f"the drill's driver ended: {died}", started)
-
-
-def _failed(message: str, started: float) -> DrillAnswer:
-    return DrillAnswer(ok=False, message=message, seconds=time.monotonic() - started)
+        return DrillAnswer(ok=False, message=f"the drill's driver ended: {died}")
