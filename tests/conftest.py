@@ -6,9 +6,9 @@ import os
 
 import pytest
 
-pytest_plugins = ["tests.s3_server", "tests.postgres_server", "tests.spark_session"]
+pytest_plugins = ["tests.s3_server", "tests.postgres_server", "tests.kafka_broker", "tests.spark_session"]
 
-TIERS = ("s3", "postgres", "airflow", "spark")
+TIERS = ("s3", "postgres", "airflow", "spark", "kafka")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
