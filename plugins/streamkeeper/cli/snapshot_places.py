@@ -10,10 +10,11 @@ import typer
 
 from streamkeeper.cli.given import open_site
 from streamkeeper.errors import InvalidInput
-from streamkeeper.model.snapshot import check_series
+from streamkeeper.model.snapshot import Snapshot, check_series
 from streamkeeper.operations.sites import Site
 from streamkeeper.operations.targets import Target, adopted_target, all_targets, query_target
 from streamkeeper.snapshots.catalogue import Catalogue, list_series
+from streamkeeper.snapshots.choice import find_snapshot, read_choice
 from streamkeeper.stores.contract import Store
 from streamkeeper.stores.opening import open_store
 
@@ -84,6 +85,12 @@ def read_place(series: str, checkpoint: str, store: str) -> Place:
     if series.strip("/") and "/" in series:
         check_series(series)
     return Place(series=series, checkpoint=checkpoint, store_url=store)
+
+
+def read_snapshot(place: Place, id: str, batch: int | None, at: str) -> tuple[Catalogue, Snapshot]:
+    """The one series and the one snapshot of it that are meant; raises InvalidInput, NotFound, SnapshotDamaged."""
+    catalogue = place.catalogue()
+    return catalogue, find_snapshot(catalogue, read_choice(name=id, batch=batch, at=at))
 
 
 def site_of(series: str) -> Site | None:

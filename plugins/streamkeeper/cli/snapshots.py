@@ -26,9 +26,10 @@ from streamkeeper.cli.snapshot_places import (
     Series,
     StoreOption,
     read_place,
+    read_snapshot,
     site_of,
 )
-from streamkeeper.errors import FormatTooNew, InvalidInput, NotFound, SnapshotDamaged, StreamkeeperError
+from streamkeeper.errors import FormatTooNew, InvalidInput, SnapshotDamaged, StreamkeeperError
 from streamkeeper.model.coding import to_json
 from streamkeeper.model.snapshot import Pin, Snapshot, snapshot_name, snapshot_number
 from streamkeeper.operations.backup import back_up
@@ -38,13 +39,10 @@ from streamkeeper.operations.restoring import plan_restore, restore_version
 from streamkeeper.operations.secret_resolvers import built_in_resolvers
 from streamkeeper.snapshots.capture import CaptureProgress
 from streamkeeper.snapshots.catalogue import Catalogue
-from streamkeeper.snapshots.choice import choose, read_choice
 from streamkeeper.snapshots.restore import restore
 from streamkeeper.snapshots.verify import verify
 
 app = typer.Typer(no_args_is_help=True, help="Verified, restorable copies of checkpoints in a store.")
-
-_Fields = tuple[str, ...]
 
 
 @app.command("take")
@@ -112,9 +110,7 @@ def show_(
     json: Json = False,
 ) -> None:
     """Show one snapshot: who wrote it, where its sources stand, which drills it went through, what its sink holds."""
-    place = read_place(series, checkpoint, store)
-    catalogue = place.catalogue()
-    snapshot = _chosen(catalogue, id, batch, at)
+    catalogue, snapshot = read_snapshot(read_place(series, checkpoint, store), id, batch, at)
     if json:
         typer.echo(to_json({**_shown(snapshot), "files": [each.path for each in snapshot.files]}))
         return
@@ -181,14 +177,12 @@ def drill_(
     json: Json = False,
 ) -> None:
     """Restore a snapshot into a scratch place and resume its query there, sink diverted; exit code 1 if that fails."""
-    place = read_place(series, checkpoint, store)
-    catalogue = place.catalogue()
-    snapshot = _chosen(catalogue, id, batch, at)
+    catalogue, snapshot = read_snapshot(read_place(series, checkpoint, store), id, batch, at)
     site = site_of(catalogue.series)
     with TemporaryDirectory(prefix="streamkeeper-drill-") as scratch:
         if job_file:
             job = read_job_file(job_file, read_params(params), read_conf(conf))
-            named = query or catalogue.series.rpartition("/")[2] * (site is not None)
+            named = query or (catalogue.series.rpartition("/")[2] if site is not None else "")
             if not named:
                 raise InvalidInput("which query it is cannot be known", hint="name it: --query NAME")
             where = DrillPlace(job=job, query=named, scratch=Path(scratch))
@@ -224,9 +218,7 @@ def restore_(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing")] = False,
 ) -> None:
     """Restore a snapshot: into a directory, or as the next checkpoint version of a deployed query."""
-    place = read_place(series, checkpoint, store)
-    catalogue = place.catalogue()
-    snapshot = _chosen(catalogue, id, batch, at)
+    catalogue, snapshot = read_snapshot(read_place(series, checkpoint, store), id, batch, at)
     if to:
         if dry_run:
             typer.echo(f"would write {snapshot.name} (batch {snapshot.batch}, {snapshot.bytes:,} bytes) to {to}")
@@ -289,9 +281,7 @@ def export(
     json: Json = False,
 ) -> None:
     """Write the state in a snapshot, store by store, as Parquet files."""
-    place = read_place(series, checkpoint, store)
-    catalogue = place.catalogue()
-    snapshot = _chosen(catalogue, id, batch, at)
+    catalogue, snapshot = read_snapshot(read_place(series, checkpoint, store), id, batch, at)
     with TemporaryDirectory(prefix="streamkeeper-export-") as scratch:
         restore(catalogue, snapshot, Path(scratch) / "checkpoint")
         answer = export_state(Path(scratch) / "checkpoint", Path(to), batch=snapshot.batch)
@@ -304,25 +294,13 @@ def export(
     typer.echo(f"the state after batch {answer.batch} is in {to}")
 
 
-def _chosen(catalogue: Catalogue, id: str, batch: int | None, at: str) -> Snapshot:
-    choice = read_choice(name=id, batch=batch, at=at)
-    if id:
-        return catalogue.read(snapshot_number(id))
-    try:
-        return choose(catalogue.snapshots(), choice)
-    except NotFound as error:
-        raise NotFound(f"series {catalogue.series}: {error.message}", hint=error.hint) from None
-    except SnapshotDamaged as error:
-        raise SnapshotDamaged(error.message, hint="name another snapshot: --id, see snapshot list") from None
-
-
 def _shown(snapshot: Snapshot) -> dict[str, object]:
     names = ("series", "checkpoint", "version", "release", "query_id", "batch", "pending", "offsets", "watermark_ms")
     found: dict[str, object] = {name: getattr(snapshot, name) for name in (*names, "taken_at", "stored")}
     return {"snapshot": snapshot.name, **found, "bytes": snapshot.bytes, "packs": len(snapshot.packs)}
 
 
-def _said(catalogue: Catalogue, number: int) -> _Fields:
+def _said(catalogue: Catalogue, number: int) -> tuple[str, ...]:
     drills, pinned = catalogue.drills(number), catalogue.pin_of(number)
     said = [f"{'verified' if drills[-1].ok else 'drill failed'} {drills[-1].at}"] if drills else []
     said += [f"pinned: {pinned.reason}"] if pinned else []

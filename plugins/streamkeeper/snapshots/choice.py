@@ -7,8 +7,9 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from streamkeeper.errors import InvalidInput, NotFound
+from streamkeeper.errors import InvalidInput, NotFound, SnapshotDamaged
 from streamkeeper.model.snapshot import Snapshot, snapshot_number
+from streamkeeper.snapshots.catalogue import Catalogue
 
 
 class Choice(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,14 +30,26 @@ def read_choice(*, name: str = "", batch: int | None = None, at: str = "") -> Ch
     return Choice(name=name, batch=batch, at=_moment(at) if at else None)
 
 
-def choose(snapshots: Sequence[Snapshot], choice: Choice) -> Snapshot:
-    """The chosen one of a series, given in order; raises NotFound, naming what there is."""
+def find_snapshot(catalogue: Catalogue, choice: Choice) -> Snapshot:
+    """The chosen one of a series; of one that is named by its id nothing else is read.
+
+    Raises NotFound, naming what there is; SnapshotDamaged, FormatTooNew.
+    """
+    if choice.name:
+        return catalogue.read(snapshot_number(choice.name))
+    try:
+        return _choose(catalogue.snapshots(), choice)
+    except NotFound as error:
+        raise NotFound(f"series {catalogue.series}: {error.message}", hint=error.hint) from None
+    except SnapshotDamaged as error:
+        raise SnapshotDamaged(error.message, hint="name another snapshot: --id, see snapshot list") from None
+
+
+def _choose(snapshots: Sequence[Snapshot], choice: Choice) -> Snapshot:
+    """By anything but its id, of all in their order; raises NotFound, naming what there is."""
     if not snapshots:
         raise NotFound("there is no snapshot", hint="take one: streamkeeper snapshot take")
-    if choice.name:
-        fitting = [each for each in snapshots if each.number == snapshot_number(choice.name)]
-        wanted = choice.name
-    elif choice.batch is not None:
+    if choice.batch is not None:
         fitting = [each for each in snapshots if each.batch == choice.batch]
         wanted = f"of batch {choice.batch}"
     elif choice.at is not None:
