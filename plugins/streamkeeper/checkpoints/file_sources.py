@@ -65,8 +65,13 @@ def source_entries(log: Path) -> dict[int, Path]:
         names = [path.name for path in log.iterdir() if path.is_file()]
     except (FileNotFoundError, NotADirectoryError):
         return {}
-    numbers = sorted((int(name.removesuffix(".compact")), name) for name in names if _is_entry(name))
+    numbers = sorted((entry_of(name), name) for name in names if _is_entry(name))
     return {number: log / name for number, name in numbers}
+
+
+def entry_of(name: str) -> int:
+    """The number of an entry of a file source's log by its file's name, compacted or not."""
+    return int(name.removesuffix(".compact"))
 
 
 def log_offset(end: str) -> int | None:

@@ -1,0 +1,218 @@
+"""Seeding a checkpoint version: whole or not there, only what the plan needs, and refused where it cannot be exact."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streamkeeper.checkpoints import seeding
+from streamkeeper.checkpoints.fsck import examine
+from streamkeeper.checkpoints.initial_offsets import read_initial_offsets
+from streamkeeper.checkpoints.seeding import seed, seed_start
+from streamkeeper.checkpoints.source_log import SEEN_BEFORE
+from streamkeeper.errors import CheckpointChanged, CheckpointDamaged, InvalidInput, NotFound, Unsupported
+from tests.checkpoints.trees import CONF, Tree
+
+NEW_ID = "6d2a5f52-3c0a-4a50-9c8e-0d3b6b5c1f11"
+
+
+def contents(root: Path) -> dict[str, str]:
+    return {str(path.relative_to(root)): path.read_text() for path in sorted(root.rglob("*")) if path.is_file()}
+
+
+def plan(checkpoint: Path, batch: int, *ends: str) -> None:
+    """A planned batch of counted sources."""
+    path = checkpoint / "offsets" / str(batch)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n".join(["v1", json.dumps({"batchWatermarkMs": 0, "conf": CONF}), *ends]))
+
+
+def kafka(checkpoint: Path, number: int, offsets: dict[str, dict[str, int]]) -> None:
+    """Where a Kafka source began, as Spark writes it."""
+    log = checkpoint / "sources" / str(number)
+    log.mkdir(parents=True)
+    (log / "0").write_bytes(b"\0v1\n" + json.dumps(offsets).encode())
+
+
+@pytest.fixture
+def old(tmp_path: Path) -> Path:
+    """Batches 0 to 11 committed, 12 planned; entry 9 is compacted, 13 is listed and in no plan."""
+    tree = Tree(tmp_path / "v0001", "stateless", batches=12)
+    tree.plan(12)
+    Tree.list_files(tree.root, 13)
+    return tree.root
+
+
+def test_kept_numbers(old: Path, tmp_path: Path) -> None:
+    """The batch, the one before it, the source's log up to its offset, and nothing else; it counts as committed."""
+    assert seed(old, tmp_path / "v0002", 12, rebase=False, query_id=NEW_ID) == 12
+    found, before = contents(tmp_path / "v0002"), contents(old)
+    same = {"offsets/11", "offsets/12", "commits/11", "sources/0/9.compact"} | {f"sources/0/{n}" for n in (10, 11, 12)}
+    assert found.keys() == same | {"commits/12", "metadata"}
+    assert {each: found[each] for each in same} == {each: before[each] for each in same}
+    assert (found["commits/12"], json.loads(found["metadata"])) == (before["commits/11"], {"id": NEW_ID})
+    assert [each.shape for each in examine(tmp_path / "v0002")] == ["checksums-missing"]
+
+
+def test_numbers_from_0(old: Path, tmp_path: Path) -> None:
+    """The batch becomes 0; the source's log keeps its own numbers, which are no batch's."""
+    assert seed(old, tmp_path / "v0002", 12, rebase=True, query_id=NEW_ID) == 0
+    found, before = contents(tmp_path / "v0002"), contents(old)
+    assert (found["offsets/0"], found["commits/0"]) == (before["offsets/12"], before["commits/11"])
+    assert sorted(each for each in found if "sources" not in each) == ["commits/0", "metadata", "offsets/0"]
+    assert [each.shape for each in examine(tmp_path / "v0002")] == ["checksums-missing"]
+
+
+def test_one_that_is_there_is_left_alone(old: Path, tmp_path: Path) -> None:
+    """Also once its query has gone on, and the old version is gone; another query's is refused."""
+    target = tmp_path / "v0002"
+    seed(old, target, 12, rebase=False, query_id=NEW_ID)
+    (target / "offsets" / "13").write_text("v1\n{}\n{}")
+    before = contents(target)
+    shutil.rmtree(old)
+    assert seed(old, target, 12, rebase=False, query_id=NEW_ID) == 12
+    seed_start(old, target, 12, query_id=NEW_ID)
+    assert contents(target) == before
+    for make in (lambda: seed(old, target, 12, rebase=False, query_id="other"),
+                 lambda: seed_start(old, target, 12, query_id="other")):  # fmt: skip
+        with pytest.raises(InvalidInput, match="is the checkpoint of query"):
+            make()
+
+
+def test_a_directory_that_is_no_checkpoint_is_never_written_over(old: Path, tmp_path: Path) -> None:
+    """Neither somebody's files nor a file are taken for a version."""
+    (tmp_path / "v0002").mkdir()
+    (tmp_path / "v0002" / "notes").write_text("mine")
+    with pytest.raises(InvalidInput, match="is no checkpoint"):
+        seed(old, tmp_path / "v0002", 12, rebase=False, query_id=NEW_ID)
+    assert contents(tmp_path / "v0002") == {"notes": "mine"}
+
+
+@pytest.mark.parametrize("nth", range(1, 12))
+def test_killed_at_any_moment_there_is_nothing_and_the_next_attempt_is_whole(
+    old: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nth: int
+) -> None:
+    """A failure at any write leaves no target; its draft is replaced, not added to."""
+    calls: list[object] = []
+    sync = os.fsync
+
+    def fail_once(handle: int) -> None:
+        calls.append(handle)
+        if len(calls) == nth:
+            raise OSError("no space")
+        sync(handle)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", fail_once)
+        with pytest.raises(OSError, match="no space"):
+            seed(old, tmp_path / "v0002", 12, rebase=False, query_id=NEW_ID)
+    assert not (tmp_path / "v0002").exists()
+    (tmp_path / ".seeding-v0002" / "offsets" / "99").write_text("left over")
+    seed(old, tmp_path / "v0002", 11, rebase=False, query_id=NEW_ID)
+    assert not (tmp_path / ".seeding-v0002").exists()
+    assert sorted(os.listdir(tmp_path / "v0002" / "offsets")) == ["10", "11"]
+
+
+def test_a_file_that_its_owner_removes_meanwhile(old: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is worth another attempt, and nothing is there until one succeeds."""
+    write = seeding._write
+
+    def remove_and_write(path: Path, content: bytes) -> None:
+        (old / "sources" / "0" / "10").unlink(missing_ok=True)
+        write(path, content)
+
+    monkeypatch.setattr(seeding, "_write", remove_and_write)
+    with pytest.raises(CheckpointChanged, match="sources/0/10"):
+        seed(old, tmp_path / "v0002", 12, rebase=False, query_id=NEW_ID)
+    assert not (tmp_path / "v0002").exists()
+
+
+@pytest.mark.parametrize("kind", ["hdfs", "rocksdb", "changelog", "format-2"])
+def test_a_query_with_state_is_not_seeded(tmp_path: Path, kind: str) -> None:
+    """Offsets alone would begin it anew without a word; given up on purpose, its sources still begin there."""
+    Tree(tmp_path / "old", kind, batches=3)
+    with pytest.raises(InvalidInput, match="keeps state"):
+        seed(tmp_path / "old", tmp_path / "new", 2, rebase=True, query_id=NEW_ID)
+    assert not (tmp_path / "new").exists()
+    seed_start(tmp_path / "old", tmp_path / "new", 2, query_id=NEW_ID)
+    assert contents(tmp_path / "new").keys() == {"metadata", "sources/0/0"}
+    assert examine(tmp_path / "new") == ()
+
+
+def test_what_is_missing_is_told(old: Path, tmp_path: Path) -> None:
+    """An unknown batch, a plan that the numbering needs, an entry of the source's log."""
+    with pytest.raises(NotFound, match="no batch 40"):
+        seed(old, tmp_path / "new", 40, rebase=False, query_id=NEW_ID)
+    (old / "offsets" / "4").unlink()
+    with pytest.raises(CheckpointDamaged, match="offsets/4 is missing"):
+        seed(old, tmp_path / "new", 5, rebase=False, query_id=NEW_ID)
+    seed(old, tmp_path / "rebased", 5, rebase=True, query_id=NEW_ID)
+    (old / "sources" / "0" / "11").unlink()
+    for make in (lambda: seed(old, tmp_path / "new", 12, rebase=False, query_id=NEW_ID),
+                 lambda: seed_start(old, tmp_path / "new", 12, query_id=NEW_ID)):  # fmt: skip
+        with pytest.raises(CheckpointDamaged, match="lacks entry 11"):
+            make()
+    assert not (tmp_path / "new").exists()
+
+
+def logged(checkpoint: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (checkpoint / "sources" / "0" / "0").read_text().splitlines()[1:]]
+
+
+@pytest.mark.parametrize("batch", [12, 10, 9, 5])
+def test_a_start_counts_as_seen_what_was_read_and_nothing_more(old: Path, tmp_path: Path, batch: int) -> None:
+    """Through the compacted entry, up to the batch's offset; also of a batch whose own entries are removed."""
+    for entry in range(9):
+        (old / "sources" / "0" / str(entry)).unlink()
+    seed_start(old, tmp_path / "new", batch, query_id=NEW_ID)
+    expected = [{"path": f"file:///in/f{n}.json", "timestamp": 1, "batchId": SEEN_BEFORE} for n in range(batch + 1)]
+    assert logged(tmp_path / "new") == expected
+    assert contents(tmp_path / "new").keys() == {"metadata", "sources/0/0"}
+
+
+def test_a_start_of_a_start(old: Path, tmp_path: Path) -> None:
+    """What the first one counted as seen stays seen in the second."""
+    seed_start(old, tmp_path / "second", 10, query_id=NEW_ID)
+    plan(tmp_path / "second", 0, json.dumps({"logOffset": 1}))
+    Tree.list_files(tmp_path / "second", 1)
+    seed_start(tmp_path / "second", tmp_path / "third", 0, query_id=NEW_ID)
+    assert sorted(each["path"] for each in logged(tmp_path / "third")) == sorted(
+        [*(f"file:///in/f{n}.json" for n in range(11)), "file:///in/f1.json"]
+    )
+
+
+def test_a_kafka_source_goes_on_at_its_offsets(tmp_path: Path) -> None:
+    """Seeded, its offsets are in the plan and its beginning stays; started, its beginning is where it had come to."""
+    old = tmp_path / "old"
+    Tree(old, "stateless", batches=0)
+    kafka(old, 0, {"events": {"0": 3, "1": 0}})
+    kafka(old, 1, {"more": {"0": 5}})
+    plan(old, 0, '{"events":{"0":10,"1":20}}', "-")
+    seed(old, tmp_path / "seeded", 0, rebase=False, query_id=NEW_ID)
+    assert contents(tmp_path / "seeded").keys() == {
+        "metadata", "offsets/0", "commits/0", "sources/0/0", "sources/1/0",
+    }  # fmt: skip
+    assert contents(tmp_path / "seeded")["commits/0"] == 'v1\n{"nextBatchWatermarkMs":0}'
+    assert read_initial_offsets(tmp_path / "seeded" / "sources" / "0") == '{"events":{"0":3,"1":0}}'
+    seed_start(old, tmp_path / "started", 0, query_id=NEW_ID)
+    assert (tmp_path / "started/sources/0/0").read_bytes() == b'\0v1\n{"events":{"0":10,"1":20}}'
+    assert read_initial_offsets(tmp_path / "started" / "sources" / "1") == '{"more":{"0":5}}'
+
+
+def test_a_start_that_cannot_be_exact_is_refused(tmp_path: Path) -> None:
+    """A source of another kind, and a log of which nothing tells whose it is."""
+    old = tmp_path / "old"
+    Tree(old, "stateless", batches=0)
+    (old / "sources" / "0").mkdir(parents=True)
+    plan(old, 0, "17")
+    with pytest.raises(Unsupported, match="neither files nor Kafka"):
+        seed_start(old, tmp_path / "new", 0, query_id=NEW_ID)
+    plan(old, 1, '{"a":{"0":1}}', '{"a":{"0":1}}')
+    with pytest.raises(Unsupported, match="the source logs 0 for the sources 0, 1"):
+        seed_start(old, tmp_path / "new", 1, query_id=NEW_ID)
+    assert not (tmp_path / "new").exists()

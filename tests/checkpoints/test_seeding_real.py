@@ -1,0 +1,283 @@
+"""Seeded checkpoint versions that Spark goes on with: no row of the sources is lost, and none is read twice."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from streamkeeper.checkpoints.layout import last_committed, open_batch
+from streamkeeper.checkpoints.seeding import seed, seed_start
+from streamkeeper.checkpoints.source_log import SEEN_BEFORE
+from streamkeeper.sinks.contract import SinkContext
+from streamkeeper.sinks.file import FileSink, FileWriter
+from tests.checkpoints.real_queries import CONF, STORES, Inputs, Streams
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+
+NEW_ID = "6d2a5f52-3c0a-4a50-9c8e-0d3b6b5c1f11"
+NAMED = {
+    "spark.sql.streaming.queryEvolution.enableSourceEvolution": "true",
+    "spark.sql.streaming.offsetLog.formatVersion": "2",
+}
+Files = dict[int, list[int]]
+
+
+def one(streams: Streams) -> Any:
+    return streams.left
+
+
+def both(streams: Streams) -> Any:
+    return streams.left.union(streams.right.selectExpr("k", "v + 1000 AS v", "at"))
+
+
+def twice(streams: Streams) -> Any:
+    rows = streams.left
+    return rows.union(rows.selectExpr("k", "v + 1000 AS v", "at"))
+
+
+def deduplicated(streams: Streams) -> Any:
+    return streams.left.dropDuplicates(["v"])
+
+
+def ended_with(query: StreamingQuery) -> str:
+    """The error that a query ended with; empty without one."""
+    try:
+        finished = query.awaitTermination(180)
+    except Exception as error:
+        return str(error)
+    assert finished, "the query does not end"
+    return ""
+
+
+class Query:
+    """A query over the inputs, each of whose starts reads all there is; a batch's files are told by their numbers."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        inputs: Inputs,
+        frame: Callable[[Streams], Any] = one,
+        *,
+        named: bool = False,
+        **conf: str,
+    ) -> None:
+        self._session = spark.newSession()
+        for key, value in {**CONF, **STORES["format-2"], **(NAMED if named else {}), **conf}.items():
+            self._session.conf.set(key, value)
+        self._frame = frame(Streams(self._session, inputs, named=named))
+
+    def run(
+        self,
+        checkpoint: Path,
+        *,
+        before: int | None = None,
+        after: int | None = None,
+        writer: FileWriter | None = None,
+    ) -> Files:
+        """Batch -> files; ends before or after a batch is written, with its plan, but without its commit."""
+        found: Files = {}
+
+        def take(rows: Any, batch: int) -> None:
+            if batch == before:
+                raise InterruptedError("before it was written")
+            found[batch] = sorted({row.v // 10 for row in rows.collect()})
+            if writer is not None:
+                writer.write(rows, batch)
+            if batch == after:
+                raise InterruptedError("after it was written")
+
+        stream = self._frame.writeStream.option("checkpointLocation", str(checkpoint)).foreachBatch(take)
+        query = stream.trigger(availableNow=True).start()
+        failure = ended_with(query)
+        if failure and "was written" not in failure:
+            raise RuntimeError(failure)
+        assert open_batch(checkpoint) == (before if before is not None else after)
+        return found
+
+
+def files_of(found: Files) -> list[int]:
+    return sorted(number for each in found.values() for number in each)
+
+
+@pytest.fixture
+def inputs(tmp_path: Path) -> Inputs:
+    return Inputs(tmp_path / "in put é")
+
+
+@pytest.mark.parametrize("rebase", [False, True], ids=["keep", "rebase"])
+@pytest.mark.parametrize("batch", [6, 4])
+def test_the_new_version_reads_exactly_what_comes_after_the_batch(
+    spark: SparkSession, tmp_path: Path, inputs: Inputs, rebase: bool, batch: int
+) -> None:
+    """Of a batch that was written and never committed, and of one that the source has listed beyond; restarts too.
+
+    The source's log is compacted every third entry, so the beyond is in a compacted entry.
+    """
+    query, old, new = Query(spark, inputs), tmp_path / "v0001", tmp_path / "v0002"
+    inputs.put("left", 7)
+    query.run(old, after=6)
+    first = seed(old, new, batch, rebase=rebase, query_id=NEW_ID)
+    assert (first, open_batch(new), last_committed(new)) == (0 if rebase else batch, None, first)
+    old.rename(tmp_path / "gone")
+    inputs.put("left", 2)
+    found = query.run(new)
+    assert (min(found), files_of(found)) == (first + 1, list(range(batch + 1, 9)))
+    inputs.put("left", 5)
+    assert files_of(query.run(new)) == list(range(9, 14))
+    assert json.loads((new / "metadata").read_text()) == {"id": NEW_ID}
+
+
+def test_a_first_batch_that_was_written_and_not_committed(spark: SparkSession, tmp_path: Path, inputs: Inputs) -> None:
+    """There is no commit to copy yet: the one that is written is as good in either checkpoint format."""
+    inputs.put("left", 1)
+    Query(spark, inputs).run(tmp_path / "v0001", after=0)
+    inputs.put("left", 2)
+    for number, store in enumerate(("hdfs", "format-2")):
+        new = tmp_path / f"new-{number}"
+        seed(tmp_path / "v0001", new, 0, rebase=False, query_id=NEW_ID)
+        assert Query(spark, inputs, **STORES[store]).run(new) == {1: [1], 2: [2]}
+
+
+def writer_for(output: Path, version: str, epoch: int) -> FileWriter:
+    writer = FileSink(str(output), "csv").open(SinkContext(job="copy", query="rows", version=version, epoch=epoch))
+    writer.raise_fence()
+    return writer
+
+
+def listed(spark: SparkSession, output: Path) -> list[int]:
+    """Numbers of the files whose rows a reader of the sink's log finds, as often as they are there."""
+    rows = spark.read.schema("k string, v int, at timestamp").csv(str(output)).collect()
+    return sorted(row.v // 10 for row in rows if row.v % 10 == 0)
+
+
+def test_a_file_sink_goes_on_in_its_directory_only_with_the_same_numbers(
+    spark: SparkSession, tmp_path: Path, inputs: Inputs
+) -> None:
+    """Kept numbers: every row once. Numbers from 0 in the same directory lose rows: Spark's sink log skips them."""
+    output = tmp_path / "out"
+    query = Query(spark, inputs)
+    inputs.put("left", 4)
+    query.run(tmp_path / "old", after=3, writer=writer_for(output, "v0001", 1))
+    for name, rebase in (("rebased", True), ("kept", False)):
+        seed(tmp_path / "old", tmp_path / name, 3, rebase=rebase, query_id=NEW_ID)
+    inputs.put("left", 2)
+    read = query.run(tmp_path / "rebased", writer=writer_for(output, "v0001", 2))
+    assert (files_of(read), listed(spark, output / "v0001")) == ([4, 5], [0, 1, 2, 3])
+    query.run(tmp_path / "kept", writer=writer_for(output, "v0001", 3))
+    assert listed(spark, output / "v0001") == list(range(6))
+
+
+def test_a_file_sink_begins_a_new_directory_at_batch_0(spark: SparkSession, tmp_path: Path, inputs: Inputs) -> None:
+    """Rebased, with an empty batch 0 in its log: the two directories hold every row once."""
+    output = tmp_path / "out"
+    query = Query(spark, inputs)
+    inputs.put("left", 4)
+    query.run(tmp_path / "old", before=3, writer=writer_for(output, "v0001", 1))
+    seed(tmp_path / "old", tmp_path / "new", 2, rebase=True, query_id=NEW_ID)
+    (output / "v0002" / "_spark_metadata").mkdir(parents=True)
+    (output / "v0002" / "_spark_metadata" / "0").write_text("v1")
+    inputs.put("left", 2)
+    query.run(tmp_path / "new", writer=writer_for(output, "v0002", 2))
+    assert listed(spark, output / "v0001") == [0, 1, 2]
+    assert listed(spark, output / "v0002") == [3, 4, 5]
+
+
+@pytest.mark.parametrize(
+    ("frame", "named"), [(both, False), (both, True), (twice, False)], ids=["two", "two-named", "one-read-twice"]
+)
+def test_every_source_goes_on_at_its_own_offset(
+    spark: SparkSession, tmp_path: Path, inputs: Inputs, frame: Callable[[Streams], Any], named: bool
+) -> None:
+    """Sources of different lengths, named ones, and one with two offsets and one log: seeded either way."""
+    query, old = Query(spark, inputs, frame, named=named), tmp_path / "old"
+    inputs.put("left", 5)
+    inputs.put("right", 2)
+    query.run(old)
+    for name in ("kept", "rebased"):
+        seed(old, tmp_path / name, 3, rebase=name == "rebased", query_id=NEW_ID)
+    seed_start(old, tmp_path / "fresh", 3, query_id=NEW_ID)
+    inputs.put("left", 1)
+    inputs.put("right", 1)
+    expected = [4, 5, 104, 105] if frame is twice else [4, 5, 102]
+    for name in ("kept", "rebased", "fresh"):
+        assert files_of(query.run(tmp_path / name)) == expected
+
+
+@pytest.mark.parametrize("interval", ["10", "3"])
+@pytest.mark.parametrize("batch", [6, 4])
+def test_a_query_that_gives_up_its_state_begins_after_the_batch(
+    spark: SparkSession, tmp_path: Path, inputs: Inputs, batch: int, interval: str
+) -> None:
+    """Nothing lost and nothing read twice: a first batch that fails and runs again, beyond compactions, when idle."""
+    query = Query(spark, inputs, deduplicated, **{"spark.sql.streaming.fileSource.log.compactInterval": interval})
+    old, new = tmp_path / "v0001", tmp_path / "v0002"
+    inputs.put("left", 7)
+    query.run(old)
+    seed_start(old, new, batch, query_id=NEW_ID)
+    assert (last_committed(new), open_batch(new)) == (None, None)
+    old.rename(tmp_path / "gone")
+    inputs.put("left", 14)
+    found = query.run(new, before=0)
+    assert found == {}
+    found = query.run(new, before=5) | query.run(new)
+    assert (min(found), files_of(found)) == (0, list(range(batch + 1, 21)))
+    assert query.run(new) == {}
+    inputs.put("left", 2)
+    assert files_of(query.run(new)) == [21, 22]
+    assert list((new / "sources" / "0").glob("*.compact"))
+
+
+def test_a_start_without_anything_new(spark: SparkSession, tmp_path: Path, inputs: Inputs) -> None:
+    """The first batch has no rows then, and what comes later is read; a source without files begins empty."""
+    query, old, new = Query(spark, inputs, both), tmp_path / "old", tmp_path / "new"
+    inputs.put("left", 2)
+    query.run(old)
+    seed_start(old, new, 1, query_id=NEW_ID)
+    assert files_of(query.run(new)) == []
+    inputs.put("left", 1)
+    inputs.put("right", 1)
+    assert files_of(query.run(new)) == [2, 100]
+
+
+def test_what_was_listed_beyond_the_batch_must_not_count_as_seen(
+    spark: SparkSession, tmp_path: Path, inputs: Inputs
+) -> None:
+    """The control: the same start with those files among the seen ones loses their rows."""
+    query, old, new = Query(spark, inputs, deduplicated), tmp_path / "old", tmp_path / "new"
+    inputs.put("left", 4)
+    query.run(old)
+    seed_start(old, new, 2, query_id=NEW_ID)
+    log = new / "sources" / "0" / "0"
+    beyond = json.loads((old / "sources" / "0" / "3").read_text().splitlines()[1])
+    log.write_text(f"{log.read_text()}\n{json.dumps({**beyond, 'batchId': SEEN_BEFORE}, ensure_ascii=False)}")
+    inputs.put("left", 1)
+    assert files_of(query.run(new)) == [4]
+
+
+def test_files_that_were_seen_need_a_number_that_spark_accepts(
+    spark: SparkSession, tmp_path: Path, inputs: Inputs
+) -> None:
+    """The control for the number that they have: Spark refuses a negative one, and reads those of a plain one again."""
+    query, old = Query(spark, inputs), tmp_path / "old"
+    inputs.put("left", 2)
+    query.run(old)
+    inputs.put("left", 1)
+    for number in (-1, 0):
+        new = tmp_path / f"new{number}"
+        seed_start(old, new, 1, query_id=NEW_ID)
+        log = new / "sources" / "0" / "0"
+        log.write_text(log.read_text().replace(str(SEEN_BEFORE), str(number)))
+        if number < 0:
+            with pytest.raises(RuntimeError, match="assertion failed"):
+                query.run(new)
+        else:
+            assert files_of(query.run(new)) == [0, 1, 2]
