@@ -8,10 +8,10 @@ import typer
 
 from streamkeeper.cli.given import Json, open_site
 from streamkeeper.cli.snapshot_places import CheckpointOption, Series, StoreOption, read_place
-from streamkeeper.errors import InvalidInput
 from streamkeeper.model.coding import to_json
-from streamkeeper.operations.pruning import PruneRun, plan_prune, plan_store, prune, read_policy, tell_run
-from streamkeeper.snapshots.sweep import GRACE_S
+from streamkeeper.operations.pruning import plan_prune, plan_series, prune, read_policy, tell_run
+from streamkeeper.snapshots.retention import Policy
+from streamkeeper.snapshots.sweep import GRACE_S, check_grace
 
 
 def prune_(
@@ -30,19 +30,11 @@ def prune_(
     json: Json = False,
 ) -> None:
     """Prune snapshots, and the checkpoints of deployed jobs; exit code 1 when something could not be pruned."""
-    if grace < 0:
-        raise InvalidInput(f"a grace period of {grace:g} s is negative")
+    check_grace(grace)
     place = read_place(series, checkpoint, store)
     policy = read_policy(keep) if keep else None
     if place.adopted or store or "/" in series:
-        run = PruneRun(
-            sweeps=tuple(
-                plan
-                for each in place.catalogues()
-                for plan in plan_store(each.store, each.series, policy or read_policy(""), grace_s=grace).sweeps
-            )
-        )
-        where = place.store()
+        run, where = plan_series(place.catalogues(), policy or Policy(), grace_s=grace), place.store()
     else:
         site = open_site()
         run, where = plan_prune(site, job=series, policy=policy, grace_s=grace), site.snapshots

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -117,10 +117,10 @@ def plan_prune(
     )
 
 
-def plan_store(store: Store, series: str, policy: Policy, *, grace_s: float = GRACE_S) -> PruneRun:
-    """Look at one series of any store."""
+def plan_series(catalogues: Iterable[Catalogue], policy: Policy, *, grace_s: float = GRACE_S) -> PruneRun:
+    """Look at series of any store; raises what ``plan_sweep`` raises."""
     now = datetime.now(UTC)
-    return PruneRun(sweeps=(plan_sweep(Catalogue(store, series), policy, now=now, grace_s=grace_s),))
+    return PruneRun(sweeps=tuple(plan_sweep(each, policy, now=now, grace_s=grace_s) for each in catalogues))
 
 
 def prune(store: Store, run: PruneRun) -> PruneReport:

@@ -53,14 +53,13 @@ class PruneRequest(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def grace_period_s(self) -> float:
         """How long an unreferenced pack stays, seconds; raises InvalidInput, naming the field, when it is too short."""
-        from streamkeeper.snapshots.capture import LONGEST_S
-        from streamkeeper.snapshots.sweep import GRACE_S
+        from streamkeeper.snapshots.sweep import GRACE_S, check_grace
 
         wanted = GRACE_S if self.grace_s is None else self.grace_s
-        if wanted < 0 or 0 < wanted < LONGEST_S:
-            hint = f"at least {LONGEST_S:.0f}, for a backup may take as long; 0 only while nobody takes snapshots"
-            raise InvalidInput(f"grace_s={wanted:g} is too short", hint=hint)
-        return wanted
+        try:
+            return check_grace(wanted)
+        except InvalidInput as error:
+            raise InvalidInput(f"grace_s={wanted:g} is too short", hint=error.hint) from error
 
 
 def backup_form(jobs: Path) -> dict[str, Param]:

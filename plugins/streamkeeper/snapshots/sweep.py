@@ -52,15 +52,24 @@ class SweepPlan(msgspec.Struct, frozen=True, kw_only=True):
         return not (self.dropped or self.packs or self.marked or self.left)
 
 
+def check_grace(grace_s: float) -> float:
+    """Return it, seconds, if it is as long as a capture may take that runs meanwhile, or 0: nobody takes snapshots.
+
+    Raises InvalidInput.
+    """
+    if grace_s < 0 or 0 < grace_s < LONGEST_S:
+        what = "negative" if grace_s < 0 else "too short"
+        hint = f"at least {LONGEST_S:.0f} s, for a backup may take as long; 0 only while nobody takes snapshots"
+        raise InvalidInput(f"a grace period of {grace_s:g} s is {what}", hint=hint)
+    return grace_s
+
+
 def plan_sweep(catalogue: Catalogue, policy: Policy, *, now: datetime, grace_s: float = GRACE_S) -> SweepPlan:
     """Look at a series and decide; raises SnapshotDamaged, FormatTooNew or StoreUnavailable, and then nothing is known.
 
-    ``grace_s``: at least as long as a capture may take, for one that runs meanwhile (raises InvalidInput), or 0 where
-    nobody is taking snapshots.
+    ``grace_s``: as ``check_grace`` takes it.
     """
-    if 0 < grace_s < LONGEST_S:
-        hint = f"at least {LONGEST_S:.0f} s, for a capture may take as long; 0 only while nobody takes snapshots"
-        raise InvalidInput(f"a grace period of {grace_s:g} s is too short", hint=hint)
+    check_grace(grace_s)
     keys = list(catalogue.store.list(series_key(catalogue.series, "")))
     there = _by_kind(catalogue.series, keys)
     snapshots = [catalogue.read(int(key.rpartition("/")[2])) for key in there.get("index", ())]
