@@ -12,17 +12,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql.streaming import StatefulProcessor
+
+from bench.live.query import LAYOUTS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming import StreamingQuery
 
-_STATE = "org.apache.spark.sql.execution.streaming.state."
-_ROCKSDB = f"{_STATE}RocksDBStateStoreProvider"
 _STORE = "spark.sql.streaming.stateStore."
-_CHANGELOG = f"{_STORE}rocksdb.changelogCheckpointing.enabled"
-_FORMAT = f"{_STORE}checkpointFormatVersion"
 _JOIN_FORMAT = "spark.sql.streaming.join.stateFormatVersion"
 
 CONF = {
@@ -34,14 +34,8 @@ CONF = {
     f"{_STORE}maintenanceShutdownTimeout": "5s",  # by default minutes, when an upload hangs
     f"{_STORE}maintenanceForceShutdownTimeout": "5s",
 }
-STORES = {
-    "hdfs": {f"{_STORE}providerClass": f"{_STATE}HDFSBackedStateStoreProvider", _FORMAT: "1"},
-    "rocksdb": {f"{_STORE}providerClass": _ROCKSDB, _CHANGELOG: "false", _FORMAT: "1"},
-    "changelog": {f"{_STORE}providerClass": _ROCKSDB, _CHANGELOG: "true", _FORMAT: "1"},
-    "format-2": {f"{_STORE}providerClass": _ROCKSDB, _CHANGELOG: "true", _FORMAT: "2"},
-}
 ROCKSDB = ("rocksdb", "changelog", "format-2")
-EVERY_STORE = tuple(STORES)
+EVERY_STORE = tuple(LAYOUTS)
 NO_STORE = ("hdfs",)
 
 Rows = dict[int, list[tuple[object, ...]]]
@@ -280,7 +274,7 @@ class Started:
         self, spark: SparkSession, case: Case, store: str, inputs: Inputs, checkpoint: Path, output: Path | None = None
     ) -> None:
         session = spark.newSession()
-        for key, value in {**CONF, **STORES[store], **case.conf}.items():
+        for key, value in {**CONF, **LAYOUTS[store], **case.conf}.items():
             session.conf.set(key, value)
         frame = case.frame(Streams(session, inputs, named=case.named))
         writer = frame.writeStream.option("checkpointLocation", str(checkpoint)).outputMode(case.mode)
@@ -290,7 +284,7 @@ class Started:
         self._query: StreamingQuery | None = None
         try:
             self._query = writer.trigger(availableNow=True).start()
-        except Exception as error:
+        except (PySparkException, Py4JJavaError) as error:
             self.error = str(error)
 
     def finish(self) -> Started:
@@ -298,9 +292,7 @@ class Started:
         if self._query is not None:
             try:
                 assert self._query.awaitTermination(180), "the query does not end"
-            except AssertionError:
-                raise
-            except Exception as error:
+            except StreamingQueryException as error:
                 self.error = str(error)
         return self
 

@@ -10,30 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
+from bench.live.query import LAYOUTS
 from tests.inspection.queries import read, totals
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_STATE = "spark.sql.streaming.stateStore"
-_ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-_HDFS = "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
-
-LAYOUTS = {
-    "hdfs": (_HDFS, "false", "1"),
-    "rocksdb": (_ROCKSDB, "false", "1"),
-    "changelog": (_ROCKSDB, "true", "1"),
-    "format-2": (_ROCKSDB, "true", "2"),
-}
-
 
 def session_with(spark: SparkSession, layout: str) -> SparkSession:
     """A session that stores state in a layout."""
     session = spark.newSession()
-    provider, changelog, version = LAYOUTS[layout]
-    session.conf.set(f"{_STATE}.providerClass", provider)
-    session.conf.set(f"{_STATE}.rocksdb.changelogCheckpointing.enabled", changelog)
-    session.conf.set(f"{_STATE}.checkpointFormatVersion", version)
+    for key, value in LAYOUTS[layout].items():
+        session.conf.set(key, value)
     return session
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from bench.live.query import LAYOUTS
 from streamkeeper.checkpoints.cloning import clone
 from streamkeeper.checkpoints.layout import last_committed
 from streamkeeper.inspection import drill as drilling
@@ -19,7 +20,7 @@ from streamkeeper.inspection.state_export import StateCount
 from streamkeeper.model.drill import DrillAnswer
 from streamkeeper.sinks.foreach import ForeachBatch
 from tests.inspection.queries import query, read, totals, write_files
-from tests.inspection.stateful import LAYOUTS, rows_of, run, session_with, sums_of
+from tests.inspection.stateful import rows_of, run, session_with, sums_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyarrow import parquet
 
+from bench.live.query import LAYOUTS
 from streamkeeper.checkpoints.cloning import clone
 from streamkeeper.checkpoints.layout import last_committed
 from streamkeeper.errors import CheckpointDamaged, InvalidInput, NotFound
@@ -20,7 +21,7 @@ from streamkeeper.model.coding import from_json
 from streamkeeper.model.drill import ExportedStore, StateExport
 from tests.inspection import stateful
 from tests.inspection.queries import read, totals, write_files
-from tests.inspection.stateful import LAYOUTS, contents, rows_of, run, session_with, sums_of
+from tests.inspection.stateful import contents, rows_of, run, session_with, sums_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
