@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from streamkeeper.checkpoints.closed_set import closed_set
-from streamkeeper.checkpoints.layout import last_committed
+from streamkeeper.checkpoints.layout import last_committed, offsets
 from streamkeeper.checkpoints.relocating import hadoop_location, relocated
 from streamkeeper.checkpoints.trees import LocalTree
 from tests.checkpoints.damaging import remove
@@ -126,7 +126,7 @@ def test_a_source_that_keeps_only_where_it_began(maintained: SparkSession, tmp_p
 
     def run(checkpoint: Path) -> tuple[int, list[int]]:
         values: dict[int, list[int]] = {}
-        time.sleep(1.1)  # its offsets are whole seconds
+        wait_for_rows(checkpoint)
 
         def take(rows: Any, batch: int) -> None:
             values[batch] = sorted(row.value for row in rows.collect())
@@ -147,6 +147,17 @@ def test_a_source_that_keeps_only_where_it_began(maintained: SparkSession, tmp_p
         assert "sources/0/0" in files
         number, found = run(copy(live, files, tmp_path / f"copy-{batch}"))
         assert (number, found[0]) == (batch + 1, ends[batch] + 1)
+
+
+def wait_for_rows(checkpoint: Path) -> None:
+    """The rate source's offsets are whole seconds since the query's first start, which it wrote down."""
+    newest = last_committed(checkpoint)
+    if newest is None:
+        return
+    start_ms = int((checkpoint / "sources/0/0").read_text().split()[-1])
+    (end_s,) = map(int, offsets(checkpoint, newest))
+    while time.time() * 1000 < start_ms + (end_s + 1) * 1000:
+        time.sleep(0.01)
 
 
 @pytest.mark.parametrize("store", ["hdfs", "format-2"])
