@@ -167,7 +167,7 @@ def _resume(spark: SparkSession, catalogue: Catalogue, snapshot: Snapshot, sourc
         after = _files_read(target, snapshot.batch + 1)
         if not after > read or _state(spark, target, snapshot.batch + 1) != _expected(after):
             return f"the state after batch {snapshot.batch + 1} is not what its files add up to"
-    except Exception as error:
+    except Exception as error:  # whatever Spark or a restore refuses is what is measured
         return " ".join(f"{type(error).__name__}: {error}".split())[:400]
     return ""
 

@@ -48,7 +48,7 @@ class S3Server:
 
     def __init__(self, home: Path, program: str, *, volume_mb: int, volumes: int) -> None:
         self._home = home
-        ports = iter(_free_ports(9))
+        ports = iter(free_ports(9))
         s3_port, self._metrics, self._filer = next(ports), next(ports), next(ports)
         self.endpoint = f"http://127.0.0.1:{s3_port}"
         config = home / "s3.json"
@@ -159,7 +159,7 @@ def s3_server(home: Path, *, volume_mb: int = 1024, volumes: int = 400) -> Itera
         shutil.rmtree(home, ignore_errors=True)
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
     """Free ports below the ephemeral range, so that no outgoing connection takes one in the meantime."""
     found: list[int] = []
     candidates = list(range(20000, 32000))
