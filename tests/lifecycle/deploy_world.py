@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, field
+from typing import Any
 
 from streamkeeper.lifecycle.actions import (
     Appoint,
     Assess,
+    BackUp,
+    CheckDrift,
     Decision,
     FallBack,
     Finish,
@@ -21,17 +24,24 @@ from streamkeeper.lifecycle.actions import (
     RecordDescription,
     RecordEnd,
     Register,
+    RestoreVersions,
     Send,
+    Shadow,
     Wait,
 )
-from streamkeeper.lifecycle.deploy import NOT_TAKEN, decide, kill_wait
+from streamkeeper.lifecycle.approval import ANSWER
+from streamkeeper.lifecycle.deploy import NOT_TAKEN, decide
+from streamkeeper.lifecycle.instances import kill_wait
 from streamkeeper.lifecycle.observation import Observation, Seen
 from streamkeeper.lifecycle.steps import Step
+from streamkeeper.model.comparison import OutputComparison
 from streamkeeper.model.control import CommandKind, DriverExit, DriverState, DriverStatus, LaunchMode, QueryStatus
 from streamkeeper.model.finding import Verdict
 from streamkeeper.model.job_state import JobState, OperationState, fold
 from streamkeeper.model.journal import (
+    ApprovalAnswered,
     Assessed,
+    CheckpointVersionCreated,
     DeployRequest,
     Entry,
     FallBackDecided,
@@ -46,10 +56,12 @@ from streamkeeper.model.journal import (
     ReleaseDescribed,
     ReleasePromoted,
     Role,
+    ShadowAppointed,
     StepBegun,
     StepDone,
 )
 from streamkeeper.model.liveness import Life, Liveness
+from streamkeeper.model.ways import QueryWay, Reached, Way
 
 OP = "op"
 
@@ -68,6 +80,10 @@ class Instance:
     killable: bool = True
     reachable: bool = True
     triggers: int = 0
+    failures: int = 0
+    catches_up: bool = True
+    breaks_after: int | None = None
+    compared: OutputComparison | None = None
     sent: set[CommandKind] = field(default_factory=set)
 
     @property
@@ -81,9 +97,18 @@ class Instance:
         life = self.life if self.reachable or self.life is Life.ABSENT else Life.UNKNOWN
         status = None
         if self.state is not None:
-            queries = {"q": QueryStatus(query="q", version="v0001", epoch=1, triggers=self.triggers)}
+            query = QueryStatus(
+                query="q", version="v0001", epoch=1, triggers=self.triggers, failures=self.failures, error="it broke"
+            )
             status = DriverStatus(
-                instance=self.name, release="r", generation=1, state=self.state, beat=1, at="", queries=queries
+                instance=self.name,
+                release="r",
+                generation=1,
+                state=self.state,
+                beat=1,
+                at="",
+                queries={"q": query},
+                compared={"q": self.compared} if self.compared is not None else {},
             )
         ended = self.life is Life.DEAD and self.state is not None and self.state.terminal
         last = DriverExit(instance=self.name, state=self.state, code=0) if ended and self.state else None
@@ -107,10 +132,17 @@ class World:
         dry_run: bool = False,
         verdict: Verdict = Verdict.RESUME,
         reverse: Verdict = Verdict.RESUME,
-        traits: dict[str, dict[str, bool]] | None = None,
+        traits: dict[str, dict[str, Any]] | None = None,
+        way: Way = Way.RESUME,
+        back: Way | None = Way.RESUME,
+        answer: bool | None = True,
+        request: dict[str, Any] | None = None,
     ) -> None:
         self.state = JobState(job="j")
         self.verdict, self.reverse = verdict, reverse
+        self.way, self.back, self.answer = way, back, answer
+        self.drifts = self.breaks_at_go = False
+        self.comparison = OutputComparison(old_rows=3, new_rows=3)
         self.traits = traits or {}
         self.instances: dict[str, Instance] = {}
         self.waited_s, self.on = 0.0, ""
@@ -119,15 +151,18 @@ class World:
         self.preserves = True
         if serving:
             self._serve_first()
-        request = DeployRequest(job="j", handover=handover, dry_run=dry_run)
-        self.record(OperationStarted(operation=OP, request=request, steps=()))
+        wanted = DeployRequest(job="j", handover=handover, dry_run=dry_run, **(request or {}))
+        self.record(OperationStarted(operation=OP, request=wanted, steps=()))
 
     def _serve_first(self) -> None:
         old = Instance("old", Life.ALIVE, DriverState.SERVING, triggers=3, **self.traits.get("old", {}))
         self.instances["old"] = old
         self.record(OperationStarted(operation="first", request=DeployRequest(job="j"), steps=()))
         self.record(InstancePlanned(operation="first", instance="old", release="r0001", role=Role.CANDIDATE))
-        self.record(InstanceAppointed(operation="first", instance="old"))
+        self.record(
+            CheckpointVersionCreated(query="q", version="v0001", release="r0001", origin="fresh", state_format="")
+        )
+        self.record(InstanceAppointed(operation="first", instance="old", versions={"q": "v0001"}))
         self.record(ReleasePromoted(operation="first", release="r0001", instance="old"))
         self.record(ReleaseDescribed(release="r0001", manifests={}))
         self.record(OperationFinished(operation="first", outcome=Outcome.SUCCEEDED, sentence=""))
@@ -141,8 +176,28 @@ class World:
 
     def decide(self) -> Decision | None:
         seen = {name: each.seen() for name, each in self.instances.items()}
-        at = Observation(state=self.state, operation=self.operation, seen=seen, on=self.on, waited_s=self.waited_s)
+        shadows = [each for each in self.instances.values() if each.state is DriverState.SHADOW and each.triggers > 2]
+        holds = any(each.catches_up for each in shadows)
+        at = Observation(
+            state=self.state,
+            operation=self.operation,
+            seen=seen,
+            reached={"q": Reached(holds=holds, told="all of it" if holds else "3 of 4 files")},
+            on=self.on,
+            waited_s=self.waited_s,
+        )
         return decide(at)
+
+    def way_of(self) -> QueryWay:
+        """The one query's way, with the versions that it would have."""
+        return QueryWay(
+            way=self.way,
+            before="v0001",
+            version="v0002" if self.way.switches else "v0001",
+            opaque=self.verdict is Verdict.BACKUP,
+            back=self.back,
+            no_way_back="" if self.back else "its output would get batches a second time",
+        )
 
     def play(self, *, limit: int = 400, chaos: random.Random | None = None) -> OperationState:
         """Run to the outcome; ``chaos`` kills a random instance now and then. Checks the one-writer rule throughout."""
@@ -173,10 +228,17 @@ class World:
                 each.state = DriverState.STANDBY
                 if describes_only:
                     each.end(DriverState.STOPPED)
-            elif each.state is DriverState.SERVING and each.serves:
+            elif each.state is DriverState.SERVING and self._breaks(each):
+                each.failures += 1
+            elif each.state in (DriverState.SERVING, DriverState.SHADOW) and each.serves:
                 each.triggers += 1
+            elif each.state is DriverState.SERVING:
+                each.failures += 1
             elif each.state is DriverState.DRAINING and each.drains:
                 each.end(DriverState.DRAINED)
+
+    def _breaks(self, each: Instance) -> bool:
+        return each.triggers == each.breaks_after or (self.breaks_at_go and each.name == "op-candidate")
 
     def perform(self, decision: Decision) -> None:
         """The world's answer to an act."""
@@ -193,7 +255,19 @@ class World:
             case RecordDescription():
                 self.record(ReleaseDescribed(release="r0002", manifests={"q": "x"}))
             case Assess():
-                self.record(Assessed(operation=OP, verdict=self.verdict, reverse=self.reverse, sentence="s", report=""))
+                refused = self.verdict is Verdict.REFUSE
+                ways = {} if refused else {"q": self.way_of()}
+                self.record(
+                    Assessed(
+                        operation=OP,
+                        verdict=self.verdict,
+                        reverse=self.reverse,
+                        sentence="s",
+                        report="",
+                        ways=ways,
+                        refusal="there is no way" if refused else "",
+                    )
+                )
             case Send(instance=name, kind=kind):
                 self._told(self.instances[name], kind)
             case Kill(instance=name):
@@ -203,9 +277,24 @@ class World:
                     self.instances[name].end(DriverState.FAILED)
             case RecordEnd(instance=name, proof=proof, exit=last):
                 self.record(InstanceEnded(operation=OP, instance=name, proof=proof, exit=last))
-            case Appoint(instance=name):
+            case Appoint(instance=name, versions=versions):
                 assert all(owner.instance == name for owner in self.state.owners), "appointed beside a living owner"
-                self.record(InstanceAppointed(operation=OP, instance=name))
+                self._create(versions.get("q", "v0001"))
+                self.record(InstanceAppointed(operation=OP, instance=name, versions=versions))
+            case BackUp():
+                self.record(StepDone(operation=OP, step=decision.step.label, result={"q": "s0001"}))
+            case CheckDrift():
+                if self.drifts:
+                    self.record(FallBackDecided(operation=OP, reason="the approval is void", untouched=Outcome.REFUSED))
+                else:
+                    self.record(StepDone(operation=OP, step=decision.step.label))
+            case Shadow(instance=name):
+                self._create("v0002")
+                self.record(ShadowAppointed(operation=OP, instance=name))
+            case RestoreVersions():
+                self._create("v0002" if decision.step is Step.RESTORE else "v0003")
+                made = {"q": "v0002" if decision.step is Step.RESTORE else "v0003"}
+                self.record(StepDone(operation=OP, step=decision.step.label, result=made))
             case Promote(instance=name):
                 release = self.state.instances[name].release
                 self.record(ReleasePromoted(operation=OP, release=release, instance=name))
@@ -214,8 +303,8 @@ class World:
             case Preserve():
                 told = "s0001" if self.preserves else f"{NOT_TAKEN}the store is full"
                 self.record(StepDone(operation=OP, step=decision.step.label, result={"q": told}))
-            case MarkDone():
-                boundary = {"q": "7"} if decision.step is Step.PROVE_DEAD and "old" in self.instances else {}
+            case MarkDone(result=result):
+                boundary = {"q": "7"} if decision.step is Step.PROVE_DEAD and "old" in self.instances else result
                 self.record(StepDone(operation=OP, step=decision.step.label, result=boundary))
             case FallBack(untouched=untouched):
                 self.record(FallBackDecided(operation=OP, reason=decision.reason, untouched=untouched))
@@ -224,6 +313,19 @@ class World:
             case Wait(on=on, deadline_s=deadline):
                 self.waited_s = self.waited_s + deadline / 3 if on == self.on else 0.0
                 self.on = on
+                if on == ANSWER and self.answer is not None:
+                    self.record(
+                        ApprovalAnswered(
+                            operation=OP, approved=self.answer, by="anna", reason="seen", bundle="b", batches={"q": "7"}
+                        )
+                    )
+
+    def _create(self, version: str) -> None:
+        self.record(
+            CheckpointVersionCreated(
+                query="q", version=version, release="r0002", origin="x", state_format="", serves=False
+            )
+        )
 
     def _told(self, instance: Instance, kind: CommandKind) -> None:
         instance.sent.add(kind)
@@ -231,7 +333,11 @@ class World:
             return
         match kind:
             case CommandKind.GO if self.state.appointed == instance.name:
-                instance.state = DriverState.SERVING
+                instance.state, instance.triggers = DriverState.SERVING, 0
+            case CommandKind.SHADOW if self.state.shadow == instance.name:
+                instance.state = DriverState.SHADOW
+            case CommandKind.COMPARE:
+                instance.compared = self.comparison
             case CommandKind.DRAIN:
                 instance.state = DriverState.DRAINING
             case CommandKind.STOP if instance.drains:

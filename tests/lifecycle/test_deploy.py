@@ -10,11 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamkeeper.lifecycle.actions import Kill, Send
-from streamkeeper.lifecycle.steps import Step, plan_deploy
+from streamkeeper.lifecycle.steps import Step, path, plan_deploy
+from streamkeeper.model.comparison import OutputComparison
 from streamkeeper.model.control import CommandKind, DriverState
 from streamkeeper.model.finding import Verdict
 from streamkeeper.model.journal import AbortRequested, DeployRequest, Handover, Outcome
 from streamkeeper.model.liveness import Life
+from streamkeeper.model.ways import Way
 from tests.lifecycle.deploy_world import OP, World
 
 
@@ -63,10 +65,9 @@ def test_cold_starts_the_candidate_only_after_the_old_one_is_dead():
     assert labels.index("RecordEndold") < labels.index("Launchop-candidate")
 
 
-@pytest.mark.parametrize("verdict", [Verdict.BACKUP, Verdict.SWITCH, Verdict.REFUSE])
-def test_any_verdict_but_resume_leaves_the_serving_driver_alone(verdict):
+def test_a_refusal_leaves_the_serving_driver_alone():
     """The old driver gets no command, and the operation says REFUSED."""
-    world = World(verdict=verdict)
+    world = World(verdict=Verdict.REFUSE)
     assert world.play().outcome is Outcome.REFUSED
     assert world.instances["old"].writes
     assert not world.instances["old"].sent
@@ -101,7 +102,7 @@ def test_a_candidate_that_never_commits_gives_way_to_the_old_release():
 
 def test_no_fall_back_onto_a_checkpoint_that_the_old_release_cannot_read():
     """When the way back is not RESUME, the operation fails and says so; it never corrupts."""
-    world = World(traits={"candidate": {"serves": False}}, reverse=Verdict.SWITCH)
+    world = World(traits={"candidate": {"serves": False}}, reverse=Verdict.SWITCH, back=None)
     ended = world.play()
     assert ended.outcome is Outcome.FAILED
     assert "op-fallback" not in world.instances
@@ -146,7 +147,14 @@ def test_an_abort_at_any_point_leaves_something_serving(acts):
 
 flags = st.booleans()
 trait = st.fixed_dictionaries(
-    {"becomes_ready": flags, "serves": flags, "drains": flags, "killable": st.just(True), "reachable": st.just(True)}
+    {
+        "becomes_ready": flags,
+        "serves": flags,
+        "drains": flags,
+        "catches_up": flags,
+        "killable": st.just(True),
+        "reachable": st.just(True),
+    }
 )
 
 
@@ -156,19 +164,34 @@ trait = st.fixed_dictionaries(
     handover=st.sampled_from(Handover),
     verdict=st.sampled_from(Verdict),
     reverse=st.sampled_from(Verdict),
+    way=st.sampled_from([Way.RESUME, Way.HANDOFF, Way.REBUILD, Way.RETURN, Way.RESTORE]),
+    back=st.sampled_from([None, Way.RESUME, Way.RETURN, Way.RESTORE]),
+    answer=st.sampled_from([True, False, None]),
     traits=st.fixed_dictionaries(
         {"old": trait, "candidate": trait, "describer": trait, "fallback": trait},
     ),
     seed=st.integers(0, 10_000),
 )
-def test_every_deploy_ends_with_one_writer_at_most(serving, handover, verdict, reverse, traits, seed):
+def test_every_deploy_ends_with_one_writer_at_most(
+    serving, handover, verdict, reverse, way, back, answer, traits, seed
+):
     """Whatever hangs, dies or is killed: an outcome is reached, and never do two drivers own the checkpoint."""
-    world = World(serving=serving, handover=handover, verdict=verdict, reverse=reverse, traits=traits)
+    world = World(
+        serving=serving,
+        handover=handover,
+        verdict=verdict,
+        reverse=reverse,
+        traits=traits,
+        way=way if serving else Way.START,
+        back=back,
+        answer=answer,
+    )
     ended = world.play(chaos=random.Random(seed))
     assert ended.outcome is not None
     if ended.outcome is Outcome.SUCCEEDED:
-        assert verdict is Verdict.RESUME
-        assert world.state.serving_instance == "op-candidate"
+        assert verdict is not Verdict.REFUSE
+        assert verdict is not Verdict.BACKUP or answer
+        assert world.state.serving_instance in ("op-candidate", "op-candidate-approved")
     if ended.outcome is Outcome.REFUSED and serving:
         assert not world.instances["old"].sent
 
@@ -197,9 +220,107 @@ def test_the_announced_steps_are_those_that_are_carried_out():
     world.play()
     announced = [each.step for each in plan_deploy(DeployRequest(job="j"), serving="r0001")]
     acted = list(dict.fromkeys(each.step for each in world.log))
-    assert acted == announced
+    assert acted == [each for each in announced if each in path(world.operation)]
     assert [each.step for each in plan_deploy(DeployRequest(job="j", dry_run=True), serving="r0001")] == [
         Step.BUNDLE,
         Step.STANDBY,
         Step.ASSESS,
     ]
+
+
+@pytest.mark.parametrize("way", [Way.HANDOFF, Way.REBUILD, Way.RETURN, Way.RESTORE])
+def test_a_switch_ends_in_its_new_version_and_drains_the_old_driver(way):
+    """The appointment that lets the candidate go names the version: that record is the cutover."""
+    world = World(verdict=Verdict.SWITCH, way=way, back=Way.RETURN)
+    assert world.play().outcome is Outcome.SUCCEEDED
+    assert world.state.current == {"q": "v0002"}
+    assert world.instances["old"].state is DriverState.DRAINED
+
+
+def test_a_dual_run_drains_the_old_driver_only_once_the_new_one_has_caught_up_and_was_compared():
+    """Until then the old one serves as if nothing had been."""
+    world = World(verdict=Verdict.SWITCH, way=Way.REBUILD, back=Way.RETURN)
+    world.play()
+    steps = [each.step for each in world.log]
+    first_drain = next(
+        at for at, each in enumerate(world.log) if getattr(each.action, "kind", None) is CommandKind.DRAIN
+    )
+    assert max(at for at, step in enumerate(steps) if step is Step.COMPARE) < first_drain
+    assert Step.REACH in steps[first_drain:]
+
+
+@pytest.mark.parametrize("lacking", ["catch-up", "comparison"])
+def test_a_dual_run_that_does_not_get_there_leaves_the_old_one_serving(lacking):
+    """Too late, or with another output: the shadow is ended, the old driver never hears of it."""
+    traits = {"candidate": {"catches_up": lacking != "catch-up"}}
+    world = World(verdict=Verdict.SWITCH, way=Way.REBUILD, back=Way.RETURN, traits=traits)
+    if lacking == "comparison":
+        world.comparison = OutputComparison(old_rows=3, new_rows=2, only_old=1)
+    assert world.play().outcome is Outcome.REFUSED
+    assert world.instances["old"].writes
+    assert not world.instances["old"].sent
+    assert world.instances["op-candidate"].life is Life.DEAD
+    assert world.state.shadow == ""
+
+
+def test_an_opaque_change_waits_for_a_person_without_holding_a_driver():
+    """The state is backed up, the standby stopped, and started again once somebody has approved."""
+    world = World(verdict=Verdict.BACKUP)
+    assert world.play().outcome is Outcome.SUCCEEDED
+    labels = [type(each.action).__name__ + getattr(each.action, "instance", "") for each in world.log]
+    assert labels.index("BackUp") < labels.index("RecordEndop-candidate") < labels.index("Launchop-candidate-approved")
+    assert world.state.serving_instance == "op-candidate-approved"
+
+
+@pytest.mark.parametrize("answer", [False, None])
+def test_what_nobody_approves_is_not_done(answer):
+    """Declined, or not answered in time: the old release serves on, untouched."""
+    world = World(verdict=Verdict.BACKUP, answer=answer)
+    ended = world.play()
+    assert ended.outcome is Outcome.REFUSED
+    assert "not approved" in ended.sentence
+    assert not world.instances["old"].sent
+
+
+def test_what_has_drifted_since_it_was_approved_is_not_done():
+    """An approval is for what was seen, and for nothing else."""
+    world = World(verdict=Verdict.BACKUP)
+    world.drifts = True
+    assert world.play().outcome is Outcome.REFUSED
+    assert not world.instances["old"].sent
+
+
+def test_a_risk_that_was_accepted_is_backed_up_and_not_asked_about():
+    """The way back is taken all the same."""
+    world = World(verdict=Verdict.BACKUP, answer=None, request={"accept_risk": True})
+    assert world.play().outcome is Outcome.SUCCEEDED
+    steps = [each.step for each in world.log]
+    assert Step.BACKUP in steps
+    assert Step.APPROVE not in steps
+
+
+@pytest.mark.parametrize(
+    ("way", "back", "version"),
+    [
+        (Way.RESUME, Way.RESUME, "v0001"),
+        (Way.RESUME, Way.RESTORE, "v0003"),
+        (Way.HANDOFF, Way.RETURN, "v0001"),
+        (Way.REBUILD, Way.RETURN, "v0001"),
+    ],
+)
+def test_a_release_that_does_not_hold_gives_way_by_the_way_back_that_was_assessed(way, back, version):
+    """Forward from the candidate's last commit, back to the version it left, or to its last batch."""
+    world = World(verdict=Verdict.SWITCH, way=way, back=back, traits={"candidate": {"serves": way is Way.REBUILD}})
+    if way is Way.REBUILD:
+        world.breaks_at_go = True
+    assert world.play().outcome is Outcome.FELL_BACK
+    assert (world.state.serving_release, world.state.current) == ("r0001", {"q": version})
+
+
+def test_a_release_that_breaks_in_its_probation_gives_way():
+    """It has committed once, which is not enough."""
+    world = World(traits={"candidate": {"breaks_after": 2}})
+    ended = world.play()
+    assert ended.outcome is Outcome.FELL_BACK
+    assert "it broke" in ended.sentence
+    assert Step.FIRST_COMMIT.label in ended.done

@@ -65,10 +65,10 @@ def test_entry_is_read_without_loss(line: bytes) -> None:
 
 def test_entries_fold_to_what_they_folded_to() -> None:
     """Old entries mean what they meant: another meaning needs a new format, or old folded copies would disagree."""
-    entries = [from_json(line, Entry, where="entry") for line in ENTRIES]
-    state = reduce(fold, entries, JobState(job="sales_totals"))
-    assert_keeps(json.loads((YESTERDAY / "fold.json").read_bytes()), json.loads(to_json(state)), "fold")
     stored = from_json((YESTERDAY / "fold.json").read_bytes(), JobState, where="fold")
+    entries = [from_json(line, Entry, where="entry") for line in ENTRIES]
+    state = reduce(fold, entries[: stored.number], JobState(job="sales_totals"))
+    assert_keeps(json.loads((YESTERDAY / "fold.json").read_bytes()), json.loads(to_json(state)), "fold")
     assert stored == state
 
 

@@ -17,148 +17,23 @@ from streamkeeper.errors import (
     OperationRefused,
     StoreUnavailable,
 )
-from streamkeeper.model.coding import to_json
-from streamkeeper.model.control import DriverState, DriverStatus, LaunchSpec, QueryStatus
 from streamkeeper.model.journal import (
-    CheckpointVersionCreated,
     DeployRequest,
-    EpochClaimed,
-    InstanceAppointed,
-    InstancePlanned,
-    OperationFinished,
     OperationStarted,
-    Outcome,
-    Record,
-    ReleaseDescribed,
-    ReleasePromoted,
-    ReleaseRegistered,
-    Role,
 )
-from streamkeeper.model.liveness import Life, Liveness
-from streamkeeper.model.manifest import Manifest, SinkDescription
-from streamkeeper.model.release import Environment, Release, ReleaseContent
-from streamkeeper.model.settings import Settings
-from streamkeeper.operations.backup import back_up, lateness_of
+from streamkeeper.model.liveness import Life
+from streamkeeper.model.serving import Span
+from streamkeeper.operations.backup import lateness_of
 from streamkeeper.operations.boundary import preserve_boundary
 from streamkeeper.operations.overview import job_overviews
 from streamkeeper.operations.pruning import plan_prune, prune, read_policy, tell_run
 from streamkeeper.operations.restoring import plan_restore, restore_version
-from streamkeeper.operations.sites import Site
 from streamkeeper.operations.targets import all_targets, query_target
-from streamkeeper.registry.control import Control
-from streamkeeper.registry.objects import put_object
-from streamkeeper.runners.contract import Runner
 from streamkeeper.snapshots.catalogue import Catalogue
 from streamkeeper.snapshots.retention import Policy
 from streamkeeper.stores.local import LocalStore
-from tests.checkpoints.trees import Tree
-from tests.compatibility.manifests import STATEFUL
-from tests.snapshots.series import a_checkpoint, files_below, salt_state, wanted
-
-JOB, QUERY = "sales", "totals"
-ENVIRONMENT = Environment(python="3.11", spark="4.2.0", packages_sha256="p", jars_sha256="j", digest="d")
-
-
-class RestingRunner(Runner):
-    """Sees what a test says; starts nothing."""
-
-    def __init__(self) -> None:
-        self.life = Life.DEAD
-
-    def launch(self, spec: LaunchSpec, secrets: dict[str, str]) -> None:
-        raise AssertionError("nothing is to be started")
-
-    def observe(self, job: str, instance: str) -> Liveness:
-        return Liveness(life=self.life, why=f"{instance} is {self.life.value}")
-
-    def nudge(self, job: str, instance: str) -> None:
-        raise AssertionError("nobody is to be nudged")
-
-    def kill(self, job: str, instance: str) -> None:
-        raise AssertionError("nobody is to be killed")
-
-
-class Registered:
-    """A job that was deployed once; its driver has ended."""
-
-    def __init__(self, root: Path, *, sink: str = "table", batches: int = 8) -> None:
-        self.runner = RestingRunner()
-        settings = Settings(
-            store=str(root / "store"), checkpoints=str(root / "cp"), jobs=str(root / "jobs"), home=str(root / "home")
-        )
-        self.site = Site(settings=settings, store=LocalStore(root / "store"), runner=self.runner)
-        self.directory = root / "cp" / JOB / QUERY / "v0001"
-        self.tree: Tree = a_checkpoint(self.directory, "hdfs", batches=batches)
-        self._register(_with_sink(STATEFUL, sink, str(root / "out") if sink == "file" else f"the {sink}"))
-
-    def _register(self, manifest: Manifest) -> None:
-        digest = put_object(self.site.store, JOB, "manifests", to_json(manifest), ".json")
-        content = ReleaseContent(
-            bundle="b" * 64, bundle_bytes=1, entry="sales.py", params={}, conf={}, environment=ENVIRONMENT,
-            state_format="rocksdb+changelog/v2",
-        )  # fmt: skip
-        for record in (
-            ReleaseRegistered(release=Release(job=JOB, number=1, content=content)),
-            ReleaseDescribed(release="r0001", manifests={QUERY: digest}),
-            OperationStarted(operation="op", request=DeployRequest(job=JOB), steps=()),
-            InstancePlanned(operation="op", instance="op-candidate", release="r0001", role=Role.CANDIDATE),
-            self.version("v0001"),
-            InstanceAppointed(operation="op", instance="op-candidate"),
-            self.epoch("v0001", 1),
-            ReleasePromoted(operation="op", release="r0001", instance="op-candidate"),
-            OperationFinished(operation="op", outcome=Outcome.SUCCEEDED, sentence="serves"),
-        ):
-            self.record(record)
-
-    def record(self, record: Record) -> None:
-        """One more entry of the job's journal."""
-        self.site.journal(JOB, "test").append(lambda _: record)
-
-    def version(self, name: str) -> CheckpointVersionCreated:
-        """The record of a checkpoint version."""
-        return CheckpointVersionCreated(
-            query=QUERY, version=name, release="r0001", origin="fresh", state_format="rocksdb+changelog/v2"
-        )
-
-    def epoch(self, version: str, number: int) -> EpochClaimed:
-        """The record of a driver that has opened a version."""
-        return EpochClaimed(
-            query=QUERY, output="t", epoch=number, instance="op-candidate", generation=number, version=version
-        )
-
-    def report(self, committed: int) -> None:
-        """The driver's last word."""
-        status = DriverStatus(
-            instance="op-candidate", release="r0001", generation=1, state=DriverState.FAILED, beat=9, at="",
-            queries={QUERY: QueryStatus(query=QUERY, version="v0001", epoch=1, committed=committed)},
-        )  # fmt: skip
-        Control(self.site.store, JOB, "op-candidate").write_status(status)
-
-    def commit(self, batch: int) -> None:
-        """One more batch."""
-        self.tree.plan(batch)
-        self.tree.commit(batch, snapshot=True)
-        salt_state(self.directory)
-
-    def take(self) -> str:
-        """Back the query up; the snapshot's name."""
-        return back_up(self.site.snapshots, query_target(self.site, JOB, QUERY)).snapshot.name
-
-    @property
-    def catalogue(self) -> Catalogue:
-        """Its series."""
-        return Catalogue(self.site.snapshots, f"{JOB}/{QUERY}")
-
-    @property
-    def versions(self) -> list[str]:
-        """Recorded checkpoint versions."""
-        return [each.version for each in self.site.journal(JOB, "test").state().versions[QUERY]]
-
-
-def _with_sink(manifest: Manifest, kind: str, output: str) -> Manifest:
-    from msgspec.structs import replace
-
-    return replace(manifest, query=QUERY, sink=SinkDescription(kind=kind, output=output, options={}))
+from tests.operations.registered_job import JOB, QUERY, Registered
+from tests.snapshots.series import files_below, wanted
 
 
 @pytest.fixture
@@ -262,11 +137,7 @@ def test_no_restore_while_an_operation_is_open(job: Registered) -> None:
 
 
 def test_a_sink_that_cannot_take_a_replay_is_not_given_one(tmp_path: Path) -> None:
-    """A file sink begins anew in a new version; a user's function must be said to take batches twice."""
-    files = Registered(tmp_path / "f", sink="file")
-    files.take()
-    with pytest.raises(OperationRefused, match="cannot take over the files"):
-        restore_version(files.site, JOB, QUERY, files.catalogue.read(1))
+    """A user's function must be said to take batches twice."""
     function = Registered(tmp_path / "g", sink="foreach")
     function.take()
     function.report(committed=9)
@@ -275,6 +146,16 @@ def test_a_sink_that_cannot_take_a_replay_is_not_given_one(tmp_path: Path) -> No
     assert function.versions == ["v0001"]
     restore_version(function.site, JOB, QUERY, function.catalogue.read(1), accept_replay=True)
     assert function.versions == ["v0001", "v0002"]
+
+
+def test_a_restored_file_output_carries_on_the_one_before_it(tmp_path: Path) -> None:
+    """Its serving output is the old version up to the snapshot's batch, then the new one: no row is read twice."""
+    files = Registered(tmp_path / "f", sink="file")
+    files.take()
+    snapshot = files.catalogue.read(1)
+    restore_version(files.site, JOB, QUERY, snapshot)
+    state = files.site.journal(JOB, "test").state()
+    assert state.spans(QUERY, "v0002") == (Span("v0001", snapshot.batch), Span("v0002"))
 
 
 def test_the_boundary_is_held_until_the_next_deploy_has_its_own(job: Registered) -> None:

@@ -6,11 +6,13 @@ from typing import assert_never
 
 from streamkeeper.model.journal import (
     AbortRequested,
+    ApprovalAnswered,
     Assessed,
     CheckpointVersionCreated,
     DeployRequest,
     EpochClaimed,
     FallBackDecided,
+    HandedOff,
     InstanceAppointed,
     InstanceEnded,
     InstancePlanned,
@@ -20,6 +22,7 @@ from streamkeeper.model.journal import (
     ReleaseDescribed,
     ReleasePromoted,
     ReleaseRegistered,
+    ShadowAppointed,
     StartOffsetsKnown,
     StepBegun,
     StepDone,
@@ -29,29 +32,52 @@ from streamkeeper.model.journal import (
 def render_record(record: Record) -> str:
     """One line that says what a record means."""
     match record:
-        case OperationStarted() | StepBegun() | StepDone() | Assessed():
+        case OperationStarted() | StepBegun() | StepDone() | Assessed() | ApprovalAnswered():
             return _render_progress(record)
         case FallBackDecided() | AbortRequested() | OperationFinished():
             return _render_end(record)
         case ReleaseRegistered() | ReleaseDescribed() | ReleasePromoted():
             return _render_release(record)
-        case InstancePlanned(instance=instance, release=release, role=role):
-            return f"{instance} is to be started: {role.value} for {release}"
-        case InstanceAppointed(instance=instance):
-            return f"{instance} alone may claim epochs from here on"
-        case InstanceEnded(instance=instance, proof=proof, exit=exit):
-            return f"{instance} is gone ({exit}): {proof}"
-        case CheckpointVersionCreated(query=query, version=version, release=release, origin=origin):
-            return f"query {query} has checkpoint version {version} for {release}, {origin}"
-        case EpochClaimed(query=query, epoch=epoch, instance=instance, version=version):
-            return f"{instance} claimed epoch {epoch} of query {query}, checkpoint version {version}"
-        case StartOffsetsKnown(query=query, version=version, offsets=offsets):
-            return f"query {query} {version} began at {', '.join(offsets)}"
+        case InstancePlanned() | InstanceAppointed() | ShadowAppointed() | InstanceEnded() | EpochClaimed():
+            return _render_instance(record)
+        case CheckpointVersionCreated() | StartOffsetsKnown() | HandedOff():
+            return _render_version(record)
         case _:
             assert_never(record)
 
 
-def _render_progress(record: OperationStarted | StepBegun | StepDone | Assessed) -> str:
+def _render_instance(
+    record: InstancePlanned | InstanceAppointed | ShadowAppointed | InstanceEnded | EpochClaimed,
+) -> str:
+    match record:
+        case InstancePlanned(instance=instance, release=release, role=role):
+            return f"{instance} is to be started: {role.value} for {release}"
+        case InstanceAppointed(instance=instance, versions=versions):
+            told = ", ".join(f"{query} in {version}" for query, version in sorted(versions.items()))
+            return f"{instance} alone may claim epochs from here on" + (f": {told}" if told else "")
+        case ShadowAppointed(instance=instance):
+            return f"{instance} may fill new checkpoint versions, unseen"
+        case InstanceEnded(instance=instance, proof=proof, exit=exit):
+            return f"{instance} is gone ({exit}): {proof}"
+        case EpochClaimed(query=query, epoch=epoch, instance=instance, version=version):
+            return f"{instance} claimed epoch {epoch} of query {query}, checkpoint version {version}"
+        case _:
+            assert_never(record)
+
+
+def _render_version(record: CheckpointVersionCreated | StartOffsetsKnown | HandedOff) -> str:
+    match record:
+        case CheckpointVersionCreated(query=query, version=version, release=release, origin=origin):
+            return f"query {query} has checkpoint version {version} for {release}, {origin}"
+        case StartOffsetsKnown(query=query, version=version, offsets=offsets):
+            return f"query {query} {version} began at {', '.join(offsets)}"
+        case HandedOff(query=query, version=version, parent_batch=last, batch=batch):
+            return f"query {query} {version} carries on after batch {last}, which is its batch {batch}"
+        case _:
+            assert_never(record)
+
+
+def _render_progress(record: OperationStarted | StepBegun | StepDone | Assessed | ApprovalAnswered) -> str:
     match record:
         case OperationStarted(operation=operation, request=request):
             return f"{operation} started: {render_request(request)}"
@@ -62,6 +88,8 @@ def _render_progress(record: OperationStarted | StepBegun | StepDone | Assessed)
             return f"{operation} has done {step}" + (f" ({told})" if told else "")
         case Assessed(operation=operation, verdict=verdict, sentence=sentence):
             return f"{operation} assessed: {verdict.name}, {sentence}"
+        case ApprovalAnswered(operation=operation, approved=approved, by=by, reason=reason):
+            return f"{operation} {'approved' if approved else 'declined'} by {by}" + (f": {reason}" if reason else "")
         case _:
             assert_never(record)
 
@@ -92,8 +120,9 @@ def _render_release(record: ReleaseRegistered | ReleaseDescribed | ReleasePromot
 
 def render_request(request: DeployRequest) -> str:
     """What somebody asked for, in one line."""
-    what = request.release or "the code under the jobs root"
-    parts = [f"deploy {what}", f"{request.handover.value} handover"]
+    before = "the release before" if request.rollback else "the code under the jobs root"
+    verb = "roll back to" if request.rollback else "deploy"
+    parts = [f"{verb} {request.release or before}", f"{request.handover.value} handover"]
     if request.dry_run:
         parts.append("dry run")
     if request.requested_by:

@@ -59,10 +59,29 @@ class RecordEnd(msgspec.Struct, frozen=True):
     exit: str
 
 
-class Appoint(msgspec.Struct, frozen=True):
-    """Create missing checkpoint versions and make the instance the only one that may claim epochs."""
+class BackUp(msgspec.Struct, frozen=True):
+    """Take a snapshot of every query with an opaque change, under a hold, export its state, and mark the step done."""
+
+
+class CheckDrift(msgspec.Struct, frozen=True):
+    """See that what was approved is what is there; mark the step done, or raise that the approval is void."""
+
+
+class Shadow(msgspec.Struct, frozen=True):
+    """Create the versions that a dual run fills, and let the instance fill them."""
 
     instance: str
+
+
+class RestoreVersions(msgspec.Struct, frozen=True):
+    """Make the new checkpoint versions of the ways that restore a snapshot; mark the step done where it is one."""
+
+
+class Appoint(msgspec.Struct, frozen=True):
+    """Create missing checkpoint versions and make the instance the only one that may claim epochs, in ``versions``."""
+
+    instance: str
+    versions: dict[str, str] = {}
 
 
 class Preserve(msgspec.Struct, frozen=True):
@@ -80,7 +99,9 @@ class MarkBegun(msgspec.Struct, frozen=True):
 
 
 class MarkDone(msgspec.Struct, frozen=True):
-    """Record the decision's step as done."""
+    """Record the decision's step as done, with what is to be remembered of it."""
+
+    result: dict[str, str] = {}
 
 
 class FallBack(msgspec.Struct, frozen=True):
@@ -111,6 +132,10 @@ Action = (
     | Send
     | Kill
     | RecordEnd
+    | BackUp
+    | CheckDrift
+    | Shadow
+    | RestoreVersions
     | Appoint
     | Preserve
     | Promote

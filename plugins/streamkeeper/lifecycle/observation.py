@@ -7,6 +7,10 @@ import msgspec
 from streamkeeper.model.control import CommandKind, DriverExit, DriverState, DriverStatus
 from streamkeeper.model.job_state import JobState, OperationState
 from streamkeeper.model.liveness import Life, Liveness
+from streamkeeper.model.ways import Reached
+
+FAILURES = 2
+"""A query may fail once by chance: a release whose query fails so many times in a row is broken."""
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,6 +41,12 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
         return self.status.error if self.status is not None else ""
 
     @property
+    def broken(self) -> str:
+        """Why it will not hold: a query that has failed again and again, with nothing between; empty otherwise."""
+        told = self.status.queries.values() if self.status is not None else ()
+        return next((f"query {each.query}: {each.error}" for each in told if each.failures >= FAILURES), "")
+
+    @property
     def first_triggers_done(self) -> bool:
         """Whether every query has completed a trigger, with data or without, in this life of the driver."""
         if self.state is DriverState.FINISHED:
@@ -45,13 +55,22 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
             return False
         return all(query.triggers > 0 for query in self.status.queries.values())
 
+    def triggers_of(self, queries: frozenset[str]) -> int:
+        """How many triggers each of these queries has completed at least, in this life of the driver."""
+        told = self.status.queries if self.status is not None else {}
+        return min((told[name].triggers if name in told else 0 for name in queries), default=0)
+
 
 class Observation(msgspec.Struct, frozen=True, kw_only=True):
-    """All a decision rests on. ``on``: what the operation waits for just now, ``waited_s``: for how long."""
+    """All a decision rests on. ``on``: what the operation waits for just now, ``waited_s``: for how long.
+
+    ``reached``: query -> how much of what serves its shadow has read, while that matters.
+    """
 
     state: JobState
     operation: OperationState
     seen: dict[str, Seen]
+    reached: dict[str, Reached] = {}
     on: str = ""
     waited_s: float = 0.0
 

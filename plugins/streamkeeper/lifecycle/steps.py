@@ -6,7 +6,10 @@ from enum import IntEnum
 
 import msgspec
 
+from streamkeeper.model.finding import Verdict
+from streamkeeper.model.job_state import OperationState
 from streamkeeper.model.journal import DeployRequest, Handover
+from streamkeeper.model.ways import Way
 
 
 class Step(IntEnum):
@@ -15,13 +18,22 @@ class Step(IntEnum):
     BUNDLE = 1
     STANDBY = 2
     ASSESS = 3
-    DRAIN = 4
-    PROVE_DEAD = 5
-    GO = 6
-    FIRST_COMMIT = 7
-    BOUNDARY = 8
-    STABLE = 9
-    FALL_BACK = 10
+    BACKUP = 4
+    APPROVE = 5
+    READY = 6
+    SHADOW = 7
+    CATCH_UP = 8
+    COMPARE = 9
+    DRAIN = 10
+    PROVE_DEAD = 11
+    REACH = 12
+    RESTORE = 13
+    GO = 14
+    FIRST_COMMIT = 15
+    BOUNDARY = 16
+    PROBATION = 17
+    STABLE = 18
+    FALL_BACK = 19
 
     @property
     def label(self) -> str:
@@ -30,6 +42,25 @@ class Step(IntEnum):
 
 
 FORWARD = tuple(step for step in Step if step is not Step.FALL_BACK)
+_OPAQUE = frozenset({Step.BACKUP, Step.APPROVE, Step.READY})
+_DUAL_RUN = frozenset({Step.SHADOW, Step.CATCH_UP, Step.COMPARE, Step.REACH})
+
+
+def path(operation: OperationState) -> tuple[Step, ...]:
+    """The steps that this operation takes, as far as is known: what the verdict does not ask for is left out."""
+    ways = operation.ways.values()
+    left_out: frozenset[Step] = frozenset()
+    if operation.verdict is Verdict.REFUSE or not any(each.opaque for each in ways):
+        left_out |= _OPAQUE
+    elif operation.request.accept_risk:
+        left_out |= {Step.APPROVE, Step.READY}
+    if not any(each.way is Way.REBUILD for each in ways):
+        left_out |= _DUAL_RUN
+    elif not operation.request.compare:
+        left_out |= {Step.COMPARE}
+    if not any(each.way is Way.RESTORE for each in ways):
+        left_out |= {Step.RESTORE}
+    return tuple(step for step in FORWARD if step not in left_out)
 
 
 class PlannedStep(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,18 +73,26 @@ class PlannedStep(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def plan_deploy(request: DeployRequest, *, serving: str) -> tuple[PlannedStep, ...]:
-    """The steps of this deploy; ``serving`` is the serving release's name, empty when there is none."""
+    """The steps of this deploy; ``serving`` is the serving release's name, empty when there is none.
+
+    Those that only some verdicts ask for say so: which it will be is known once the candidate was assessed.
+    """
     steps = [_bundle(request), _standby(request), _assess(serving)]
     if request.dry_run:
         return tuple(steps)
     if serving:
-        steps += [_drain(request, serving), _prove_dead(serving)]
-    boundary = (_boundary(serving),) if serving else ()
-    return (*steps, _go(request, serving), _first_commit(request, serving), *boundary, _stable())
+        steps += [*_opaque(request, serving), *_dual_run(request, serving)]
+        steps += [_drain(request, serving), _prove_dead(serving), _reach(request, serving), _restore()]
+    steps += [_go(request, serving), _first_commit(request, serving)]
+    if serving:
+        steps.append(_boundary(serving))
+    return (*steps, _probation(request, serving), _stable())
 
 
 def _bundle(request: DeployRequest) -> PlannedStep:
     source = f"take the pushed release {request.release}" if request.release else "bundle the code, register a release"
+    if request.rollback and not request.release:
+        source = "take the release that served before"
     return PlannedStep(step=Step.BUNDLE, does=source, deadline_s=60.0, otherwise="refuse; nothing was touched")
 
 
@@ -70,9 +109,58 @@ def _standby(request: DeployRequest) -> PlannedStep:
 
 def _assess(serving: str) -> PlannedStep:
     does = f"compare it with {serving}" if serving else "there is no checkpoint yet: nothing to compare"
-    return PlannedStep(
-        step=Step.ASSESS, does=does, deadline_s=60.0, otherwise="end the candidate and refuse; only RESUME goes on"
+    otherwise = "end the candidate and refuse, saying which ways there are not"
+    return PlannedStep(step=Step.ASSESS, does=does, deadline_s=60.0, otherwise=otherwise)
+
+
+def _opaque(request: DeployRequest, serving: str) -> list[PlannedStep]:
+    untouched = f"end the candidate and refuse; {serving} stays"
+    backup = PlannedStep(
+        step=Step.BACKUP,
+        does="BACKUP only: take a snapshot and export the state of every query with an opaque change",
+        deadline_s=SNAPSHOT_S,
+        otherwise=untouched,
     )
+    if request.accept_risk:
+        return [backup]
+    return [
+        backup,
+        PlannedStep(
+            step=Step.APPROVE,
+            does="BACKUP only: stop the standby and wait for a person's approval",
+            deadline_s=request.approve_s,
+            otherwise=f"not approved: refuse; {serving} stays",
+        ),
+        PlannedStep(
+            step=Step.READY,
+            does="BACKUP only: see that nothing has drifted since, and start the standby again",
+            deadline_s=request.standby_s,
+            otherwise=untouched,
+        ),
+    ]
+
+
+def _dual_run(request: DeployRequest, serving: str) -> list[PlannedStep]:
+    abort = f"abort the dual run; {serving} serves on as if nothing had been"
+    shadow = PlannedStep(
+        step=Step.SHADOW,
+        does="rebuild only: let the candidate read the sources again into a new checkpoint version, unseen",
+        deadline_s=request.standby_s,
+        otherwise=abort,
+    )
+    catch_up = PlannedStep(
+        step=Step.CATCH_UP,
+        does=f"rebuild only: wait until it has read what {serving} has",
+        deadline_s=request.catch_up_s,
+        otherwise=abort,
+    )
+    compare = PlannedStep(
+        step=Step.COMPARE,
+        does="rebuild only: compare both outputs over the same input",
+        deadline_s=COMPARE_S,
+        otherwise=abort,
+    )
+    return [shadow, catch_up, *([compare] if request.compare else [])]
 
 
 def _drain(request: DeployRequest, serving: str) -> PlannedStep:
@@ -93,8 +181,26 @@ def _prove_dead(serving: str) -> PlannedStep:
     )
 
 
+def _reach(request: DeployRequest, serving: str) -> PlannedStep:
+    return PlannedStep(
+        step=Step.REACH,
+        does=f"rebuild only: wait until the candidate holds everything up to the last batch of {serving}",
+        deadline_s=request.first_commit_s,
+        otherwise=f"fall back to {serving}",
+    )
+
+
+def _restore() -> PlannedStep:
+    return PlannedStep(
+        step=Step.RESTORE,
+        does="rollback to a snapshot only: restore it as a new checkpoint version",
+        deadline_s=SNAPSHOT_S,
+        otherwise="fall back",
+    )
+
+
 def _go(request: DeployRequest, serving: str) -> PlannedStep:
-    where = "from the same checkpoint version" if serving else "in a new checkpoint version"
+    where = "in the checkpoint versions that the verdict asks for" if serving else "in a new checkpoint version"
     return PlannedStep(
         step=Step.GO,
         does=f"appoint the candidate; it claims the epoch, raises the fences and goes {where}",
@@ -104,7 +210,7 @@ def _go(request: DeployRequest, serving: str) -> PlannedStep:
 
 
 def _first_commit(request: DeployRequest, serving: str) -> PlannedStep:
-    back = f"drain it and let {serving} go again, forward from the last commit" if serving else "end it and fail"
+    back = f"drain it and let {serving} go again, by the way back that was assessed" if serving else "end it and fail"
     return PlannedStep(
         step=Step.FIRST_COMMIT,
         does="wait until every query has completed its first trigger",
@@ -122,6 +228,16 @@ def _boundary(serving: str) -> PlannedStep:
     )
 
 
+def _probation(request: DeployRequest, serving: str) -> PlannedStep:
+    back = f"fall back to {serving}, by the way back that was assessed" if serving else "end it and fail"
+    return PlannedStep(
+        step=Step.PROBATION,
+        does=f"wait until every query has completed {request.probation_batches} more triggers without an error",
+        deadline_s=request.probation_s,
+        otherwise=back,
+    )
+
+
 def _stable() -> PlannedStep:
     return PlannedStep(
         step=Step.STABLE, does="record it as the serving release", deadline_s=60.0, otherwise="try again"
@@ -135,4 +251,7 @@ STOP_S = 10.0
 """How long a driver that owns nothing may take to end when told so, before it is killed."""
 
 SNAPSHOT_S = 600.0
-"""How long a snapshot of the boundary may be tried again before the deploy goes on without it."""
+"""How long a snapshot may be tried again before the deploy goes on without it, or does not go on."""
+
+COMPARE_S = 300.0
+"""How long two outputs may take to be compared over the same input."""

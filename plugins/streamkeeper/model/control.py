@@ -14,6 +14,7 @@ from enum import Enum, IntEnum
 
 import msgspec
 
+from streamkeeper.model.comparison import OutputComparison
 from streamkeeper.model.finding import Finding
 from streamkeeper.model.release import ParamValue
 
@@ -29,6 +30,7 @@ class DriverState(Enum):
 
     STARTING = "starting"
     STANDBY = "standby"
+    SHADOW = "shadow"
     SERVING = "serving"
     DRAINING = "draining"
     DRAINED = "drained"
@@ -49,6 +51,7 @@ _TERMINAL = frozenset(
 SENTENCES = {
     DriverState.STARTING: "builds its session and plans",
     DriverState.STANDBY: "described and warmed up; owns nothing; waits for go",
+    DriverState.SHADOW: "reads the sources again and writes unseen, beside the one that serves",
     DriverState.SERVING: "owns its checkpoints and writes",
     DriverState.DRAINING: "finishes the open batch and lets no new one through",
     DriverState.DRAINED: "ended at a batch boundary, as asked",
@@ -121,7 +124,7 @@ class QueryStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Progress of one query in this generation of its driver.
 
     ``triggers``: completed triggers, with or without data; ``committed``: last batch committed by this driver;
-    ``offsets``: end offsets of that batch, one JSON text per source.
+    ``offsets``: end offsets of that batch, one JSON text per source. ``failures``: runs that failed in a row since.
     """
 
     query: str
@@ -134,6 +137,7 @@ class QueryStatus(msgspec.Struct, frozen=True, kw_only=True):
     offsets: tuple[str, ...] = ()
     finished: bool = False
     error: str = ""
+    failures: int = 0
 
 
 class DriverStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -153,6 +157,7 @@ class DriverStatus(msgspec.Struct, frozen=True, kw_only=True):
     error: str = ""
     warm_up: str = ""
     observed: dict[str, tuple[Finding, ...]] = {}
+    compared: dict[str, OutputComparison] = {}
 
 
 class DriverExit(msgspec.Struct, frozen=True, kw_only=True):
@@ -171,10 +176,12 @@ class CommandKind(Enum):
     GO = "go"
     DRAIN = "drain"
     STOP = "stop"
+    SHADOW = "shadow"
+    COMPARE = "compare"
 
 
 class Command(msgspec.Struct, frozen=True, kw_only=True):
-    """One numbered order to one instance. ``versions`` (go only): query -> checkpoint version name."""
+    """One numbered order to one instance. ``versions`` (go and shadow only): query -> checkpoint version name."""
 
     format: int = FORMAT
     number: int

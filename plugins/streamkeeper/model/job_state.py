@@ -9,12 +9,14 @@ import msgspec
 from streamkeeper.model.finding import Verdict
 from streamkeeper.model.journal import (
     AbortRequested,
+    ApprovalAnswered,
     Assessed,
     CheckpointVersionCreated,
     DeployRequest,
     Entry,
     EpochClaimed,
     FallBackDecided,
+    HandedOff,
     InstanceAppointed,
     InstanceEnded,
     InstancePlanned,
@@ -25,12 +27,15 @@ from streamkeeper.model.journal import (
     ReleasePromoted,
     ReleaseRegistered,
     Role,
+    ShadowAppointed,
     StartOffsetsKnown,
     StepBegun,
     StepDone,
 )
-from streamkeeper.model.names import version_number
+from streamkeeper.model.names import version_name, version_number
 from streamkeeper.model.release import Release, ReleaseContent
+from streamkeeper.model.serving import Span
+from streamkeeper.model.ways import QueryWay
 
 FORMAT = 1
 
@@ -63,7 +68,11 @@ class EpochState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CheckpointVersion(msgspec.Struct, frozen=True, kw_only=True):
-    """One checkpoint version of a query; ``start_offsets`` once its first batch was planned."""
+    """One checkpoint version of a query; ``start_offsets`` once its first batch was planned.
+
+    ``parent`` and ``parent_batch``: whose output it carries on, and the last batch of that; ``batch``: the number of
+    that batch here. ``serves``: False while it was made for an appointment that has not come.
+    """
 
     query: str
     version: str
@@ -71,6 +80,10 @@ class CheckpointVersion(msgspec.Struct, frozen=True, kw_only=True):
     origin: str
     state_format: str
     start_offsets: tuple[str, ...] | None = None
+    parent: str = ""
+    parent_batch: int | None = None
+    batch: int | None = None
+    serves: bool = True
 
 
 class OperationState(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,6 +99,9 @@ class OperationState(msgspec.Struct, frozen=True, kw_only=True):
     reverse: Verdict | None = None
     verdict_sentence: str = ""
     report: str = ""
+    ways: dict[str, QueryWay] = {}
+    refusal: str = ""
+    approval: ApprovalAnswered | None = None
     fall_back: str = ""
     untouched: Outcome = Outcome.FAILED
     abort: str = ""
@@ -94,7 +110,11 @@ class OperationState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JobState(msgspec.Struct, frozen=True, kw_only=True):
-    """The state of one job after entry ``number``. ``appointed`` is the only instance that may claim epochs."""
+    """The state of one job after entry ``number``. ``appointed`` is the only instance that may claim epochs.
+
+    ``shadow``: the instance that may fill new versions unseen; ``current``: query -> the version that serves, as far as
+    an appointment named one; ``served``: release -> query -> the version it served on last.
+    """
 
     format: int = FORMAT
     job: str
@@ -108,6 +128,9 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True):
     appointed: str = ""
     serving_release: str = ""
     serving_instance: str = ""
+    shadow: str = ""
+    current: dict[str, str] = {}
+    served: dict[str, dict[str, str]] = {}
 
     @property
     def open_operation(self) -> OperationState | None:
@@ -119,9 +142,28 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True):
         return next((release for release in self.releases.values() if release.content == content), None)
 
     def current_version(self, query: str) -> CheckpointVersion | None:
-        """The newest checkpoint version of a query."""
-        versions = self.versions.get(query, ())
+        """The checkpoint version that serves: the one an appointment named, else the newest."""
+        if query in self.current:
+            return self.version(query, self.current[query])
+        versions = [each for each in self.versions.get(query, ()) if each.serves]
         return max(versions, key=lambda each: version_number(each.version), default=None)
+
+    def version(self, query: str, version: str) -> CheckpointVersion | None:
+        """One checkpoint version of a query, by its name."""
+        return next((each for each in self.versions.get(query, ()) if each.version == version), None)
+
+    def next_version(self, query: str) -> str:
+        """The name of a checkpoint version that was never used."""
+        return version_name(max((version_number(each.version) for each in self.versions.get(query, ())), default=0) + 1)
+
+    def spans(self, query: str, version: str) -> tuple[Span, ...]:
+        """What the output consists of while this version serves: those it carries on, and itself, in order."""
+        found = [Span(version=version)]
+        each = self.version(query, version)
+        while each is not None and each.parent and each.parent_batch is not None:
+            found.append(Span(version=each.parent, last=each.parent_batch))
+            each = self.version(query, each.parent)
+        return tuple(reversed(found))
 
     @property
     def owners(self) -> list[InstanceState]:
@@ -146,18 +188,25 @@ def fold(state: JobState, entry: Entry) -> JobState:
             return _started(state, record)
         case InstancePlanned():
             return _planned(state, record)
-        case InstanceAppointed(instance=instance):
-            return _appointed(state, instance)
+        case InstanceAppointed():
+            return _appointed(state, record)
+        case ShadowAppointed(instance=instance):
+            return msgspec.structs.replace(state, shadow=instance) if instance in state.instances else state
         case InstanceEnded():
             return _ended(state, record)
         case EpochClaimed():
             return _claimed(state, record)
-        case CheckpointVersionCreated() | StartOffsetsKnown():
-            return _versioned(state, record)
+        case CheckpointVersionCreated():
+            return _created(state, record)
+        case StartOffsetsKnown() | HandedOff():
+            known = state.versions.get(record.query, ())
+            return _put(state, "versions", record.query, tuple(_completed(each, record) for each in known))
         case ReleasePromoted(release=name, instance=instance):
-            return msgspec.structs.replace(state, serving_release=name, serving_instance=instance)
-        case StepBegun() | StepDone() | Assessed() | FallBackDecided() | AbortRequested() | OperationFinished():
+            return _promoted(state, name, instance)
+        case StepBegun() | StepDone() | Assessed() | ApprovalAnswered() | FallBackDecided() | AbortRequested():
             return _progressed(state, record)
+        case OperationFinished(operation=operation):
+            return _without_shadow(_progressed(state, record), operation)
         case _:
             assert_never(record)
 
@@ -191,12 +240,26 @@ def _planned(state: JobState, record: InstancePlanned) -> JobState:
     return _put(state, "instances", record.instance, instance)
 
 
-def _appointed(state: JobState, instance: str) -> JobState:
-    before = state.instances.get(instance)
+def _appointed(state: JobState, record: InstanceAppointed) -> JobState:
+    before = state.instances.get(record.instance)
     if before is None or before.ended:
         return state
-    state = msgspec.structs.replace(state, appointed=instance)
-    return _put(state, "instances", instance, msgspec.structs.replace(before, appointed=True))
+    current = {**state.current, **record.versions}
+    state = msgspec.structs.replace(state, appointed=record.instance, current=current)
+    return _put(state, "instances", record.instance, msgspec.structs.replace(before, appointed=True))
+
+
+def _promoted(state: JobState, release: str, instance: str) -> JobState:
+    # What was appointed without naming versions serves on the newest, as every release once did.
+    on = {query: version for query, version in state.current.items() if query in state.described.get(release, {})}
+    served = {**state.served, release: on} if on else state.served
+    return msgspec.structs.replace(state, serving_release=release, serving_instance=instance, served=served)
+
+
+def _without_shadow(state: JobState, operation: str) -> JobState:
+    shadow = state.instances.get(state.shadow)
+    over = shadow is not None and shadow.operation == operation
+    return msgspec.structs.replace(state, shadow="") if over else state
 
 
 def _ended(state: JobState, record: InstanceEnded) -> JobState:
@@ -222,32 +285,40 @@ def _claimed(state: JobState, record: EpochClaimed) -> JobState:
     return _put(state, "epochs", record.query, epoch)
 
 
-def _versioned(state: JobState, record: CheckpointVersionCreated | StartOffsetsKnown) -> JobState:
+def _created(state: JobState, record: CheckpointVersionCreated) -> JobState:
     known = state.versions.get(record.query, ())
-    match record:
-        case CheckpointVersionCreated():
-            if any(each.version == record.version for each in known):
-                return state
-            created = CheckpointVersion(
-                query=record.query,
-                version=record.version,
-                release=record.release,
-                origin=record.origin,
-                state_format=record.state_format,
-            )
-            return _put(state, "versions", record.query, (*known, created))
-        case StartOffsetsKnown():
-            return _put(state, "versions", record.query, tuple(_with_offsets(each, record) for each in known))
+    if any(each.version == record.version for each in known):
+        return state
+    created = CheckpointVersion(
+        query=record.query,
+        version=record.version,
+        release=record.release,
+        origin=record.origin,
+        state_format=record.state_format,
+        parent=record.parent,
+        parent_batch=record.parent_batch,
+        serves=record.serves,
+    )
+    state = _put(state, "versions", record.query, (*known, created))
+    supersedes = record.serves and record.query in state.current
+    return _put(state, "current", record.query, record.version) if supersedes else state
 
 
-def _with_offsets(version: CheckpointVersion, record: StartOffsetsKnown) -> CheckpointVersion:
-    if version.version != record.version or version.start_offsets is not None:
+def _completed(version: CheckpointVersion, record: StartOffsetsKnown | HandedOff) -> CheckpointVersion:
+    if version.version != record.version:
         return version
-    return msgspec.structs.replace(version, start_offsets=record.offsets)
+    match record:
+        case StartOffsetsKnown(offsets=offsets) if version.start_offsets is None:
+            return msgspec.structs.replace(version, start_offsets=offsets)
+        case HandedOff() if version.batch is None:
+            return msgspec.structs.replace(version, parent_batch=record.parent_batch, batch=record.batch)
+        case _:
+            return version
 
 
 def _progressed(
-    state: JobState, record: StepBegun | StepDone | Assessed | FallBackDecided | AbortRequested | OperationFinished
+    state: JobState,
+    record: StepBegun | StepDone | Assessed | ApprovalAnswered | FallBackDecided | AbortRequested | OperationFinished,
 ) -> JobState:
     before = state.operations.get(record.operation)
     if before is None or before.outcome is not None:
@@ -267,7 +338,11 @@ def _progressed(
                 "reverse": record.reverse,
                 "verdict_sentence": record.sentence,
                 "report": record.report,
+                "ways": record.ways,
+                "refusal": record.refusal,
             }
+        case ApprovalAnswered():
+            changes = {"approval": before.approval or record}
         case FallBackDecided(reason=reason, untouched=untouched):
             if before.fall_back:
                 return state

@@ -11,15 +11,18 @@ import msgspec
 
 from streamkeeper.model.finding import Verdict
 from streamkeeper.model.release import ParamValue, Release
+from streamkeeper.model.ways import QueryWay
 
 FORMAT = 1
 
 
 class Strategy(Enum):
-    """How a deploy treats the checkpoint; ``auto`` follows the verdict."""
+    """How a deploy treats the checkpoint; ``auto`` follows the verdict, the others ask for one way."""
 
     AUTO = "auto"
     RESUME = "resume"
+    HANDOFF = "handoff"
+    REBUILD = "rebuild"
 
 
 class Handover(Enum):
@@ -41,7 +44,13 @@ class Outcome(Enum):
 
 
 class DeployRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What somebody asked for. ``release``: a pushed one, or None for the code now under the jobs root."""
+    """What somebody asked for. ``release``: a pushed one, or None for the code now under the jobs root.
+
+    ``rollback``: back to ``release``, or to the one before the serving one. ``accept_state_loss``: a stateful query may
+    be handed off, with empty state; ``accept_risk``: an opaque change needs no approval, and a user's function may get
+    batches again. ``most_missing``, ``most_differing``: the shares of the old output's rows that a rebuilt one may
+    lack, and of common rows whose values may differ. Durations are in seconds.
+    """
 
     job: str
     release: str | None = None
@@ -55,6 +64,16 @@ class DeployRequest(msgspec.Struct, frozen=True, kw_only=True):
     drain_s: float = 120.0
     standby_s: float = 300.0
     first_commit_s: float = 180.0
+    rollback: bool = False
+    accept_state_loss: bool = False
+    accept_risk: bool = False
+    approve_s: float = 24 * 3600.0
+    catch_up_s: float = 6 * 3600.0
+    compare: bool = True
+    most_missing: float = 0.0
+    most_differing: float = 1.0
+    probation_batches: int = 3
+    probation_s: float = 300.0
 
 
 class Role(Enum):
@@ -111,20 +130,47 @@ class InstancePlanned(msgspec.Struct, frozen=True, kw_only=True, tag="instance-p
 
 
 class InstanceAppointed(msgspec.Struct, frozen=True, kw_only=True, tag="instance-appointed"):
-    """Only the last appointed instance may claim epochs; its predecessor was proven dead before."""
+    """Only the last appointed instance may claim epochs; its predecessor was proven dead before.
+
+    ``versions``: query -> the checkpoint version that serves from here on: this record is the cutover.
+    """
+
+    operation: str
+    instance: str
+    versions: dict[str, str] = {}
+
+
+class ShadowAppointed(msgspec.Struct, frozen=True, kw_only=True, tag="shadow-appointed"):
+    """An instance may fill new checkpoint versions, unseen, beside the one that serves, while the operation is open."""
 
     operation: str
     instance: str
 
 
 class CheckpointVersionCreated(msgspec.Struct, frozen=True, kw_only=True, tag="checkpoint-version-created"):
-    """A query has a new checkpoint version; ``origin`` says what it was made from."""
+    """A query has a new checkpoint version; ``origin`` says what it was made from.
+
+    ``parent``: the version whose output it carries on; ``parent_batch``: the last batch of that output, None until it
+    is known. ``serves``: at once; else from the appointment that names it.
+    """
 
     query: str
     version: str
     release: str
     origin: str
     state_format: str
+    parent: str = ""
+    parent_batch: int | None = None
+    serves: bool = True
+
+
+class HandedOff(msgspec.Struct, frozen=True, kw_only=True, tag="handed-off"):
+    """Where a handoff happened: the last batch of its parent, and the number that this batch has in the new version."""
+
+    query: str
+    version: str
+    parent_batch: int
+    batch: int
 
 
 class EpochClaimed(msgspec.Struct, frozen=True, kw_only=True, tag="epoch-claimed"):
@@ -156,13 +202,29 @@ class InstanceEnded(msgspec.Struct, frozen=True, kw_only=True, tag="instance-end
 
 
 class Assessed(msgspec.Struct, frozen=True, kw_only=True, tag="assessed"):
-    """The verdict of a deploy, and of the way back; ``report`` is the key of the whole assessment."""
+    """The verdict of a deploy, and of the way back; ``report`` is the key of the whole assessment.
+
+    ``ways``: of each query of the candidate; ``refusal``: why there is none for one of them.
+    """
 
     operation: str
     verdict: Verdict
     reverse: Verdict
     sentence: str
     report: str
+    ways: dict[str, QueryWay] = {}
+    refusal: str = ""
+
+
+class ApprovalAnswered(msgspec.Struct, frozen=True, kw_only=True, tag="approval-answered"):
+    """A person has decided about an opaque change: for this bundle, from these batches on, and for nothing else."""
+
+    operation: str
+    approved: bool
+    by: str
+    reason: str
+    bundle: str
+    batches: dict[str, str]
 
 
 class FallBackDecided(msgspec.Struct, frozen=True, kw_only=True, tag="fall-back-decided"):
@@ -208,11 +270,14 @@ Record = (
     | StepDone
     | InstancePlanned
     | InstanceAppointed
+    | ShadowAppointed
     | CheckpointVersionCreated
+    | HandedOff
     | EpochClaimed
     | StartOffsetsKnown
     | InstanceEnded
     | Assessed
+    | ApprovalAnswered
     | FallBackDecided
     | AbortRequested
     | ReleasePromoted

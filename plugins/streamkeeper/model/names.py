@@ -46,6 +46,12 @@ def version_name(number: int) -> str:
     return f"v{number:04d}"
 
 
+def check_version(name: str) -> str:
+    """Return ``name`` if it may name a checkpoint version, else raise InvalidInput."""
+    version_number(name)
+    return name
+
+
 def version_number(name: str) -> int:
     """v0003 -> 3; raises InvalidInput for anything else."""
     if not _VERSION.fullmatch(name):

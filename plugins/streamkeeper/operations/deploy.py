@@ -5,15 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from enum import Enum
+from pathlib import Path
 
 import msgspec
 
 from streamkeeper.crash_points import crash_point
 from streamkeeper.errors import NotFound, OperationOpen, OperationRefused, PermanentError
 from streamkeeper.lifecycle.actions import Decision, FallBack, Kill, Launch, Wait
-from streamkeeper.lifecycle.deploy import decide, kill_wait
+from streamkeeper.lifecycle.deploy import decide
+from streamkeeper.lifecycle.instances import kill_wait
 from streamkeeper.lifecycle.observation import Observation, Seen
-from streamkeeper.lifecycle.steps import PlannedStep, Step, plan_deploy
+from streamkeeper.lifecycle.steps import PlannedStep, Step, path, plan_deploy
 from streamkeeper.model.job_state import JobState, OperationState
 from streamkeeper.model.journal import (
     AbortRequested,
@@ -23,6 +25,8 @@ from streamkeeper.model.journal import (
     Record,
 )
 from streamkeeper.model.names import check_instance, check_name, release_number
+from streamkeeper.model.ways import Reached, Way
+from streamkeeper.operations.catching_up import how_far
 from streamkeeper.operations.deploy_acts import DeployActs
 from streamkeeper.operations.sites import Site
 from streamkeeper.registry.control import Control
@@ -193,7 +197,23 @@ class Deploy:
         names |= {each.instance for each in state.instances.values() if each.operation == self.operation}
         waited = time.monotonic() - self._since if self._on else 0.0
         seen = {name: self._look(name) for name in names}
-        return Observation(state=state, operation=operation, seen=seen, on=self._on, waited_s=waited)
+        return Observation(
+            state=state,
+            operation=operation,
+            seen=seen,
+            reached=self._reached(state, operation),
+            on=self._on,
+            waited_s=waited,
+        )
+
+    def _reached(self, state: JobState, operation: OperationState) -> dict[str, Reached]:
+        """How much of what serves the dual run has read, in the steps that ask for it."""
+        step = next((each for each in path(operation) if each.label not in operation.done), Step.STABLE)
+        if operation.fall_back or step not in (Step.CATCH_UP, Step.REACH):
+            return {}
+        root = Path(self.site.settings.checkpoints) / self.job
+        rebuilt = {query: way for query, way in operation.ways.items() if way.way is Way.REBUILD}
+        return {query: how_far(root / query / way.before, root / query / way.version) for query, way in rebuilt.items()}
 
     def _look(self, instance: str) -> Seen:
         control = Control(self.site.store, self.job, instance)

@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import assert_never
 
 from streamkeeper.checkpoints.layout import last_committed
-from streamkeeper.compatibility.assess import assess
 from streamkeeper.errors import InvalidInput, NotFound, OperationRefused
 from streamkeeper.lifecycle.actions import (
     Appoint,
     Assess,
+    BackUp,
+    CheckDrift,
     Decision,
     FallBack,
     Finish,
@@ -25,19 +26,19 @@ from streamkeeper.lifecycle.actions import (
     RecordDescription,
     RecordEnd,
     Register,
+    RestoreVersions,
     Send,
+    Shadow,
     Wait,
 )
+from streamkeeper.lifecycle.deploy import NOT_TAKEN
+from streamkeeper.lifecycle.fall_back import ways_back
 from streamkeeper.lifecycle.steps import Step
 from streamkeeper.model.coding import to_json
 from streamkeeper.model.control import CommandKind, LaunchMode, LaunchSpec
-from streamkeeper.model.finding import Assessment, Finding, Severity, Verdict
 from streamkeeper.model.job_state import JobState, OperationState
 from streamkeeper.model.journal import (
-    Assessed,
-    CheckpointVersionCreated,
     FallBackDecided,
-    InstanceAppointed,
     InstanceEnded,
     InstancePlanned,
     OperationFinished,
@@ -47,13 +48,17 @@ from streamkeeper.model.journal import (
     StepBegun,
     StepDone,
 )
-from streamkeeper.model.names import version_name
 from streamkeeper.model.release import Release
 from streamkeeper.model.secret_references import find_references, resolve
+from streamkeeper.model.snapshot import Snapshot
+from streamkeeper.model.ways import Way
+from streamkeeper.operations.approval import back_up_state, check_drift
+from streamkeeper.operations.assessing import assess_candidate
 from streamkeeper.operations.boundary import preserve_boundary
-from streamkeeper.operations.registered import live_checkpoints, stored_manifests
+from streamkeeper.operations.registered import live_checkpoints
 from streamkeeper.operations.releases import push_release
 from streamkeeper.operations.sites import Site
+from streamkeeper.operations.version_acts import VersionActs
 from streamkeeper.registry.control import Control
 from streamkeeper.registry.journal import Journal
 from streamkeeper.registry.objects import put_object
@@ -67,6 +72,7 @@ class DeployActs:
         self._journal = journal
         self._job = job
         self._operation = operation
+        self._versions = VersionActs(site, journal, job, operation)
 
     def carry_out(self, decision: Decision) -> None:
         """Do what was decided; raises PermanentError when it can never be done, TemporaryError when not now."""
@@ -91,15 +97,24 @@ class DeployActs:
                         operation=self._operation, instance=instance, proof=proof or "never started", exit=exit_
                     )
                 )
-            case Appoint(instance=instance):
-                self._appoint(instance)
+            case Appoint(instance=instance, versions=versions):
+                self._versions.appoint(instance, versions)
+            case BackUp():
+                self._back_up(decision.step)
+            case CheckDrift():
+                check_drift(self._site, self._journal.state(), self._current())
+                self._record(StepDone(operation=self._operation, step=decision.step.label), forward=True)
+            case Shadow(instance=instance):
+                self._versions.shadow(instance)
+            case RestoreVersions():
+                self._restore_versions(decision.step)
             case Promote(instance=instance):
                 release = self._journal.state().instances[instance].release
                 self._record(ReleasePromoted(operation=self._operation, release=release, instance=instance))
             case MarkBegun():
                 self._record(StepBegun(operation=self._operation, step=decision.step.label), forward=True)
-            case MarkDone():
-                done = self._boundary() if decision.step is Step.PROVE_DEAD else {}
+            case MarkDone(result=result):
+                done = self._boundary() if decision.step is Step.PROVE_DEAD else result
                 self._record(StepDone(operation=self._operation, step=decision.step.label, result=done), forward=True)
             case Preserve():
                 self._preserve(decision.step)
@@ -133,20 +148,29 @@ class DeployActs:
     def _register(self) -> None:
         request = self._current().request
         self._check_checkpoint_root()
-        if request.release is None:
+        wanted = request.release or (self._release_before() if request.rollback else None)
+        if wanted is None:
             name = push_release(self._site, self._job, params=dict(request.params), conf=dict(request.conf)).name
-        elif request.release in self._journal.state().releases:
-            name = request.release
+        elif wanted in self._journal.state().releases:
+            name = wanted
             if request.params or request.conf:
                 raise InvalidInput(
                     f"release {name} has its own params and conf", hint="push a new release to change them"
                 )
         else:
             raise NotFound(
-                f"job {self._job} has no release {request.release}", hint=f"see: streamkeeper release list {self._job}"
+                f"job {self._job} has no release {wanted}", hint=f"see: streamkeeper release list {self._job}"
             )
         done = StepDone(operation=self._operation, step=Step.BUNDLE.label, result={"release": name})
         self._record(done, forward=True)
+
+    def _release_before(self) -> str:
+        """The one that served before the serving one."""
+        state = self._journal.state()
+        before = [each for each in state.served if each != state.serving_release]
+        if not before:
+            raise OperationRefused(f"job {self._job}: no release served before {state.serving_release or 'now'}")
+        return before[-1]
 
     def _check_checkpoint_root(self) -> None:
         root = Path(self._site.settings.checkpoints)
@@ -189,32 +213,7 @@ class DeployActs:
         self._record(ReleaseDescribed(release=self._release().name, manifests=hashes))
 
     def _assess(self) -> None:
-        state = self._journal.state()
-        release, serving = self._release().name, state.serving_release
-        candidate = stored_manifests(self._site, state, release)
-        deployed = stored_manifests(self._site, state, serving) if serving else None
-        forward = assess(deployed, candidate, self._observed(release))
-        backward = assess(candidate, deployed) if deployed is not None else forward
-        report = put_object(self._site.store, self._job, "reports", to_json(forward), ".json")
-        self._record(
-            Assessed(
-                operation=self._operation,
-                verdict=forward.verdict,
-                reverse=backward.verdict,
-                sentence=_sentence(forward, serving, release),
-                report=report,
-            )
-        )
-
-    def _observed(self, release: str) -> dict[str, tuple[Finding, ...]]:
-        """What the standby's rehearsal found, of the instance that was launched for this operation last."""
-        mine = [
-            each
-            for each in self._journal.state().instances.values()
-            if each.operation == self._operation and each.release == release
-        ]
-        status = Control(self._site.store, self._job, mine[-1].instance).read_status() if mine else None
-        return status.observed if status is not None else {}
+        self._record(assess_candidate(self._site, self._journal.state(), self._current(), self._release().name))
 
     def _send(self, instance: str, kind: CommandKind) -> None:
         versions: dict[str, str] = {}
@@ -223,6 +222,9 @@ class DeployActs:
             queries = state.described[state.instances[instance].release]
             current = {query: state.current_version(query) for query in queries}
             versions = {query: each.version for query, each in current.items() if each is not None}
+        elif kind is CommandKind.SHADOW:
+            ways = self._current().ways
+            versions = {query: each.version for query, each in ways.items() if each.way is Way.REBUILD}
         Control(self._site.store, self._job, instance).send(kind, self._operation, versions)
         self._site.runner.nudge(self._job, instance)
 
@@ -237,48 +239,34 @@ class DeployActs:
         told = preserve_boundary(self._site, self._job, self._operation, batches)
         self._record(StepDone(operation=self._operation, step=step.label, result=told), forward=True)
 
-    def _appoint(self, instance: str) -> None:
-        state = self._journal.state()
-        release = state.releases[state.instances[instance].release]
-        for query in state.described[release.name]:
-            self._create_version(query, release)
+    def _back_up(self, step: Step) -> None:
+        kept = back_up_state(self._site, self._journal.state(), self._current())
+        self._record(StepDone(operation=self._operation, step=step.label, result=kept), forward=True)
 
-        def only_heir(now: JobState) -> Record | None:
-            operation = now.operations[self._operation]
-            if operation.outcome is not None or now.appointed == instance:
-                return None
-            others = [each.instance for each in now.owners if each.instance != instance]
-            if others:
-                raise OperationRefused(f"{', '.join(others)} not proven dead: {instance} is not appointed")
-            return InstanceAppointed(operation=self._operation, instance=instance)
+    def _restore_versions(self, step: Step) -> None:
+        """Forward, the ways that restore; falling back, the ways back that do: to the batch at which they parted."""
+        state, operation = self._journal.state(), self._current()
+        made: dict[str, str] = {}
+        if step is Step.RESTORE:
+            for query, way in operation.ways.items():
+                if way.way is Way.RESTORE:
+                    snapshot = self._versions.snapshot_named(query, way.snapshot)
+                    self._versions.restore(query, way.version, snapshot, snapshot.version)
+                    made[query] = way.version
+        else:
+            for query, way in ways_back(operation).items():
+                made[query] = state.next_version(query)
+                self._versions.restore(query, made[query], self._boundary_snapshot(query), way.before)
+        self._record(StepDone(operation=self._operation, step=step.label, result=made))
 
-        self._journal.append(only_heir)
-
-    def _create_version(self, query: str, release: Release) -> None:
-        def missing(state: JobState) -> Record | None:
-            if state.versions.get(query) or state.operations[self._operation].outcome is not None:
-                return None
-            return CheckpointVersionCreated(
-                query=query,
-                version=version_name(1),
-                release=release.name,
-                origin="fresh",
-                state_format=release.content.state_format,
-            )
-
-        self._journal.append(missing)
-
-
-def _sentence(assessment: Assessment, serving: str, release: str) -> str:
-    """One line that says the verdict and its causes."""
-    if not serving:
-        return f"{release} is the first release: it starts in a new checkpoint version"
-    if assessment.verdict is Verdict.RESUME:
-        return f"RESUME: {release} takes over the checkpoint of {serving}"
-    causes = [
-        f"{query}: {finding.rule} ({finding.evidence})"
-        for query, each in assessment.queries.items()
-        for finding in each.findings
-        if finding.severity is not Severity.NOTE
-    ]
-    return f"{assessment.verdict.name}: {'; '.join(causes)}; only RESUME can be carried out"
+    def _boundary_snapshot(self, query: str) -> Snapshot:
+        """The one taken once the candidate committed, else one that is taken now of that batch."""
+        operation = self._current()
+        name = operation.done.get(Step.BOUNDARY.label, {}).get(query, "")
+        if not name or name.startswith(NOT_TAKEN):
+            batch = int(operation.done[Step.PROVE_DEAD.label][query])
+            told = preserve_boundary(self._site, self._job, self._operation, {query: batch})
+            name = told[query]
+        if name.startswith(NOT_TAKEN):
+            raise OperationRefused(f"query {query}: its last batch is not to be had: {name.removeprefix(NOT_TAKEN)}")
+        return self._versions.snapshot_named(query, name)

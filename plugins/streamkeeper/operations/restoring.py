@@ -6,9 +6,6 @@ them, row by row, by key; for a sink that cannot, the restore is refused. No dri
 
 from __future__ import annotations
 
-import os
-import shutil
-import uuid
 from pathlib import Path
 
 import msgspec
@@ -18,17 +15,18 @@ from streamkeeper.errors import OperationOpen, OperationRefused
 from streamkeeper.model.job_state import JobState
 from streamkeeper.model.journal import CheckpointVersionCreated, Record
 from streamkeeper.model.liveness import Life
-from streamkeeper.model.names import version_name, version_number
 from streamkeeper.model.snapshot import Snapshot
 from streamkeeper.operations.overview import read_job
 from streamkeeper.operations.registered import stored_manifests
 from streamkeeper.operations.sites import Site
+from streamkeeper.operations.version_acts import set_aside
 from streamkeeper.registry.control import Control
 from streamkeeper.snapshots.catalogue import Catalogue
 from streamkeeper.snapshots.restore import Show, restore
 
 TABLE, FILE = "table", "file"
-REMOVED = ".removed-"
+TAKES = {TABLE: "each row replaces the one with its key", FILE: "and readers see the batches before them once"}
+"""How a sink takes rows a second time."""
 
 
 class RestorePlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,7 +53,7 @@ class RestorePlan(msgspec.Struct, frozen=True, kw_only=True):
             return f"{self.output} holds nothing beyond batch {self.batch}: nothing is written again"
         beyond = "an unknown number of batches" if self.replayed is None else f"{self.replayed} batches"
         until = "" if self.sink_batch is None else f" (up to {self.sink_batch})"
-        how = "each row replaces the one with its key" if self.sink == TABLE else "and your function gets them again"
+        how = TAKES.get(self.sink, "and your function gets them again")
         return f"{self.output} holds {beyond} beyond batch {self.batch}{until}; they are written again, {how}"
 
 
@@ -66,7 +64,7 @@ def plan_restore(site: Site, job: str, query: str, snapshot: Snapshot) -> Restor
     current = state.current_version(query)
     if current is None:
         raise OperationRefused(f"job {job} has no query {query} with a checkpoint", hint="deploy it first")
-    version = version_name(version_number(current.version) + 1)
+    version = state.next_version(query)
     release = state.serving_release or current.release
     sink = stored_manifests(site, state, release)[query].sink
     sink_batch = _reported(site, state, query, current.version)
@@ -89,25 +87,20 @@ def restore_version(
 ) -> RestorePlan:
     """Write the next checkpoint version from a snapshot and record it; again after a crash is fine.
 
-    Raises OperationRefused (a driver that lives, a file sink, a user's function without ``accept_replay``), and what
+    Raises OperationRefused (a driver that lives, a user's function without ``accept_replay``), and what
     ``restore`` raises; then the job is as it was.
     """
     plan = plan_restore(site, job, query, snapshot)
-    _must_take_a_replay(plan, accept_replay)
+    _must_take_a_replay(plan, snapshot, accept_replay)
     target = Path(plan.target)
-    if os.path.lexists(target):
-        # Whole, but never recorded: its process died in between. No driver can know it.
-        aside = target.with_name(f"{REMOVED}{target.name}-{uuid.uuid4().hex}")
-        target.rename(aside)
-        shutil.rmtree(aside, ignore_errors=True)
+    set_aside(target)
     restore(Catalogue(site.snapshots, snapshot.series), snapshot, target, show=show)
     crash_point("restore.record.before")
-    before = version_name(version_number(plan.version) - 1)
 
     def still_wanted(now: JobState) -> Record:
         _must_be_at_rest(site, now)
         current = now.current_version(query)
-        if current is None or current.version != before:
+        if current is None or now.next_version(query) != plan.version:
             raise OperationRefused(f"{job}/{query} has got another checkpoint version meanwhile", hint="look again")
         return CheckpointVersionCreated(
             query=query,
@@ -115,6 +108,8 @@ def restore_version(
             release=snapshot.release or plan.release,
             origin=f"snapshot {snapshot.name} of {snapshot.version or 'elsewhere'} at batch {snapshot.batch}",
             state_format=current.state_format,
+            parent=snapshot.version,
+            parent_batch=snapshot.batch if snapshot.version else None,
         )
 
     site.journal(job, "restore").append(still_wanted)
@@ -134,13 +129,13 @@ def _must_be_at_rest(site: Site, state: JobState) -> None:
             )
 
 
-def _must_take_a_replay(plan: RestorePlan, accept_replay: bool) -> None:
-    if plan.sink == FILE:
+def _must_take_a_replay(plan: RestorePlan, snapshot: Snapshot, accept_replay: bool) -> None:
+    if plan.sink == FILE and not snapshot.version:
         raise OperationRefused(
-            f"{plan.output} cannot take over the files of the version before {plan.version}",
+            f"{plan.output} cannot carry on the output of a checkpoint that was not deployed from here",
             hint="restore into a directory with --to; its output begins anew in a new checkpoint version",
         )
-    if plan.sink != TABLE and plan.replayed != 0 and not accept_replay:
+    if plan.sink not in (TABLE, FILE) and plan.replayed != 0 and not accept_replay:
         raise OperationRefused(plan.sentence, hint="--accept-replay if the function takes batches a second time")
 
 

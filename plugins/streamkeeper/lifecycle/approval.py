@@ -1,0 +1,48 @@
+"""Decisions about an opaque change: the state is backed up, a person decides, and what was approved must still hold."""
+
+from __future__ import annotations
+
+from streamkeeper.lifecycle.actions import BackUp, CheckDrift, Decision, MarkDone, Wait
+from streamkeeper.lifecycle.draining import end
+from streamkeeper.lifecycle.instances import candidate_of, give_up, instance_name, ready, say, start
+from streamkeeper.lifecycle.observation import Observation
+from streamkeeper.lifecycle.steps import Step
+from streamkeeper.model.journal import Handover, Role
+
+ANSWER = "an approval"
+"""What an operation waits on while a person decides."""
+
+
+def back_up(at: Observation) -> Decision:
+    """Before anybody is asked: the way back is there."""
+    return say(Step.BACKUP, BackUp(), "nothing proves that the state means the same to the candidate")
+
+
+def approve(at: Observation) -> Decision:
+    """Stop the standby, which costs a driver, and wait for the answer."""
+    step, operation = Step.APPROVE, at.operation
+    standby = instance_name(operation.operation, Role.CANDIDATE)
+    if standby in at.state.instances and not at.state.instances[standby].ended:
+        ending = end(at, step, standby)
+        if ending is not None:
+            return ending
+    answer, limit = operation.approval, operation.request.approve_s
+    if answer is None:
+        if at.on == ANSWER and at.waited_s > limit:
+            return give_up(step, f"not approved: nobody answered within {limit:g} s")
+        return say(step, Wait(ANSWER, limit), "a person has to approve")
+    if not answer.approved:
+        return give_up(step, f"not approved by {answer.by}: {answer.reason or 'no reason given'}")
+    return say(step, MarkDone(), f"approved by {answer.by}: {answer.reason or 'no reason given'}")
+
+
+def get_ready(at: Observation) -> Decision:
+    """Start the standby again; it rehearses on what the checkpoint holds by now, and that is compared."""
+    step, operation = Step.READY, at.operation
+    if operation.request.handover is Handover.WARM:
+        name = candidate_of(operation)
+        release = operation.done[Step.BUNDLE.label]["release"]
+        pending = start(at, step, name, release, Role.CANDIDATE) or ready(at, step, name)
+        if pending is not None:
+            return pending
+    return say(step, CheckDrift(), "what was approved must be what is there")

@@ -1,0 +1,100 @@
+"""Decisions that end drivers: drain what owns a checkpoint, prove it dead, end what is not needed any more."""
+
+from __future__ import annotations
+
+from streamkeeper.lifecycle.actions import Decision, Finish, Kill, MarkBegun, MarkDone, RecordEnd, Send, Wait
+from streamkeeper.lifecycle.instances import candidate_of, give_up, kill_wait, ready, say, shadows
+from streamkeeper.lifecycle.observation import Observation, Seen
+from streamkeeper.lifecycle.steps import KILL_S, STOP_S, Step
+from streamkeeper.model.control import CommandKind
+from streamkeeper.model.job_state import InstanceState
+from streamkeeper.model.journal import Handover, Outcome
+from streamkeeper.model.liveness import Life
+
+
+def drain(at: Observation) -> Decision:
+    """Drain every owner; before the first is touched, the candidate must be there to take over."""
+    step, operation = Step.DRAIN, at.operation
+    owners = at.state.owners
+    if not owners:
+        return say(step, MarkDone(), "nothing owns the checkpoints")
+    for owner in owners:
+        if at.of(owner.instance).life is Life.UNKNOWN:
+            return give_up(step, _unprovable(at, owner))
+    if step.label not in operation.begun:
+        candidate = candidate_of(operation)
+        if operation.request.handover is Handover.WARM and not shadows(at, candidate):
+            unready = ready(at, step, candidate)
+            if unready is not None:
+                return unready
+        return say(step, MarkBegun(), "the serving driver is about to be drained")
+    for owner in owners:
+        ending = _drain_one(at, step, owner, operation.request.drain_s)
+        if ending is not None:
+            return ending
+    return say(step, MarkDone(), "the serving driver has ended")
+
+
+def prove_dead(at: Observation) -> Decision:
+    """Record the end of every owner once it is proven."""
+    step = Step.PROVE_DEAD
+    for owner in at.state.owners:
+        seen = at.of(owner.instance)
+        if seen.life in (Life.DEAD, Life.ABSENT):
+            return say(step, RecordEnd(owner.instance, seen.liveness.why, _last_word(seen)), seen.liveness.why)
+        if _unkillable(at, owner.instance) or (at.waited_s > KILL_S and seen.life is Life.UNKNOWN):
+            return give_up(step, _unprovable(at, owner))
+        if seen.life is Life.ALIVE:
+            return say(step, Kill(owner.instance), f"{owner.instance} has processes left")
+        return say(step, Wait(f"{owner.instance}: proof of death", KILL_S), seen.liveness.why)
+    return say(step, MarkDone(), "no driver owns the checkpoints")
+
+
+def end(at: Observation, step: Step, name: str) -> Decision | None:
+    """End an instance of this operation, politely first; None once its end is recorded."""
+    instance, seen = at.state.instances[name], at.of(name)
+    patience_s, order = (STOP_S * 3, CommandKind.DRAIN) if instance.appointed else (STOP_S, CommandKind.STOP)
+    if seen.life in (Life.DEAD, Life.ABSENT):
+        return say(step, RecordEnd(name, seen.liveness.why, _last_word(seen)), seen.liveness.why)
+    if seen.life is Life.UNKNOWN or _unkillable(at, name):
+        before = f"{at.operation.fall_back}; and " if at.operation.fall_back else ""
+        return say(step, Finish(Outcome.FAILED), before + _unprovable(at, instance))
+    if order not in seen.sent:
+        return say(step, Send(name, order), f"{name} is not needed any more")
+    if at.waited_s > patience_s or _killing(at, name):
+        return say(step, Kill(name), f"{name} did not end within {patience_s:g} s")
+    return say(step, Wait(f"{name}: end", patience_s), f"{name} ends")
+
+
+def _drain_one(at: Observation, step: Step, owner: InstanceState, patience_s: float) -> Decision | None:
+    """None once no process of the owner is left."""
+    name, seen = owner.instance, at.of(owner.instance)
+    if seen.life is Life.DEAD:
+        return None
+    if seen.life is Life.UNKNOWN:
+        lost = Wait(f"{name}: drain", KILL_S)
+        return give_up(step, _unprovable(at, owner)) if at.waited_s > KILL_S else say(step, lost, seen.liveness.why)
+    if CommandKind.DRAIN not in seen.sent:
+        return say(step, Send(name, CommandKind.DRAIN), f"{owner.release} hands over")
+    if at.waited_s > patience_s or _killing(at, name):
+        if _unkillable(at, name):
+            return give_up(step, _unprovable(at, owner))
+        return say(step, Kill(name), f"{name} did not drain within {patience_s:g} s")
+    return say(step, Wait(f"{name}: drain", patience_s), f"{name} finishes its batch")
+
+
+def _unprovable(at: Observation, owner: InstanceState) -> str:
+    why = at.of(owner.instance).liveness.why
+    return f"driver {owner.instance} of {owner.release} cannot be proven dead from here: {why}"
+
+
+def _killing(at: Observation, name: str) -> bool:
+    return at.on == kill_wait(name)
+
+
+def _unkillable(at: Observation, name: str) -> bool:
+    return _killing(at, name) and at.waited_s > KILL_S
+
+
+def _last_word(seen: Seen) -> str:
+    return seen.state.value if seen.state is not None else "without a word"

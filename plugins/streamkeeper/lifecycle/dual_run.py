@@ -1,0 +1,85 @@
+"""Decisions of a dual run: the candidate reads the sources again, unseen, until it holds all that the old one does."""
+
+from __future__ import annotations
+
+from streamkeeper.lifecycle.actions import Decision, MarkDone, Send, Shadow, Wait
+from streamkeeper.lifecycle.instances import candidate_of, give_up, ready, say
+from streamkeeper.lifecycle.observation import Observation
+from streamkeeper.lifecycle.steps import COMPARE_S, Step
+from streamkeeper.model.control import CommandKind
+from streamkeeper.model.liveness import Life
+from streamkeeper.model.ways import Way
+
+
+def shadow(at: Observation) -> Decision:
+    """Let the standby begin."""
+    step, name = Step.SHADOW, candidate_of(at.operation)
+    if CommandKind.SHADOW in at.of(name).sent:
+        return say(step, MarkDone(), f"{name} reads the sources again")
+    unready = ready(at, step, name)
+    if unready is not None:
+        return unready
+    if at.state.shadow != name:
+        return say(step, Shadow(name), f"{name} may fill new checkpoint versions")
+    return say(step, Send(name, CommandKind.SHADOW), f"{name} is to read the sources again")
+
+
+def catch_up(at: Observation) -> Decision:
+    """Wait until the shadow has read what the serving release has."""
+    step, name, limit = Step.CATCH_UP, candidate_of(at.operation), at.operation.request.catch_up_s
+    if _holds_all(at):
+        return say(step, MarkDone(), f"{name} has caught up: {_told(at)}")
+    return _dead_or(at, step, name) or _wait(at, step, f"{name}: catch-up", limit)
+
+
+def compare(at: Observation) -> Decision:
+    """Compare what both have written, from the same input."""
+    step, operation = Step.COMPARE, at.operation
+    name = candidate_of(operation)
+    if CommandKind.COMPARE not in at.of(name).sent:
+        return _dead_or(at, step, name) or say(step, Send(name, CommandKind.COMPARE), "both outputs can be compared")
+    status = at.of(name).status
+    told = status.compared if status is not None else {}
+    wanted = {query for query, each in operation.ways.items() if each.way is Way.REBUILD}
+    if not wanted <= told.keys():
+        return _dead_or(at, step, name) or _wait(at, step, f"{name}: comparison", COMPARE_S)
+    request = operation.request
+    for query in sorted(wanted):
+        excess = told[query].exceeds(request.most_missing, request.most_differing) if told[query].comparable else ""
+        if excess:
+            return give_up(step, f"query {query}: the outputs differ: {excess}")
+    result = {query: told[query].sentence for query in sorted(wanted)}
+    return say(step, MarkDone(result), "; ".join(f"{query}: {text}" for query, text in result.items()))
+
+
+def reach(at: Observation) -> Decision:
+    """The old one has ended: what it has read last must have been read by the new one, too."""
+    step, name = Step.REACH, candidate_of(at.operation)
+    if _holds_all(at):
+        return say(step, MarkDone(), f"{name} holds everything: {_told(at)}")
+    return _dead_or(at, step, name) or _wait(at, step, f"{name}: the last batch", at.operation.request.first_commit_s)
+
+
+def _holds_all(at: Observation) -> bool:
+    rebuilt = {query for query, each in at.operation.ways.items() if each.way is Way.REBUILD}
+    return all(query in at.reached and at.reached[query].holds for query in rebuilt)
+
+
+def _told(at: Observation) -> str:
+    return "; ".join(f"{query}: {each.told}" for query, each in sorted(at.reached.items()))
+
+
+def _dead_or(at: Observation, step: Step, name: str) -> Decision | None:
+    """Give up when the shadow is gone; None while it may go on."""
+    seen = at.of(name)
+    if seen.life is Life.DEAD or (seen.state is not None and seen.state.terminal):
+        return give_up(step, seen.error or f"{name} ended in its dual run: {seen.liveness.why}")
+    if seen.life is Life.UNKNOWN:
+        return give_up(step, f"{name} cannot be observed: {seen.liveness.why}")
+    return None
+
+
+def _wait(at: Observation, step: Step, on: str, limit_s: float) -> Decision:
+    if at.on == on and at.waited_s > limit_s:
+        return give_up(step, f"{on} was not reached within {limit_s:g} s: {_told(at)}")
+    return say(step, Wait(on, limit_s), _told(at) or on)

@@ -1,0 +1,102 @@
+"""Decisions once the candidate will not serve: end what was started for it, and let the old release serve again."""
+
+from __future__ import annotations
+
+from streamkeeper.lifecycle.actions import Decision, FallBack, Finish, Promote, RestoreVersions, Wait
+from streamkeeper.lifecycle.draining import end
+from streamkeeper.lifecycle.instances import failed_to_serve, give_up, instance_name, say, send_go
+from streamkeeper.lifecycle.observation import Observation
+from streamkeeper.lifecycle.steps import Step
+from streamkeeper.model.finding import Verdict
+from streamkeeper.model.job_state import OperationState
+from streamkeeper.model.journal import Outcome, Role
+from streamkeeper.model.ways import QueryWay, Way
+
+
+def fall_back(at: Observation) -> Decision:
+    """Nothing touched: end the candidate. Else the old release goes again, by the ways back that were assessed."""
+    step, operation, state = Step.FALL_BACK, at.operation, at.state
+    for role in (Role.DESCRIBER, Role.CANDIDATE):
+        for instance in state.instances_of(operation.operation, role):
+            ending = None if instance.ended else end(at, step, instance.instance)
+            if ending is not None:
+                return ending
+    if Step.DRAIN.label not in operation.begun:
+        return _untouched(at)
+    fallback = instance_name(operation.operation, Role.FALLBACK)
+    for owner in state.owners:
+        ending = None if owner.instance == fallback else end(at, step, owner.instance)
+        if ending is not None:
+            return ending
+    return _serve_again(at, fallback)
+
+
+def _untouched(at: Observation) -> Decision:
+    serving, operation = at.state.serving_release, at.operation
+    if _candidate_went(at):
+        return say(Step.FALL_BACK, Finish(Outcome.FAILED), f"{operation.fall_back}; nothing serves")
+    stays = f"{serving} stays as it was" if serving else "nothing was deployed"
+    return say(Step.FALL_BACK, Finish(operation.untouched), f"{operation.fall_back}; {stays}")
+
+
+def _serve_again(at: Observation, name: str) -> Decision:
+    step, operation, state = Step.FALL_BACK, at.operation, at.state
+    release = state.serving_release
+    if state.serving_instance == name:
+        return say(step, Finish(Outcome.FELL_BACK), f"{operation.fall_back}; {release} serves again ({name})")
+    went = _candidate_went(at)
+    blocked = _blocked(operation) if went else ""
+    if blocked:
+        lost = f"{release} cannot take over: {blocked}; fix forward with a new release"
+        return say(step, Finish(Outcome.FAILED), f"{operation.fall_back}; {lost}")
+    fallback = state.instances.get(name)
+    if fallback is not None and fallback.ended:
+        why = at.of(name).error or fallback.proof
+        return say(step, Finish(Outcome.FAILED), f"{operation.fall_back}; {release} could not serve again: {why}")
+    if went and ways_back(operation) and step.label not in operation.done:
+        return say(step, RestoreVersions(), f"{release} goes back to its last batch")
+    versions = _versions_back(at) if went else {}
+    decision = send_go(at, step, name, release, Role.FALLBACK, versions) or _await(at, name)
+    if isinstance(decision.action, FallBack):
+        return end(at, step, name) or decision
+    return decision
+
+
+def _candidate_went(at: Observation) -> bool:
+    return any(each.appointed for each in at.state.instances_of(at.operation.operation, Role.CANDIDATE))
+
+
+def _blocked(operation: OperationState) -> str:
+    """Why the old release cannot take over what the candidate has begun; empty if it can."""
+    if not operation.ways and operation.reverse is not Verdict.RESUME:
+        return "its checkpoint is not what it left"
+    told = [
+        f"query {query}: {each.no_way_back or 'there is no way back'}"
+        for query, each in sorted(operation.ways.items())
+        if each.way is not Way.START and each.back is None
+    ]
+    return "; ".join(told)
+
+
+def _versions_back(at: Observation) -> dict[str, str]:
+    restored = at.operation.done.get(Step.FALL_BACK.label, {})
+    return {
+        query: restored.get(query, each.before)
+        for query, each in at.operation.ways.items()
+        if each.way is not Way.START
+    }
+
+
+def ways_back(operation: OperationState) -> dict[str, QueryWay]:
+    """The ways back that restore a snapshot."""
+    return {query: each for query, each in operation.ways.items() if each.back is Way.RESTORE}
+
+
+def _await(at: Observation, name: str) -> Decision:
+    limit = at.operation.request.first_commit_s
+    if at.of(name).first_triggers_done:
+        return say(Step.FALL_BACK, Promote(name), f"every query of {name} has completed a trigger")
+    failure = failed_to_serve(at, name, limit, "first trigger")
+    if failure:
+        return give_up(Step.FALL_BACK, failure)
+    return say(Step.FALL_BACK, Wait(f"{name}: first trigger", limit), f"{name} opens its checkpoints")

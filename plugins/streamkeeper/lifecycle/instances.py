@@ -1,0 +1,99 @@
+"""Decisions about one driver instance of an operation: start it, wait for it, let it go, and what its end means."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from streamkeeper.lifecycle.actions import Action, Appoint, Decision, FallBack, Launch, Plan, Send, Wait
+from streamkeeper.lifecycle.observation import Observation
+from streamkeeper.lifecycle.steps import Step
+from streamkeeper.model.control import CommandKind, DriverState, LaunchMode
+from streamkeeper.model.job_state import OperationState
+from streamkeeper.model.journal import Outcome, Role
+from streamkeeper.model.liveness import Life
+
+
+def instance_name(operation: str, role: Role, *, again: bool = False) -> str:
+    """An operation starts at most one instance in a role, and a second candidate once a person has approved."""
+    return f"{operation}-{role.value}{'-approved' if again else ''}"
+
+
+def candidate_of(operation: OperationState) -> str:
+    """The instance that is to serve, if all goes well."""
+    return instance_name(operation.operation, Role.CANDIDATE, again=Step.APPROVE.label in operation.done)
+
+
+def kill_wait(instance: str) -> str:
+    """What an operation waits on once it has begun to kill an instance; killing has a deadline of its own."""
+    return f"{instance}: kill"
+
+
+def say(step: Step, action: Action, reason: str) -> Decision:
+    """A decision."""
+    return Decision(step=step, action=action, reason=reason)
+
+
+def give_up(step: Step, reason: str, *, untouched: Outcome = Outcome.REFUSED) -> Decision:
+    """The candidate will not serve; ``untouched``: the outcome if nothing that serves was touched."""
+    return say(step, FallBack(untouched), reason)
+
+
+def start(at: Observation, step: Step, name: str, release: str, role: Role) -> Decision | None:
+    """Plan and launch an instance; None once something of it was seen."""
+    if name not in at.state.instances:
+        return say(step, Plan(name, release, role), f"a {role.value} for {release} is needed")
+    if at.of(name).life is Life.ABSENT and not at.state.instances[name].ended:
+        if at.waited_s > at.operation.request.standby_s:
+            return give_up(step, f"{name} could not be started: {at.of(name).liveness.why}")
+        mode = LaunchMode.DESCRIBE if role is Role.DESCRIBER else LaunchMode.STANDBY
+        return say(step, Launch(name, mode), f"{name} is planned and was never started")
+    return None
+
+
+def ready(at: Observation, step: Step, name: str) -> Decision | None:
+    """None once the instance stands by; else wait for it or give it up."""
+    stands_by = at.of(name).state is DriverState.STANDBY and at.of(name).life is Life.ALIVE
+    return None if stands_by else not_yet(at, step, name, "standby")
+
+
+def not_yet(at: Observation, step: Step, name: str, what: str) -> Decision:
+    """Wait for an instance to get ready, or give it up."""
+    seen, limit = at.of(name), at.operation.request.standby_s
+    if seen.life is Life.DEAD or (seen.state is not None and seen.state.terminal):
+        return give_up(step, seen.error or f"{name} ended before {what}: {seen.liveness.why}")
+    if seen.life is Life.UNKNOWN:
+        return give_up(step, f"{name} cannot be observed: {seen.liveness.why}")
+    if at.waited_s > limit:
+        return give_up(step, f"{name} did not reach {what} within {limit:g} s")
+    return say(step, Wait(f"{name}: {what}", limit), f"{name} is {seen.state.value if seen.state else 'starting'}")
+
+
+def send_go(
+    at: Observation, step: Step, name: str, release: str, role: Role, versions: Mapping[str, str]
+) -> Decision | None:
+    """Start the instance if need be, appoint it in these versions, tell it to go; None once that is done."""
+    if CommandKind.GO in at.of(name).sent:
+        return None
+    pending = start(at, step, name, release, role)
+    if pending is None and not shadows(at, name):
+        pending = ready(at, step, name)
+    if pending is not None:
+        return pending
+    if at.state.appointed != name:
+        return say(step, Appoint(name, dict(versions)), f"{name} takes over {release}")
+    return say(step, Send(name, CommandKind.GO), f"{name} is appointed")
+
+
+def shadows(at: Observation, name: str) -> bool:
+    """Whether the instance fills its versions unseen."""
+    return at.of(name).state is DriverState.SHADOW and at.of(name).life is Life.ALIVE
+
+
+def failed_to_serve(at: Observation, name: str, limit_s: float, what: str) -> str:
+    """Why an instance that was told to go will not serve; empty while it still may."""
+    seen = at.of(name)
+    if seen.life is Life.DEAD or (seen.state is not None and seen.state.terminal):
+        return seen.error or f"{name} ended before its {what}: {seen.liveness.why}"
+    if at.waited_s > limit_s:
+        return f"{name} did not complete its {what} within {limit_s:g} s" + (f": {seen.error}" if seen.error else "")
+    return ""

@@ -1,0 +1,216 @@
+"""Which way each query goes, and which way back there is: decided from the verdicts and what is known of its places.
+
+What a handoff can carry over: offsets, and an output that the candidate writes in the same place. What a rebuild asks
+for: a source that still holds everything since the recorded start, and an output that can be written unseen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from streamkeeper.model.finding import Finding, QueryAssessment, Severity, Verdict
+from streamkeeper.model.journal import DeployRequest, Handover, Strategy
+from streamkeeper.model.manifest import Manifest
+from streamkeeper.model.trigger import parse_trigger
+from streamkeeper.model.ways import QueryWay, Way
+
+REPLAYING_SINKS = frozenset({"table", "file"})
+"""Sinks that take rows a second time without doubling them: by key, or in an output of the version's own."""
+SHADOWED_SINKS = frozenset({"table", "file"})
+"""Sinks that can be written beside the serving output, unseen."""
+
+_OUTPUT_RULE, _COLUMN_RULES = "sink-option-changed", "output-column"
+_UNEXPLAINED = frozenset({"refused-by-spark", "unexplained-difference", "output-changes-hands"})
+
+
+class Boundary(msgspec.Struct, frozen=True, kw_only=True):
+    """A snapshot of the last batch of a release, by which one can get back to it."""
+
+    snapshot: str
+    batch: int
+
+
+class QueryFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """All that the choice for one query rests on.
+
+    ``gone``: why its sources cannot be read again from the recorded start, empty if they can; ``kept``: the version on
+    which the release of a rollback served last, if it is still there; ``boundary``: its last snapshot.
+    """
+
+    deployed: Manifest | None
+    candidate: Manifest
+    judged: QueryAssessment
+    reverse: Verdict = Verdict.RESUME
+    current: str = ""
+    next: str = "v0001"
+    gone: str = ""
+    kept: str = ""
+    boundary: Boundary | None = None
+
+
+def choose_ways(request: DeployRequest, facts: Mapping[str, QueryFacts]) -> tuple[dict[str, QueryWay], str]:
+    """Query -> its way; and why there is none for one of them, which refuses the whole deploy."""
+    ways: dict[str, QueryWay] = {}
+    for name, each in sorted(facts.items()):
+        found = _choose(request, each)
+        if isinstance(found, str):
+            return ways, f"query {name}: {found}"
+        ways[name] = found
+    return ways, ""
+
+
+def _choose(request: DeployRequest, at: QueryFacts) -> QueryWay | str:
+    if not at.current:
+        return QueryWay(way=Way.START, version=at.next)
+    if at.judged.verdict is Verdict.REFUSE and not (request.rollback and _only_the_rehearsal(at.judged.findings)):
+        return _causes(at.judged.findings, Severity.FATAL)
+    if request.rollback:
+        return _roll_back(request, at)
+    match request.strategy:
+        case Strategy.RESUME:
+            return _resume(request, at)
+        case Strategy.HANDOFF:
+            return _against_handoff(request, at) or _handoff(request, at)
+        case Strategy.REBUILD:
+            return _against_rebuild(request, at) or _rebuild(request, at)
+        case Strategy.AUTO:
+            return _follow(request, at)
+
+
+def _follow(request: DeployRequest, at: QueryFacts) -> QueryWay | str:
+    if at.judged.verdict is not Verdict.SWITCH:
+        return _resume(request, at)
+    no_handoff = _against_handoff(request, at)
+    if not no_handoff:
+        return _handoff(request, at)
+    no_rebuild = _against_rebuild(request, at)
+    if not no_rebuild:
+        return _rebuild(request, at)
+    causes = _causes(at.judged.findings, Severity.BREAKING)
+    return f"{causes}; no handoff: {no_handoff}; no rebuild: {no_rebuild}"
+
+
+def _resume(request: DeployRequest, at: QueryFacts) -> QueryWay | str:
+    if at.judged.verdict is Verdict.SWITCH:
+        return f"it cannot resume: {_causes(at.judged.findings, Severity.BREAKING)}"
+    back, no_way_back = _back_from_resume(request, at)
+    return QueryWay(
+        way=Way.RESUME,
+        before=at.current,
+        version=at.current,
+        opaque=at.judged.verdict is Verdict.BACKUP,
+        back=back,
+        no_way_back=no_way_back,
+    )
+
+
+def _handoff(request: DeployRequest, at: QueryFacts) -> QueryWay:
+    back, no_way_back = _back_by_replay(request, at, Way.RETURN)
+    return QueryWay(
+        way=Way.HANDOFF,
+        before=at.current,
+        version=at.next,
+        state_given_up=_keeps_state(at),
+        back=back,
+        no_way_back=no_way_back,
+    )
+
+
+def _rebuild(request: DeployRequest, at: QueryFacts) -> QueryWay:
+    back, no_way_back = _back_by_replay(request, at, Way.RETURN)
+    return QueryWay(way=Way.REBUILD, before=at.current, version=at.next, back=back, no_way_back=no_way_back)
+
+
+def _roll_back(request: DeployRequest, at: QueryFacts) -> QueryWay | str:
+    """Forward from the last commit if the old release takes it; else back to the version it served on, or to its last
+    snapshot."""
+    if at.judged.verdict is Verdict.RESUME:
+        return _resume(request, at)
+    cannot = _against_replay(request, at.candidate.sink.kind)
+    if at.kept and at.kept != at.current:
+        if cannot:
+            return f"it cannot go back to {at.kept}: {cannot}"
+        return QueryWay(way=Way.RETURN, before=at.current, version=at.kept, back=Way.RETURN)
+    if at.boundary is not None:
+        if cannot:
+            return f"it cannot go back to batch {at.boundary.batch}: {cannot}"
+        return QueryWay(
+            way=Way.RESTORE,
+            before=at.current,
+            version=at.next,
+            batch=at.boundary.batch,
+            snapshot=at.boundary.snapshot,
+            back=Way.RETURN,
+        )
+    causes = _causes(at.judged.findings, Severity.BREAKING, Severity.OPAQUE)
+    return f"{causes}; and there is neither a checkpoint version that this release served on nor a snapshot of its last"
+
+
+def _back_from_resume(request: DeployRequest, at: QueryFacts) -> tuple[Way | None, str]:
+    if at.reverse is Verdict.RESUME:
+        return Way.RESUME, ""
+    return _back_by_replay(request, at, Way.RESTORE)
+
+
+def _back_by_replay(request: DeployRequest, at: QueryFacts, way: Way) -> tuple[Way | None, str]:
+    kind = at.deployed.sink.kind if at.deployed is not None else at.candidate.sink.kind
+    cannot = _against_replay(request, kind)
+    return (None, cannot) if cannot else (way, "")
+
+
+def _against_replay(request: DeployRequest, kind: str) -> str:
+    if kind in REPLAYING_SINKS or request.accept_risk:
+        return ""
+    return f"its {kind} output would get batches a second time (accept_risk, if it takes them)"
+
+
+def _keeps_state(at: QueryFacts) -> bool:
+    return bool(at.candidate.operators or (at.deployed is not None and at.deployed.operators))
+
+
+def _against_handoff(request: DeployRequest, at: QueryFacts) -> str:
+    """Why the offsets or the output cannot be carried over; empty if they can."""
+    old, new = at.deployed, at.candidate
+    if old is None:
+        return "nothing is known of what it would take over"
+    if _keeps_state(at) and not request.accept_state_loss:
+        return "its state would be lost (accept_state_loss)"
+    if (old.sink.kind, old.sink.output) != (new.sink.kind, new.sink.output):
+        return f"what was written to {old.sink.output} would be missing in {new.sink.output}"
+    breaking = [each for each in at.judged.findings if each.severity is Severity.BREAKING]
+    if new.sink.kind == "table" and any(map(_about_output, breaking)):
+        return "the table that is there does not take its rows"
+    others = sorted({each.rule for each in breaking if _about_offsets(each, state_given_up=_keeps_state(at))})
+    return f"its offsets do not carry over: {', '.join(others)}" if others else ""
+
+
+def _against_rebuild(request: DeployRequest, at: QueryFacts) -> str:
+    """Why it cannot be rebuilt beside the serving driver; empty if it can."""
+    if request.handover is Handover.COLD:
+        return "a dual run needs room for two drivers (handover warm)"
+    if at.candidate.sink.kind not in SHADOWED_SINKS:
+        return f"its {at.candidate.sink.kind} output cannot be written unseen"
+    if parse_trigger(at.candidate.trigger).available_now:
+        return "an availableNow query ends before it could be cut over"
+    return at.gone
+
+
+def _about_output(finding: Finding) -> bool:
+    return finding.rule == _OUTPUT_RULE or finding.rule.startswith(_COLUMN_RULES)
+
+
+def _about_offsets(finding: Finding, *, state_given_up: bool) -> bool:
+    """Whether it may concern what a source's offsets mean; what Spark refuses of state is given up with the state."""
+    return finding.where.startswith("source") or (finding.rule in _UNEXPLAINED and not state_given_up)
+
+
+def _only_the_rehearsal(findings: Iterable[Finding]) -> bool:
+    """What a rehearsal on the candidate's state says is no word on the state that a rollback goes back to."""
+    fatal = [each for each in findings if each.severity is Severity.FATAL]
+    return all(each.where.startswith("rehearsal") for each in fatal)
+
+
+def _causes(findings: Iterable[Finding], *severities: Severity) -> str:
+    return "; ".join(f"{each.rule} ({each.evidence})" for each in findings if each.severity in severities)

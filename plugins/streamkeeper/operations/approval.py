@@ -1,0 +1,137 @@
+"""What a person approves, and whether it still holds: the state of opaque changes is kept before anybody is asked."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from streamkeeper.checkpoints.layout import last_committed, query_id
+from streamkeeper.compatibility.assess import assess
+from streamkeeper.crash_points import crash_point
+from streamkeeper.errors import OperationRefused
+from streamkeeper.lifecycle.steps import Step
+from streamkeeper.model.coding import from_json
+from streamkeeper.model.finding import Assessment, Severity
+from streamkeeper.model.job_state import JobState, OperationState
+from streamkeeper.model.journal import ApprovalAnswered, Record
+from streamkeeper.model.snapshot import Snapshot, series_of_query, snapshot_number
+from streamkeeper.operations.assessing import observed_by
+from streamkeeper.operations.backup import back_up, hold_for
+from streamkeeper.operations.exporting import export_state
+from streamkeeper.operations.registered import stored_manifests
+from streamkeeper.operations.sites import Site
+from streamkeeper.operations.targets import query_target
+from streamkeeper.registry.objects import read_object
+from streamkeeper.snapshots.catalogue import Catalogue
+from streamkeeper.snapshots.restore import restore
+
+
+def back_up_state(site: Site, state: JobState, operation: OperationState) -> dict[str, str]:
+    """Query -> the name of its snapshot, under a hold; its state is exported beside it. Again is fine."""
+    manifests = stored_manifests(site, state, state.serving_release)
+    kept: dict[str, str] = {}
+    for query, way in sorted(operation.ways.items()):
+        if not way.opaque:
+            continue
+        hold = hold_for(operation.operation, f"the state before {operation.done[Step.BUNDLE.label]['release']}")
+        snapshot = back_up(site.snapshots, query_target(site, state.job, query), hold=hold).snapshot
+        crash_point("backup.export.before")
+        if manifests[query].operators:
+            _export(site, snapshot)
+        crash_point("backup.export.after")
+        kept[query] = snapshot.name
+    return kept
+
+
+def export_prefix(snapshot: Snapshot) -> str:
+    """Where the exported state of a snapshot is kept: ``exports/<series>/<snapshot>/``."""
+    return f"exports/{snapshot.series}/{snapshot.name}/"
+
+
+def answer_approval(
+    site: Site, job: str, operation: str, *, approved: bool, by: str, reason: str, bundle: str = ""
+) -> ApprovalAnswered:
+    """Record a person's answer; ``bundle``: the sha256 they have seen, where they name it.
+
+    Raises OperationRefused when nothing waits for one, when it was answered already, or when it is another bundle.
+    """
+
+    def decide(state: JobState) -> Record | None:
+        at = state.operations.get(operation)
+        if at is None or at.outcome is not None or at.fall_back or Step.BACKUP.label not in at.done:
+            raise OperationRefused(f"operation {operation} of job {job} does not wait for an approval")
+        if at.approval is not None:
+            if at.approval.approved == approved:
+                return None
+            said = "approved" if at.approval.approved else "declined"
+            raise OperationRefused(f"operation {operation} was {said} by {at.approval.by} already")
+        content = state.releases[at.done[Step.BUNDLE.label]["release"]].content
+        if bundle and bundle != content.bundle:
+            raise OperationRefused(
+                f"operation {operation} is about the bundle {content.bundle[:12]}, not {bundle[:12]}"
+            )
+        batches = {query: str(each.batch) for query, each in _snapshots(site, job, at).items()}
+        return ApprovalAnswered(
+            operation=operation, approved=approved, by=by, reason=reason, bundle=content.bundle, batches=batches
+        )
+
+    answered = site.journal(job, f"approval:{by}").append(decide).operations[operation].approval
+    assert answered is not None
+    return answered
+
+
+def check_drift(site: Site, state: JobState, operation: OperationState) -> None:
+    """Raise OperationRefused when what was approved is not what is there any more."""
+    answer, release = operation.approval, operation.done[Step.BUNDLE.label]["release"]
+    if answer is None or answer.bundle != state.releases[release].content.bundle:
+        raise OperationRefused("the approval is void: it was given for another bundle")
+    for query, snapshot in _snapshots(site, state.job, operation).items():
+        current = state.current_version(query)
+        if current is None or current.version != operation.ways[query].before:
+            raise OperationRefused(f"the approval is void: query {query} has got another checkpoint version")
+        directory = Path(site.settings.checkpoints) / state.job / query / current.version
+        committed = last_committed(directory)
+        if committed is None or committed < int(answer.batches[query]) or query_id(directory) != snapshot.query_id:
+            raise OperationRefused(
+                f"the approval is void: the checkpoint of query {query} does not hold batch {answer.batches[query]}"
+            )
+    _same_findings(site, state, operation, release)
+
+
+def _same_findings(site: Site, state: JobState, operation: OperationState, release: str) -> None:
+    """The standby has rehearsed again, on what the checkpoint holds by now: it must have found the same."""
+    report = read_object(site.store, state.job, "reports", operation.report, ".json")
+    approved = from_json(report, Assessment, where=f"report {operation.report}")
+    deployed = stored_manifests(site, state, state.serving_release)
+    candidate = stored_manifests(site, state, release)
+    now = assess(deployed, candidate, observed_by(site, state, operation.operation, release))
+    came = _causes(now) - _causes(approved)
+    if came:
+        raise OperationRefused(f"the approval is void: found since then: {', '.join(sorted(came))}")
+
+
+def _causes(assessment: Assessment) -> set[str]:
+    return {
+        f"{each.rule} ({query})"
+        for query, judged in assessment.queries.items()
+        for each in judged.findings
+        if each.severity is not Severity.NOTE
+    }
+
+
+def _snapshots(site: Site, job: str, operation: OperationState) -> dict[str, Snapshot]:
+    return {
+        query: Catalogue(site.snapshots, series_of_query(job, query)).read(snapshot_number(name))
+        for query, name in operation.done[Step.BACKUP.label].items()
+    }
+
+
+def _export(site: Site, snapshot: Snapshot) -> None:
+    """The snapshot's state as Parquet files in the store of the snapshots."""
+    with tempfile.TemporaryDirectory(prefix="streamkeeper-export-") as scratch:
+        checkpoint, target = Path(scratch) / "checkpoint", Path(scratch) / "state"
+        restore(Catalogue(site.snapshots, snapshot.series), snapshot, checkpoint)
+        export_state(checkpoint, target, batch=snapshot.batch)
+        for file in sorted(path for path in target.rglob("*") if path.is_file()):
+            key = export_prefix(snapshot) + file.relative_to(target).as_posix()
+            site.snapshots.replace(key, file.read_bytes())

@@ -1,0 +1,138 @@
+"""Checkpoint versions as a deploy makes them: recorded before they are filled, and named when they begin to serve."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+from streamkeeper.checkpoints.prune_plan import removed_path
+from streamkeeper.crash_points import crash_point
+from streamkeeper.errors import OperationRefused
+from streamkeeper.model.job_state import JobState
+from streamkeeper.model.journal import CheckpointVersionCreated, InstanceAppointed, Record, ShadowAppointed
+from streamkeeper.model.names import check_version
+from streamkeeper.model.release import Release
+from streamkeeper.model.snapshot import Snapshot, series_of_query, snapshot_number
+from streamkeeper.model.ways import QueryWay, Way
+from streamkeeper.operations.sites import Site
+from streamkeeper.registry.journal import Journal
+from streamkeeper.snapshots.catalogue import Catalogue
+from streamkeeper.snapshots.restore import restore
+
+
+class VersionActs:
+    """Makes the checkpoint versions of one operation, and gives them to instances."""
+
+    def __init__(self, site: Site, journal: Journal, job: str, operation: str) -> None:
+        self._site = site
+        self._journal = journal
+        self._job = job
+        self._operation = operation
+
+    def appoint(self, instance: str, versions: Mapping[str, str]) -> None:
+        """The cutover: the only heir, in these versions; those that are not there yet are recorded first."""
+        state = self._journal.state()
+        release = state.releases[state.instances[instance].release]
+        chosen = {**{query: self._current(state, query) for query in state.described[release.name]}, **versions}
+        chosen = {query: version for query, version in chosen.items() if query in state.described[release.name]}
+        for query, version in chosen.items():
+            self._create(query, version, release, state.operations[self._operation].ways.get(query))
+
+        def only_heir(now: JobState) -> Record | None:
+            operation = now.operations[self._operation]
+            if operation.outcome is not None or now.appointed == instance:
+                return None
+            others = [each.instance for each in now.owners if each.instance != instance]
+            if others:
+                raise OperationRefused(f"{', '.join(others)} not proven dead: {instance} is not appointed")
+            return InstanceAppointed(operation=self._operation, instance=instance, versions=chosen)
+
+        self._journal.append(only_heir)
+
+    def shadow(self, instance: str) -> None:
+        """Let the instance fill the versions of the queries that are rebuilt."""
+        state = self._journal.state()
+        release = state.releases[state.instances[instance].release]
+        for query, way in state.operations[self._operation].ways.items():
+            if way.way is Way.REBUILD:
+                self._create(query, way.version, release, way)
+
+        def still_wanted(now: JobState) -> Record | None:
+            operation = now.operations[self._operation]
+            if operation.outcome is not None or operation.fall_back or now.shadow == instance:
+                return None
+            return ShadowAppointed(operation=self._operation, instance=instance)
+
+        self._journal.append(still_wanted)
+
+    def restore(self, query: str, version: str, snapshot: Snapshot, parent: str) -> None:
+        """A new version from a snapshot; its output carries on that of ``parent``. Again is fine."""
+        target = Path(self._site.settings.checkpoints) / self._job / query / check_version(version)
+        set_aside(target)
+        restore(Catalogue(self._site.snapshots, snapshot.series), snapshot, target)
+        crash_point("restore.record.before")
+        created = CheckpointVersionCreated(
+            query=query,
+            version=version,
+            release=snapshot.release,
+            origin=f"snapshot {snapshot.name} of {snapshot.version or 'elsewhere'} at batch {snapshot.batch}",
+            state_format=self._format_of(query, snapshot.version),
+            parent=parent,
+            parent_batch=snapshot.batch,
+            serves=False,
+        )
+        self._once(query, version, created)
+        crash_point("restore.record.after")
+
+    def snapshot_named(self, query: str, name: str) -> Snapshot:
+        """A snapshot of one of the job's queries; raises NotFound."""
+        return Catalogue(self._site.snapshots, series_of_query(self._job, query)).read(snapshot_number(name))
+
+    def _format_of(self, query: str, version: str) -> str:
+        found = self._journal.state().version(query, version)
+        return found.state_format if found is not None else ""
+
+    @staticmethod
+    def _current(state: JobState, query: str) -> str:
+        found = state.current_version(query)
+        return found.version if found is not None else state.next_version(query)
+
+    def _create(self, query: str, version: str, release: Release, way: QueryWay | None) -> None:
+        handoff = way is not None and way.way is Way.HANDOFF and way.version == version
+        created = CheckpointVersionCreated(
+            query=query,
+            version=version,
+            release=release.name,
+            origin=_origin(way) if way is not None and way.version == version else "fresh",
+            state_format=release.content.state_format,
+            parent=way.before if handoff and way is not None else "",
+            serves=False,
+        )
+        self._once(query, version, created)
+
+    def _once(self, query: str, version: str, created: CheckpointVersionCreated) -> None:
+        def missing(state: JobState) -> Record | None:
+            over = state.operations[self._operation].outcome is not None
+            return None if over or state.version(query, version) is not None else created
+
+        self._journal.append(missing)
+
+
+def set_aside(target: Path) -> None:
+    """Take away a directory that is whole, but was never recorded: no driver can know it."""
+    if os.path.lexists(target):
+        aside = removed_path(target)
+        target.rename(aside)
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+def _origin(way: QueryWay) -> str:
+    match way.way:
+        case Way.HANDOFF:
+            return f"handoff from {way.before}"
+        case Way.REBUILD:
+            return f"rebuild beside {way.before}"
+        case _:
+            return "fresh"

@@ -1,0 +1,157 @@
+"""Which way a query goes, and back: the choice, played over verdicts, sinks, sources and requests."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from streamkeeper.lifecycle.ways import Boundary, QueryFacts, choose_ways
+from streamkeeper.model.finding import Finding, QueryAssessment, Severity, Verdict
+from streamkeeper.model.journal import DeployRequest, Handover, Strategy
+from streamkeeper.model.manifest import SinkDescription
+from streamkeeper.model.ways import Way
+from tests.compatibility.manifests import AGGREGATE, STATEFUL
+
+
+def finding(rule: str, severity: Severity = Severity.BREAKING, where: str = "sink") -> Finding:
+    return Finding(rule=rule, severity=severity, where=where, evidence="a -> b")
+
+
+def facts(*findings: Finding, verdict: Verdict = Verdict.SWITCH, sink: str = "file", state: bool = False, **more):
+    """One query that is deployed on v0001; its manifests differ in nothing but what is named."""
+    out = SinkDescription(kind=sink, output=f"{sink} out", options={})
+    operators = (AGGREGATE,) if state else ()
+    plain = msgspec.structs.replace(STATEFUL, sink=out, operators=operators, trigger="1 second")
+    judged = QueryAssessment(verdict=verdict, findings=findings)
+    defaults = {"deployed": plain, "candidate": plain, "judged": judged, "current": "v0001", "next": "v0002"}
+    return QueryFacts(**{**defaults, **more})
+
+
+def choose(at: QueryFacts, **request):
+    ways, refusal = choose_ways(DeployRequest(job="j", **request), {"q": at})
+    return ways.get("q"), refusal
+
+
+def test_a_new_query_starts_in_a_version_of_its_own():
+    """There is nothing to carry over."""
+    way, _ = choose(facts(current="", next="v0001"))
+    assert (way.way, way.version) == (Way.START, "v0001")
+
+
+def test_a_stateless_query_whose_output_changed_its_form_is_handed_off():
+    """Its offsets carry over, and its output goes on in the same place."""
+    way, _ = choose(facts(finding("sink-option-changed")))
+    assert (way.way, way.before, way.version, way.back) == (Way.HANDOFF, "v0001", "v0002", Way.RETURN)
+
+
+@pytest.mark.parametrize(
+    ("at", "why"),
+    [
+        (facts(finding("source-kind-changed", where="source 0")), "offsets"),
+        (facts(finding("refused-by-spark", where="rehearsal of batch 3")), "offsets"),
+        (facts(finding("sink-option-changed"), sink="table"), "does not take its rows"),
+        (facts(finding("state-keys-changed", where="operator"), state=True), "state would be lost"),
+    ],
+)
+def test_what_a_handoff_would_lose_is_rebuilt(at, why):
+    """Offsets that mean something else, a table of another shape, state: none of them is carried over by hand."""
+    way, _ = choose(at)
+    assert way.way is Way.REBUILD
+    _, refusal = choose(at, strategy=Strategy.HANDOFF)
+    assert why in refusal
+
+
+def test_an_output_in_another_place_is_not_handed_off():
+    """It would begin in the middle."""
+    at = facts(finding("sink-output-changed"))
+    moved = msgspec.structs.replace(at.candidate, sink=SinkDescription(kind="file", output="elsewhere", options={}))
+    way, _ = choose(msgspec.structs.replace(at, candidate=moved))
+    assert way.way is Way.REBUILD
+
+
+@pytest.mark.parametrize(
+    ("at", "request_", "why"),
+    [
+        (facts(finding("x", where="operator"), state=True, sink="foreach"), {}, "cannot be written unseen"),
+        (facts(finding("x", where="operator"), state=True, gone="3 of 9 files are gone"), {}, "3 of 9 files are gone"),
+        (facts(finding("x", where="operator"), state=True), {"handover": Handover.COLD}, "room for two drivers"),
+    ],
+)
+def test_what_cannot_be_switched_is_refused_with_every_reason(at, request_, why):
+    """The cause, why there is no handoff, and why there is no rebuild."""
+    way, refusal = choose(at, **request_)
+    assert way is None
+    assert why in refusal
+    assert "no handoff" in refusal
+
+
+def test_state_may_be_given_up_only_where_somebody_says_so():
+    """The same change: rebuilt by itself, handed off with empty state if that is asked for."""
+    at = facts(finding("state-keys-changed", where="operator"), state=True)
+    way, _ = choose(at, strategy=Strategy.HANDOFF, accept_state_loss=True)
+    assert (way.way, way.state_given_up) == (Way.HANDOFF, True)
+    assert choose(at)[0].way is Way.REBUILD
+
+
+def test_an_opaque_change_resumes_and_says_that_it_is_one():
+    """It is for a person to approve."""
+    way, _ = choose(facts(verdict=Verdict.BACKUP, reverse=Verdict.BACKUP))
+    assert (way.way, way.opaque, way.back) == (Way.RESUME, True, Way.RESTORE)
+
+
+@pytest.mark.parametrize(
+    ("reverse", "sink", "back"),
+    [
+        (Verdict.RESUME, "foreach", Way.RESUME),
+        (Verdict.SWITCH, "table", Way.RESTORE),
+        (Verdict.SWITCH, "foreach", None),
+    ],
+)
+def test_the_way_back_of_a_resume_is_forward_if_it_can_be_else_to_its_last_batch(reverse, sink, back):
+    """A user's function would get batches a second time: then there is none, and it is said why."""
+    way, _ = choose(facts(verdict=Verdict.RESUME, reverse=reverse, sink=sink))
+    assert way.back is back
+    assert bool(way.no_way_back) is (back is None)
+
+
+def test_a_rollback_goes_forward_where_the_old_release_takes_the_state():
+    """Nothing is written again then."""
+    way, _ = choose(facts(verdict=Verdict.RESUME, kept="v0000"), rollback=True)
+    assert way.way is Way.RESUME
+
+
+def test_a_rollback_returns_to_the_version_that_was_kept_else_to_a_snapshot():
+    """The version needs no restore and goes back to its own last commit."""
+    boundary = Boundary(snapshot="s0004", batch=7)
+    kept = facts(finding("x"), kept="v0001", current="v0002", next="v0003", boundary=boundary)
+    assert (choose(kept, rollback=True)[0].way, choose(kept, rollback=True)[0].version) == (Way.RETURN, "v0001")
+    way, _ = choose(msgspec.structs.replace(kept, kept=""), rollback=True)
+    assert (way.way, way.version, way.snapshot, way.batch) == (Way.RESTORE, "v0003", "s0004", 7)
+
+
+def test_a_rollback_that_a_function_would_see_twice_needs_a_word():
+    """At least once is what such an output promises; more often on purpose is for a person to accept."""
+    at = facts(finding("x"), kept="v0001", current="v0002", sink="foreach")
+    assert "second time" in choose(at, rollback=True)[1]
+    assert choose(at, rollback=True, accept_risk=True)[0].way is Way.RETURN
+
+
+def test_a_rollback_with_nothing_to_go_back_to_is_refused():
+    """Neither a version nor a snapshot: the cause is told, and what is missing."""
+    way, refusal = choose(facts(finding("x")), rollback=True)
+    assert way is None
+    assert "neither" in refusal
+
+
+def test_resume_only_refuses_what_cannot_resume():
+    """Whoever asks for one way gets it or a reason."""
+    _, refusal = choose(facts(finding("x")), strategy=Strategy.RESUME)
+    assert "cannot resume" in refusal
+
+
+def test_one_query_without_a_way_refuses_the_whole_job():
+    """A cutover is all or nothing."""
+    good = facts(verdict=Verdict.RESUME)
+    bad = facts(finding("x", Severity.FATAL), verdict=Verdict.REFUSE)
+    _, refusal = choose_ways(DeployRequest(job="j"), {"a": good, "b": bad})
+    assert refusal.startswith("query b: x (a -> b)")

@@ -1,0 +1,143 @@
+"""A job that was deployed once, on files that look like Spark's; no driver runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from streamkeeper.model.coding import to_json
+from streamkeeper.model.control import DriverState, DriverStatus, LaunchSpec, QueryStatus
+from streamkeeper.model.journal import (
+    CheckpointVersionCreated,
+    DeployRequest,
+    EpochClaimed,
+    InstanceAppointed,
+    InstancePlanned,
+    OperationFinished,
+    OperationStarted,
+    Outcome,
+    Record,
+    ReleaseDescribed,
+    ReleasePromoted,
+    ReleaseRegistered,
+    Role,
+)
+from streamkeeper.model.liveness import Life, Liveness
+from streamkeeper.model.manifest import Manifest, SinkDescription
+from streamkeeper.model.release import Environment, Release, ReleaseContent
+from streamkeeper.model.settings import Settings
+from streamkeeper.operations.backup import back_up
+from streamkeeper.operations.sites import Site
+from streamkeeper.operations.targets import query_target
+from streamkeeper.registry.control import Control
+from streamkeeper.registry.objects import put_object
+from streamkeeper.runners.contract import Runner
+from streamkeeper.snapshots.catalogue import Catalogue
+from streamkeeper.stores.local import LocalStore
+from tests.checkpoints.trees import Tree
+from tests.compatibility.manifests import STATEFUL
+from tests.snapshots.series import a_checkpoint, salt_state
+
+JOB, QUERY = "sales", "totals"
+ENVIRONMENT = Environment(python="3.11", spark="4.2.0", packages_sha256="p", jars_sha256="j", digest="d")
+
+
+class RestingRunner(Runner):
+    """Sees what a test says; starts nothing."""
+
+    def __init__(self) -> None:
+        self.life = Life.DEAD
+
+    def launch(self, spec: LaunchSpec, secrets: dict[str, str]) -> None:
+        raise AssertionError("nothing is to be started")
+
+    def observe(self, job: str, instance: str) -> Liveness:
+        return Liveness(life=self.life, why=f"{instance} is {self.life.value}")
+
+    def nudge(self, job: str, instance: str) -> None:
+        raise AssertionError("nobody is to be nudged")
+
+    def kill(self, job: str, instance: str) -> None:
+        raise AssertionError("nobody is to be killed")
+
+
+class Registered:
+    """A job that was deployed once; its driver has ended."""
+
+    def __init__(self, root: Path, *, sink: str = "table", batches: int = 8) -> None:
+        self.runner = RestingRunner()
+        settings = Settings(
+            store=str(root / "store"), checkpoints=str(root / "cp"), jobs=str(root / "jobs"), home=str(root / "home")
+        )
+        self.site = Site(settings=settings, store=LocalStore(root / "store"), runner=self.runner)
+        self.directory = root / "cp" / JOB / QUERY / "v0001"
+        self.tree: Tree = a_checkpoint(self.directory, "hdfs", batches=batches)
+        self._register(_with_sink(STATEFUL, sink, str(root / "out") if sink == "file" else f"the {sink}"))
+
+    def _register(self, manifest: Manifest) -> None:
+        digest = put_object(self.site.store, JOB, "manifests", to_json(manifest), ".json")
+        content = ReleaseContent(
+            bundle="b" * 64, bundle_bytes=1, entry="sales.py", params={}, conf={}, environment=ENVIRONMENT,
+            state_format="rocksdb+changelog/v2",
+        )  # fmt: skip
+        for record in (
+            ReleaseRegistered(release=Release(job=JOB, number=1, content=content)),
+            ReleaseDescribed(release="r0001", manifests={QUERY: digest}),
+            OperationStarted(operation="op", request=DeployRequest(job=JOB), steps=()),
+            InstancePlanned(operation="op", instance="op-candidate", release="r0001", role=Role.CANDIDATE),
+            self.version("v0001"),
+            InstanceAppointed(operation="op", instance="op-candidate"),
+            self.epoch("v0001", 1),
+            ReleasePromoted(operation="op", release="r0001", instance="op-candidate"),
+            OperationFinished(operation="op", outcome=Outcome.SUCCEEDED, sentence="serves"),
+        ):
+            self.record(record)
+
+    def record(self, record: Record) -> None:
+        """One more entry of the job's journal."""
+        self.site.journal(JOB, "test").append(lambda _: record)
+
+    def version(self, name: str) -> CheckpointVersionCreated:
+        """The record of a checkpoint version."""
+        return CheckpointVersionCreated(
+            query=QUERY, version=name, release="r0001", origin="fresh", state_format="rocksdb+changelog/v2"
+        )
+
+    def epoch(self, version: str, number: int) -> EpochClaimed:
+        """The record of a driver that has opened a version."""
+        return EpochClaimed(
+            query=QUERY, output="t", epoch=number, instance="op-candidate", generation=number, version=version
+        )
+
+    def report(self, committed: int) -> None:
+        """The driver's last word."""
+        status = DriverStatus(
+            instance="op-candidate", release="r0001", generation=1, state=DriverState.FAILED, beat=9, at="",
+            queries={QUERY: QueryStatus(query=QUERY, version="v0001", epoch=1, committed=committed)},
+        )  # fmt: skip
+        Control(self.site.store, JOB, "op-candidate").write_status(status)
+
+    def commit(self, batch: int) -> None:
+        """One more batch."""
+        self.tree.plan(batch)
+        self.tree.commit(batch, snapshot=True)
+        salt_state(self.directory)
+
+    def take(self) -> str:
+        """Back the query up; the snapshot's name."""
+        return back_up(self.site.snapshots, query_target(self.site, JOB, QUERY)).snapshot.name
+
+    @property
+    def catalogue(self) -> Catalogue:
+        """Its series."""
+        return Catalogue(self.site.snapshots, f"{JOB}/{QUERY}")
+
+    @property
+    def versions(self) -> list[str]:
+        """Recorded checkpoint versions."""
+        return [each.version for each in self.site.journal(JOB, "test").state().versions[QUERY]]
+
+
+def _with_sink(manifest: Manifest, kind: str, output: str) -> Manifest:
+    from msgspec.structs import replace
+
+    return replace(manifest, query=QUERY, sink=SinkDescription(kind=kind, output=output, options={}))

@@ -1,0 +1,95 @@
+"""Checkpoint versions as a deploy makes them: recorded first, serving from the appointment on, safe to make again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from streamkeeper.errors import OperationRefused
+from streamkeeper.model.finding import Verdict
+from streamkeeper.model.journal import (
+    Assessed,
+    DeployRequest,
+    InstanceEnded,
+    InstancePlanned,
+    OperationFinished,
+    OperationStarted,
+    Outcome,
+    Role,
+)
+from streamkeeper.model.serving import Span
+from streamkeeper.model.ways import QueryWay, Way
+from streamkeeper.operations.version_acts import VersionActs
+from tests.operations.registered_job import JOB, QUERY, Registered
+
+NEXT = "op2-candidate"
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Registered:
+    """A job whose next deploy is under way."""
+    return Registered(tmp_path)
+
+
+def under_way(job: Registered, way: Way, *, over: bool = True) -> VersionActs:
+    """Its operation ``op2``, assessed; the old driver is proven dead if it is ``over`` with it."""
+    job.record(OperationStarted(operation="op2", request=DeployRequest(job=JOB), steps=()))
+    job.record(InstancePlanned(operation="op2", instance=NEXT, release="r0001", role=Role.CANDIDATE))
+    ways = {QUERY: QueryWay(way=way, before="v0001", version="v0002" if way.switches else "v0001")}
+    job.record(
+        Assessed(operation="op2", verdict=Verdict.SWITCH, reverse=Verdict.SWITCH, sentence="", report="", ways=ways)
+    )
+    if over:
+        job.record(InstanceEnded(operation="op", instance="op-candidate", proof="seen", exit="drained"))
+    return VersionActs(job.site, job.site.journal(JOB, "op2"), JOB, "op2")
+
+
+@pytest.mark.parametrize(("way", "parent"), [(Way.HANDOFF, "v0001"), (Way.REBUILD, "")])
+def test_a_new_version_serves_from_the_appointment_on(job: Registered, way: Way, parent: str) -> None:
+    """A handoff carries on its parent's output; a rebuild has all of it itself. Again changes nothing."""
+    acts = under_way(job, way)
+    if way is Way.REBUILD:
+        acts.shadow(NEXT)
+        acts.shadow(NEXT)
+        state = job.site.journal(JOB, "test").state()
+        assert state.shadow == NEXT
+        assert state.current_version(QUERY).version == "v0001"
+    acts.appoint(NEXT, {QUERY: "v0002"})
+    acts.appoint(NEXT, {QUERY: "v0002"})
+    state = job.site.journal(JOB, "test").state()
+    assert (state.appointed, state.current) == (NEXT, {QUERY: "v0002"})
+    assert state.version(QUERY, "v0002").parent == parent
+    assert job.versions == ["v0001", "v0002"]
+
+
+def test_nobody_is_appointed_beside_an_owner_that_may_live(job: Registered) -> None:
+    """Its death must be in the journal before."""
+    acts = under_way(job, Way.HANDOFF, over=False)
+    with pytest.raises(OperationRefused, match="not proven dead"):
+        acts.appoint(NEXT, {QUERY: "v0002"})
+    assert job.site.journal(JOB, "test").state().current_version(QUERY).version == "v0001"
+
+
+def test_an_operation_that_is_over_creates_nothing(job: Registered) -> None:
+    """A process that was asleep wakes up to a closed operation."""
+    acts = under_way(job, Way.REBUILD)
+    job.record(OperationFinished(operation="op2", outcome=Outcome.FAILED, sentence=""))
+    acts.shadow(NEXT)
+    acts.appoint(NEXT, {QUERY: "v0002"})
+    assert job.versions == ["v0001"]
+    assert job.site.journal(JOB, "test").state().shadow == ""
+
+
+def test_a_restored_version_carries_on_the_output_up_to_its_batch(job: Registered) -> None:
+    """Made again after a crash it is the same; until it is appointed it serves nobody."""
+    job.take()
+    acts = under_way(job, Way.RESTORE)
+    snapshot = acts.snapshot_named(QUERY, "s0001")
+    for _ in range(2):
+        acts.restore(QUERY, "v0002", snapshot, "v0001")
+    state = job.site.journal(JOB, "test").state()
+    assert state.current_version(QUERY).version == "v0001"
+    assert state.spans(QUERY, "v0002") == (Span("v0001", snapshot.batch), Span("v0002"))
+    restored = job.directory.with_name("v0002")
+    assert (restored / "metadata").read_bytes() == (job.directory / "metadata").read_bytes()
