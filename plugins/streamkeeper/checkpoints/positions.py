@@ -1,0 +1,176 @@
+"""How far a checkpoint has read its sources, as values that can be compared with another checkpoint's."""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_right
+from collections.abc import Callable, Iterable
+from hashlib import blake2b
+from pathlib import Path
+from typing import TypeVar
+from urllib.parse import unquote
+
+import msgspec
+
+from streamkeeper.checkpoints.entries import NO_OFFSET, read_offsets
+from streamkeeper.checkpoints.facts import batch_of, kafka_offsets
+from streamkeeper.checkpoints.file_sources import FileSource, file_sources, log_offset
+from streamkeeper.checkpoints.initial_offsets import read_initial_offsets
+from streamkeeper.checkpoints.layout import last_committed
+from streamkeeper.checkpoints.source_log import SEEN_BEFORE, logged_files
+from streamkeeper.errors import CheckpointChanged, CheckpointDamaged
+
+_ATTEMPTS = 5
+_NAMED = 2
+_BEFORE_ANY = -1
+_NOT_UTF8 = "surrogateescape"
+
+T = TypeVar("T")
+Partitions = dict[str, dict[str, int]]
+"""Topic -> partition -> offset."""
+
+
+class ReadFiles(msgspec.Struct, frozen=True, tag="files"):
+    """The files that a file source has read: paths without escapes, with their scheme unless it is ``file``."""
+
+    files: frozenset[str]
+
+
+class ReadTopics(msgspec.Struct, frozen=True, tag="kafka"):
+    """Of Kafka the next offset to read, and the first that was, where the checkpoint tells."""
+
+    offsets: Partitions
+    starts: Partitions = {}
+
+
+class ReadOther(msgspec.Struct, frozen=True, tag="other"):
+    """The offset of another kind of source, as it is written."""
+
+    offset: str
+
+
+class NothingRead(msgspec.Struct, frozen=True, tag="nothing"):
+    """A source without an offset yet."""
+
+
+SourcePosition = ReadFiles | ReadTopics | ReadOther | NothingRead
+
+
+class Position(msgspec.Struct, frozen=True, kw_only=True):
+    """Where every source stands after a batch, by position or name, in the plan's order; empty without a batch.
+
+    ``named``: whether sources have names instead of positions.
+    """
+
+    batch: int | None = None
+    named: bool = False
+    sources: dict[str, SourcePosition] = {}
+
+
+def position(checkpoint: Path, batch: int | None = None) -> Position:
+    """The position after a planned batch, by default after the last committed one; empty where there is none.
+
+    Its owner may go on meanwhile. Raises NotFound for an unknown batch, CheckpointDamaged, CheckpointChanged when no
+    attempt succeeds.
+    """
+
+    def look() -> Position:
+        number = last_committed(checkpoint) if batch is None else batch_of(checkpoint, batch)
+        return Position() if number is None else History(checkpoint, [number]).position(number)
+
+    return until_unchanged(look)
+
+
+def until_unchanged(look: Callable[[], T]) -> T:
+    """What a look at a checkpoint finds; looks anew while its owner removes what is being read.
+
+    The same damage twice is no owner's doing.
+    """
+    failure: CheckpointChanged | CheckpointDamaged | None = None
+    for _ in range(_ATTEMPTS):
+        try:
+            return look()
+        except (CheckpointChanged, CheckpointDamaged) as error:
+            if isinstance(error, CheckpointDamaged) and str(error) == str(failure):
+                raise
+            failure = error
+    assert failure is not None
+    raise failure
+
+
+class History:
+    """The positions after some batches of one checkpoint; the log of each source is read once."""
+
+    def __init__(self, checkpoint: Path, batches: Iterable[int]) -> None:
+        """Raises CheckpointDamaged, CheckpointChanged."""
+        self._plans = {batch: read_offsets(checkpoint, batch) for batch in batches}
+        newest = self._plans[max(self._plans)]
+        self._logs = {each.name: _Log(checkpoint, each) for each in file_sources(checkpoint, newest, None)}
+        others = [name for name in newest.ends if name not in self._logs]
+        self._starts = {name: _partitions(read_initial_offsets(checkpoint / "sources" / name)) for name in others}
+        self.named = newest.version == _NAMED
+
+    def position(self, batch: int) -> Position:
+        """The position after one of the batches."""
+        plan = self._plans[batch]
+        sources = {name: self._source(name, end) for name, end in plan.ends.items()}
+        return Position(batch=batch, named=plan.version == _NAMED, sources=sources)
+
+    def key(self, batch: int, *, by_name: bool) -> tuple[object, ...]:
+        """What is equal for equal positions, and hardly for others; cheap for many batches."""
+        plan = self._plans[batch]
+        keys = [(name, self._source_key(name, end)) for name, end in plan.ends.items()]
+        return tuple(sorted(keys)) if by_name else tuple(each for _, each in keys)
+
+    def _source(self, name: str, end: str) -> SourcePosition:
+        offset = log_offset(end)
+        if offset is not None and name in self._logs:
+            return ReadFiles(self._logs[name].files(offset))
+        if end == NO_OFFSET:
+            return NothingRead()
+        partitions = _partitions(kafka_offsets(end))
+        return ReadTopics(partitions, self._starts.get(name, {})) if partitions else ReadOther(end)
+
+    def _source_key(self, name: str, end: str) -> str:
+        offset = log_offset(end)
+        if offset is not None and name in self._logs:
+            return self._logs[name].key(offset)
+        return json.dumps(_partitions(kafka_offsets(end)), sort_keys=True) if kafka_offsets(end) else end
+
+
+class _Log:
+    """The log of one file source: which files it holds up to any entry."""
+
+    def __init__(self, checkpoint: Path, source: FileSource) -> None:
+        where = str(checkpoint / "sources" / (source.log or source.name))
+        first: dict[str, int] = {}
+        for each in logged_files(source, source.end, where=where):
+            entry = _BEFORE_ANY if each.batch_id == SEEN_BEFORE else each.batch_id
+            path = local_path(each.path)
+            first[path] = min(entry, first.get(path, entry))
+        found = sorted((entry, path) for path, entry in first.items())
+        self._entries = [entry for entry, _ in found]
+        self._paths = [path for _, path in found]
+        self._sums: list[int] | None = None
+
+    def files(self, end: int) -> frozenset[str]:
+        return frozenset(self._paths[: bisect_right(self._entries, end)])
+
+    def key(self, end: int) -> str:
+        if self._sums is None:
+            self._sums = [0]
+            for path in self._paths:
+                digest = int.from_bytes(blake2b(path.encode(errors=_NOT_UTF8), digest_size=16).digest(), "big")
+                self._sums.append((self._sums[-1] + digest) % 2**128)
+        count = bisect_right(self._entries, end)
+        return f"{count} files {self._sums[count]:x}" if count else NO_OFFSET
+
+
+def local_path(url: str) -> str:
+    """A logged URL without escapes; a plain path for a local file."""
+    path = unquote(url, errors=_NOT_UTF8) if "%" in url else url
+    return "/" + path[5:].lstrip("/") if path.startswith("file:") else path
+
+
+def _partitions(offsets: str | None) -> Partitions:
+    return json.loads(offsets) if offsets else {}

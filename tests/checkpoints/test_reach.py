@@ -1,0 +1,352 @@
+"""How far one checkpoint is compared with another, and the batches at which both have read the same."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from streamkeeper.checkpoints import positions, source_log
+from streamkeeper.checkpoints.positions import NothingRead, ReadFiles, ReadTopics
+from streamkeeper.checkpoints.reach import Position, compare, equal_batches, missing_files, position
+from streamkeeper.checkpoints.seeding import seed_start
+from streamkeeper.errors import CheckpointChanged, CheckpointDamaged, NotFound, Unsupported
+from tests.checkpoints.trees import CONF
+
+NEW_ID = "6d2a5f52-3c0a-4a50-9c8e-0d3b6b5c1f11"
+
+
+class Written:
+    """A checkpoint in Spark's format, written batch by batch; ``interval``: of compactions, whose entries go."""
+
+    def __init__(self, root: Path, *, interval: int = 3, named: bool = False) -> None:
+        self.root = root
+        self._interval = interval
+        self._named = named
+        self._entries: dict[str, list[list[str]]] = {}
+        self.batches = 0
+
+    def list(self, source: str, *paths: str) -> str:
+        """An entry of a source's log; the offset that names it."""
+        log = self.root / "sources" / source
+        log.mkdir(parents=True, exist_ok=True)
+        entries = self._entries.setdefault(source, [])
+        number = len(entries)
+        encoded = [f"file://{quote(path)}" if path.startswith("/") else path for path in paths]
+        entries.append([json.dumps({"path": path, "timestamp": 1, "batchId": number}) for path in encoded])
+        if number % self._interval == self._interval - 1:
+            lines = [line for entry in entries for line in entry]
+            (log / f"{number}.compact").write_text("\n".join(["v1", *lines]))
+            for each in log.iterdir():
+                if each.name != f"{number}.compact":
+                    each.unlink()
+        else:
+            (log / str(number)).write_text("\n".join(["v1", *entries[-1]]))
+        return json.dumps({"logOffset": number})
+
+    def begin(self, source: str, offsets: dict[str, dict[str, int]]) -> None:
+        """Where a Kafka source begins."""
+        log = self.root / "sources" / source
+        log.mkdir(parents=True)
+        (log / "0").write_bytes(b"\0v1\n" + json.dumps(offsets).encode())
+
+    def plan(self, *ends: str) -> int:
+        """The next batch's plan; named sources are written ``name:offset``."""
+        folder = self.root / "offsets"
+        folder.mkdir(parents=True, exist_ok=True)
+        head = ["v2" if self._named else "v1", json.dumps({"batchWatermarkMs": 0, "conf": CONF})]
+        (folder / str(self.batches)).write_text("\n".join([*head, *ends]))
+        self.batches += 1
+        return self.batches - 1
+
+    def commit(self, *ends: str) -> int:
+        """The next batch, planned and committed."""
+        batch = self.plan(*ends)
+        (self.root / "commits").mkdir(exist_ok=True)
+        (self.root / "commits" / str(batch)).write_text('v1\n{"nextBatchWatermarkMs":0}')
+        return batch
+
+
+def kafka(**topics: dict[int, int]) -> str:
+    return json.dumps({topic: {str(p): at for p, at in ends.items()} for topic, ends in topics.items()})
+
+
+def files(*names: str) -> Position:
+    return Position(batch=0, sources={"0": ReadFiles(frozenset(names))})
+
+
+def topics(starts: dict[str, dict[str, int]] | None = None, **offsets: dict[str, int]) -> Position:
+    return Position(batch=0, sources={"0": ReadTopics(offsets, starts or {})})
+
+
+def test_the_files_up_to_the_last_commit(tmp_path: Path) -> None:
+    """Neither those of a planned batch nor those listed beyond; through compacted entries, without escapes."""
+    written = Written(tmp_path / "c")
+    for number in range(4):
+        written.commit(written.list("0", f"/in put/ä{number}.csv", f"/in put/100%{number}"))
+    written.plan(written.list("0", "/in put/planned"))
+    written.list("0", "s3a://bucket/a%20b")
+    read = {f"/in put/ä{n}.csv" for n in range(4)} | {f"/in put/100%{n}" for n in range(4)}
+    assert position(written.root) == Position(batch=3, sources={"0": ReadFiles(frozenset(read))})
+    assert position(written.root, 4).sources == {"0": ReadFiles(frozenset(read | {"/in put/planned"}))}
+    written.commit('{"logOffset":5}')
+    assert position(written.root).sources == {"0": ReadFiles(frozenset(read | {"/in put/planned", "s3a://bucket/a b"}))}
+
+
+def test_an_older_batch_whose_entries_are_only_in_a_newer_compacted_one(tmp_path: Path) -> None:
+    """Its lines say in which entry each file was listed."""
+    written = Written(tmp_path / "c", interval=5)
+    for number in range(5):
+        written.commit(written.list("0", f"/in/{number}"))
+    for batch in range(5):
+        expected = frozenset(f"/in/{n}" for n in range(batch + 1))
+        assert position(written.root, batch).sources == {"0": ReadFiles(expected)}
+
+
+def test_nothing_was_committed(tmp_path: Path) -> None:
+    """Not even a directory, or only a plan: an empty position, which every other one holds."""
+    assert position(tmp_path / "none") == Position()
+    written = Written(tmp_path / "c")
+    written.plan(written.list("0", "/in/0"))
+    assert position(written.root) == Position()
+    with pytest.raises(NotFound, match="no batch 7"):
+        position(written.root, 7)
+    nothing = compare(Position(), files("/in/0"))
+    assert (nothing.comparable, nothing.holds, nothing.equal, nothing.sources[0].ahead) == (True, True, False, 1)
+    everything = compare(files("/in/0", "/in/1"), Position())
+    assert (everything.holds, everything.equal, everything.sentence) == (False, False, "source 0: 0 of 2 files")
+    assert compare(Position(), Position()).equal
+    assert compare(Position(), Position()).lacking == "nothing"
+
+
+def test_every_file_must_be_there(tmp_path: Path) -> None:
+    """A superset holds, an equal set is equal, one file less is told."""
+    old = files(*(f"/in/{n}" for n in range(400)))
+    half = compare(old, files(*(f"/in/{n}" for n in range(120)), "/in/new"))
+    assert (half.holds, half.equal, half.sentence, half.lacking) == (
+        False, False, "source 0: 120 of 400 files", "280 files",
+    )  # fmt: skip
+    assert (half.sources[0].missing, half.sources[0].ahead, half.sources[0].total) == (280, 1, 400)
+    more = compare(old, files(*(f"/in/{n}" for n in range(401))))
+    assert (more.holds, more.equal, more.sources[0].ahead) == (True, False, 1)
+    assert compare(old, old).equal
+    assert not compare(old, files(*(f"/in/{n}" for n in range(1, 402)))).holds
+
+
+def test_every_partition_must_be_as_far() -> None:
+    """A partition that is behind, or not known to the new at all, is counted in records."""
+    old = topics(t={"0": 10_000, "1": 5_000, "2": 7_000, "3": 9_000})
+    new = topics({"t": {"3": 1_000}}, t={"0": 10_000, "1": 5_001, "2": 7_000, "3": 2_000})
+    behind = compare(old, new)
+    assert (behind.holds, behind.equal, behind.sentence) == (
+        False, False, "topic t: 3 of 4 partitions, 7,000 records to go",
+    )  # fmt: skip
+    assert (behind.sources[0].missing, behind.sources[0].ahead, behind.sources[0].total) == (7_000, 1, 30_000)
+    unknown = compare(old, topics(t={"0": 10_000, "1": 5_000, "2": 7_000}))
+    assert (unknown.holds, unknown.lacking) == (False, "9,000 records")
+    assert compare(old, topics({"t": {"0": 3}}, t=dict(old.sources["0"].offsets["t"]))).equal  # type: ignore[union-attr]
+    assert not compare(old, topics(t={"0": 10_000}, u={"0": 5})).holds
+    assert compare(topics(t={"0": 5}), topics(t={"0": 5}, u={"0": 1})).holds
+
+
+def test_a_kafka_source_of_a_checkpoint(tmp_path: Path) -> None:
+    """Offsets from the plan, where it began from the source's own file, beside a file source."""
+    written = Written(tmp_path / "c")
+    written.begin("0", {"t": {"0": 100, "1": 0}})
+    written.commit(kafka(t={0: 150, 1: 7}), written.list("1", "/in/0"))
+    assert position(written.root).sources == {
+        "0": ReadTopics({"t": {"0": 150, "1": 7}}, {"t": {"0": 100, "1": 0}}),
+        "1": ReadFiles(frozenset({"/in/0"})),
+    }
+    reach = compare(position(written.root), Position())
+    assert reach.sentence == "topic t: 0 of 2 partitions, 57 records to go; source 1: 0 of 1 file"
+    assert reach.lacking == "57 records and 1 file"
+
+
+def test_a_source_without_an_offset(tmp_path: Path) -> None:
+    """It has read nothing, whatever its kind."""
+    written = Written(tmp_path / "c")
+    written.commit(kafka(t={0: 5}), "-")
+    found = position(written.root)
+    assert found.sources["1"] == NothingRead()
+    further = Position(batch=1, sources={**found.sources, "1": ReadFiles(frozenset({"/in/0"}))})
+    assert (compare(found, further).holds, compare(found, further).equal) == (True, False)
+    assert not compare(further, found).holds
+
+
+def test_sources_that_cannot_be_matched() -> None:
+    """Another number, other names, another kind: nothing is said of them, and never that the new holds the old."""
+    one, two = ReadFiles(frozenset({"/a"})), ReadFiles(frozenset())
+    pairs = [
+        (files("/a"), Position(batch=0, sources={"0": one, "1": two}), "one has 1 source, the other 2"),
+        (files("/a"), topics(t={"0": 9}), "source 0 is files in one and Kafka in the other: they cannot be compared"),
+        (
+            Position(batch=0, named=True, sources={"a": one}),
+            Position(batch=0, named=True, sources={"b": one}),
+            "one reads a, the other b",
+        ),
+        (
+            Position(batch=0, named=True, sources={"a": one, "b": two}),
+            Position(batch=0, sources={"0": one, "1": two}),
+            "one names its sources, the other counts them",
+        ),
+    ]
+    for old, new, why in pairs:
+        reach = compare(old, new)
+        assert (reach.comparable, reach.holds, reach.equal, reach.why, reach.sentence) == (
+            False, False, False, why, why,
+        )  # fmt: skip
+    ordered = [Position(batch=0, named=True, sources=dict(each)) for each in ([("a", one), ("b", two)],
+                                                                             [("b", two), ("a", one)])]  # fmt: skip
+    assert compare(*ordered).equal
+
+
+def test_another_kind_of_source(tmp_path: Path) -> None:
+    """Of an offset that nobody here can read only equality is known."""
+    for name, at in (("a", "17"), ("b", "17"), ("c", "18")):
+        Written(tmp_path / name).commit(at)
+    a, b, c = (position(tmp_path / name) for name in "abc")
+    assert compare(a, b).equal
+    assert not compare(a, c).comparable
+    assert equal_batches(tmp_path / "a", tmp_path / "b") == (0, 0)
+    assert equal_batches(tmp_path / "a", tmp_path / "c") is None
+
+
+def test_the_newest_equal_batches(tmp_path: Path) -> None:
+    """Batches of other sizes meet where both have read the same; the newest of several is told."""
+    old, new = Written(tmp_path / "old"), Written(tmp_path / "new", interval=4)
+    for number in range(9):
+        old.commit(old.list("0", f"/in/{number}"))
+    for number in range(0, 8, 2):
+        new.commit(new.list("0", f"/in/{number + 1}", f"/in/{number}"))
+    new.commit('{"logOffset":3}')
+    new.plan(new.list("0", "/in/8"))
+    assert equal_batches(old.root, new.root) == (7, 4)
+    assert equal_batches(new.root, old.root) == (4, 7)
+    for each in (5, 7):
+        (old.root / "offsets" / str(each)).unlink()
+    assert equal_batches(old.root, new.root) == (3, 1)
+    assert equal_batches(old.root, tmp_path / "none") is None
+
+
+def test_only_the_last_batches_are_looked_at(tmp_path: Path) -> None:
+    """A pair further back than 200 batches is not found."""
+    old, new = Written(tmp_path / "old"), Written(tmp_path / "new")
+    for number in range(202):
+        old.commit(kafka(t={0: number}))
+    new.commit(kafka(t={0: 1}))
+    assert equal_batches(old.root, new.root) is None
+    new.commit(kafka(t={0: 2}))
+    assert equal_batches(old.root, new.root) == (2, 1)
+
+
+def test_a_start_where_another_ended_is_equal_to_it(tmp_path: Path) -> None:
+    """What a seeded version counts as seen is held from its first batch on, and equal while nothing came."""
+    old = Written(tmp_path / "old")
+    for number in range(5):
+        old.commit(old.list("0", f"/in/{number}"))
+    seed_start(old.root, tmp_path / "new", 4, query_id=NEW_ID)
+    new = Written(tmp_path / "new")
+    assert position(new.root) == Position()
+    new.commit('{"logOffset":0}')
+    assert compare(position(old.root), position(new.root)).equal
+    assert equal_batches(old.root, new.root) == (4, 0)
+
+
+def test_gone_files(tmp_path: Path) -> None:
+    """Those that were read and are not there any more, of how many; an s3a source is not looked at."""
+    written = Written(tmp_path / "c")
+    places = [tmp_path / "in put" / f"100% {n}" for n in range(4)]
+    places[0].parent.mkdir()
+    for each in places[:3]:
+        each.touch()
+        written.commit(written.list("0", str(each)))
+    written.plan(written.list("0", str(places[3])))
+    assert missing_files(written.root) == ([], 3)
+    places[1].unlink()
+    assert missing_files(written.root) == ([str(places[1])], 3)
+    assert missing_files(tmp_path / "none") == ([], 0)
+    written.commit(written.list("0", "s3a://bucket/x"))
+    with pytest.raises(Unsupported, match="s3a://bucket/x"):
+        missing_files(written.root)
+
+
+def test_an_owner_that_compacts_while_its_log_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The entry that is gone by then is found in the compacted one; an owner that never rests is told."""
+    written = Written(tmp_path / "c")
+    written.commit(written.list("0", "/in/0"))
+    written.commit(written.list("0", "/in/1"))
+    read = source_log._read
+    pending = [lambda: written.list("0", "/in/2")]
+
+    def compact_and_read(path: Path) -> object:
+        if pending:
+            pending.pop()()
+        return read(path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(source_log, "_read", compact_and_read)
+        assert position(written.root).sources == {"0": ReadFiles(frozenset({"/in/0", "/in/1"}))}
+    assert pending == []
+
+    def never(path: Path) -> object:
+        raise CheckpointChanged(f"{path} was removed")
+
+    monkeypatch.setattr(source_log, "_read", never)
+    with pytest.raises(CheckpointChanged):
+        position(written.root)
+
+
+def test_damage_is_told_after_two_looks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An entry that stays away, or is no text, is no owner's doing."""
+    written = Written(tmp_path / "c", interval=10)
+    for number in range(3):
+        written.commit(written.list("0", f"/in/{number}"))
+    (written.root / "sources" / "0" / "1").write_text('v1\n{"path":"file')
+    with pytest.raises(CheckpointDamaged, match="0/1 is cut short"):
+        position(written.root)
+    (written.root / "sources" / "0" / "1").unlink()
+    looks: list[object] = []
+    history = positions.History
+
+    def counted(*args: object) -> object:
+        looks.append(args)
+        return history(*args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(positions, "History", counted)
+    with pytest.raises(CheckpointDamaged, match="lacks entry 1"):
+        position(written.root)
+    assert len(looks) == 2
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    sizes=st.tuples(*[st.lists(st.integers(0, 3), min_size=1, max_size=9)] * 2),
+    intervals=st.tuples(*[st.integers(2, 6)] * 2),
+)
+def test_positions_are_what_was_read(sizes: tuple[list[int], list[int]], intervals: tuple[int, int]) -> None:
+    """Whatever the batches' sizes and the compactions: each batch's files, comparison, and the newest equal pair."""
+    with tempfile.TemporaryDirectory() as folder:
+        roots, ends = [], []
+        for name, batches, interval in zip("ab", sizes, intervals, strict=True):
+            written = Written(Path(folder) / name, interval=interval)
+            read, reached = 0, []
+            for size in batches:
+                written.commit(written.list("0", *(f"/in/{read + n}" for n in range(size))))
+                read += size
+                reached.append(read)
+            roots.append(written.root)
+            ends.append(reached)
+        for root, reached in zip(roots, ends, strict=True):
+            for batch, read in enumerate(reached):
+                expected = frozenset(f"/in/{n}" for n in range(read))
+                assert position(root, batch).sources == {"0": ReadFiles(expected)}
+        reach = compare(position(roots[0]), position(roots[1]))
+        assert (reach.holds, reach.equal) == (ends[1][-1] >= ends[0][-1], ends[0][-1] == ends[1][-1])
+        pairs = [(i, j) for i, a in enumerate(ends[0]) for j, b in enumerate(ends[1]) if a == b]
+        assert equal_batches(*roots) == max(pairs, default=None)
