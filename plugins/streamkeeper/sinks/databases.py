@@ -44,8 +44,11 @@ def identity(url: URL) -> str:
     return plain.render_as_string(hide_password=True)
 
 
-def open_engine(text: str, *, pooled: bool) -> Engine:
-    """An engine; a SQLite one waits for locks, uses WAL, and takes the write lock when a transaction begins."""
+def open_engine(text: str, *, pooled: bool, reading: bool = False) -> Engine:
+    """An engine; a SQLite one waits for locks, uses WAL, and takes the write lock when a transaction begins.
+
+    ``reading``: a transaction changes nothing, keeps nobody from writing, and sees all tables as of one moment.
+    """
     from sqlalchemy import NullPool, QueuePool, create_engine, event
 
     url = parse_url(text)
@@ -57,7 +60,9 @@ def open_engine(text: str, *, pooled: bool) -> Engine:
     engine = create_engine(url, poolclass=pool, connect_args=arguments, hide_parameters=True)
     if sqlite:
         event.listen(engine, "connect", _prepare_sqlite)
-        event.listen(engine, "begin", _begin_immediate)
+        event.listen(engine, "begin", _begin_deferred if reading else _begin_immediate)
+    elif reading:
+        engine = engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
     return engine
 
 
@@ -79,6 +84,10 @@ def _prepare_sqlite(connection: Any, _record: object) -> None:
 
 def _begin_immediate(connection: Any) -> None:
     connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+
+def _begin_deferred(connection: Any) -> None:
+    connection.exec_driver_sql("BEGIN DEFERRED")
 
 
 _HINT = "use sqlite:////absolute/path.db or postgresql+psycopg://user@host/database"

@@ -14,8 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from msgspec import structs
+
 from streamkeeper.errors import Fenced, InvalidInput, Unsupported
 from streamkeeper.model.manifest import SinkDescription
+from streamkeeper.model.serving import Span
+from streamkeeper.sinks.comparison import OutputComparison, compare_frames
 from streamkeeper.sinks.contract import Numbering, Sink, SinkContext, SinkWriter, WriterRole, compute
 from streamkeeper.sinks.file_serving import (
     EpochFile,
@@ -24,13 +28,14 @@ from streamkeeper.sinks.file_serving import (
     local_directory,
     newest_epoch,
     read_serving,
+    read_spans,
 )
 from streamkeeper.sinks.sink_log import begin_log, newest_batch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 __all__ = ["EpochFile", "FileSink", "FileWriter", "newest_batch", "newest_epoch", "read_serving"]
 
@@ -171,6 +176,22 @@ class FileWriter(SinkWriter):
         """Remove the directory of this version, unless it serves."""
         if self._in_shadow and not self._serves(newest_epoch(self._root)) and self._target.is_dir():
             shutil.rmtree(self._target)
+
+    def compare(self, old_version: str, old_batch: int, new_batch: int, spark: SparkSession) -> OutputComparison:
+        """What serves up to ``old_batch`` of ``old_version``, against this version up to ``new_batch``; for a shadow.
+
+        Raises InvalidInput when a sink log no longer tells the batches apart.
+        """
+        claim = newest_epoch(self._root)
+        before: list[Span] = []
+        for span in claim.spans if claim is not None else ():
+            if span.version == old_version:
+                break
+            before.append(span)
+        formats = {**(claim.all_formats if claim is not None else {}), self._context.version: self._sink.format}
+        old, new = (*before, Span(old_version, old_batch)), (Span(self._context.version, new_batch),)
+        compared = compare_frames(*(read_spans(spark, self._root, each, formats) for each in (old, new)))
+        return structs.replace(compared, old_batch=old_batch, new_batch=new_batch)
 
     def _serves(self, newest: EpochFile | None) -> bool:
         return newest is not None and self._context.version in {each.version for each in newest.spans}

@@ -17,7 +17,7 @@ from streamkeeper.sinks.sink_log import listed_files, newest_batch
 from streamkeeper.sinks.whole_files import create_whole
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -47,10 +47,6 @@ class EpochFile(msgspec.Struct, frozen=True, kw_only=True):
     def all_formats(self) -> dict[str, str]:
         """Checkpoint version -> file format, of every version known."""
         return {**self.formats, self.version: self.file_format}
-
-    def format_of(self, version: str) -> str:
-        """The file format of a version; of one that nobody claimed, the newest."""
-        return self.all_formats.get(version, self.file_format)
 
 
 def newest_epoch(root: Path) -> EpochFile | None:
@@ -96,18 +92,18 @@ def read_serving(spark: SparkSession, path: str) -> DataFrame:
     claim = newest_epoch(root)
     if claim is None:
         raise InvalidInput(f"{root} is not the output of a FileSink", hint="deploy the job that writes it first")
-    found = read_spans(spark, root, claim.spans, claim)
+    found = read_spans(spark, root, claim.spans, claim.all_formats)
     if found is None:
         raise InvalidInput(f"output {root} holds no batch yet", hint="wait for the first commit")
     return found
 
 
-def read_spans(spark: SparkSession, root: Path, spans: Iterable[Span], claim: EpochFile) -> DataFrame | None:
+def read_spans(spark: SparkSession, root: Path, spans: Iterable[Span], formats: Mapping[str, str]) -> DataFrame | None:
     """The rows of several spans, one after the other; None when none of them holds a file yet.
 
     Raises InvalidInput when a span's end cannot be found in its sink log any more.
     """
-    frames = [_read_span(spark, root / span.version, span.last, claim.format_of(span.version)) for span in spans]
+    frames = [_read_span(spark, root, span, formats) for span in spans]
     held = [frame for frame in frames if frame is not None]
     if not held:
         return None
@@ -121,7 +117,8 @@ def serving_files(root: Path) -> list[Path]:
     return [file for span in spans for file in listed_files(root / span.version, last=span.last)]
 
 
-def _read_span(spark: SparkSession, directory: Path, last: int | None, file_format: str) -> DataFrame | None:
+def _read_span(spark: SparkSession, root: Path, span: Span, formats: Mapping[str, str]) -> DataFrame | None:
+    directory, last = root / span.version, span.last
     newest = newest_batch(directory)
     if newest is None:
         return None
@@ -130,6 +127,11 @@ def _read_span(spark: SparkSession, directory: Path, last: int | None, file_form
     files = listed_files(directory, last=None if whole else last)
     if not files:
         return None
+    if span.version not in formats:
+        raise InvalidInput(
+            f"output {root}: nobody has claimed {span.version}, in which format its files are is unknown"
+        )
+    file_format = formats[span.version]
     reader = spark.read.format(file_format)
     if file_format == "csv":
         reader = reader.option("inferSchema", "true")

@@ -14,11 +14,14 @@ import uuid
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from msgspec import structs
+
 from streamkeeper.crash_points import crash_point
-from streamkeeper.errors import Fenced, InvalidInput, PermanentError
+from streamkeeper.errors import InvalidInput, PermanentError
 from streamkeeper.model.manifest import SinkDescription
 from streamkeeper.sinks.columns import TableColumn, columns_of, find_differences, refuse_differences
-from streamkeeper.sinks.contract import Numbering, Sink, SinkContext, SinkWriter, compute
+from streamkeeper.sinks.comparison import OutputComparison, compare_tables
+from streamkeeper.sinks.contract import Numbering, Sink, SinkContext, SinkWriter, WriterRole, compute
 from streamkeeper.sinks.databases import identity, lock_creation, open_engine, parse_url
 from streamkeeper.sinks.staging import (
     StagingPlan,
@@ -28,6 +31,16 @@ from streamkeeper.sinks.staging import (
     rehearse_partition,
     stage_partition,
     staging_table,
+)
+from streamkeeper.sinks.versions_of_table import (
+    check_shadow,
+    check_shadow_name,
+    drop_version,
+    move_epoch,
+    read_row,
+    staged_name,
+    swap_in,
+    version_table,
 )
 
 if TYPE_CHECKING:
@@ -43,6 +56,7 @@ _TABLE = re.compile(r"[a-z_][a-z0-9_]{0,49}")
 class TableSink(Sink):
     """A table with one row per ``key``; created from the query's columns if it is not there.
 
+    A rebuilt version is written to ``<table>__<version>`` until it takes the table's place, with columns of its own.
     append and update: a row replaces the one with its key. complete: the batch replaces all rows.
     ``url``: ``sqlite:////absolute/path.db`` or ``postgresql+psycopg://…``; best given as a ``secret://`` param.
     """
@@ -79,6 +93,8 @@ class TableSink(Sink):
 
     def open(self, context: SinkContext) -> TableWriter:
         """A writer for one epoch; the first connection is made when it is needed."""
+        if context.role is WriterRole.SHADOW and not self.url.startswith("sqlite"):
+            check_shadow_name(self.table, context.version)
         return TableWriter(self, context)
 
     def rehearse(self, batch: DataFrame) -> None:
@@ -120,36 +136,33 @@ class TableWriter(SinkWriter):
 
         self._sink = sink
         self._context = context
+        self._in_shadow = context.role is WriterRole.SHADOW
+        self._table = version_table(sink.table, context.version) if self._in_shadow else sink.table
+        self._owner = f"{context.job}/{context.query}"
         self._engine = open_engine(sink.url, pooled=True)
         self._metadata = sa.MetaData()
         self._outputs = outputs_table(self._metadata)
         self._prepared: tuple[tuple[TableColumn, ...], Table, Table] | None = None
 
     def raise_fence(self) -> None:
-        """Move the output's row up to this epoch and drop what older epochs left staged."""
+        """Move the output's row up to this epoch and drop what older epochs left staged.
+
+        When this version has a table of its own, written in shadow or retained, the same transaction makes it serve.
+        """
         import sqlalchemy as sa
 
-        outputs, context, table = self._outputs, self._context, self._sink.table
-        owner = f"{context.job}/{context.query}"
+        outputs, context, staged = self._outputs, self._context, staged_name(self._table)
         with self._engine.begin() as connection:
             lock_creation(connection)
             outputs.create(connection, checkfirst=True)
-            row = connection.execute(
-                sa.select(outputs).where(outputs.c.output == table).with_for_update()
-            ).one_or_none()
-            if row is None:
-                connection.execute(sa.insert(outputs).values(output=table, owner=owner, epoch=context.epoch))
-            elif row.owner != owner:
-                raise InvalidInput(
-                    f"table {table} is written by {row.owner}, not by {owner}", hint="give each query its own table"
-                )
-            elif row.epoch > context.epoch:
-                raise Fenced(f"table {table}: epoch {context.epoch} has been superseded by epoch {row.epoch}")
-            else:
-                connection.execute(sa.update(outputs).where(outputs.c.output == table).values(epoch=context.epoch))
-            if sa.inspect(connection).has_table(f"{table}__staged"):
-                staged = sa.table(f"{table}__staged", sa.column("_sk_epoch"))
-                connection.execute(sa.delete(staged).where(staged.c._sk_epoch < context.epoch))
+            if self._in_shadow:
+                check_shadow(connection, outputs, self._sink.table, context.version, self._owner)
+            move_epoch(connection, outputs, self._table, self._owner, context.epoch)
+            if not self._in_shadow and swap_in(connection, outputs, self._table, context.version):
+                crash_point("sink.swapped")
+            if sa.inspect(connection).has_table(staged):
+                old = sa.table(staged, sa.column("_sk_epoch"))
+                connection.execute(sa.delete(old).where(old.c._sk_epoch < context.epoch))
 
     def last_batch(self) -> int | None:
         """From the output's row, if it speaks of this checkpoint version."""
@@ -157,9 +170,9 @@ class TableWriter(SinkWriter):
 
         outputs = self._outputs
         with self._engine.connect() as connection:
-            if not sa.inspect(connection).has_table(outputs.name):
+            if not self._is_known(connection):
                 return None
-            wanted = (outputs.c.output == self._sink.table) & (outputs.c.version == self._context.version)
+            wanted = (outputs.c.output == self._table) & (outputs.c.version == self._context.version)
             return connection.execute(sa.select(outputs.c.batch_id).where(wanted)).scalar_one_or_none()
 
     def write(self, batch: DataFrame, batch_id: int) -> None:
@@ -172,7 +185,7 @@ class TableWriter(SinkWriter):
             return
         token = f"{self._context.epoch}-{batch_id}-{uuid.uuid4().hex}"
         plan = StagingPlan(
-            url=self._sink.url, table=self._sink.table, columns=columns, epoch=self._context.epoch, token=token
+            url=self._sink.url, table=self._table, columns=columns, epoch=self._context.epoch, token=token
         )
         self._stage(batch, plan)
         crash_point("sink.staged")
@@ -185,13 +198,41 @@ class TableWriter(SinkWriter):
         """Close the connections."""
         self._engine.dispose()
 
+    def discard(self) -> None:
+        """Drop this version's own table, staging table and row, unless it serves: then it has none of its own."""
+        if not self._in_shadow:
+            return
+        with self._engine.begin() as connection:
+            lock_creation(connection)
+            if not self._is_known(connection):
+                return
+            row = read_row(connection, self._outputs, self._table)
+            if row is not None and row.owner == self._owner:
+                drop_version(connection, self._outputs, self._table)
+        self._prepared = None
+
+    def compare(self) -> OutputComparison:
+        """The table that serves against this version's own, in the database, as of one moment; for a shadow."""
+        import sqlalchemy as sa
+
+        outputs, names = self._outputs, (self._sink.table, self._table)
+        engine = open_engine(self._sink.url, pooled=False, reading=True)
+        with engine.begin() as connection:
+            # The first statement fixes the snapshot: the batches are of the same moment as the rows.
+            batches: dict[str, int | None] = {}
+            if self._is_known(connection):
+                rows = connection.execute(sa.select(outputs.c.output, outputs.c.batch_id)).all()
+                batches = {row.output: row.batch_id for row in rows}
+            compared = compare_tables(connection, *names)
+        return structs.replace(compared, old_batch=batches.get(names[0]), new_batch=batches.get(names[1]))
+
     def _prepare(self, columns: tuple[TableColumn, ...]) -> tuple[Table, Table]:
         """The output's table and its staging table, created or checked once per set of columns."""
         import sqlalchemy as sa
 
         if self._prepared is not None and self._prepared[0] == columns:
             return self._prepared[1:]
-        name, dialect = self._sink.table, self._engine.dialect.name
+        name, dialect = self._table, self._engine.dialect.name
         data = data_table(sa.MetaData(), name, columns, self._sink.key, dialect)
         staged = staging_table(sa.MetaData(), name, columns, dialect)
         with self._engine.begin() as connection:
@@ -206,6 +247,12 @@ class TableWriter(SinkWriter):
         self._prepared = (columns, data, staged)
         return data, staged
 
+    def _is_known(self, connection: Connection) -> bool:
+        """Whether a writer has ever raised a fence in this database."""
+        import sqlalchemy as sa
+
+        return sa.inspect(connection).has_table(self._outputs.name)
+
     def _stage(self, batch: DataFrame, plan: StagingPlan) -> None:
         try:
             batch.foreachPartition(functools.partial(stage_partition, plan))
@@ -219,7 +266,7 @@ class TableWriter(SinkWriter):
         """Claim the batch's number under my epoch: True if mine to write, False if written already; else Fenced."""
         import sqlalchemy as sa
 
-        outputs, context, table = self._outputs, self._context, self._sink.table
+        outputs, context, table = self._outputs, self._context, self._table
         later = (outputs.c.version.is_distinct_from(context.version)) | (outputs.c.batch_id < batch_id)
         moved = connection.execute(
             sa.update(outputs)
@@ -259,7 +306,7 @@ class TableWriter(SinkWriter):
         import sqlalchemy as sa
 
         key = [staged.c[name] for name in self._sink.key]
-        table = self._sink.table
+        table = self._table
         if connection.execute(sa.select(*key).where(mine, sa.or_(*(each.is_(None) for each in key))).limit(1)).first():
             raise PermanentError(
                 f"table {table}: batch {batch_id} has a row without a key ({', '.join(self._sink.key)})",

@@ -1,0 +1,136 @@
+"""How far the output of a new checkpoint version is the one that serves: the look before a cutover.
+
+Values are equal when they are the same, to the last digit: sums of ``double`` in another order may differ in it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from msgspec import structs
+
+from streamkeeper.model.comparison import OutputComparison
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from sqlalchemy import ColumnElement, Connection, Table
+
+__all__ = ["OutputComparison", "compare_frames", "compare_tables"]
+
+SAMPLED = 10
+
+
+def compare_tables(connection: Connection, old_name: str, new_name: str) -> OutputComparison:
+    """Two tables by their key, on the columns that both have with one type; the transaction's snapshot is compared."""
+    import sqlalchemy as sa
+
+    inspector = sa.inspect(connection)
+    missing = [name for name in (old_name, new_name) if not inspector.has_table(name)]
+    if missing:
+        return OutputComparison(comparable=False, why=f"there is no table {', '.join(missing)} yet")
+    old, new = (sa.Table(name, sa.MetaData(), autoload_with=connection) for name in (old_name, new_name))
+    sizes = OutputComparison(old_rows=_count(connection, old), new_rows=_count(connection, new))
+    key = sorted(each.name for each in new.primary_key)
+    common = [each.name for each in new.columns if _type(connection, each) == _type(connection, old.c.get(each.name))]
+    if sorted(each.name for each in old.primary_key) != key or not set(key) <= set(common):
+        why = f"the key is {_key_text(connection, new)}, it was {_key_text(connection, old)}"
+        return structs.replace(sizes, comparable=False, why=why)
+    same_key = sa.and_(*(old.c[name] == new.c[name] for name in key))
+    others = [name for name in common if name not in key]
+    differ = sa.or_(sa.false(), *(old.c[name].is_distinct_from(new.c[name]) for name in others))
+    only_old = ~sa.exists().where(same_key).correlate(old)
+    only_new = ~sa.exists().where(same_key).correlate(new)
+    pairs = old.join(new, same_key)
+    return structs.replace(
+        sizes,
+        only_old=_count(connection, old, only_old),
+        only_new=_count(connection, new, only_new),
+        differing=_count(connection, pairs, differ),
+        sample=_sample_tables(connection, (old, new), (pairs, differ, only_old, only_new), (key, others)),
+    )
+
+
+def compare_frames(old: DataFrame | None, new: DataFrame | None) -> OutputComparison:
+    """Two sets of rows as multisets, on the columns that both have with one type; rows without a key never differ.
+
+    ``sample``: the row as JSON, no column, and how often it stands in the old and in the new one. None: no rows yet.
+    """
+    if old is None or new is None:
+        missing = [name for name, each in (("old", old), ("new", new)) if each is None]
+        return OutputComparison(comparable=False, why=f"the {' and the '.join(missing)} output holds no batch yet")
+    types = dict(old.dtypes)
+    common = [name for name, kind in new.dtypes if types.get(name) == kind and "map<" not in kind]
+    if not common:
+        return OutputComparison(comparable=False, why="they have no column in common, by name and type")
+    return _compare_rows(old, new, ["`" + name.replace("`", "``") + "`" for name in common])
+
+
+def _compare_rows(old: DataFrame, new: DataFrame, columns: list[str]) -> OutputComparison:
+    counted = (
+        old.selectExpr(*columns, "1 AS _sk_old", "0 AS _sk_new")
+        .unionAll(new.selectExpr(*columns, "0 AS _sk_old", "1 AS _sk_new"))
+        .groupBy(*columns)
+        .agg({"_sk_old": "sum", "_sk_new": "sum"})
+        .selectExpr(
+            f"to_json(struct({', '.join(columns)})) AS row", "`sum(_sk_old)` AS before", "`sum(_sk_new)` AS after"
+        )
+    )
+    surplus = ("sum(greatest(before - after, 0))", "sum(greatest(after - before, 0))")
+    total = counted.selectExpr("sum(before)", "sum(after)", *surplus).first()
+    old_rows, new_rows, only_old, only_new = (int(each or 0) for each in total or (0, 0, 0, 0))
+    found = counted.where("before <> after").limit(SAMPLED).collect() if only_old or only_new else []
+    return OutputComparison(
+        old_rows=old_rows,
+        new_rows=new_rows,
+        only_old=only_old,
+        only_new=only_new,
+        sample=tuple((row, "", str(before), str(after)) for row, before, after in found),
+    )
+
+
+def _sample_tables(
+    connection: Connection,
+    tables: tuple[Table, Table],
+    found: tuple[Any, ColumnElement[bool], ColumnElement[bool], ColumnElement[bool]],
+    columns: tuple[list[str], list[str]],
+) -> tuple[tuple[str, str, str, str], ...]:
+    """Values that differ first, then rows that stand on one side only: those have no column."""
+    import sqlalchemy as sa
+
+    (old, new), (pairs, differ, only_old, only_new), (key, others) = tables, found, columns
+    sample: list[tuple[str, str, str, str]] = []
+    both = [*(new.c[name] for name in key)]
+    for name in others:
+        both += [old.c[name], new.c[name]]
+    for row in connection.execute(sa.select(*both).select_from(pairs).where(differ).limit(SAMPLED)):
+        values = row[len(key) :]
+        changed = zip(others, values[::2], values[1::2], strict=True)
+        told = _named(key, row)
+        sample += [(told, name, _text(was), _text(now)) for name, was, now in changed if was != now]
+    for table, condition, sides in ((old, only_old, ("there", "missing")), (new, only_new, ("missing", "there"))):
+        rows = connection.execute(sa.select(*(table.c[name] for name in key)).where(condition).limit(SAMPLED))
+        sample += [(_named(key, row), "", *sides) for row in rows]
+    return tuple(sample[:SAMPLED])
+
+
+def _named(key: list[str], row: Any) -> str:
+    return ", ".join(f"{name}={value!r}" for name, value in zip(key, row, strict=False))
+
+
+def _text(value: object) -> str:
+    return "NULL" if value is None else str(value)
+
+
+def _count(connection: Connection, source: Any, condition: Any = None) -> int:
+    import sqlalchemy as sa
+
+    statement = sa.select(sa.func.count()).select_from(source)
+    return int(connection.execute(statement if condition is None else statement.where(condition)).scalar_one())
+
+
+def _type(connection: Connection, column: Any) -> str | None:
+    return None if column is None else column.type.compile(connection.dialect)
+
+
+def _key_text(connection: Connection, table: Table) -> str:
+    return ", ".join(sorted(f"{each.name} {_type(connection, each)}" for each in table.primary_key))

@@ -1,0 +1,58 @@
+"""What others have hung onto a table, and what becomes of it when another table takes the table's name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from streamkeeper.errors import Unsupported
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+_ON_POSTGRESQL = """
+SELECT 'view ' || c.relname FROM pg_depend d
+  JOIN pg_rewrite r ON r.oid = d.objid JOIN pg_class c ON c.oid = r.ev_class
+  WHERE d.classid = 'pg_rewrite'::regclass AND d.refclassid = 'pg_class'::regclass
+    AND d.refobjid = to_regclass(:name) AND c.oid <> d.refobjid
+UNION SELECT 'foreign key ' || conname FROM pg_constraint WHERE confrelid = to_regclass(:name) AND contype = 'f'
+UNION SELECT 'trigger ' || tgname FROM pg_trigger WHERE tgrelid = to_regclass(:name) AND NOT tgisinternal
+ORDER BY 1
+"""
+_ON_SQLITE = "SELECT 'trigger ' || name FROM sqlite_master WHERE type = 'trigger' AND tbl_name = :name ORDER BY 1"
+_GRANTS = """
+SELECT CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(a.grantee)) END,
+       a.privilege_type, a.is_grantable
+FROM pg_class c, aclexplode(c.relacl) a WHERE c.oid = to_regclass(:name) AND a.grantee <> c.relowner
+"""
+
+
+def quoted(connection: Connection, name: str) -> str:
+    """A table's name for a statement's text."""
+    return connection.dialect.identifier_preparer.quote(name)
+
+
+def refuse_dependents(connection: Connection, table: str) -> None:
+    """Raise Unsupported when something would stay with the old table in silence: a view of PostgreSQL shows it still.
+
+    A view of SQLite goes by the name, and so do queries.
+    """
+    import sqlalchemy as sa
+
+    statement = _ON_SQLITE if connection.dialect.name == "sqlite" else _ON_POSTGRESQL
+    found = list(connection.execute(sa.text(statement), {"name": table}).scalars())
+    if found:
+        raise Unsupported(
+            f"table {table} cannot be replaced by a rebuilt one: {', '.join(found)} would stay with the old table",
+            hint="drop it, and create it again after the deploy",
+        )
+
+
+def carry_grants(connection: Connection, old: str, new: str) -> None:
+    """Give the new table the privileges that others have on the old one; SQLite has none."""
+    import sqlalchemy as sa
+
+    if connection.dialect.name == "sqlite":
+        return
+    for grantee, privilege, grantable in connection.execute(sa.text(_GRANTS), {"name": old}).all():
+        option = " WITH GRANT OPTION" if grantable else ""
+        connection.execute(sa.text(f"GRANT {privilege} ON {quoted(connection, new)} TO {grantee}{option}"))

@@ -1,0 +1,177 @@
+"""The tables of one output's checkpoint versions, and the swap by which another one serves.
+
+``totals`` serves; ``totals__v0003`` is written in shadow, or was replaced last and is kept for the way back. Each has a
+row of its own in ``streamkeeper_outputs``, and that row's owner is what makes it Streamkeeper's. SQLite and PostgreSQL
+create, rename and drop tables inside a transaction, so that a swap is seen whole or not at all.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from streamkeeper.errors import Fenced, InvalidInput
+from streamkeeper.sinks.table_dependents import carry_grants, quoted, refuse_dependents
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection, Row, Table
+
+_LONGEST_NAME = 63
+"""PostgreSQL cuts longer identifiers off, and says so in a notice only."""
+
+
+def version_table(table: str, version: str) -> str:
+    """The name of a version's table while it does not serve."""
+    return f"{table}__{version}"
+
+
+def staged_name(table: str) -> str:
+    """The name of a table's staging table."""
+    return f"{table}__staged"
+
+
+def check_shadow_name(table: str, version: str) -> None:
+    """Raise InvalidInput when PostgreSQL could not tell the shadow's tables from others by their names."""
+    longest = staged_name(version_table(table, version))
+    if len(longest) > _LONGEST_NAME:
+        raise InvalidInput(
+            f"table {table} cannot be rebuilt in shadow: the name {longest} is longer than {_LONGEST_NAME}",
+            hint=f"use a table name of at most {_LONGEST_NAME - (len(longest) - len(table))}",
+        )
+
+
+def read_row(connection: Connection, outputs: Table, output: str) -> Row[Any] | None:
+    """An output's row, which no other transaction changes until this one ends."""
+    import sqlalchemy as sa
+
+    return connection.execute(sa.select(outputs).where(outputs.c.output == output).with_for_update()).one_or_none()
+
+
+def move_epoch(connection: Connection, outputs: Table, output: str, owner: str, epoch: int) -> None:
+    """Move an output's row up to the epoch; raises Fenced, and InvalidInput when it is another query's."""
+    import sqlalchemy as sa
+
+    row = read_row(connection, outputs, output)
+    if row is None:
+        connection.execute(sa.insert(outputs).values(output=output, owner=owner, epoch=epoch))
+        return
+    _check_owner(output, row, owner)
+    if row.epoch > epoch:
+        raise Fenced(f"table {output}: epoch {epoch} has been superseded by epoch {row.epoch}")
+    connection.execute(sa.update(outputs).where(outputs.c.output == output).values(epoch=epoch))
+
+
+def check_shadow(connection: Connection, outputs: Table, table: str, version: str, owner: str) -> None:
+    """Raise Fenced when the version serves already, InvalidInput when its table is not ours or could not be swapped."""
+    import sqlalchemy as sa
+
+    serving, name = read_row(connection, outputs, table), version_table(table, version)
+    if serving is not None:
+        _check_owner(table, serving, owner)
+        if serving.version == version:
+            raise Fenced(f"table {table}: {version} serves, it is no shadow any more")
+    refuse_dependents(connection, table)
+    if read_row(connection, outputs, name) is None and sa.inspect(connection).has_table(name):
+        raise InvalidInput(f"table {name} is there already, and no writer of {table} made it", hint="rename it")
+
+
+def swap_in(connection: Connection, outputs: Table, table: str, version: str) -> bool:
+    """Let a version's own table serve, if it has one, and keep the one that served; False when nothing is swapped.
+
+    Whoever still writes to one of these tables, staged rows or not, finds another epoch than its own there.
+    Raises InvalidInput when the swap would take a table away and have none to put in its place.
+    """
+    import sqlalchemy as sa
+
+    serving, name = read_row(connection, outputs, table), version_table(table, version)
+    coming = read_row(connection, outputs, name)
+    if serving is None or serving.version == version or coming is None or coming.owner != serving.owner:
+        return False
+    if coming.version is None and serving.version is not None:
+        raise InvalidInput(f"table {name} holds no batch, it cannot replace {table}", hint="wait for its first batch")
+    refuse_dependents(connection, table)
+    retained = _retire(connection, outputs, table, serving, newer_than=coming.epoch)
+    if sa.inspect(connection).has_table(name):
+        if retained:
+            carry_grants(connection, retained, name)
+        rename_table(connection, name, table)
+    place = {"version": coming.version, "batch_id": coming.batch_id}
+    connection.execute(sa.update(outputs).where(outputs.c.output == table).values(**place))
+    drop_version(connection, outputs, name)
+    _drop_table(connection, staged_name(table))
+    for other in _other_versions(connection, outputs, table, serving.owner):
+        if other != retained:
+            drop_version(connection, outputs, other)
+    return True
+
+
+def drop_version(connection: Connection, outputs: Table, name: str) -> None:
+    """Drop a version's table and staging table, and delete its row, as far as they are there."""
+    import sqlalchemy as sa
+
+    _drop_table(connection, staged_name(name))
+    _drop_table(connection, name)
+    connection.execute(sa.delete(outputs).where(outputs.c.output == name))
+
+
+def rename_table(connection: Connection, old: str, new: str) -> None:
+    """Rename; views of SQLite go on to mean the old name."""
+    import sqlalchemy as sa
+
+    if connection.dialect.name == "sqlite":
+        connection.execute(sa.text("PRAGMA legacy_alter_table = ON"))
+    connection.execute(sa.text(f"ALTER TABLE {quoted(connection, old)} RENAME TO {quoted(connection, new)}"))
+
+
+def _retire(connection: Connection, outputs: Table, table: str, serving: Row[Any], *, newer_than: int) -> str:
+    """Move the serving table out of the way, with a row that no writer's epoch fits; its name, empty if there is none.
+
+    One that was never written has no version to be kept under.
+    """
+    import sqlalchemy as sa
+
+    if not sa.inspect(connection).has_table(table):
+        return ""
+    if serving.version is None:
+        if connection.execute(sa.text(f"SELECT 1 FROM {quoted(connection, table)} LIMIT 1")).first() is not None:
+            raise InvalidInput(f"table {table} holds rows that no batch has written", hint="rename or empty it")
+        _drop_table(connection, table)
+        return ""
+    retained = version_table(table, serving.version)
+    if (row := read_row(connection, outputs, retained)) is not None:
+        _check_owner(retained, row, serving.owner)
+        drop_version(connection, outputs, retained)
+    if sa.inspect(connection).has_table(retained):
+        raise InvalidInput(f"table {retained} is in the way of the old {table}, which is kept there", hint="rename it")
+    rename_table(connection, table, retained)
+    connection.execute(
+        sa.insert(outputs).values(
+            output=retained,
+            owner=serving.owner,
+            epoch=max(serving.epoch, newer_than + 1),
+            version=serving.version,
+            batch_id=serving.batch_id,
+        )
+    )
+    return retained
+
+
+def _other_versions(connection: Connection, outputs: Table, table: str, owner: str) -> list[str]:
+    import sqlalchemy as sa
+
+    named = re.compile(rf"{re.escape(table)}__v\d{{4,}}")
+    found = connection.execute(sa.select(outputs.c.output).where(outputs.c.owner == owner)).scalars()
+    return [each for each in found if named.fullmatch(each)]
+
+
+def _drop_table(connection: Connection, name: str) -> None:
+    import sqlalchemy as sa
+
+    connection.execute(sa.text(f"DROP TABLE IF EXISTS {quoted(connection, name)}"))
+
+
+def _check_owner(output: str, row: Row[Any], owner: str) -> None:
+    if row.owner != owner:
+        raise InvalidInput(
+            f"table {output} is written by {row.owner}, not by {owner}", hint="give each query its own table"
+        )

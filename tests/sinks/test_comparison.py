@@ -1,0 +1,184 @@
+"""Before a cutover: how far the rebuilt output is the serving one, for both kinds that can be rebuilt."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from streamkeeper.model.serving import Span
+from streamkeeper.sinks.contract import SinkContext, WriterRole
+from streamkeeper.sinks.file import FileSink, FileWriter
+from streamkeeper.sinks.table import TableWriter
+from tests.sinks.warehouse import Warehouse
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+SCHEMA = "customer string, total long"
+
+
+@pytest.fixture
+def tables(spark: SparkSession, warehouse: Warehouse) -> Any:
+    """Write v0001 at batch 4 and v0002 in shadow at batch 1; returns the shadow's writer."""
+
+    def write(old: list[tuple[Any, ...]], new: list[tuple[Any, ...]], schema: str = SCHEMA, **options: Any) -> Any:
+        serving = warehouse.writer("v0001", 1)
+        serving.raise_fence()
+        serving.write(spark.createDataFrame(old, SCHEMA), 4)
+        shadow = warehouse.writer("v0002", 2, shadow=True, **options)
+        shadow.raise_fence()
+        shadow.write(spark.createDataFrame(new, schema), 1)
+        return shadow
+
+    return write
+
+
+def test_equal_tables_are_told_to_be_equal(tables: Any) -> None:
+    """Also where values are NULL, and with the batches that both stood at."""
+    compared = tables([("a", 1), ("b", None)], [("b", None), ("a", 1)]).compare()
+    assert compared.comparable
+    assert (compared.old_rows, compared.new_rows) == (2, 2)
+    assert (compared.only_old, compared.only_new, compared.differing, compared.sample) == (0, 0, 0, ())
+    assert (compared.old_batch, compared.new_batch) == (4, 1)
+
+
+def test_every_kind_of_difference_is_counted_and_shown(tables: Any) -> None:
+    """Rows on one side only, and values that differ, NULL among them."""
+    compared = tables([("a", 1), ("b", 2), ("c", None), ("d", 4)], [("b", 20), ("c", 3), ("d", 4), ("e", 5)]).compare()
+    assert (compared.only_old, compared.only_new, compared.differing) == (1, 1, 2)
+    assert sorted(compared.sample) == [
+        ("customer='a'", "", "there", "missing"),
+        ("customer='b'", "total", "2", "20"),
+        ("customer='c'", "total", "NULL", "3"),
+        ("customer='e'", "", "missing", "there"),
+    ]
+
+
+def test_sample_is_small(tables: Any) -> None:
+    """Ten are shown, all are counted."""
+    compared = tables([(f"c{n}", n) for n in range(40)], [(f"c{n}", n + 1) for n in range(40)]).compare()
+    assert (compared.differing, len(compared.sample)) == (40, 10)
+
+
+def test_columns_of_one_side_or_of_another_type_are_left_out(tables: Any) -> None:
+    """A new column is no difference, nor is one whose type has changed."""
+    schema = "customer string, total double, shop string"
+    compared = tables([("a", 1)], [("a", 2.0, "x")], schema).compare()
+    assert compared.comparable
+    assert (compared.old_rows, compared.differing) == (1, 0)
+
+
+def test_another_key_cannot_be_compared(tables: Any) -> None:
+    """Which row is whose is not known: the reason names both keys, and the sizes are told all the same."""
+    compared = tables([("a", 1)], [("a", 1), ("a", 2)], key=("customer", "total")).compare()
+    assert not compared.comparable
+    assert "total" in compared.why
+    assert (compared.old_rows, compared.new_rows, compared.new_batch) == (1, 2, 1)
+
+
+def test_table_that_is_not_there_cannot_be_compared(warehouse: Warehouse) -> None:
+    """Neither before the first fence nor before the first batch."""
+    shadow = warehouse.writer("v0002", 2, shadow=True)
+    assert not shadow.compare().comparable
+    shadow.raise_fence()
+    assert shadow.compare().why == "there is no table totals, totals__v0002 yet"
+
+
+def test_both_tables_are_read_as_of_one_moment(
+    spark: SparkSession, warehouse: Warehouse, tables: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A batch that is written meanwhile is neither waited for nor half seen."""
+    shadow = tables([("a", 1)], [("a", 1)])
+    serving = warehouse.writer("v0001", 1)
+    real = TableWriter._is_known
+
+    def look(writer: TableWriter, connection: Any) -> bool:
+        known = real(writer, connection)
+        if writer is shadow:
+            connection.exec_driver_sql("SELECT count(*) FROM totals").all()
+            writing = threading.Thread(target=serving.write, args=(spark.createDataFrame([("b", 2)], SCHEMA), 5))
+            writing.start()
+            writing.join(30)
+            assert not writing.is_alive()
+        return known
+
+    monkeypatch.setattr(TableWriter, "_is_known", look)
+    compared = shadow.compare()
+    assert (compared.old_rows, compared.only_old, compared.old_batch) == (1, 0, 4)
+    assert warehouse.rows() == [("a", 1), ("b", 2)]
+
+
+class Files:
+    """A file output with its versions."""
+
+    def __init__(self, spark: SparkSession, root: Path) -> None:
+        self.spark, self.root, self.epoch = spark, root, 0
+
+    def writer(self, version: str, *serving: Span, shadow: bool = False, **options: Any) -> FileWriter:
+        self.epoch += 1
+        role = WriterRole.SHADOW if shadow else WriterRole.SERVING
+        context = SinkContext(job="j", query="q", version=version, epoch=self.epoch, role=role, serving=serving)
+        writer = FileSink(str(self.root), **options).open(context)
+        writer.raise_fence()
+        return writer
+
+    def write(self, writer: FileWriter, *batches: list[tuple[Any, ...]], first: int = 0, schema: str = SCHEMA) -> None:
+        for number, rows in enumerate(batches, start=first):
+            writer.write(self.spark.createDataFrame(rows, schema), number)
+
+
+@pytest.fixture
+def files(spark: SparkSession, tmp_path: Path) -> Files:
+    """v0001 serves, with three batches."""
+    files = Files(spark, tmp_path)
+    files.write(files.writer("v0001"), [("a", 1)], [("a", 1), ("b", 2)], [("c", 3)])
+    return files
+
+
+def test_rows_of_files_are_compared_as_often_as_they_stand_there(files: Files) -> None:
+    """One ``a`` too few is one row that is missing, whatever the batches were; later batches do not count."""
+    shadow = files.writer("v0002", shadow=True, format="orc")
+    files.write(shadow, [("b", 2), ("a", 1), ("d", 4)], [("c", 3)])
+    compared = shadow.compare("v0001", 1, 0, files.spark)
+    assert compared.comparable
+    assert (compared.old_rows, compared.new_rows, compared.only_old, compared.only_new) == (3, 3, 1, 1)
+    assert (compared.old_batch, compared.new_batch, compared.differing) == (1, 0, 0)
+    assert sorted(compared.sample) == [
+        ('{"customer":"a","total":1}', "", "2", "1"),
+        ('{"customer":"d","total":4}', "", "0", "1"),
+    ]
+    compared = shadow.compare("v0001", 2, 1, files.spark)
+    assert (compared.only_old, compared.only_new) == (1, 1)
+
+
+def test_handed_over_output_is_compared_as_a_whole(files: Files) -> None:
+    """What serves is the old version up to its end and the new one: a rebuild must have both."""
+    second = files.writer("v0002", Span("v0001", last=1), Span("v0002"))
+    second.seed(0)
+    files.write(second, [("e", 5)], [("f", 6)], first=1)
+    shadow = files.writer("v0003", shadow=True)
+    files.write(shadow, [("a", 1), ("a", 1), ("b", 2), ("e", 5)])
+    compared = shadow.compare("v0002", 1, 0, files.spark)
+    assert (compared.old_rows, compared.new_rows, compared.only_old, compared.only_new) == (4, 4, 0, 0)
+
+
+def test_columns_of_files_may_have_any_name(files: Files) -> None:
+    """Dots and blanks are no structure; a column of one side is left out."""
+    for shadow, extra in ((False, "x long"), (True, "y long")):
+        writer = files.writer("v0003" if shadow else "v0002", shadow=shadow)
+        files.write(writer, [("a", 1, 7)], [("b", 2, 8)], schema=f"`a.b c` string, `t``x` long, {extra}")
+    compared = writer.compare("v0002", 0, 1, files.spark)
+    assert (compared.old_rows, compared.new_rows, compared.only_new) == (1, 2, 1)
+    assert compared.sample == (('{"a.b c":"b","t`x":2}', "", "0", "1"),)
+
+
+def test_files_without_a_common_column_or_a_batch_cannot_be_compared(files: Files) -> None:
+    """The reason says which."""
+    shadow = files.writer("v0002", shadow=True)
+    assert shadow.compare("v0001", 1, 0, files.spark).why == "the new output holds no batch yet"
+    files.write(shadow, [("a", 1.5)], schema="name string, total double")
+    assert "no column in common" in shadow.compare("v0001", 1, 0, files.spark).why

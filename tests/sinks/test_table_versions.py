@@ -1,0 +1,392 @@
+"""TableSink over several checkpoint versions: written in shadow, swapped in one transaction, and swapped back."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from streamkeeper.errors import Fenced, InvalidInput, Unsupported
+from streamkeeper.model.serving import Span
+from streamkeeper.sinks import table
+from streamkeeper.sinks.contract import SinkContext, WriterRole
+from streamkeeper.sinks.table import TableSink, TableWriter
+from tests.sinks.warehouse import Warehouse
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+SCHEMA = "customer string, total long"
+Write = Callable[..., None]
+
+
+@pytest.fixture
+def write(spark: SparkSession) -> Write:
+    """Write a batch of (customer, total)."""
+
+    def write(writer: TableWriter, batch_id: int, *rows: tuple[Any, ...], schema: str = SCHEMA) -> None:
+        writer.write(spark.createDataFrame(list(rows), schema), batch_id)
+
+    return write
+
+
+@pytest.fixture
+def serving(warehouse: Warehouse, write: Write) -> TableWriter:
+    """v0001 under epoch 1, with the batches up to 4."""
+    writer = warehouse.writer("v0001", 1)
+    writer.raise_fence()
+    write(writer, 4, ("a", 1), ("b", 2))
+    return writer
+
+
+@pytest.fixture
+def shadow(warehouse: Warehouse, serving: TableWriter, write: Write) -> TableWriter:
+    """v0002 under epoch 2, in shadow, with the batches up to 1."""
+    writer = warehouse.writer("v0002", 2, shadow=True)
+    writer.raise_fence()
+    write(writer, 1, ("a", 10), ("b", 20), ("c", 30))
+    return writer
+
+
+def cut_over(warehouse: Warehouse, version: str, epoch: int, **options: Any) -> TableWriter:
+    writer = warehouse.writer(version, epoch, **options)
+    writer.raise_fence()
+    return writer
+
+
+def test_handed_over_table_goes_on(warehouse: Warehouse, serving: TableWriter, write: Write) -> None:
+    """Without a table of its own a new version writes to the one that is there, under the next numbers."""
+    second = cut_over(warehouse, "v0002", 2)
+    assert second.last_batch() is None
+    assert warehouse.rows() == [("a", 1), ("b", 2)]
+    write(second, 5, ("b", 7))
+    assert warehouse.rows() == [("a", 1), ("b", 7)]
+    assert warehouse.outputs == {"totals": (2, "v0002", 5)}
+    with pytest.raises(Fenced):
+        write(serving, 5, ("b", 99))
+
+
+def test_shadow_is_written_beside_the_serving_table(
+    warehouse: Warehouse, serving: TableWriter, shadow: TableWriter, write: Write
+) -> None:
+    """Both go on under epochs of their own, and no reader of the table sees the shadow."""
+    write(serving, 5, ("a", 2))
+    assert warehouse.rows() == [("a", 2), ("b", 2)]
+    assert warehouse.rows("SELECT count(*) FROM totals__v0002") == [(3,)]
+    assert (serving.last_batch(), shadow.last_batch()) == (5, 1)
+    assert warehouse.outputs == {"totals": (1, "v0001", 5), "totals__v0002": (2, "v0002", 1)}
+    newer = warehouse.writer("v0002", 3, shadow=True)
+    newer.raise_fence()
+    with pytest.raises(Fenced):
+        write(shadow, 2, ("a", 99))
+    write(serving, 6, ("a", 3))
+
+
+def test_cutover_swaps_and_the_way_back_is_a_swap(warehouse: Warehouse, shadow: TableWriter, write: Write) -> None:
+    """Each version goes on from its own rows and its own batch, and the one just replaced is kept."""
+    second = cut_over(warehouse, "v0002", 3)
+    assert second.last_batch() == 1
+    assert warehouse.rows() == [("a", 10), ("b", 20), ("c", 30)]
+    write(second, 1, ("a", 99))
+    write(second, 2, ("a", 11))
+    assert warehouse.outputs == {"totals": (3, "v0002", 2), "totals__v0001": (3, "v0001", 4)}
+    assert warehouse.tables == {"totals", "totals__staged", "totals__v0001"}
+    cut_over(warehouse, "v0002", 4)
+    first = cut_over(warehouse, "v0001", 5)
+    assert first.last_batch() == 4
+    write(first, 4, ("a", 99))
+    write(first, 5, ("a", 2))
+    assert warehouse.rows() == [("a", 2), ("b", 2)]
+    second = cut_over(warehouse, "v0002", 6)
+    assert second.last_batch() == 2
+    assert warehouse.rows() == [("a", 11), ("b", 20), ("c", 30)]
+    assert warehouse.outputs["totals__v0001"][1:] == ("v0001", 5)
+
+
+def test_rebuilt_table_may_have_other_columns_and_another_key(
+    warehouse: Warehouse, serving: TableWriter, write: Write
+) -> None:
+    """That is what a rebuild is for: the shadow is checked against itself alone."""
+    schema, key = "customer string, shop string, spent double", ("customer", "shop")
+    shadow = warehouse.writer("v0002", 2, shadow=True, key=key)
+    shadow.raise_fence()
+    write(shadow, 0, ("a", "x", 1.5), ("a", "y", 2.5), schema=schema)
+    second = cut_over(warehouse, "v0002", 3, key=key)
+    write(second, 1, ("a", "y", 3.5), schema=schema)
+    assert warehouse.rows("SELECT customer, shop, spent FROM totals ORDER BY shop") == [
+        ("a", "x", 1.5),
+        ("a", "y", 3.5),
+    ]
+    first = cut_over(warehouse, "v0001", 4)
+    write(first, 5, ("b", 3))
+    assert warehouse.rows() == [("a", 1), ("b", 3)]
+
+
+def test_only_the_table_just_replaced_is_kept(warehouse: Warehouse, shadow: TableWriter, write: Write) -> None:
+    """Older versions go with their rows; what belongs to another query stays, whatever its name."""
+    other = warehouse.writer("v0001", 1, table="totals__v0007", query="other")
+    other.raise_fence()
+    write(other, 0, ("z", 1))
+    warehouse.execute("CREATE TABLE totals__v0008 (a integer)")
+    cut_over(warehouse, "v0002", 3)
+    third = warehouse.writer("v0003", 4, shadow=True)
+    third.raise_fence()
+    write(third, 0, ("a", 100))
+    cut_over(warehouse, "v0003", 5)
+    assert warehouse.rows() == [("a", 100)]
+    assert set(warehouse.outputs) == {"totals", "totals__v0002", "totals__v0007"}
+    assert warehouse.tables == {
+        "totals",
+        "totals__v0002",
+        "totals__v0007",
+        "totals__v0007__staged",
+        "totals__v0008",
+    }
+    write(other, 1, ("z", 2))
+
+
+def test_a_reader_sees_the_swap_whole_and_nothing_goes_back(
+    warehouse: Warehouse, serving: TableWriter, write: Write
+) -> None:
+    """Sampled in a connection of its own: the table is always there, and its sum only grows."""
+    sums: list[int] = []
+    failures: list[Exception] = []
+    over = threading.Event()
+
+    def sample() -> None:
+        while not over.is_set():
+            try:
+                sums.append(int(warehouse.rows("SELECT sum(total) FROM totals")[0][0]))
+            except Exception as error:
+                failures.append(error)
+
+    reader = threading.Thread(target=sample)
+    reader.start()
+    try:
+        for number in range(2, 12):
+            shadow = warehouse.writer(f"v{number:04d}", 2 * number, shadow=True)
+            shadow.raise_fence()
+            write(shadow, number, ("a", 10 * number))
+            cut_over(warehouse, f"v{number:04d}", 2 * number + 1)
+    finally:
+        over.set()
+        reader.join()
+    assert not failures
+    assert len(set(sums)) > 5
+    assert sums == sorted(sums)
+
+
+KILLED = """
+import sys
+from streamkeeper.sinks.contract import SinkContext
+from streamkeeper.sinks.table import TableSink
+context = SinkContext(job="sales", query="totals", version="v0002", epoch=3)
+TableSink(sys.argv[1], table="totals", key=["customer"]).open(context).raise_fence()
+"""
+
+
+def test_a_swap_that_was_killed_before_its_commit_never_was(
+    warehouse: Warehouse, serving: TableWriter, shadow: TableWriter, write: Write
+) -> None:
+    """SIGKILL after the swap, inside the transaction: tables, numbers and epochs are as before, and a re-run swaps."""
+    before = (warehouse.tables, warehouse.outputs, warehouse.rows())
+    environment = {**os.environ, "STREAMKEEPER_CRASH": "sink.swapped"}
+    killed = subprocess.run([sys.executable, "-c", KILLED, warehouse.url], env=environment, timeout=60)
+    assert killed.returncode == -9
+    assert (warehouse.tables, warehouse.outputs, warehouse.rows()) == before
+    write(serving, 5, ("a", 2))
+    write(shadow, 2, ("a", 11))
+    cut_over(warehouse, "v0002", 3)
+    assert warehouse.rows() == [("a", 11), ("b", 20), ("c", 30)]
+
+
+def freeze(monkeypatch: pytest.MonkeyPatch, meanwhile: Callable[[], object]) -> None:
+    """Do something while a writer stands between staging and its transaction, the first time."""
+    left = [meanwhile]
+    monkeypatch.setattr(table, "crash_point", lambda name: left.pop()() if name == "sink.staged" and left else None)
+
+
+def test_zombie_of_the_old_version_changes_nothing(
+    warehouse: Warehouse, serving: TableWriter, shadow: TableWriter, write: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its table's name means another table by now, but its epoch is over: frozen with staged rows, or before."""
+    freeze(monkeypatch, lambda: cut_over(warehouse, "v0002", 3))
+    with pytest.raises(Fenced):
+        write(serving, 5, ("a", 99))
+    with pytest.raises(Fenced):
+        write(serving, 5, ("a", 99))
+    with pytest.raises(Fenced):
+        serving.raise_fence()
+    assert warehouse.rows() == [("a", 10), ("b", 20), ("c", 30)]
+    assert warehouse.rows("SELECT * FROM totals__v0001 ORDER BY customer") == [("a", 1), ("b", 2)]
+    assert warehouse.outputs == {"totals": (3, "v0002", 1), "totals__v0001": (3, "v0001", 4)}
+
+
+@pytest.mark.parametrize("fenced", [True, False])
+def test_the_epoch_alone_keeps_the_zombie_from_the_new_table(
+    warehouse: Warehouse, write: Write, monkeypatch: pytest.MonkeyPatch, fenced: bool
+) -> None:
+    """Negative control: with the epoch's condition gone, a zombie in complete mode wipes the rebuilt table."""
+    old = cut_over(warehouse, "v0001", 1, mode="complete")
+    write(old, 0, ("a", 1))
+    shadow = warehouse.writer("v0002", 2, shadow=True, mode="complete")
+    shadow.raise_fence()
+    write(shadow, 0, ("a", 10))
+
+    def succeed() -> None:
+        second = cut_over(warehouse, "v0002", 3, mode="complete")
+        write(second, 1, ("a", 11))
+        if not fenced:
+            monkeypatch.setattr(TableWriter, "_advance", lambda *_: True)
+
+    freeze(monkeypatch, succeed)
+    if fenced:
+        with pytest.raises(Fenced):
+            write(old, 1, ("a", 99))
+    else:
+        write(old, 1, ("a", 99))
+    assert warehouse.rows() == ([("a", 11)] if fenced else [])
+
+
+def test_zombie_of_a_shadow_changes_nothing(warehouse: Warehouse, shadow: TableWriter, write: Write) -> None:
+    """Neither once its version serves, nor when that version has become the retained one, even at an equal epoch."""
+    cut_over(warehouse, "v0002", 2)
+    with pytest.raises(Fenced):
+        write(shadow, 2, ("a", 99))
+    with pytest.raises(Fenced, match="serves"):
+        shadow.raise_fence()
+    cut_over(warehouse, "v0001", 2)
+    for wrong in (lambda: write(shadow, 2, ("a", 99)), shadow.raise_fence):
+        with pytest.raises(Fenced):
+            wrong()
+    assert warehouse.rows("SELECT * FROM totals__v0002 ORDER BY customer") == [("a", 10), ("b", 20), ("c", 30)]
+
+
+def test_discarding_drops_a_shadow_and_never_what_serves(
+    warehouse: Warehouse, serving: TableWriter, shadow: TableWriter, write: Write
+) -> None:
+    """An aborted version leaves neither tables nor a row; one that serves has none of its own to drop."""
+    shadow.discard()
+    shadow.discard()
+    assert warehouse.tables == {"totals", "totals__staged"}
+    assert set(warehouse.outputs) == {"totals"}
+    shadow.raise_fence()
+    write(shadow, 0, ("a", 10))
+    second = cut_over(warehouse, "v0002", 3)
+    shadow.discard()
+    second.discard()
+    assert warehouse.rows() == [("a", 10)]
+    assert second.last_batch() == 0
+
+
+def test_discarding_in_an_empty_database_is_nothing(warehouse: Warehouse) -> None:
+    """An abort may come before any writer."""
+    warehouse.writer("v0002", 1, shadow=True).discard()
+    assert warehouse.tables == set()
+
+
+def test_shadow_without_a_batch_replaces_nothing_that_was_written(warehouse: Warehouse, serving: TableWriter) -> None:
+    """A cutover to no rows at all is refused, with its epoch; where nothing was written at all it is none."""
+    warehouse.writer("v0002", 2, shadow=True).raise_fence()
+    with pytest.raises(InvalidInput, match="holds no batch"):
+        cut_over(warehouse, "v0002", 3)
+    assert warehouse.outputs["totals"] == (1, "v0001", 4)
+    assert warehouse.rows() == [("a", 1), ("b", 2)]
+
+
+def test_first_table_that_was_never_written_is_replaced(warehouse: Warehouse, write: Write) -> None:
+    """A version that has claimed the output and written nothing leaves nothing to keep, if its table is empty."""
+    cut_over(warehouse, "v0001", 1)
+    shadow = warehouse.writer("v0002", 2, shadow=True)
+    shadow.raise_fence()
+    write(shadow, 0, ("a", 10))
+    warehouse.execute("CREATE TABLE totals (customer text)", "INSERT INTO totals VALUES ('theirs')")
+    with pytest.raises(InvalidInput, match="rows that no batch has written"):
+        cut_over(warehouse, "v0002", 3)
+    warehouse.execute("DELETE FROM totals")
+    second = cut_over(warehouse, "v0002", 3)
+    write(second, 1, ("b", 20))
+    assert warehouse.rows() == [("a", 10), ("b", 20)]
+    assert set(warehouse.outputs) == {"totals"}
+
+
+def test_table_in_the_way_is_not_taken(warehouse: Warehouse, serving: TableWriter) -> None:
+    """A table of that name which no writer of this output made is refused and left."""
+    warehouse.execute("CREATE TABLE totals__v0002 (customer text)")
+    shadow = warehouse.writer("v0002", 2, shadow=True)
+    with pytest.raises(InvalidInput, match="no writer of totals made it"):
+        shadow.raise_fence()
+    shadow.discard()
+    assert "totals__v0002" in warehouse.tables
+    cut_over(warehouse, "v0002", 3)
+    assert warehouse.rows() == [("a", 1), ("b", 2)]
+
+
+def test_table_may_be_named_by_a_word_of_sql(warehouse: Warehouse, write: Write) -> None:
+    """Names are quoted where the swap writes its own statements."""
+    for version, epoch, shadow in (("v0001", 1, False), ("v0002", 2, True), ("v0002", 3, False)):
+        writer = warehouse.writer(version, epoch, shadow=shadow, table="order")
+        writer.raise_fence()
+        write(writer, epoch, ("a", epoch))
+    assert warehouse.rows('SELECT * FROM "order"') == [("a", 3)]
+
+
+def test_view_of_the_table_shows_the_new_rows_or_the_rebuild_is_refused(
+    warehouse: Warehouse, serving: TableWriter, write: Write
+) -> None:
+    """A view of SQLite goes by the name; one of PostgreSQL would show the old table for ever, in silence."""
+    warehouse.execute("CREATE VIEW seen AS SELECT customer, total FROM totals")
+    shadow = warehouse.writer("v0002", 2, shadow=True)
+    if not warehouse.sqlite:
+        with pytest.raises(Unsupported, match="view seen would stay with the old table"):
+            shadow.raise_fence()
+        warehouse.execute("DROP VIEW seen")
+    shadow.raise_fence()
+    write(shadow, 0, ("a", 10))
+    cut_over(warehouse, "v0002", 3)
+    if warehouse.sqlite:
+        assert warehouse.rows("SELECT * FROM seen") == [("a", 10)]
+
+
+@pytest.mark.parametrize("warehouse", [pytest.param("postgresql", marks=pytest.mark.postgres)], indirect=True)
+def test_privileges_go_with_the_name(warehouse: Warehouse, shadow: TableWriter) -> None:
+    """Who may read the table before the cutover may read it after."""
+    warehouse.execute(
+        "DO $$ BEGIN CREATE ROLE analyst; EXCEPTION WHEN duplicate_object THEN NULL; END $$",
+        "GRANT SELECT ON totals TO analyst WITH GRANT OPTION",
+        "GRANT SELECT ON totals TO PUBLIC",
+    )
+    cut_over(warehouse, "v0002", 3)
+    question = "SELECT has_table_privilege('analyst', 'totals', '{}')"
+    assert warehouse.rows(question.format("SELECT WITH GRANT OPTION")) == [(True,)]
+    assert warehouse.rows(question.format("DELETE")) == [(False,)]
+    assert "=r/" in str(warehouse.rows("SELECT relacl FROM pg_class WHERE relname = 'totals'"))
+
+
+def test_names_that_postgresql_would_cut_off_are_refused_where_a_shadow_needs_them() -> None:
+    """48 characters leave room for the suffix; a longer table can still be written, only not in shadow."""
+    for length, refused in ((48, False), (49, True)):
+        sink = TableSink("postgresql+psycopg://u@localhost/db", table="t" * length, key=["customer"])
+        context = SinkContext(job="sales", query="totals", version="v0002", epoch=1)
+        sink.open(context).close()
+        shadow = SinkContext(job="sales", query="totals", version="v0002", epoch=1, role=WriterRole.SHADOW)
+        if refused:
+            with pytest.raises(InvalidInput, match="at most 48"):
+                sink.open(shadow)
+        else:
+            sink.open(shadow).close()
+
+
+def test_the_list_of_spans_is_no_concern_of_a_table(warehouse: Warehouse, serving: TableWriter) -> None:
+    """A handed-over table is one table: what serves is in it."""
+    cut_over(warehouse, "v0002", 2)
+    writer = warehouse.writer("v0002", 3, Span("v0001", last=4), Span("v0002"))
+    writer.raise_fence()
+    writer.seed(4)
+    assert warehouse.rows() == [("a", 1), ("b", 2)]
