@@ -6,11 +6,8 @@ and left; it does not keep the rest from being pruned.
 
 from __future__ import annotations
 
-import os
-import re
-import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -26,7 +23,7 @@ from streamkeeper.operations.overview import read_job, recorded_jobs
 from streamkeeper.operations.registered import stored_manifests
 from streamkeeper.operations.sites import Site
 from streamkeeper.snapshots.catalogue import Catalogue, list_series
-from streamkeeper.snapshots.restore import DRAFT
+from streamkeeper.snapshots.restore import stale_drafts
 from streamkeeper.snapshots.retention import Policy
 from streamkeeper.snapshots.sweep import GRACE_S, SweepPlan, plan_sweep, sweep, tell
 from streamkeeper.stores.contract import Store
@@ -36,7 +33,6 @@ RETIRED_BATCHES = 1
 STALE_S = 24 * 3600.0
 """From this age on, what an unfinished restore or write has left is nobody's."""
 _RULES = {"last": "keep_last"} | {name: name for name in ("hourly", "daily", "weekly", "monthly")}
-_DRAFT = re.compile(re.escape(DRAFT) + r".+-[0-9a-f]{32}")
 
 
 class CheckpointGrowth(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,7 +98,7 @@ def plan_prune(
             state = read_job(site, name)
             for query in sorted(state.versions):
                 folder = Path(site.settings.checkpoints) / name / query
-                drafts += _stale_drafts(folder)
+                drafts += stale_drafts(folder, older_than_s=STALE_S)
                 directories += plan_leftovers(folder)
                 growth += _sink_logs(site, state, query)
                 for directory, plan in _versions(site, state, query, moment):
@@ -211,11 +207,3 @@ def _last_written(directory: Path) -> float:
     commits = directory / "commits"
     times = [each.stat().st_mtime for each in commits.iterdir()] if commits.is_dir() else []
     return max(times, default=directory.stat().st_mtime)
-
-
-def _stale_drafts(folder: Path) -> Iterator[str]:
-    """Directories of restores that were killed."""
-    with suppress(FileNotFoundError):
-        for entry in os.scandir(folder):
-            if _DRAFT.fullmatch(entry.name) and time.time() - entry.stat().st_mtime > STALE_S:
-                yield entry.path

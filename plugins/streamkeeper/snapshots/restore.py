@@ -6,10 +6,13 @@ But for what a checkpoint says of its own place (``checkpoints.relocating``): th
 from __future__ import annotations
 
 import os
+import re
 import shutil
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from itertools import groupby
 from pathlib import Path, PurePosixPath
 
@@ -24,7 +27,7 @@ from streamkeeper.snapshots.catalogue import Catalogue
 from streamkeeper.snapshots.packs import open_chunk
 from streamkeeper.snapshots.sealing import hash_of
 
-DRAFT = ".restoring-"
+_DRAFT = re.compile(r"\.restoring-.+-[0-9a-f]{32}")
 _WRITERS = 3
 _WHOLE_FROM = 0.5
 """From this share of a pack on, one request for all of it is quicker than several for its parts."""
@@ -65,7 +68,7 @@ def restore(catalogue: Catalogue, snapshot: Snapshot, target: Path, *, show: Sho
     """
     _refuse_existing(target)
     _check_paths(snapshot)
-    draft = target.parent / f"{DRAFT}{target.name}-{uuid.uuid4().hex}"
+    draft = target.parent / f".restoring-{target.name}-{uuid.uuid4().hex}"
     try:
         draft.mkdir(parents=True)
         _write(catalogue, snapshot, draft, show)
@@ -84,6 +87,16 @@ def restore(catalogue: Catalogue, snapshot: Snapshot, target: Path, *, show: Sho
     finally:
         shutil.rmtree(draft, ignore_errors=True)
     return Restored(target=str(target), files=len(snapshot.files), bytes=snapshot.bytes)
+
+
+def stale_drafts(folder: Path, *, older_than_s: float) -> Iterator[str]:
+    """Directories in ``folder`` that restores which were killed have left, from an age on."""
+    with suppress(FileNotFoundError):
+        for each in os.scandir(folder):
+            # A restore that is just done takes its draft away.
+            with suppress(FileNotFoundError):
+                if _DRAFT.fullmatch(each.name) and time.time() - each.stat().st_mtime > older_than_s:
+                    yield each.path
 
 
 def _refuse_existing(target: Path) -> None:
