@@ -10,6 +10,7 @@ from streamkeeper.definition import load_job
 from streamkeeper.registry.bundles import build_bundle, unpack_bundle
 
 ROOT = Path(__file__).resolve().parents[2]
+KAFKA = {"servers", "topic", "warehouse", "starting", "max_offsets_per_trigger", "trigger"}
 
 
 @pytest.mark.parametrize(
@@ -17,6 +18,8 @@ ROOT = Path(__file__).resolve().parents[2]
     [
         ("sales_totals", {"input", "warehouse", "files_per_trigger", "trigger"}),
         ("event_copy", {"input", "output", "files_per_trigger", "trigger"}),
+        ("event_counts", {*KAFKA, "late"}),
+        ("event_table", KAFKA),
     ],
 )
 def test_bundled_job_loads_from_its_bundle(tmp_path: Path, name: str, params: set[str]) -> None:

@@ -92,6 +92,19 @@ def input_gone(message: str, *, pending: bool) -> Finding:
     )
 
 
+def topic_short(source: str, message: str, *, answered: bool) -> Finding:
+    """Spark fails at the first batch, or goes on without the rows and says nothing where ``failOnDataLoss`` is off."""
+    gone = "what is gone cannot be read again: start a new checkpoint version with what the topic still holds"
+    return Finding(
+        rule="source-no-longer-holds-offsets" if answered else "source-out-of-reach",
+        severity=Severity.FATAL,
+        where=f"source {source}",
+        evidence=message,
+        hint=gone if answered else "try again when its brokers answer",
+        reference="measured: kafka_topic_recreated",
+    )
+
+
 def sink_ahead(output: str, written: int, planned: int | None) -> Finding:
     """Spark would plan those numbers again, and the sink would skip as many batches in silence."""
     return Finding(
@@ -136,7 +149,7 @@ def sources_without_promise(manifest: Manifest, reasons: dict[str, str]) -> Iter
                 severity=Severity.FATAL,
                 where=f"source {number} ({source.kind})",
                 evidence=reasons[source.kind],
-                hint="read from files",
+                hint="read from files or Kafka",
             )
         if source.options.get("cleansource", "off").lower() not in ("off", ""):
             yield Finding(

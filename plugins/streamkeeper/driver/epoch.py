@@ -6,6 +6,7 @@ from pathlib import Path
 
 import msgspec
 
+from streamkeeper.checkpoints.kafka_sources import start_offsets
 from streamkeeper.checkpoints.layout import last_planned
 from streamkeeper.crash_points import crash_point
 from streamkeeper.definition import Query
@@ -105,13 +106,10 @@ def open_writer(query: Query, claim: Claim, checkpoint: Path) -> SinkWriter:
 
 
 def record_start_offsets(line: StoreLine, query: Query, version: str, checkpoint: Path, sources: int) -> bool:
-    """Record once where a checkpoint version began; False before its first batch is planned.
-
-    Every source there is a promise for reads files, and begins with nothing read: ``null``.
-    """
+    """Record once where a checkpoint version began; False before its first batch is planned."""
     if last_planned(checkpoint) is None:
         return False
-    offsets = ("null",) * sources
+    offsets = start_offsets(checkpoint, sources)
 
     def decide(state: JobState) -> Record | None:
         found = next((each for each in state.versions.get(query.name, ()) if each.version == version), None)

@@ -11,7 +11,7 @@ from streamkeeper.checkpoints.facts import can_restart_open, offsets_at
 from streamkeeper.checkpoints.layout import last_committed, last_planned, open_batch
 from streamkeeper.compatibility import observations
 from streamkeeper.definition import Query
-from streamkeeper.errors import StreamkeeperError
+from streamkeeper.errors import StreamkeeperError, TemporaryError
 from streamkeeper.model.finding import Finding
 from streamkeeper.sinks.contract import SinkContext
 from streamkeeper.sinks.file import FileSink, newest_batch
@@ -23,6 +23,7 @@ _LOG = "_spark_metadata"
 def look_before_start(job: str, query: Query, checkpoint: Path) -> Iterator[Finding]:
     """Findings about the sources of the open batch, and about the sink."""
     yield from _open_input(checkpoint)
+    yield from _topics(query, checkpoint)
     batch = open_batch(checkpoint)
     if batch is not None and not can_restart_open(checkpoint):
         yield observations.open_batch_cannot_restart(batch)
@@ -51,6 +52,17 @@ def _open_input(checkpoint: Path) -> Iterator[Finding]:
     if gone:
         told = f"{len(gone)} of {len(local)} files of open batch {batch} are gone, such as {gone[0]}"
         yield observations.input_gone(told, pending=True)
+
+
+def _topics(query: Query, checkpoint: Path) -> Iterator[Finding]:
+    """What comes next, and what an open batch has planned, must still be in its topics."""
+    from streamkeeper.inspection.kafka_topics import missing_after
+
+    try:
+        for source, clauses in missing_after(query, checkpoint, last_committed(checkpoint)).items():
+            yield observations.topic_short(f"{source} (kafka)", "; ".join(clauses), answered=True)
+    except TemporaryError as error:
+        yield observations.topic_short("(kafka)", str(error), answered=False)
 
 
 def _sink(job: str, query: Query, checkpoint: Path, version: str) -> Iterator[Finding]:

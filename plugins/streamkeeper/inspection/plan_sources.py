@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping
 from typing import Any
+
+import msgspec
 
 from streamkeeper.inspection import spark_classes
 from streamkeeper.inspection.plan_reading import class_name, columns, has, is_secret, items, walk
@@ -31,6 +35,7 @@ LIMITS = frozenset(
 
 _TOPICS = ("subscribe", "subscribepattern", "assign")
 _BROKERS = "kafka.bootstrap.servers"
+_CLIENTS = "kafka."
 _UNNAMED = frozenset({"", "Unassigned", "<Unassigned>", "name=<Unassigned>"})
 
 
@@ -43,17 +48,53 @@ def find_sources(analyzed: Any) -> tuple[Source, ...]:
     return tuple(_source(each) for each in relations)
 
 
+class KafkaReading(msgspec.Struct, frozen=True, kw_only=True):
+    """How a source reads Kafka. ``clients``: what its clients are given, secrets included: not to be kept."""
+
+    clients: dict[str, str]
+    topics: frozenset[str] = frozenset()
+    pattern: str = ""
+
+    def reads(self, topic: str) -> bool:
+        """Whether it subscribes to a topic."""
+        return topic in self.topics or bool(self.pattern and re.fullmatch(self.pattern, topic))
+
+
+def kafka_readings(analyzed: Any) -> dict[str, KafkaReading]:
+    """Source, as the offset log names it -> how it reads Kafka; other sources are left out."""
+    relations = [each for each in walk(analyzed) if class_name(each) in spark_classes.STREAMING_RELATIONS]
+    found = {}
+    for position, relation in enumerate(relations):
+        kind, options = _read(relation)
+        if kind.lower() == "kafka":
+            found[_name(relation) or str(position)] = kafka_reading(options)
+    return found
+
+
+def kafka_reading(options: Mapping[str, str]) -> KafkaReading:
+    """From a source's options, whose names have no case."""
+    lowered = {key.lower(): value for key, value in options.items()}
+    assigned = json.loads(lowered.get("assign", "{}"))
+    listed = [each.strip() for each in lowered.get("subscribe", "").split(",") if each.strip()]
+    clients = {key[len(_CLIENTS) :]: value for key, value in options.items() if key.lower().startswith(_CLIENTS)}
+    pattern = lowered.get("subscribepattern", "")
+    return KafkaReading(clients=clients, topics=frozenset([*listed, *assigned]), pattern=pattern)
+
+
 def _source(relation: Any) -> Source:
+    name, options = _read(relation)
+    return describe_source(name, options, "\n".join(columns(relation.output())), _name(relation))
+
+
+def _read(relation: Any) -> tuple[str, dict[str, str]]:
+    """Format and options."""
     if class_name(relation) == spark_classes.V1_RELATION:
         data_source = relation.dataSource()
-        name = str(data_source.className())
         options = {str(pair._1()): str(pair._2()) for pair in items(data_source.options())}
         options.setdefault("path", ",".join(str(path) for path in items(data_source.paths())))
-    else:
-        name = str(relation.sourceName())
-        extra = relation.extraOptions()
-        options = {str(key): str(extra.get(key)) for key in list(extra.keySet())}
-    return describe_source(name, options, "\n".join(columns(relation.output())), _name(relation))
+        return str(data_source.className()), options
+    extra = relation.extraOptions()
+    return str(relation.sourceName()), {str(key): str(extra.get(key)) for key in list(extra.keySet())}
 
 
 def describe_source(name: str, options: Mapping[str, str], schema: str, given: str | None) -> Source:

@@ -18,6 +18,7 @@ from streamkeeper.checkpoints.cloning import clone_last_batch
 from streamkeeper.checkpoints.facts import can_restart_open
 from streamkeeper.errors import CheckpointDamaged, StreamkeeperError
 from streamkeeper.inspection.diverted import Fault, missing_files, run_planned
+from streamkeeper.inspection.kafka_topics import missing_in
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -58,6 +59,10 @@ def rehearse(spark: SparkSession, query: Query, checkpoint: Path, scratch: Path,
         batch = clone_last_batch(checkpoint, target, again=can_restart_open(checkpoint))
         if batch is not None:
             gone = missing_files(target, batch)
+            if out_of_topic := missing_in(query, target, batch):
+                told = "; ".join(clause for clauses in out_of_topic.values() for clause in clauses)
+                gone, batch = f"batch {batch} did not run again: {told}", None
+        if batch is not None:
             ran = run_planned(query, target, timeout_s=timeout_s)
             fault = ran.fault if ran.ended else Fault(TIMED_OUT, f"the batch did not end within {timeout_s:g} s")
     except CheckpointDamaged as error:

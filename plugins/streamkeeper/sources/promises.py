@@ -20,10 +20,13 @@ class SourcePromise(msgspec.Struct, frozen=True, kw_only=True):
 
 _FILE = SourcePromise(kind="file", replays=True, holds_until="the input files are deleted or changed")
 
-_PROMISES = dict.fromkeys(("file", "csv", "json", "text", "parquet", "orc"), _FILE)
+_KAFKA = SourcePromise(
+    kind="kafka", replays=True, holds_until="retention or compaction removes the offsets, or the topic is deleted"
+)
+
+_PROMISES = {**dict.fromkeys(("file", "csv", "json", "text", "parquet", "orc"), _FILE), "kafka": _KAFKA}
 
 _REFUSED = {
-    "kafka": "handing a topic over is not proven against a broker in this release",
     "rate": "its rows are made up from the clock, so a batch that comes again has other rows",
     "rate-micro-batch": "its rows are made up, not read",
     "socket": "what it has sent once is gone, so a batch cannot come again",
@@ -36,7 +39,7 @@ def promise_of(kind: str) -> SourcePromise:
     promise = _PROMISES.get(kind)
     if promise is None:
         why = _REFUSED.get(kind, "no promise about reading a batch again is implemented for it")
-        raise Unsupported(f"source {kind!r} is not supported: {why}", hint="read from files")
+        raise Unsupported(f"source {kind!r} is not supported: {why}", hint="read from files or Kafka")
     return promise
 
 

@@ -1,0 +1,131 @@
+"""What Kafka still holds of the topics that a query reads, asked of the brokers with the query's own options."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from streamkeeper.checkpoints.kafka_sources import Positions, read_by, stands_at
+from streamkeeper.errors import TemporaryError
+from streamkeeper.inspection.plan_sources import KafkaReading, kafka_readings
+
+if TYPE_CHECKING:
+    from streamkeeper.definition import Query
+
+_PATIENCE_S = 20
+_CLIENT = {"default.api.timeout.ms": "15000", "request.timeout.ms": "10000", "client.id": "streamkeeper-look"}
+
+
+def missing_after(query: Query, checkpoint: Path, batch: int | None) -> dict[str, list[str]]:
+    """Source -> what the batches after ``batch`` would need and its topics no longer hold, one clause per partition.
+
+    ``batch`` None: before the first. Sources of which nothing is missing are left out. Raises TemporaryError when the
+    brokers do not answer, CheckpointDamaged.
+    """
+    return _missing(query, stands_at(checkpoint, batch))
+
+
+def missing_in(query: Query, checkpoint: Path, batch: int) -> dict[str, list[str]]:
+    """The same of what ``batch`` itself has read, or is to read."""
+    return _missing(query, read_by(checkpoint, batch))
+
+
+def _missing(query: Query, needed: Mapping[str, Positions]) -> dict[str, list[str]]:
+    if not any(needed.values()):
+        return {}
+    frame: Any = query.df
+    readings = kafka_readings(frame._jdf.queryExecution().analyzed())
+    found = {}
+    for name, positions in needed.items():
+        reading = readings.get(name)
+        # What the query does not read any more is for the rules about sources.
+        wanted = {topic: each for topic, each in positions.items() if reading is not None and reading.reads(topic)}
+        if reading is not None and wanted and (clauses := list(_compare(frame.sparkSession._jvm, reading, wanted))):
+            found[name] = clauses
+    return found
+
+
+def _compare(jvm: Any, reading: KafkaReading, needed: Positions) -> Iterator[str]:
+    from py4j.protocol import Py4JJavaError
+
+    servers = reading.clients.get("bootstrap.servers", "")
+    try:
+        admin = jvm.org.apache.kafka.clients.admin.AdminClient.create(_map(jvm, {**reading.clients, **_CLIENT}))
+        try:
+            yield from _gaps(jvm, admin, needed)
+        finally:
+            admin.close(jvm.java.time.Duration.ofSeconds(1))
+    except Py4JJavaError as error:
+        raise TemporaryError(f"Kafka at {servers} does not answer: {_told(error)}") from error
+
+
+def _gaps(jvm: Any, admin: Any, needed: Positions) -> Iterator[str]:
+    there: list[tuple[str, int, int]] = []
+    for topic, partitions in sorted(needed.items()):
+        count = _partitions(jvm, admin, topic)
+        if count is None:
+            yield f"topic {topic} does not exist"
+            continue
+        for partition, offset in sorted(partitions.items()):
+            if partition < count:
+                there.append((topic, partition, offset))
+            else:
+                yield f"{topic} has no partition {partition}"
+    spec = jvm.org.apache.kafka.clients.admin.OffsetSpec
+    oldest = _offsets(jvm, admin, there, spec.earliest())
+    newest = _offsets(jvm, admin, there, spec.latest())
+    for (topic, partition, offset), first, end in zip(there, oldest, newest, strict=True):
+        if first > offset:
+            yield f"{topic} partition {partition}: offsets {offset} to {first - 1} are gone"
+        elif end < offset:
+            yield f"{topic} partition {partition}: it ends at {end}, before {offset}: the topic was made anew"
+
+
+def _partitions(jvm: Any, admin: Any, topic: str) -> int | None:
+    """How many partitions a topic has; None when there is no such topic."""
+    from py4j.protocol import Py4JJavaError
+
+    try:
+        asked = admin.describeTopics(_list(jvm, [topic])).topicNameValues().get(topic)
+        return int(_answer(jvm, asked).partitions().size())
+    except Py4JJavaError as error:
+        if _cause(error).getClass().getSimpleName() == "UnknownTopicOrPartitionException":
+            return None
+        raise
+
+
+def _offsets(jvm: Any, admin: Any, there: list[tuple[str, int, int]], spec: Any) -> list[int]:
+    if not there:
+        return []
+    keys = [jvm.org.apache.kafka.common.TopicPartition(topic, partition) for topic, partition, _ in there]
+    found = admin.listOffsets(_map(jvm, dict.fromkeys(keys, spec)))
+    return [int(_answer(jvm, found.partitionResult(each)).offset()) for each in keys]
+
+
+def _answer(jvm: Any, future: Any) -> Any:
+    return future.get(_PATIENCE_S, jvm.java.util.concurrent.TimeUnit.SECONDS)
+
+
+def _cause(error: Any) -> Any:
+    raised = error.java_exception
+    return raised.getCause() or raised
+
+
+def _told(error: Any) -> str:
+    cause = _cause(error)
+    return f"{cause.getClass().getSimpleName()}: {cause.getMessage()}"
+
+
+def _map(jvm: Any, values: Mapping[Any, Any]) -> Any:
+    found = jvm.java.util.HashMap()
+    for key, value in values.items():
+        found.put(key, value)
+    return found
+
+
+def _list(jvm: Any, values: list[str]) -> Any:
+    found = jvm.java.util.ArrayList()
+    for each in values:
+        found.add(each)
+    return found
