@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from bisect import bisect_right
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from hashlib import blake2b
+from itertools import accumulate
 from pathlib import Path
 from typing import TypeVar
 from urllib.parse import unquote
@@ -143,33 +145,52 @@ class _Log:
 
     def __init__(self, checkpoint: Path, source: FileSource) -> None:
         where = str(checkpoint / "sources" / (source.log or source.name))
-        first: dict[str, int] = {}
-        for each in logged_files(source, source.end, where=where):
-            entry = _BEFORE_ANY if each.batch_id == SEEN_BEFORE else each.batch_id
-            path = local_path(each.path)
-            first[path] = min(entry, first.get(path, entry))
-        found = sorted((entry, path) for path, entry in first.items())
-        self._entries = [entry for entry, _ in found]
-        self._paths = [path for _, path in found]
+        self._files = logged_files(source, source.end, where=where)
+        self._end = source.end
+        self._entries: list[int] = []
         self._sums: list[int] | None = None
 
     def files(self, end: int) -> frozenset[str]:
-        return frozenset(self._paths[: bisect_right(self._entries, end)])
+        files = self._files
+        if end < self._end:
+            files = [each for each in files if each.batch_id <= end or each.batch_id == SEEN_BEFORE]
+        return frozenset(map(local_path, {each.path for each in files}))
 
     def key(self, end: int) -> str:
         if self._sums is None:
-            self._sums = [0]
-            for path in self._paths:
-                digest = int.from_bytes(blake2b(path.encode(errors=_NOT_UTF8), digest_size=16).digest(), "big")
-                self._sums.append((self._sums[-1] + digest) % 2**128)
+            self._sums = [0, *accumulate(map(_digest, self._in_order()))]
         count = bisect_right(self._entries, end)
-        return f"{count} files {self._sums[count]:x}" if count else NO_OFFSET
+        return f"{count} files {self._sums[count] % 2**128:x}" if count else NO_OFFSET
+
+    def _in_order(self) -> list[str]:
+        """Every path once, by the first entry that holds it."""
+        first: dict[str, int] = {}
+        for each in self._files:
+            entry = _BEFORE_ANY if each.batch_id == SEEN_BEFORE else each.batch_id
+            path = local_path(each.path)
+            first[path] = min(entry, first.get(path, entry))
+        paths = sorted(first, key=first.__getitem__)
+        self._entries = [first[path] for path in paths]
+        return paths
 
 
 def local_path(url: str) -> str:
     """A logged URL without escapes; a plain path for a local file."""
-    path = unquote(url, errors=_NOT_UTF8) if "%" in url else url
-    return "/" + path[5:].lstrip("/") if path.startswith("file:") else path
+    folder, separator, name = url.rpartition("/")
+    return _folder(folder) + separator + (unquote(name, errors=_NOT_UTF8) if "%" in name else name)
+
+
+@lru_cache(maxsize=4096)
+def _folder(url: str) -> str:
+    path = unquote(url, errors=_NOT_UTF8)
+    if not path.startswith("file:"):
+        return path
+    below = path.removeprefix("file:").lstrip("/")
+    return f"/{below}" if below else ""
+
+
+def _digest(path: str) -> int:
+    return int.from_bytes(blake2b(path.encode(errors=_NOT_UTF8), digest_size=16).digest(), "big")
 
 
 def _partitions(offsets: str | None) -> Partitions:
