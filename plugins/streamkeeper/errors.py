@@ -4,7 +4,8 @@ StreamkeeperError
 ├── PermanentError            trying again cannot help: somebody has to change something
 │   ├── InvalidInput          a name, a param, a file or a setting is wrong
 │   │   ├── JobUnusable       the job's own code does not import, or yields what cannot be run
-│   │   └── Unsupported       right in itself, but no promise is implemented for it
+│   │   ├── Unsupported       right in itself, but no promise is implemented for it
+│   │   └── OutputUnfit       the output that is there does not take what the query writes
 │   ├── NotFound              an unknown job, release, operation or instance
 │   ├── OperationRefused      not allowed in the job's present state; nothing was touched
 │   │   └── OperationOpen     another operation is open: continue or abort it first
@@ -57,6 +58,10 @@ class JobUnusable(InvalidInput):
 
 class Unsupported(InvalidInput):
     """Right in itself, but no promise is implemented for it."""
+
+
+class OutputUnfit(InvalidInput):
+    """The output that is there does not take what the query writes: a new one of the same name would."""
 
 
 class NotFound(PermanentError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from streamkeeper.compatibility.rule import NEW_CHECKPOINT, change
+from streamkeeper.errors import OutputUnfit
 from streamkeeper.model.finding import Finding, Severity
 from streamkeeper.model.manifest import Manifest
 
@@ -35,6 +36,14 @@ _SENTENCES = (
 def rehearsal_failed(error_class: str, message: str, batch: int | None) -> Finding:
     """Spark's word on the real state. What it says of state or offsets ends with a new checkpoint version; anything
     else would fail there too."""
+    if error_class == OutputUnfit.__name__:
+        return Finding(
+            rule="output-does-not-fit",
+            severity=Severity.BREAKING,
+            where="sink",
+            evidence=message,
+            hint="rebuild the output in a new checkpoint version, or take the change back",
+        )
     of_state = error_class.startswith(_STATE_OR_OFFSETS) or any(each in message for each in _SENTENCES)
     return Finding(
         rule="refused-by-spark" if of_state else "fails-on-the-last-batch",

@@ -21,7 +21,7 @@ REPLAYING_SINKS = frozenset({"table", "file"})
 SHADOWED_SINKS = frozenset({"table", "file"})
 """Sinks that can be written beside the serving output, unseen."""
 
-_OUTPUT_RULE, _COLUMN_RULES = "sink-option-changed", "output-column"
+_OUTPUT_RULES, _COLUMN_RULES = frozenset({"sink-option-changed", "output-does-not-fit"}), "output-column"
 _UNEXPLAINED = frozenset({"refused-by-spark", "unexplained-difference", "output-changes-hands"})
 
 
@@ -198,7 +198,7 @@ def _against_rebuild(request: DeployRequest, at: QueryFacts) -> str:
 
 
 def _about_output(finding: Finding) -> bool:
-    return finding.rule == _OUTPUT_RULE or finding.rule.startswith(_COLUMN_RULES)
+    return finding.rule in _OUTPUT_RULES or finding.rule.startswith(_COLUMN_RULES)
 
 
 def _about_offsets(finding: Finding, *, state_given_up: bool) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from streamkeeper.errors import InvalidInput, Unsupported
+from streamkeeper.errors import InvalidInput, OutputUnfit, Unsupported
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -135,9 +135,9 @@ def find_differences(connection: Connection, table: Table) -> list[str] | None:
 
 
 def refuse_differences(table: Table, differences: list[str] | None) -> None:
-    """Raise InvalidInput when there are any."""
+    """Raise OutputUnfit when there are any."""
     if differences:
-        raise InvalidInput(
+        raise OutputUnfit(
             f"table {table.name} does not fit the query: {'; '.join(differences)}",
             hint="alter the table, or write to another one",
         )

@@ -1,0 +1,22 @@
+"""What a rehearsal says, as findings."""
+
+from __future__ import annotations
+
+import pytest
+
+from streamkeeper.compatibility.observations import rehearsal_failed
+from streamkeeper.model.finding import Severity
+
+
+@pytest.mark.parametrize(
+    ("error_class", "severity", "rule"),
+    [
+        ("STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE", Severity.BREAKING, "refused-by-spark"),
+        ("OutputUnfit", Severity.BREAKING, "output-does-not-fit"),
+        ("DIVIDE_BY_ZERO", Severity.FATAL, "fails-on-the-last-batch"),
+    ],
+)
+def test_what_a_new_version_would_mend_is_told_from_what_fails_anywhere(error_class, severity, rule) -> None:
+    """State that Spark refuses and a table of another shape ask for a switch; a query that fails asks to be mended."""
+    found = rehearsal_failed(error_class, "told", 3)
+    assert (found.severity, found.rule) == (severity, rule)
