@@ -148,6 +148,7 @@ def test_a_prune_prints_the_very_list_first(shell: Shell) -> None:
         (["snapshot", "take", "--checkpoint", "{root}/live", "--store", "gs://x"], "gs:// is not supported"),
         (["snapshot", "take", "a/b", "--checkpoint", "{root}/live"], "name one of them"),
         (["snapshot", "take", "../x", "--store", "{root}/store"], "not allowed"),
+        (["snapshot", "take", "/"], "job name '' is not allowed"),
         (["snapshot", "take"], "STREAMKEEPER_HOME is not set"),
         (["snapshot", "show", "--store", "{root}/store"], "series there: none yet"),
         (["snapshot", "restore", SERIES, "--store", "{root}/store", "--to", "{root}/x"], "there is no snapshot"),

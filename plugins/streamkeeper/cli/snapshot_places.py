@@ -82,7 +82,7 @@ def read_place(series: str, checkpoint: str, store: str) -> Place:
     """Raises InvalidInput for names that are none, or for both a series and a checkpoint."""
     if series and checkpoint:
         raise InvalidInput("a series and a checkpoint were given", hint="name one of them")
-    if series.strip("/") and "/" in series:
+    if "/" in series:
         check_series(series)
     return Place(series=series, checkpoint=checkpoint, store_url=store)
 
