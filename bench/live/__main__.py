@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
-import subprocess
 from pathlib import Path
 
 import msgspec
 
 from bench.live.capturing import ROOT, run_captures
 from bench.live.query import LAYOUTS
+from bench.matrix.record import read_commit
 
 
 def main() -> int:
@@ -23,8 +23,7 @@ def main() -> int:
     parser.add_argument("--root", type=Path, default=ROOT / "build/live")
     parser.add_argument("--seed", type=int, default=1)
     chosen = parser.parse_args()
-    run = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True)
-    commit, faults = run.stdout.strip(), 0
+    commit, faults = read_commit(), 0
     for layout in chosen.layouts.split(","):
         root = chosen.root / layout
         shutil.rmtree(root, ignore_errors=True)
