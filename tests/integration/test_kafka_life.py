@@ -1,0 +1,127 @@
+"""A bundled job on a real Kafka topic, through a handover from one real driver to the next."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TypedDict
+
+import pytest
+
+from streamkeeper.model.control import CommandKind, DriverState, ExitCode
+from streamkeeper.model.release import ParamValue
+from tests.driver.driver_house import DriverHouse, wait_for
+from tests.kafka_broker import KafkaBroker
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+
+Counts = dict[tuple[str, str], tuple[int, int]]
+"""(customer, minute) -> events, their amount."""
+
+
+class Event(TypedDict):
+    event_id: str
+    customer: str
+    kind: str
+    amount: int
+    at: str
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> Iterator[DriverHouse]:
+    house = DriverHouse(tmp_path, "event_counts")
+    yield house
+    house.close()
+
+
+def events(first: int, count: int) -> list[Event]:
+    """Every seventh second something happens to one of three customers."""
+    return [
+        Event(
+            event_id=f"e{n}",
+            customer="abc"[n % 3],
+            kind="sale",
+            amount=n,
+            at=f"2026-03-01T10:{n * 7 // 60 % 60:02}:{n * 7 % 60:02}Z",
+        )
+        for n in range(first, first + count)
+    ]
+
+
+def expected(given: list[Event]) -> Counts:
+    """What the table must hold, from the events alone."""
+    found: Counts = {}
+    for each in given:
+        key = (each["customer"], each["at"][:16].replace("T", " "))
+        count, amount = found.get(key, (0, 0))
+        found[key] = (count + 1, amount + each["amount"])
+    return found
+
+
+def counted(house: DriverHouse) -> Counts:
+    """What the table holds."""
+    if not house.warehouse.exists():
+        return {}
+    with sqlite3.connect(house.warehouse, timeout=30) as connection:
+        if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'event_counts'").fetchone():
+            return {}
+        rows = connection.execute("SELECT customer, minute, events, amount FROM event_counts").fetchall()
+    return {(customer, minute[:16]): (count, amount) for customer, minute, count, amount in rows}
+
+
+def params(house: DriverHouse, kafka: KafkaBroker, topic: str) -> dict[str, ParamValue]:
+    return {
+        "servers": kafka.servers,
+        "topic": topic,
+        "warehouse": f"sqlite:///{house.warehouse}",
+        "trigger": "100 milliseconds",
+        "max_offsets_per_trigger": 40,
+    }
+
+
+@pytest.mark.kafka
+def test_a_topic_is_handed_over_exactly(house: DriverHouse, kafka: KafkaBroker) -> None:
+    """The second driver goes on at the very record; where the first began is written down, not what was configured."""
+    topic = kafka.create_topic(partitions=2)
+    kafka.produce(topic, events(0, 5))
+    kafka.delete_records(topic, 5)
+    held = events(5, 100)
+    kafka.produce(topic, held[:60])
+    kafka.produce(topic, held[60:], partition=1)
+    given = params(house, kafka, topic)
+
+    first = house.launch("first", params=given)
+    house.wait_state("first", DriverState.STANDBY)
+    house.go("first", first, "counts")
+    wait_for("the first counts", lambda: counted(house) == expected(held))
+    wait_for("its start to be recorded", lambda: house.journal.state().versions["counts"][0].start_offsets is not None)
+    assert house.journal.state().versions["counts"][0].start_offsets == (f'{{"{topic}":{{"0":5,"1":0}}}}',)
+
+    checkpoint = house.root / "checkpoints/event_counts/counts/v0001"
+    second = house.launch("second", params=given, rehearse_on={"counts": str(checkpoint)})
+    standby = house.wait_state("second", DriverState.STANDBY)
+    assert standby.warm_up.startswith("ok: counts ran batch "), standby.warm_up
+    house.send("first", first, CommandKind.DRAIN)
+    assert house.wait_exit(first) == ExitCode.DRAINED
+    more = events(105, 90)
+    kafka.produce(topic, more[:30])
+    kafka.produce(topic, more[30:], partition=1)
+    house.go("second", second, "counts")
+    wait_for("the counts of the second driver", lambda: counted(house) == expected([*held, *more]))
+    status = house.wait_state("second", DriverState.SERVING)
+    assert status.queries["counts"].epoch == 2
+    house.send("second", second, CommandKind.DRAIN)
+    assert house.wait_exit(second) == ExitCode.DRAINED
+
+
+def test_without_kafkas_jars_a_driver_says_what_fetches_them(house: DriverHouse) -> None:
+    """One line, with the way out."""
+    given = {"servers": "127.0.0.1:1", "topic": "events", "warehouse": f"sqlite:///{house.warehouse}"}
+    first = house.launch("first", params=given, environ={"STREAMKEEPER_JARS": str(house.root)})
+    assert house.wait_exit(first, 120) != ExitCode.FINISHED
+    status = house.status("first")
+    assert status is not None
+    assert "event_counts.py" in status.error
+    assert "`make connectors` fetches Kafka's jars" in status.error
+    assert "\n" not in status.error
