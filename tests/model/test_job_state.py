@@ -26,6 +26,7 @@ from streamkeeper.model.journal import (
     OperationStarted,
     Outcome,
     Record,
+    ReleaseDescribed,
     ReleasePromoted,
     Role,
     StartOffsetsKnown,
@@ -175,6 +176,19 @@ def test_promotion_says_what_serves() -> None:
         ReleasePromoted(operation="op", release="r0002", instance="b"),
     )
     assert (state.serving_release, state.serving_instance) == ("r0002", "b")
+
+
+def test_what_served_before_is_what_served_last() -> None:
+    """After a rollback from r0002 to r0001 and a deploy of r0003, r0001 is the one before, not r0002."""
+    served: list[Record] = [
+        created("v0001"),
+        planned("a"),
+        InstanceAppointed(operation="op", instance="a", versions={"totals": "v0001"}),
+        *(ReleaseDescribed(release=each, manifests={"totals": ""}) for each in ("r0001", "r0002", "r0003")),
+    ]
+    order = ("r0001", "r0002", "r0001", "r0003")
+    state = folded(*served, *(ReleasePromoted(operation="op", release=each, instance="a") for each in order))
+    assert list(state.served) == ["r0002", "r0001", "r0003"]
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -113,7 +113,7 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True):
     """The state of one job after entry ``number``. ``appointed`` is the only instance that may claim epochs.
 
     ``shadow``: the instance that may fill new versions unseen; ``current``: query -> the version that serves, as far as
-    an appointment named one; ``served``: release -> query -> the version it served on last.
+    an appointment named one; ``served``: release -> query -> the version it served on last, in the order of serving.
     """
 
     format: int = FORMAT
@@ -252,7 +252,9 @@ def _appointed(state: JobState, record: InstanceAppointed) -> JobState:
 def _promoted(state: JobState, release: str, instance: str) -> JobState:
     # What was appointed without naming versions serves on the newest, as every release once did.
     on = {query: version for query, version in state.current.items() if query in state.described.get(release, {})}
-    served = {**state.served, release: on} if on else state.served
+    # The last one stands last, also when it comes to serve again: the one before it is what a rollback goes back to.
+    before = {name: versions for name, versions in state.served.items() if name != release}
+    served = {**before, release: on} if on else state.served
     return msgspec.structs.replace(state, serving_release=release, serving_instance=instance, served=served)
 
 
