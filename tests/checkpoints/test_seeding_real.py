@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from bench.live.query import LAYOUTS
 from streamkeeper.checkpoints.layout import last_committed, open_batch
 from streamkeeper.checkpoints.seeding import seed, seed_start
 from streamkeeper.checkpoints.source_log import SEEN_BEFORE
 from streamkeeper.sinks.contract import SinkContext
 from streamkeeper.sinks.file import FileSink, FileWriter
-from tests.checkpoints.real_queries import CONF, STORES, Inputs, Streams
+from tests.checkpoints.real_queries import CONF, Inputs, Streams
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -71,7 +72,7 @@ class Query:
         **conf: str,
     ) -> None:
         self._session = spark.newSession()
-        for key, value in {**CONF, **STORES["format-2"], **(NAMED if named else {}), **conf}.items():
+        for key, value in {**CONF, **LAYOUTS["format-2"], **(NAMED if named else {}), **conf}.items():
             self._session.conf.set(key, value)
         self._frame = frame(Streams(self._session, inputs, named=named))
 
@@ -144,7 +145,7 @@ def test_a_first_batch_that_was_written_and_not_committed(spark: SparkSession, t
     for number, store in enumerate(("hdfs", "format-2")):
         new = tmp_path / f"new-{number}"
         seed(tmp_path / "v0001", new, 0, rebase=False, query_id=NEW_ID)
-        assert Query(spark, inputs, **STORES[store]).run(new) == {1: [1], 2: [2]}
+        assert Query(spark, inputs, **LAYOUTS[store]).run(new) == {1: [1], 2: [2]}
 
 
 def writer_for(output: Path, version: str, epoch: int) -> FileWriter:

@@ -1,7 +1,7 @@
 """Making a new checkpoint version that begins exactly where a batch of another one ends.
 
-Measured on Spark 4.2.0 with file sources: nothing is lost and nothing read twice, across restarts and compactions of
-the source's log. What a source has listed beyond the batch is read by the new version's next batch.
+Measured on Spark 4.2.0 with files and Kafka: nothing is lost and nothing read twice, across restarts and compactions of
+a file source's log. What a source has listed beyond the batch is read by the new version's next batch.
 """
 
 from __future__ import annotations
