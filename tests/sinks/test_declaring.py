@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from streamkeeper.errors import InvalidInput, Unsupported
+from streamkeeper.sinks.contract import Numbering, Sink, SinkContext, WriterRole
 from streamkeeper.sinks.file import FileSink
-from streamkeeper.sinks.foreach import ForeachBatch
+from streamkeeper.sinks.foreach import BatchContext, ForeachBatch
 from streamkeeper.sinks.table import TableSink
 
 SECRET = "postgresql+psycopg://keeper:hunter2@db.example:5432/warehouse?password=hunter2"
@@ -68,3 +69,28 @@ def test_foreach_is_known_by_its_function() -> None:
     assert not sink.replays
     with pytest.raises(InvalidInput):
         ForeachBatch("text")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("kind", "numbering", "shadows"),
+    [
+        (TableSink, Numbering.KEEP, True),
+        (FileSink, Numbering.REBASE, True),
+        (ForeachBatch, Numbering.KEEP, False),
+    ],
+)
+def test_each_kind_says_how_its_version_may_change(kind: type[Sink], numbering: Numbering, shadows: bool) -> None:
+    """A directory of its own is numbered anew; what a function does cannot be done unseen."""
+    assert (kind.numbering, kind.shadows) == (numbering, shadows)
+
+
+@pytest.mark.parametrize("role", list(WriterRole))
+def test_a_function_is_told_its_role(role: WriterRole) -> None:
+    """It is the writer's."""
+    told: list[BatchContext] = []
+    context = SinkContext(job="j", query="q", version="v0002", epoch=3, role=role)
+    writer = ForeachBatch(lambda _, each: told.append(each)).open(context)
+    writer.seed(3)
+    writer.write(None, 4)  # type: ignore[arg-type]
+    writer.discard()
+    assert told == [BatchContext(batch_id=4, epoch=3, role=role, version="v0002", query="q", job="j")]

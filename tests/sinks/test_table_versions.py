@@ -182,6 +182,29 @@ def test_a_reader_sees_the_swap_whole_and_nothing_goes_back(
     assert sums == sorted(sums)
 
 
+def test_a_reader_in_a_transaction_keeps_its_table(warehouse: Warehouse, shadow: TableWriter, write: Write) -> None:
+    """What was read first is read again: PostgreSQL's swap waits for the reader, SQLite's goes on beside it."""
+    done = threading.Event()
+
+    def swap() -> None:
+        cut_over(warehouse, "v0002", 3)
+        done.set()
+
+    with warehouse.engine.connect() as connection:
+        if warehouse.sqlite:
+            connection.exec_driver_sql("BEGIN")
+        read = "SELECT sum(total) FROM totals"
+        before = connection.exec_driver_sql(read).scalar_one()
+        swapping = threading.Thread(target=swap)
+        swapping.start()
+        assert done.wait(1.0) == warehouse.sqlite
+        assert connection.exec_driver_sql(read).scalar_one() == before == 3
+        connection.rollback()
+    assert done.wait(10)
+    swapping.join()
+    assert warehouse.rows(read) == [(60,)]
+
+
 KILLED = """
 import sys
 from streamkeeper.sinks.contract import SinkContext
