@@ -8,7 +8,7 @@ import msgspec
 
 from streamkeeper.checkpoints.reach import missing_files
 from streamkeeper.compatibility.assess import assess
-from streamkeeper.errors import CheckpointChanged, CheckpointDamaged
+from streamkeeper.errors import CheckpointChanged, CheckpointDamaged, Unsupported
 from streamkeeper.lifecycle.ways import Boundary, QueryFacts, choose_ways
 from streamkeeper.model.coding import to_json
 from streamkeeper.model.finding import Assessment, Finding, Verdict
@@ -99,7 +99,7 @@ def _gone(checkpoint: Path) -> str:
     """Why not everything that was ever read can be read again; empty if it can."""
     try:
         gone, total = missing_files(checkpoint)
-    except (CheckpointDamaged, CheckpointChanged) as error:
+    except (CheckpointDamaged, CheckpointChanged, Unsupported) as error:
         return f"what was read so far is not known: {error}"
     if not gone:
         return ""
