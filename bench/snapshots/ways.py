@@ -14,7 +14,6 @@ from bench.bed import ROOT
 from bench.snapshots.ours import SERIES
 from bench.snapshots.server import S3Server
 
-PEERS = ("restic", "rclone", "s5cmd")
 _NOT_TRIED = {
     "kopia": "not installed: neither apt-get nor a Python package has it",
     "aws s3 sync": "left out: slower than rclone and s5cmd when last measured, with as many requests",
