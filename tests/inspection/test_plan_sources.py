@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streamkeeper.inspection.plan_sources import describe_source
+from streamkeeper.inspection.plan_sources import describe_source, kafka_reading
 
 
 def test_kafka_keeps_topics_and_brokers_apart_from_what_matters() -> None:
@@ -41,3 +41,24 @@ def test_option_names_are_compared_without_case() -> None:
     """As Spark does."""
     one = describe_source("csv", {"path": "/in", "maxFilesPerTrigger": "1", "Header": "true"}, "", None)
     assert one == describe_source("CSV", {"PATH": "/in", "maxfilespertrigger": "1", "header": "true"}, "", None)
+
+
+@pytest.mark.parametrize(
+    ("options", "read", "not_read"),
+    [
+        ({"subscribe": "orders, refunds"}, {"orders", "refunds"}, {"order", "orders, refunds"}),
+        ({"subscribePattern": "ord.*"}, {"orders"}, {"disorder", "refunds"}),
+        ({"assign": '{"orders":[0,1]}'}, {"orders"}, {"refunds"}),
+    ],
+)
+def test_which_topics_a_source_reads(options: dict[str, str], read: set[str], not_read: set[str]) -> None:
+    """By whichever of the three options it was told."""
+    found = kafka_reading(options)
+    assert all(found.reads(each) for each in read)
+    assert not any(found.reads(each) for each in not_read)
+
+
+def test_kafkas_clients_get_what_begins_with_kafka() -> None:
+    """Names of clients' options keep their case; Spark's own options are not theirs."""
+    given = {"kafka.bootstrap.servers": "a:9092", "kafka.sasl.mechanism": "PLAIN", "startingOffsets": "earliest"}
+    assert kafka_reading(given).clients == {"bootstrap.servers": "a:9092", "sasl.mechanism": "PLAIN"}

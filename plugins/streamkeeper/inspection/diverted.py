@@ -131,8 +131,8 @@ def _condition(error: Any) -> str:
 
 
 def _innermost(error: Any) -> Fault | None:
-    """Class and message of the deepest Java cause of a captured exception."""
-    cause, found = getattr(error, "_origin", None), None
+    """Class and message of the deepest Java cause of an exception of PySpark's or Py4J's."""
+    cause, found = getattr(error, "_origin", None) or getattr(error, "java_exception", None), None
     while cause is not None:
         found, cause = cause, cause.getCause()
     if found is None:

@@ -1,0 +1,202 @@
+"""Checkpoints of queries on a real Kafka topic: copied, seeded, rehearsed, and looked at once the topic forgets."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from streamkeeper import Query, TableSink
+from streamkeeper.checkpoints.cloning import clone_last_batch
+from streamkeeper.checkpoints.closed_set import closed_set
+from streamkeeper.checkpoints.layout import last_committed
+from streamkeeper.checkpoints.seeding import seed, seed_start
+from streamkeeper.checkpoints.trees import LocalTree
+from streamkeeper.driver.preflight import look_before_start
+from streamkeeper.inspection import kafka_topics
+from streamkeeper.inspection.diverted import run_planned
+from streamkeeper.inspection.rehearsal import rehearse
+from tests.kafka_broker import KafkaBroker
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(600)]
+
+NEW_ID = "5f2b1c0e-0000-4000-8000-000000000001"
+Rows = dict[int, list[tuple[object, ...]]]
+
+
+class Topic:
+    """A topic of two partitions, and the queries that read it four records at a time."""
+
+    def __init__(self, spark: SparkSession, broker: KafkaBroker) -> None:
+        self.spark = spark
+        self.broker = broker
+        self.name = broker.create_topic(partitions=2)
+
+    def put(self, count: int) -> None:
+        """So many records in each partition."""
+        for partition in (0, 1):
+            self.broker.produce(self.name, [{"n": n} for n in range(count)], partition=partition)
+
+    def read(self, **options: str) -> DataFrame:
+        given = {"subscribe": self.name, "kafka.bootstrap.servers": self.broker.servers, **options}
+        reader: Any = self.spark.readStream.format("kafka").options(startingOffsets="earliest", maxOffsetsPerTrigger=4)
+        return reader.options(**given).load().select("partition", "offset")
+
+    def counted(self) -> DataFrame:
+        return self.read().groupBy("partition").count()
+
+    def query(self, root: Path, **options: str) -> Query:
+        """The stateless one, into a table that nobody has made yet."""
+        sink = TableSink(f"sqlite:///{root}/warehouse.db", table="records", key=["partition", "offset"])
+        return Query("records", self.read(**options), sink=sink, output_mode="append", trigger="availableNow")
+
+
+@pytest.fixture
+def topic(spark: SparkSession, kafka: KafkaBroker) -> Topic:
+    return Topic(spark, kafka)
+
+
+def run(frame: DataFrame, checkpoint: Path) -> Rows:
+    """Everything there is: batch -> its rows."""
+    found: Rows = {}
+
+    def take(rows: DataFrame, batch: int) -> None:
+        found[batch] = sorted(tuple(row) for row in rows.collect())
+
+    writer: Any = frame.writeStream.option("checkpointLocation", str(checkpoint)).outputMode("update")
+    running = writer.foreachBatch(take).trigger(availableNow=True).start()
+    assert running.awaitTermination(120)
+    return found
+
+
+def copied(checkpoint: Path, batch: int, target: Path) -> Path:
+    """A copy of the closed set of a batch."""
+    for each in closed_set(LocalTree(checkpoint), batch):
+        (target / each).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(checkpoint / each, target / each)
+    return target
+
+
+@pytest.mark.parametrize("stateful", [False, True])
+def test_a_closed_set_goes_on_at_the_very_record(topic: Topic, tmp_path: Path, *, stateful: bool) -> None:
+    """A copy of a committed batch's closed set gives the batches that came after it, row for row."""
+    frame = topic.counted() if stateful else topic.read()
+    topic.put(4)
+    done = run(frame, tmp_path / "live")
+    assert list(done) == [0, 1]
+    copies = {batch: copied(tmp_path / "live", batch, tmp_path / f"copy-{batch}") for batch in (1, 0)}
+    topic.put(4)
+    done |= run(frame, tmp_path / "live")
+    assert list(done) == [0, 1, 2, 3]
+    assert (tmp_path / "copy-1/sources/0/0").is_file()
+    for batch, path in copies.items():
+        again = run(frame, path)
+        after = [row for number, rows in sorted(done.items()) if number > batch for row in rows]
+        assert min(again) == batch + 1
+        if stateful:
+            assert dict(again[max(again)]) == dict(done[3])
+        else:
+            assert sorted(row for rows in again.values() for row in rows) == sorted(after)
+
+
+@pytest.mark.parametrize("way", ["keep", "rebase", "start"])
+def test_a_seeded_version_begins_where_a_batch_ended(topic: Topic, tmp_path: Path, way: str) -> None:
+    """No record is read twice or passed over, under the same numbers, from 0, and with nothing but a beginning."""
+    topic.put(4)
+    live, seeded = tmp_path / "live", tmp_path / "seeded"
+    read = run(topic.read(), live)
+    if way == "start":
+        seed_start(live, seeded, 0, query_id=NEW_ID)
+    else:
+        seed(live, seeded, 0, rebase=way == "rebase", query_id=NEW_ID)
+    shutil.copytree(seeded, tmp_path / "without")
+    topic.put(2)
+    everything = sorted((partition, offset) for partition in (0, 1) for offset in range(6))
+    gone_on = [row for rows in run(topic.read(), seeded).values() for row in rows]
+    assert sorted([*read[0], *gone_on]) == everything
+    if way == "start":
+        (tmp_path / "without/sources/0/0").unlink()
+        again = [row for rows in run(topic.read(), tmp_path / "without").values() for row in rows]
+        assert sorted(again) == everything, "it is that file alone that says where to begin"
+
+
+def test_a_batch_whose_records_are_gone_is_not_rehearsed(topic: Topic, tmp_path: Path) -> None:
+    """The last batch runs again while its records are there; afterwards nothing is held against the candidate."""
+    topic.put(4)
+    query, live = topic.query(tmp_path), tmp_path / "v0001"
+    run(topic.read(), live)
+    ran = rehearse(topic.spark, query, live, tmp_path / "scratch", timeout_s=120)
+    assert (ran.ok, ran.batch, ran.message) == (True, 1, "")
+    for partition in (0, 1):
+        topic.broker.delete_records(topic.name, 4, partition=partition)
+    not_run = rehearse(topic.spark, query, live, tmp_path / "scratch", timeout_s=120)
+    assert (not_run.ok, not_run.batch) == (True, None)
+    assert f"batch 1 did not run again: {topic.name} partition 0: offsets 2 to 3 are gone" in not_run.message
+    assert list(look_before_start("records", query, live)) == []
+    # Without that look the batch would fail, though everything was read.
+    clone_last_batch(live, tmp_path / "clone")
+    fault = run_planned(query, tmp_path / "clone", timeout_s=120).fault
+    assert fault is not None
+    assert fault.error_class == "OffsetOutOfRangeException"
+
+
+def told(topic: Topic, query: Query, checkpoint: Path) -> list[str]:
+    """The evidence of what forbids a start."""
+    return [each.evidence for each in look_before_start("records", query, checkpoint)]
+
+
+def test_a_start_is_refused_once_the_topic_lacks_what_comes_next(topic: Topic, tmp_path: Path) -> None:
+    """The missing range is named, per partition, of what comes next; so is a topic that is gone or new."""
+    topic.put(4)
+    query, live = topic.query(tmp_path), tmp_path / "v0001"
+    run(topic.read(), live)
+    topic.put(6)
+    topic.broker.delete_records(topic.name, 4, partition=1)
+    assert told(topic, query, live) == []
+    topic.broker.delete_records(topic.name, 9, partition=0)
+    (finding,) = look_before_start("records", query, live)
+    assert (finding.rule, finding.severity.name) == ("source-no-longer-holds-offsets", "FATAL")
+    assert finding.evidence == f"{topic.name} partition 0: offsets 4 to 8 are gone"
+    (live / "commits/1").unlink()  # the open batch needs its own records
+    assert told(topic, query, live) == [
+        f"{topic.name} partition 0: offsets 2 to 8 are gone; {topic.name} partition 1: offsets 2 to 3 are gone"
+    ]
+    assert last_committed(live) == 0
+
+    another = Topic(topic.spark, topic.broker).query(tmp_path)
+    assert told(topic, another, live) == [], "what it does not read any more is no matter"
+    topic.broker.delete_topic(topic.name)
+    assert told(topic, query, live) == [f"topic {topic.name} does not exist"]
+    topic.broker.create_topic(topic.name)
+    assert told(topic, query, live) == [
+        f"{topic.name} has no partition 1; {topic.name} partition 0: it ends at 0, before 2: the topic was made anew"
+    ]
+
+
+def test_before_its_first_commit_a_query_needs_where_it_began(topic: Topic, tmp_path: Path) -> None:
+    """A first batch that was planned and not committed reads from there."""
+    topic.put(2)
+    query, live = topic.query(tmp_path), tmp_path / "v0001"
+    run(topic.read(), live)
+    shutil.rmtree(live / "commits")
+    topic.broker.delete_records(topic.name, 1)
+    assert told(topic, query, live) == [f"{topic.name} partition 0: offsets 0 to 0 are gone"]
+
+
+def test_brokers_out_of_reach_are_told_from_lost_records(
+    topic: Topic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is known then, and a start would fail: it is for trying again."""
+    monkeypatch.setattr(kafka_topics, "_CLIENT", {"default.api.timeout.ms": "1500", "request.timeout.ms": "1000"})
+    topic.put(1)
+    live = tmp_path / "v0001"
+    run(topic.read(), live)
+    query = topic.query(tmp_path, **{"kafka.bootstrap.servers": "127.0.0.1:1"})
+    (finding,) = look_before_start("records", query, live)
+    assert (finding.rule, finding.severity.name) == ("source-out-of-reach", "FATAL")
+    assert "Kafka at 127.0.0.1:1 does not answer: TimeoutException" in finding.evidence

@@ -1,0 +1,51 @@
+"""What a checkpoint says of its Kafka sources, in files as Spark 4.2.0 writes them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from streamkeeper.checkpoints.kafka_sources import read_by, stands_at, start_offsets
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> Path:
+    """Two sources, of which the first is Kafka: two batches, the second of partition 1 only."""
+    for folder in ("sources/0", "sources/1", "offsets", "commits"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "sources/0/0").write_bytes(b'\0v1\n{"events":{"0":5,"1":0}}')
+    (tmp_path / "sources/1/0").write_text('v1\n{"path":"file:///in/a","timestamp":1,"batchId":0}')
+    plan(tmp_path, 0, '{"events":{"0":9,"1":4}}', '{"logOffset":0}')
+    plan(tmp_path, 1, '{"events":{"1":7,"0":9}}', '{"logOffset":0}')
+    return tmp_path
+
+
+def plan(checkpoint: Path, batch: int, *ends: str, version: str = "v1") -> None:
+    (checkpoint / f"offsets/{batch}").write_text("\n".join([version, '{"batchWatermarkMs":0,"conf":{}}', *ends]))
+
+
+def test_a_topic_began_at_its_records_and_files_at_nothing(checkpoint: Path) -> None:
+    """Spark has written down what ``earliest`` came to; a source without an entry began with all there is."""
+    assert start_offsets(checkpoint, 2) == ('{"events":{"0":5,"1":0}}', "null")
+    assert start_offsets(checkpoint, 3) == ('{"events":{"0":5,"1":0}}', "null", "null")
+
+
+def test_named_sources_keep_the_plans_order(checkpoint: Path) -> None:
+    """Their folders are called by their names, not by their positions."""
+    (checkpoint / "sources/0").rename(checkpoint / "sources/orders")
+    (checkpoint / "sources/1").rename(checkpoint / "sources/files")
+    plan(checkpoint, 2, 'files:{"logOffset":0}', 'orders:{"events":{"0":9}}', version="v2")
+    assert start_offsets(checkpoint, 2) == ("null", '{"events":{"0":5,"1":0}}')
+
+
+def test_where_a_source_stands_after_a_batch_and_before_the_first(checkpoint: Path) -> None:
+    """Of the Kafka sources alone."""
+    assert stands_at(checkpoint, None) == {"0": {"events": {0: 5, 1: 0}}}
+    assert stands_at(checkpoint, 1) == {"0": {"events": {0: 9, 1: 7}}}
+
+
+def test_what_a_batch_reads(checkpoint: Path) -> None:
+    """A partition of which it reads nothing may be empty by now."""
+    assert read_by(checkpoint, 0) == {"0": {"events": {0: 5, 1: 0}}}
+    assert read_by(checkpoint, 1) == {"0": {"events": {1: 4}}}
