@@ -21,7 +21,13 @@ from streamkeeper.model.control import (
     LaunchMode,
     LaunchSpec,
 )
-from streamkeeper.model.journal import CheckpointVersionCreated, InstanceAppointed, InstancePlanned, Role
+from streamkeeper.model.journal import (
+    CheckpointVersionCreated,
+    InstanceAppointed,
+    InstancePlanned,
+    Role,
+    ShadowAppointed,
+)
 from streamkeeper.model.release import ParamValue
 from streamkeeper.registry.bundles import build_bundle
 from streamkeeper.registry.control import Control
@@ -77,15 +83,20 @@ class DriverHouse:
             self.expected.setdefault(name, []).append(amount)
         os.rename(draft, self.input / f"f{self.files:06d}.csv")
 
-    def totals(self) -> dict[str, tuple[int, int, int]]:
+    def totals(self, table: str = "sales_totals") -> dict[str, tuple[int, int, int]]:
         """What the table holds: customer -> count, sum, sum of squares."""
-        if not self.warehouse.exists():
+        if table not in self.tables():
             return {}
         with sqlite3.connect(self.warehouse, timeout=30) as connection:
-            if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'sales_totals'").fetchone():
-                return {}
-            rows = connection.execute("SELECT customer, sales, total, squares FROM sales_totals").fetchall()
+            rows = connection.execute(f"SELECT customer, sales, total, squares FROM {table}").fetchall()
         return {row[0]: row[1:] for row in rows}
+
+    def tables(self) -> set[str]:
+        """The names of the warehouse's tables."""
+        if not self.warehouse.exists():
+            return set()
+        with sqlite3.connect(self.warehouse, timeout=30) as connection:
+            return {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
 
     def oracle(self) -> dict[str, tuple[int, int, int]]:
         """What it must hold, from the input alone."""
@@ -161,12 +172,37 @@ class DriverHouse:
         self.processes.append(process)
         return process
 
-    def appoint(self, instance: str) -> None:
-        """Appoint it in the journal, with a first checkpoint version for its query if there is none.
+    def appoint(self, instance: str, versions: Mapping[str, str] | None = None) -> None:
+        """Appoint it in the journal. As an operation does, except that nobody has proven the one before dead."""
+        given = dict(versions or {})
+        self.journal.append(lambda _: InstanceAppointed(operation="op", instance=instance, versions=given))
 
-        As an operation does, except that nobody has proven the one before dead.
-        """
-        self.journal.append(lambda _: InstanceAppointed(operation="op", instance=instance))
+    def create(self, query: str, version: str, *, parent: str = "", serves: bool = True) -> None:
+        """Record a checkpoint version that is to be."""
+        created = CheckpointVersionCreated(
+            query=query,
+            version=version,
+            release="r0001",
+            origin="test",
+            state_format="rocksdb",
+            parent=parent,
+            serves=serves,
+        )
+        self.journal.append(lambda _: created)
+
+    def switch(self, instance: str, process: subprocess.Popen[bytes], versions: Mapping[str, str]) -> None:
+        """Appoint it in these versions, and send ``go``."""
+        self.appoint(instance, versions)
+        self.send(instance, process, CommandKind.GO, versions=versions)
+
+    def shadow(self, instance: str, process: subprocess.Popen[bytes], query: str, version: str) -> None:
+        """Let it fill a new version, unseen."""
+        self.create(query, version, serves=False)
+        self.journal.append(lambda _: ShadowAppointed(operation="op", instance=instance))
+        self.send(instance, process, CommandKind.SHADOW, versions={query: version})
+
+    def checkpoint(self, query: str, version: str) -> Path:
+        return self.root / "checkpoints" / self.job / query / version
 
     def go(self, instance: str, process: subprocess.Popen[bytes], query: str) -> None:
         """Appoint, send ``go`` for v0001, and nudge."""

@@ -14,11 +14,11 @@ from streamkeeper.driver.control import StoreLine
 from streamkeeper.errors import Fenced, InvalidInput, SinkAhead
 from streamkeeper.model.job_state import JobState
 from streamkeeper.model.journal import EpochClaimed, Record, StartOffsetsKnown
-from streamkeeper.sinks.contract import SinkContext, SinkWriter
+from streamkeeper.sinks.contract import SinkContext, SinkWriter, WriterRole
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
-    """One query's epoch, held by one generation of one instance."""
+    """One query's epoch, held by one generation of one instance; of a shadow it is the generation's number."""
 
     job: str
     instance: str
@@ -27,9 +27,12 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     version: str
     output: str
     epoch: int
+    role: WriterRole = WriterRole.SERVING
 
     def superseded_by(self, state: JobState) -> str:
         """Why this claim no longer holds, as far as the journal says; empty when it does."""
+        if self.role is WriterRole.SHADOW:
+            return "" if self.instance in (state.shadow, state.appointed) else "the dual run is over"
         if state.appointed != self.instance:
             return f"instance {state.appointed or 'none'} is appointed now, not {self.instance}"
         newest = state.epochs.get(self.query)
@@ -79,30 +82,75 @@ def claim_epoch(
     return claim, state
 
 
-def open_writer(query: Query, claim: Claim, checkpoint: Path) -> SinkWriter:
-    """A writer whose fence is raised; raises Fenced, and SinkAhead when the sink knows batches that the checkpoint
-    does not: Spark would plan their numbers again, and the sink would skip as many batches in silence."""
-    writer = query.sink.open(
+def shadow_claim(job: str, instance: str, generation: int, query: Query, version: str) -> Claim:
+    """A shadow's: nothing is claimed in the journal, and only older generations of it are fenced."""
+    return Claim(
+        job=job,
+        instance=instance,
+        generation=generation,
+        query=query.name,
+        version=version,
+        output=query.sink.describe().output,
+        epoch=generation,
+        role=WriterRole.SHADOW,
+    )
+
+
+def writer_of(query: Query, claim: Claim, state: JobState) -> SinkWriter:
+    """A writer under this claim, its fence not raised."""
+    serves = claim.role is WriterRole.SERVING
+    return query.sink.open(
         SinkContext(
             job=claim.job,
             query=claim.query,
             version=claim.version,
             epoch=claim.epoch,
             output_mode=query.output_mode.lower(),
+            role=claim.role,
+            serving=state.spans(claim.query, claim.version) if serves else (),
         )
     )
-    crash_point("driver.fence.before")
-    writer.raise_fence()
-    crash_point("driver.fence.after")
-    written, planned = writer.last_batch(), last_planned(checkpoint)
-    if written is not None and (planned is None or written > planned):
+
+
+def open_writer(query: Query, claim: Claim, checkpoint: Path, state: JobState) -> SinkWriter:
+    """A writer whose fence is raised; raises Fenced, and SinkAhead when the sink knows batches that the checkpoint
+    does not: Spark would plan their numbers again, and the sink would skip as many batches in silence."""
+    writer = writer_of(query, claim, state)
+    try:
+        crash_point("driver.fence.before")
+        writer.raise_fence()
+        crash_point("driver.fence.after")
+        begins_after = _begins_after(state, claim)
+        if begins_after is not None:
+            writer.seed(begins_after)
+            crash_point("driver.handoff.sink.after")
+        _refuse_if_ahead(writer, claim, last_planned(checkpoint))
+    except BaseException:
         writer.close()
+        raise
+    return writer
+
+
+def _begins_after(state: JobState, claim: Claim) -> int | None:
+    """The number of the batch after which a version begins that carries another one's output on; None: at the first.
+
+    A restored one goes on in the numbers of its parent.
+    """
+    version = state.version(claim.query, claim.version)
+    if claim.role is WriterRole.SHADOW or version is None or not version.parent or version.parent_batch is None:
+        return None
+    number = version.parent_batch if version.batch is None else version.batch
+    return number if number >= 0 else None
+
+
+def _refuse_if_ahead(writer: SinkWriter, claim: Claim, planned: int | None) -> None:
+    written = writer.last_batch()
+    if written is not None and (planned is None or written > planned):
         raise SinkAhead(
             f"query {claim.query}: output {claim.output} holds batch {written} of {claim.version},"
             f" its checkpoint knows {'none' if planned is None else f'up to {planned}'}",
             hint="put the checkpoint back as it was, or start a new checkpoint version",
         )
-    return writer
 
 
 def record_start_offsets(line: StoreLine, query: Query, version: str, checkpoint: Path, sources: int) -> bool:

@@ -1,7 +1,8 @@
 """The gate: every batch of a query passes it before its sink is touched.
 
 It lets no batch through once the driver drains, once the journal names another owner, or while the store cannot be
-asked. What it stops is planned but not executed: the next driver executes it, under the same batch id.
+asked. What it stops is planned but not executed: the next driver executes it, under the same batch id. While it is
+held, batches wait: at a cutover they go on to another writer.
 """
 
 from __future__ import annotations
@@ -50,10 +51,13 @@ class Gate:
         self._spans = spans
         self._wakeups = wakeups
         self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
         self._closed = False
+        self._held = False
         self._inside = False
         self._failure: BaseException | None = None
         self.refused: int | None = None
+        self.written: int | None = None
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         """Admit the batch and write it."""
@@ -64,6 +68,7 @@ class Gate:
             crash_point("driver.batch.before")
             with self._spans.measure("write"):
                 self._writer.write(batch, batch_id)
+            self.written = batch_id
             crash_point("driver.batch.written")
             self._spans.add("batches", 1)
         except GateClosed:
@@ -80,6 +85,27 @@ class Gate:
         """Let no further batch through; one that is inside goes on."""
         with self._lock:
             self._closed = True
+            self._changed.notify_all()
+
+    def hold(self) -> None:
+        """Let further batches wait here; one that is inside goes on."""
+        with self._lock:
+            self._held = True
+
+    def hand_to(self, writer: SinkWriter, superseded_by: Callable[[JobState], str]) -> SinkWriter:
+        """Give what waits to another writer, under its claim; the gate must be held, and not be busy.
+
+        Returns the writer before, for its owner to close.
+        """
+        with self._lock:
+            before, self._writer, self._superseded_by = self._writer, writer, superseded_by
+            return before
+
+    def release(self) -> None:
+        """Let batches through again that waited."""
+        with self._lock:
+            self._held = False
+            self._changed.notify_all()
 
     @property
     def busy(self) -> bool:
@@ -93,16 +119,27 @@ class Gate:
         return failure
 
     def _admit(self, batch_id: int) -> None:
+        while not self._try_to_admit(batch_id):
+            with self._lock:
+                self._changed.wait_for(lambda: self._closed or not self._held)
+
+    def _try_to_admit(self, batch_id: int) -> bool:
+        """False while the gate is held, or when its claim has changed meanwhile."""
+        superseded_by = self._superseded_by
         state = self._ask(batch_id)
         if self._line.end_wanted:
             self.close()
             self._wakeups.ring(Wakeup.LOOKED)
-        superseded = self._superseded_by(state)
-        if superseded:
-            raise Fenced(f"query {self._query}: {superseded}")
+        superseded = superseded_by(state)
         with self._lock:
+            if self._held or self._superseded_by is not superseded_by:
+                self._refuse_if_closed(batch_id)
+                return False
+            if superseded:
+                raise Fenced(f"query {self._query}: {superseded}")
             self._refuse_if_closed(batch_id)
             self._inside = True
+        return True
 
     def _ask(self, batch_id: int) -> JobState:
         while True:

@@ -1,4 +1,4 @@
-"""One driver process, from its launch to its end: describe, stand by, serve."""
+"""One driver process, from its launch to its end: describe, stand by, serve or shadow."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import NoReturn
 
 from streamkeeper.crash_points import crash_point
 from streamkeeper.driver.control import StoreLine
+from streamkeeper.driver.discarding import discard_left
 from streamkeeper.driver.ending import Ending, end_process, ending_for, say, will_restart
 from streamkeeper.driver.faults import describe_fault
 from streamkeeper.driver.job_loading import PlannedQuery, build_queries, check_manifests, unpack_job
@@ -21,6 +22,7 @@ from streamkeeper.driver.progress import StatusBoard
 from streamkeeper.driver.serving import Serving
 from streamkeeper.driver.session import Session, session_conf, start_session
 from streamkeeper.driver.spans import Spans
+from streamkeeper.driver.taking_over import Surroundings
 from streamkeeper.driver.wakeups import Wakeups
 from streamkeeper.errors import NotFound, StoreUnavailable
 from streamkeeper.model.coding import from_json, to_json
@@ -79,11 +81,11 @@ class Driver:
         crash_point("driver.describe.after")
         if self._spec.mode is LaunchMode.DESCRIBE:
             raise Ending(DriverState.STOPPED, ExitCode.STOPPED)
-        go = self._stand_by(session, planned)
+        order = self._stand_by(session, planned)
         session.ring_when_dead(self._wakeups)
-        serving = Serving(
-            self._spec,
-            self._generation,
+        at = Surroundings(
+            spec=self._spec,
+            generation=self._generation,
             session=session,
             line=self._line,
             board=self._board,
@@ -91,7 +93,7 @@ class Driver:
             wakeups=self._wakeups,
             root=root,
         )
-        serving.run(planned, go)
+        Serving(at, planned).run(order)
 
     def _start_session(self, root: Path) -> Session:
         # What a dead generation left there is nobody's: the supervisor has proven it gone.
@@ -103,9 +105,9 @@ class Driver:
         return start_session(conf, secret, self._scratch, [root, _PACKAGES])
 
     def _stand_by(self, session: Session, planned: dict[str, PlannedQuery]) -> Command:
-        """Warm up unless an order is there already, then wait for ``go``; raises Ending for another order."""
+        """Warm up unless an order is there already, then wait for ``go`` or ``shadow``; raises Ending for another."""
         crash_point("driver.standby.before")
-        order = self._order()
+        order = self._order(planned)
         if order is None:
             from streamkeeper.driver.warm_up import warm_up
 
@@ -123,7 +125,7 @@ class Driver:
         while order is None:
             try:
                 self._wakeups.wait(_STANDBY_LOOK_S)
-                order = self._order()
+                order = self._order(planned)
                 if time.monotonic() > journal_due:
                     self._end_if_dismissed()
                     journal_due = time.monotonic() + _STANDBY_JOURNAL_S
@@ -143,18 +145,22 @@ class Driver:
         if mine is not None and state.appointed != mine.instance and (mine.ended or over):
             raise Ending(DriverState.STOPPED, ExitCode.STOPPED)
 
-    def _order(self) -> Command | None:
-        """The ``go`` that was given, None before one; raises Ending once this instance is told to end."""
-        go = None
-        for command in self._line.look_for_commands():
+    def _order(self, planned: dict[str, PlannedQuery]) -> Command | None:
+        """The last ``go``, else the last ``shadow``, None before one; raises Ending once it is told to end."""
+        orders = self._line.look_for_commands()
+        for command in orders:
             match command.kind:
-                case CommandKind.GO:
-                    go = command
                 case CommandKind.DRAIN:
+                    self._discard_left(planned, orders)
                     raise Ending(DriverState.DRAINED, ExitCode.DRAINED)
                 case CommandKind.STOP:
+                    self._discard_left(planned, orders)
                     raise Ending(DriverState.STOPPED, ExitCode.STOPPED)
-        return go
+        given = {command.kind: command for command in orders}
+        return given.get(CommandKind.GO) or given.get(CommandKind.SHADOW)
+
+    def _discard_left(self, planned: dict[str, PlannedQuery], orders: list[Command]) -> None:
+        discard_left(self._line, self._spec, self._generation, planned, orders)
 
     def _tell_in_time(self) -> None:
         """Tell now, or leave it to the heartbeat while the store is out of reach."""

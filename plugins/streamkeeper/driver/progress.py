@@ -12,6 +12,7 @@ import pendulum
 from streamkeeper.driver.control import StoreLine
 from streamkeeper.driver.spans import Spans
 from streamkeeper.driver.wakeups import Wakeup, Wakeups
+from streamkeeper.model.comparison import OutputComparison
 from streamkeeper.model.control import DriverState, DriverStatus, LaunchSpec, QueryStatus
 from streamkeeper.model.finding import Finding
 
@@ -49,6 +50,8 @@ class StatusBoard:
         self.error = ""
         self.warm_up = ""
         self.observed: dict[str, tuple[Finding, ...]] = {}
+        self.compared: dict[str, OutputComparison] = {}
+        self._unseen: dict[str, int] = {}
 
     def put(self, query: QueryStatus) -> None:
         """Begin to tell of a query."""
@@ -60,13 +63,31 @@ class StatusBoard:
         with self._lock:
             self._queries[query] = msgspec.structs.replace(self._queries[query], **changes)
 
+    def note_failure(self, query: str, error: str) -> None:
+        """Count a run that failed."""
+        with self._lock:
+            before = self._queries[query]
+            self._queries[query] = msgspec.structs.replace(before, error=error, failures=before.failures + 1)
+
+    def begin_to_serve(self, query: str, version: str, epoch: int, last_unseen: int | None) -> None:
+        """Count anew: what a query has done in shadow, up to the batch ``last_unseen``, is no sign that it serves."""
+        with self._lock:
+            before = self._queries[query]
+            if last_unseen is not None:
+                self._unseen[query] = last_unseen
+            self._queries[query] = msgspec.structs.replace(
+                before, version=version, epoch=epoch, triggers=0, failures=0, error=""
+            )
+
     def note_trigger(self, query: str, progress: QueryProgress | None) -> None:
         """Count a completed trigger: with a committed batch, or without data (None)."""
         with self._lock:
             before = self._queries.get(query)
             if before is None:
                 return
-            changes: dict[str, Any] = {"triggers": before.triggers + 1, "error": ""}
+            # Spark tells late: a batch of the shadow may be told once its query serves.
+            seen = progress is None or progress.batchId > self._unseen.get(query, -1)
+            changes: dict[str, Any] = {"triggers": before.triggers + seen, "error": "", "failures": 0}
             if progress is not None:
                 changes |= {
                     "committed": progress.batchId,
@@ -99,6 +120,7 @@ class StatusBoard:
                 error=self.error,
                 warm_up=self.warm_up,
                 observed=self.observed,
+                compared=dict(self.compared),
             )
 
 

@@ -16,6 +16,7 @@ from streamkeeper.driver.faults import describe_fault, describe_text
 from streamkeeper.driver.gate import Gate
 from streamkeeper.driver.job_loading import PlannedQuery
 from streamkeeper.driver.progress import RunEnded
+from streamkeeper.sinks.contract import SinkWriter
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming import StreamingQuery
@@ -85,6 +86,16 @@ class ServedQuery:
             .start()
         )
         crash_point("driver.open.after")
+
+    def serve_under(self, claim: Claim, writer: SinkWriter) -> SinkWriter:
+        """Go on under another claim, and with its writer; the gate must be held. Returns the writer before.
+
+        One that had read all there was reads on: what came meanwhile is its own to write.
+        """
+        self.claim = claim
+        if self.ended is Ended.FINISHED:
+            self.ended, self.restart_at = None, time.monotonic()
+        return self.gate.hand_to(writer, claim.superseded_by)
 
     def stop_in_gap(self) -> bool:
         """Whether the query has ended; stops it if it is between two triggers. Its gate must be closed."""

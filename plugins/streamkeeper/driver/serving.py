@@ -1,104 +1,101 @@
-"""The control loop of a driver that has been told to go: claim, serve, restart what breaks, drain, end."""
+"""The control loop of a driver that has been told to go, or to shadow: serve, restart what breaks, cut over, end."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Iterable, Mapping
 from typing import Any, NoReturn
 
 from streamkeeper.crash_points import crash_point
-from streamkeeper.driver.control import StoreLine
+from streamkeeper.driver.comparing import Comparing
+from streamkeeper.driver.cutover import cut_over, hold
+from streamkeeper.driver.discarding import discard_shadows
 from streamkeeper.driver.ending import Ending, will_restart
-from streamkeeper.driver.epoch import checkpoint_of, claim_epoch, open_writer, record_start_offsets
+from streamkeeper.driver.epoch import record_start_offsets
 from streamkeeper.driver.faults import describe_fault
-from streamkeeper.driver.gate import Gate
 from streamkeeper.driver.job_loading import PlannedQuery
-from streamkeeper.driver.progress import EventListener, StatusBoard
+from streamkeeper.driver.progress import EventListener
 from streamkeeper.driver.queries import Ended, ServedQuery
-from streamkeeper.driver.session import Session
-from streamkeeper.driver.spans import Spans
-from streamkeeper.driver.wakeups import Wakeup, Wakeups
-from streamkeeper.errors import Fenced, PermanentError, StoreUnavailable
-from streamkeeper.model.control import Command, DriverState, ExitCode, LaunchSpec, QueryStatus
+from streamkeeper.driver.taking_over import Surroundings, shadow, take_over
+from streamkeeper.driver.wakeups import Wakeup
+from streamkeeper.errors import Fenced, InvalidInput, PermanentError, StoreUnavailable
+from streamkeeper.model.control import Command, CommandKind, DriverState, ExitCode
 
 _LOOK_S = 5.0
 _DRAIN_LOOK_S = 0.02
+_ABORT_S = 4.0
 
 
 class Serving:
     """Serves all queries of a job until they have ended; ``run`` returns by raising Ending, or a permanent error."""
 
-    def __init__(
-        self,
-        spec: LaunchSpec,
-        generation: int,
-        *,
-        session: Session,
-        line: StoreLine,
-        board: StatusBoard,
-        spans: Spans,
-        wakeups: Wakeups,
-        root: Path,
-    ) -> None:
-        self._spec = spec
-        self._generation = generation
-        self._session = session
-        self._line = line
-        self._board = board
-        self._spans = spans
-        self._wakeups = wakeups
-        self._root = root
+    def __init__(self, at: Surroundings, planned: Mapping[str, PlannedQuery]) -> None:
+        self._at = at
+        self._planned = planned
         self._queries: dict[str, ServedQuery] = {}
+        self._shadows: dict[str, ServedQuery] = {}
+        self._comparing: Comparing | None = None
         self._runs: dict[str, str] = {}
         self._start_unknown: set[str] = set()
-        self._listener = EventListener(board, spans, wakeups, self._runs.get)
+        self._listener = EventListener(at.board, at.spans, at.wakeups, self._runs.get)
 
-    def run(self, planned: Mapping[str, PlannedQuery], go: Command) -> NoReturn:
-        """Take every query over, start them, and serve; raises Ending, Fenced, SinkAhead or another PermanentError."""
-        self._take_over(planned, go)
-        self._listen(planned)
-        for query in self._queries.values():
-            self._start(query)
-        self._board.state = DriverState.SERVING
-        self._tell()
+    def run(self, order: Command) -> NoReturn:
+        """Take over what the order names, start it, and serve; raises Ending, Fenced or another PermanentError."""
+        if order.kind is CommandKind.SHADOW:
+            self._shadow(order)
+        else:
+            self._serve(order)
         while True:
-            self._turn(self._wakeups.wait(self._pause_s()))
+            self._turn(self._at.wakeups.wait(self._pause_s()))
 
-    def _take_over(self, planned: Mapping[str, PlannedQuery], go: Command) -> None:
-        spec = self._spec
-        for name, each in planned.items():
-            checkpoint = checkpoint_of(spec.checkpoints, spec.job, name, go.versions)
-            with self._spans.measure("claim"):
-                claim, state = claim_epoch(
-                    self._line, spec.job, spec.instance, self._generation, each.query, go.versions[name]
-                )
-                writer = open_writer(each.query, claim, checkpoint)
-            gate = Gate(name, writer, self._line, claim.superseded_by, self._spans, self._wakeups)
-            self._queries[name] = ServedQuery(each, claim, checkpoint, gate, self._root)
-            self._board.put(QueryStatus(query=name, version=claim.version, epoch=claim.epoch))
-            known = next((v for v in state.versions.get(name, ()) if v.version == claim.version), None)
-            if known is not None and known.start_offsets is None:
-                self._start_unknown.add(name)
+    def _serve(self, go: Command) -> None:
+        """Every query, of a driver that serves none yet."""
+        taken = [take_over(self._at, each, go.versions) for each in self._planned.values()]
+        self._begin(taken, DriverState.SERVING)
 
-    def _listen(self, planned: Mapping[str, PlannedQuery]) -> None:
+    def _shadow(self, order: Command) -> None:
+        """Only the queries that are rebuilt."""
+        named = [each for name, each in self._planned.items() if name in order.versions]
+        self._shadows = {each.query.name: shadow(self._at, each, order.versions) for each in named}
+        crash_point("driver.shadow.start.before")
+        self._begin(self._shadows.values(), DriverState.SHADOW)
+        crash_point("driver.shadow.start.after")
+
+    def _begin(self, taken: Iterable[ServedQuery], state: DriverState) -> None:
+        """Start what was taken over, and tell."""
+        taken = list(taken)
+        known = self._at.line.state
+        for query in taken:
+            version = known.version(query.name, query.claim.version) if known is not None else None
+            if version is not None and version.start_offsets is None:
+                self._start_unknown.add(query.name)
+        self._listen(taken)
+        self._queries |= {query.name: query for query in taken}
+        for query in taken:
+            self._start(query)
+        self._at.board.state = state
+        self._tell()
+
+    def _listen(self, taken: list[ServedQuery]) -> None:
         from pyspark.java_gateway import ensure_callback_server_started
 
-        spark: Any = self._session.spark
+        spark: Any = self._at.session.spark
         ensure_callback_server_started(spark.sparkContext._gateway)
         wrapper = spark._jvm.org.apache.spark.sql.streaming.PythonStreamingQueryListenerWrapper(self._listener)
         # A job may read each query in a session of its own; each tells its own queries' events only.
-        sessions: list[Any] = [each.query.df.sparkSession._jsparkSession for each in planned.values()]
-        for position, each in enumerate(sessions):
-            if not any(each.equals(other) for other in sessions[:position]):
-                each.streams().addListener(wrapper)
+        heard: list[Any] = [each.planned.query.df.sparkSession._jsparkSession for each in self._queries.values()]
+        for query in taken:
+            session: Any = query.planned.query.df.sparkSession._jsparkSession
+            if not any(session.equals(other) for other in heard):
+                session.streams().addListener(wrapper)
+            heard.append(session)
 
     def _start(self, query: ServedQuery) -> None:
         try:
             query.start()
         except Exception as error:
             if isinstance(error, PermanentError) or type(error).__name__ == "AnalysisException":
-                raise PermanentError(f"query {query.name}: {describe_fault(error, self._root)}") from error
+                raise PermanentError(f"query {query.name}: {describe_fault(error, self._at.root)}") from error
             query.note_broken_start(error)
             self._judge(query)
             return
@@ -113,25 +110,61 @@ class Serving:
         self._check_jvm()
         try:
             if Wakeup.NUDGE in rang:
-                self._line.look_for_commands()
-            if self._line.end_wanted:
-                self._drain()
+                self._at.line.look_for_commands()
+        except StoreUnavailable:
+            # The heartbeat tries again soon, and the lease ends a driver that stays without its store.
+            return
+        self._obey()
+        try:
             self._check_owner()
             self._note_ends()
             self._restart_due()
             if Wakeup.PROGRESS in rang:
-                with self._spans.measure("status"):
+                with self._at.spans.measure("status"):
                     self._tell()
-            elif rang & {Wakeup.FIRST_TRIGGER, Wakeup.ENDED}:
+            elif rang & {Wakeup.FIRST_TRIGGER, Wakeup.ENDED, Wakeup.COMPARED}:
                 self._tell()
             self._note_start_offsets()
         except StoreUnavailable:
-            # The heartbeat tries again soon, and the lease ends a driver that stays without its store.
             return
         self._end_if_all_ended()
 
+    def _obey(self) -> None:
+        """What is known of orders; asks nothing."""
+        if self._at.line.end_wanted:
+            self._end_as_asked()
+        if not self._shadows:
+            return
+        orders = self._at.line.commands
+        go = [each for each in orders if each.kind is CommandKind.GO]
+        if go:
+            self._cut_over(go[-1])
+        elif self._comparing is None and any(each.kind is CommandKind.COMPARE for each in orders):
+            self._comparing = Comparing(self._at, self._shadows)
+            self._comparing.start()
+
+    def _cut_over(self, go: Command) -> None:
+        """What is not shadowed is taken over first: should that fail, no output has been swapped yet."""
+        for name, query in self._shadows.items():
+            if go.versions.get(name) != query.claim.version:
+                raise InvalidInput(f"query {name} was told to serve {go.versions.get(name)}, not {query.claim.version}")
+        if self._comparing is not None:
+            self._comparing.stop()
+        hold(self._at, self._shadows, self._check_while_held)
+        others = [each for name, each in self._planned.items() if name not in self._shadows]
+        taken = [take_over(self._at, each, go.versions) for each in others]
+        cut_over(self._at, self._shadows)
+        self._shadows = {}
+        self._begin(taken, DriverState.SERVING)
+
+    def _check_while_held(self) -> None:
+        self._check_jvm()
+        self._note_ends()
+        if self._at.line.end_wanted:
+            self._end_as_asked()
+
     def _check_jvm(self) -> None:
-        if self._session.dead:
+        if self._at.session.dead:
             raise will_restart("the JVM ended by itself")
 
     def _note_ends(self) -> None:
@@ -146,8 +179,12 @@ class Serving:
     def _judge(self, query: ServedQuery) -> None:
         """Tell how a run ended; raises what cannot be helped by starting it again."""
         if query.failure is not None and isinstance(query.failure, PermanentError):
+            self._discard_if_over()
             raise query.failure
-        self._board.change(query.name, error=query.error, finished=query.ended is Ended.FINISHED)
+        if query.ended in (Ended.FINISHED, Ended.DRAINED):
+            self._at.board.change(query.name, error=query.error, finished=query.ended is Ended.FINISHED)
+            return
+        self._at.board.note_failure(query.name, query.error)
         if query.ended is Ended.BROKEN:
             raise will_restart(f"query {query.name}: {query.error}")
 
@@ -160,40 +197,72 @@ class Serving:
     def _note_start_offsets(self) -> None:
         for name in list(self._start_unknown):
             query = self._queries[name]
-            if self._board.query(name).committed is None:
+            if self._at.board.query(name).committed is None:
                 continue
-            record_start_offsets(self._line, query.planned.query, query.claim.version, query.checkpoint, query.sources)
+            record_start_offsets(
+                self._at.line, query.planned.query, query.claim.version, query.checkpoint, query.sources
+            )
             self._start_unknown.discard(name)
 
     def _check_owner(self) -> None:
         """From what the gate and the heartbeat have read of the journal; asks nothing itself."""
-        state = self._line.state
+        state = self._at.line.state
         for query in self._queries.values():
             superseded = query.claim.superseded_by(state) if state is not None else ""
             if superseded:
+                self._discard_if_over()
                 raise Fenced(f"query {query.name}: {superseded}")
 
     def _tell(self) -> None:
-        self._line.write_status(self._board.compose)
+        self._at.line.write_status(self._at.board.compose)
+
+    def _end_as_asked(self) -> NoReturn:
+        """By a drain; in a dual run nothing of it is kept."""
+        if not self._shadows:
+            self._drain()
+        crash_point("driver.shadow.abort.before")
+        self._stop_queries(_ABORT_S)
+        self._discard()
+        crash_point("driver.shadow.abort.after")
+        raise Ending(DriverState.STOPPED, ExitCode.STOPPED)
 
     def _drain(self) -> NoReturn:
         """Let no batch through; what is between two triggers is stopped, what runs may finish or meets the gate."""
         crash_point("driver.drain.before")
+        self._at.board.state = DriverState.DRAINING
+        self._stop_queries()
+        crash_point("driver.drain.after")
+        raise Ending(DriverState.DRAINED, ExitCode.DRAINED)
+
+    def _stop_queries(self, patience_s: float = float("inf")) -> None:
         for query in self._queries.values():
             query.gate.close()
-        self._board.state = DriverState.DRAINING
-        told = False
-        while True:
+        told, deadline = False, time.monotonic() + patience_s
+        while time.monotonic() < deadline:
             self._check_jvm()
             self._note_ends()
             running = [query for query in self._queries.values() if not query.stop_in_gap()]
             if not running:
-                break
+                return
             if not told:
                 told = self._try_to_tell()
-            self._wakeups.wait(_DRAIN_LOOK_S)
-        crash_point("driver.drain.after")
-        raise Ending(DriverState.DRAINED, ExitCode.DRAINED)
+            self._at.wakeups.wait(_DRAIN_LOOK_S)
+
+    def _discard_if_over(self) -> None:
+        """A dual run that is over without this driver being told leaves nothing behind either."""
+        state = self._at.line.state
+        if (
+            self._shadows
+            and state is not None
+            and any(each.claim.superseded_by(state) for each in self._shadows.values())
+        ):
+            self._discard()
+
+    def _discard(self) -> None:
+        if self._comparing is not None:
+            self._comparing.stop()
+        self._at.session.kill()
+        discard_shadows(self._at.line, self._shadows.values())
 
     def _try_to_tell(self) -> bool:
         try:
@@ -204,7 +273,8 @@ class Serving:
 
     def _end_if_all_ended(self) -> None:
         ends = {query.ended for query in self._queries.values()}
-        if None in ends:
+        # A shadow that has read all there was waits for its cutover.
+        if None in ends or self._shadows:
             return
         if ends == {Ended.FINISHED}:
             raise Ending(DriverState.FINISHED, ExitCode.FINISHED)

@@ -1,4 +1,4 @@
-"""What wakes the driver's main thread: nudges, progress, ended queries, a dead JVM."""
+"""What wakes the driver's main thread: nudges, progress, ended queries, a dead JVM, a comparison."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ class Wakeup(Enum):
     FIRST_TRIGGER = "first-trigger"
     ENDED = "ended"
     LOOKED = "looked"
+    COMPARED = "compared"
     JVM_DIED = "jvm-died"
 
 

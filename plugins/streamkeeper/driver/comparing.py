@@ -1,0 +1,132 @@
+"""Comparing a shadow's output with the one that serves, at a moment at which both had read the same."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import msgspec
+
+from streamkeeper.checkpoints.positions import position
+from streamkeeper.checkpoints.reach import compare, equal_batches
+from streamkeeper.driver.epoch import writer_of
+from streamkeeper.driver.faults import describe_fault
+from streamkeeper.driver.queries import ServedQuery
+from streamkeeper.driver.taking_over import Surroundings
+from streamkeeper.driver.wakeups import Wakeup
+from streamkeeper.errors import CheckpointDamaged, NotFound, TemporaryError
+from streamkeeper.model.comparison import OutputComparison
+from streamkeeper.model.job_state import JobState
+from streamkeeper.sinks.contract import SinkWriter
+from streamkeeper.sinks.file import FileWriter
+from streamkeeper.sinks.table import TableWriter
+
+SEARCH_S = 60.0
+_LOOK_S = 0.1
+NO_MOMENT = "no moment was found at which both had read the same"
+
+Look = Callable[[], OutputComparison | None]
+"""One try: None, or with ``same_input=False``, where the outputs cannot be held against each other now."""
+
+
+class Comparing:
+    """Compares every shadowed query in a thread of its own, and tells the board."""
+
+    def __init__(self, at: Surroundings, shadows: Mapping[str, ServedQuery]) -> None:
+        self._at = at
+        self._shadows = dict(shadows)
+        self._stopped = threading.Event()
+
+    def start(self) -> None:
+        """Compare until done, or until stopped."""
+        threading.Thread(target=self._compare_all, name="comparison", daemon=True).start()
+
+    def stop(self) -> None:
+        """Look no further; a look that runs is not waited for, and what it finds is not told."""
+        self._stopped.set()
+
+    def _compare_all(self) -> None:
+        for name, query in self._shadows.items():
+            try:
+                found = self._compare(query)
+            except Exception as error:
+                found = OutputComparison(comparable=False, why=describe_fault(error, self._at.root))
+            if self._stopped.is_set():
+                return
+            self._at.board.compared = {**self._at.board.compared, name: found}
+            self._at.wakeups.ring(Wakeup.COMPARED)
+
+    def _compare(self, query: ServedQuery) -> OutputComparison:
+        serving = self._at.spec.rehearse_on.get(query.name)
+        if serving is None:
+            return OutputComparison(comparable=False, why="nothing serves beside it")
+        writer = writer_of(query.planned.query, query.claim, self._state())
+        try:
+            return search(self._look_of(writer, Path(serving), query), self._stopped)
+        finally:
+            writer.close()
+
+    def _look_of(self, writer: SinkWriter, old: Path, query: ServedQuery) -> Look:
+        new = query.checkpoint
+        match writer:
+            case TableWriter():
+                return lambda: look_at_tables(writer.compare, old, new)
+            case FileWriter():
+                spark = self._at.session.spark
+                return lambda: look_at_files(lambda one, other: writer.compare(old.name, one, other, spark), old, new)
+            case _:
+                told = OutputComparison(comparable=False, why="what this kind of sink has written cannot be read")
+                return lambda: told
+
+    def _state(self) -> JobState:
+        return self._at.line.state or self._at.line.look()
+
+
+def search(look: Look, stopped: threading.Event, *, search_s: float = SEARCH_S) -> OutputComparison:
+    """Look again until both outputs come from the same input; after ``search_s`` seconds the last look is what is told.
+
+    An error of a look is one more that failed, unless it is the last.
+    """
+    deadline = time.monotonic() + search_s
+    found: OutputComparison | None = None
+    while True:
+        began = time.monotonic()
+        over = began > deadline or stopped.is_set()
+        try:
+            found = look() or found
+        except Exception:
+            if over:
+                raise
+        if found is not None and found.same_input:
+            return found
+        if over:
+            found = found or OutputComparison()
+            return msgspec.structs.replace(found, comparable=False, why=found.why or NO_MOMENT, same_input=False)
+        # Half the time at most: the database has others to serve.
+        stopped.wait(max(_LOOK_S, time.monotonic() - began))
+
+
+def look_at_tables(compare_now: Callable[[], OutputComparison], old: Path, new: Path) -> OutputComparison:
+    """The outputs are one moment's; the batches at which they stood must have read the same."""
+    found = compare_now()
+    if found.old_batch is None or found.new_batch is None:
+        return msgspec.structs.replace(found, same_input=False)
+    return msgspec.structs.replace(found, same_input=_same(old, found.old_batch, new, found.new_batch))
+
+
+def look_at_files(
+    compare_pair: Callable[[int, int], OutputComparison], old: Path, new: Path
+) -> OutputComparison | None:
+    """Up to the newest pair of batches that have read the same."""
+    pair = equal_batches(old, new)
+    return compare_pair(*pair) if pair is not None else None
+
+
+def _same(old: Path, old_batch: int, new: Path, new_batch: int) -> bool:
+    try:
+        return compare(position(old, old_batch), position(new, new_batch)).equal
+    except (CheckpointDamaged, NotFound, TemporaryError):
+        # Its entry is not written yet, or not there any more: another moment will do.
+        return False

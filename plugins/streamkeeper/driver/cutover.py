@@ -1,0 +1,53 @@
+"""The cutover: queries that were written unseen begin to serve, without being stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+
+from streamkeeper.crash_points import crash_point
+from streamkeeper.driver.queries import ServedQuery
+from streamkeeper.driver.taking_over import Surroundings, claim_and_fence
+from streamkeeper.driver.wakeups import Wakeup
+from streamkeeper.errors import StoreUnavailable
+from streamkeeper.sinks.contract import SinkWriter
+
+_LOOK_S = 0.02
+
+
+def hold(at: Surroundings, shadows: Mapping[str, ServedQuery], check: Callable[[], None]) -> None:
+    """Let every further batch of these queries wait, and those that run finish; ``check`` may raise meanwhile."""
+    crash_point("driver.cutover.hold.before")
+    for query in shadows.values():
+        query.gate.hold()
+    while any(query.gate.busy for query in shadows.values()):
+        if Wakeup.NUDGE in at.wakeups.wait(_LOOK_S):
+            with suppress(StoreUnavailable):
+                at.line.look_for_commands()
+        check()
+    crash_point("driver.cutover.hold.after")
+
+
+def cut_over(at: Surroundings, shadows: Mapping[str, ServedQuery]) -> None:
+    """Make these held queries serve: claim their epochs, swap their outputs, let the batches go that wait.
+
+    All or nothing in this process: an error ends it, and the next generation takes over what is left.
+    """
+    before = []
+    for query in shadows.values():
+        crash_point("driver.cutover.fence.before")
+        claim, writer = claim_and_fence(at, query.planned, query.checkpoint)
+        crash_point("driver.cutover.fence.after")
+        last_unseen = query.gate.written
+        before.append(query.serve_under(claim, writer))
+        at.board.begin_to_serve(query.name, claim.version, claim.epoch, last_unseen)
+    crash_point("driver.cutover.release.before")
+    for query in shadows.values():
+        query.gate.release()
+    crash_point("driver.cutover.release.after")
+    _close(before)
+
+
+def _close(writers: list[SinkWriter]) -> None:
+    for each in writers:
+        each.close()

@@ -1,0 +1,51 @@
+"""The end of a dual run without a cutover: what was written unseen is removed, what serves is left as it is."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+
+from streamkeeper.crash_points import crash_point
+from streamkeeper.driver.control import StoreLine
+from streamkeeper.driver.epoch import Claim, shadow_claim, writer_of
+from streamkeeper.driver.job_loading import PlannedQuery
+from streamkeeper.driver.queries import ServedQuery
+from streamkeeper.model.control import Command, CommandKind, LaunchSpec
+
+_BUSY_S = 5.0
+
+
+def discard_shadows(line: StoreLine, queries: Iterable[ServedQuery]) -> None:
+    """Remove what these shadows have written; their JVM must be gone, and a write of this process may still end."""
+    queries = list(queries)
+    deadline = time.monotonic() + _BUSY_S
+    while any(query.gate.busy for query in queries) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    for query in queries:
+        _discard(line, query.planned, query.claim)
+
+
+def discard_left(
+    line: StoreLine, spec: LaunchSpec, generation: int, planned: Mapping[str, PlannedQuery], orders: Iterable[Command]
+) -> None:
+    """Remove what earlier generations have written in shadow, unless its version has come to serve since."""
+    state = None
+    for order in orders:
+        if order.kind is not CommandKind.SHADOW:
+            continue
+        state = state or line.look()
+        for name, version in order.versions.items():
+            claimed = state.epochs.get(name)
+            if name in planned and (claimed is None or claimed.version != version):
+                claim = shadow_claim(spec.job, spec.instance, generation, planned[name].query, version)
+                _discard(line, planned[name], claim)
+
+
+def _discard(line: StoreLine, planned: PlannedQuery, claim: Claim) -> None:
+    writer = writer_of(planned.query, claim, line.state or line.look())
+    try:
+        crash_point("driver.discard.before")
+        writer.discard()
+        crash_point("driver.discard.after")
+    finally:
+        writer.close()

@@ -1,0 +1,101 @@
+"""Handing a query over: a new checkpoint version begins at the exact batch at which its predecessor has ended."""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+
+from streamkeeper.checkpoints.layout import last_committed, last_planned
+from streamkeeper.checkpoints.seeding import seed, seed_start
+from streamkeeper.crash_points import crash_point
+from streamkeeper.definition import Query
+from streamkeeper.driver.control import StoreLine
+from streamkeeper.driver.epoch import Claim
+from streamkeeper.errors import Fenced, SinkAhead
+from streamkeeper.model.job_state import CheckpointVersion, JobState
+from streamkeeper.model.journal import HandedOff, Record
+from streamkeeper.sinks.contract import Numbering, SinkContext
+
+NO_BATCH = -1
+"""Where the state is given up the new version holds no batch of the old one: its first is 0."""
+
+
+def hand_over(line: StoreLine, query: Query, claim: Claim, checkpoint: Path, state: JobState) -> JobState:
+    """Make the claimed version's checkpoint if it is to be handed over and is not there; returns the state after it.
+
+    Its predecessor is proven dead, so that its last batch stays the last one; it is recorded once, before anything is
+    made of it. Where the predecessor has come to no batch there is nothing to carry over. Raises Fenced, SinkAhead, and
+    what ``seed`` raises.
+    """
+    version = state.version(claim.query, claim.version)
+    if version is None or not version.parent or checkpoint.exists():
+        return state
+    parent = checkpoint.with_name(version.parent)
+    if version.batch is None:
+        last = _last_batch(query, claim, version.parent, parent)
+        if last is None:
+            return state
+        rebase = query.sink.numbering is Numbering.REBASE
+        number = NO_BATCH if _gives_state_up(state, claim) else 0 if rebase else last
+        state, version = _record(line, claim, last, number)
+    _seed(version, parent, checkpoint)
+    return state
+
+
+def _gives_state_up(state: JobState, claim: Claim) -> bool:
+    """What the operation that appointed this instance has decided for the query."""
+    mine = state.instances.get(claim.instance)
+    operation = state.operations.get(mine.operation) if mine is not None else None
+    way = operation.ways.get(claim.query) if operation is not None else None
+    return way is not None and way.version == claim.version and way.state_given_up
+
+
+def _last_batch(query: Query, claim: Claim, parent: str, checkpoint: Path) -> int | None:
+    """The last batch whose rows the output holds, as far as it can tell, else the last that was committed."""
+    writer = query.sink.open(
+        SinkContext(job=claim.job, query=claim.query, version=parent, epoch=0, output_mode=query.output_mode.lower())
+    )
+    try:
+        written = writer.last_batch()
+    finally:
+        writer.close()
+    planned, committed = last_planned(checkpoint), last_committed(checkpoint)
+    if written is None:
+        return committed
+    if planned is None or written > planned:
+        raise SinkAhead(
+            f"query {claim.query}: output {claim.output} holds batch {written} of {parent}, its checkpoint knows"
+            f" {'none' if planned is None else f'up to {planned}'}",
+            hint="put the checkpoint back as it was, or rebuild",
+        )
+    return written if committed is None else max(written, committed)
+
+
+def _record(line: StoreLine, claim: Claim, last: int, number: int) -> tuple[JobState, CheckpointVersion]:
+    def decide(state: JobState) -> Record | None:
+        superseded = claim.superseded_by(state)
+        if superseded:
+            raise Fenced(f"query {claim.query}: {superseded}")
+        known = state.version(claim.query, claim.version)
+        if known is None or known.batch is not None:
+            return None
+        return HandedOff(query=claim.query, version=claim.version, parent_batch=last, batch=number)
+
+    crash_point("driver.handoff.record.before")
+    state = line.append(decide)
+    crash_point("driver.handoff.record.after")
+    version = state.version(claim.query, claim.version)
+    assert version is not None
+    return state, version
+
+
+def _seed(version: CheckpointVersion, parent: Path, checkpoint: Path) -> None:
+    assert version.parent_batch is not None
+    identity = str(uuid.uuid4())
+    crash_point("driver.handoff.seed.before")
+    if version.batch == NO_BATCH:
+        seed_start(parent, checkpoint, version.parent_batch, query_id=identity)
+    else:
+        rebase = version.batch != version.parent_batch
+        seed(parent, checkpoint, version.parent_batch, rebase=rebase, query_id=identity)
+    crash_point("driver.handoff.seed.after")

@@ -1,0 +1,76 @@
+"""Taking queries over: each gets its claim, its checkpoint, a writer whose fence is raised, and its gate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from streamkeeper.crash_points import crash_point
+from streamkeeper.driver.control import StoreLine
+from streamkeeper.driver.epoch import Claim, checkpoint_of, claim_epoch, open_writer, shadow_claim
+from streamkeeper.driver.gate import Gate
+from streamkeeper.driver.handoff import hand_over
+from streamkeeper.driver.job_loading import PlannedQuery
+from streamkeeper.driver.progress import StatusBoard
+from streamkeeper.driver.queries import ServedQuery
+from streamkeeper.driver.session import Session
+from streamkeeper.driver.spans import Spans
+from streamkeeper.driver.wakeups import Wakeups
+from streamkeeper.errors import Fenced
+from streamkeeper.model.control import LaunchSpec, QueryStatus
+from streamkeeper.sinks.contract import SinkWriter
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What one generation of a driver works with; ``root``: where the release's code lies."""
+
+    spec: LaunchSpec
+    generation: int
+    session: Session
+    line: StoreLine
+    board: StatusBoard
+    spans: Spans
+    wakeups: Wakeups
+    root: Path
+
+
+def take_over(at: Surroundings, planned: PlannedQuery, versions: Mapping[str, str]) -> ServedQuery:
+    """Make a query this driver's, to serve; not started yet. Raises Fenced, SinkAhead or another PermanentError."""
+    checkpoint = checkpoint_of(at.spec.checkpoints, at.spec.job, planned.query.name, dict(versions))
+    claim, writer = claim_and_fence(at, planned, checkpoint)
+    return _behind_its_gate(at, planned, claim, checkpoint, writer)
+
+
+def claim_and_fence(at: Surroundings, planned: PlannedQuery, checkpoint: Path) -> tuple[Claim, SinkWriter]:
+    """The query's next epoch, and a writer under it: from here on the output is what this version makes of it."""
+    spec, query = at.spec, planned.query
+    with at.spans.measure("claim"):
+        claim, state = claim_epoch(at.line, spec.job, spec.instance, at.generation, query, checkpoint.name)
+        state = hand_over(at.line, query, claim, checkpoint, state)
+        return claim, open_writer(query, claim, checkpoint, state)
+
+
+def shadow(at: Surroundings, planned: PlannedQuery, versions: Mapping[str, str]) -> ServedQuery:
+    """Make a query this driver's, to be written unseen; not started yet. Raises Fenced once its dual run is over."""
+    spec, query = at.spec, planned.query
+    checkpoint = checkpoint_of(spec.checkpoints, spec.job, query.name, dict(versions))
+    claim = shadow_claim(spec.job, spec.instance, at.generation, query, checkpoint.name)
+    state = at.line.look()
+    superseded = claim.superseded_by(state)
+    if superseded:
+        raise Fenced(f"query {query.name}: {superseded}")
+    crash_point("driver.shadow.fence.before")
+    with at.spans.measure("claim"):
+        writer = open_writer(query, claim, checkpoint, state)
+    crash_point("driver.shadow.fence.after")
+    return _behind_its_gate(at, planned, claim, checkpoint, writer)
+
+
+def _behind_its_gate(
+    at: Surroundings, planned: PlannedQuery, claim: Claim, checkpoint: Path, writer: SinkWriter
+) -> ServedQuery:
+    gate = Gate(claim.query, writer, at.line, claim.superseded_by, at.spans, at.wakeups)
+    at.board.put(QueryStatus(query=claim.query, version=claim.version, epoch=claim.epoch))
+    return ServedQuery(planned, claim, checkpoint, gate, at.root)

@@ -1,0 +1,180 @@
+"""Real drivers in a dual run: one serves, another fills a new version unseen, until a cutover or an abort."""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from streamkeeper.model.control import CommandKind, DriverState, DriverStatus, ExitCode
+from tests.driver.driver_house import DriverHouse, wait_for
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+
+LOOK_S = 0.02
+
+
+class Reader:
+    """Reads the serving table all the time; ``went_back``: what was smaller than it had been."""
+
+    def __init__(self, house: DriverHouse) -> None:
+        self._house = house
+        self._over = threading.Event()
+        self._seen: dict[str, int] = {}
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        self.looks = 0
+        self.went_back: list[str] = []
+        self._thread.start()
+
+    def _read(self) -> None:
+        with sqlite3.connect(self._house.warehouse, timeout=30) as connection:
+            while not self._over.wait(LOOK_S):
+                now = dict(connection.execute("SELECT customer, sales FROM sales_totals").fetchall())
+                self.looks += 1
+                for name, before in self._seen.items():
+                    if now.get(name, 0) < before:
+                        self.went_back.append(f"look {self.looks}: {name} from {before} to {now.get(name, 0)}")
+                self._seen = now
+
+    def close(self) -> None:
+        self._over.set()
+        self._thread.join(30)
+
+
+class Feeder:
+    """New sales all the time."""
+
+    def __init__(self, house: DriverHouse) -> None:
+        self._house = house
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._feed, daemon=True)
+        self._thread.start()
+
+    def _feed(self) -> None:
+        while not self._over.wait(0.5):
+            self._house.add([("a", self._house.files), ("b", 1), (f"c{self._house.files % 5}", 2)])
+
+    def close(self) -> None:
+        self._over.set()
+        self._thread.join(30)
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> Iterator[DriverHouse]:
+    """With ``first`` serving v0001."""
+    house = DriverHouse(tmp_path)
+    for number in range(5):
+        house.add([("a", number), ("b", 1)])
+    first = house.launch("first", params=params(house))
+    house.wait_state("first", DriverState.STANDBY)
+    house.go("first", first, "totals")
+    wait_for("the first totals", lambda: house.totals() == house.oracle())
+    yield house
+    house.close()
+
+
+def params(house: DriverHouse) -> dict[str, object]:
+    """Small batches: a shadow that catches up has many of them."""
+    return {**house.params(), "files_per_trigger": 3}
+
+
+def begin(house: DriverHouse, instance: str, version: str, **environ: str) -> subprocess.Popen[bytes]:
+    """Start an instance beside ``first`` and let it shadow."""
+    serving = {"totals": str(house.checkpoint("totals", "v0001"))}
+    process = house.launch(instance, params=params(house), rehearse_on=serving, environ=environ)
+    house.wait_state(instance, DriverState.STANDBY)
+    house.shadow(instance, process, "totals", version)
+    status = house.wait_state(instance, DriverState.SHADOW)
+    assert status.queries["totals"].version == version
+    return process
+
+
+def told(house: DriverHouse) -> DriverStatus:
+    """The status of ``second``; fails at once when it has told an error."""
+    status = house.status("second")
+    assert status is not None
+    assert status.error == ""
+    return status
+
+
+def retire(house: DriverHouse, version: str) -> None:
+    """Drain ``first``, and wait until the shadow holds all that it has written."""
+    first = house.processes[0]
+    house.send("first", first, CommandKind.DRAIN)
+    assert house.wait_exit(first) == ExitCode.DRAINED
+    old = house.totals()
+
+    def holds_all() -> bool:
+        new = house.totals(f"sales_totals__{version}")
+        return all(name in new and new[name][0] >= each[0] for name, each in old.items())
+
+    wait_for("the shadow to hold everything", holds_all)
+
+
+def test_abort_leaves_nothing_and_cutover_is_not_seen_by_readers(house: DriverHouse) -> None:
+    """An aborted shadow is gone as if it had never been; the next one is compared, cut over, and no count goes back."""
+    aborted = begin(house, "aborted", "v0002")
+    wait_for("the shadow", lambda: house.totals("sales_totals__v0002") == house.oracle())
+    before = house.status("first")
+    house.send("aborted", aborted, CommandKind.STOP)
+    assert house.wait_exit(aborted) == ExitCode.STOPPED
+    assert [name for name in house.tables() if "v0002" in name] == []
+    assert house.totals() == house.oracle()
+
+    reader, feeder = Reader(house), Feeder(house)
+    second = begin(house, "second", "v0003")
+    serving = house.status("first")
+    assert before is not None
+    assert serving is not None
+    assert serving.state is DriverState.SERVING
+    assert serving.queries["totals"].epoch == before.queries["totals"].epoch == 1
+    feeder.close()
+    house.send("second", second, CommandKind.COMPARE)
+    wait_for("the comparison", lambda: "totals" in house.status("second").compared, 90)
+    compared = house.status("second").compared["totals"]
+    assert compared.comparable, compared.why
+    assert (compared.old_rows, compared.only_old, compared.only_new, compared.differing) == (
+        len(house.expected),
+        0,
+        0,
+        0,
+    )
+
+    feeder = Feeder(house)
+    retire(house, "v0003")
+    house.switch("second", second, {"totals": "v0003"})
+    served = house.wait_state("second", DriverState.SERVING)
+    assert (served.queries["totals"].version, served.queries["totals"].epoch) == ("v0003", 2)
+    wait_for("its first triggers", lambda: told(house).queries["totals"].triggers >= 3)
+    feeder.close()
+    wait_for("all totals", lambda: house.totals() == house.oracle())
+    reader.close()
+    assert reader.looks > 100
+    assert reader.went_back == []
+    house.send("second", second, CommandKind.DRAIN)
+    assert house.wait_exit(second) == ExitCode.DRAINED
+
+
+@pytest.mark.parametrize("point", ["driver.cutover.fence.before", "driver.cutover.fence.after"])
+def test_a_driver_killed_in_its_cutover_finishes_it(house: DriverHouse, point: str) -> None:
+    """Right before or after its outputs are swapped: the next generation serves the new version, exactly."""
+    second = begin(house, "second", "v0002", STREAMKEEPER_CRASH=point)
+    reader, feeder = Reader(house), Feeder(house)
+    tree = psutil.Process(second.pid).children(recursive=True)
+    retire(house, "v0002")
+    house.switch("second", second, {"totals": "v0002"})
+    assert second.wait(timeout=120) == -9
+    assert psutil.wait_procs(tree, timeout=60)[1] == []
+    house.start("second", 2)
+    wait_for("the next generation", lambda: told(house).state is DriverState.SERVING, 180)
+    feeder.close()
+    wait_for("all totals", lambda: house.totals() == house.oracle())
+    reader.close()
+    assert reader.went_back == []
+    state = house.journal.state()
+    assert (state.epochs["totals"].version, state.epochs["totals"].generation) == ("v0002", 2)

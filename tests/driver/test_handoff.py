@@ -1,0 +1,205 @@
+"""Real drivers that hand a query over to a new checkpoint version: nothing is lost and nothing written twice."""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from streamkeeper.checkpoints.layout import last_committed, last_planned, numbered
+from streamkeeper.model.control import CommandKind, DriverState, ExitCode
+from streamkeeper.model.finding import Verdict
+from streamkeeper.model.journal import Assessed, DeployRequest, OperationStarted
+from streamkeeper.model.ways import QueryWay, Way
+from streamkeeper.sinks.file_serving import serving_files
+from tests.driver.driver_house import DriverHouse, wait_for
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+
+COPY_TO_TABLE = """
+from streamkeeper import Param, Query, TableSink, streaming_job
+
+
+@streaming_job(name="sales_table", params={"input": Param(str), "warehouse": Param(str), "trigger": Param(str)})
+def sales_table(spark, params):
+    sales = spark.readStream.schema("event_id string, customer string, amount long").csv(params["input"])
+    sink = TableSink(params["warehouse"], table="sales", key=["event_id"])
+    yield Query("sales", sales, sink=sink, output_mode="append", trigger=params["trigger"])
+"""
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Iterator[DriverHouse]:
+    house = DriverHouse(tmp_path, "event_copy")
+    yield house
+    house.close()
+
+
+@pytest.fixture
+def tables(tmp_path: Path) -> Iterator[DriverHouse]:
+    jobs = tmp_path / "jobs"
+    jobs.mkdir()
+    (jobs / "sales_table.py").write_text(COPY_TO_TABLE)
+    house = DriverHouse(tmp_path, "sales_table", jobs_root=jobs)
+    yield house
+    house.close()
+
+
+def events_of(house: DriverHouse) -> list[str]:
+    """Event ids of the output that serves, each as often as it stands there."""
+    import pyarrow.parquet as pq
+
+    return sorted(value.as_py() for file in serving_files(house.output) for value in pq.read_table(file)["event_id"])
+
+
+def written(house: DriverHouse) -> list[str]:
+    """Event ids of all input so far, of files of one row."""
+    return sorted(f"f{number}e0" for number in range(1, house.files + 1))
+
+
+def feed(house: DriverHouse, files: int = 2) -> None:
+    for _ in range(files):
+        house.add([("a", 1)])
+
+
+def bury(process: subprocess.Popen[bytes], tree: list[psutil.Process]) -> None:
+    """Wait until a killed driver is gone with its whole tree: the proof that an operation asks for."""
+    assert process.wait(timeout=120) == -9
+    _, alive = psutil.wait_procs(tree, timeout=60)
+    assert alive == []
+
+
+def tree_of(process: subprocess.Popen[bytes]) -> list[psutil.Process]:
+    return psutil.Process(process.pid).children(recursive=True)
+
+
+def test_files_are_handed_over_after_a_drain_and_after_a_kill(files: DriverHouse) -> None:
+    """A drained driver's output goes on in v0002; the next dies between write and commit, and v0003 goes on after it.
+
+    The heir is killed twice while it takes over, once before and once after the checkpoint is made, and begins again.
+    """
+    house, params = files, {**files.params(), "files_per_trigger": 1}
+    feed(house)
+    first = house.launch("first", params=params)
+    house.wait_state("first", DriverState.STANDBY)
+    house.go("first", first, "copy")
+    wait_for("the first events", lambda: events_of(house) == written(house))
+    second = house.launch("second", params=params, environ={"STREAMKEEPER_CRASH": "driver.batch.written:3"})
+    house.wait_state("second", DriverState.STANDBY)
+    feed(house)
+    house.send("first", first, CommandKind.DRAIN)
+    assert house.wait_exit(first) == ExitCode.DRAINED
+    at = last_committed(house.checkpoint("copy", "v0001"))
+
+    house.create("copy", "v0002", parent="v0001")
+    feed(house)
+    tree = tree_of(second)
+    house.switch("second", second, {"copy": "v0002"})
+    feed(house)
+    bury(second, tree)
+    handed = house.journal.state().version("copy", "v0002")
+    assert handed is not None
+    assert (handed.parent_batch, handed.batch) == (at, 0)
+    old = house.checkpoint("copy", "v0002")
+    assert (last_committed(old), last_planned(old)) == (2, 3)
+
+    house.create("copy", "v0003", parent="v0002")
+    third = house.launch("third", params=params, environ={"STREAMKEEPER_CRASH": "driver.handoff.record.after"})
+    house.wait_state("third", DriverState.STANDBY)
+    tree = tree_of(third)
+    house.switch("third", third, {"copy": "v0003"})
+    bury(third, tree)
+    assert not house.checkpoint("copy", "v0003").exists()
+    again = house.start("third", 2, environ={"STREAMKEEPER_CRASH": "driver.handoff.seed.after"})
+    assert again.wait(timeout=120) == -9
+    house.start("third", 3)
+    feed(house)
+    wait_for("every event", lambda: set(events_of(house)) == set(written(house)), 180)
+    assert events_of(house) == written(house)
+    spans = [(each.version, each.last) for each in house.journal.state().spans("copy", "v0003")]
+    assert spans == [("v0001", at), ("v0002", 3), ("v0003", None)]
+
+
+def test_a_table_is_handed_over_and_its_numbers_go_on(tables: DriverHouse) -> None:
+    """A batch that the table holds and the checkpoint has not committed is not written again by the heir."""
+    house = tables
+    feed(house)
+    first = house.launch("first", environ={"STREAMKEEPER_CRASH": "driver.batch.written:2"})
+    house.wait_state("first", DriverState.STANDBY)
+    tree = tree_of(first)
+    house.go("first", first, "sales")
+    wait_for("the first rows", lambda: sold(house) == written(house))
+    feed(house)
+    bury(first, tree)
+    house.create("sales", "v0002", parent="v0001")
+    second = house.launch("second")
+    house.wait_state("second", DriverState.STANDBY)
+    house.switch("second", second, {"sales": "v0002"})
+    feed(house)
+    wait_for("all rows", lambda: sold(house) == written(house))
+    handed = house.journal.state().version("sales", "v0002")
+    assert handed is not None
+    assert (handed.parent_batch, handed.batch) == (1, 1)
+    assert output_row(house) == ("v0002", last_planned(house.checkpoint("sales", "v0002")))
+    assert sorted(numbered(house.checkpoint("sales", "v0002") / "offsets"))[:3] == [0, 1, 2]
+
+
+def test_a_query_that_gives_up_its_state_goes_on_with_its_offsets(tmp_path: Path) -> None:
+    """Its new version reads what is new, in batches from 0 on, and counts from nothing."""
+    house = DriverHouse(tmp_path)
+    try:
+        house.add([("a", 1), ("b", 2)])
+        first = house.launch("first", params={**house.params(), "trigger": "availableNow"})
+        house.wait_state("first", DriverState.STANDBY)
+        house.go("first", first, "totals")
+        assert house.wait_exit(first, 180) == ExitCode.FINISHED
+        give_up_state(house)
+        house.create("totals", "v0002", parent="v0001")
+        second = house.launch("second")
+        house.wait_state("second", DriverState.STANDBY)
+        house.switch("second", second, {"totals": "v0002"})
+        house.add([("a", 5)])
+        wait_for("the new batch", lambda: house.totals().get("a") == (1, 5, 25))
+        assert house.totals()["b"] == (1, 2, 4)
+        handed = house.journal.state().version("totals", "v0002")
+        assert handed is not None
+        assert (handed.parent_batch, handed.batch) == (0, -1)
+        assert last_planned(house.checkpoint("totals", "v0002")) in (0, 1)
+    finally:
+        house.close()
+
+
+def give_up_state(house: DriverHouse) -> None:
+    """Record the way as an operation does that was told to accept the loss."""
+    way = QueryWay(way=Way.HANDOFF, before="v0001", version="v0002", state_given_up=True)
+    request = DeployRequest(job=house.job, accept_state_loss=True)
+    house.journal.append(lambda _: OperationStarted(operation="op", request=request, steps=()))
+    house.journal.append(
+        lambda _: Assessed(
+            operation="op",
+            verdict=Verdict.SWITCH,
+            reverse=Verdict.SWITCH,
+            sentence="",
+            report="",
+            ways={"totals": way},
+        )
+    )
+
+
+def sold(house: DriverHouse) -> list[str]:
+    """Event ids of the table."""
+    if "sales" not in house.tables():
+        return []
+    with sqlite3.connect(house.warehouse, timeout=30) as connection:
+        return sorted(each for (each,) in connection.execute("SELECT event_id FROM sales"))
+
+
+def output_row(house: DriverHouse) -> tuple[str, int] | None:
+    """Version and batch at which the table stands."""
+    asked = "SELECT version, batch_id FROM streamkeeper_outputs WHERE output = 'sales'"
+    with sqlite3.connect(house.warehouse, timeout=30) as connection:
+        return connection.execute(asked).fetchone()
