@@ -13,7 +13,7 @@ import pytest
 from streamkeeper.checkpoints import seeding
 from streamkeeper.checkpoints.fsck import examine
 from streamkeeper.checkpoints.initial_offsets import read_initial_offsets
-from streamkeeper.checkpoints.seeding import seed, seed_start
+from streamkeeper.checkpoints.seeding import seed, seed_beginning, seed_start
 from streamkeeper.checkpoints.source_log import SEEN_BEFORE
 from streamkeeper.errors import CheckpointChanged, CheckpointDamaged, InvalidInput, NotFound, Unsupported
 from tests.checkpoints.trees import CONF, Tree
@@ -216,3 +216,20 @@ def test_a_start_that_cannot_be_exact_is_refused(tmp_path: Path) -> None:
     with pytest.raises(Unsupported, match="the source logs 0 for the sources 0, 1"):
         seed_start(old, tmp_path / "new", 1, query_id=NEW_ID)
     assert not (tmp_path / "new").exists()
+
+
+def test_a_rebuild_begins_where_kafka_was_first_read(tmp_path: Path) -> None:
+    """Only where each source began, whatever was read since; again is fine."""
+    old = Tree(tmp_path / "v0001", "stateless", batches=2).root
+    shutil.rmtree(old / "sources")
+    kafka(old, 0, {"events": {"0": 7, "1": 0}})
+    for _ in range(2):
+        assert seed_beginning(old, tmp_path / "v0002", query_id=NEW_ID)
+    assert contents(tmp_path / "v0002").keys() == {"metadata", "sources/0/0"}
+    assert read_initial_offsets(tmp_path / "v0002" / "sources" / "0") == '{"events":{"0":7,"1":0}}'
+
+
+def test_files_are_read_from_the_first_one_without_a_seed(old: Path, tmp_path: Path) -> None:
+    """Nothing is made."""
+    assert not seed_beginning(old, tmp_path / "v0002", query_id=NEW_ID)
+    assert not (tmp_path / "v0002").exists()

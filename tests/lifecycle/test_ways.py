@@ -47,7 +47,7 @@ def test_a_stateless_query_whose_output_changed_its_form_is_handed_off():
 @pytest.mark.parametrize(
     ("at", "why"),
     [
-        (facts(finding("source-kind-changed", where="source 0")), "offsets"),
+        (facts(finding("source-reading-changed", where="source 0")), "offsets"),
         (facts(finding("refused-by-spark", where="rehearsal of batch 3")), "offsets"),
         (facts(finding("sink-option-changed"), sink="table"), "does not take its rows"),
         (facts(finding("state-keys-changed", where="operator"), state=True), "state would be lost"),
@@ -75,6 +75,12 @@ def test_an_output_in_another_place_is_not_handed_off():
         (facts(finding("x", where="operator"), state=True, sink="foreach"), {}, "cannot be written unseen"),
         (facts(finding("x", where="operator"), state=True, gone="3 of 9 files are gone"), {}, "3 of 9 files are gone"),
         (facts(finding("x", where="operator"), state=True), {"handover": Handover.COLD}, "room for two drivers"),
+        (facts(finding("source-kind-changed", where="source 0")), {}, "cannot be told: source-kind-changed"),
+        (
+            facts(finding("x", where="operator"), finding("history-gone", Severity.NOTE, "source 0"), state=True),
+            {},
+            "no rebuild: a -> b",
+        ),
     ],
 )
 def test_what_cannot_be_switched_is_refused_with_every_reason(at, request_, why):

@@ -82,6 +82,21 @@ def seed_start(source: Path, target: Path, batch: int, *, query_id: str) -> None
     _publish(target, query_id, made, {})
 
 
+def seed_beginning(source: Path, target: Path, *, query_id: str) -> bool:
+    """Make ``target`` a checkpoint without any batch, whose Kafka sources begin where those of ``source`` began.
+
+    Whatever ``startingOffsets`` the query names. False, and nothing is made, where ``source`` has no Kafka source:
+    files are read from the first one anyway. ``target`` as for ``seed``.
+    """
+    if _is_there(target, query_id):
+        return True
+    must_be_checkpoint(source)
+    logs = [path for path in (source / "sources").glob("*") if read_initial_offsets(path) is not None]
+    if logs:
+        _publish(target, query_id, {}, {f"sources/{path.name}/{_ENTRY}": path / _ENTRY for path in logs})
+    return bool(logs)
+
+
 def _commit(source: Path, batch: int) -> bytes:
     """The batch's own commit, else one like that before it: a stateless query's are all alike."""
     for number in (batch, batch - 1):

@@ -114,6 +114,17 @@ def topic_short(source: str, message: str, *, answered: bool) -> Finding:
     )
 
 
+def history_gone(source: str, clauses: str) -> Finding:
+    """What was read once is no longer there: it does not keep a query from going on, only from being rebuilt."""
+    return Finding(
+        rule="history-gone",
+        severity=Severity.NOTE,
+        where=source,
+        evidence=clauses,
+        hint="a rebuild from where the checkpoint version began would lack it",
+    )
+
+
 def sink_ahead(output: str, written: int, planned: int | None) -> Finding:
     """Spark would plan those numbers again, and the sink would skip as many batches in silence."""
     return Finding(

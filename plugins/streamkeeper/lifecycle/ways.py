@@ -22,6 +22,10 @@ SHADOWED_SINKS = frozenset({"table", "file"})
 """Sinks that can be written beside the serving output, unseen."""
 
 _OUTPUT_RULES, _COLUMN_RULES = frozenset({"sink-option-changed", "output-does-not-fit"}), "output-column"
+_OTHER_SOURCES = frozenset(
+    f"source-{each}-changed" for each in ("count", "order", "naming", "kind", "location", "selection")
+) | {"source-renamed"}
+_HISTORY_GONE = "history-gone"
 _UNEXPLAINED = frozenset({"refused-by-spark", "unexplained-difference", "output-changes-hands"})
 
 
@@ -194,7 +198,11 @@ def _against_rebuild(request: DeployRequest, at: QueryFacts) -> str:
         return f"its {at.candidate.sink.kind} output cannot be written unseen"
     if parse_trigger(at.candidate.trigger).available_now:
         return "an availableNow query ends before it could be cut over"
-    return at.gone
+    other = sorted({each.rule for each in at.judged.findings if _reads_other_sources(each)})
+    if other:
+        return f"when it has read what was read cannot be told: {', '.join(other)}"
+    history = [each.evidence for each in at.judged.findings if each.rule == _HISTORY_GONE]
+    return at.gone or "; ".join(history)
 
 
 def _about_output(finding: Finding) -> bool:
@@ -204,6 +212,10 @@ def _about_output(finding: Finding) -> bool:
 def _about_offsets(finding: Finding, *, state_given_up: bool) -> bool:
     """Whether it may concern what a source's offsets mean; what Spark refuses of state is given up with the state."""
     return finding.where.startswith("source") or (finding.rule in _UNEXPLAINED and not state_given_up)
+
+
+def _reads_other_sources(finding: Finding) -> bool:
+    return finding.severity is Severity.BREAKING and finding.rule in _OTHER_SOURCES
 
 
 def _only_the_rehearsal(findings: Iterable[Finding]) -> bool:
