@@ -114,16 +114,43 @@ def test_log_that_is_not_seeded_cannot_be_read(output: Output) -> None:
     output.write(second, 1, "e3")
     with pytest.raises(Exception, match="(?i)batch|metadata"):
         _ = output.ids
-    with pytest.raises(InvalidInput, match="begins with batch 0"):
-        second.seed(4)
+
+
+@pytest.mark.parametrize("last", [0, 3, 8, 9, 10, 19, 25, 100])
+def test_seeded_log_is_read_and_compacted_from_any_batch(output: Output, last: int) -> None:
+    """Whatever the number that a restored version goes on from, Spark reads its log, and so it does a bounded one."""
+    second = output.writer("v0002", 2, Span("v0001", last=1), Span("v0002"))
+    second.seed(last)
+    second.seed(last)
+    assert second.last_batch() == last
+    written = [f"f{number:02d}" for number in range(12)]
+    for number, each in enumerate(written):
+        output.write(second, last + 1 + number, each)
+        if number in (0, 5):
+            assert output.ids == ["e1", "e2", *written[: number + 1]]
+    second.seed(last)
+    assert output.ids == ["e1", "e2", *written]
+    output.writer("v0003", 3, Span("v0001", last=0), Span("v0002", last=last + 2), Span("v0003"))
+    assert output.ids == ["e1", "f00", "f01"]
+
+
+def test_log_that_was_seeded_in_part_is_finished(output: Output) -> None:
+    """A process that dies between the files of a seed leaves a log that the next one completes."""
+    log = output.root / "v0002" / "_spark_metadata"
+    log.mkdir(parents=True)
+    (log / "9.compact").write_text("v1")
+    second = output.writer("v0002", 2)
+    second.seed(12)
+    assert sorted(each.name for each in log.iterdir()) == ["10", "11", "12", "9.compact"]
 
 
 def test_written_log_is_not_seeded(output: Output) -> None:
     """A version that holds rows in batch 0 is somebody's."""
     second = output.writer("v0002", 2)
     output.write(second, 0, "e3")
-    with pytest.raises(InvalidInput, match="holds a batch already"):
-        second.seed(0)
+    for number in (0, 4):
+        with pytest.raises(InvalidInput, match="holds a batch already"):
+            second.seed(number)
 
 
 def test_versions_may_differ_in_columns_and_format(output: Output) -> None:
@@ -203,6 +230,18 @@ def test_claim_of_yesterday_means_its_version_alone(output: Output) -> None:
     newest = newest_epoch(output.root)
     assert newest is not None
     assert newest.all_formats == {"v0000": "json", "v0001": "parquet", "v0002": "orc"}
+
+
+@pytest.mark.usefixtures("eager_compaction")
+def test_spark_keeps_the_logs_of_a_hundred_batches(spark: SparkSession, tmp_path: Path) -> None:
+    """Unless it is told to keep fewer: so long the end of a bounded span can be found."""
+    spark.conf.unset("spark.sql.streaming.minBatchesToRetain")
+    output = Output(spark, tmp_path)
+    first = output.writer("v0001", 1)
+    for number in range(10):
+        output.write(first, number, f"e{number}")
+    output.writer("v0002", 2, Span("v0001", last=1), Span("v0002"))
+    assert output.ids == ["e0", "e1"]
 
 
 @pytest.mark.usefixtures("eager_compaction")

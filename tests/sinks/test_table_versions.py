@@ -109,6 +109,33 @@ def test_cutover_swaps_and_the_way_back_is_a_swap(warehouse: Warehouse, shadow: 
     assert warehouse.outputs["totals__v0001"][1:] == ("v0001", 5)
 
 
+def test_way_back_finds_the_table_that_a_version_carried_on(
+    warehouse: Warehouse, shadow: TableWriter, write: Write
+) -> None:
+    """A handed-over version that wrote nothing, or a restored one, goes on in the table of its parent."""
+    second = cut_over(warehouse, "v0002", 3)
+    write(second, 2, ("a", 11))
+    lineage = (Span("v0002", last=2), Span("v0003"))
+    warehouse.writer("v0003", 4, *lineage).raise_fence()
+    assert warehouse.rows() == [("a", 11), ("b", 20), ("c", 30)]
+    rebuilt = warehouse.writer("v0004", 5, shadow=True)
+    rebuilt.raise_fence()
+    write(rebuilt, 0, ("z", 1))
+    cut_over(warehouse, "v0004", 6)
+    assert warehouse.rows() == [("z", 1)]
+    for epoch in (7, 8):
+        third = warehouse.writer("v0003", epoch, *lineage)
+        third.raise_fence()
+        assert third.last_batch() is None
+        assert warehouse.rows() == [("a", 11), ("b", 20), ("c", 30)]
+    write(third, 3, ("a", 12))
+    assert warehouse.outputs == {"totals": (8, "v0003", 3), "totals__v0004": (7, "v0004", 0)}
+    cut_over(warehouse, "v0004", 9)
+    assert warehouse.rows() == [("z", 1)]
+    warehouse.writer("v0005", 10, Span("v0003", last=3), Span("v0005")).raise_fence()
+    assert warehouse.rows() == [("a", 12), ("b", 20), ("c", 30)]
+
+
 def test_rebuilt_table_may_have_other_columns_and_another_key(
     warehouse: Warehouse, serving: TableWriter, write: Write
 ) -> None:

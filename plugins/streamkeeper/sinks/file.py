@@ -164,12 +164,10 @@ class FileWriter(SinkWriter):
         """Nothing is held."""
 
     def seed(self, batch_id: int) -> None:
-        """Begin the sink log of this version with a batch without files: Spark reads no log that begins later.
+        """Begin the sink log of this version with batches without files: Spark reads no log that begins later.
 
-        ``batch_id`` is 0: a new directory is numbered from there. Raises InvalidInput for another one.
+        ``batch_id`` is 0 where the numbers begin anew, and a restored version goes on in those of its parent.
         """
-        if batch_id != 0:
-            raise InvalidInput(f"output {self._target}: its log begins with batch 0, not with batch {batch_id}")
         begin_log(self._target, batch_id)
 
     def discard(self) -> None:

@@ -1,8 +1,8 @@
 """Spark's own sink log of a file output, ``<directory>/_spark_metadata``: which files are of which batches.
 
 Layout of Spark 4.2: a file ``N`` for each batch, ``v1`` and then one JSON line a file; every tenth one is ``N.compact``
-and holds the lines of all batches up to N, which do not say of which batch they are. What is older than the compacted
-log is deleted ten minutes later.
+and holds the lines of all batches up to N, which do not say of which batch they are. What is older than that is
+deleted when a hundred batches and ten minutes have passed.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from streamkeeper.sinks.whole_files import create_whole
 
 SINK_LOG = "_spark_metadata"
 _HEADER = "v1"
+_INTERVAL = 10
+"""Spark's own default; where a log has another one, Spark goes by its files."""
 
 
 def newest_batch(directory: Path) -> int | None:
@@ -48,13 +50,21 @@ def listed_files(directory: Path, *, last: int | None = None) -> list[Path]:
 
 
 def begin_log(directory: Path, batch_id: int) -> None:
-    """Begin a log with ``batch_id`` as a batch without files; idempotent. Raises InvalidInput when others wrote it."""
+    """Begin a log as if the batches up to ``batch_id`` had written no file; idempotent.
+
+    Spark reads and compacts a log from a compacted batch on, or else from batch 0: one that begins in between it calls
+    damaged. Raises InvalidInput when one of those batches holds a file.
+    """
     newest = newest_batch(directory)
     if newest is not None and newest > batch_id:
         return
-    file = directory / SINK_LOG / str(batch_id)
-    if not create_whole(file, _HEADER.encode()) and file.read_text().strip() != _HEADER:
-        raise InvalidInput(f"{file} holds a batch already", hint="give the output a checkpoint version of its own")
+    compacted = (batch_id + 1) // _INTERVAL * _INTERVAL - 1
+    names = [f"{compacted}.compact"] if compacted >= 0 else []
+    # In this order the newest batch is there only when all are.
+    for name in [*names, *map(str, range(compacted + 1, batch_id + 1))]:
+        file = directory / SINK_LOG / name
+        if not create_whole(file, _HEADER.encode()) and file.read_text().strip() != _HEADER:
+            raise InvalidInput(f"{file} holds a batch already", hint="give the output a checkpoint version of its own")
 
 
 def _check_whole(directory: Path, found: set[tuple[int, bool]], compacted: int, later: list[int], last: int) -> None:

@@ -100,7 +100,7 @@ class TableSink(Sink):
     def rehearse(self, batch: DataFrame) -> None:
         """Convert and insert the batch into temporary tables of the workers, and roll back.
 
-        Raises InvalidInput when the table that is there does not fit.
+        Raises OutputUnfit when the table that is there does not take the columns.
         """
         columns = self.columns_of(batch)
         self._check_table(columns)
@@ -158,7 +158,8 @@ class TableWriter(SinkWriter):
             if self._in_shadow:
                 check_shadow(connection, outputs, self._sink.table, context.version, self._owner)
             move_epoch(connection, outputs, self._table, self._owner, context.epoch)
-            if not self._in_shadow and swap_in(connection, outputs, self._table, context.version):
+            lineage = [each.version for each in reversed(context.serving)] or [context.version]
+            if not self._in_shadow and swap_in(connection, outputs, self._table, lineage):
                 crash_point("sink.swapped")
             if sa.inspect(connection).has_table(staged):
                 old = sa.table(staged, sa.column("_sk_epoch"))

@@ -14,6 +14,8 @@ from streamkeeper.errors import Fenced, InvalidInput
 from streamkeeper.sinks.table_dependents import carry_grants, quoted, refuse_dependents
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from sqlalchemy import Connection, Row, Table
 
 _LONGEST_NAME = 63
@@ -75,18 +77,21 @@ def check_shadow(connection: Connection, outputs: Table, table: str, version: st
         raise InvalidInput(f"table {name} is there already, and no writer of {table} made it", hint="rename it")
 
 
-def swap_in(connection: Connection, outputs: Table, table: str, version: str) -> bool:
+def swap_in(connection: Connection, outputs: Table, table: str, lineage: Sequence[str]) -> bool:
     """Let a version's own table serve, if it has one, and keep the one that served; False when nothing is swapped.
 
+    ``lineage``: the version, the one whose output it carries on, and so forth; where the version has no table yet, that
+    of the nearest of them is meant, unless one of them serves: a table goes by the version that wrote to it last.
     Whoever still writes to one of these tables, staged rows or not, finds another epoch than its own there.
     Raises InvalidInput when the swap would take a table away and have none to put in its place.
     """
     import sqlalchemy as sa
 
-    serving, name = read_row(connection, outputs, table), version_table(table, version)
-    coming = read_row(connection, outputs, name)
-    if serving is None or serving.version == version or coming is None or coming.owner != serving.owner:
+    serving = read_row(connection, outputs, table)
+    coming = _find_coming(connection, outputs, table, serving, lineage) if serving is not None else None
+    if serving is None or coming is None:
         return False
+    name: str = coming.output
     if coming.version is None and serving.version is not None:
         raise InvalidInput(f"table {name} holds no batch, it cannot replace {table}", hint="wait for its first batch")
     refuse_dependents(connection, table)
@@ -121,6 +126,18 @@ def rename_table(connection: Connection, old: str, new: str) -> None:
     if connection.dialect.name == "sqlite":
         connection.execute(sa.text("PRAGMA legacy_alter_table = ON"))
     connection.execute(sa.text(f"ALTER TABLE {quoted(connection, old)} RENAME TO {quoted(connection, new)}"))
+
+
+def _find_coming(
+    connection: Connection, outputs: Table, table: str, serving: Row[Any], lineage: Sequence[str]
+) -> Row[Any] | None:
+    for each in lineage:
+        if serving.version == each:
+            return None
+        row = read_row(connection, outputs, version_table(table, each))
+        if row is not None and row.owner == serving.owner:
+            return row
+    return None
 
 
 def _retire(connection: Connection, outputs: Table, table: str, serving: Row[Any], *, newer_than: int) -> str:
