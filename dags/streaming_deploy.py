@@ -1,10 +1,18 @@
 """Deploy a release of a streaming job.
 
-**bundle** the code, start the candidate as a **standby**, **assess** it against what serves, and **choose**. A RESUME
-goes on: **handover** (drain the serving driver, prove it dead, go), **first_commit**, **snapshot** of
-the batch at which it changed hands, **promote**. When the new release
-does not commit in time, **fall_back** lets the old one go again from the last commit. Any other verdict ends the deploy
-and leaves the serving release as it is. **finish** gives the run the operation's outcome.
+**bundle** the code, start the candidate as a **standby**, **assess** it against what serves, and **choose** the way
+that the verdict asks for.
+
+- **backup**, for an opaque change (BACKUP): **keep_state** in a snapshot; the standby may **rest** while a person
+  is asked to **approve**; the **answer** is recorded; **ready** starts it again and sees that nothing has drifted.
+- **dual_run**, for a rebuild (SWITCH): the candidate reads the sources again as a **shadow**, has to **catch_up**, and
+  **compare** holds both outputs against each other. One job at a time.
+- **takeover**, always: **handover** (drain what serves, prove it dead, go), **first_commit**, **snapshot** of the batch
+  at which it changed hands, **probation**, **promote**.
+
+When the new release does not hold, **fall_back** lets the old one serve again, by the way back that was assessed. A
+verdict without a way, a declined approval or an aborted dual run ends the deploy and leaves what serves as it is.
+**finish** gives the run the operation's outcome.
 
 A task that failed or was killed continues when it is cleared: all that is done stands in the job's journal.
 """
@@ -14,20 +22,12 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from airflow.sdk import TriggerRule, chain, dag, task_group
+from airflow.sdk import chain, dag
 
 from streamkeeper.lifecycle.steps import Step
+from streamkeeper.orchestration.deploy_graph import GO_ON, backup, default_args, dual_run, ending, takeover
 from streamkeeper.orchestration.form import deploy_form
-from streamkeeper.orchestration.operators import (
-    AssessOperator,
-    BundleOperator,
-    ChooseOperator,
-    FallBackOperator,
-    FinishOperator,
-    HandoverOperator,
-    StepOperator,
-)
-from streamkeeper.orchestration.retrying import RETRIES, RETRY_DELAY, retry_policy
+from streamkeeper.orchestration.operators import AssessOperator, BundleOperator, ChooseOperator, StepOperator
 
 JOBS = Path(os.environ.get("STREAMKEEPER_JOBS", "jobs"))
 
@@ -40,33 +40,27 @@ JOBS = Path(os.environ.get("STREAMKEEPER_JOBS", "jobs"))
     max_active_runs=16,
     tags=["streaming", "lifecycle"],
     params=deploy_form(JOBS),
-    default_args={
-        "owner": "streamkeeper",
-        "retries": RETRIES,
-        "retry_delay": RETRY_DELAY,
-        "retry_policy": retry_policy(),
-    },
+    default_args=default_args(),
 )
 def streaming_deploy() -> None:
     bundle = BundleOperator(task_id="bundle")
     standby = StepOperator(task_id="standby", step=Step.STANDBY, deadline_param="standby_s")
     assess = AssessOperator(task_id="assess", step=Step.ASSESS)
-    choose = ChooseOperator(task_id="choose", go_on="resume", end="finish")
+    to_dual_run = {Step.SHADOW: "dual_run"}
+    choose = ChooseOperator(
+        task_id="choose", ways={Step.BACKUP: "backup", **to_dual_run}, go_on="takeover", end="finish"
+    )
+    kept = backup()
+    choose_again = ChooseOperator(
+        task_id="choose_again", ways=to_dual_run, go_on="takeover", end="finish", trigger_rule=GO_ON
+    )
+    rebuilt = dual_run()
+    taken_over = takeover()
+    fall_back, finish = ending()
 
-    @task_group
-    def resume() -> None:
-        handover = HandoverOperator(task_id="handover")
-        first_commit = StepOperator(task_id="first_commit", step=Step.FIRST_COMMIT, deadline_param="first_commit_s")
-        snapshot = StepOperator(task_id="snapshot", step=Step.BOUNDARY)
-        promote = StepOperator(task_id="promote", step=Step.STABLE)
-        chain(handover, first_commit, snapshot, promote)
-
-    resumed = resume()
-    fall_back = FallBackOperator(task_id="fall_back", step=Step.FALL_BACK, trigger_rule=TriggerRule.ONE_FAILED)
-    finish = FinishOperator(task_id="finish", step=Step.FALL_BACK, trigger_rule=TriggerRule.ALL_DONE)
-
-    chain(bundle, standby, assess, choose, resumed, fall_back, finish)
-    choose >> finish
+    chain(bundle, standby, assess, choose, kept, choose_again, rebuilt, taken_over, fall_back, finish)
+    choose >> [choose_again, rebuilt, taken_over, finish]
+    choose_again >> [taken_over, finish]
 
 
 streaming_deploy()

@@ -107,7 +107,7 @@ def test_a_killed_task_continues_and_a_second_trigger_is_refused(installation: I
         assert words in second.told()[0]
     assert run.wait() == "success", run.told()
     assert installation.disarmed.exists(), "the task was not killed"
-    assert int(run.api.tasks(DAG, run.run_id)["resume.handover"]["try_number"]) == 2
+    assert int(run.api.tasks(DAG, run.run_id)["takeover.handover"]["try_number"]) == 2
     state = installation.state
     assert state.operations[run.operation].outcome is Outcome.SUCCEEDED
     assert state.serving_release == state.operations[run.operation].done["bundle"]["release"] != "r0001"

@@ -14,6 +14,13 @@ import pytest
 pytestmark = pytest.mark.airflow
 ROOT = Path(__file__).resolve().parents[2]
 SCHEDULES = {"streaming_backup": "@hourly", "streaming_drill": "20 2 * * *", "streaming_prune": "40 4 * * *"}
+TAKEOVER = {
+    "takeover.first_commit": ["takeover.handover"],
+    "takeover.snapshot": ["takeover.first_commit"],
+    "takeover.probation": ["takeover.snapshot"],
+    "takeover.promote": ["takeover.probation"],
+    "fall_back": ["takeover.promote"],
+}
 
 LOOK = """
 import json, sys, time
@@ -74,7 +81,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 def test_every_dag_file_loads(seen: dict[str, Any]) -> None:
     """No DAG file raises when it is parsed."""
     assert seen["errors"] == {}
-    assert set(seen["dags"]) == {"streaming_deploy", *SCHEDULES}
+    assert set(seen["dags"]) == {"streaming_deploy", "streaming_rollback", *SCHEDULES}
 
 
 def test_parsing_loads_nothing_heavy(seen: dict[str, Any]) -> None:
@@ -118,14 +125,35 @@ def test_the_deploy_reads_like_the_runbook(seen: dict[str, Any]) -> None:
         "standby": ["bundle"],
         "assess": ["standby"],
         "choose": ["assess"],
-        "resume.handover": ["choose"],
-        "resume.first_commit": ["resume.handover"],
-        "resume.promote": ["resume.snapshot"],
-        "resume.snapshot": ["resume.first_commit"],
-        "fall_back": ["resume.promote"],
-        "finish": ["choose", "fall_back"],
+        "backup.keep_state": ["choose"],
+        "backup.rest": ["backup.keep_state"],
+        "backup.approve": ["backup.rest"],
+        "backup.answer": ["backup.approve"],
+        "backup.ready": ["backup.answer"],
+        "choose_again": ["backup.ready", "choose"],
+        "dual_run.shadow": ["choose", "choose_again"],
+        "dual_run.catch_up": ["dual_run.shadow"],
+        "dual_run.compare": ["dual_run.catch_up"],
+        "takeover.handover": ["choose", "choose_again", "dual_run.compare"],
+        **TAKEOVER,
+        "finish": ["choose", "choose_again", "fall_back"],
     }
     assert tasks["fall_back"]["rule"] == "one_failed"
+    assert tasks["finish"]["rule"] == "all_done"
+
+
+def test_the_rollback_reads_like_the_runbook(seen: dict[str, Any]) -> None:
+    """It assesses before it acts, and takes over as a deploy does."""
+    tasks = seen["dags"]["streaming_rollback"]["tasks"]
+    assert {name: task["upstream"] for name, task in tasks.items()} == {
+        "bundle": [],
+        "standby": ["bundle"],
+        "assess": ["standby"],
+        "choose": ["assess"],
+        "takeover.handover": ["choose"],
+        **TAKEOVER,
+        "finish": ["choose", "fall_back"],
+    }
     assert tasks["finish"]["rule"] == "all_done"
 
 

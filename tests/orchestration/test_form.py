@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,12 @@ pytestmark = pytest.mark.airflow
 GOOD = {"job": "sales_totals", "reason": "first deploy"}
 
 
-def _fill(jobs: Path, values: dict[str, Any]) -> dict[str, Any]:
+def _fill(jobs: Path, values: dict[str, Any], fields: Callable[[Path], dict[str, Any]] | None = None) -> dict[str, Any]:
     from airflow.sdk import ParamsDict
 
     from streamkeeper.orchestration.form import deploy_form
 
-    form = ParamsDict(deploy_form(jobs))
+    form = ParamsDict((fields or deploy_form)(jobs))
     form.update(values)
     return dict(form.validate())
 
@@ -41,19 +42,28 @@ def test_every_field_reaches_the_request(tmp_path: Path) -> None:
         "release": "r0007",
         "params": {"input": "/in", "files": 3, "strict": True},
         "conf": {"spark.sql.shuffle.partitions": "4"},
-        "strategy": "resume",
+        "strategy": "handoff",
         "handover": "cold",
         "dry_run": True,
         "drain_s": 5,
         "standby_s": 6.5,
         "first_commit_s": 7,
+        "accept_state_loss": True,
+        "accept_risk": True,
+        "approve_s": 8,
+        "catch_up_s": 9,
+        "compare": False,
+        "most_missing": 0.25,
+        "most_differing": 0.5,
+        "probation_batches": 0,
+        "probation_s": 10,
     }
     assert read_request(_fill(tmp_path, filled), requested_by="ada") == DeployRequest(
         job="sales_totals",
         release="r0007",
         params={"input": "/in", "files": 3, "strict": True},
         conf={"spark.sql.shuffle.partitions": "4"},
-        strategy=Strategy.RESUME,
+        strategy=Strategy.HANDOFF,
         handover=Handover.COLD,
         dry_run=True,
         reason="first deploy",
@@ -61,6 +71,48 @@ def test_every_field_reaches_the_request(tmp_path: Path) -> None:
         drain_s=5,
         standby_s=6.5,
         first_commit_s=7,
+        accept_state_loss=True,
+        accept_risk=True,
+        approve_s=8,
+        catch_up_s=9,
+        compare=False,
+        most_missing=0.25,
+        most_differing=0.5,
+        probation_batches=0,
+        probation_s=10,
+    )
+
+
+def test_the_form_has_every_field_of_the_request(tmp_path: Path) -> None:
+    """What can be asked for can be asked for in Airflow; who asks, and that it is a rollback, is not for the form."""
+    from streamkeeper.orchestration.form import deploy_form
+
+    assert set(deploy_form(tmp_path)) == {*DeployRequest.__struct_fields__, "on_open"} - {"requested_by", "rollback"}
+
+
+def test_what_is_asked_for_most_stands_first_and_open(tmp_path: Path) -> None:
+    """The main fields lie outside of the collapsed sections."""
+    from streamkeeper.orchestration.form import deploy_form
+
+    form = deploy_form(tmp_path)
+    sections = {name: param.schema.get("section") for name, param in form.items()}
+    main = ["job", "release", "params", "conf", "reason", "strategy", "handover", "dry_run"]
+    assert [name for name, section in sections.items() if section is None] == main == list(form)[: len(main)]
+    assert {section for section in sections.values() if section} == {"Switching", "Deadlines and open operations"}
+
+
+def test_a_rollback_is_the_request_of_its_own_form(tmp_path: Path) -> None:
+    """The same values with the same defaults, and the word that it goes back."""
+    from streamkeeper.orchestration.form import read_request, rollback_form
+
+    filled = _fill(tmp_path, {**GOOD, "release": "r0003", "accept_risk": True}, rollback_form)
+    assert read_request(filled, requested_by="ada", rollback=True) == DeployRequest(
+        job="sales_totals",
+        release="r0003",
+        reason="first deploy",
+        requested_by="ada",
+        rollback=True,
+        accept_risk=True,
     )
 
 
@@ -77,6 +129,10 @@ def test_every_field_reaches_the_request(tmp_path: Path) -> None:
         {"dry_run": "yes"},
         {"reason": "why"},
         {"drain_s": 0},
+        {"most_missing": 1.5},
+        {"most_differing": -0.1},
+        {"probation_batches": -1},
+        {"accept_risk": "of course"},
         {"on_open": "ignore"},
     ],
     ids=str,

@@ -19,6 +19,12 @@ def test_runs_that_read_alike_are_kept_apart() -> None:
     assert len({operation_id(*each) for each in runs}) == len(runs)
 
 
+def test_every_dag_has_operations_of_its_own() -> None:
+    """A rollback and a deploy with the same run id, as the scheduler may give it, are two operations."""
+    names = {operation_id(dag, RUN) for dag in ("streaming_deploy", "streaming_rollback")}
+    assert len(names) == 2
+
+
 def test_any_run_id_gives_an_allowed_name() -> None:
     """Whatever somebody types as a run id may name an operation and, with a role behind it, an instance."""
     for run in (RUN, "", "///", "ümlaut käse", "-- --", "../../etc/passwd", "A" * 500):

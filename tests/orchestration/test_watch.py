@@ -4,13 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from streamkeeper.lifecycle.steps import Step
+from streamkeeper.model.comparison import OutputComparison
 from streamkeeper.model.control import DriverExit, DriverState, DriverStatus, QueryStatus
-from streamkeeper.model.journal import AbortRequested, DeployRequest, InstancePlanned, OperationStarted, Role
-from streamkeeper.orchestration.watch import Watch
+from streamkeeper.model.journal import (
+    AbortRequested,
+    ApprovalAnswered,
+    DeployRequest,
+    InstancePlanned,
+    OperationStarted,
+    Record,
+    ReleaseDescribed,
+    Role,
+    StepDone,
+)
+from streamkeeper.orchestration.watch import NEAR, Watch
 from streamkeeper.registry.control import Control
 from streamkeeper.registry.journal import Journal
 from streamkeeper.stores.local import LocalStore
@@ -34,12 +46,24 @@ class Scene:
     def watch(self, step: Step) -> Watch:
         return Watch(self.store, Journal(self.store, JOB, writer="watch"), JOB, OPERATION, step)
 
-    def tell(self, state: DriverState, *, beat: int = 1, triggers: int = 0) -> None:
-        query = QueryStatus(query="totals", version="v0001", epoch=1, triggers=triggers)
+    def tell(
+        self, state: DriverState, *, beat: int = 1, compared: dict[str, OutputComparison] | None = None, **query: Any
+    ) -> None:
+        told = QueryStatus(query="totals", version="v0001", epoch=1, **query)
         status = DriverStatus(
-            instance=CANDIDATE, release="r0001", generation=1, state=state, beat=beat, at="", queries={"totals": query}
+            instance=CANDIDATE,
+            release="r0001",
+            generation=1,
+            state=state,
+            beat=beat,
+            at="",
+            queries={"totals": told},
+            compared=compared or {},
         )
         self.control.write_status(status)
+
+    def record(self, record: Record) -> None:
+        self.journal.append(lambda state: record)
 
 
 @pytest.fixture
@@ -74,6 +98,62 @@ def test_an_end_is_always_news(scene: Scene, step: Step) -> None:
     watch = scene.watch(step)
     before = watch.look()
     scene.control.write_exit(DriverExit(instance=CANDIDATE, state=DriverState.FAILED, code=5, error="boom"))
+    assert watch.look() != before
+
+
+def test_an_answer_is_news(scene: Scene) -> None:
+    """Whoever approves or declines does not have to wait for the next look; the two are told apart."""
+    watch = scene.watch(Step.APPROVE)
+    before = watch.look()
+    answered = ApprovalAnswered(operation=OPERATION, approved=True, by="ada", reason="", bundle="b", batches={})
+    scene.record(answered)
+    assert watch.look() != before
+
+
+def test_a_shadow_is_news_once_it_finds_nothing_more_to_read(scene: Scene) -> None:
+    """Batch after batch wakes nobody; a trigger that found nothing does, for then it may have caught up."""
+    watch = scene.watch(Step.CATCH_UP)
+    scene.tell(DriverState.SHADOW)
+    before = watch.look()
+    scene.tell(DriverState.SHADOW, beat=2, triggers=7, committed=6)
+    assert watch.look() == before
+    scene.tell(DriverState.SHADOW, beat=3, triggers=8, committed=6)
+    near = watch.look()
+    assert near[-1].endswith(NEAR)
+    scene.tell(DriverState.SHADOW, beat=4, triggers=9, committed=6)
+    assert watch.look() == near
+
+
+def test_a_comparison_is_news(scene: Scene) -> None:
+    """The step that waits for the compared outputs is woken when they are told."""
+    watch = scene.watch(Step.COMPARE)
+    scene.tell(DriverState.SHADOW)
+    before = watch.look()
+    scene.tell(DriverState.SHADOW, compared={"totals": OutputComparison()})
+    assert watch.look() != before
+
+
+def test_the_end_of_the_probation_is_news_and_no_trigger_before(scene: Scene) -> None:
+    """As many triggers as were asked for, after the first one."""
+    scene.record(StepDone(operation=OPERATION, step="bundle", result={"release": "r0001"}))
+    scene.record(ReleaseDescribed(release="r0001", manifests={"totals": "m"}))
+    watch = scene.watch(Step.PROBATION)
+    wanted = DeployRequest(job=JOB).probation_batches + 1
+    scene.tell(DriverState.SERVING, triggers=1)
+    before = watch.look()
+    scene.tell(DriverState.SERVING, triggers=wanted - 1)
+    assert watch.look() == before
+    scene.tell(DriverState.SERVING, triggers=wanted)
+    assert watch.look() != before
+
+
+@pytest.mark.parametrize("step", [Step.FIRST_COMMIT, Step.PROBATION])
+def test_a_query_that_fails_again_and_again_is_news(scene: Scene, step: Step) -> None:
+    """One failure may be chance and wakes nobody; a release that is broken falls back at once."""
+    watch = scene.watch(step)
+    scene.tell(DriverState.SERVING, failures=1, error="boom")
+    before = watch.look()
+    scene.tell(DriverState.SERVING, failures=2, error="boom")
     assert watch.look() != before
 
 

@@ -1,9 +1,11 @@
-"""``deploy``: what a deploy would do, and doing it from here."""
+"""``deploy`` and ``rollback``: what one would do, and doing it from here."""
 
 from __future__ import annotations
 
 import getpass
 import secrets
+import time
+from collections.abc import Callable
 from typing import Annotated
 
 import msgspec
@@ -13,26 +15,43 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from streamkeeper.cli.approving import command_line
 from streamkeeper.cli.given import Conf, Job, Params, open_site, read_conf, read_params
 from streamkeeper.errors import DeployFailed
+from streamkeeper.lifecycle.approval import ANSWER
 from streamkeeper.lifecycle.steps import PlannedStep, Step, plan_deploy
 from streamkeeper.model.coding import from_json
-from streamkeeper.model.finding import Assessment, Verdict
-from streamkeeper.model.journal import DeployRequest, Handover, Outcome
-from streamkeeper.operations.deploy import Deploy, OnOpen, Progress
+from streamkeeper.model.finding import Assessment
+from streamkeeper.model.journal import DeployRequest, Handover, Outcome, Strategy
+from streamkeeper.operations.deploy import Deploy, OnOpen, Progress, ProgressKind
+from streamkeeper.operations.dual_runs import TURN, dual_run_before, never_came
 from streamkeeper.operations.sites import Site
 from streamkeeper.registry.objects import read_object
 
 Release = Annotated[str | None, typer.Option("--release", metavar="r0007", help="A pushed release, else the code")]
+Older = Annotated[str | None, typer.Option("--release", metavar="r0003", help="To go back to, else the one before")]
+How = Annotated[Strategy, typer.Option("--strategy", help="auto follows the verdict")]
 Warmth = Annotated[Handover, typer.Option("--handover", help="cold: where there is no room for two drivers")]
 Reason = Annotated[str, typer.Option("--reason", help="Why; kept in the journal")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the steps and the verdict; what serves goes on")]
+StateLoss = Annotated[bool, typer.Option("--accept-state-loss", help="A stateful query may begin empty")]
+Risk = Annotated[
+    bool, typer.Option("--accept-risk", help="Nobody is asked about an opaque change; rows may come twice")
+]
+Compare = Annotated[bool, typer.Option(help="After a dual run, compare both outputs over the same input")]
+Missing = Annotated[float, typer.Option("--most-missing", min=0, max=1, help="Share of rows a rebuild may lack")]
+Differing = Annotated[float, typer.Option("--most-differing", min=0, max=1, help="Share of rows that may differ")]
 DrainS = Annotated[float, typer.Option("--drain-s", min=1, help="Past this a draining driver is killed")]
 StandbyS = Annotated[float, typer.Option("--standby-s", min=1, help="Past this a candidate is given up")]
 FirstCommitS = Annotated[float, typer.Option("--first-commit-s", min=1, help="Past this the old release goes again")]
+ApproveS = Annotated[float, typer.Option("--approve-s", min=1, help="Past this it counts as declined")]
+CatchUpS = Annotated[float, typer.Option("--catch-up-s", min=1, help="Past this a dual run is aborted")]
+Batches = Annotated[int, typer.Option("--probation-batches", min=0, help="Triggers that have to go well")]
+ProbationS = Annotated[float, typer.Option("--probation-s", min=1, help="Past this the old release goes again")]
 Open = Annotated[OnOpen, typer.Option("--on-open", help="What to do about an operation that is open")]
 
 _USUAL = DeployRequest(job="any")
+_TURN_POLL_S = 2.0
 
 
 def deploy(
@@ -41,21 +60,31 @@ def deploy(
     release: Release = None,
     params: Params = "{}",
     conf: Conf = None,
-    handover: Warmth = Handover.WARM,
+    strategy: How = _USUAL.strategy,
+    handover: Warmth = _USUAL.handover,
     reason: Reason = "",
     dry_run: DryRun = False,
+    accept_state_loss: StateLoss = False,
+    accept_risk: Risk = False,
+    compare: Compare = _USUAL.compare,
+    most_missing: Missing = _USUAL.most_missing,
+    most_differing: Differing = _USUAL.most_differing,
     drain_s: DrainS = _USUAL.drain_s,
     standby_s: StandbyS = _USUAL.standby_s,
     first_commit_s: FirstCommitS = _USUAL.first_commit_s,
+    approve_s: ApproveS = _USUAL.approve_s,
+    catch_up_s: CatchUpS = _USUAL.catch_up_s,
+    probation_batches: Batches = _USUAL.probation_batches,
+    probation_s: ProbationS = _USUAL.probation_s,
     on_open: Open = OnOpen.REFUSE,
 ) -> None:
     """Deploy a job: the code under the jobs root, or a pushed release."""
-    site = open_site()
     request = DeployRequest(
         job=job,
         release=release,
         params=read_params(params),
         conf=read_conf(conf),
+        strategy=strategy,
         handover=handover,
         dry_run=dry_run,
         reason=reason,
@@ -63,9 +92,57 @@ def deploy(
         drain_s=drain_s,
         standby_s=standby_s,
         first_commit_s=first_commit_s,
+        accept_state_loss=accept_state_loss,
+        accept_risk=accept_risk,
+        approve_s=approve_s,
+        catch_up_s=catch_up_s,
+        compare=compare,
+        most_missing=most_missing,
+        most_differing=most_differing,
+        probation_batches=probation_batches,
+        probation_s=probation_s,
     )
-    if dry_run:
-        serving = site.journal(job, "reader").state().serving_release
+    _carry_out(request, on_open)
+
+
+def rollback(
+    job: Job,
+    *,
+    release: Older = None,
+    reason: Reason,
+    handover: Warmth = _USUAL.handover,
+    dry_run: DryRun = False,
+    accept_risk: Risk = False,
+    drain_s: DrainS = _USUAL.drain_s,
+    standby_s: StandbyS = _USUAL.standby_s,
+    first_commit_s: FirstCommitS = _USUAL.first_commit_s,
+    probation_batches: Batches = _USUAL.probation_batches,
+    probation_s: ProbationS = _USUAL.probation_s,
+    on_open: Open = OnOpen.REFUSE,
+) -> None:
+    """Let an older release serve again; --dry-run says before what would be read and written again."""
+    request = DeployRequest(
+        job=job,
+        release=release,
+        rollback=True,
+        handover=handover,
+        dry_run=dry_run,
+        reason=reason,
+        requested_by=f"cli:{getpass.getuser()}",
+        drain_s=drain_s,
+        standby_s=standby_s,
+        first_commit_s=first_commit_s,
+        accept_risk=accept_risk,
+        probation_batches=probation_batches,
+        probation_s=probation_s,
+    )
+    _carry_out(request, on_open)
+
+
+def _carry_out(request: DeployRequest, on_open: OnOpen) -> None:
+    site = open_site()
+    if request.dry_run:
+        serving = site.journal(request.job, "reader").state().serving_release
         real = msgspec.structs.replace(request, dry_run=False)
         Console().print(render_plan(plan_deploy(real, serving=serving)))
     running = Deploy.open(site, new_operation(), request, on_open=on_open)
@@ -89,22 +166,46 @@ def render_plan(steps: tuple[PlannedStep, ...]) -> Table:
 def _run(running: Deploy) -> Progress:
     console, last = Console(soft_wrap=True, highlight=False), ""
 
-    def show(progress: Progress) -> None:
+    def say(line: str) -> None:
         nonlocal last
-        line = f"{progress.step.label:13} {progress.sentence}"
         if line != last:
             console.print(Text(line))
             last = line
 
+    def show(progress: Progress) -> None:
+        if progress.kind is not ProgressKind.DONE:
+            say(f"{progress.step.label:13} {progress.sentence}{_asks(running, progress)}")
+
     try:
+        progress = running.run(until=Step.READY, on_progress=show)
+        if progress.kind is ProgressKind.DONE:
+            _wait_for_turn(running, say)
         return running.run(until=Step.FALL_BACK, on_progress=show)
     except KeyboardInterrupt:
+        verb = "rollback" if running.state.operations[running.operation].request.rollback else "deploy"
         typer.echo(
             f"\nstopped looking: operation {running.operation} of job {running.job} stays open. Carry it on: "
-            f"streamkeeper deploy {running.job} --on-open continue; end it: … --on-open abort",
+            f"streamkeeper {verb} {running.job} --on-open continue; end it: … --on-open abort",
             err=True,
         )
         raise typer.Exit(130) from None
+
+
+def _asks(running: Deploy, progress: Progress) -> str:
+    """How to answer, while a person is asked."""
+    waiting = progress.kind is ProgressKind.WAITING and progress.on == ANSWER
+    return f": {command_line(running.job, running.operation)} (or decline)" if waiting else ""
+
+
+def _wait_for_turn(running: Deploy, say: Callable[[str], None]) -> None:
+    """One dual run at a time; an operation that waits longer than it may take to catch up is ended."""
+    limit_s, since = running.state.operations[running.operation].request.catch_up_s, time.monotonic()
+    while (before := dual_run_before(running.site, running.job, running.operation)) is not None:
+        if time.monotonic() - since > limit_s:
+            running.abort(requested_by=f"cli:{getpass.getuser()}", reason=never_came(before, limit_s))
+            return
+        say(f"{Step.SHADOW.label:13} waiting for {TURN} to end: {before.sentence}")
+        time.sleep(_TURN_POLL_S)
 
 
 def _tell_end(site: Site, running: Deploy, progress: Progress) -> None:
@@ -118,7 +219,7 @@ def _tell_end(site: Site, running: Deploy, progress: Progress) -> None:
         case Outcome.SUCCEEDED:
             return
         case Outcome.DRY_RUN:
-            if operation.verdict is not Verdict.RESUME:
+            if operation.refusal or not operation.ways:
                 raise typer.Exit(1)
         case _:
             serves = f"{state.serving_release} is the serving release" if state.serving_release else "nothing serves"

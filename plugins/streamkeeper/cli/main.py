@@ -8,7 +8,17 @@ import typer
 from rich.console import Console
 from typer.core import TyperGroup
 
-from streamkeeper.cli import checking, checkpoints, deploying, describing, looking, pruning, releases, snapshots
+from streamkeeper.cli import (
+    approving,
+    checking,
+    checkpoints,
+    deploying,
+    describing,
+    looking,
+    pruning,
+    releases,
+    snapshots,
+)
 from streamkeeper.errors import StreamkeeperError
 
 
@@ -43,6 +53,9 @@ app.command("history")(looking.history)
 app.command("describe")(describing.describe)
 app.command("check")(checking.check)
 app.command("deploy")(deploying.deploy)
+app.command("rollback")(deploying.rollback)
+app.command("approve")(approving.approve)
+app.command("decline")(approving.decline)
 app.command("offsets")(checkpoints.offsets)
 app.command("fsck")(checkpoints.fsck)
 app.command("prune")(pruning.prune_)

@@ -1,33 +1,37 @@
-"""The tasks of a deploy. Each opens the operation from the journal, does what can be done, and waits deferred.
+"""The tasks of a deploy and of a rollback.
 
-Nothing is kept in Airflow that the journal does not hold, so a task that is killed, retried or cleared carries on.
+Each opens the operation from the journal, does what can be done, and waits deferred. Nothing is kept in Airflow that
+the journal does not hold, so a task that is killed, retried or cleared carries on.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 from airflow.sdk import BaseBranchOperator
 
 from streamkeeper.errors import DeployFailed, NotFound, OperationRefused
-from streamkeeper.lifecycle.steps import Step
+from streamkeeper.lifecycle.steps import FORWARD, PlannedStep, Step, path, plan_deploy
 from streamkeeper.orchestration.form import read_request
 from streamkeeper.orchestration.report import render_assessment
 from streamkeeper.orchestration.run_names import operation_id
 from streamkeeper.orchestration.tasks import StreamkeeperTask, open_site
 from streamkeeper.orchestration.triggers import StepTrigger
-from streamkeeper.orchestration.watch import Watch
+from streamkeeper.orchestration.watch import Sight, Watch
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
+    from streamkeeper.model.job_state import OperationState
     from streamkeeper.operations.deploy import Deploy, Progress
 
 _PATIENCE_S = 2.0
 """A deferral costs a task more than this: a wait that may be shorter is waited out."""
-_LOOK_AGAIN_S = 20.0
+LOOK_AGAIN_S = 20.0
 """A driver that dies without a word changes nothing in the store: a task looks at its processes this often."""
 _OPENED_BY = "bundle"
 
@@ -52,24 +56,35 @@ def load_deploy(context: Context, *, on: str = "", waited_s: float = 0.0) -> Dep
 class BundleOperator(StreamkeeperTask):
     """Starts the operation and makes its release, or finds both made."""
 
+    def __init__(self, *, rollback: bool = False, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.rollback = rollback
+
     def work(self, context: Context) -> str:
         """Returns the sentence of how far it came; raises OperationOpen when another operation is open."""
         from streamkeeper.operations.deploy import Deploy, OnOpen
 
         requested_by = context["dag_run"].triggering_user_name or "airflow"
-        request = read_request(context["params"], requested_by=requested_by)
+        request = read_request(context["params"], requested_by=requested_by, rollback=self.rollback)
         on_open = OnOpen(context["params"]["on_open"])
         deploy = Deploy.open(open_site(), own_operation(context), request, on_open=on_open)
         context["ti"].xcom_push(key="operation", value=deploy.operation)
-        for planned in deploy.plan():
+        for planned in _announced(deploy):
             self.log.info("%s: %s; else %s", planned.step.label, planned.does, planned.otherwise)
         return accept(deploy.advance(Step.BUNDLE))
 
 
 class StepOperator(StreamkeeperTask):
-    """Advances the operation to the end of one step; while that takes time it is deferred."""
+    """Advances the operation to the end of one step; while that takes time it is deferred.
+
+    Is skipped when the verdict does not ask for the step.
+    """
 
     accepted = GOOD
+    patience_s = _PATIENCE_S
+    look_s = 0.0
+    """Between two looks of a task that is awake; 0: as often as the operation itself."""
+    look_again_s = LOOK_AGAIN_S
 
     def __init__(self, *, step: Step, deadline_param: str = "", **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -78,44 +93,74 @@ class StepOperator(StreamkeeperTask):
 
     def work(self, context: Context) -> str:
         """Returns the sentence of how far it came; raises DeployFailed when the deploy cannot go on."""
-        return self._advance(context, on="", waited_s=0.0)
+        return self._advance(context, on="", waited_s=0.0, told="")
 
-    def look_again(self, context: Context, event: dict[str, Any], on: str, waited_s: float) -> str:
-        """Goes on where the trigger woke it."""
+    def look_again(self, context: Context, event: dict[str, Any], on: str, waited_s: float, told: str = "") -> str:
+        """Goes on where the trigger woke it; ``told``: what the log says already."""
         waited_s += float(event["waited_s"])
-        return str(self._told(context, lambda: self._advance(context, on=on, waited_s=waited_s)))
+        return str(self._told(context, lambda: self._advance(context, on=on, waited_s=waited_s, told=told)))
 
-    def _advance(self, context: Context, *, on: str, waited_s: float) -> str:
+    def _advance(self, context: Context, *, on: str, waited_s: float, told: str) -> str:
         from streamkeeper.operations.deploy import POLL_S, ProgressKind
 
         deploy = load_deploy(context, on=on, waited_s=waited_s)
-        journal = deploy.site.journal(deploy.job, f"task:{deploy.operation}")
-        watch = Watch(deploy.site.store, journal, deploy.job, deploy.operation, self.step)
-        patient_until = time.monotonic() + _PATIENCE_S
+        self._skip_unless_asked_for(deploy)
+        watch = self._watch(deploy)
+        began = time.monotonic()
         while True:
             # Seen before advancing: what happens in between wakes the task at once.
             sight = watch.look()
             progress = deploy.advance(self.step)
-            if progress.kind is not ProgressKind.WAITING:
+            if progress.kind is not ProgressKind.WAITING or self._is_far_enough(progress):
                 self.log.info("%s: %s", progress.step.label, progress.sentence)
-                return accept(progress, self.accepted)
-            if time.monotonic() > patient_until:
+                return self._accept(progress)
+            told = self._tell(f"waiting for {progress.on}: {progress.sentence}", told)
+            if time.monotonic() - began > self._patience_s(sight):
                 break
-            time.sleep(POLL_S)
-        self.log.info("waiting for %s: %s", progress.on, progress.sentence)
-        self._defer(context, deploy, progress, sight)
+            time.sleep(self.look_s or POLL_S)
+        self._defer(context, deploy, progress, sight, told)
         return ""
 
-    def _defer(self, context: Context, deploy: Deploy, progress: Progress, sight: list[str]) -> None:
-        limit_s = float(context["params"][self.deadline_param]) if self.deadline_param else _LOOK_AGAIN_S
-        at_most_s = min(_LOOK_AGAIN_S, max(1.0, limit_s - progress.waited_s + 0.2))
+    def _tell(self, line: str, told: str) -> str:
+        """Say the line unless it was the last one; returns it."""
+        if line != told:
+            self.log.info("%s", line)
+        return line
+
+    def _accept(self, progress: Progress) -> str:
+        return progress.sentence if self._is_far_enough(progress) else accept(progress, self.accepted)
+
+    def _is_far_enough(self, progress: Progress) -> bool:
+        """Whether what the operation waits for is another task's to see to."""
+        return False
+
+    def _patience_s(self, sight: Sight) -> float:
+        """How long to stay awake, for what is seen."""
+        return self.patience_s
+
+    def _skip_unless_asked_for(self, deploy: Deploy) -> None:
+        operation = deploy.state.operations[deploy.operation]
+        over = operation.outcome is not None or operation.fall_back
+        if self.step in FORWARD and operation.verdict is not None and not over and self.step not in path(operation):
+            self._skip(f"this operation does not ask for {self.step.label}")
+
+    def _watch(self, deploy: Deploy) -> Watch:
+        journal = deploy.site.journal(deploy.job, f"task:{deploy.operation}")
+        return Watch(deploy.site.store, journal, deploy.job, deploy.operation, self.step)
+
+    def _defer(
+        self, context: Context, deploy: Deploy, progress: Progress, sight: Sight, told: str, *, limit_s: float = 0.0
+    ) -> None:
+        if not limit_s:
+            limit_s = float(context["params"][self.deadline_param]) if self.deadline_param else self.look_again_s
+        at_most_s = min(self.look_again_s, max(1.0, limit_s - progress.waited_s + 0.2))
         trigger = StepTrigger(
             job=deploy.job, operation=deploy.operation, step=self.step.name, sight=sight, at_most_s=at_most_s
         )
         self.defer(
             trigger=trigger,
             method_name="look_again",
-            kwargs={"on": progress.on, "waited_s": progress.waited_s},
+            kwargs={"on": progress.on, "waited_s": progress.waited_s, "told": told},
             timeout=timedelta(seconds=at_most_s * 3 + 60),
         )
 
@@ -137,7 +182,7 @@ class AssessOperator(StepOperator):
 
 
 class HandoverOperator(StreamkeeperTask):
-    """Drain, prove dead, go: one task that stays awake, for these seconds are the gap in the output."""
+    """Drain, prove dead, reach, restore, go: one task that stays awake, for these seconds are the gap in the output."""
 
     def work(self, context: Context) -> str:
         """Returns the sentence of how far it came; raises DeployFailed when the deploy cannot go on."""
@@ -153,18 +198,26 @@ class HandoverOperator(StreamkeeperTask):
 
 
 class ChooseOperator(BaseBranchOperator):
-    """Follows the verdict: on to the handover, or to the end."""
+    """Follows the verdict. ``ways``: step -> the group that begins with it; else ``go_on``, and ``end`` when over."""
 
-    def __init__(self, *, go_on: str, end: str, **kwargs: Any) -> None:
+    def __init__(self, *, ways: Mapping[Step, str], go_on: str, end: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.go_on, self.end = go_on, end
+        self.ways, self.go_on, self.end = dict(ways), go_on, end
 
     def choose_branch(self, context: Context) -> str:
         """The branch's task or task group."""
         deploy = load_deploy(context)
         operation = deploy.state.operations[deploy.operation]
         self.log.info("%s", operation.fall_back or operation.verdict_sentence)
-        return self.end if operation.fall_back or operation.outcome is not None else self.go_on
+        return choose_group(operation, self.ways, go_on=self.go_on, end=self.end)
+
+
+def choose_group(operation: OperationState, ways: Mapping[Step, str], *, go_on: str, end: str) -> str:
+    """Where an assessed operation goes on: the first of these ways that its verdict asks for."""
+    if operation.fall_back or operation.outcome is not None:
+        return end
+    steps = path(operation)
+    return next((group for step, group in ways.items() if step in steps), go_on)
 
 
 class FallBackOperator(StepOperator):
@@ -204,6 +257,15 @@ class FinishOperator(StepOperator):
                 hint="clear the failed task to continue it, or trigger again with on_open=continue or abort",
             )
         return super().work(context)
+
+
+def _announced(deploy: Deploy) -> tuple[PlannedStep, ...]:
+    """The steps of the operation; of a dry run those that the real one would take."""
+    state = deploy.state
+    request = state.operations[deploy.operation].request
+    if not request.dry_run:
+        return deploy.plan()
+    return plan_deploy(msgspec.structs.replace(request, dry_run=False), serving=state.serving_release)
 
 
 def accept(progress: Progress, outcomes: frozenset[str] = GOOD) -> str:

@@ -9,16 +9,19 @@ from typing import TYPE_CHECKING
 
 from streamkeeper.lifecycle.observation import Seen
 from streamkeeper.lifecycle.steps import Step
-from streamkeeper.model.control import DriverState
+from streamkeeper.model.control import DriverState, QueryStatus
 from streamkeeper.registry.control import Control
 
 if TYPE_CHECKING:
-    from streamkeeper.model.job_state import JobState
+    from streamkeeper.model.job_state import JobState, OperationState
     from streamkeeper.registry.journal import Journal
     from streamkeeper.stores.contract import Store
 
 Sight = list[str]
 """What is worth waking a task for, when it differs from before; JSON, for it travels with a deferred task."""
+
+NEAR = "has read all there is"
+"""Ends the mark of a shadow that may have caught up: a look at the checkpoints will tell."""
 
 
 class Watch:
@@ -34,11 +37,9 @@ class Watch:
         operation = state.operations.get(self._operation)
         if operation is None:
             return []
-        outcome = operation.outcome.value if operation.outcome else ""
-        fate = [outcome, operation.fall_back, operation.abort]
-        return fate + [self._mark(name) for name in _drivers(state, self._operation)]
+        return fate(operation) + [self._mark(state, operation, name) for name in _drivers(state, self._operation)]
 
-    def _mark(self, instance: str) -> str:
+    def _mark(self, state: JobState, operation: OperationState, instance: str) -> str:
         control = Control(self._store, self._job, instance)
         seen = Seen(status=control.read_status(), exit=control.read_exit())
         if seen.exit is not None:
@@ -47,11 +48,48 @@ class Watch:
             return ""
         if seen.state.terminal:
             return f"{instance} {seen.state.value}"
-        if seen.first_triggers_done:
-            return f"{instance} triggered"
-        # A candidate leaves its standby while its first commit is awaited: no news then.
-        standing_by = seen.state is DriverState.STANDBY and self._step is not Step.FIRST_COMMIT
-        return f"{instance} standby" if standing_by else ""
+        told = "broken" if seen.broken else self._told(state, operation, seen)
+        return f"{instance} {told}" if told else ""
+
+    def _told(self, state: JobState, operation: OperationState, seen: Seen) -> str:
+        """What a driver that lives says of the step that waits for it; empty while that is nothing new."""
+        match self._step:
+            case Step.FIRST_COMMIT:
+                # A candidate leaves its standby while its first commit is awaited: no news then.
+                return "triggered" if seen.first_triggers_done else ""
+            case Step.CATCH_UP:
+                return NEAR if _has_read_all(seen) else ""
+            case Step.COMPARE:
+                return f"compared {','.join(sorted(seen.status.compared))}" if seen.status is not None else ""
+            case Step.PROBATION:
+                return "held" if _has_held(state, operation, seen) else ""
+            case _ if seen.first_triggers_done:
+                return "triggered"
+            case _:
+                return "standby" if seen.state is DriverState.STANDBY else ""
+
+
+def fate(operation: OperationState) -> Sight:
+    """What has been decided about an operation, by itself or by a person."""
+    answer = "" if operation.approval is None else str(operation.approval.approved)
+    return [operation.outcome.value if operation.outcome else "", operation.fall_back, operation.abort, answer]
+
+
+def _has_read_all(seen: Seen) -> bool:
+    """Whether every query of a shadow has completed a trigger without data."""
+    queries = seen.status.queries.values() if seen.status is not None else ()
+    return seen.state is DriverState.SHADOW and bool(queries) and all(map(_found_nothing, queries))
+
+
+def _found_nothing(query: QueryStatus) -> bool:
+    batches = 0 if query.committed is None else query.committed + 1
+    return query.triggers > batches
+
+
+def _has_held(state: JobState, operation: OperationState, seen: Seen) -> bool:
+    release = operation.done.get(Step.BUNDLE.label, {}).get("release", "")
+    queries = frozenset(state.described.get(release, {}))
+    return seen.triggers_of(queries) > operation.request.probation_batches
 
 
 def _drivers(state: JobState, operation: str) -> list[str]:

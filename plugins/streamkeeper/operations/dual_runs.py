@@ -1,0 +1,68 @@
+"""One dual run at a time: two releases of one job read everything again side by side, and machines are only so large.
+
+Nothing that is written depends on it, so nothing is locked: two dual runs that begin in the same moment both go on.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from streamkeeper.errors import PermanentError
+from streamkeeper.lifecycle.steps import Step, path
+from streamkeeper.model.job_state import JobState, OperationState
+from streamkeeper.operations.sites import Site
+from streamkeeper.registry.jobs import list_jobs
+
+TURN = "another dual run"
+"""What an operation waits on until it may begin its own."""
+
+
+class DualRun(msgspec.Struct, frozen=True, kw_only=True):
+    """The open operation of a job that runs two drivers just now."""
+
+    job: str
+    operation: str
+
+    @property
+    def sentence(self) -> str:
+        """For a person."""
+        return f"job {self.job} is in a dual run (operation {self.operation})"
+
+
+def dual_run_before(site: Site, job: str, operation: str) -> DualRun | None:
+    """Whose dual run this operation has to wait for; None when it may begin, has begun, or will not run one."""
+    state = site.journal(job, f"operation:{operation}").state()
+    if not _is_to_begin(state, state.operations[operation]):
+        return None
+    others = (each for each in list_jobs(site.store) if each != job)
+    return next((found for found in (_dual_run_of(site, each) for each in others) if found is not None), None)
+
+
+def never_came(before: DualRun, limit_s: float) -> str:
+    """Why an operation ends that has waited in vain."""
+    return f"{before.sentence} and has not ended within {limit_s:g} s"
+
+
+def _is_to_begin(state: JobState, operation: OperationState) -> bool:
+    over = operation.outcome is not None or operation.fall_back or operation.abort
+    if over or Step.SHADOW not in path(operation) or Step.SHADOW.label in operation.done:
+        return False
+    return not _shadows(state, operation)
+
+
+def _dual_run_of(site: Site, job: str) -> DualRun | None:
+    """Over once the new driver was told to go: the old one has ended by then."""
+    try:
+        state = site.journal(job, "reader").state()
+    except PermanentError:
+        # Another job's damaged records are no reason to keep this one waiting.
+        return None
+    operation = state.open_operation
+    if operation is None or not _shadows(state, operation) or Step.GO.label in operation.done:
+        return None
+    return DualRun(job=job, operation=operation.operation)
+
+
+def _shadows(state: JobState, operation: OperationState) -> bool:
+    shadow = state.instances.get(state.shadow)
+    return shadow is not None and shadow.operation == operation.operation

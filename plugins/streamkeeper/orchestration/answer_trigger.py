@@ -1,0 +1,80 @@
+"""The trigger that waits for a person's answer, given in Airflow or elsewhere."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any
+
+from airflow.providers.standard.triggers.hitl import HITLTrigger
+from airflow.sdk.timezone import utcnow
+from airflow.triggers.base import TriggerEvent
+
+from streamkeeper.errors import TemporaryError
+
+if TYPE_CHECKING:
+    from streamkeeper.model.job_state import OperationState
+    from streamkeeper.operations.sites import Site
+
+APPROVE, DECLINE = "Approve", "Decline"
+POLL_S = 3.0
+
+
+class AnswerTrigger(HITLTrigger):
+    """Fires with the answer, or with the default one in the end; also when the journal says that nobody is asked now.
+
+    Airflow itself resumes the task of an answer that is given there; the trigger sees those that come before it waits.
+    """
+
+    def __init__(self, *, job: str, operation: str, poke_interval: float = POLL_S, **kwargs: Any) -> None:
+        super().__init__(poke_interval=poke_interval, **kwargs)
+        self.job, self.operation = job, operation
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """Where the class is found, and what it is made from."""
+        _, made_from = super().serialize()
+        where = f"{type(self).__module__}.{type(self).__qualname__}"
+        return where, {**made_from, "job": self.job, "operation": self.operation}
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """One event: the answer."""
+        while True:
+            if self.timeout_datetime and self.timeout_datetime < utcnow():
+                yield await self._handle_timeout()
+                return
+            event = await self._handle_response() or await asyncio.to_thread(self._answered_elsewhere)
+            if event is not None:
+                yield event
+                return
+            await asyncio.sleep(self.poke_interval)
+
+    def _answered_elsewhere(self) -> TriggerEvent | None:
+        from streamkeeper.operations.sites import Site
+
+        try:
+            site: Site = Site.from_environment(os.environ)
+            operation = site.journal(self.job, f"trigger:{self.operation}").state().operations[self.operation]
+        except TemporaryError as error:
+            self.log.warning("%s", error)
+            return None
+        answer = answer_in(operation)
+        return None if answer is None else TriggerEvent(answer)
+
+
+def answer_in(operation: OperationState) -> dict[str, Any] | None:
+    """What the journal says, in the shape of an answer in Airflow; None while a person is to be asked.
+
+    An operation that is over, or is about to end, is nobody's to approve.
+    """
+    answer = operation.approval
+    if answer is None and not (operation.outcome or operation.fall_back or operation.abort):
+        return None
+    approved = answer is not None and answer.approved
+    return {
+        "chosen_options": [APPROVE if approved else DECLINE],
+        "params_input": {"reason": answer.reason} if answer is not None else {},
+        "responded_at": utcnow(),
+        "responded_by_user": None,
+        "timedout": False,
+    }

@@ -1,0 +1,138 @@
+"""The tasks around a person's decision: the standby ends, the person is asked, the answer goes into the journal.
+
+Who answers may do so in Airflow or from the command line. The asking task is deferred: it holds no worker.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from airflow.providers.standard.operators.hitl import HITLOperator
+from airflow.sdk import Param
+from airflow.sdk.execution_time.hitl import upsert_hitl_detail
+from airflow.sdk.timezone import utcnow
+
+from streamkeeper.errors import OperationRefused
+from streamkeeper.lifecycle.approval import ANSWER
+from streamkeeper.lifecycle.steps import Step
+from streamkeeper.orchestration.answer_trigger import APPROVE, DECLINE, AnswerTrigger, answer_in
+from streamkeeper.orchestration.operators import StepOperator, load_deploy
+from streamkeeper.orchestration.report import render_question
+from streamkeeper.orchestration.tasks import StreamkeeperTask
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from streamkeeper.model.job_state import OperationState
+    from streamkeeper.operations.deploy import Progress
+
+_AFTER_TIMEOUT_S = 600.0
+"""What a triggerer may be late before the question itself is given up."""
+
+
+def answer_form() -> dict[str, Param]:
+    """What a person may say with an answer: the ``params`` of an ApproveOperator."""
+    return {"reason": Param("", type="string", title="Reason", description="Recorded with the answer")}
+
+
+class RestOperator(StepOperator):
+    """Ends the standby while a person decides: an idle driver costs as much as one that works."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(step=Step.APPROVE, **kwargs)
+
+    def _is_far_enough(self, progress: Progress) -> bool:
+        return progress.on == ANSWER
+
+
+class ApproveOperator(StreamkeeperTask, HITLOperator):
+    """Asks a person about an opaque change; who does not answer in time has declined."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(
+            subject="Approve an opaque change",
+            options=[APPROVE, DECLINE],
+            defaults=DECLINE,
+            **kwargs,
+        )
+
+    def work(self, context: Context) -> Any:
+        """Waits for an answer, and returns it: ``chosen_options``, ``params_input``, ``responded_by_user``."""
+        deploy = load_deploy(context)
+        state = deploy.state
+        operation = state.operations[deploy.operation]
+        answered = answer_in(operation)
+        if answered is not None:
+            return answered
+        release = operation.done[Step.BUNDLE.label]["release"]
+        context["ti"].xcom_push(key="bundle", value=state.releases[release].content.bundle)
+        self.subject = f"Let {release} of {deploy.job} take over the state of {state.serving_release}?"
+        self.body = render_question(deploy.site.store, state, operation)
+        self.log.info("%s\n%s", self.subject, self.body)
+        self._ask(context, deploy.job, operation)
+        return None
+
+    def _ask(self, context: Context, job: str, operation: OperationState) -> None:
+        ti_id, limit = context["ti"].id, timedelta(seconds=operation.request.approve_s)
+        upsert_hitl_detail(
+            ti_id=ti_id,
+            options=self.options,
+            subject=self.subject,
+            body=self.body,
+            defaults=self.defaults,
+            multiple=self.multiple,
+            params=self.serialized_params,
+            assigned_users=self.assigned_users,
+        )
+        self.defer(
+            trigger=AnswerTrigger(
+                job=job,
+                operation=operation.operation,
+                ti_id=ti_id,
+                options=self.options,
+                defaults=self.defaults,
+                params=self.serialized_params,
+                multiple=self.multiple,
+                timeout_datetime=utcnow() + limit,
+            ),
+            method_name="execute_complete",
+            timeout=limit + timedelta(seconds=_AFTER_TIMEOUT_S),
+        )
+
+
+class AnswerOperator(StepOperator):
+    """Records the answer to the question of the task ``asked``; fails by one that is no approval."""
+
+    def __init__(self, *, asked: str, **kwargs: Any) -> None:
+        super().__init__(step=Step.APPROVE, **kwargs)
+        self.asked = asked
+
+    def work(self, context: Context) -> str:
+        """Returns who has approved; raises DeployFailed when it was declined."""
+        from streamkeeper.operations.approval import answer_approval
+
+        deploy = load_deploy(context)
+        answer = context["ti"].xcom_pull(task_ids=self.asked) or {}
+        user = answer.get("responded_by_user")
+        limit_s = deploy.state.operations[deploy.operation].request.approve_s
+        reason = (answer.get("params_input") or {}).get("reason", "")
+        if answer_in(deploy.state.operations[deploy.operation]) is None:
+            try:
+                answer_approval(
+                    deploy.site,
+                    deploy.job,
+                    deploy.operation,
+                    approved=answer.get("chosen_options") == [APPROVE] and user is not None,
+                    by=user["name"] if user else "airflow",
+                    reason=reason if user else f"nobody answered within {limit_s:g} s",
+                    bundle=context["ti"].xcom_pull(task_ids=self.asked, key="bundle") or "",
+                )
+            except OperationRefused as error:
+                if answer_in(deploy.state.operations[deploy.operation]) is None:
+                    raise
+                # Answered from elsewhere in this moment: the first answer counts.
+                self.log.warning("%s", error)
+        elif user is not None:
+            self.log.info("the answer of %s comes after another one, which counts", user["name"])
+        return super().work(context)

@@ -1,0 +1,47 @@
+"""The tasks of a dual run: one at a time, and awake only while the shadow is about to have caught up."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from streamkeeper.lifecycle.steps import Step
+from streamkeeper.orchestration.operators import StepOperator, load_deploy
+from streamkeeper.orchestration.watch import NEAR, Sight
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+_NEAR_PATIENCE_S = 10.0
+
+
+class ShadowOperator(StepOperator):
+    """Begins the dual run once no other job is in one; waits for that no longer than for catching up."""
+
+    def _advance(self, context: Context, *, on: str, waited_s: float, told: str) -> str:
+        from streamkeeper.operations.deploy import Progress, ProgressKind
+        from streamkeeper.operations.dual_runs import TURN, dual_run_before, never_came
+
+        deploy = load_deploy(context)
+        before = dual_run_before(deploy.site, deploy.job, deploy.operation)
+        waited_here_s = waited_s if on == TURN else 0.0
+        limit_s = deploy.state.operations[deploy.operation].request.catch_up_s
+        if before is not None and waited_here_s <= limit_s:
+            line = self._tell(f"waiting for {TURN} to end: {before.sentence}", told)
+            turn = Progress(kind=ProgressKind.WAITING, step=Step.SHADOW, sentence=line, on=TURN, waited_s=waited_here_s)
+            self._defer(context, deploy, turn, self._watch(deploy).look(), line, limit_s=limit_s)
+        if before is not None:
+            deploy.abort(requested_by="airflow", reason=never_came(before, limit_s))
+        if on == TURN:
+            on, waited_s = "", 0.0
+        return super()._advance(context, on=on, waited_s=waited_s, told=told)
+
+
+class CatchUpOperator(StepOperator):
+    """Waits until the shadow has caught up: looks at the checkpoints, which no trigger can see everywhere."""
+
+    look_s = 1.0
+    look_again_s = 30.0
+
+    def _patience_s(self, sight: Sight) -> float:
+        near = any(mark.endswith(NEAR) for mark in sight)
+        return _NEAR_PATIENCE_S if near else self.patience_s

@@ -1,0 +1,170 @@
+"""Which tasks of a deploy run and which are skipped: Airflow itself plays the graph, with tasks that do nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streamkeeper.lifecycle.steps import Step
+from streamkeeper.model.finding import Verdict
+from streamkeeper.model.job_state import OperationState
+from streamkeeper.model.journal import DeployRequest, Outcome
+from streamkeeper.model.ways import QueryWay, Way
+
+pytestmark = [pytest.mark.airflow, pytest.mark.timeout(600)]
+ROOT = Path(__file__).resolve().parents[2]
+
+PLAY = """
+import json, sys, time, types
+from airflow.utils import db
+db.initdb()
+from airflow.dag_processing.dagbag import DagBag
+from streamkeeper.errors import DeployFailed
+from streamkeeper.orchestration import approvals, dual_runs, operators
+bag = DagBag(sys.argv[1])
+assert bag.import_errors == {}, bag.import_errors
+# A played run sleeps a second whenever all that is left is to be skipped.
+import airflow.sdk.definitions.dag as playing
+playing.time = types.SimpleNamespace(**{**vars(time), "sleep": lambda seconds: None})
+played = {}
+def work(self, context):
+    played["ran"].append(self.task_id)
+    if self.task_id in played["fails"]:
+        raise DeployFailed(self.task_id)
+    if self.task_id in played["skips"]:
+        self._skip("not asked for")
+    return "done"
+rooms = (operators.BundleOperator, operators.StepOperator, operators.AssessOperator, operators.HandoverOperator,
+         operators.FallBackOperator, operators.FinishOperator, approvals.ApproveOperator, approvals.AnswerOperator)
+for room in rooms:
+    room.work = work
+operators.ChooseOperator.choose_branch = lambda self, context: played["branches"][self.task_id]
+told = {}
+for name, play in json.loads(sys.argv[2]).items():
+    played = {"ran": [], "fails": [], "skips": [], **play}
+    run = bag.dags[play["dag"]].test(run_conf={"job": "sales_totals", "reason": "a test"})
+    states = {each.task_id: each.state for each in run.get_task_instances()}
+    told[name] = {"ran": played["ran"], "run": run.state, "states": states}
+print("TOLD" + json.dumps(told))
+"""
+
+DEPLOY, ROLLBACK = "streaming_deploy", "streaming_rollback"
+PLAYS: dict[str, dict[str, Any]] = {
+    "resume": {"dag": DEPLOY, "branches": {"choose": "takeover"}},
+    "backup": {"dag": DEPLOY, "branches": {"choose": "backup", "choose_again": "takeover"}},
+    "rebuild": {"dag": DEPLOY, "branches": {"choose": "dual_run"}},
+    "both": {"dag": DEPLOY, "branches": {"choose": "backup", "choose_again": "dual_run"}},
+    "over": {"dag": DEPLOY, "branches": {"choose": "finish"}, "fails": ["finish"]},
+    "risk accepted": {
+        "dag": DEPLOY,
+        "branches": {"choose": "backup", "choose_again": "takeover"},
+        "skips": ["backup.rest"],
+    },
+    "not compared": {"dag": DEPLOY, "branches": {"choose": "dual_run"}, "skips": ["dual_run.compare"]},
+    "declined": {"dag": DEPLOY, "branches": {"choose": "backup"}, "fails": ["backup.answer", "finish"]},
+    "aborted": {"dag": DEPLOY, "branches": {"choose": "dual_run"}, "fails": ["dual_run.catch_up", "finish"]},
+    "broken": {"dag": DEPLOY, "branches": {"choose": "takeover"}, "fails": ["takeover.probation", "finish"]},
+    "rollback": {"dag": ROLLBACK, "branches": {"choose": "takeover"}},
+    "no way back": {"dag": ROLLBACK, "branches": {"choose": "finish"}, "fails": ["finish"]},
+}
+BEGIN = ["bundle", "standby", "assess"]
+BACKUP = ["backup.keep_state", "backup.rest", "backup.approve", "backup.answer", "backup.ready"]
+DUAL_RUN = ["dual_run.shadow", "dual_run.catch_up", "dual_run.compare"]
+TAKEOVER = [f"takeover.{name}" for name in ("handover", "first_commit", "snapshot", "probation", "promote")]
+END = ["finish"]
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What became of each play."""
+    home = tmp_path_factory.mktemp("airflow")
+    environ = {
+        "PATH": os.environ["PATH"],
+        "PYTHONPATH": str(ROOT / "plugins"),
+        "AIRFLOW_HOME": str(home),
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        "AIRFLOW__CORE__PLUGINS_FOLDER": str(ROOT / "plugins"),
+        "AIRFLOW__CORE__DAGS_FOLDER": str(ROOT / "dags"),
+        "STREAMKEEPER_JOBS": str(ROOT / "jobs"),
+    }
+    command = [sys.executable, "-c", PLAY, str(ROOT / "dags"), json.dumps(PLAYS)]
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=500, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    line = next(line for line in done.stdout.splitlines() if line.startswith("TOLD"))
+    told: dict[str, Any] = json.loads(line.removeprefix("TOLD"))
+    return told
+
+
+@pytest.mark.parametrize(
+    ("play", "ran"),
+    [
+        ("resume", [*BEGIN, *TAKEOVER, *END]),
+        ("backup", [*BEGIN, *BACKUP, *TAKEOVER, *END]),
+        ("rebuild", [*BEGIN, *DUAL_RUN, *TAKEOVER, *END]),
+        ("both", [*BEGIN, *BACKUP, *DUAL_RUN, *TAKEOVER, *END]),
+        ("over", [*BEGIN, *END]),
+        ("risk accepted", [*BEGIN, *BACKUP[:2], *TAKEOVER, *END]),
+        ("not compared", [*BEGIN, *DUAL_RUN, *TAKEOVER, *END]),
+        ("declined", [*BEGIN, *BACKUP[:4], "fall_back", *END]),
+        ("aborted", [*BEGIN, *DUAL_RUN[:2], "fall_back", *END]),
+        ("broken", [*BEGIN, *TAKEOVER[:4], "fall_back", *END]),
+        ("rollback", [*BEGIN, *TAKEOVER, *END]),
+        ("no way back", [*BEGIN, *END]),
+    ],
+)
+def test_only_the_chosen_groups_run_and_the_end_always_does(played: dict[str, Any], play: str, ran: list[str]) -> None:
+    """The tasks that did anything, in their order; whatever was not chosen is skipped, and nothing hangs."""
+    told = played[play]
+    assert told["ran"] == ran
+    failed = bool(PLAYS[play].get("fails"))
+    assert told["run"] == ("failed" if failed else "success")
+    assert None not in told["states"].values()
+
+
+def test_a_way_that_was_not_taken_is_skipped_and_not_failed(played: dict[str, Any]) -> None:
+    """A look at the run shows what was not asked for; what could not run any more is told apart from that."""
+    states = played["resume"]["states"]
+    assert {states[task] for task in (*BACKUP, *DUAL_RUN, "choose_again", "fall_back")} == {"skipped"}
+    declined = played["declined"]["states"]
+    assert {declined[task] for task in ("backup.ready", *TAKEOVER)} == {"upstream_failed"}
+
+
+def _operation(*ways: QueryWay, **more: Any) -> OperationState:
+    request = more.pop("request", DeployRequest(job="j"))
+    named = {f"q{number}": way for number, way in enumerate(ways)}
+    verdict = more.pop("verdict", Verdict.SWITCH)
+    return OperationState(operation="op", request=request, steps=(), started=1, verdict=verdict, ways=named, **more)
+
+
+RESUME, OPAQUE = QueryWay(way=Way.RESUME), QueryWay(way=Way.RESUME, opaque=True)
+REBUILD, HANDOFF, BACK = QueryWay(way=Way.REBUILD), QueryWay(way=Way.HANDOFF), QueryWay(way=Way.RETURN)
+FIRST = {Step.BACKUP: "backup", Step.SHADOW: "dual_run"}
+AFTER_BACKUP = {Step.SHADOW: "dual_run"}
+
+
+@pytest.mark.parametrize(
+    ("operation", "first", "then"),
+    [
+        (_operation(RESUME), "takeover", "takeover"),
+        (_operation(HANDOFF, RESUME), "takeover", "takeover"),
+        (_operation(BACK), "takeover", "takeover"),
+        (_operation(OPAQUE), "backup", "takeover"),
+        (_operation(REBUILD), "dual_run", "dual_run"),
+        (_operation(OPAQUE, REBUILD), "backup", "dual_run"),
+        (_operation(REBUILD, fall_back="refused"), "finish", "finish"),
+        (_operation(OPAQUE, outcome=Outcome.FAILED), "finish", "finish"),
+    ],
+    ids=["resume", "handoff", "back", "opaque", "rebuild", "opaque and rebuild", "given up", "over"],
+)
+def test_the_branch_follows_the_ways(operation: OperationState, first: str, then: str) -> None:
+    """The journal alone decides where a run goes on, before and after a backup."""
+    from streamkeeper.orchestration.operators import choose_group
+
+    assert choose_group(operation, FIRST, go_on="takeover", end="finish") == first
+    assert choose_group(operation, AFTER_BACKUP, go_on="takeover", end="finish") == then
