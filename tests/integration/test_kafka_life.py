@@ -88,7 +88,7 @@ def test_a_topic_is_handed_over_exactly(house: DriverHouse, kafka: KafkaBroker) 
     kafka.delete_records(topic, 5)
     held = events(5, 100)
     kafka.produce(topic, held[:60])
-    kafka.produce(topic, held[60:], partition=1)
+    kafka.produce(topic, [*held[60:], "no event"], partition=1)
     given = params(house, kafka, topic)
 
     first = house.launch("first", params=given)
@@ -113,6 +113,28 @@ def test_a_topic_is_handed_over_exactly(house: DriverHouse, kafka: KafkaBroker) 
     assert status.queries["counts"].epoch == 2
     house.send("second", second, CommandKind.DRAIN)
     assert house.wait_exit(second) == ExitCode.DRAINED
+
+
+@pytest.mark.kafka
+def test_events_become_rows_and_the_job_ends(tmp_path: Path, kafka: KafkaBroker) -> None:
+    """Every event is one row under its id; what is no event is passed over; two runs by schedule read on."""
+    house = DriverHouse(tmp_path, "event_table")
+    try:
+        topic = kafka.create_topic(partitions=2)
+        given = {**params(house, kafka, topic), "trigger": "availableNow"}
+        for number, instance in enumerate(("first", "second")):
+            kafka.produce(topic, [*events(number * 50, 50), "no event", {"customer": "a"}], partition=number)
+            driver = house.launch(instance, params=given)
+            house.wait_state(instance, DriverState.STANDBY)
+            house.go(instance, driver, "events")
+            assert house.wait_exit(driver, 300) == ExitCode.FINISHED
+        with sqlite3.connect(house.warehouse) as connection:
+            rows = connection.execute("SELECT event_id, customer, kind, amount, at FROM events").fetchall()
+        assert {(row[0], row[1], row[2], row[3], f"{row[4][:19].replace(' ', 'T')}Z") for row in rows} == {
+            tuple(each.values()) for each in events(0, 100)
+        }
+    finally:
+        house.close()
 
 
 def test_without_kafkas_jars_a_driver_says_what_fetches_them(house: DriverHouse) -> None:

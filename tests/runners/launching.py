@@ -54,6 +54,7 @@ class Place:
             checkpoints=f"{self.folder}/checkpoints",
             jobs=f"{self.folder}/jobs",
             home=f"{self.folder}/home",
+            jars=f"{self.folder}/jars",
         )
         self.runner = self.new_runner()
 

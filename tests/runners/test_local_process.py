@@ -245,6 +245,7 @@ def test_a_driver_gets_no_more_environment_than_it_needs(place: Place) -> None:
         assert given["STREAMKEEPER_INSTANCE"] == f"{JOB}/one"
         assert given["STREAMKEEPER_GENERATION"] == "1"
         assert given["STREAMKEEPER_STORE"] == place.settings.store
+        assert given["STREAMKEEPER_JARS"] == place.settings.jars != ""
         assert not {"AIRFLOW__CORE__FERNET_KEY", "DB_PASSWORD"} & given.keys()
 
 
