@@ -17,12 +17,18 @@ from streamkeeper.errors import (
     OperationRefused,
     StoreUnavailable,
 )
+from streamkeeper.model.finding import Verdict
 from streamkeeper.model.journal import (
+    Assessed,
     DeployRequest,
+    InstanceAppointed,
+    InstancePlanned,
     OperationStarted,
+    Role,
 )
 from streamkeeper.model.liveness import Life
 from streamkeeper.model.serving import Span
+from streamkeeper.model.ways import QueryWay, Way
 from streamkeeper.operations.backup import lateness_of
 from streamkeeper.operations.boundary import preserve_boundary
 from streamkeeper.operations.overview import job_overviews
@@ -33,7 +39,7 @@ from streamkeeper.snapshots.catalogue import Catalogue
 from streamkeeper.snapshots.retention import Policy
 from streamkeeper.stores.local import LocalStore
 from tests.operations.registered_job import JOB, QUERY, Registered
-from tests.snapshots.series import files_below, wanted
+from tests.snapshots.series import a_checkpoint, files_below, wanted
 
 
 @pytest.fixture
@@ -166,6 +172,27 @@ def test_the_boundary_is_held_until_the_next_deploy_has_its_own(job: Registered)
     assert preserve_boundary(job.site, JOB, "op2", {QUERY: 7}) == {QUERY: "s0002"}
     assert job.catalogue.holds(1) == []
     assert preserve_boundary(job.site, JOB, "op2", {QUERY: 7}) == {QUERY: "s0002"}
+
+
+def test_the_boundary_of_a_switch_is_a_batch_of_the_version_that_was_left(job: Registered) -> None:
+    """The new version serves by then, and has a batch of that number as well: it is not taken for the old one's."""
+    job.record(OperationStarted(operation="op2", request=DeployRequest(job=JOB), steps=()))
+    job.record(
+        Assessed(
+            operation="op2", verdict=Verdict.SWITCH, reverse=Verdict.SWITCH, sentence="", report="",
+            ways={QUERY: QueryWay(way=Way.REBUILD, before="v0001", version="v0002")},
+        )
+    )  # fmt: skip
+    job.record(job.version("v0002"))
+    job.record(InstancePlanned(operation="op2", instance="op2-candidate", release="r0002", role=Role.CANDIDATE))
+    job.record(InstanceAppointed(operation="op2", instance="op2-candidate", versions={QUERY: "v0002"}))
+    a_checkpoint(job.directory.with_name("v0002"), "hdfs", batches=8)
+    assert preserve_boundary(job.site, JOB, "op2", {QUERY: 6}) == {QUERY: "s0001"}
+    kept = job.catalogue.read(1)
+    assert (kept.version, kept.release, kept.batch) == ("v0001", "r0001", 6)
+    job.take()
+    later = job.catalogue.read(2)
+    assert (later.version, later.release) == ("v0002", "r0002")
 
 
 def test_a_boundary_that_was_cleaned_up_already_is_told(job: Registered) -> None:

@@ -13,7 +13,7 @@ from streamkeeper.lifecycle.deploy import NOT_TAKEN
 from streamkeeper.operations.backup import back_up, hold_for
 from streamkeeper.operations.overview import read_job
 from streamkeeper.operations.sites import Site
-from streamkeeper.operations.targets import query_target
+from streamkeeper.operations.targets import target_left
 from streamkeeper.snapshots.catalogue import Catalogue
 
 
@@ -26,7 +26,7 @@ def preserve_boundary(site: Site, job: str, operation: str, batches: Mapping[str
     told: dict[str, str] = {}
     for query, batch in batches.items():
         try:
-            target = query_target(site, job, query)
+            target = target_left(site, job, query, operation)
             hold = hold_for(operation, f"the last batch of {target.origin.release}")
             captured = back_up(site.snapshots, target, batch=batch, hold=hold)
             Catalogue(site.snapshots, target.series).release_all(earlier)

@@ -9,7 +9,7 @@ import msgspec
 from streamkeeper.checkpoints.opening import open_tree
 from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.errors import CheckpointDamaged, NotFound
-from streamkeeper.model.job_state import JobState
+from streamkeeper.model.job_state import CheckpointVersion, JobState
 from streamkeeper.model.snapshot import series_of_checkpoint, series_of_query
 from streamkeeper.operations.overview import read_job, recorded_jobs
 from streamkeeper.operations.sites import Site
@@ -54,6 +54,18 @@ def query_target(site: Site, job: str, query: str) -> Target:
     return target
 
 
+def target_left(site: Site, job: str, query: str, operation: str) -> Target:
+    """What served until this operation: the checkpoint version that the query leaves, or goes on in; raises NotFound.
+
+    Until the operation's release is promoted, the serving release is the one that is left.
+    """
+    state = read_job(site, job)
+    known = state.operations.get(operation)
+    way = known.ways.get(query) if known is not None else None
+    left = state.version(query, way.before) if way is not None and way.before else None
+    return _made_of(site, state, left, state.serving_release) if left else query_target(site, job, query)
+
+
 def all_targets(site: Site, *, job: str = "") -> list[Target]:
     """Every deployed query that has ever planned a batch, of one job or of all, in order; raises NotFound."""
     states = [read_job(site, each) for each in ([job] if job else recorded_jobs(site))]
@@ -65,12 +77,18 @@ def _target(site: Site, state: JobState, query: str) -> Target | None:
     version = state.current_version(query)
     if version is None:
         return None
-    # A version was made by one release; what serves on it now may be a later one.
-    release = state.serving_release or version.release
+    # It serves from its appointment on, which comes before its promotion.
+    appointed = state.instances.get(state.appointed)
+    return _made_of(site, state, version, appointed.release if appointed is not None else state.serving_release)
+
+
+def _made_of(site: Site, state: JobState, version: CheckpointVersion, release: str) -> Target:
+    query = version.query
     return Target(
         series=series_of_query(state.job, query),
         location=str(Path(site.settings.checkpoints) / state.job / query / version.version),
-        origin=Origin(version=version.version, release=release),
+        # A version was made by one release; what serves on it now may be a later one.
+        origin=Origin(version=version.version, release=release or version.release),
         job=state.job,
         query=query,
     )
