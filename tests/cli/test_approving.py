@@ -1,0 +1,156 @@
+"""``approve``, ``decline`` and ``rollback``, and how a deploy asks for an answer: as a person types and reads them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner, Result
+
+from streamkeeper.cli import deploying
+from streamkeeper.cli.main import app
+from streamkeeper.lifecycle.steps import Step
+from streamkeeper.model.journal import DeployRequest, Handover, OperationFinished, Outcome, Strategy
+from streamkeeper.operations.deploy import Deploy, OnOpen, Progress
+from tests.operations.registered_job import JOB, Registered
+from tests.orchestration.asking import BUNDLE, ask, asked
+from tests.orchestration.installed import install
+
+OPERATION = "op-asks"
+
+
+@pytest.fixture
+def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Registered:
+    monkeypatch.setenv("COLUMNS", "300")
+    return install(tmp_path, monkeypatch)
+
+
+@pytest.fixture
+def requests(monkeypatch: pytest.MonkeyPatch) -> list[DeployRequest]:
+    """The requests that commands come to, instead of carrying them out."""
+    found: list[DeployRequest] = []
+
+    def keep(request: DeployRequest, on_open: OnOpen) -> None:
+        assert on_open is OnOpen.REFUSE
+        found.append(request)
+
+    monkeypatch.setattr(deploying, "_carry_out", keep)
+    return found
+
+
+def run(*words: str) -> Result:
+    return CliRunner().invoke(app, list(words))
+
+
+@pytest.mark.parametrize(("verb", "approved"), [("approve", True), ("decline", False)])
+def test_an_answer_is_recorded_with_who_and_why(job: Registered, verb: str, approved: bool) -> None:
+    """Who typed it, and their reason; saying the same again is fine."""
+    ask(job, OPERATION)
+    for _ in range(2):
+        result = run(verb, JOB, OPERATION, "--reason", "looked at it")
+        assert result.exit_code == 0, result.stderr
+        assert f"operation {OPERATION} of job {JOB}: {verb}d by cli:" in result.stdout
+    answer = asked(job, OPERATION).approval
+    assert answer is not None
+    assert (answer.approved, answer.reason) == (approved, "looked at it")
+    assert answer.by.startswith("cli:")
+
+
+def test_a_second_and_contrary_answer_is_one_clear_line(job: Registered) -> None:
+    """The first one counts; who gave it is named."""
+    ask(job, OPERATION)
+    run("approve", JOB, OPERATION, "--reason", "looked at it")
+    result = run("decline", JOB, OPERATION, "--reason", "on second thoughts")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith(f"error: operation {OPERATION} was approved by cli:")
+    answer = asked(job, OPERATION).approval
+    assert answer is not None
+    assert answer.approved
+
+
+def test_what_is_not_asked_cannot_be_answered(job: Registered) -> None:
+    """Before the state is kept nobody may approve; another bundle, an unknown and an ended operation are refused."""
+    ask(job, OPERATION, backup=False)
+    early = run("approve", JOB, OPERATION, "--reason", "in a hurry")
+    assert f"error: operation {OPERATION} of job {JOB} does not wait for an approval" in early.stderr
+    unknown = run("approve", JOB, "op-unknown", "--reason", "in a hurry")
+    assert "does not wait for an approval" in unknown.stderr
+    over = OperationFinished(operation=OPERATION, outcome=Outcome.REFUSED, sentence="over")
+    job.site.journal(JOB, "test").append(lambda _: over)
+    ask(job, "op-again")
+    other = run("approve", JOB, "op-again", "--reason", "that one", "--bundle", "d" * 64)
+    assert f"is about the bundle {BUNDLE[:12]}, not dddddddddddd" in other.stderr
+    assert {each.exit_code for each in (early, unknown, other)} == {2}
+    assert asked(job, OPERATION).approval is asked(job, "op-again").approval is None
+
+
+def test_a_deploy_that_asks_prints_what_to_type(
+    job: Registered, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The line can be copied; it is said once, however often the deploy looks."""
+    ask(job, OPERATION)
+    real, looks = Deploy.advance, 0
+
+    def advance(self: Deploy, until: Step) -> Progress:
+        nonlocal looks
+        looks += 1
+        if looks == 4:
+            raise KeyboardInterrupt
+        return real(self, until)
+
+    monkeypatch.setattr(Deploy, "advance", advance)
+    with pytest.raises(typer.Exit):
+        deploying._run(Deploy.load(job.site, JOB, OPERATION))
+    line = f"streamkeeper approve {JOB} {OPERATION} --reason … (or decline)"
+    assert capsys.readouterr().out.count(line) == 1
+
+
+def test_every_option_reaches_the_request(requests: list[DeployRequest]) -> None:
+    """No option is only for show."""
+    words = """deploy orders --release r0007 --strategy rebuild --handover cold --reason why --dry-run
+        --accept-state-loss --accept-risk --no-compare --most-missing 0.25 --most-differing 0.5 --drain-s 5
+        --standby-s 6 --first-commit-s 7 --approve-s 8 --catch-up-s 9 --probation-batches 0 --probation-s 10"""
+    assert run(*words.split()).exit_code == 0
+    (request,) = requests
+    assert request == DeployRequest(
+        job="orders",
+        release="r0007",
+        strategy=Strategy.REBUILD,
+        handover=Handover.COLD,
+        reason="why",
+        dry_run=True,
+        requested_by=request.requested_by,
+        accept_state_loss=True,
+        accept_risk=True,
+        compare=False,
+        most_missing=0.25,
+        most_differing=0.5,
+        drain_s=5,
+        standby_s=6,
+        first_commit_s=7,
+        approve_s=8,
+        catch_up_s=9,
+        probation_batches=0,
+        probation_s=10,
+    )
+
+
+def test_a_rollback_is_a_request_that_goes_back(requests: list[DeployRequest]) -> None:
+    """With a release or to the one before; never without a reason."""
+    assert run("rollback", "orders", "--reason", "wrong sums").exit_code == 0
+    assert run("rollback", "orders", "--release", "r0003", "--reason", "wrong sums", "--accept-risk").exit_code == 0
+    assert run("rollback", "orders").exit_code == 2
+    assert [(each.rollback, each.release, each.accept_risk) for each in requests] == [
+        (True, None, False),
+        (True, "r0003", True),
+    ]
+
+
+def test_a_rollback_of_a_job_that_served_one_release_only_is_refused(job: Registered) -> None:
+    """One line says that there is nothing to go back to; what serves stays."""
+    result = run("rollback", JOB, "--reason", "wrong sums")
+    assert result.exit_code == 2
+    assert f"job {JOB}: no release served before r0001; r0001 stays as it was" in result.stderr
+    operations = job.site.journal(JOB, "test").state().operations.values()
+    assert [each.outcome for each in operations if each.request.rollback] == [Outcome.REFUSED]

@@ -1,0 +1,149 @@
+"""The tasks of a deploy, one by one, on an operation of the installed job: what they wait for and what they skip."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streamkeeper.errors import DeployFailed
+from streamkeeper.lifecycle.steps import Step
+from streamkeeper.model.finding import Verdict
+from streamkeeper.model.journal import (
+    Assessed,
+    DeployRequest,
+    InstancePlanned,
+    OperationStarted,
+    Record,
+    Role,
+    ShadowAppointed,
+    StepDone,
+)
+from streamkeeper.model.ways import QueryWay, Way
+from streamkeeper.orchestration.run_names import operation_id
+from tests.operations.registered_job import JOB, QUERY, Registered
+from tests.orchestration.asking import ask, asked
+from tests.orchestration.installed import install
+from tests.orchestration.running import Instance, context_of
+
+pytestmark = pytest.mark.airflow
+OPERATION = operation_id("a_dag", "manual__1")
+
+
+class Task(Instance):
+    """A task of a run whose first task left nothing."""
+
+    def xcom_pull(self, **_: Any) -> None:
+        """Nothing."""
+
+
+@pytest.fixture
+def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Registered:
+    return install(tmp_path, monkeypatch)
+
+
+def context() -> Any:
+    return context_of(Task(), job=JOB, standby_s=300.0)
+
+
+def record(job: Registered, name: str, *records: Record) -> None:
+    for each in records:
+        job.site.journal(name, "test").append(lambda _, each=each: each)
+
+
+def rebuild(job: Registered, name: str, operation: str, *, began: bool) -> None:
+    """An operation that was assessed to rebuild, and whose dual run has begun or not."""
+    instance = f"{operation}-candidate"
+    record(
+        job,
+        name,
+        OperationStarted(operation=operation, request=DeployRequest(job=name, catch_up_s=60), steps=()),
+        StepDone(operation=operation, step="bundle", result={"release": "r0001"}),
+        StepDone(operation=operation, step="standby"),
+        InstancePlanned(operation=operation, instance=instance, release="r0001", role=Role.CANDIDATE),
+        Assessed(
+            operation=operation,
+            verdict=Verdict.SWITCH,
+            reverse=Verdict.SWITCH,
+            sentence="",
+            report="",
+            ways={QUERY: QueryWay(way=Way.REBUILD, before="v0001", version="v0002")},
+        ),
+        StepDone(operation=operation, step="assess"),
+    )
+    if began:
+        record(job, name, ShadowAppointed(operation=operation, instance=instance))
+
+
+@pytest.mark.parametrize("step", [Step.SHADOW, Step.COMPARE, Step.RESTORE])
+def test_a_step_that_the_verdict_does_not_ask_for_is_skipped(job: Registered, step: Step) -> None:
+    """The run shows it as skipped, not as done."""
+    from airflow.sdk.exceptions import AirflowSkipException
+
+    from streamkeeper.orchestration.operators import StepOperator
+
+    ask(job, OPERATION)
+    with pytest.raises(AirflowSkipException, match=f"does not ask for {step.label}"):
+        StepOperator(task_id="a_step", step=step).work(context())
+
+
+def test_the_standby_rests_and_the_task_does_not_wait_for_the_answer(job: Registered) -> None:
+    """Once only a person is waited for, the task is over: asking is the next one's."""
+    from streamkeeper.orchestration.approvals import RestOperator
+
+    ask(job, OPERATION)
+    assert RestOperator(task_id="rest").work(context()) == "a person has to approve"
+    assert "approve" not in asked(job, OPERATION).done
+
+
+def test_an_answered_question_is_not_asked_again(job: Registered) -> None:
+    """A run that carries on another one's operation, or is cleared, takes the answer there is."""
+    from streamkeeper.operations.approval import answer_approval
+    from streamkeeper.orchestration.approvals import ApproveOperator
+
+    ask(job, OPERATION)
+    answer_approval(job.site, JOB, OPERATION, approved=True, by="cli:eve", reason="looked at it")
+    assert ApproveOperator(task_id="approve").work(context())["chosen_options"] == ["Approve"]
+
+
+def test_a_dual_run_waits_for_another_jobs_and_names_it(job: Registered) -> None:
+    """Deferred, so that the wait holds no worker; what it has waited goes with it."""
+    from airflow.sdk.exceptions import TaskDeferred
+
+    from streamkeeper.orchestration.dual_runs import ShadowOperator
+
+    rebuild(job, "other", "op-other", began=True)
+    rebuild(job, JOB, OPERATION, began=False)
+    task = ShadowOperator(task_id="shadow", step=Step.SHADOW, deadline_param="standby_s")
+    with pytest.raises(TaskDeferred) as deferred:
+        task.work(context())
+    kwargs = deferred.value.kwargs or {}
+    assert "job other is in a dual run (operation op-other)" in kwargs["told"]
+    with pytest.raises(TaskDeferred) as again:
+        task.look_again(context(), {"waited_s": 20.0}, **kwargs)
+    assert (again.value.kwargs or {})["waited_s"] == 20.0
+    assert not asked(job, OPERATION).abort
+
+
+def test_who_waits_in_vain_for_another_dual_run_is_ended(job: Registered) -> None:
+    """After the time that catching up may take; the operation's own sentence names the other job."""
+    from streamkeeper.operations.dual_runs import TURN
+    from streamkeeper.orchestration.dual_runs import ShadowOperator
+
+    rebuild(job, "other", "op-other", began=True)
+    rebuild(job, JOB, OPERATION, began=False)
+    task = ShadowOperator(task_id="shadow", step=Step.SHADOW, deadline_param="standby_s")
+    with pytest.raises(DeployFailed, match="aborted: job other is in a dual run"):
+        task.look_again(context(), {"waited_s": 20.0}, on=TURN, waited_s=50.0)
+
+
+def test_a_fall_back_is_skipped_while_nothing_was_touched(job: Registered) -> None:
+    """A declined approval or an aborted dual run leaves what serves alone: ending the rest is the last task's."""
+    from airflow.sdk.exceptions import AirflowSkipException
+
+    from streamkeeper.orchestration.operators import FallBackOperator
+
+    ask(job, OPERATION)
+    with pytest.raises(AirflowSkipException, match="has touched nothing that serves"):
+        FallBackOperator(task_id="fall_back", step=Step.FALL_BACK).work(context())
