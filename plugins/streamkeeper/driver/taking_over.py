@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from streamkeeper.checkpoints.seeding import seed_beginning
 from streamkeeper.crash_points import crash_point
 from streamkeeper.driver.control import StoreLine
 from streamkeeper.driver.epoch import Claim, checkpoint_of, claim_epoch, open_writer, shadow_claim
@@ -61,11 +63,23 @@ def shadow(at: Surroundings, planned: PlannedQuery, versions: Mapping[str, str])
     superseded = claim.superseded_by(state)
     if superseded:
         raise Fenced(f"query {query.name}: {superseded}")
+    _begin_where_it_began(at, planned, checkpoint)
     crash_point("driver.shadow.fence.before")
     with at.spans.measure("claim"):
         writer = open_writer(query, claim, checkpoint, state)
     crash_point("driver.shadow.fence.after")
     return _behind_its_gate(at, planned, claim, checkpoint, writer)
+
+
+def _begin_where_it_began(at: Surroundings, planned: PlannedQuery, checkpoint: Path) -> None:
+    """Let a rebuilt version's topics be read from where the serving one began, whatever the query's options say."""
+    from streamkeeper.inspection.kafka_topics import reads_all_of
+
+    serving = at.spec.rehearse_on.get(planned.query.name)
+    if serving is not None and not checkpoint.exists() and reads_all_of(planned.query, Path(serving)):
+        crash_point("driver.shadow.seed.before")
+        seed_beginning(Path(serving), checkpoint, query_id=str(uuid.uuid4()))
+        crash_point("driver.shadow.seed.after")
 
 
 def _behind_its_gate(

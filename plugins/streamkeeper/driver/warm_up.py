@@ -11,6 +11,7 @@ from streamkeeper.definition import Query
 from streamkeeper.driver.faults import describe_fault
 from streamkeeper.driver.job_loading import PlannedQuery
 from streamkeeper.driver.queries import restore_confs
+from streamkeeper.errors import TemporaryError
 from streamkeeper.model.finding import Finding
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def warm_up(
             clause, found = f"{describe_fault(error)} (query {name})", None
         told.append(clause)
         if found is not None:
-            findings[name] = tuple(_findings_of(found))
+            findings[name] = (*_findings_of(found), *_history(each.query, live[name]))
     failed = [each for each in told if not each.startswith("ok: ")]
     return "; ".join(failed or told), findings
 
@@ -66,6 +67,17 @@ def _warm_up(
             return f"ok: {query.name} ran batch {found.batch} again in {found.seconds:.1f} s", found
     query.sink.rehearse(spark.createDataFrame([], query.df.schema))
     return f"ok: {query.name} has no batch yet to run again", found
+
+
+def _history(query: Query, live: str) -> Iterator[Finding]:
+    """What topics no longer hold of what was read since the checkpoint began."""
+    from streamkeeper.inspection.kafka_topics import missing_after
+
+    try:
+        for source, clauses in missing_after(query, Path(live), None).items():
+            yield observations.history_gone(f"{source} (kafka)", "; ".join(clauses))
+    except TemporaryError as error:
+        yield observations.history_gone("(kafka)", f"what the topics hold is not known: {error}")
 
 
 def _findings_of(found: Rehearsal) -> Iterator[Finding]:

@@ -31,6 +31,14 @@ def missing_in(query: Query, checkpoint: Path, batch: int) -> dict[str, list[str
     return _missing(query, read_by(checkpoint, batch))
 
 
+def reads_all_of(query: Query, checkpoint: Path) -> bool:
+    """Whether the query reads every topic that the checkpoint's Kafka sources began with, in the same sources."""
+    began = stands_at(checkpoint, None)
+    frame: Any = query.df
+    readings = kafka_readings(frame._jdf.queryExecution().analyzed()) if began else {}
+    return all(name in readings and all(map(readings[name].reads, topics)) for name, topics in began.items())
+
+
 def _missing(query: Query, needed: Mapping[str, Positions]) -> dict[str, list[str]]:
     if not any(needed.values()):
         return {}
