@@ -11,7 +11,9 @@ import pytest
 from streamkeeper import Query, TableSink
 from streamkeeper.checkpoints.cloning import clone_last_batch
 from streamkeeper.checkpoints.closed_set import closed_set
+from streamkeeper.checkpoints.fsck import examine
 from streamkeeper.checkpoints.layout import last_committed
+from streamkeeper.checkpoints.pruning import plan_retired
 from streamkeeper.checkpoints.seeding import seed, seed_start
 from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.driver.preflight import look_before_start
@@ -57,7 +59,7 @@ class Topic:
 
 
 @pytest.fixture
-def topic(spark: SparkSession, kafka: KafkaBroker) -> Topic:
+def topic(kafka: KafkaBroker, spark: SparkSession) -> Topic:
     return Topic(spark, kafka)
 
 
@@ -70,7 +72,7 @@ def run(frame: DataFrame, checkpoint: Path) -> Rows:
 
     writer: Any = frame.writeStream.option("checkpointLocation", str(checkpoint)).outputMode("update")
     running = writer.foreachBatch(take).trigger(availableNow=True).start()
-    assert running.awaitTermination(120)
+    assert running.awaitTermination(240)
     return found
 
 
@@ -93,7 +95,8 @@ def test_a_closed_set_goes_on_at_the_very_record(topic: Topic, tmp_path: Path, *
     topic.put(4)
     done |= run(frame, tmp_path / "live")
     assert list(done) == [0, 1, 2, 3]
-    assert (tmp_path / "copy-1/sources/0/0").is_file()
+    assert examine(tmp_path / "live", stateful=stateful) == ()
+    assert "sources/0/0" in plan_retired(tmp_path / "live", 1).kept
     for batch, path in copies.items():
         again = run(frame, path)
         after = [row for number, rows in sorted(done.items()) if number > batch for row in rows]

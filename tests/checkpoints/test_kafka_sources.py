@@ -49,3 +49,9 @@ def test_what_a_batch_reads(checkpoint: Path) -> None:
     """A partition of which it reads nothing may be empty by now."""
     assert read_by(checkpoint, 0) == {"0": {"events": {0: 5, 1: 0}}}
     assert read_by(checkpoint, 1) == {"0": {"events": {1: 4}}}
+
+
+def test_a_beginning_at_whatever_is_there_needs_nothing(checkpoint: Path) -> None:
+    """-2 and -1 are no offsets: the oldest and the newest record, whichever they are by then."""
+    (checkpoint / "sources/0/0").write_bytes(b'\0v1\n{"events":{"0":-2,"1":3,"2":-1}}')
+    assert stands_at(checkpoint, None) == {"0": {"events": {1: 3}}}

@@ -57,7 +57,8 @@ def _short_of(starts: Positions, ends: Positions) -> Positions:
 
 
 def _positions(line: str) -> Positions:
+    """Without -1 and -2, which stand for whatever is newest or oldest by then."""
     return {
-        topic: {int(partition): offset for partition, offset in partitions.items()}
+        topic: {int(partition): offset for partition, offset in partitions.items() if offset >= 0}
         for topic, partitions in json.loads(line).items()
     }
