@@ -68,7 +68,7 @@ class Feeder:
 def house(tmp_path: Path) -> Iterator[DriverHouse]:
     """With ``first`` serving v0001."""
     house = DriverHouse(tmp_path)
-    for number in range(5):
+    for number in range(15):
         house.add([("a", number), ("b", 1)])
     first = house.launch("first", params=params(house))
     house.wait_state("first", DriverState.STANDBY)
@@ -79,8 +79,8 @@ def house(tmp_path: Path) -> Iterator[DriverHouse]:
 
 
 def params(house: DriverHouse) -> dict[str, object]:
-    """Small batches: a shadow that catches up has many of them."""
-    return {**house.params(), "files_per_trigger": 3}
+    """Not everything in one batch: a shadow has to catch up."""
+    return {**house.params(), "files_per_trigger": 10}
 
 
 def begin(house: DriverHouse, instance: str, version: str, **environ: str) -> subprocess.Popen[bytes]:
@@ -170,9 +170,11 @@ def test_a_driver_killed_in_its_cutover_finishes_it(house: DriverHouse, point: s
     house.switch("second", second, {"totals": "v0002"})
     assert second.wait(timeout=120) == -9
     assert psutil.wait_procs(tree, timeout=60)[1] == []
-    house.start("second", 2)
-    wait_for("the next generation", lambda: told(house).state is DriverState.SERVING, 180)
     feeder.close()
+    house.start("second", 2)
+    wait_for(
+        "the next generation", lambda: told(house).generation == 2 and told(house).state is DriverState.SERVING, 180
+    )
     wait_for("all totals", lambda: house.totals() == house.oracle())
     reader.close()
     assert reader.went_back == []

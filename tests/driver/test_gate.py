@@ -1,25 +1,37 @@
-"""The gate, the lease and the wake-ups without Spark: who is let through, and what ends a driver."""
+"""The gate, the lease, the board and the wake-ups without Spark: who is let through, and what ends a driver."""
 
 from __future__ import annotations
 
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from streamkeeper.driver.comparing import NO_MOMENT, search
 from streamkeeper.driver.control import StoreLine
 from streamkeeper.driver.epoch import Claim
 from streamkeeper.driver.gate import Gate, GateClosed
 from streamkeeper.driver.lease import Heartbeat, Lease
+from streamkeeper.driver.progress import QueryProgress, StatusBoard
 from streamkeeper.driver.spans import Spans
 from streamkeeper.driver.wakeups import Wakeup, Wakeups
 from streamkeeper.errors import Fenced
-from streamkeeper.model.control import CommandKind
-from streamkeeper.model.journal import EpochClaimed, InstanceAppointed, InstancePlanned, Record, Role
+from streamkeeper.model.comparison import OutputComparison
+from streamkeeper.model.control import CommandKind, LaunchMode, LaunchSpec, QueryStatus
+from streamkeeper.model.journal import (
+    EpochClaimed,
+    InstanceAppointed,
+    InstancePlanned,
+    Record,
+    Role,
+    ShadowAppointed,
+)
 from streamkeeper.registry.control import Control
 from streamkeeper.registry.journal import Journal
-from streamkeeper.sinks.contract import SinkWriter
+from streamkeeper.sinks.contract import SinkWriter, WriterRole
 from streamkeeper.stores.counting import CountingStore
 from streamkeeper.stores.local import LocalStore
 
@@ -141,6 +153,88 @@ def test_failure_of_a_sink_is_kept_for_the_driver(bench: Bench) -> None:
     assert isinstance(bench.gate.take_failure(), ZeroDivisionError)
     assert bench.gate.take_failure() is None
     assert not bench.gate.busy
+
+
+def test_held_gate_gives_what_waits_to_the_next_writer(bench: Bench) -> None:
+    """A batch that comes while the gate is held is neither refused nor let through: after the cutover it is the new
+    writer's, under the new claim, and what the old claim has come to does not matter any more."""
+    bench.batch(0)
+    bench.gate.hold()
+    thread = threading.Thread(target=bench.batch, args=(1,), daemon=True)
+    thread.start()
+    thread.join(0.3)
+    assert thread.is_alive()
+    assert not bench.gate.busy
+    assert bench.gate.refused is None
+    bench.add(bench.claim("first", 2))
+    age(bench)
+    heir = Ledger()
+    claim = msgspec.structs.replace(CLAIM, epoch=2)
+    assert bench.gate.hand_to(heir, claim.superseded_by) is bench.ledger
+    bench.gate.release()
+    thread.join(10)
+    assert (bench.ledger.batches, heir.batches, bench.gate.written) == ([0], [1], 1)
+    assert bench.gate.take_failure() is None
+
+
+def test_held_gate_that_is_closed_lets_go(bench: Bench) -> None:
+    """Told to end in the middle of a cutover, a batch that waits stays planned."""
+    bench.gate.hold()
+    with ThreadPoolExecutor() as pool:
+        waiting = pool.submit(bench.batch, 3)
+        with pytest.raises(TimeoutError):
+            waiting.result(timeout=0.3)
+        bench.gate.close()
+        with pytest.raises(GateClosed):
+            waiting.result(timeout=10)
+    assert bench.gate.refused == 3
+    assert bench.ledger.batches == []
+
+
+def test_shadow_goes_on_while_its_dual_run_does(bench: Bench) -> None:
+    """What is appointed elsewhere is no concern of it; once another shadows, or nobody, it is over."""
+    shadow = msgspec.structs.replace(CLAIM, instance="second", role=WriterRole.SHADOW)
+    assert shadow.superseded_by(bench.journal.state()) == "the dual run is over"
+    bench.add(ShadowAppointed(operation="op", instance="second"))
+    assert shadow.superseded_by(bench.journal.state()) == ""
+    bench.add(ShadowAppointed(operation="op", instance="first"))
+    assert shadow.superseded_by(bench.journal.state()) == "the dual run is over"
+    bench.add(InstanceAppointed(operation="op", instance="second"))
+    assert shadow.superseded_by(bench.journal.state()) == ""
+
+
+def test_batches_of_the_shadow_are_no_sign_that_it_serves(bench: Bench) -> None:
+    """Spark tells late: a batch written before the cutover is told after it, and does not count as a trigger."""
+    spec = LaunchSpec(
+        instance="first",
+        job="sales",
+        release="r0001",
+        mode=LaunchMode.STANDBY,
+        bundle="",
+        entry="",
+        params={},
+        conf={},
+        checkpoints="",
+    )
+    board = StatusBoard(spec, 1, Spans(), bench.line, beat=0)
+    board.put(QueryStatus(query="totals", version="v0002", epoch=1))
+    board.note_trigger("totals", QueryProgress(name="totals", batchId=0))
+    board.note_failure("totals", "it broke")
+    assert (board.query("totals").triggers, board.query("totals").failures) == (1, 1)
+    board.begin_to_serve("totals", "v0002", 7, last_unseen=1)
+    board.note_trigger("totals", QueryProgress(name="totals", batchId=1))
+    assert (board.query("totals").triggers, board.query("totals").epoch) == (0, 7)
+    board.note_trigger("totals", QueryProgress(name="totals", batchId=2))
+    assert (board.query("totals").triggers, board.query("totals").failures) == (1, 0)
+
+
+def test_comparison_takes_a_moment_of_equal_input_or_says_that_there_was_none() -> None:
+    """Looks that fail or find different input are passed over; the last one is told as not comparable."""
+    looks = iter([None, OutputComparison(same_input=False), OutputComparison(old_rows=3)])
+    assert search(lambda: next(looks), threading.Event()) == OutputComparison(old_rows=3)
+    apart = OutputComparison(same_input=False, old_rows=5)
+    found = search(lambda: apart, threading.Event(), search_s=0.2)
+    assert (found.comparable, found.same_input, found.why, found.old_rows) == (False, False, NO_MOMENT, 5)
 
 
 def test_idle_driver_costs_the_store_next_to_nothing(bench: Bench) -> None:

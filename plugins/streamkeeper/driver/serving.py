@@ -10,7 +10,7 @@ from streamkeeper.crash_points import crash_point
 from streamkeeper.driver.comparing import Comparing
 from streamkeeper.driver.cutover import cut_over, hold
 from streamkeeper.driver.discarding import discard_shadows
-from streamkeeper.driver.ending import Ending, will_restart
+from streamkeeper.driver.ending import Ending, say, will_restart
 from streamkeeper.driver.epoch import record_start_offsets
 from streamkeeper.driver.faults import describe_fault
 from streamkeeper.driver.job_loading import PlannedQuery
@@ -41,12 +41,17 @@ class Serving:
 
     def run(self, order: Command) -> NoReturn:
         """Take over what the order names, start it, and serve; raises Ending, Fenced or another PermanentError."""
-        if order.kind is CommandKind.SHADOW:
-            self._shadow(order)
-        else:
-            self._serve(order)
-        while True:
-            self._turn(self._at.wakeups.wait(self._pause_s()))
+        try:
+            if order.kind is CommandKind.SHADOW:
+                self._shadow(order)
+            else:
+                self._serve(order)
+            while True:
+                self._turn(self._at.wakeups.wait(self._pause_s()))
+        except PermanentError:
+            # Nobody starts it again, so that nobody else could remove what it has written unseen.
+            self._try_to_discard()
+            raise
 
     def _serve(self, go: Command) -> None:
         """Every query, of a driver that serves none yet."""
@@ -56,7 +61,8 @@ class Serving:
     def _shadow(self, order: Command) -> None:
         """Only the queries that are rebuilt."""
         named = [each for name, each in self._planned.items() if name in order.versions]
-        self._shadows = {each.query.name: shadow(self._at, each, order.versions) for each in named}
+        for each in named:
+            self._shadows[each.query.name] = shadow(self._at, each, order.versions)
         crash_point("driver.shadow.start.before")
         self._begin(self._shadows.values(), DriverState.SHADOW)
         crash_point("driver.shadow.start.after")
@@ -179,7 +185,6 @@ class Serving:
     def _judge(self, query: ServedQuery) -> None:
         """Tell how a run ended; raises what cannot be helped by starting it again."""
         if query.failure is not None and isinstance(query.failure, PermanentError):
-            self._discard_if_over()
             raise query.failure
         if query.ended in (Ended.FINISHED, Ended.DRAINED):
             self._at.board.change(query.name, error=query.error, finished=query.ended is Ended.FINISHED)
@@ -210,7 +215,6 @@ class Serving:
         for query in self._queries.values():
             superseded = query.claim.superseded_by(state) if state is not None else ""
             if superseded:
-                self._discard_if_over()
                 raise Fenced(f"query {query.name}: {superseded}")
 
     def _tell(self) -> None:
@@ -248,15 +252,13 @@ class Serving:
                 told = self._try_to_tell()
             self._at.wakeups.wait(_DRAIN_LOOK_S)
 
-    def _discard_if_over(self) -> None:
-        """A dual run that is over without this driver being told leaves nothing behind either."""
-        state = self._at.line.state
-        if (
-            self._shadows
-            and state is not None
-            and any(each.claim.superseded_by(state) for each in self._shadows.values())
-        ):
+    def _try_to_discard(self) -> None:
+        if not self._shadows:
+            return
+        try:
             self._discard()
+        except Exception as error:
+            say(f"what was written in shadow could not be removed: {describe_fault(error)}")
 
     def _discard(self) -> None:
         if self._comparing is not None:
