@@ -25,7 +25,10 @@ CALM_S = 90.0
 
 
 class CaseResult(msgspec.Struct, frozen=True, kw_only=True):
-    """``hits``: the points or victims that were really hit; ``damage``: empty when all is well."""
+    """``hits``: the points or victims that were really hit; ``damage``: empty when all is well.
+
+    ``looks_per_s``: how often a reader looked at the serving table meanwhile, where one did.
+    """
 
     case: str
     hits: list[str]
@@ -34,6 +37,7 @@ class CaseResult(msgspec.Struct, frozen=True, kw_only=True):
     replays: int
     damage: list[str]
     wall_s: float
+    looks_per_s: float = 0.0
 
     @property
     def clean(self) -> bool:
@@ -156,10 +160,11 @@ class Stage:
 
     def _revive(self) -> list[str]:
         """A killed supervisor takes its instance with it for good: one more deploy must bring the job back."""
+        return [] if self._serving_lives() else ["nothing served", self.deploy()]
+
+    def _serving_lives(self) -> bool:
         serving = self.state().serving_instance
-        if serving and self.bed.site.runner.observe(JOB, serving).life is Life.ALIVE:
-            return []
-        return ["nothing served", self.deploy()]
+        return bool(serving) and self.bed.site.runner.observe(JOB, serving).life is Life.ALIVE
 
     def _at_random(self, seed: int) -> tuple[list[str], list[str], int]:
         chance = random.Random(seed)
@@ -177,18 +182,8 @@ class Stage:
         for _ in range(chance.randint(1, 3)):
             if over.wait(chance.uniform(0.5, 14.0)):
                 return
-            victims = self._victims()
-            if victims:
-                name, process = chance.choice(victims)
-                how = chance.choice([signal.SIGKILL, signal.SIGKILL, signal.SIGSTOP])
-                try:
-                    process.send_signal(how)
-                except psutil.NoSuchProcess:
-                    continue
-                hits.append(f"{how.name} {name}")
-                if how is signal.SIGSTOP:
-                    over.wait(chance.uniform(1.0, 8.0))
-                    _wake(process)
+            how = chance.choice([signal.SIGKILL, signal.SIGKILL, signal.SIGSTOP])
+            signal_somebody(chance, self._victims(), how, chance.uniform(1.0, 8.0), hits)
 
     def _victims(self) -> list[tuple[str, psutil.Process]]:
         serving = self.state().appointed
@@ -231,6 +226,27 @@ class Stage:
 
     def _driver_instances(self) -> set[str]:
         return {each.environ()["STREAMKEEPER_INSTANCE"] for each in self.bed.processes() if each.is_running()}
+
+
+def signal_somebody(
+    chance: random.Random,
+    victims: list[tuple[str, psutil.Process]],
+    how: signal.Signals,
+    freeze_s: float,
+    hits: list[str],
+) -> None:
+    """Kill one of them, or freeze it for so long; who it was is added to ``hits``."""
+    if not victims:
+        return
+    name, process = chance.choice(victims)
+    try:
+        process.send_signal(how)
+    except psutil.NoSuchProcess:
+        return
+    hits.append(f"{how.name} {name}")
+    if how is signal.SIGSTOP:
+        time.sleep(freeze_s)
+        _wake(process)
 
 
 def is_of_a_broken_release(point: str) -> bool:

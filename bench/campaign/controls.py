@@ -5,6 +5,10 @@
 stands before the fence (the proof of death, the lease, a gate that closes) is out of the way in both of its runs.
 ``death-proof``: it is frozen inside a sink that has no fence of its own, and wakes up after its successor has gone on;
 the lease, which may end it first, is out of the way.
+
+Of switches: ``swap-fence``: frozen between its gate and its table, it wakes up once a rebuilt table has taken that
+one's place. ``handoff-death-proof``: as ``death-proof``, at a handoff. ``sink-log``: a handed-over file output whose
+log does not begin with batch 0. ``one-directory``: a handoff that goes on in the same directory, numbered from 0.
 """
 
 from __future__ import annotations
@@ -12,6 +16,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -20,10 +25,15 @@ import psutil
 from bench.bed import ROOT, Bed, fresh_bed, wait_for
 from bench.campaign.cases import JOB
 from bench.campaign.ledger import count_replays, find_second_writers, read_accounts
+from demo.ledger import Account
+from streamkeeper.sinks.sink_log import newest_batch
 
 UNPROTECTED = ROOT / "bench/campaign/unprotected.py"
 FROZEN_AT = 24
-"""So late that every query has completed a trigger: a deploy waits for that."""
+"""So late that every query has completed its triggers: a deploy waits for that."""
+COMPACTED_AT = 9
+"""Spark compacts the log of a file output at every tenth batch, and reads all of it for that."""
+ACCOUNTS = ("totals", "copies", "audit")
 
 
 class Control:
@@ -35,16 +45,19 @@ class Control:
         self.output.mkdir()
         self._release = 0
 
-    def deploy(self, *, slow_s: float = 0.0, extra: dict[str, str] | None = None) -> None:
-        """One deploy that has to succeed."""
+    def deploy(
+        self, *, slow_s: float = 0.0, shape: int = 0, ask: Sequence[str] = (), extra: dict[str, str] | None = None
+    ) -> None:
+        """One deploy that has to succeed; ``ask``: more arguments of the command."""
         self._release += 1
         params = {
             "input": str(self.bed.input),
             "output": str(self.output),
             "trigger": f"{300 + self._release} milliseconds",
             "slow_s": slow_s,
+            "shape": shape,
         }
-        arguments = [JOB, "--params", json.dumps(params), "--reason", "control"]
+        arguments = [JOB, "--params", json.dumps(params), "--reason", "control", *ask]
         if self.off:
             command = [sys.executable, str(UNPROTECTED), self.off, "deploy", *arguments]
             environment = {**self.bed.environment, **(extra or {})}
@@ -64,8 +77,13 @@ class Control:
         replays = count_replays(self.output)
         return f"{replays} batches were written twice" if replays else ""
 
-    def wake_a_zombie(self, point: str) -> str:
-        """Freeze the serving driver at a point, hand over, wake it up: what it wrote beside its successor."""
+    def wake_a_zombie(
+        self, point: str, *, shape: int = 0, ask: Sequence[str] = (), accounts: Sequence[str] = ACCOUNTS
+    ) -> str:
+        """Freeze the serving driver at a point, hand over, wake it up: what it wrote beside its successor.
+
+        ``shape`` and ``ask``: of the release that takes over; ``accounts``: those that are held against the input.
+        """
         marker = self.bed.root / "frozen"
         freeze = {
             "STREAMKEEPER_CRASH": f"{point}:{FROZEN_AT}",
@@ -77,24 +95,39 @@ class Control:
         frozen = marker.with_name(f"frozen-{point}")
         wait_for(f"a driver frozen at {point}", frozen.exists, timeout_s=120)
         old = list(self.bed.processes())
-        self.deploy()
+        self.deploy(shape=shape, ask=ask)
         wait_for("a successor that goes on", lambda: self._newest_epoch() >= 2, timeout_s=120)
         self.bed.stop_producer()
-        self._catch_up()
+        self._catch_up(accounts)
         for process in old:
-            with suppress(psutil.NoSuchProcess):  # one of Spark's workers may have ended by itself
+            with suppress(psutil.NoSuchProcess):  # ended already, by itself or by the deploy
                 process.resume()
         wait_for("an end of the zombie", lambda: not any(each.is_running() for each in old), timeout_s=120)
-        wrong = [f"{each.name}: lost {each.lost}, doubled {each.duplicated}" for each in self._accounts()]
-        clean = all(each.clean for each in self._accounts())
-        return "; ".join(find_second_writers(self.output) + ([] if clean else wrong))
+        return "; ".join(find_second_writers(self.output) + self._wrong(accounts))
 
-    def _accounts(self):
-        return read_accounts(self.bed.input, self.output)
+    def hand_over(self) -> str:
+        """Hand the file output over and go on past the first compaction of its new log: what of it is missing."""
+        self.bed.start_producer(rows=3, every_s=0.4)
+        self.deploy()
+        self.deploy(shape=1)
+        new = self.output / "copies" / "v0002"
+        with suppress(TimeoutError):  # a log that ends, and rows that never come, are the damage
+            wait_for("a compacted log", lambda: (newest_batch(new) or 0) > COMPACTED_AT, timeout_s=60)
+        self.bed.stop_producer()
+        with suppress(TimeoutError):
+            self._catch_up(("copies",))
+        return "; ".join(self._wrong(("copies",)))
 
-    def _catch_up(self) -> None:
+    def _accounts(self, names: Sequence[str] = ACCOUNTS) -> list[Account]:
+        return [each for each in read_accounts(self.bed.input, self.output) if each.name in names]
+
+    def _wrong(self, names: Sequence[str]) -> list[str]:
+        wrong = [each for each in self._accounts(names) if not each.clean]
+        return [f"{each.name}: lost {each.lost}, doubled {each.duplicated}" for each in wrong]
+
+    def _catch_up(self, names: Sequence[str] = ACCOUNTS) -> None:
         wait_for(
-            "outputs with all of the input", lambda: all(each.lost == 0 for each in self._accounts()), timeout_s=90
+            "outputs with all of the input", lambda: all(each.lost == 0 for each in self._accounts(names)), timeout_s=90
         )
 
     def _newest_epoch(self) -> int:
@@ -102,16 +135,36 @@ class Control:
         return max((each.epoch for each in state.epochs.values()), default=0)
 
 
+def wake_at_a_swap(control: Control) -> str:
+    """The zombie has a batch for the table that is not the serving one any more."""
+    return control.wake_a_zombie("totals.write.before", shape=1, ask=("--drain-s", "20", "--no-compare"))
+
+
+def wake_at_a_handoff(control: Control) -> str:
+    """Every query is handed off, so that totals counts from nothing and is not looked at."""
+    ask = ("--drain-s", "20", "--strategy", "handoff", "--accept-state-loss")
+    return control.wake_a_zombie("audit.append.before", ask=ask, accounts=("copies", "audit"))
+
+
 CONTROLS = {
     "gate": ("gate", lambda control: control.interrupt_slow_batches()),
     "fence": ("death-proof+lease+closing+fence", lambda control: control.wake_a_zombie("audit.batch.offered")),
     "death-proof": ("death-proof+lease", lambda control: control.wake_a_zombie("audit.append.before")),
+    "swap-fence": ("death-proof+lease+stops+table-fence", wake_at_a_swap),
+    "handoff-death-proof": ("death-proof+lease", wake_at_a_handoff),
+    "sink-log": ("sink-log", lambda control: control.hand_over()),
+    "one-directory": ("one-directory", lambda control: control.hand_over()),
 }
 PROTECTED = {
     "gate": ("", lambda control: control.interrupt_slow_batches()),
     "fence": ("death-proof+lease+closing", lambda control: control.wake_a_zombie("audit.batch.offered")),
+    "swap-fence": ("death-proof+lease+stops", wake_at_a_swap),
+    "handoff-death-proof": ("lease", wake_at_a_handoff),
+    "sink-log": ("", lambda control: control.hand_over()),
+    "one-directory": ("", lambda control: control.hand_over()),
 }
-"""The same with the protection on: must find nothing. A frozen driver cannot wake up where the death proof is on."""
+"""The same with the protection on: must find nothing. With the death proof a frozen driver is killed, and never wakes
+up: ``death-proof`` itself would say no more than ``handoff-death-proof``."""
 
 
 def run_control(name: str, root: Path, *, protected: bool = False) -> str:

@@ -79,12 +79,93 @@ def without_death_proof() -> None:
     LocalProcessRunner.observe = observe
 
 
+def with_stops() -> None:
+    """Nothing is switched off: the writer of the totals' table gets a point between its gate and its database."""
+    from streamkeeper.crash_points import crash_point
+    from streamkeeper.sinks.table import TableWriter
+
+    real = TableWriter.write
+
+    def write(self, batch, batch_id):
+        """Freeze here, perhaps; then go on."""
+        crash_point("totals.write.before")
+        return real(self, batch, batch_id)
+
+    TableWriter.write = write
+
+
+def without_table_fence() -> None:
+    """A table takes batches of any epoch; what stages the rows is told the newest, for workers ask themselves."""
+    import msgspec
+    import sqlalchemy as sa
+
+    from streamkeeper.sinks import table
+    from streamkeeper.sinks.table import TableWriter
+
+    real_stage, real_update = TableWriter._stage, TableWriter._advance
+
+    def newest(self):
+        """The epoch of the table that serves."""
+        with self._engine.connect() as connection:
+            wanted = self._outputs.c.output == self._table
+            return connection.execute(sa.select(self._outputs.c.epoch).where(wanted)).scalar_one()
+
+    def stage(self, batch, plan):
+        """Under whatever epoch is the newest."""
+        return real_stage(self, batch, msgspec.structs.replace(plan, epoch=newest(self)))
+
+    def advance(self, connection, batch_id):
+        """As if this epoch were the newest."""
+        wanted = self._outputs.c.output == self._table
+        epoch = connection.execute(sa.select(self._outputs.c.epoch).where(wanted)).scalar_one()
+        mine, self._context = self._context, msgspec.structs.replace(self._context, epoch=epoch)
+        try:
+            return real_update(self, connection, batch_id)
+        finally:
+            self._context = mine
+
+    TableWriter._stage, TableWriter._advance = stage, advance
+    table.check_epoch = lambda *_arguments: None
+
+
+def without_sink_log() -> None:
+    """A handed-over file output begins with batch 1, and batch 0 is nowhere."""
+    from streamkeeper.sinks.file import FileWriter
+
+    FileWriter.seed = lambda self, batch_id: None
+
+
+def without_directories() -> None:
+    """All versions of a file output are written to one directory; nobody minds that it is ahead of its checkpoint."""
+    from streamkeeper.driver import epoch
+    from streamkeeper.sinks.file import FileWriter
+    from streamkeeper.sinks.file_serving import EpochFile
+
+    real = FileWriter.__init__
+
+    def begin(self, sink, context):
+        """In the first version's directory, as the whole of the output."""
+        real(self, sink, context)
+        self._target = self._root / "v0001"
+
+    def claim(self, owner, before):
+        """Readers follow that directory."""
+        return EpochFile(epoch=self._context.epoch, owner=owner, version="v0001", file_format=self._sink.format)
+
+    FileWriter.__init__, FileWriter._claim = begin, claim
+    epoch._refuse_if_ahead = lambda writer, claim, planned: None
+
+
 SWITCHES = {
     "closing": without_closing,
     "death-proof": without_death_proof,
     "fence": without_fence,
     "gate": without_gate,
     "lease": without_lease,
+    "one-directory": without_directories,
+    "sink-log": without_sink_log,
+    "stops": with_stops,
+    "table-fence": without_table_fence,
 }
 
 

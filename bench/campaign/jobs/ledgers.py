@@ -1,4 +1,8 @@
-"""One job with a query per kind of sink: what the crash campaign deploys again and again."""
+"""One job with a query per kind of sink: what the crash campaign deploys again and again.
+
+``shape`` odd: another table for ``totals`` (rebuild), another layout for ``copies`` (handoff), the same ``audit``
+(resume). ``code``: a constant in a Python function below the state of ``totals``: another one is an opaque change.
+"""
 
 import json
 import time
@@ -12,10 +16,18 @@ SALES = "event_id string, customer string, amount long"
 EVENTS = "event_id string, customer string, kind string, amount long"
 
 
-def audit(path, slow_s):
+BREAKS_AFTER = {"cutover": 0, "probation": 5}
+"""How many audit batches a release writes that breaks there."""
+
+
+def audit(path, slow_s, breaks):
     """A sink that doubles what is written twice: each batch appends a line with its epoch and its event ids."""
+    written = []
 
     def append(batch, context):
+        if breaks in BREAKS_AFTER and len(written) >= BREAKS_AFTER[breaks]:
+            raise RuntimeError(f"this release is broken: {breaks}")
+        written.append(context.batch_id)
         ids = [row.event_id for row in batch.select("event_id").collect()]
         line = json.dumps({"epoch": context.epoch, "batch": context.batch_id, "ids": ids})
         crash_point("audit.append.before")
@@ -28,6 +40,19 @@ def audit(path, slow_s):
     return append
 
 
+def weighed(code):
+    """The amounts as they are, through Python code of which nothing can prove that."""
+    return F.udf(lambda amount: amount + 0 * code, "long")
+
+
+def totalled(sales, amount, shape):
+    """Count, sum and squares by customer; of an odd shape the largest amount as well."""
+    wanted = [F.count("*").alias("sales"), F.sum(amount).alias("total"), F.sum(amount * amount).alias("squares")]
+    if shape % 2:
+        wanted.append(F.max(amount).alias("largest"))
+    return sales.groupBy("customer").agg(*wanted)
+
+
 @streaming_job(
     name="ledgers",
     params={
@@ -36,19 +61,27 @@ def audit(path, slow_s):
         "trigger": Param(str, default="400 milliseconds", help="of every query"),
         "slow_s": Param(float, default=0.0, help="how long an audit batch lasts after its write"),
         "broken": Param(bool, default=False, help="fail every batch: a release that cannot serve"),
+        "shape": Param(int, default=0, help="odd: other state for totals, other partitions for copies"),
+        "code": Param(int, default=0, help="what the Python code of totals captures; 0: it has none"),
+        "breaks": Param(str, default="", help="where a release fails: shadow, cutover or probation"),
     },
 )
 def ledgers(spark, params):
     sales = spark.readStream.schema(SALES).csv(params["input"] + "/sales")
     events = spark.readStream.schema(EVENTS).csv(params["input"] + "/events")
-    amount = F.col("amount")
-    totals = sales.groupBy("customer").agg(
-        F.count("*").alias("sales"), F.sum(amount).alias("total"), F.sum(amount * amount).alias("squares")
-    )
+    amount, trigger, output = F.col("amount"), params["trigger"], params["output"]
+    if params["code"]:
+        amount = weighed(params["code"])(amount)
+    if params["breaks"] == "shadow":
+        # Only who reads from the beginning comes by it.
+        first = F.col("event_id") == "e000000-000"
+        sales = sales.where(F.when(first, F.raise_error(F.lit("this release is broken: shadow"))).isNull())
     if params["broken"]:
         events = events.where(F.raise_error(F.lit("this release is broken")).isNull())
-    trigger, output = params["trigger"], params["output"]
     warehouse = TableSink(f"sqlite:///{output}/warehouse.db", table="totals", key=["customer"])
+    copies = FileSink(f"{output}/copies", partition_by=["kind"] if params["shape"] % 2 else [])
+    lines = ForeachBatch(audit(f"{output}/audit.jsonl", params["slow_s"], params["breaks"]))
+    totals = totalled(sales, amount, params["shape"])
     yield Query("totals", totals, sink=warehouse, output_mode="update", trigger=trigger)
-    yield Query("copies", events, sink=FileSink(f"{output}/copies"), trigger=trigger)
-    yield Query("audit", events, sink=ForeachBatch(audit(f"{output}/audit.jsonl", params["slow_s"])), trigger=trigger)
+    yield Query("copies", events, sink=copies, trigger=trigger)
+    yield Query("audit", events, sink=lines, trigger=trigger)

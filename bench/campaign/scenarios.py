@@ -1,0 +1,73 @@
+"""What the switch campaign lets die: deploys by each way, rollbacks, and releases that break at each stage."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Ask(msgspec.Struct, frozen=True, kw_only=True):
+    """One operation. ``reshape``: totals is rebuilt, copies handed off; ``recode``: an opaque change of totals.
+
+    ``breaks``: where the release fails, as the job's param says; ``rollback``: no deploy, but the way back.
+    """
+
+    reshape: bool = False
+    recode: bool = False
+    breaks: str = ""
+    rollback: bool = False
+
+    @property
+    def sentence(self) -> str:
+        """For a line of progress."""
+        if self.rollback:
+            return "rollback"
+        told = [name for name in ("reshape", "recode") if getattr(self, name)]
+        return f"deploy ({', '.join([*told, f'breaks in {self.breaks}'] if self.breaks else told) or 'resume'})"
+
+
+class Scenario(msgspec.Struct, frozen=True, kw_only=True):
+    """An operation that things die in, after another one that is left alone."""
+
+    ask: Ask
+    before: Ask | None = None
+
+
+SCENARIOS = {
+    "switch": Scenario(ask=Ask(reshape=True)),
+    "code": Scenario(ask=Ask(recode=True)),
+    "return": Scenario(ask=Ask(rollback=True), before=Ask(reshape=True)),
+    "restore": Scenario(ask=Ask(rollback=True), before=Ask(recode=True)),
+    "broken-shadow": Scenario(ask=Ask(reshape=True, breaks="shadow")),
+    "broken-cutover": Scenario(ask=Ask(reshape=True, breaks="cutover")),
+    "broken-probation": Scenario(ask=Ask(reshape=True, breaks="probation")),
+}
+
+DRIVER_ROOMS = frozenset({"audit", "driver", "seed", "sink", "supervisor"})
+MANY, FEW = 12, 3
+"""How many points one operation dies at: its own, and its drivers', whose restarts are counted."""
+
+
+def plan_points(traced: dict[str, list[str]], *, everywhere: bool) -> list[str]:
+    """Cases ``SCENARIO/points:A+B…`` for the points that each scenario was seen to reach.
+
+    Each point in the first scenario that reaches it, or in every one.
+    """
+    plans: list[str] = []
+    planned: set[str] = set()
+    for scenario, reached in traced.items():
+        points = [name for name in reached if everywhere or name not in planned]
+        planned.update(points)
+        own = [name for name in points if not of_a_driver(name)]
+        plans += [f"{scenario}/points:{'+'.join(each)}" for each in _split(own, MANY)]
+        drivers = [name for name in points if of_a_driver(name)]
+        plans += [f"{scenario}/points:{'+'.join(each)}" for each in _split(drivers, FEW)]
+    return plans
+
+
+def of_a_driver(point: str) -> bool:
+    """Whether a driver or its supervisor gets there."""
+    return point.split(".")[0] in DRIVER_ROOMS
+
+
+def _split(names: list[str], size: int) -> list[list[str]]:
+    return [names[start : start + size] for start in range(0, len(names), size)]

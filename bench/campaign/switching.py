@@ -1,0 +1,263 @@
+"""One case of a switch, a backup or a rollback: something dies in the middle, it is carried on, all is looked at."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pendulum
+
+from bench.bed import Bed, wait_for
+from bench.campaign.cases import CALM_S, JOB, CaseResult, Stage, signal_somebody
+from bench.campaign.ledger import count_replays
+from bench.campaign.scenarios import SCENARIOS, Ask, Scenario
+from bench.campaign.watching import Watch, find_steps_back
+from streamkeeper.lifecycle.steps import Step
+from streamkeeper.model.job_state import JobState, OperationState
+from streamkeeper.model.journal import FallBackDecided
+
+HASTE = ("--drain-s", "20", "--first-commit-s", "60", "--probation-batches", "4", "--probation-s", "60")
+PATIENCE = ("--catch-up-s", "60", "--approve-s", "120")
+"""What a rollback does not know."""
+LONG_BREAK = ("--probation-batches", "20")
+"""So that a release that breaks in probation has the time to."""
+LONG_FREEZE_S = (62.0, 75.0)
+"""Longer than a driver's lease."""
+_VERSION = re.compile(r"v\d{4,}")
+
+
+class SwitchStage(Stage):
+    """A site that serves ``ledgers`` and is switched, approved and rolled back."""
+
+    def __init__(self, bed: Bed) -> None:
+        super().__init__(bed)
+        self._extra: dict[str, str] = {}
+        self._seen: list[str] = []
+        self._slowest = 0.0
+
+    def discover_in(self, scenario: str) -> list[str]:
+        """The points that the scenario's operation, its drivers and the driver it takes over from reach."""
+        trace = self.bed.root / f"trace-{scenario}"
+        chosen = SCENARIOS[scenario]
+        with self._with({"STREAMKEEPER_CRASH_TRACE": str(trace)}), self._approving():
+            self.start()
+            # The serving driver is one that writes to this trace; what came before the operation itself is left out.
+            self._go(chosen.before or Ask())
+            trace.unlink(missing_ok=True)
+            self._go(chosen.ask)
+        self._calm()
+        return list(dict.fromkeys(trace.read_text().split()))
+
+    def start(self, extra: dict[str, str] | None = None) -> None:
+        """Serve the first release, with input coming."""
+        if self._started:
+            self.bed.start_producer(rows=5, every_s=0.7, seed=self._release)
+            return
+        self._started = True
+        self.bed.start_producer(rows=5, every_s=0.7)
+        outcomes = self._go(Ask())
+        if outcomes[-1] != "succeeded":
+            raise RuntimeError(f"the first deploy: {outcomes}")
+
+    def play(self, case: str) -> CaseResult:
+        """Run ``SCENARIO/points:A+B…`` or ``seed:N``; whatever it finds is in its result."""
+        self.start()
+        began = time.monotonic()
+        self._seen, self._slowest = [], float("inf")
+        how, _, named = case.partition(":")
+        with self._approving():
+            if how == "seed":
+                hits, outcomes = self._at_random_in(int(named))
+            else:
+                hits, outcomes = self._at_points_in(SCENARIOS[how.partition("/")[0]], named.split("+"))
+            outcomes += self._revive_here()
+        root = Path(self.bed.site.settings.checkpoints) / JOB
+        damage = [*self._seen, *self.look(), *find_unrecorded(root, self.state())]
+        return CaseResult(
+            case=case,
+            hits=hits,
+            outcomes=outcomes,
+            tries=len(outcomes),
+            replays=count_replays(self.output),
+            damage=damage,
+            wall_s=round(time.monotonic() - began, 1),
+            looks_per_s=self._slowest if self._slowest != float("inf") else 0.0,
+        )
+
+    def _at_points_in(self, scenario: Scenario, names: list[str]) -> tuple[list[str], list[str]]:
+        """One operation that dies at each of the points in turn; once more for those of the driver that it ends."""
+        marker = self.bed.root / f"hit-{self._release}"
+        crash = {"STREAMKEEPER_CRASH": ",".join(names), "STREAMKEEPER_CRASH_ONCE": str(marker)}
+        outcomes: list[str] = []
+        hits: list[str] = []
+        for turn in range(2):
+            if turn or scenario.before is not None:
+                with self._with(crash if turn else {}):
+                    outcomes += self._go(scenario.before or Ask())
+            with self._with(crash):
+                outcomes += self._go(scenario.ask)
+            hits = [name for name in names if marker.with_name(f"{marker.name}-{name}").exists()]
+            if len(hits) == len(names):
+                break
+            outcomes += self._revive_here()
+            self._calm()
+            self.start()
+        return hits, outcomes
+
+    def _at_random_in(self, seed: int) -> tuple[list[str], list[str]]:
+        chance = random.Random(seed)
+        scenario = SCENARIOS[chance.choice(list(SCENARIOS))]
+        outcomes = self._go(scenario.before) if scenario.before is not None else []
+        hits: list[str] = []
+        over = threading.Event()
+        killer = threading.Thread(target=self._kill_around_in, args=(chance, hits, over))
+        killer.start()
+        outcomes += self._go(scenario.ask)
+        over.set()
+        killer.join()
+        return hits, outcomes
+
+    def _kill_around_in(self, chance: random.Random, hits: list[str], over: threading.Event) -> None:
+        long = chance.random() < 0.1
+        for _ in range(chance.randint(1, 3)):
+            if over.wait(chance.uniform(0.5, 25.0)):
+                return
+            how = chance.choice([signal.SIGKILL, signal.SIGKILL, signal.SIGSTOP])
+            freeze_s = chance.uniform(*LONG_FREEZE_S) if long else chance.uniform(1.0, 8.0)
+            if long:
+                how, long = signal.SIGSTOP, False
+            signal_somebody(chance, self._victims(), how, freeze_s, hits)
+
+    def _go(self, ask: Ask) -> list[str]:
+        """One operation, run again as often as it is killed: what became of each run."""
+        self._release += 1
+        params, before = self._params_of(ask), len(self.state().operations)
+        outcomes: list[str] = []
+        began = time.monotonic()
+        with Watch(self.output / "warehouse.db") as watch:
+            while not outcomes or (outcomes[-1] == "killed" and len(outcomes) < 50):
+                now = self.state()
+                if len(now.operations) > before and now.open_operation is None:
+                    outcomes.append(_outcome(now))
+                    break
+                outcomes.append(self._run(ask, params, carry_on=now.open_operation is not None))
+            if self.state().open_operation is not None:
+                outcomes += self._settle()
+        if not ask.rollback:
+            self._seen += find_steps_back(watch.sights, until=self._went_back_at(before))
+            self._slowest = min(self._slowest, watch.looks_per_s)
+        print(f"    {ask.sentence}: {', '.join(outcomes)}, {time.monotonic() - began:.0f} s", flush=True)
+        return outcomes
+
+    def _run(self, ask: Ask, params: dict[str, object], *, carry_on: bool) -> str:
+        """The command once: ``killed``, the outcome, or its error."""
+        haste = [*HASTE, *(LONG_BREAK if ask.breaks == "probation" else ())]
+        if ask.rollback:
+            arguments = ["rollback", JOB, "--reason", "campaign", *haste]
+        else:
+            told = json.dumps(params)
+            arguments = ["deploy", JOB, "--params", told, "--reason", "campaign", *haste, *PATIENCE]
+        arguments += ["--on-open", "continue"] if carry_on else []
+        run = self.bed.command(*arguments, extra=self._extra)
+        if run.returncode == -signal.SIGKILL:
+            return "killed"
+        now = self.state()
+        if now.open_operation is not None or not now.operations:
+            return f"exit {run.returncode}: {run.stderr.strip()[-300:]}"
+        return _outcome(now)
+
+    def _params_of(self, ask: Ask) -> dict[str, object]:
+        """What the release that serves has, changed as asked; a trigger of its own makes it a new one."""
+        now = self.state()
+        serving = now.releases[now.serving_release].content.params if now.serving_release else {}
+        return {
+            "input": str(self.bed.input),
+            "output": str(self.output),
+            "trigger": f"{400 + self._release} milliseconds",
+            "shape": int(serving.get("shape", 0)) + ask.reshape,
+            "code": int(serving.get("code", 1)) + ask.recode,
+            "breaks": ask.breaks,
+        }
+
+    def _settle(self) -> list[str]:
+        outcomes: list[str] = []
+        while self.state().open_operation is not None:
+            if len(outcomes) > 5:
+                return [*outcomes, "still open"]
+            outcomes.append(self._run(Ask(), self._params_of(Ask()), carry_on=True))
+        return outcomes
+
+    def _revive_here(self) -> list[str]:
+        if self._serving_lives():
+            return []
+        return ["nothing served", *self._go(Ask())]
+
+    def _calm(self) -> None:
+        """No input until the outputs hold all there is; raises TimeoutError."""
+        self.bed.stop_producer()
+        wait_for("outputs with all of the input", self._ledger_clean, timeout_s=CALM_S, poll_s=1.0)
+
+    @contextmanager
+    def _with(self, extra: dict[str, str]) -> Iterator[None]:
+        """What else is in the environment of every command meanwhile."""
+        before, self._extra = self._extra, extra
+        try:
+            yield
+        finally:
+            self._extra = before
+
+    @contextmanager
+    def _approving(self) -> Iterator[None]:
+        """A person who approves whatever is asked, until the end."""
+        over = threading.Event()
+
+        def approve() -> None:
+            while not over.wait(0.5):
+                operation = self.state().open_operation
+                if operation is not None and _asks(operation):
+                    self.bed.command("approve", JOB, operation.operation, "--reason", "campaign", extra=self._extra)
+
+        person = threading.Thread(target=approve, name="approver", daemon=True)
+        person.start()
+        try:
+            yield
+        finally:
+            over.set()
+            person.join()
+
+    def _went_back_at(self, operations: int) -> float:
+        """When the first of the operations since decided to go back from what had served already."""
+        now = self.state()
+        went = {each.operation for each in now.instances.values() if each.appointed and each.role.value == "candidate"}
+        mine = set(list(now.operations)[operations:]) & went
+        for entry in self.bed.site.journal(JOB, "campaign").entries():
+            if isinstance(entry.record, FallBackDecided) and entry.record.operation in mine:
+                return pendulum.parse(entry.at).timestamp()
+        return float("inf")
+
+
+def find_unrecorded(checkpoints: Path, state: JobState) -> list[str]:
+    """Checkpoint version directories that the journal does not know."""
+    return [
+        f"{directory.relative_to(checkpoints)} is not recorded"
+        for directory in sorted(checkpoints.glob("*/*"))
+        if _VERSION.fullmatch(directory.name) and state.version(directory.parent.name, directory.name) is None
+    ]
+
+
+def _asks(operation: OperationState) -> bool:
+    """Whether a person's answer is waited for."""
+    waits = Step.BACKUP.label in operation.done and Step.APPROVE.label not in operation.done
+    return waits and not operation.request.accept_risk and operation.approval is None and not operation.fall_back
+
+
+def _outcome(state: JobState) -> str:
+    last = list(state.operations.values())[-1].outcome
+    return last.value if last is not None else "open"
