@@ -18,6 +18,7 @@ from streamkeeper.model.manifest import Manifest
 from streamkeeper.model.snapshot import series_of_query
 from streamkeeper.model.ways import QueryWay, Way
 from streamkeeper.operations.blast_radius import told_replay
+from streamkeeper.operations.catching_up import estimate
 from streamkeeper.operations.registered import stored_manifests
 from streamkeeper.operations.sites import Site
 from streamkeeper.registry.control import Control
@@ -132,7 +133,12 @@ def _sentence(
         return told + (f"; nothing proves what it means to {', '.join(opaque)}" if opaque else "")
     told = "; ".join(f"query {query}: {_way_told(each)}" for query, each in sorted(ways.items()))
     replays = [told_replay(site, state, query, each) for query, each in sorted(ways.items()) if each.way.replays]
-    return "; ".join([f"{forward.verdict.name}: {told}", *replays])
+    root = Path(site.settings.checkpoints) / state.job
+    rebuilt = [(query, each) for query, each in sorted(ways.items()) if each.way is Way.REBUILD]
+    takes = [
+        f"query {query} {estimate(root / query / each.before, state.releases[release])}" for query, each in rebuilt
+    ]
+    return "; ".join([f"{forward.verdict.name}: {told}", *replays, *takes])
 
 
 def _way_told(way: QueryWay) -> str:

@@ -1,18 +1,69 @@
-"""How far a dual run is: what the new checkpoint version holds of what the serving one does, from their files alone."""
+"""How far a dual run is and what it will take, from the files of the two checkpoint versions alone."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from streamkeeper.checkpoints.reach import compare, position
+import psutil
+
+from streamkeeper.checkpoints.layout import last_committed
+from streamkeeper.checkpoints.reach import Position, Reach, compare, position
 from streamkeeper.errors import CheckpointChanged, CheckpointDamaged
+from streamkeeper.model.release import Release
 from streamkeeper.model.ways import Reached
+
+_DEFAULT_MEMORY = "1g"
+_UNITS = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
+_BESIDE_THE_HEAP = 500 * 2**20
+"""What a driver takes beside its heap, bytes: its Python (121 MB measured) and what the JVM needs for itself."""
 
 
 def how_far(old: Path, new: Path) -> Reached:
-    """Whether ``new`` holds everything that ``old`` has committed."""
+    """Whether ``new`` holds everything that ``old`` has committed, and about how long it will take else."""
     try:
         reach = compare(position(old), position(new))
     except (CheckpointDamaged, CheckpointChanged) as error:
         return Reached(holds=False, told=f"not seen: {error}")
-    return Reached(holds=reach.comparable and reach.holds, told=reach.sentence)
+    left = None if reach.holds or not reach.comparable else _seconds_left(new, reach)
+    told = reach.sentence if left is None else f"{reach.sentence}; about {_duration(left)} left"
+    return Reached(holds=reach.comparable and reach.holds, told=told)
+
+
+def estimate(old: Path, release: Release) -> str:
+    """What a rebuild is going to read, and the memory that a second driver takes against what is free here."""
+    try:
+        reads = compare(position(old), Position()).lacking
+    except (CheckpointDamaged, CheckpointChanged) as error:
+        reads = f"an unknown amount ({error})"
+    needs = _bytes(release.content.conf.get("spark.driver.memory", _DEFAULT_MEMORY)) + _BESIDE_THE_HEAP
+    free = psutil.virtual_memory().available
+    short = ", which is not enough" if free < needs else ""
+    return f"reads {reads} again; a second driver takes about {_gib(needs)}, {_gib(free)} are free here{short}"
+
+
+def _seconds_left(new: Path, reach: Reach) -> float | None:
+    """From how long it took to read what was read; None before the first commit."""
+    read = sum(each.total - each.missing for each in reach.sources)
+    newest = last_committed(new)
+    if newest is None or read <= 0:
+        return None
+    try:
+        took = (new / "commits" / str(newest)).stat().st_mtime - (new / "metadata").stat().st_mtime
+    except FileNotFoundError:
+        return None
+    return max(0.0, took) * sum(each.missing for each in reach.sources) / read
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+
+
+def _bytes(text: str) -> int:
+    """A size as Spark writes it: ``512m``, ``1g``, ``2048`` (MiB)."""
+    plain = text.strip().lower().removesuffix("b")
+    number, unit = (plain[:-1], plain[-1]) if plain[-1:] in _UNITS else (plain, "m")
+    return int(number) * _UNITS[unit] if number.isdecimal() else _UNITS["g"]
+
+
+def _gib(size: int) -> str:
+    return f"{size / 2**30:.1f} GiB"
