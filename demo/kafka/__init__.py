@@ -1,0 +1,1 @@
+"""The demo on Kafka: a real broker, a process that keeps writing events, and two jobs that read them."""
