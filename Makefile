@@ -3,7 +3,7 @@ RUN := scripts/run
 PYTEST := $(RUN) python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help setup connectors demo up down test test-fast lint format campaign bench-handover bench-driver bench-check bench-matrix bench-snapshots lock clean
+.PHONY: help setup connectors demo demo-kafka up down test test-fast lint format campaign bench-handover bench-switching bench-driver bench-check bench-matrix bench-snapshots lock clean
 
 help: ## what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 18
@@ -15,10 +15,13 @@ connectors: setup ## the JVM's jars for Kafka and s3a, fetched once and held to 
 	@scripts/connectors
 
 # Their JVMs live for seconds to minutes: compiling hot code twice and collecting in parallel costs more than it gives.
-demo up test test-fast campaign: export JDK_JAVA_OPTIONS ?= -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
+demo demo-kafka up test test-fast campaign: export JDK_JAVA_OPTIONS ?= -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
 
-demo: setup ## deploy, resume, kill and prove two streaming jobs through real Airflow
+demo: setup ## deploy, switch, kill, back up and roll back two streaming jobs through real Airflow, under one ledger
 	@$(RUN) python -m demo
+
+demo-kafka: connectors ## the same on a real Kafka broker: resume, handoff, rebuild, and the broker killed in between
+	@$(RUN) python -m demo kafka
 
 up: setup ## the same system at a local address, for a person
 	@$(RUN) python -m demo up
@@ -43,11 +46,14 @@ format: setup ## put the code into its one form
 	$(RUN) ruff check --fix-only --quiet .
 	$(RUN) ruff format .
 
-campaign: setup ## kill deploys at every named point, check every measured change, capture live checkpoints; for hours
-	@$(RUN) python -m bench.campaign && $(RUN) python -m bench.campaign --controls && $(RUN) python -m bench.matrix && $(RUN) python -m bench.live
+campaign: setup ## kill deploys, switches and rollbacks at every named point, check every measured change, capture live checkpoints; for hours
+	@$(RUN) python -m bench.campaign && $(RUN) python -m bench.campaign --switching && $(RUN) python -m bench.campaign --controls && $(RUN) python -m bench.matrix && $(RUN) python -m bench.live
 
 bench-handover: setup ## the gap of a warm handover against stop-and-submit
 	@$(RUN) python -m bench.handover
+
+bench-switching: setup ## the serving gap of a rebuild, and of a handoff against stop-and-submit
+	@$(RUN) python -m bench.switching
 
 bench-check: setup ## the compatibility check against a bare start of Spark
 	@$(RUN) python -m bench.check

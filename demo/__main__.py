@@ -1,4 +1,4 @@
-"""``python -m demo [up|down]``: the demo, or the same system kept for a person."""
+"""``python -m demo [kafka|up|down]``: the demo, the one on Kafka, or the first one's system kept for a person."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from demo.show import Screen
 from demo.standing import bring_up, take_down
 from streamkeeper.errors import InvalidInput, OperationRefused, StreamkeeperError
 
-_USAGE = "use `python -m demo`, `python -m demo up` or `python -m demo down`"
+_USAGE = "use `python -m demo`, `python -m demo kafka`, `python -m demo up` or `python -m demo down`"
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -30,6 +30,11 @@ def main(arguments: Sequence[str]) -> int:
             case []:
                 with only_one(build / "demo.lock"):
                     return 0 if run_demo(Places(build / "demo"), screen) else 1
+            case ["kafka"]:
+                from demo.kafka.scenario import run_kafka_demo
+
+                with only_one(build / "demo-kafka.lock"):
+                    return 0 if run_kafka_demo(Places(build / "demo-kafka"), screen) else 1
             case ["up"]:
                 with only_one(build / "up.lock"):
                     bring_up(Places(build / "up"), screen, port=_wanted_port())

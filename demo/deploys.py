@@ -1,8 +1,9 @@
-"""Deploys by Airflow's REST interface, told as they go, and what became of them."""
+"""Deploys and rollbacks by Airflow's REST interface, told as they go, and held against what was to become of them."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,89 +14,147 @@ from demo.gap import handover_gap_s
 from demo.releases import DAG
 from demo.system import System, Tell
 from streamkeeper.errors import DeployFailed, StillWaiting
+from streamkeeper.model.finding import Verdict
+from streamkeeper.model.job_state import OperationState
 from streamkeeper.model.journal import Outcome
+from streamkeeper.model.ways import Way
 from streamkeeper.orchestration.run_names import operation_id
 
 
 class StepReport(msgspec.Struct, frozen=True, kw_only=True):
-    """One line of the report. ``verdict`` and ``handover_gap_s`` only where there are such things."""
+    """One line of the report. ``verdict``, ``way`` and ``handover_gap_s`` only where there are such things."""
 
     name: str
-    verdict: str | None
     outcome: str
-    handover_gap_s: float | None
     wall_s: float
+    verdict: str | None = None
+    way: str | None = None
+    handover_gap_s: float | None = None
+    told: str = ""
 
 
-@dataclass(slots=True)
-class _Run:
-    """A triggered run; ``seen``: the last told state of each task."""
+Meanwhile = Callable[["Run"], None]
+"""What is done at every look at a run that is not over."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """An operation to be triggered, and what is to become of it; ``verdict`` and ``way``: None where any will do."""
 
     name: str
     form: dict[str, Any]
+    verdict: Verdict | None = None
+    way: Way | None = None
+    outcome: Outcome = Outcome.SUCCEEDED
+    dag: str = DAG
+    meanwhile: Meanwhile | None = None
+
+    @property
+    def job(self) -> str:
+        """Whose operation it is."""
+        return str(self.form["job"])
+
+
+@dataclass(slots=True)
+class Run:
+    """A triggered run; ``seen``: the last told state of each task."""
+
+    asked: Asked
     run_id: str
     began: float
     seen: dict[str, str] = field(default_factory=dict)
 
+    @property
+    def operation(self) -> str:
+        """The id of its operation."""
+        return operation_id(self.asked.dag, self.run_id)
+
 
 class Deployer:
-    """Triggers deploys and waits for them, all in one thread, so that an interrupt is never waited for."""
+    """Triggers operations and waits for them, all in one thread, so that an interrupt is never waited for."""
 
     def __init__(self, system: System, airflow: Airflow, tell: Tell) -> None:
         self._system, self._api, self._tell = system, airflow.api, tell
 
-    def deploy(self, name: str, form: dict[str, Any]) -> StepReport:
-        """Deploy one job and wait; raises DeployFailed with the operation's own sentence, StillWaiting when late."""
-        return self.deploy_all({name: form})[0]
+    def deploy(self, asked: Asked) -> StepReport:
+        """One operation; raises DeployFailed when it became something else than was asked, StillWaiting when late."""
+        return self.deploy_all([asked])[0]
 
-    def deploy_all(self, deploys: dict[str, dict[str, Any]], *, timeout_s: float = 600) -> list[StepReport]:
-        """Deploy several jobs at once (name of the step -> the form)."""
+    def deploy_all(self, wanted: Sequence[Asked], *, timeout_s: float = 600) -> list[StepReport]:
+        """Several operations at once, of different jobs; raises as ``deploy`` does."""
         deadline = time.monotonic() + timeout_s
-        runs = [_Run(name, form, self._api.trigger(DAG, form), time.monotonic()) for name, form in deploys.items()]
+        runs = [Run(each, self._api.trigger(each.dag, each.form), time.monotonic()) for each in wanted]
         reports: dict[str, StepReport] = {}
         while len(reports) < len(runs):
-            for run in runs:
-                if run.name not in reports and self._look(run):
-                    reports[run.name] = self._report(run)
+            for run in [each for each in runs if each.run_id not in reports]:
+                if self._look(run):
+                    reports[run.run_id] = self._report(run)
+                elif run.asked.meanwhile is not None:
+                    run.asked.meanwhile(run)
             if time.monotonic() > deadline:
-                late = ", ".join(run.name for run in runs if run.name not in reports)
+                late = ", ".join(run.asked.name for run in runs if run.run_id not in reports)
                 raise StillWaiting(f"{late}: not over after {timeout_s:.0f} s")
             time.sleep(0.5)
-        return [reports[name] for name in deploys]
+        return [reports[run.run_id] for run in runs]
 
-    def _look(self, run: _Run) -> bool:
-        """Tell what is new; whether the run is over."""
-        over = self._api.run_state(DAG, run.run_id) in ("success", "failed")
-        for task_id, task in self._api.tasks(DAG, run.run_id).items():
+    def _look(self, run: Run) -> bool:
+        """Tell what is new; whether the run is over, which its last task says first."""
+        tasks = self._api.tasks(run.asked.dag, run.run_id)
+        for task_id, task in tasks.items():
             state = task["state"] or ""
             if state in _WORDS and run.seen.get(task_id) != state:
                 run.seen[task_id] = state
-                self._tell(f"  {run.name}: {task_id.removeprefix('takeover.')} {_WORDS[state]}")
-        return over
+                self._tell(f"  {run.asked.name}: {task_id} {_WORDS[state]}")
+        if tasks[_LAST]["state"] not in ("success", "failed", "upstream_failed", "skipped"):
+            return False
+        return self._api.run_state(run.asked.dag, run.run_id) in ("success", "failed")
 
-    def _report(self, run: _Run) -> StepReport:
-        operation, job = operation_id(DAG, run.run_id), run.form["job"]
+    def _report(self, run: Run) -> StepReport:
+        asked, job = run.asked, run.asked.job
         journal = self._system.site.journal(job, "demo")
-        done = journal.state().operations.get(operation)
-        wall_s = time.monotonic() - run.began
-        if done is None or done.outcome not in (Outcome.SUCCEEDED, Outcome.DRY_RUN):
-            why = done.sentence if done is not None and done.outcome is not None else self._last_error(run.run_id)
-            raise DeployFailed(f"{run.name}: {why}", hint=f"run {run.run_id} of {DAG}")
-        gap_s = handover_gap_s(journal, operation, self._system.places.checkpoints, job)
-        gap = f", handover gap {gap_s:.2f} s" if gap_s is not None else ""
-        self._tell(f"[green]{run.name}[/]: {done.sentence}{gap} ({wall_s:.0f} s)")
-        return StepReport(
-            name=run.name,
-            verdict=done.verdict.name if done.verdict is not None else None,
+        done = journal.state().operations.get(run.operation)
+        if done is None or done.outcome is None:
+            raise DeployFailed(f"{asked.name}: {self._last_error(run)}", hint=f"run {run.run_id} of {asked.dag}")
+        wrong = find_wrong(asked, done)
+        if wrong:
+            raise DeployFailed(f"{asked.name}: {wrong}: {done.sentence}", hint=f"run {run.run_id} of {asked.dag}")
+        gap_s = handover_gap_s(journal, run.operation, self._system.places.checkpoints, job)
+        report = StepReport(
+            name=asked.name,
             outcome=done.outcome.value,
+            wall_s=round(time.monotonic() - run.began, 1),
+            verdict=done.verdict.name if done.verdict is not None else None,
+            way=ways_of(done) or None,
             handover_gap_s=None if gap_s is None else round(gap_s, 3),
-            wall_s=round(wall_s, 1),
+            told=done.sentence,
         )
+        gap = f", handover gap {gap_s:.2f} s" if gap_s is not None else ""
+        self._tell(f"[green]{asked.name}[/]: {done.sentence}{gap} ({report.wall_s:.0f} s)")
+        return report
 
-    def _last_error(self, run_id: str) -> str:
-        log = self._api.task_log(DAG, run_id, "finish")
+    def _last_error(self, run: Run) -> str:
+        log = self._api.task_log(run.asked.dag, run.run_id, _LAST)
         lines = [line for line in log.splitlines() if " error " in line]
-        return lines[0] if lines else "see the log of task finish"
+        return lines[0] if lines else f"see the log of task {_LAST}"
 
 
+def find_wrong(asked: Asked, done: OperationState) -> str:
+    """What became of an operation that was not asked for; empty when all is as it was to be."""
+    if done.outcome is not asked.outcome:
+        told = done.outcome.value if done.outcome is not None else "nothing yet"
+        return f"was to end as {asked.outcome.value}, and is {told}"
+    if asked.verdict is not None and done.verdict is not asked.verdict:
+        told = done.verdict.name if done.verdict is not None else "none"
+        return f"its verdict was to be {asked.verdict.name}, and is {told}"
+    if asked.way is not None and {each.way for each in done.ways.values()} != {asked.way}:
+        return f"its way was to be {asked.way.value}, and is {ways_of(done) or 'none'}"
+    return ""
+
+
+def ways_of(done: OperationState) -> str:
+    """``resume``: the ways of the operation's queries."""
+    return ", ".join(sorted({each.way.value for each in done.ways.values()}))
+
+
+_LAST = "finish"
 _WORDS = {"success": "done", "failed": "[red]failed[/]", "deferred": "waits, deferred", "up_for_retry": "tries again"}

@@ -1,41 +1,98 @@
-"""The gap in the output at a handover, from the moments at which the commits of both drivers were written."""
+"""The gap in the output at a handover, from the moments at which the commits of both drivers were written.
+
+Both drivers wrote on this machine, so one clock tells both.
+"""
 
 from __future__ import annotations
 
 import datetime
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from streamkeeper.model.journal import InstanceEnded
+from streamkeeper.model.job_state import JobState, OperationState
+from streamkeeper.model.journal import Entry, EpochClaimed, InstanceEnded, Outcome
+from streamkeeper.model.ways import Way
 from streamkeeper.registry.journal import Journal
 
 
 def handover_gap_s(journal: Journal, operation: str, checkpoints: Path, job: str) -> float | None:
-    """From the old driver's last commit to the new one's first, the longest of the job's queries.
+    """From the last commit of what served to the first of what serves then, the longest of the job's queries.
 
-    Both drivers wrote on this machine, so one clock tells both; None when the operation relieved no driver.
+    Of a rebuild: to the first commit after its output was swapped in. Of a deploy that fell back: from the candidate's
+    last commit to the old release's next one. None when the operation relieved no driver.
     """
-    ended = [
-        datetime.datetime.fromisoformat(entry.at).timestamp()
-        for entry in journal.entries()
-        if isinstance(entry.record, InstanceEnded)
-        and entry.record.operation == operation
-        and not entry.record.instance.startswith(operation)
-    ]
-    if not ended:
+    state, entries = journal.state(), list(journal.entries())
+    done = state.operations[operation]
+    ends = _moments_of_ends(state, entries, done)
+    if not ends:
         return None
-    state = journal.state()
-    gaps: list[float] = []
-    for query in state.versions:
-        version = state.current_version(query)
-        if version is not None:
-            gap = gap_around(checkpoints / job / query / version.version / "commits", ended[0])
-            gaps += [] if gap is None else [gap]
-    return max(gaps, default=None)
+    gaps = _around_fall_back if done.outcome is Outcome.FELL_BACK else _around_handover
+    return max(gaps(state, entries, done, ends, checkpoints / job), default=None)
 
 
-def gap_around(commits: Path, moment: float) -> float | None:
-    """Seconds between the last commit before ``moment`` and the first after it; None when one of them is missing."""
-    written = [entry.stat().st_mtime for entry in commits.iterdir() if entry.name.isdecimal()]
-    before = max((each for each in written if each <= moment), default=None)
-    after = min((each for each in written if each > moment), default=None)
-    return None if before is None or after is None else after - before
+def last_before(commits: Path, moment: float) -> float | None:
+    """When the last commit before ``moment`` was written; None before the first."""
+    return max((at for _, at in _written(commits) if at <= moment), default=None)
+
+
+def first_after(commits: Path, moment: float, *, batch: int = -1) -> float | None:
+    """When the first commit after ``moment`` was written, of a batch after ``batch``; None while there is none."""
+    return min((at for number, at in _written(commits) if at > moment and number > batch), default=None)
+
+
+def _around_handover(
+    state: JobState, entries: Sequence[Entry], done: OperationState, ends: Sequence[float], root: Path
+) -> Iterator[float]:
+    for query, way in done.ways.items():
+        if way.way is Way.START:
+            continue
+        claimed = [
+            _moment(each)
+            for each in entries
+            if isinstance(each.record, EpochClaimed)
+            and each.record.query == query
+            and _of(state, each.record.instance) == done.operation
+        ]
+        version = state.version(query, way.version)
+        seeded = version.batch if way.way is Way.HANDOFF and version is not None and version.batch is not None else -1
+        old, new = root / query / way.before / "commits", root / query / way.version / "commits"
+        before = last_before(old, ends[0])
+        after = first_after(new, claimed[0], batch=seeded) if claimed else None
+        if before is not None and after is not None:
+            yield after - before
+
+
+def _around_fall_back(
+    state: JobState, _entries: Sequence[Entry], done: OperationState, ends: Sequence[float], root: Path
+) -> Iterator[float]:
+    for query, way in done.ways.items():
+        left, goes_on = root / query / way.version / "commits", state.current_version(query)
+        before = last_before(left, ends[-1])
+        after = first_after(root / query / goes_on.version / "commits", ends[-1]) if goes_on is not None else None
+        if before is not None and after is not None:
+            yield after - before
+
+
+def _moments_of_ends(state: JobState, entries: Sequence[Entry], done: OperationState) -> list[float]:
+    """When the drivers ended that had served: the old one, and, of a fall-back, the candidate after it."""
+    return [
+        _moment(entry)
+        for entry in entries
+        if isinstance(entry.record, InstanceEnded)
+        and entry.record.operation == done.operation
+        and state.instances[entry.record.instance].appointed
+    ]
+
+
+def _of(state: JobState, instance: str) -> str:
+    return state.instances[instance].operation
+
+
+def _moment(entry: Entry) -> float:
+    return datetime.datetime.fromisoformat(entry.at).timestamp()
+
+
+def _written(commits: Path) -> list[tuple[int, float]]:
+    if not commits.is_dir():
+        return []
+    return [(int(entry.name), entry.stat().st_mtime) for entry in commits.iterdir() if entry.name.isdecimal()]

@@ -63,11 +63,9 @@ def _came_back(before: DriverStatus, now: DriverStatus) -> bool:
 
 
 def _report(name: str, now: DriverStatus, wall_s: float, tell: Tell) -> StepReport:
-    tell(
-        f"[green]{name}[/]: back from its checkpoint as generation {now.generation},"
-        f" batch {_batch(now)} ({wall_s:.0f} s)"
-    )
-    return StepReport(name=name, verdict=None, outcome="came back", handover_gap_s=None, wall_s=round(wall_s, 1))
+    told = f"back from its checkpoint as generation {now.generation}, batch {_batch(now)}"
+    tell(f"[green]{name}[/]: {told} ({wall_s:.0f} s)")
+    return StepReport(name=name, outcome="came back", wall_s=round(wall_s, 1), told=told)
 
 
 def _serving(system: System, job: str) -> DriverStatus:

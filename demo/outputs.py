@@ -11,19 +11,25 @@ from streamkeeper.sinks.file_serving import serving_files
 
 
 def read_totals(warehouse: Path, table: str = "sales_totals") -> dict[str, Totals]:
-    """Per customer, as the table holds it; empty while there is no table."""
+    """Per customer, as the table holds it, whichever release's columns it has; empty while there is no table."""
     if not warehouse.exists():
         return {}
     connection = sqlite3.connect(f"file:{warehouse}?mode=ro", uri=True, timeout=10)
+    connection.row_factory = sqlite3.Row
     try:
-        rows = connection.execute(f"SELECT customer, sales, total, squares FROM {table}").fetchall()
+        rows = connection.execute(f"SELECT * FROM {table}").fetchall()
     except sqlite3.OperationalError as error:
         if "no such table" in str(error):
             return {}
         raise
     finally:
         connection.close()
-    return {customer: Totals(int(sales), int(total), int(squares)) for customer, sales, total, squares in rows}
+    return {row["customer"]: _totals(row) for row in rows}
+
+
+def _totals(row: sqlite3.Row) -> Totals:
+    largest = int(row["largest"]) if "largest" in row.keys() else None  # noqa: SIM118 (a Row iterates over values)
+    return Totals(int(row["sales"]), int(row["total"]), int(row["squares"]), largest)
 
 
 def read_event_ids(output: Path) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 ``python -m demo.producer ROOT [--rows N] [--every-s S] [--seed K]`` writes below ``ROOT/sales`` (``event_id, customer,
 amount``) and ``ROOT/events`` (``event_id, customer, kind, amount``) until it gets SIGTERM; it ends at a file's end.
+From SIGUSR1 on there are refunds, a kind that no event had before.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from types import FrameType
 SALES, EVENTS = "sales", "events"
 _DRAFTS = ".drafts"
 _KINDS = ("sale", "return", "visit")
+REFUND = "refund"
 
 
 def write_whole(folder: Path, name: str, rows: Sequence[Sequence[object]]) -> None:
@@ -45,8 +47,20 @@ def next_number(root: Path) -> int:
     return max((int(file.stem) for name in (SALES, EVENTS) for file in (root / name).glob("*.csv")), default=-1) + 1
 
 
-def produce(root: Path, *, rows: int, every_s: float, seed: int, customers: int, stop: threading.Event) -> int:
-    """Write until ``stop`` is set; event ids go on after those already there. Returns the events written."""
+def produce(
+    root: Path,
+    *,
+    rows: int,
+    every_s: float,
+    seed: int,
+    customers: int,
+    stop: threading.Event,
+    refunds: threading.Event | None = None,
+) -> int:
+    """Write until ``stop`` is set; event ids go on after those already there. Returns the events written.
+
+    Once ``refunds`` is set the first event of each file is one.
+    """
     prepare(root)
     chance = random.Random(seed)
     number = next_number(root)
@@ -56,6 +70,8 @@ def produce(root: Path, *, rows: int, every_s: float, seed: int, customers: int,
         buyers = [f"c{chance.randrange(customers):03d}" for _ in ids]
         amounts = [chance.randrange(1, 1000) for _ in ids]
         kinds = [chance.choice(_KINDS) for _ in ids]
+        if refunds is not None and refunds.is_set():
+            kinds[0] = REFUND
         name = f"{number:06d}.csv"
         write_whole(root / EVENTS, name, list(zip(ids, buyers, kinds, amounts, strict=True)))
         write_whole(root / SALES, name, list(zip(ids, buyers, amounts, strict=True)))
@@ -74,13 +90,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=3)
     parser.add_argument("--customers", type=int, default=25)
     chosen = parser.parse_args(arguments)
-    stop = threading.Event()
+    stop, refunds = threading.Event(), threading.Event()
 
     def end(_number: int, _frame: FrameType | None) -> None:
         stop.set()
 
+    def refund(_number: int, _frame: FrameType | None) -> None:
+        refunds.set()
+
     signal.signal(signal.SIGTERM, end)
     signal.signal(signal.SIGINT, end)
+    signal.signal(signal.SIGUSR1, refund)
     written = produce(
         chosen.root,
         rows=chosen.rows,
@@ -88,6 +108,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         seed=chosen.seed,
         customers=chosen.customers,
         stop=stop,
+        refunds=refunds,
     )
     print(f"{written} events written")
     return 0

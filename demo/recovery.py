@@ -7,16 +7,17 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 from demo.airflow_process import Airflow
-from demo.deploys import Deployer, StepReport
+from demo.deploys import Asked, Deployer, StepReport
 from demo.processes import wait_until
 from demo.releases import SALES_TOTALS
 from demo.system import System, Tell
 from streamkeeper.errors import DeployFailed, InvalidInput, StillWaiting
+from streamkeeper.model.finding import Verdict
 from streamkeeper.model.liveness import Life
 from streamkeeper.model.snapshot import series_of_query
+from streamkeeper.model.ways import Way
 from streamkeeper.operations.targets import query_target
 from streamkeeper.snapshots.catalogue import Catalogue
 
@@ -78,9 +79,10 @@ def drill(system: System, airflow: Airflow, tell: Tell, *, timeout_s: float = 24
     return _report("drill", f"verified: {results[-1].message}", began, tell)
 
 
-def lose_and_restore(system: System, deployer: Deployer, form: dict[str, Any], tell: Tell) -> list[StepReport]:
+def lose_and_restore(system: System, deployer: Deployer, tell: Tell) -> list[StepReport]:
     """Kill the driver, delete its checkpoint, restore the newest snapshot, deploy the same release on it."""
     began = time.monotonic()
+    release = system.site.journal(SALES_TOTALS, "demo").state().serving_release
     checkpoint = Path(query_target(system.site, SALES_TOTALS, QUERY).location)
     _kill(system)
     shutil.rmtree(checkpoint)
@@ -92,7 +94,13 @@ def lose_and_restore(system: System, deployer: Deployer, form: dict[str, Any], t
     if done.returncode != 0:
         raise DeployFailed(f"the snapshot could not be restored: {done.stderr.strip()}")
     restored = _report("checkpoint deleted and restored", done.stdout.splitlines()[0], began, tell)
-    return [restored, deployer.deploy(f"{SALES_TOTALS} from the snapshot", form)]
+    again = Asked(
+        name=f"{SALES_TOTALS}: {release} from the snapshot",
+        form={"job": SALES_TOTALS, "release": release, "reason": "its checkpoint was lost"},
+        verdict=Verdict.RESUME,
+        way=Way.RESUME,
+    )
+    return [restored, deployer.deploy(again)]
 
 
 def _kill(system: System) -> None:
@@ -123,4 +131,4 @@ def _scheduled_run(airflow: Airflow, before: set[str], timeout_s: float) -> str:
 def _report(name: str, outcome: str, began: float, tell: Tell) -> StepReport:
     wall_s = round(time.monotonic() - began, 1)
     tell(f"[green]{name}[/]: {outcome} ({wall_s:.0f} s)")
-    return StepReport(name=name, verdict=None, outcome=outcome, handover_gap_s=None, wall_s=wall_s)
+    return StepReport(name=name, outcome="done", wall_s=wall_s, told=outcome)

@@ -1,25 +1,89 @@
-"""The two jobs as the demo deploys them: the params of each release, and the edit that makes the second one."""
+"""The two jobs as the demo deploys them: the params of each release, and the edits that make another one."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from demo.places import WAREHOUSE_VARIABLE, Places
-from demo.producer import EVENTS, SALES
+from demo.producer import EVENTS, REFUND, SALES
 from streamkeeper.errors import InvalidInput
 
 SALES_TOTALS, EVENT_COPY = "sales_totals", "event_copy"
 JOBS = (SALES_TOTALS, EVENT_COPY)
-DAG = "streaming_deploy"
+DAG, ROLLBACK_DAG = "streaming_deploy", "streaming_rollback"
 
-_CONF = {
+CONF = {
     "spark.master": "local[2]",
     "spark.sql.shuffle.partitions": "2",
     "spark.driver.memory": "512m",
     "spark.ui.enabled": "false",
 }
-_FILTER = 'F.col("event_id").isNotNull()'
-_STRICTER = '(F.col("event_id").isNotNull() & (F.col("amount") > 0))'
+
+
+class Edit(msgspec.Struct, frozen=True, kw_only=True):
+    """A change of one job's file: each text that is replaced stands there once. ``told``: what it means."""
+
+    job: str
+    told: str
+    replaces: tuple[tuple[str, str], ...]
+
+    @property
+    def reverse(self) -> Edit:
+        """What takes it back."""
+        turned = tuple((new, old) for old, new in reversed(self.replaces))
+        return Edit(job=self.job, told=f"back to before: {self.told}", replaces=turned)
+
+
+PARTITIONED = Edit(
+    job=EVENT_COPY,
+    told="its files are partitioned by kind",
+    replaces=(('format="parquet")', 'format="parquet", partition_by=["kind"])'),),
+)
+WITH_LARGEST = Edit(
+    job=SALES_TOTALS,
+    told="each customer's largest sale is kept too, and a Python function says what a sale counts for",
+    replaces=(
+        ("@streaming_job(", '@F.udf("long")\ndef counted(amount):\n    return amount\n\n\n@streaming_job('),
+        ("sales.groupBy(", 'sales.withColumn("amount", counted("amount")).groupBy('),
+        ('.alias("squares"),', '.alias("squares"),\n        F.max("amount").alias("largest"),'),
+    ),
+)
+COUNTED_OTHERWISE = Edit(
+    job=SALES_TOTALS,
+    told="the Python function below the state has another body, which means the same",
+    replaces=(("    return amount\n", "    return int(amount)\n"),),
+)
+NO_REFUNDS = Edit(
+    job=EVENT_COPY,
+    told="its filter raises an error for a refund, a kind that there has not been so far",
+    replaces=(
+        (
+            'F.col("event_id").isNotNull()',
+            f'F.when(F.col("kind") == "{REFUND}", F.raise_error(F.lit("what is a refund?")))'
+            '.otherwise(F.col("event_id").isNotNull())',
+        ),
+    ),
+)
+
+
+def edit(places: Places, change: Edit) -> str:
+    """Change the demo's copy of the job; returns what was done. Raises InvalidInput when the file is another one."""
+    file = places.jobs / f"{change.job}.py"
+    file.write_text(edited(file.read_text(), change))
+    return f"{change.job}.py: {change.told}"
+
+
+def edited(text: str, change: Edit) -> str:
+    """The file's text after the change; raises InvalidInput when it does not hold what is to be replaced once."""
+    for old, new in change.replaces:
+        if text.count(old) != 1:
+            raise InvalidInput(
+                f"{change.job}.py does not hold {old!r} once", hint="the demo's edit and the job went apart"
+            )
+        text = text.replace(old, new)
+    return text
 
 
 def deploy_conf(places: Places, job: str, *, files_per_trigger: int, reason: str, **fields: Any) -> dict[str, Any]:
@@ -34,14 +98,4 @@ def deploy_conf(places: Places, job: str, *, files_per_trigger: int, reason: str
         "trigger": "500 milliseconds",
         **writes,
     }
-    return {"job": job, "params": params, "conf": dict(_CONF), "reason": reason, **fields}
-
-
-def edit_event_copy(places: Places) -> str:
-    """Change the copy of event_copy compatibly: a stricter filter that every event passes. Returns what it did."""
-    file = places.jobs / f"{EVENT_COPY}.py"
-    text = file.read_text()
-    if text.count(_FILTER) != 1:
-        raise InvalidInput(f"{file} does not hold {_FILTER} once", hint="the demo's edit and the job went apart")
-    file.write_text(text.replace(_FILTER, _STRICTER))
-    return "event_copy.py filters on amount > 0 too"
+    return {"job": job, "params": params, "conf": dict(CONF), "reason": reason, **fields}

@@ -92,6 +92,18 @@ class AirflowApi:
         """Make a connection, as under Admin, Connections."""
         self._call("POST", "/api/v2/connections", {"connection_id": connection_id, "conn_type": conn_type, **fields})
 
+    def question(self, dag_id: str, run_id: str, task_id: str) -> str:
+        """The subject of what a task asks a person; empty while it asks nothing."""
+        try:
+            return str(self._call("GET", _hitl(dag_id, run_id, task_id))["subject"])
+        except InvalidInput:
+            return ""
+
+    def answer(self, dag_id: str, run_id: str, task_id: str, option: str, **said: Any) -> None:
+        """Answer it with one of its options and what its form asks for; raises Conflict when it was answered before."""
+        body = {"chosen_options": [option], "params_input": said}
+        self._call("PATCH", _hitl(dag_id, run_id, task_id), body)
+
     def clear(self, dag_id: str, run_id: str, task_ids: list[str]) -> None:
         """Make tasks of a run, and what comes after them, run again."""
         body = {
@@ -158,6 +170,10 @@ class Conflict(InvalidInput):
 
 def _run(dag_id: str, run_id: str) -> str:
     return f"/api/v2/dags/{dag_id}/dagRuns/{urllib.parse.quote(run_id, safe='')}"
+
+
+def _hitl(dag_id: str, run_id: str, task_id: str) -> str:
+    return f"{_run(dag_id, run_id)}/taskInstances/{task_id}/-1/hitlDetails"
 
 
 def _detail(text: str) -> str:

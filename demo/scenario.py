@@ -1,40 +1,53 @@
-"""The demo itself: two jobs deployed, deployed again while they run, killed, and the ledger drawn up at the end."""
+"""The demo itself: two jobs, deployed, changed in every way, killed, lost and brought back, under one ledger."""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
 
-import msgspec
-
-from demo.airflow_process import Airflow
+from demo.acts.deploying import deploy_first, kill_drivers, resume_and_hand_off
+from demo.acts.going_back import ask_for_failure, check_fall_back, roll_back
+from demo.acts.stage import Act, Stage
+from demo.acts.switching import ask_for_approval, check_approval, rebuild
 from demo.deploys import Deployer, StepReport
-from demo.killing import Victim, kill_and_watch
-from demo.ledger import Account, compare_events, compare_totals, expected_totals, read_rows
+from demo.ledger import Account, events_so_far, read_rows, totals_so_far
 from demo.outputs import read_event_ids, read_totals
 from demo.places import Places
-from demo.processes import wait_until
+from demo.playing import play_all, settle, write_report
 from demo.producer import EVENTS, SALES
 from demo.recovery import SCHEDULES, back_up_by_schedule, drill, hold_backups, lose_and_restore
-from demo.releases import EVENT_COPY, JOBS, SALES_TOTALS, deploy_conf, edit_event_copy
+from demo.releases import EVENT_COPY, JOBS, ROLLBACK_DAG, SALES_TOTALS
 from demo.show import Screen
 from demo.system import System
 
 
-class LedgerReport(msgspec.Struct, frozen=True):
-    """The sums of all accounts."""
-
-    produced: int
-    lost: int
-    duplicated: int
+def approve_and_fall_back(stage: Stage) -> list[StepReport]:
+    """Of two jobs, at once."""
+    approved, failed = stage.deployer.deploy_all([ask_for_approval(stage), ask_for_failure(stage)])
+    return [check_approval(stage, approved), check_fall_back(stage, failed)]
 
 
-class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """``build/demo/report.json``."""
+def save_and_restore(stage: Stage) -> list[StepReport]:
+    """A backup that the scheduler starts by itself, its drill, and a checkpoint that is deleted and restored."""
+    return [
+        back_up_by_schedule(stage.system, stage.airflow, stage.tell),
+        drill(stage.system, stage.airflow, stage.tell),
+        *lose_and_restore(stage.system, stage.deployer, stage.tell),
+    ]
 
-    ledger: LedgerReport
-    steps: list[StepReport]
-    wall_s: float
+
+ACTS = (
+    Act("first releases", "both jobs, from nothing", deploy_first),
+    Act("resume and handoff", "one change fits its checkpoint, the other needs a new one", resume_and_hand_off),
+    Act("kill", "the Python of one driver and the JVM of the other, with SIGKILL", kill_drivers),
+    Act("rebuild", "one more aggregate: read all again beside what serves, compare, cut over", rebuild),
+    Act(
+        "approval, and automatic rollback",
+        "nothing can prove the one change: its state is kept and a person asked; the other fails on what comes later",
+        approve_and_fall_back,
+    ),
+    Act("rollback", "back to the release before the rebuild, and its checkpoint version", roll_back),
+    Act("backup, drill, restore", "a checkpoint is deleted, and comes back from a snapshot", save_and_restore),
+)
 
 
 def run_demo(places: Places, screen: Screen) -> bool:
@@ -49,69 +62,21 @@ def run_demo(places: Places, screen: Screen) -> bool:
         system.start_producer()
         airflow = system.start_airflow()
         system.wait_for_airflow(airflow)
+        system.wait_for_dag(airflow, ROLLBACK_DAG)
         hold_backups(airflow)
         screen.tell(f"Airflow is healthy at {airflow.url}")
-        steps = run_steps(system, airflow, screen)
-        accounts = settle(system, screen)
+        stage = Stage(system, airflow, Deployer(system, airflow, screen.tell), screen.tell)
+        acts = play_all(stage, ACTS, lambda: draw_up(places), screen)
+        screen.tell("stopping the producer; the jobs read what is left")
+        system.stop_producer()
+        accounts = settle(system, JOBS, lambda: draw_up(places), screen)
     finally:
         system.stop()
-    write_report(places, steps, accounts, screen)
-    return all(account.clean for account in accounts)
-
-
-def run_steps(system: System, airflow: Airflow, screen: Screen) -> list[StepReport]:
-    """Deploy, deploy again, kill; raises when a step fails."""
-    places, deployer = system.places, Deployer(system, airflow, screen.tell)
-    screen.tell("warm-up: a dry run of release 1, which describes and assesses it and changes nothing")
-    warm_up = deploy_conf(places, SALES_TOTALS, files_per_trigger=100, reason="warm-up of Airflow", dry_run=True)
-    steps = [deployer.deploy("dry run of sales_totals", warm_up)]
-    screen.tell("deploying release 1 of both jobs")
-    first = {
-        f"{job} release 1": deploy_conf(places, job, files_per_trigger=100, reason="first release") for job in JOBS
-    }
-    steps += deployer.deploy_all(first)
-    screen.tell(f"deploying release 2 while release 1 serves: 50 files per trigger; {edit_event_copy(places)}")
-    for job in JOBS:
-        second = deploy_conf(places, job, files_per_trigger=50, reason="a compatible change", handover="warm")
-        steps.append(deployer.deploy(f"{job} release 2", second))
-    screen.tell("killing drivers")
-    steps += kill_and_watch(system, {SALES_TOTALS: Victim.PYTHON, EVENT_COPY: Victim.JVM}, screen.tell)
-    screen.tell("backing up while both jobs run: the scheduler starts it by itself, every minute")
-    steps.append(back_up_by_schedule(system, airflow, screen.tell))
-    screen.tell("the drill: the snapshot is restored beside, and its query resumed on it")
-    steps.append(drill(system, airflow, screen.tell))
-    screen.tell(f"killing {SALES_TOTALS} for good, and deleting its checkpoint")
-    same = deploy_conf(places, SALES_TOTALS, files_per_trigger=50, reason="its checkpoint was lost", handover="warm")
-    steps += lose_and_restore(system, deployer, same, screen.tell)
-    return steps
-
-
-def settle(system: System, screen: Screen) -> list[Account]:
-    """Stop the producer, let the jobs read all there is, drain them, and draw up the ledger."""
-    screen.tell("stopping the producer; the jobs read what is left")
-    system.stop_producer()
-    wait_until(lambda: all(not account.lost for account in draw_up(system.places)), timeout_s=180, poll_s=0.5)
-    system.drain(JOBS)
-    screen.tell("both jobs are drained")
-    return draw_up(system.places)
+    return write_report(places, acts, accounts, screen)
 
 
 def draw_up(places: Places) -> list[Account]:
-    """The ledger as it stands."""
-    totals = compare_totals(SALES_TOTALS, expected_totals(places.input / SALES), read_totals(places.warehouse))
-    produced = (row[0] for row in read_rows(places.input / EVENTS))
-    return [totals, compare_events(EVENT_COPY, produced, read_event_ids(places.copies))]
-
-
-def write_report(places: Places, steps: Sequence[StepReport], accounts: Sequence[Account], screen: Screen) -> None:
-    """Print the end and write ``report.json``."""
-    ledger = LedgerReport(
-        sum(each.produced for each in accounts),
-        sum(each.lost for each in accounts),
-        sum(each.duplicated for each in accounts),
-    )
-    report = Report(ledger=ledger, steps=list(steps), wall_s=round(screen.elapsed_s, 1))
-    places.report.write_bytes(msgspec.json.format(msgspec.json.encode(report), indent=2) + b"\n")
-    screen.show_steps(steps)
-    screen.show_ledger(accounts)
-    screen.tell(f"report: {places.report}")
+    """The ledger as it stands: what came out is read first, so that all of it has been produced by then."""
+    totals, copied = read_totals(places.warehouse), list(read_event_ids(places.copies))
+    sales, events = list(read_rows(places.input / SALES)), [row[0] for row in read_rows(places.input / EVENTS)]
+    return [totals_so_far(SALES_TOTALS, sales, totals), events_so_far(EVENT_COPY, events, copied)]

@@ -1,4 +1,4 @@
-"""What the demo prints: a line for everything that happens, the ledger and the summary at the end."""
+"""What the demo prints: a line for everything that happens, the ledger after each act, and the summary at the end."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
-from demo.deploys import StepReport
+from demo.acts.stage import ActReport
 from demo.ledger import Account
 
 
@@ -28,19 +28,31 @@ class Screen:
         """One line, at once."""
         self._console.print(f"[dim]{self.elapsed_s:6.1f}[/] {line}", soft_wrap=True)
 
-    def show_steps(self, steps: Sequence[StepReport]) -> None:
-        """The steps as a table."""
+    def show_act(self, act: ActReport) -> None:
+        """The ledger after an act, in one line."""
+        accounts = "; ".join(
+            f"{each.name} {each.produced} produced, {each.in_flight} in flight, {each.duplicated} duplicated"
+            + (f", [red]{each.lost} lost[/]" if each.lost else "")
+            for each in act.ledger
+        )
+        self.tell(f"[bold]{act.name}[/] took {act.wall_s:.0f} s; the ledger: {accounts}")
+
+    def show_acts(self, acts: Sequence[ActReport]) -> None:
+        """The steps of all acts as a table."""
         table = Table(title="What was done", title_justify="left")
-        for heading in ("step", "verdict", "outcome", "handover gap", "took"):
+        for heading in ("act", "step", "verdict", "way", "outcome", "handover gap", "took"):
             table.add_column(heading)
-        for step in steps:
-            gap = "" if step.handover_gap_s is None else f"{step.handover_gap_s:.2f} s"
-            table.add_row(step.name, step.verdict or "", step.outcome, gap, f"{step.wall_s:.1f} s")
+        for act in acts:
+            for number, step in enumerate(act.steps):
+                gap = "" if step.handover_gap_s is None else f"{step.handover_gap_s:.2f} s"
+                name = "" if number else f"{act.name} ({act.wall_s:.0f} s)"
+                row = (name, step.name, step.verdict or "", step.way or "", step.outcome, gap, f"{step.wall_s:.0f} s")
+                table.add_row(*row)
         self._console.print(table)
 
     def show_ledger(self, accounts: Sequence[Account]) -> None:
         """The ledger as a table, and a few of what differs."""
-        table = Table(title="The ledger: input files against what came out", title_justify="left")
+        table = Table(title="The ledger: what went in against what came out", title_justify="left")
         for heading in ("job", "produced", "lost", "duplicated"):
             table.add_column(heading, justify="left" if heading == "job" else "right")
         for account in accounts:

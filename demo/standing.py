@@ -6,7 +6,7 @@ import msgspec
 
 from demo.airflow_process import HOST
 from demo.airflow_process import NAME as AIRFLOW
-from demo.deploys import Deployer
+from demo.deploys import Asked, Deployer
 from demo.places import Places
 from demo.processes import StartedProcesses, is_running
 from demo.releases import DAG, JOBS, deploy_conf
@@ -28,10 +28,8 @@ def bring_up(places: Places, screen: Screen, *, port: int) -> None:
         system.start_producer()
         airflow = system.start_airflow(port=port)
         system.wait_for_airflow(airflow)
-        forms = {
-            job: deploy_conf(places, job, files_per_trigger=100, reason="make up", on_open="abort") for job in JOBS
-        }
-        Deployer(system, airflow, screen.tell).deploy_all(forms)
+        forms = [deploy_conf(places, job, files_per_trigger=100, reason="make up", on_open="abort") for job in JOBS]
+        Deployer(system, airflow, screen.tell).deploy_all([Asked(name=form["job"], form=form) for form in forms])
     except BaseException:
         system.stop()
         raise

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from demo.airflow_process import NAME as AIRFLOW
 from demo.airflow_process import Airflow, start_airflow, wait_until_healthy
 from demo.places import PROJECT, Places
-from demo.processes import StartedProcesses, is_running, wait_until
+from demo.processes import StartedProcess, StartedProcesses, is_running, wait_until
 from demo.releases import DAG
 from streamkeeper.errors import StillWaiting
 from streamkeeper.model.control import CommandKind
@@ -40,13 +42,26 @@ class System:
         """Start writing sales, unless that goes on already."""
         if any(each.name == PRODUCER and is_running(each) for each in self._processes.read()):
             return
-        command = [sys.executable, "-m", "demo.producer", str(self.places.input)]
-        log = self.places.root / "producer.log"
-        self._processes.start(PRODUCER, command, environ=self.environment, log=log, cwd=PROJECT)
+        self.start_process(PRODUCER, [sys.executable, "-m", "demo.producer", str(self.places.input)])
 
     def stop_producer(self) -> None:
         """End it at a file's end."""
-        self._processes.stop(PRODUCER, grace_s=10)
+        self.stop_process(PRODUCER, grace_s=10)
+
+    def start_process(self, name: str, command: Sequence[str]) -> StartedProcess:
+        """Start what is to be stopped with all the rest; its output goes to ``<name>.log``."""
+        log = self.places.root / f"{name}.log"
+        return self._processes.start(name, command, environ=self.environment, log=log, cwd=PROJECT)
+
+    def stop_process(self, name: str, *, grace_s: float) -> None:
+        """Ask it to end; after ``grace_s`` seconds it is killed."""
+        self._processes.stop(name, grace_s=grace_s)
+
+    def begin_refunds(self) -> None:
+        """Let the producer write a kind of event that there has not been so far."""
+        for each in self._processes.read():
+            if each.name == PRODUCER and is_running(each):
+                os.kill(each.pid, signal.SIGUSR1)
 
     def start_airflow(self, *, port: int = 0) -> Airflow:
         """Start Airflow; ``wait_for_airflow`` says when it can be used."""
@@ -55,11 +70,15 @@ class System:
         )
 
     def wait_for_airflow(self, airflow: Airflow, *, timeout_s: float = 240) -> None:
-        """Return once it is healthy and knows the DAG; raises StillWaiting or InvalidInput."""
+        """Return once it is healthy and knows the DAG of a deploy; raises StillWaiting or InvalidInput."""
         wait_until_healthy(airflow, timeout_s=timeout_s)
-        if not wait_until(lambda: airflow.api.has_dag(DAG), timeout_s=60, poll_s=0.5):
+        self.wait_for_dag(airflow, DAG)
+
+    def wait_for_dag(self, airflow: Airflow, dag: str) -> None:
+        """Return once it can be triggered; raises StillWaiting with what Airflow has to say about its files."""
+        if not wait_until(lambda: airflow.api.has_dag(dag), timeout_s=60, poll_s=0.5):
             errors = "; ".join(str(each["stack_trace"]).strip()[-300:] for each in airflow.api.import_errors())
-            raise StillWaiting(f"Airflow does not know the DAG {DAG} after 60 s: {errors or 'no import error'}")
+            raise StillWaiting(f"Airflow does not know the DAG {dag} after 60 s: {errors or 'no import error'}")
 
     def drain(self, jobs: tuple[str, ...], *, timeout_s: float = 60) -> None:
         """Let the serving drivers end at a batch boundary; raises StillWaiting naming those that did not."""

@@ -5,22 +5,148 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from demo.gap import gap_around
+import pendulum
+import pytest
+
+from demo.gap import first_after, handover_gap_s, last_before
+from streamkeeper.model.finding import Verdict
+from streamkeeper.model.journal import (
+    Assessed,
+    CheckpointVersionCreated,
+    DeployRequest,
+    EpochClaimed,
+    FallBackDecided,
+    HandedOff,
+    InstanceAppointed,
+    InstanceEnded,
+    InstancePlanned,
+    OperationFinished,
+    OperationStarted,
+    Outcome,
+    Record,
+    Role,
+)
+from streamkeeper.model.ways import QueryWay, Way
+from streamkeeper.registry.journal import Journal
+from streamkeeper.stores.local import LocalStore
+
+JOB, QUERY = "a_job", "q"
 
 
-def _commits(folder: Path, moments: list[float]) -> Path:
-    for number, moment in enumerate(moments):
-        for name in (str(number), f".{number}.crc"):
-            (folder / name).touch()
-            os.utime(folder / name, (moment, moment))
-    return folder
+class History:
+    """A job's journal and commits; a second passes before each record. The first release serves, in v0001."""
+
+    def __init__(self, root: Path) -> None:
+        self.root, self.now = root, 100.0
+        self.journal = Journal(LocalStore(root / "store"), JOB, writer="test", now=self._tick)
+        self.records(*_served("op1", "old", "v0001"), created("v0001"))
+
+    def _tick(self) -> pendulum.DateTime:
+        self.now += 1
+        return pendulum.from_timestamp(self.now)
+
+    def records(self, *records: Record) -> None:
+        """Append each."""
+        for record in records:
+            before = self.journal.state().number
+            self.journal.append(lambda state, record=record, before=before: record if state.number == before else None)
+
+    def commits(self, version: str, *moments: float, first: int = 0) -> None:
+        """Batches of a version, with when each was committed."""
+        folder = self.root / JOB / QUERY / version / "commits"
+        folder.mkdir(parents=True, exist_ok=True)
+        for number, moment in enumerate(moments, start=first):
+            for name in (str(number), f".{number}.crc"):
+                (folder / name).touch()
+                os.utime(folder / name, (moment, moment))
+
+    def gap_s(self, operation: str) -> float | None:
+        """What is measured."""
+        return handover_gap_s(self.journal, operation, self.root, JOB)
 
 
-def test_the_gap_is_around_the_moment_of_death(tmp_path: Path) -> None:
-    """From the last commit before to the first after; other files do not count."""
-    assert gap_around(_commits(tmp_path, [100.0, 101.0, 103.5, 104.0]), 102.0) == 2.5
+def created(version: str) -> Record:
+    return CheckpointVersionCreated(query=QUERY, version=version, release="r0001", origin="new", state_format="rocksdb")
 
 
-def test_there_is_no_gap_without_both_sides(tmp_path: Path) -> None:
-    """A driver that has not committed yet leaves the gap unknown, not zero."""
-    assert gap_around(_commits(tmp_path, [100.0]), 102.0) is None
+def _served(operation: str, instance: str, version: str, way: QueryWay | None = None) -> list[Record]:
+    """An operation up to the claim of its instance."""
+    ways = {QUERY: way or QueryWay(way=Way.START, version=version)}
+    assessed = Assessed(
+        operation=operation, verdict=Verdict.RESUME, reverse=Verdict.RESUME, sentence="", report="", ways=ways
+    )
+    return [
+        OperationStarted(operation=operation, request=DeployRequest(job=JOB), steps=()),
+        InstancePlanned(operation=operation, instance=instance, release="r0001", role=Role.CANDIDATE),
+        assessed,
+        *([] if way is None else [ended(operation, "old")]),
+        InstanceAppointed(operation=operation, instance=instance, versions={QUERY: version}),
+        EpochClaimed(query=QUERY, output="o", epoch=1, instance=instance, generation=1, version=version),
+    ]
+
+
+def ended(operation: str, instance: str) -> Record:
+    return InstanceEnded(operation=operation, instance=instance, proof="gone", exit="")
+
+
+def finished(operation: str, outcome: Outcome) -> Record:
+    return OperationFinished(operation=operation, outcome=outcome, sentence="")
+
+
+@pytest.fixture
+def history(tmp_path: Path) -> History:
+    return History(tmp_path)
+
+
+def test_commits_around_a_moment(history: History) -> None:
+    """Other files do not count, and neither do batches that were there before."""
+    history.commits("v0001", 100.0, 101.0, 103.5, 104.0)
+    folder = history.root / JOB / QUERY / "v0001" / "commits"
+    assert (last_before(folder, 102.0), first_after(folder, 102.0)) == (101.0, 103.5)
+    assert first_after(folder, 102.0, batch=2) == 104.0
+    assert last_before(folder, 99.0) is None
+    assert first_after(folder.with_name("none"), 0.0) is None
+
+
+def test_a_first_release_has_no_gap(history: History) -> None:
+    """It relieved nobody: unknown is not zero."""
+    history.commits("v0001", 110.0)
+    assert history.gap_s("op1") is None
+
+
+def test_a_resumed_query_goes_on_in_the_same_version(history: History) -> None:
+    """From the last commit before the old driver's end to the first after the new one's claim."""
+    way = QueryWay(way=Way.RESUME, before="v0001", version="v0001")
+    history.records(*_served("op2", "new", "v0001", way))
+    history.commits("v0001", 105.0, history.now + 1.5, history.now + 2)
+    assert history.gap_s("op2") == history.now + 1.5 - 105.0
+
+
+def test_the_batch_that_is_handed_over_is_no_commit_of_the_new_version(history: History) -> None:
+    """It is written by the handoff, before anything new is."""
+    way = QueryWay(way=Way.HANDOFF, before="v0001", version="v0002")
+    history.records(created("v0002"), *_served("op2", "new", "v0002", way))
+    history.records(HandedOff(query=QUERY, version="v0002", parent_batch=0, batch=0))
+    history.commits("v0001", 105.0)
+    history.commits("v0002", history.now + 1, history.now + 3)
+    assert history.gap_s("op2") == history.now + 3 - 105.0
+
+
+def test_what_a_shadow_commits_is_not_seen_until_it_serves(history: History) -> None:
+    """Its commits before the claim end no gap."""
+    way = QueryWay(way=Way.REBUILD, before="v0001", version="v0002")
+    history.records(created("v0002"), *_served("op2", "new", "v0002", way))
+    history.commits("v0001", 105.0)
+    history.commits("v0002", 106.0, history.now - 0.5, history.now + 2)
+    assert history.gap_s("op2") == history.now + 2 - 105.0
+
+
+def test_a_fall_back_is_measured_from_the_candidates_last_commit(history: History) -> None:
+    """The old release goes on where the candidate has stopped."""
+    way = QueryWay(way=Way.RESUME, before="v0001", version="v0001")
+    history.records(*_served("op2", "new", "v0001", way), FallBackDecided(operation="op2", reason="broken"))
+    served_until = history.now + 0.5
+    history.records(ended("op2", "new"))
+    history.commits("v0001", 105.0, served_until, history.now + 4)
+    history.records(finished("op2", Outcome.FELL_BACK))
+    assert history.gap_s("op2") == pytest.approx(4.5)

@@ -108,7 +108,7 @@ def test_nothing_written_is_nothing_read(tmp_path: Path) -> None:
 
 
 def test_totals_are_read_from_the_table(tmp_path: Path) -> None:
-    """One value per customer; a database without the table holds none."""
+    """One value per customer, with the largest once a release keeps it; a database without the table holds none."""
     file = tmp_path / "warehouse.db"
     with sqlite3.connect(file) as connection:
         connection.execute("CREATE TABLE other (a)")
@@ -117,3 +117,7 @@ def test_totals_are_read_from_the_table(tmp_path: Path) -> None:
         connection.execute("CREATE TABLE sales_totals (customer, sales, total, squares)")
         connection.execute("INSERT INTO sales_totals VALUES ('c1', 2, 30, 500)")
     assert read_totals(file) == {"c1": Totals(2, 30, 500)}
+    with sqlite3.connect(file) as connection:
+        connection.execute("ALTER TABLE sales_totals ADD COLUMN largest")
+        connection.execute("UPDATE sales_totals SET largest = 20")
+    assert read_totals(file) == {"c1": Totals(2, 30, 500, 20)}

@@ -6,7 +6,7 @@ import threading
 from pathlib import Path
 
 from demo.ledger import read_rows
-from demo.producer import EVENTS, SALES, next_number, produce
+from demo.producer import EVENTS, REFUND, SALES, next_number, produce
 
 
 class _After(threading.Event):
@@ -44,3 +44,14 @@ def test_a_second_producer_goes_on(tmp_path: Path) -> None:
     _produce(tmp_path, 1)
     ids = [row[0] for row in read_rows(tmp_path / EVENTS)]
     assert len(ids) == len(set(ids)) == 9
+
+
+def test_refunds_begin_when_they_are_asked_for(tmp_path: Path) -> None:
+    """Before that no event is one; after it each file has one, so that the next batch does."""
+    refunds = threading.Event()
+    for files in (3, 2):
+        produce(tmp_path, rows=3, every_s=0, seed=1, customers=2, stop=_After(files), refunds=refunds)
+        refunds.set()
+    kinds = [row[2] for row in read_rows(tmp_path / EVENTS)]
+    assert REFUND not in kinds[:9]
+    assert [number for number, kind in enumerate(kinds) if kind == REFUND] == [9, 12]

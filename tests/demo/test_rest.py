@@ -20,6 +20,7 @@ class Server:
     def __init__(self) -> None:
         self.answers: list[tuple[int, Any]] = []
         self.seen: list[tuple[str, str]] = []
+        self.bodies: list[bytes] = []
         outer = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -29,8 +30,11 @@ class Server:
             def do_POST(self) -> None:
                 self._answer()
 
+            def do_PATCH(self) -> None:
+                self._answer()
+
             def _answer(self) -> None:
-                self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                outer.bodies.append(self.rfile.read(int(self.headers.get("Content-Length") or 0)))
                 outer.seen.append((self.command, self.path))
                 code, body = (200, {"access_token": "t"}) if self.path == "/auth/token" else outer.next_answer()
                 data = json.dumps(body).encode()
@@ -98,3 +102,18 @@ def test_nothing_that_listens_is_temporary(server: Server) -> None:
     server.answers = [(200, {})]
     with pytest.raises(TemporaryError, match="does not answer"):
         AirflowApi("http://127.0.0.1:9").health()
+
+
+def test_a_question_is_read_and_answered_once(server: Server) -> None:
+    """A task that asks nothing yet is no error; an answer is an option and what the form asks for; twice is told."""
+    api, task = AirflowApi(server.url), ("streaming_deploy", "r1", "backup.approve")
+    server.answers = [(404, {"detail": "no such thing"}), (200, {"subject": "Let r2 take over?"})]
+    assert api.question(*task) == ""
+    assert api.question(*task) == "Let r2 take over?"
+    server.answers = [(200, {}), (409, {"detail": "answered already"})]
+    api.answer(*task, "Approve", reason="read")
+    where = "/api/v2/dags/streaming_deploy/dagRuns/r1/taskInstances/backup.approve/-1/hitlDetails"
+    assert server.seen[-1] == ("PATCH", where)
+    assert json.loads(server.bodies[-1]) == {"chosen_options": ["Approve"], "params_input": {"reason": "read"}}
+    with pytest.raises(Conflict):
+        api.answer(*task, "Approve")

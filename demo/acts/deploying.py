@@ -1,0 +1,47 @@
+"""First releases, and releases after them: one that resumes, and one that is handed off, at the same time."""
+
+from __future__ import annotations
+
+from demo.acts.stage import Stage
+from demo.deploys import Asked, StepReport
+from demo.killing import Victim, kill_and_watch
+from demo.releases import EVENT_COPY, JOBS, PARTITIONED, SALES_TOTALS, deploy_conf, edit
+from streamkeeper.model.finding import Verdict
+from streamkeeper.model.ways import Way
+
+
+def deploy_first(stage: Stage) -> list[StepReport]:
+    """Both jobs, at once, from nothing."""
+    wanted = [
+        Asked(
+            name=f"{job}: first release",
+            form=deploy_conf(stage.places, job, files_per_trigger=100, reason="first release"),
+            way=Way.START,
+        )
+        for job in JOBS
+    ]
+    return stage.deployer.deploy_all(wanted)
+
+
+def resume_and_hand_off(stage: Stage) -> list[StepReport]:
+    """Two changes of two jobs, at once: one fits the checkpoint, the other needs a new one."""
+    stage.tell("  sales_totals: 400 files per trigger instead of 100")
+    stage.tell(f"  {edit(stage.places, PARTITIONED)}")
+    resumed = Asked(
+        name="sales_totals: resume",
+        form=stage.form(SALES_TOTALS, "a compatible change"),
+        verdict=Verdict.RESUME,
+        way=Way.RESUME,
+    )
+    handed_off = Asked(
+        name="event_copy: handoff",
+        form=stage.form(EVENT_COPY, "partitioned by kind"),
+        verdict=Verdict.SWITCH,
+        way=Way.HANDOFF,
+    )
+    return stage.deployer.deploy_all([resumed, handed_off])
+
+
+def kill_drivers(stage: Stage) -> list[StepReport]:
+    """SIGKILL, the Python of one driver and the JVM of the other."""
+    return kill_and_watch(stage.system, {SALES_TOTALS: Victim.PYTHON, EVENT_COPY: Victim.JVM}, stage.tell)

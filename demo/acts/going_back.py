@@ -1,0 +1,81 @@
+"""Back to an older release: by itself, when a new one does not hold, and by hand."""
+
+from __future__ import annotations
+
+from demo.acts.stage import Stage
+from demo.deploys import Asked, Run, StepReport
+from demo.releases import EVENT_COPY, NO_REFUNDS, ROLLBACK_DAG, SALES_TOTALS, edit
+from streamkeeper.errors import DeployFailed
+from streamkeeper.lifecycle.steps import Step
+from streamkeeper.model.finding import Verdict
+from streamkeeper.model.journal import Outcome
+from streamkeeper.model.ways import Way
+
+_PROBATION = 20
+"""Triggers: long enough for the first refund to come."""
+
+
+class Refunds:
+    """Lets refunds come in once the candidate of a run was told to go."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+        self._came = False
+
+    def __call__(self, run: Run) -> None:
+        """Look, and let them come."""
+        operation = self._stage.state(run.asked.job).operations.get(run.operation)
+        if not self._came and operation is not None and Step.GO.label in operation.done:
+            self._came = True
+            self._stage.system.begin_refunds()
+            self._stage.tell("  it went; the first refunds come in")
+
+
+def ask_for_failure(stage: Stage) -> Asked:
+    """A release that passes its rehearsal and fails on what comes later; the old one goes again by itself."""
+    stage.tell(f"  {edit(stage.places, NO_REFUNDS)}")
+    return Asked(
+        name="event_copy: falls back",
+        form=stage.form(EVENT_COPY, "a stricter filter", probation_batches=_PROBATION),
+        verdict=Verdict.RESUME,
+        way=Way.RESUME,
+        outcome=Outcome.FELL_BACK,
+        meanwhile=Refunds(stage),
+    )
+
+
+def check_fall_back(stage: Stage, report: StepReport) -> StepReport:
+    """The report; raises DeployFailed when it is not the release before that serves again."""
+    edit(stage.places, NO_REFUNDS.reverse)
+    failed, state = stage.last_operation(EVENT_COPY), stage.state(EVENT_COPY)
+    if state.serving_release == failed.done[Step.BUNDLE.label]["release"]:
+        raise DeployFailed(f"{report.name}: {state.serving_release} was not to serve")
+    return report
+
+
+def roll_back(stage: Stage) -> list[StepReport]:
+    """To the release before the rebuild, on the checkpoint version that it left; its blast radius is shown before."""
+    state = stage.state(SALES_TOTALS)
+    release = _before_rebuild(stage)
+    form = {"job": SALES_TOTALS, "release": release, "reason": f"back to {release}"}
+    stage.tell(f"  {state.serving_release} serves; a dry run says what going back to {release} means")
+    dry = Asked(
+        name="sales_totals: rollback, dry run",
+        form={**form, "dry_run": True},
+        dag=ROLLBACK_DAG,
+        verdict=Verdict.SWITCH,
+        way=Way.RETURN,
+        outcome=Outcome.DRY_RUN,
+    )
+    back = Asked(name="sales_totals: rollback", form=form, dag=ROLLBACK_DAG, verdict=Verdict.SWITCH, way=Way.RETURN)
+    reports = [stage.deployer.deploy(dry), stage.deployer.deploy(back)]
+    if stage.state(SALES_TOTALS).serving_release != release:
+        raise DeployFailed(f"{back.name}: {release} was to serve")
+    return reports
+
+
+def _before_rebuild(stage: Stage) -> str:
+    """The release that served last on another checkpoint version than the serving one."""
+    state = stage.state(SALES_TOTALS)
+    now = state.served[state.serving_release]
+    return [release for release, versions in state.served.items() if versions != now][-1]

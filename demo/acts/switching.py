@@ -1,0 +1,87 @@
+"""Changes of a stateful query that its checkpoint cannot carry, and one that nothing can prove."""
+
+from __future__ import annotations
+
+import msgspec
+
+from demo.acts.stage import Stage
+from demo.deploys import Asked, Run, StepReport
+from demo.outputs import read_totals
+from demo.releases import COUNTED_OTHERWISE, SALES_TOTALS, WITH_LARGEST, edit
+from demo.rest import AirflowApi
+from demo.sampler import Read, Sampler
+from demo.system import Tell
+from streamkeeper.errors import DeployFailed
+from streamkeeper.lifecycle.steps import Step
+from streamkeeper.model.finding import Verdict
+from streamkeeper.model.ways import Way
+
+LEAST_PER_SECOND = 10
+_ASKING, _APPROVE = "backup.approve", "Approve"
+
+
+def rebuild(stage: Stage) -> list[StepReport]:
+    """A dual run, a comparison and a cutover, under the eyes of a reader; raises DeployFailed for what it saw."""
+    stage.tell(f"  {edit(stage.places, WITH_LARGEST)}")
+    asked = Asked(
+        name="sales_totals: rebuild",
+        form=stage.form(SALES_TOTALS, "one more aggregate"),
+        verdict=Verdict.SWITCH,
+        way=Way.REBUILD,
+    )
+    return [rebuild_watched(stage, asked, lambda: read_totals(stage.places.warehouse))]
+
+
+def rebuild_watched(stage: Stage, asked: Asked, read: Read) -> StepReport:
+    """Deploy while ``read`` looks at the serving table all the time; raises DeployFailed for what it saw."""
+    with Sampler(read) as sampler:
+        report = stage.deployer.deploy(asked)
+    seen = sampler.samples
+    stage.tell(f"  a reader of the table meanwhile: {seen.sentence}")
+    if seen.wrong or seen.per_second < LEAST_PER_SECOND:
+        raise DeployFailed(f"{asked.name}: what a reader saw: {seen.sentence}")
+    compared = "; ".join(stage.last_operation(asked.job).done.get(Step.COMPARE.label, {}).values()) or "nothing"
+    stage.tell(f"  compared: {compared}")
+    return msgspec.structs.replace(report, told=f"{report.told}; compared: {compared}; a reader: {seen.sentence}")
+
+
+def ask_for_approval(stage: Stage) -> Asked:
+    """An opaque change: the state is kept, a person is asked by Airflow, and the answer comes by REST."""
+    stage.tell(f"  {edit(stage.places, COUNTED_OTHERWISE)}")
+    return Asked(
+        name="sales_totals: approved",
+        form=stage.form(SALES_TOTALS, "the same by other means"),
+        verdict=Verdict.BACKUP,
+        way=Way.RESUME,
+        meanwhile=Approver(stage.airflow.api, stage.tell),
+    )
+
+
+def check_approval(stage: Stage, report: StepReport) -> StepReport:
+    """The report with what was kept and who approved; raises DeployFailed when nobody has."""
+    operation = stage.last_operation(SALES_TOTALS)
+    if operation.approval is None or not operation.approval.approved:
+        raise DeployFailed(f"{report.name}: nobody has approved")
+    kept = ", ".join(f"{query} as {name}" for query, name in sorted(operation.done[Step.BACKUP.label].items()))
+    told = f"kept: {kept}; approved by {operation.approval.by}: {operation.approval.reason}"
+    stage.tell(f"  {told}")
+    return msgspec.structs.replace(report, told=f"{report.told}; {told}")
+
+
+class Approver:
+    """Answers the question of a run, once it is asked."""
+
+    def __init__(self, api: AirflowApi, tell: Tell) -> None:
+        self._api, self._tell = api, tell
+        self._answered = False
+
+    def __call__(self, run: Run) -> None:
+        """Look, and answer."""
+        if self._answered or run.seen.get(_ASKING) != "deferred":
+            return
+        subject = self._api.question(run.asked.dag, run.run_id, _ASKING)
+        if subject:
+            self._tell(f"  Airflow asks: {subject}")
+            self._api.answer(run.asked.dag, run.run_id, _ASKING, _APPROVE, reason="read, it means the same")
+            self._tell(f"  {_APPROVE}d by REST")
+            self._answered = True

@@ -1,0 +1,119 @@
+"""A process that keeps writing events to a topic, and writes down beside it what it has written.
+
+``python -m demo.kafka.feed SERVERS TOPIC FILE [--per-second N]`` until SIGTERM; it ends once the broker has them all.
+Events of one customer go to one partition, one after the other in their own time, so that none is ever late.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import random
+import signal
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import msgspec
+
+PARTITIONS = 2
+_BEGAN = datetime.datetime(2026, 3, 1, tzinfo=datetime.UTC)
+_BETWEEN_EVENTS = datetime.timedelta(seconds=1)
+_AT_ONCE = 10
+
+
+class Event(msgspec.Struct, frozen=True):
+    """What the jobs read: ``at`` is ISO 8601, in UTC."""
+
+    event_id: str
+    customer: str
+    kind: str
+    amount: int
+    at: str
+
+    @property
+    def partition(self) -> int:
+        """Where its customer's events go."""
+        return int(self.customer[1:]) % PARTITIONS
+
+    @property
+    def minute(self) -> str:
+        """``2026-03-01 00:07``."""
+        return self.at[:16].replace("T", " ")
+
+
+def make_events(*, seed: int, customers: int) -> Iterator[Event]:
+    """Events without an end, one second of their own time after the other."""
+    chance = random.Random(seed)
+    at = _BEGAN
+    number = 0
+    while True:
+        customer = f"c{chance.randrange(customers):03d}"
+        kind, amount = chance.choice(("sale", "return", "visit")), chance.randrange(1, 1000)
+        yield Event(f"e{number:07d}", customer, kind, amount, at.strftime("%Y-%m-%dT%H:%M:%SZ"))
+        at += _BETWEEN_EVENTS
+        number += 1
+
+
+def read_events(file: Path) -> list[Event]:
+    """What was written down, without a line that is being written."""
+    whole = file.read_bytes().rpartition(b"\n")[0] if file.exists() else b""
+    decoder = msgspec.json.Decoder(Event)
+    return [decoder.decode(line) for line in whole.splitlines()]
+
+
+def feed(servers: str, topic: str, file: Path, *, per_second: float, stop: threading.Event) -> int:
+    """Write until ``stop`` is set; returns how many events the broker has, and raises when it has not got them all."""
+    from confluent_kafka import Producer
+
+    failed: list[str] = []
+    # Idempotent: a broker that restarts gets each event once, in its order.
+    producer: Any = Producer({"bootstrap.servers": servers, "enable.idempotence": True, "linger.ms": 20})
+    count = 0
+    events = make_events(seed=3, customers=10)
+    with file.open("ab", buffering=0) as written:
+        while not stop.is_set():
+            some = [next(events) for _ in range(_AT_ONCE)]
+            # Written down first: what a reader has seen of the topic stands there already.
+            written.write(b"".join(msgspec.json.encode(each) + b"\n" for each in some))
+            for each in some:
+                producer.produce(
+                    topic,
+                    json.dumps(msgspec.structs.asdict(each)).encode(),
+                    partition=each.partition,
+                    on_delivery=lambda error, _: failed.append(str(error)) if error else None,
+                )
+            producer.poll(0)
+            count += len(some)
+            stop.wait(_AT_ONCE / per_second)
+    left = producer.flush(120)
+    if left or failed:
+        raise SystemExit(f"{left} events were not delivered, {len(failed)} failed: {failed[:3]}")
+    return count
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Feed until asked to end."""
+    parser = argparse.ArgumentParser(prog="demo.kafka.feed", description="Keep writing events to a topic.")
+    parser.add_argument("servers")
+    parser.add_argument("topic")
+    parser.add_argument("file", type=Path)
+    parser.add_argument("--per-second", type=float, default=60)
+    chosen = parser.parse_args(arguments)
+    stop = threading.Event()
+
+    def end(_number: int, _frame: FrameType | None) -> None:
+        stop.set()
+
+    signal.signal(signal.SIGTERM, end)
+    signal.signal(signal.SIGINT, end)
+    count = feed(chosen.servers, chosen.topic, chosen.file, per_second=chosen.per_second, stop=stop)
+    print(f"{count} events delivered", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,33 @@
+"""The two jobs that read the topic: their forms, and the edit that makes another release of one of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from demo.places import WAREHOUSE_VARIABLE
+from demo.releases import CONF, Edit
+
+EVENT_COUNTS, EVENT_TABLE = "event_counts", "event_table"
+JOBS = (EVENT_COUNTS, EVENT_TABLE)
+TOPIC = "events"
+
+WITH_LARGEST = Edit(
+    job=EVENT_COUNTS,
+    told="the largest amount of each minute is kept too",
+    replaces=(
+        ('F.sum("amount").alias("amount"))', 'F.sum("amount").alias("amount"), F.max("amount").alias("largest"))'),
+        ('"events", "amount")', '"events", "amount", "largest")'),
+    ),
+)
+
+
+def form(servers: str, job: str, *, per_trigger: int, reason: str, **fields: Any) -> dict[str, Any]:
+    """What the trigger form would hold for a deploy of ``job``."""
+    params = {
+        "servers": servers,
+        "topic": TOPIC,
+        "warehouse": f"secret://env/{WAREHOUSE_VARIABLE}",
+        "max_offsets_per_trigger": per_trigger,
+        "trigger": "500 milliseconds",
+    }
+    return {"job": job, "params": params, "conf": dict(CONF), "reason": reason, **fields}

@@ -1,0 +1,80 @@
+"""Playing acts one after the other, with the ledger after each, and what is reported in the end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from demo.acts.stage import Act, ActReport, Stage
+from demo.ledger import Account
+from demo.places import Places
+from demo.processes import wait_until
+from demo.show import Screen
+from demo.system import System
+from streamkeeper.errors import DeployFailed
+
+Ledger = Callable[[], list[Account]]
+"""The accounts as they stand: what came out is read first, so that all of it has been produced by then."""
+
+
+class LedgerReport(msgspec.Struct, frozen=True):
+    """The sums of all accounts."""
+
+    produced: int
+    lost: int
+    duplicated: int
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """``report.json``: ``ledger`` and ``accounts`` are of the end, when all was read."""
+
+    ledger: LedgerReport
+    accounts: list[Account]
+    acts: list[ActReport]
+    wall_s: float
+
+
+def play_all(stage: Stage, acts: Sequence[Act], ledger: Ledger, screen: Screen) -> list[ActReport]:
+    """Every act; raises when one did not become what it was to, or left a row lost or doubled."""
+    reports: list[ActReport] = []
+    for number, act in enumerate(acts, start=1):
+        screen.tell(f"[bold]act {number} of {len(acts)}: {act.name}[/]: {act.promises}")
+        reports.append(_play(stage, act, ledger))
+        screen.show_act(reports[-1])
+        wrong = [account for account in reports[-1].ledger if not account.clean]
+        if wrong:
+            told = "; ".join(f"{each.name}: {', '.join(each.examples)}" for each in wrong)
+            raise DeployFailed(f"act {number}, {act.name}: the ledger is not clean: {told}")
+    return reports
+
+
+def settle(system: System, jobs: tuple[str, ...], ledger: Ledger, screen: Screen) -> list[Account]:
+    """Once nothing is produced any more: let the jobs read what is left, drain them, and close the ledger."""
+    wait_until(lambda: not any(each.in_flight for each in ledger()), timeout_s=180, poll_s=0.5)
+    system.drain(jobs)
+    screen.tell("both jobs are drained")
+    return [account.closed for account in ledger()]
+
+
+def write_report(places: Places, acts: Sequence[ActReport], accounts: Sequence[Account], screen: Screen) -> bool:
+    """Print the end and write ``report.json``; whether the ledger is clean."""
+    ledger = LedgerReport(
+        sum(each.produced for each in accounts),
+        sum(each.lost for each in accounts),
+        sum(each.duplicated for each in accounts),
+    )
+    report = Report(ledger=ledger, accounts=list(accounts), acts=list(acts), wall_s=round(screen.elapsed_s, 1))
+    places.report.write_bytes(msgspec.json.format(msgspec.json.encode(report), indent=2) + b"\n")
+    screen.show_acts(acts)
+    screen.show_ledger(accounts)
+    screen.tell(f"report: {places.report}")
+    return all(account.clean for account in accounts)
+
+
+def _play(stage: Stage, act: Act, ledger: Ledger) -> ActReport:
+    began = time.monotonic()
+    steps = act.play(stage)
+    took_s = round(time.monotonic() - began, 1)
+    return ActReport(name=act.name, steps=steps, ledger=ledger(), wall_s=took_s)

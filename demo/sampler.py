@@ -1,0 +1,97 @@
+"""A reader of the serving table who looks all the time: was it ever missing, did a total ever go backwards?"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Hashable, Mapping
+from types import TracebackType
+from typing import Any, Self
+
+from demo.ledger import Totals
+
+Found = Mapping[Hashable, Totals]
+Read = Callable[[], Mapping[Any, Totals]]
+
+
+class Samples:
+    """What was seen so far; ``at`` is in seconds of one clock."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.wrong: list[str] = []
+        self.longest_pause_s = 0.0
+        self.longest_still_s = 0.0
+        self._last: Found = {}
+        self._began_at = self._last_at = self._moved_at = 0.0
+
+    def note(self, at: float, found: Mapping[Any, Totals]) -> None:
+        """One reading of the whole table; empty: it was missing."""
+        if self.count == 0:
+            self._began_at = self._last_at = self._moved_at = at
+        self.count += 1
+        self.longest_pause_s = max(self.longest_pause_s, at - self._last_at)
+        self._last_at = at
+        if not found:
+            self.wrong.append("the table was missing, or empty")
+            return
+        self.wrong += _backwards(self._last, found)
+        if {name: each.plain for name, each in found.items()} != {
+            name: each.plain for name, each in self._last.items()
+        }:
+            self._moved_at = at
+        self.longest_still_s = max(self.longest_still_s, at - self._moved_at)
+        self._last = found
+
+    @property
+    def per_second(self) -> float:
+        """Readings per second, over all of the time."""
+        return (self.count - 1) / max(self._last_at - self._began_at, 1e-9)
+
+    @property
+    def sentence(self) -> str:
+        """What a person is told."""
+        seen = (
+            f"{self.count} readings, {self.per_second:.0f} a second, never more than {self.longest_pause_s:.2f} s apart"
+        )
+        if self.wrong:
+            return f"{seen}: {len(self.wrong)} of them wrong: {'; '.join(self.wrong[:3])}"
+        return (
+            f"{seen}: the table was never missing and no total went backwards;"
+            f" it stood still for {self.longest_still_s:.1f} s at most"
+        )
+
+
+class Sampler:
+    """Reads in a thread of its own while the body of ``with`` runs; ``samples`` are complete after it."""
+
+    def __init__(self, read: Read, *, every_s: float = 0.04) -> None:
+        self.samples = Samples()
+        self._read, self._every_s = read, every_s
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._sample, name="sampler", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _sample(self) -> None:
+        while not self._stop.is_set():
+            try:
+                self.samples.note(time.monotonic(), self._read())
+            except Exception as error:
+                self.samples.wrong.append(f"it could not be read: {type(error).__name__}: {error}")
+            self._stop.wait(self._every_s)
+
+
+def _backwards(before: Found, after: Found) -> list[str]:
+    found: list[str] = []
+    for name, was in before.items():
+        now = after.get(name, Totals())
+        if now.count < was.count or now.total < was.total or now.squares < was.squares:
+            found.append(f"{name} went from {was.count} sales ({was.total}) to {now.count} ({now.total})")
+    return found

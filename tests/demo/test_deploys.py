@@ -1,0 +1,48 @@
+"""An act says what is to become of an operation, and is held to it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from demo.deploys import Asked, find_wrong
+from streamkeeper.model.finding import Verdict
+from streamkeeper.model.job_state import OperationState
+from streamkeeper.model.journal import DeployRequest, Outcome
+from streamkeeper.model.ways import QueryWay, Way
+
+ASKED = Asked(name="a step", form={"job": "a_job"}, verdict=Verdict.SWITCH, way=Way.REBUILD)
+
+
+def _done(**changes: Any) -> OperationState:
+    given: dict[str, Any] = {
+        "outcome": Outcome.SUCCEEDED,
+        "verdict": Verdict.SWITCH,
+        "ways": {"q": QueryWay(way=Way.REBUILD)},
+        **changes,
+    }
+    return OperationState(operation="op", request=DeployRequest(job="a_job"), steps=(), started=1, **given)
+
+
+def test_what_was_asked_for_is_right() -> None:
+    """Outcome, verdict and way; where one is left open, any will do."""
+    assert find_wrong(ASKED, _done()) == ""
+    first = Asked(name="first", form={"job": "a_job"})
+    assert find_wrong(first, _done(verdict=None, ways={})) == ""
+
+
+@pytest.mark.parametrize(
+    ("done", "told"),
+    [
+        (_done(outcome=Outcome.FELL_BACK), "was to end as succeeded, and is fell-back"),
+        (_done(outcome=None), "was to end as succeeded, and is nothing yet"),
+        (_done(verdict=Verdict.RESUME), "its verdict was to be SWITCH, and is RESUME"),
+        (_done(ways={"q": QueryWay(way=Way.HANDOFF)}), "its way was to be rebuild, and is handoff"),
+        (_done(ways={}), "its way was to be rebuild, and is none"),
+    ],
+    ids=["another outcome", "no outcome", "another verdict", "another way", "no way"],
+)
+def test_anything_else_is_told(done: OperationState, told: str) -> None:
+    """A success that came about otherwise is none: a resume where a rebuild was to be seen."""
+    assert find_wrong(ASKED, done) == told

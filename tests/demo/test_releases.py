@@ -1,0 +1,47 @@
+"""The demo's edits fit the jobs as they are, and make of them what they say."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from demo.places import Places
+from demo.releases import COUNTED_OTHERWISE, NO_REFUNDS, PARTITIONED, WITH_LARGEST, Edit, edit, edited
+from streamkeeper.errors import InvalidInput
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> Places:
+    places = Places(tmp_path)
+    places.prepare()
+    return places
+
+
+def test_every_edit_applies_in_its_order(places: Places) -> None:
+    """Each release's file is Python, and no two are the same."""
+    seen = set()
+    for change in (PARTITIONED, WITH_LARGEST, COUNTED_OTHERWISE, NO_REFUNDS):
+        assert edit(places, change).startswith(f"{change.job}.py: ")
+        text = (places.jobs / f"{change.job}.py").read_text()
+        ast.parse(text)
+        seen.add(text)
+    assert len(seen) == 4
+
+
+def test_an_edit_can_be_taken_back(places: Places) -> None:
+    """To the byte."""
+    file = places.jobs / "sales_totals.py"
+    before = file.read_text()
+    edit(places, WITH_LARGEST)
+    assert file.read_text() != before
+    edit(places, WITH_LARGEST.reverse)
+    assert file.read_text() == before
+
+
+@pytest.mark.parametrize("text", ["a = 1\n", "b = 1\nb = 1\n"], ids=["not there", "there twice"])
+def test_an_edit_that_does_not_fit_is_refused(text: str) -> None:
+    """Rather than to deploy the same release again and call it another."""
+    with pytest.raises(InvalidInput, match="went apart"):
+        edited(text, Edit(job="j", told="", replaces=(("b = 1", "b = 2"),)))

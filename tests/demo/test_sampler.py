@@ -1,0 +1,58 @@
+"""The reader of the serving table sees what must not be seen."""
+
+from __future__ import annotations
+
+import pytest
+
+from demo.ledger import Totals
+from demo.sampler import Sampler, Samples
+
+BEFORE = {"c1": Totals(2, 30, 500), "c2": Totals(1, 7, 49)}
+
+
+def _seen(*readings: dict[str, Totals]) -> Samples:
+    samples = Samples()
+    for number, each in enumerate(readings):
+        samples.note(10.0 + number / 10, each)
+    return samples
+
+
+def test_growing_totals_are_fine() -> None:
+    """More sales, a new customer, a new column: nothing to tell."""
+    after = {"c1": Totals(3, 35, 525, 20), "c2": Totals(1, 7, 49, 7), "c3": Totals(1, 1, 1, 1)}
+    samples = _seen(BEFORE, after, after)
+    assert samples.wrong == []
+    assert samples.count == 3
+    assert samples.per_second == pytest.approx(10)
+    assert samples.longest_still_s == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize(
+    "after",
+    [{}, {"c1": Totals(2, 30, 500)}, {**BEFORE, "c1": Totals(1, 10, 100)}, {**BEFORE, "c2": Totals(1, 6, 36)}],
+    ids=["the table is missing", "a customer is missing", "a count goes back", "a sum goes back"],
+)
+def test_a_step_back_is_seen(after: dict[str, Totals]) -> None:
+    """Also when it is made good by the next reading."""
+    samples = _seen(BEFORE, after, BEFORE)
+    assert len(samples.wrong) == 1
+    assert "wrong" in samples.sentence
+
+
+def test_pauses_between_readings_are_told() -> None:
+    """A reader that did not look could not have seen."""
+    samples = Samples()
+    for at in (0.0, 0.1, 2.1):
+        samples.note(at, BEFORE)
+    assert samples.longest_pause_s == pytest.approx(2.0)
+    assert samples.longest_still_s == pytest.approx(2.1)
+
+
+def test_the_thread_reads_and_tells_what_fails() -> None:
+    """An error of the database is something a reader saw."""
+    readings = iter([BEFORE, BEFORE])
+    with Sampler(lambda: next(readings), every_s=0.001) as sampler:
+        while not sampler.samples.wrong:
+            pass
+    assert sampler.samples.count == 2
+    assert "StopIteration" in sampler.samples.wrong[0]
