@@ -81,6 +81,7 @@ class Instance:
     reachable: bool = True
     triggers: int = 0
     failures: int = 0
+    lags: bool = False
     catches_up: bool = True
     breaks_after: int | None = None
     compared: OutputComparison | None = None
@@ -98,7 +99,13 @@ class Instance:
         status = None
         if self.state is not None:
             query = QueryStatus(
-                query="q", version="v0001", epoch=1, triggers=self.triggers, failures=self.failures, error="it broke"
+                query="q",
+                version="v0001",
+                epoch=1,
+                triggers=self.triggers,
+                failures=self.failures,
+                error="it broke",
+                behind=1000 * 3**self.triggers if self.lags else None,
             )
             status = DriverStatus(
                 instance=self.name,

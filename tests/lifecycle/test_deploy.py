@@ -324,3 +324,11 @@ def test_a_release_that_breaks_in_its_probation_gives_way():
     assert ended.outcome is Outcome.FELL_BACK
     assert "it broke" in ended.sentence
     assert Step.FIRST_COMMIT.label in ended.done
+
+
+def test_a_release_that_falls_behind_more_and_more_gives_way():
+    """It commits without an error, and never keeps up."""
+    world = World(traits={"candidate": {"lags": True}})
+    ended = world.play()
+    assert ended.outcome is Outcome.FELL_BACK
+    assert "records behind" in ended.sentence

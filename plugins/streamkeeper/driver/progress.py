@@ -17,8 +17,12 @@ from streamkeeper.model.control import DriverState, DriverStatus, LaunchSpec, Qu
 from streamkeeper.model.finding import Finding
 
 
+_LAG = "maxOffsetsBehindLatest"
+
+
 class _SourceProgress(msgspec.Struct):
     endOffset: msgspec.Raw = msgspec.Raw(b"null")
+    metrics: dict[str, str] = {}
 
 
 class _OperatorProgress(msgspec.Struct):
@@ -33,6 +37,12 @@ class QueryProgress(msgspec.Struct):
     numInputRows: int = 0
     sources: list[_SourceProgress] = []
     stateOperators: list[_OperatorProgress] = []
+
+
+def _behind(sources: list[_SourceProgress]) -> int | None:
+    """Records that the sources hold beyond the batch, as far as any of them tells: Kafka does, files do not."""
+    told = [float(each.metrics[_LAG]) for each in sources if _LAG in each.metrics]
+    return round(max(told)) if told else None
 
 
 class StatusBoard:
@@ -94,6 +104,7 @@ class StatusBoard:
                     "rows": before.rows + max(0, progress.numInputRows),
                     "state_rows": sum(each.numRowsTotal for each in progress.stateOperators),
                     "offsets": tuple(bytes(each.endOffset).decode() for each in progress.sources),
+                    "behind": _behind(progress.sources),
                 }
             self._queries[query] = msgspec.structs.replace(before, **changes)
 

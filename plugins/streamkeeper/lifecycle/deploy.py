@@ -38,6 +38,8 @@ from streamkeeper.model.journal import Handover, Outcome, Role
 
 NOT_TAKEN = "failed: "
 """Begins what is recorded of a snapshot that could not be taken."""
+LAG_GROWTH, LAG_FLOOR = 2, 1000
+"""A release lags when more records wait than this many times those that waited at its first commit, and than this."""
 
 
 def decide(at: Observation) -> Decision | None:
@@ -107,7 +109,7 @@ def _first_commit(at: Observation) -> Decision:
     name = candidate_of(at.operation)
     seen = at.of(name)
     if seen.first_triggers_done:
-        return say(step, MarkDone(), f"every query of {name} has completed a trigger")
+        return say(step, MarkDone(seen.lag), f"every query of {name} has completed a trigger")
     failure = seen.broken or failed_to_serve(at, name, limit, "first trigger")
     if failure:
         return give_up(step, failure)
@@ -128,13 +130,25 @@ def _probation(at: Observation) -> Decision:
     seen = at.of(name)
     queries = frozenset(at.state.described[operation.done[Step.BUNDLE.label]["release"]])
     wanted = request.probation_batches + 1
-    if seen.state is DriverState.FINISHED or seen.triggers_of(queries) >= wanted:
+    lagging = _lagging(operation.done[Step.FIRST_COMMIT.label], seen.lag)
+    if seen.state is DriverState.FINISHED or (seen.triggers_of(queries) >= wanted and not lagging):
         return say(step, MarkDone(), f"{name} has held for {request.probation_batches} triggers")
     failure = seen.broken or failed_to_serve(at, name, request.probation_s, "probation")
     if failure:
-        return give_up(step, failure)
+        return give_up(step, f"{failure}; {lagging}" if lagging else failure)
     waiting = Wait(f"{name}: probation", request.probation_s)
-    return say(step, waiting, f"{name} has completed {seen.triggers_of(queries)} of {wanted} triggers")
+    told = f"{name} has completed {seen.triggers_of(queries)} of {wanted} triggers"
+    return say(step, waiting, f"{told}; {lagging}" if lagging else told)
+
+
+def _lagging(first: dict[str, str], now: dict[str, str]) -> str:
+    """Which query falls behind more and more; empty where none does, as far as their sources tell."""
+    grown = [
+        f"query {query} is {behind} records behind, {first[query]} at first"
+        for query, behind in sorted(now.items())
+        if query in first and int(behind) > max(LAG_GROWTH * int(first[query]), LAG_FLOOR)
+    ]
+    return "; ".join(grown)
 
 
 def _stable(at: Observation) -> Decision:

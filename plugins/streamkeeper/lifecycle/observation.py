@@ -55,6 +55,12 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
             return False
         return all(query.triggers > 0 for query in self.status.queries.values())
 
+    @property
+    def lag(self) -> dict[str, str]:
+        """Query -> how many records wait for it, as far as its sources tell."""
+        told = self.status.queries.values() if self.status is not None else ()
+        return {each.query: str(each.behind) for each in told if each.behind is not None}
+
     def triggers_of(self, queries: frozenset[str]) -> int:
         """How many triggers each of these queries has completed at least, in this life of the driver."""
         told = self.status.queries if self.status is not None else {}

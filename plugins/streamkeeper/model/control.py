@@ -125,6 +125,7 @@ class QueryStatus(msgspec.Struct, frozen=True, kw_only=True):
 
     ``triggers``: completed triggers, with or without data; ``committed``: last batch committed by this driver;
     ``offsets``: end offsets of that batch, one JSON text per source. ``failures``: runs that failed in a row since.
+    ``behind``: records that wait in the partition that waits most, None where no source tells.
     """
 
     query: str
@@ -138,6 +139,7 @@ class QueryStatus(msgspec.Struct, frozen=True, kw_only=True):
     finished: bool = False
     error: str = ""
     failures: int = 0
+    behind: int | None = None
 
 
 class DriverStatus(msgspec.Struct, frozen=True, kw_only=True):
