@@ -16,7 +16,6 @@ from streamkeeper.model.comparison import OutputComparison
 from streamkeeper.model.control import DriverState, DriverStatus, LaunchSpec, QueryStatus
 from streamkeeper.model.finding import Finding
 
-
 _LAG = "maxOffsetsBehindLatest"
 
 
