@@ -138,6 +138,17 @@ def test_who_waits_in_vain_for_another_dual_run_is_ended(job: Registered) -> Non
         task.look_again(context(), {"waited_s": 20.0}, on=TURN, waited_s=50.0)
 
 
+@pytest.mark.parametrize(("waited_s", "asleep_s"), [(0.0, 3.0), (12.0, 12.0), (500.0, 30.0), (598.0, 2.2)])
+def test_catching_up_is_looked_at_soon_and_then_less_often(waited_s: float, asleep_s: float) -> None:
+    """A shadow of a source that is never silent says of no trigger that it found nothing; the limit comes first."""
+    from streamkeeper.operations.deploy import Progress, ProgressKind
+    from streamkeeper.orchestration.dual_runs import CatchUpOperator
+
+    task = CatchUpOperator(task_id="catch_up", step=Step.CATCH_UP, deadline_param="catch_up_s")
+    progress = Progress(kind=ProgressKind.WAITING, step=Step.CATCH_UP, sentence="", on="it", waited_s=waited_s)
+    assert task.asleep_s(progress, limit_s=600.0) == pytest.approx(asleep_s)
+
+
 def test_a_fall_back_is_skipped_while_nothing_was_touched(job: Registered) -> None:
     """A declined approval or an aborted dual run leaves what serves alone: ending the rest is the last task's."""
     from airflow.sdk.exceptions import AirflowSkipException

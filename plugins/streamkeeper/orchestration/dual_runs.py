@@ -11,7 +11,10 @@ from streamkeeper.orchestration.watch import NEAR, Sight
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
+    from streamkeeper.operations.deploy import Progress
+
 _NEAR_PATIENCE_S = 10.0
+_SOON_S = 3.0
 
 
 class ShadowOperator(StepOperator):
@@ -45,3 +48,7 @@ class CatchUpOperator(StepOperator):
     def _patience_s(self, sight: Sight) -> float:
         near = any(mark.endswith(NEAR) for mark in sight)
         return _NEAR_PATIENCE_S if near else self.patience_s
+
+    def asleep_s(self, progress: Progress, *, limit_s: float) -> float:
+        """As long again as it has waited: a shadow of a source that is never silent has no trigger without data."""
+        return min(super().asleep_s(progress, limit_s=limit_s), max(_SOON_S, progress.waited_s))

@@ -138,6 +138,10 @@ class StepOperator(StreamkeeperTask):
         """How long to stay awake, for what is seen."""
         return self.patience_s
 
+    def asleep_s(self, progress: Progress, *, limit_s: float) -> float:
+        """How long to be deferred at most: until it is to look again, or until what it waits for is late."""
+        return min(self.look_again_s, max(1.0, limit_s - progress.waited_s + 0.2))
+
     def _skip_unless_asked_for(self, deploy: Deploy) -> None:
         operation = deploy.state.operations[deploy.operation]
         over = operation.outcome is not None or operation.fall_back
@@ -153,7 +157,7 @@ class StepOperator(StreamkeeperTask):
     ) -> None:
         if not limit_s:
             limit_s = float(context["params"][self.deadline_param]) if self.deadline_param else self.look_again_s
-        at_most_s = min(self.look_again_s, max(1.0, limit_s - progress.waited_s + 0.2))
+        at_most_s = self.asleep_s(progress, limit_s=limit_s)
         trigger = StepTrigger(
             job=deploy.job, operation=deploy.operation, step=self.step.name, sight=sight, at_most_s=at_most_s
         )
