@@ -126,6 +126,20 @@ def test_a_dual_run_waits_for_another_jobs_and_names_it(job: Registered) -> None
     assert not asked(job, OPERATION).abort
 
 
+def test_an_event_of_another_trigger_is_a_reason_to_look_and_no_more(job: Registered) -> None:
+    """Airflow on SQLite gives numbers of triggers again, and an answer once came to the task after the question's."""
+    from airflow.sdk.exceptions import TaskDeferred
+
+    from streamkeeper.orchestration.dual_runs import ShadowOperator
+
+    rebuild(job, "other", "op-other", began=True)
+    rebuild(job, JOB, OPERATION, began=False)
+    task = ShadowOperator(task_id="shadow", step=Step.SHADOW, deadline_param="standby_s")
+    with pytest.raises(TaskDeferred) as deferred:
+        task.look_again(context(), {"chosen_options": ["Approve"]}, on="another job's dual run", waited_s=7.0)
+    assert "told" in (deferred.value.kwargs or {})
+
+
 def test_who_waits_in_vain_for_another_dual_run_is_ended(job: Registered) -> None:
     """After the time that catching up may take; the operation's own sentence names the other job."""
     from streamkeeper.operations.dual_runs import TURN

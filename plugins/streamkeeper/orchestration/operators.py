@@ -97,7 +97,8 @@ class StepOperator(StreamkeeperTask):
 
     def look_again(self, context: Context, event: dict[str, Any], on: str, waited_s: float, told: str = "") -> str:
         """Goes on where the trigger woke it; ``told``: what the log says already."""
-        waited_s += float(event["waited_s"])
+        # On SQLite a trigger gets the number of one that ended, and its task may get that one's late event: look.
+        waited_s += float(event.get("waited_s", 0.0))
         return str(self._told(context, lambda: self._advance(context, on=on, waited_s=waited_s, told=told)))
 
     def _advance(self, context: Context, *, on: str, waited_s: float, told: str) -> str:
