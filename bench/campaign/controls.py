@@ -7,8 +7,9 @@ stands before the fence (the proof of death, the lease, a gate that closes) is o
 the lease, which may end it first, is out of the way.
 
 Of switches: ``swap-fence``: frozen between its gate and its table, it wakes up once a rebuilt table has taken that
-one's place. ``handoff-death-proof``: as ``death-proof``, at a handoff. ``sink-log``: a handed-over file output whose
-log does not begin with batch 0. ``one-directory``: a handoff that goes on in the same directory, numbered from 0.
+one's place, and asks nobody but its table whether it may. ``handoff-death-proof``: as ``death-proof``, at a handoff.
+``sink-log``: a handed-over file output whose log does not begin with batch 0. ``one-directory``: a handoff that goes on
+in the same directory, numbered from 0.
 """
 
 from __future__ import annotations
@@ -150,7 +151,7 @@ CONTROLS = {
     "gate": ("gate", lambda control: control.interrupt_slow_batches()),
     "fence": ("death-proof+lease+closing+fence", lambda control: control.wake_a_zombie("audit.batch.offered")),
     "death-proof": ("death-proof+lease", lambda control: control.wake_a_zombie("audit.append.before")),
-    "swap-fence": ("death-proof+lease+stops+table-fence", wake_at_a_swap),
+    "swap-fence": ("death-proof+lease+owner+stops+table-fence", wake_at_a_swap),
     "handoff-death-proof": ("death-proof+lease", wake_at_a_handoff),
     "sink-log": ("sink-log", lambda control: control.hand_over()),
     "one-directory": ("one-directory", lambda control: control.hand_over()),
@@ -158,7 +159,7 @@ CONTROLS = {
 PROTECTED = {
     "gate": ("", lambda control: control.interrupt_slow_batches()),
     "fence": ("death-proof+lease+closing", lambda control: control.wake_a_zombie("audit.batch.offered")),
-    "swap-fence": ("death-proof+lease+stops", wake_at_a_swap),
+    "swap-fence": ("death-proof+lease+owner+stops", wake_at_a_swap),
     "handoff-death-proof": ("lease", wake_at_a_handoff),
     "sink-log": ("", lambda control: control.hand_over()),
     "one-directory": ("", lambda control: control.hand_over()),

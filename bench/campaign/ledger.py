@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from pathlib import Path
 
-from demo.ledger import Account, compare_events, compare_totals, expected_totals, read_rows
+from demo.ledger import Account, compare_events, compare_totals, read_rows, totals_of
 from demo.outputs import read_event_ids, read_totals
 
 
@@ -14,7 +14,9 @@ def read_accounts(input_: Path, output: Path) -> list[Account]:
     """One account per query of the ``ledgers`` job."""
     events = [row[0] for row in read_rows(input_ / "events")]
     return [
-        compare_totals("totals", expected_totals(input_ / "sales"), read_totals(output / "warehouse.db", "totals")),
+        compare_totals(
+            "totals", totals_of(read_rows(input_ / "sales")), read_totals(output / "warehouse.db", "totals")
+        ),
         compare_events("copies", events, read_event_ids(output / "copies")),
         compare_events("audit", events, [event for _, ids in _once_per_batch(output) for event in ids]),
     ]

@@ -14,11 +14,17 @@ from streamkeeper.runners.local_process import LocalProcessRunner
 
 def without_fence() -> None:
     """No driver asks whose epoch is the newest, and no sink minds."""
-    from streamkeeper.driver.epoch import Claim
     from streamkeeper.sinks.file import FileWriter
 
-    Claim.superseded_by = lambda self, look: ""
+    without_owner()
     FileWriter.check_fence = lambda self: None
+
+
+def without_owner() -> None:
+    """No driver asks the journal whose epoch is the newest: only its sink is left to tell it."""
+    from streamkeeper.driver.epoch import Claim
+
+    Claim.superseded_by = lambda self, look: ""
 
 
 def without_gate() -> None:
@@ -162,6 +168,7 @@ SWITCHES = {
     "fence": without_fence,
     "gate": without_gate,
     "lease": without_lease,
+    "owner": without_owner,
     "one-directory": without_directories,
     "sink-log": without_sink_log,
     "stops": with_stops,
