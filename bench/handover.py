@@ -10,26 +10,17 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import random
-import signal
 import statistics
-import subprocess
-import sys
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import psutil
-import pyspark
 
-from bench.bed import ROOT, Bed, fresh_bed, wait_for
+from bench.bed import ROOT, Bed, fresh_bed
 from bench.report import write_report
-from demo.producer import write_whole
+from bench.sides import TRIGGER, PlainSide, Side, deploy, fill, gap_around, replace_alone
 
 JOB = "sales_totals"
-TRIGGER = "500 milliseconds"
 
 
 class WarmSide:
@@ -40,95 +31,29 @@ class WarmSide:
         self.commits = bed.home / "checkpoints" / JOB / "totals" / "v0001" / "commits"
         self._release = 0
 
-    @property
-    def ended_at(self) -> float:
-        """When the driver before this one was seen to be gone: its supervisor's last word."""
-        job = self.bed.home / "store" / "control" / JOB
-        return max(file.stat().st_mtime for file in job.glob("*/exit.json"))
-
     def replace(self) -> None:
         """Deploy the next release."""
         self._release += 1
-        params = {
-            "input": str(self.bed.input / "sales"),
-            "warehouse": f"sqlite:///{self.bed.root}/warm.db",
-            "trigger": TRIGGER,
-            "files_per_trigger": 100 + self._release,
-        }
-        run = self.bed.command("deploy", JOB, "--params", json.dumps(params), "--reason", "bench")
-        if run.returncode:
-            raise SystemExit(run.stderr)
+        deploy(self.bed, JOB, _params(self.bed, "warm", self._release))
 
     def processes(self) -> list[psutil.Process]:
         """Its driver trees."""
         return list(self.bed.processes())
 
-
-class PlainSide:
-    """The same query under spark-submit."""
-
-    def __init__(self, bed: Bed) -> None:
-        self.bed = bed
-        self.checkpoint = bed.root / "plain" / "checkpoint"
-        self.commits = self.checkpoint / "commits"
-        self._release = 0
-        self._driver: subprocess.Popen[bytes] | None = None
-        self.ended_at = 0.0
-
-    def replace(self) -> None:
-        """Stop the driver, wait for its end, submit the next."""
-        self.stop()
-        self._release += 1
-        params = {
-            "input": str(self.bed.input / "sales"),
-            "warehouse": f"sqlite:///{self.bed.root}/plain.db",
-            "trigger": TRIGGER,
-            "files_per_trigger": 100 + self._release,
-        }
-        before = newest(self.commits)
-        self.checkpoint.parent.mkdir(exist_ok=True)
-        submit = Path(pyspark.__file__).parent / "bin" / "spark-submit"
-        job = str(self.bed.jobs / f"{JOB}.py")
-        script = str(ROOT / "bench/plain_driver.py")
-        pythons = dict.fromkeys(("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"), sys.executable)
-        environment = {**self.bed.environment, **pythons}
-        with (self.bed.root / "plain" / "log").open("ab") as log:
-            self._driver = subprocess.Popen(
-                [str(submit), "--master", "local[2]", script, job, str(self.checkpoint), json.dumps(params)],
-                env=environment,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
-        wait_for("the plain driver's first commit", lambda: newest(self.commits) > before, timeout_s=180)
-
-    def stop(self) -> None:
-        """SIGTERM to the Python driver, and wait until all of it has ended."""
-        if self._driver is None:
-            return
-        for process in self.processes():
-            if "python" in process.name():
-                process.send_signal(signal.SIGTERM)
-                break
-        self._driver.wait(timeout=120)
-        self.ended_at = time.time()
-        self._driver = None
-
-    def processes(self) -> list[psutil.Process]:
-        """spark-submit's JVM and the Python it runs."""
-        if self._driver is None:
-            return []
-        root = psutil.Process(self._driver.pid)
-        return [*root.children(recursive=True), root]
-
-    def close(self) -> None:
-        """End it whatever it does."""
-        if self._driver is not None:
-            os.killpg(self._driver.pid, signal.SIGKILL)
-            self._driver.wait()
+    def gap(self) -> float:
+        """Around the end of the driver before the present one: its supervisor's last word."""
+        job = self.bed.home / "store" / "control" / JOB
+        ended = max(file.stat().st_mtime for file in job.glob("*/exit.json"))
+        return gap_around(ended, self.commits)
 
 
-Side = WarmSide | PlainSide
+def _params(bed: Bed, side: str, release: int) -> dict[str, Any]:
+    return {
+        "input": str(bed.input / "sales"),
+        "warehouse": f"sqlite:///{bed.root}/{side}.db",
+        "trigger": TRIGGER,
+        "files_per_trigger": 100 + release,
+    }
 
 
 def main() -> int:
@@ -150,8 +75,9 @@ def main() -> int:
 
 
 def _measure(bed: Bed, keys: int, pairs: int) -> dict[str, object]:
-    _fill(bed, keys)
-    warm, plain = WarmSide(bed), PlainSide(bed)
+    fill(bed, keys)
+    warm = WarmSide(bed)
+    plain = PlainSide(bed, JOB, lambda release: _params(bed, "plain", release))
     gaps: dict[str, list[float]] = {"warm": [], "plain": []}
     try:
         for side in (warm, plain):
@@ -161,58 +87,12 @@ def _measure(bed: Bed, keys: int, pairs: int) -> dict[str, object]:
             order: list[tuple[str, Side]] = [("warm", warm), ("plain", plain)]
             for name, side in order if number % 2 == 0 else reversed(order):
                 other = plain if side is warm else warm
-                gaps[name].append(_gap(side, other))
+                gaps[name].append(replace_alone(side, other))
                 print(f"  {keys} keys, pair {number + 1}: {name} {gaps[name][-1]:.2f} s", flush=True)
     finally:
         plain.close()
     medians = {name: statistics.median(each) for name, each in gaps.items()}
     return {**gaps, "median": medians, "ratio": round(medians["warm"] / medians["plain"], 4)}
-
-
-def _gap(side: Side, other: Side) -> float:
-    calm = newest(side.commits)
-    wait_for("a side that keeps committing", lambda: newest(side.commits) > calm + 3, timeout_s=120)
-    with _frozen(other.processes()):
-        side.replace()
-        last = newest(side.commits)
-        wait_for("commits after the handover", lambda: newest(side.commits) > last + 2, timeout_s=120)
-        times = [mtime for _, mtime in commits(side.commits)]
-    ended = side.ended_at
-    return min(each for each in times if each > ended) - max(each for each in times if each <= ended)
-
-
-@contextmanager
-def _frozen(processes: list[psutil.Process]) -> Iterator[None]:
-    """Take their cores away, give them back at the end."""
-    for process in processes:
-        with suppress(psutil.NoSuchProcess):
-            process.suspend()
-    try:
-        yield
-    finally:
-        for process in processes:
-            with suppress(psutil.NoSuchProcess):
-                process.resume()
-
-
-def _fill(bed: Bed, keys: int) -> None:
-    """One file with a sale of every key."""
-    chance = random.Random(7)
-    rows = [(f"seed-{key}", f"c{key:03d}", chance.randrange(1, 1000)) for key in range(keys)]
-    write_whole(bed.input / "sales", "000000.csv", rows)
-    write_whole(bed.input / "events", "000000.csv", [("seed", "c000", "sale", 1)])
-
-
-def commits(folder: Path) -> list[tuple[int, float]]:
-    """Batch and time of each commit there is."""
-    if not folder.is_dir():
-        return []
-    return [(int(entry.name), entry.stat().st_mtime) for entry in os.scandir(folder) if entry.name.isdecimal()]
-
-
-def newest(folder: Path) -> int:
-    """The newest committed batch, -1 before the first."""
-    return max((number for number, _ in commits(folder)), default=-1)
 
 
 if __name__ == "__main__":

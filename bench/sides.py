@@ -1,0 +1,161 @@
+"""Two sides that read the same input: what the gap measurements hold against each other."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Protocol
+
+import psutil
+import pyspark
+
+from bench.bed import ROOT, Bed, wait_for
+from demo.producer import write_whole
+
+TRIGGER = "500 milliseconds"
+
+
+class Side(Protocol):
+    """A query whose release can be replaced while it is measured."""
+
+    @property
+    def commits(self) -> Path:
+        """Where its present driver commits."""
+
+    def replace(self) -> None:
+        """Change its release."""
+
+    def gap(self) -> float:
+        """Seconds from the last commit before that to the first one after it."""
+
+    def processes(self) -> list[psutil.Process]:
+        """What runs for it."""
+
+
+class PlainSide:
+    """A job's only query under spark-submit; ``params``: of its first, second, … release."""
+
+    def __init__(self, bed: Bed, job: str, params: Callable[[int], dict[str, Any]]) -> None:
+        self.bed = bed
+        self.checkpoint = bed.root / "plain" / "checkpoint"
+        self.commits = self.checkpoint / "commits"
+        self.ended_at = 0.0
+        self._job, self._params = job, params
+        self._release = 0
+        self._driver: subprocess.Popen[bytes] | None = None
+
+    def replace(self) -> None:
+        """Stop the driver, wait for its end, submit the next."""
+        self.stop()
+        self._release += 1
+        before = newest(self.commits)
+        self.checkpoint.parent.mkdir(exist_ok=True)
+        submit = Path(pyspark.__file__).parent / "bin" / "spark-submit"
+        job = str(self.bed.jobs / f"{self._job}.py")
+        script = str(ROOT / "bench/plain_driver.py")
+        pythons = dict.fromkeys(("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"), sys.executable)
+        params = json.dumps(self._params(self._release))
+        with (self.bed.root / "plain" / "log").open("ab") as log:
+            self._driver = subprocess.Popen(
+                [str(submit), "--master", "local[2]", script, job, str(self.checkpoint), params],
+                env={**self.bed.environment, **pythons},
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        wait_for("the plain driver's first commit", lambda: newest(self.commits) > before, timeout_s=180)
+
+    def stop(self) -> None:
+        """SIGTERM to the Python driver, and wait until all of it has ended."""
+        if self._driver is None:
+            return
+        for process in self.processes():
+            if "python" in process.name():
+                process.send_signal(signal.SIGTERM)
+                break
+        self._driver.wait(timeout=120)
+        self.ended_at = time.time()
+        self._driver = None
+
+    def processes(self) -> list[psutil.Process]:
+        """spark-submit's JVM and the Python it runs."""
+        if self._driver is None:
+            return []
+        root = psutil.Process(self._driver.pid)
+        return [*root.children(recursive=True), root]
+
+    def gap(self) -> float:
+        """Around the end of the driver before the present one."""
+        return gap_around(self.ended_at, self.commits)
+
+    def close(self) -> None:
+        """End it whatever it does."""
+        if self._driver is not None:
+            os.killpg(self._driver.pid, signal.SIGKILL)
+            self._driver.wait()
+
+
+def replace_alone(side: Side, other: Side) -> float:
+    """Replace the release of one side while the other is frozen; its gap."""
+    calm = newest(side.commits)
+    wait_for("a side that keeps committing", lambda: newest(side.commits) > calm + 3, timeout_s=120)
+    with _frozen(other.processes()):
+        side.replace()
+        last = newest(side.commits)
+        wait_for("commits after it was replaced", lambda: newest(side.commits) > last + 2, timeout_s=120)
+        return side.gap()
+
+
+def deploy(bed: Bed, job: str, params: dict[str, Any], *ask: str) -> None:
+    """A deploy through the command line that has to succeed."""
+    run = bed.command("deploy", job, "--params", json.dumps(params), "--reason", "bench", *ask)
+    if run.returncode:
+        raise SystemExit(run.stdout + run.stderr)
+
+
+@contextmanager
+def _frozen(processes: list[psutil.Process]) -> Iterator[None]:
+    """Take their cores away, give them back at the end."""
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):
+            process.suspend()
+    try:
+        yield
+    finally:
+        for process in processes:
+            with suppress(psutil.NoSuchProcess):
+                process.resume()
+
+
+def fill(bed: Bed, keys: int) -> None:
+    """One file with a sale of every key."""
+    chance = random.Random(7)
+    rows = [(f"seed-{key}", f"c{key:03d}", chance.randrange(1, 1000)) for key in range(keys)]
+    write_whole(bed.input / "sales", "000000.csv", rows)
+    write_whole(bed.input / "events", "000000.csv", [("seed", "c000", "sale", 1)])
+
+
+def gap_around(ended: float, folder: Path) -> float:
+    """Seconds between the last commit before a moment and the first one after it."""
+    times = [mtime for _, mtime in commits(folder)]
+    return min(each for each in times if each > ended) - max(each for each in times if each <= ended)
+
+
+def commits(folder: Path) -> list[tuple[int, float]]:
+    """Batch and time of each commit there is."""
+    if not folder.is_dir():
+        return []
+    return [(int(entry.name), entry.stat().st_mtime) for entry in os.scandir(folder) if entry.name.isdecimal()]
+
+
+def newest(folder: Path) -> int:
+    """The newest committed batch, -1 before the first."""
+    return max((number for number, _ in commits(folder)), default=-1)

@@ -1,0 +1,60 @@
+"""How the serving gap of a switch is measured."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from bench.bed import ROOT
+from bench.sides import gap_around
+from bench.switching import LARGEST, PARTITIONED, PLAIN, SQUARES, Sight, SwitchedSide, judge, toggle
+
+
+def test_the_gap_ends_with_the_first_new_row_that_a_reader_sees() -> None:
+    """A swap that shows no new sale does not end it."""
+    seen = [(0.0, "v0001", 1, 10), (0.5, "v0001", 2, 20), (1.0, "v0001", 3, 30)]
+    seen += [(1.4, "v0002", 7, 30), (1.9, "v0002", 8, 50), (2.4, "v0002", 9, 60)]
+    assert judge([Sight(*each) for each in seen]) == {"gap_s": 0.9, "to_swap_s": 0.4, "between_changes_s": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("job", "one", "other"),
+    [("sales_totals", SQUARES, SQUARES + LARGEST), ("event_copy", PLAIN, PARTITIONED)],
+    ids=["aggregate", "partitions"],
+)
+def test_a_job_file_is_changed_and_changed_back(tmp_path: Path, job: str, one: str, other: str) -> None:
+    """The edits that make a release fit the bundled jobs as they are."""
+    file = tmp_path / f"{job}.py"
+    shutil.copy(ROOT / f"jobs/{job}.py", file)
+    before = file.read_text()
+    toggle(file, one, other)
+    assert other in file.read_text()
+    compile(file.read_text(), str(file), "exec")
+    toggle(file, one, other)
+    assert file.read_text() == before
+    with pytest.raises(ValueError, match="does not hold"):
+        toggle(file, "nowhere", "neither")
+
+
+def test_the_batch_that_was_handed_over_is_no_new_one(tmp_path: Path) -> None:
+    """The seeded commit 0 of the new version is as old as the handoff, and ends no gap."""
+
+    class HomeOnly:
+        home = tmp_path
+
+    side = SwitchedSide(HomeOnly())  # type: ignore[arg-type]
+    versions = tmp_path / "checkpoints/event_copy/copy"
+    commit(versions / "v0001/commits", {7: 100.0, 8: 101.0})
+    commit(versions / "v0002/commits", {0: 101.5, 1: 103.0, 2: 104.0})
+    assert side.gap() == 2.0
+    assert gap_around(102.0, versions / "v0002/commits") == 1.5
+
+
+def commit(folder: Path, times: dict[int, float]) -> None:
+    folder.mkdir(parents=True)
+    for batch, at in times.items():
+        (folder / str(batch)).touch()
+        os.utime(folder / str(batch), (at, at))
