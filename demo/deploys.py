@@ -80,7 +80,7 @@ class Deployer:
         """One operation; raises DeployFailed when it became something else than was asked, StillWaiting when late."""
         return self.deploy_all([asked])[0]
 
-    def deploy_all(self, wanted: Sequence[Asked], *, timeout_s: float = 600) -> list[StepReport]:
+    def deploy_all(self, wanted: Sequence[Asked], *, timeout_s: float = 900) -> list[StepReport]:
         """Several operations at once, of different jobs; raises as ``deploy`` does."""
         deadline = time.monotonic() + timeout_s
         runs = [Run(each, self._api.trigger(each.dag, each.form), time.monotonic()) for each in wanted]

@@ -25,7 +25,7 @@ class Victim(Enum):
 
 
 def kill_and_watch(
-    system: System, victims: dict[str, Victim], tell: Tell, *, timeout_s: float = 240
+    system: System, victims: dict[str, Victim], tell: Tell, *, timeout_s: float = 600
 ) -> list[StepReport]:
     """SIGKILL one process of each job's driver and wait until new generations have committed past the old ones.
 

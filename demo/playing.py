@@ -52,7 +52,7 @@ def play_all(stage: Stage, acts: Sequence[Act], ledger: Ledger, screen: Screen) 
 
 def settle(system: System, jobs: tuple[str, ...], ledger: Ledger, screen: Screen) -> list[Account]:
     """Once nothing is produced any more: let the jobs read what is left, drain them, and close the ledger."""
-    wait_until(lambda: not any(each.in_flight for each in ledger()), timeout_s=180, poll_s=0.5)
+    wait_until(lambda: not any(each.in_flight for each in ledger()), timeout_s=600, poll_s=0.5)
     system.drain(jobs)
     screen.tell("both jobs are drained")
     return [account.closed for account in ledger()]

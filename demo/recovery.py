@@ -48,7 +48,7 @@ def hold_backups(airflow: Airflow) -> None:
         raise StillWaiting(f"Airflow does not know the DAGs {BACKUP} and {DRILL} after 60 s")
 
 
-def back_up_by_schedule(system: System, airflow: Airflow, tell: Tell, *, timeout_s: float = 150) -> StepReport:
+def back_up_by_schedule(system: System, airflow: Airflow, tell: Tell, *, timeout_s: float = 300) -> StepReport:
     """Let the scheduler start a backup by itself, while the jobs run; raises StillWaiting or DeployFailed."""
     began = time.monotonic()
     before = set(airflow.api.runs(BACKUP))
@@ -65,7 +65,7 @@ def back_up_by_schedule(system: System, airflow: Airflow, tell: Tell, *, timeout
     return _report("scheduled backup", told, began, tell)
 
 
-def drill(system: System, airflow: Airflow, tell: Tell, *, timeout_s: float = 240) -> StepReport:
+def drill(system: System, airflow: Airflow, tell: Tell, *, timeout_s: float = 600) -> StepReport:
     """Restore that snapshot into a scratch place and resume the real query on it; raises DeployFailed."""
     began = time.monotonic()
     run = airflow.api.trigger(DRILL, {"job": SALES_TOTALS})

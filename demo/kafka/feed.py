@@ -19,9 +19,11 @@ from typing import Any
 
 import msgspec
 
+from demo.kafka.broker import quiet
+
 PARTITIONS = 2
 _BEGAN = datetime.datetime(2026, 3, 1, tzinfo=datetime.UTC)
-_BETWEEN_EVENTS = datetime.timedelta(seconds=1)
+_BETWEEN_EVENTS = datetime.timedelta(seconds=0.25)
 _AT_ONCE = 10
 
 
@@ -46,7 +48,7 @@ class Event(msgspec.Struct, frozen=True):
 
 
 def make_events(*, seed: int, customers: int) -> Iterator[Event]:
-    """Events without an end, one second of their own time after the other."""
+    """Events without an end, each a quarter of a second of their own time after the one before."""
     chance = random.Random(seed)
     at = _BEGAN
     number = 0
@@ -71,7 +73,8 @@ def feed(servers: str, topic: str, file: Path, *, per_second: float, stop: threa
 
     failed: list[str] = []
     # Idempotent: a broker that restarts gets each event once, in its order.
-    producer: Any = Producer({"bootstrap.servers": servers, "enable.idempotence": True, "linger.ms": 20})
+    settings: dict[str, Any] = {"bootstrap.servers": servers, "enable.idempotence": True, "linger.ms": 20}
+    producer: Any = Producer({**settings, "logger": quiet()})
     count = 0
     events = make_events(seed=3, customers=10)
     with file.open("ab", buffering=0) as written:

@@ -26,6 +26,12 @@ def read_counts(warehouse: Path) -> Counts:
     return {(row["customer"], row["minute"][:16]): _totals(row) for row in rows}
 
 
+def read_sums(warehouse: Path) -> dict[str, Totals]:
+    """The same table added up by customer, which takes a reader that looks all the time a hundredth of that."""
+    query = "SELECT customer, SUM(events), SUM(amount) FROM event_counts GROUP BY customer"
+    return {customer: Totals(int(events), int(amount)) for customer, events, amount in _read(warehouse, query)}
+
+
 def read_table(warehouse: Path) -> list[Event]:
     """The rows of event_table; none while there is no table."""
     rows = _read(warehouse, "SELECT event_id, customer, kind, amount, at FROM events")

@@ -14,7 +14,7 @@ from demo.deploys import Asked, Deployer, StepReport
 from demo.kafka.broker import KafkaBroker, command_of, make_broker, wait_for_broker
 from demo.kafka.feed import PARTITIONS, read_events
 from demo.kafka.jobs import EVENT_COUNTS, EVENT_TABLE, JOBS, TOPIC, WITH_LARGEST, form
-from demo.kafka.ledger import counts_so_far, read_counts, read_table, table_so_far
+from demo.kafka.ledger import counts_so_far, read_counts, read_sums, read_table, table_so_far
 from demo.ledger import Account
 from demo.places import Places
 from demo.playing import play_all, settle, write_report
@@ -105,9 +105,8 @@ class Topic:
         return stage.deployer.deploy_all(wanted)
 
     def _resume_and_hand_off(self, stage: Stage) -> list[StepReport]:
-        stage.tell(
-            "  event_counts: 1000 records per trigger instead of 2000; event_table: a new checkpoint is asked for"
-        )
+        stage.tell("  event_counts: 1000 records per trigger instead of 2000")
+        stage.tell("  event_table: the same, and a new checkpoint is asked for")
         resumed = Asked(
             name="event_counts: resume",
             form=form(self.broker.servers, EVENT_COUNTS, per_trigger=1000, reason="a compatible change"),
@@ -144,7 +143,7 @@ class Topic:
             verdict=Verdict.SWITCH,
             way=Way.REBUILD,
         )
-        return [rebuild_watched(stage, asked, lambda: read_counts(stage.places.warehouse))]
+        return [rebuild_watched(stage, asked, lambda: read_sums(stage.places.warehouse))]
 
     def _start_broker(self) -> None:
         home = _home(self.system.places)

@@ -10,7 +10,7 @@ import msgspec
 
 from demo.kafka.feed import PARTITIONS, Event, make_events, read_events
 from demo.kafka.jobs import WITH_LARGEST
-from demo.kafka.ledger import counts_of, counts_so_far, read_counts, read_table, table_so_far
+from demo.kafka.ledger import counts_of, counts_so_far, read_counts, read_sums, read_table, table_so_far
 from demo.ledger import Totals
 from demo.places import PROJECT
 from demo.releases import edited
@@ -80,7 +80,9 @@ def test_both_tables_are_read_as_the_sink_writes_them(tmp_path: Path) -> None:
         connection.execute("INSERT INTO event_counts VALUES ('c001', '2026-03-01 00:07:00.000000', 2, 30)")
         connection.execute("CREATE TABLE events (event_id, customer, kind, amount, at)")
         connection.execute("INSERT INTO events VALUES ('e1', 'c001', 'sale', 10, '2026-03-01 00:07:01.000000')")
-    assert read_counts(file) == {("c001", "2026-03-01 00:07"): Totals(2, 30)}
+        connection.execute("INSERT INTO event_counts VALUES ('c001', '2026-03-01 00:08:00.000000', 1, 5)")
+    assert read_counts(file)["c001", "2026-03-01 00:07"] == Totals(2, 30)
+    assert read_sums(file) == {"c001": Totals(3, 35)}
     assert read_table(file) == [Event("e1", "c001", "sale", 10, "2026-03-01T00:07:01Z")]
 
 
