@@ -43,7 +43,7 @@ class AnswerTrigger(HITLTrigger):
             if self.timeout_datetime and self.timeout_datetime < utcnow():
                 yield await self._handle_timeout()
                 return
-            event = await self._handle_response() or await asyncio.to_thread(self._answered_elsewhere)
+            event = await asyncio.to_thread(self._answered_elsewhere) or await self._handle_response()
             if event is not None:
                 yield event
                 return

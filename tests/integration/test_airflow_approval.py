@@ -1,0 +1,137 @@
+"""An opaque change through a real Airflow: who may answer, what the answer does, and the way back afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from demo.ledger import compare_totals, expected_totals
+from demo.outputs import read_totals
+from demo.processes import wait_until
+from demo.producer import SALES
+from demo.releases import DAG, SALES_TOTALS
+from demo.rest import AirflowApi
+from streamkeeper.model.finding import Verdict
+from streamkeeper.model.job_state import OperationState
+from streamkeeper.model.liveness import Life
+from streamkeeper.model.ways import Way
+from streamkeeper.operations.approval import answer_approval
+from tests.integration.installation import CONNECTION, Installation, Run
+
+pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(1800)]
+
+ROLLBACK = "streaming_rollback"
+ASKS = "backup.approve"
+CODE = (
+    ("@streaming_job(", '@F.udf("long")\ndef counted(amount):\n    return amount\n\n\n@streaming_job('),
+    ("sales.groupBy(", 'sales.withColumn("amount", counted("amount")).groupBy('),
+)
+OTHER_CODE = (("    return amount\n", "    return int(amount)\n"),)
+
+
+@pytest.fixture(scope="module")
+def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
+    made = Installation(tmp_path_factory.mktemp("approval"))
+    yield made
+    made.system.stop()
+
+
+@pytest.fixture(scope="module")
+def api(installation: Installation) -> AirflowApi:
+    api = installation.start().api
+    api.add_connection(CONNECTION, "generic", password=installation.secret)
+    return api
+
+
+@pytest.fixture(scope="module")
+def opaque(installation: Installation, api: AirflowApi) -> AirflowApi:
+    """Release 1 serves, with a Python function below its state; the code under the jobs root has another body."""
+    edit(installation, CODE)
+    installation.sell()
+    run = Run(api, installation.form())
+    assert run.wait() == "success", run.told()
+    edit(installation, OTHER_CODE)
+    return api
+
+
+def edit(installation: Installation, replaces: tuple[tuple[str, str], ...]) -> None:
+    file = installation.places.jobs / f"{SALES_TOTALS}.py"
+    text = file.read_text()
+    for old, new in replaces:
+        assert text.count(old) == 1
+        text = text.replace(old, new)
+    file.write_text(text)
+
+
+def asked(run: Run) -> bool:
+    """Whether the run waits for a person; the task that asks holds no worker meanwhile."""
+    return run.states()[ASKS] in ("deferred", "awaiting_input")
+
+
+def operation_of(installation: Installation, run: Run) -> OperationState:
+    return installation.state.operations[run.operation]
+
+
+def test_an_answer_from_elsewhere_ends_the_question(installation: Installation, opaque: AirflowApi) -> None:
+    """Declined from the command line while Airflow asks: the run fails with that sentence, and nothing was touched."""
+    before = installation.state
+    run = Run(opaque, installation.form())
+    assert wait_until(lambda: asked(run), timeout_s=600)
+    standby = [each for each in installation.state.instances.values() if each.operation == run.operation]
+    assert [each.ended for each in standby] == [True], "the standby does not rest"
+    site = installation.system.site
+    answer_approval(site, SALES_TOTALS, run.operation, approved=False, by="cli:ada", reason="not today")
+    assert run.wait() == "failed"
+    assert run.told()[0].endswith("not approved by cli:ada: not today; r0001 stays as it was")
+    states = run.states()
+    assert (states["backup.answer"], states["takeover.handover"], states["fall_back"]) == (
+        "failed",
+        "upstream_failed",
+        "skipped",
+    )
+    after = installation.state
+    assert (after.serving_instance, after.appointed) == (before.serving_instance, before.appointed)
+    assert site.runner.observe(SALES_TOTALS, after.serving_instance).life is Life.ALIVE
+
+
+def test_an_approved_change_takes_over_and_there_is_a_way_back(installation: Installation, opaque: AirflowApi) -> None:
+    """Approved by REST, as the page does it: who and why stand in the journal, and the release goes on.
+
+    The rollback says before it acts what it would write again; then the state is that of the old code, and nothing is
+    lost or doubled.
+    """
+    run = Run(opaque, installation.form())
+    assert wait_until(lambda: asked(run), timeout_s=600)
+    assert "r0002" in opaque.question(DAG, run.run_id, ASKS)
+    opaque.answer(DAG, run.run_id, ASKS, "Approve", reason="only int() around it")
+    assert run.wait() == "success", run.told()
+    operation = operation_of(installation, run)
+    assert operation.verdict is Verdict.BACKUP
+    assert operation.approval is not None
+    assert (operation.approval.approved, operation.approval.reason) == (True, "only int() around it")
+    assert operation.approval.by not in ("", "airflow")
+    assert installation.state.serving_release == "r0002"
+    states = run.states()
+    assert {states[f"dual_run.{name}"] for name in ("shadow", "catch_up", "compare")} == {"skipped"}
+
+    installation.sell()
+    assert wait_until(installation.caught_up, timeout_s=60)
+    form = {"job": SALES_TOTALS, "reason": "the new code is not what was wanted"}
+    dry = Run(opaque, {**form, "dry_run": True}, dag=ROLLBACK)
+    assert dry.wait() == "success", dry.told()
+    blast_radius = operation_of(installation, dry).verdict_sentence
+    assert "are read and written again" in blast_radius
+    assert dry.report("assess").rstrip().endswith(blast_radius)
+    assert installation.state.serving_release == "r0002"
+
+    back = Run(opaque, form, dag=ROLLBACK)
+    assert back.wait() == "success", back.told()
+    state = installation.state
+    assert state.serving_release == "r0001"
+    assert {each.way for each in state.operations[back.operation].ways.values()} == {Way.RESTORE}
+    installation.sell()
+    assert wait_until(installation.caught_up, timeout_s=60)
+    installation.system.drain((SALES_TOTALS,))
+    sales, totals = installation.places.input / SALES, read_totals(installation.places.warehouse)
+    assert compare_totals(SALES_TOTALS, expected_totals(sales), totals).clean
