@@ -121,7 +121,7 @@ def test_an_approved_change_takes_over_and_there_is_a_way_back(installation: Ins
     dry = Run(opaque, {**form, "dry_run": True}, dag=ROLLBACK)
     assert dry.wait() == "success", dry.told()
     blast_radius = operation_of(installation, dry).verdict_sentence
-    assert "are read and written again" in blast_radius
+    assert "to be read and written again" in blast_radius
     assert dry.report("assess").rstrip().endswith(blast_radius)
     assert installation.state.serving_release == "r0002"
 

@@ -17,11 +17,13 @@ from streamkeeper.model.control import SECRETS, ExitCode
 
 
 class DriverDied(PermanentError):
-    """The process ended before it had answered everything; ``refused``: it could not even start."""
+    """The process ended before it had answered everything; ``refused``: it could not even start; ``killed``: a signal
+    ended it, which says nothing of what it was asked."""
 
-    def __init__(self, reason: str, *, refused: bool) -> None:
+    def __init__(self, reason: str, *, refused: bool, killed: bool = False) -> None:
         super().__init__(reason)
         self.refused = refused
+        self.killed = killed
 
 
 def ask_driver(
@@ -46,7 +48,9 @@ def ask_driver(
         finally:
             _end(running)
         if answered < len(requests):
-            raise DriverDied(_last_words(told, code), refused=answered == 0 and code == ExitCode.REFUSED)
+            words = _last_words(told, code)
+            killed = code < 0 or words == KeyboardInterrupt.__name__
+            raise DriverDied(words, refused=answered == 0 and code == ExitCode.REFUSED, killed=killed)
 
 
 def driver_environment(secrets: Mapping[str, str]) -> dict[str, str]:

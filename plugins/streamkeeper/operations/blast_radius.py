@@ -35,11 +35,11 @@ def _again(site: Site, job: str, query: str, root: Path, way: QueryWay) -> str:
         return f"an unknown number of rows is written again ({reach.why})"
     if reach.equal:
         return "nothing is written again"
-    batches = ""
     newest = last_committed(root / way.before)
     if way.way is Way.RESTORE and newest is not None and way.batch is not None:
-        batches = f"{newest - way.batch} batches, "
-    return f"{batches}{reach.lacking} are read and written again"
+        count = newest - way.batch
+        return f"{count} {'batch' if count == 1 else 'batches'} ({reach.lacking}) to be read and written again"
+    return f"{reach.lacking} to be read and written again"
 
 
 def _back_at(site: Site, job: str, query: str, root: Path, way: QueryWay) -> Position:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from streamkeeper.errors import PermanentError
+from streamkeeper.errors import PermanentError, TemporaryError
 from streamkeeper.model.coding import from_json, to_json
 from streamkeeper.model.drill import ExportAnswer, ExportRequest
-from streamkeeper.operations.asking import ask_driver
+from streamkeeper.operations.asking import DriverDied, ask_driver
 
 _MODULE = "streamkeeper.driver.export"
 
@@ -15,10 +15,16 @@ _MODULE = "streamkeeper.driver.export"
 def export_state(checkpoint: Path, target: Path, *, batch: int | None = None) -> ExportAnswer:
     """Ask a driver process to write every state store of a local checkpoint below ``target``, which must not exist.
 
-    Raises PermanentError with the reason when nothing was written.
+    Raises PermanentError with the reason when nothing was written, TemporaryError when the process was killed.
     """
     request = ExportRequest(checkpoint=str(checkpoint.absolute()), batch=batch, target=str(target.absolute()))
-    answer = from_json(next(ask_driver(_MODULE, [to_json(request)], {}, {})), ExportAnswer, where="the driver's answer")
+    try:
+        line = next(ask_driver(_MODULE, [to_json(request)], {}, {}))
+    except DriverDied as died:
+        if died.killed:
+            raise TemporaryError(f"the export of {checkpoint} was killed: {died}") from died
+        raise
+    answer = from_json(line, ExportAnswer, where="the driver's answer")
     if answer.error:
         raise PermanentError(answer.error)
     return answer
