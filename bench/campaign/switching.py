@@ -23,7 +23,7 @@ from streamkeeper.lifecycle.steps import Step
 from streamkeeper.model.job_state import JobState, OperationState
 from streamkeeper.model.journal import FallBackDecided
 
-HASTE = ("--drain-s", "20", "--first-commit-s", "60", "--probation-batches", "4", "--probation-s", "60")
+HASTE = ("--drain-s", "20", "--first-commit-s", "120", "--probation-batches", "4", "--probation-s", "120")
 PATIENCE = ("--catch-up-s", "120", "--approve-s", "120")
 """What a rollback does not know."""
 LONG_BREAK = ("--probation-batches", "20")

@@ -8,6 +8,8 @@ import pytest
 
 from bench.bed import ROOT, fresh_bed
 from bench.campaign.cases import Stage
+from bench.campaign.switching import SwitchStage
+from streamkeeper.model.ways import Way
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
@@ -20,6 +22,7 @@ GROUPS = (
     ),
     ("driver.fence.after", "driver.batch.written", "sink.staged"),
 )
+SWITCHED_AT = ("record.shadow-appointed.after", "act.go.appoint.before", "sink.swapped", "act.boundary.preserve.after")
 
 
 @pytest.fixture(scope="module")
@@ -37,3 +40,22 @@ def test_a_deploy_that_dies_is_carried_on_and_the_ledger_is_clean(stage, points)
     assert result.hits == list(points)
     assert result.outcomes[-1] in ("succeeded", "fell-back")
     assert result.damage == []
+
+
+def test_a_switch_that_dies_is_carried_on_and_no_reader_sees_it(tmp_path):
+    """Rebuild, handoff and resume in one deploy, killed four times, once in the swap: no total ever goes back."""
+    with fresh_bed(tmp_path / "site", [ROOT / "bench/campaign/jobs/ledgers.py"]) as bed:
+        stage = SwitchStage(bed)
+        stage.start()
+        result = stage.play(f"switch/points:{'+'.join(SWITCHED_AT)}")
+        state = stage.state()
+    assert result.hits == list(SWITCHED_AT)
+    assert result.outcomes[-1] == "succeeded"
+    assert result.damage == []
+    ways = list(state.operations.values())[-1].ways
+    assert {query: each.way for query, each in ways.items()} == {
+        "totals": Way.REBUILD,
+        "copies": Way.HANDOFF,
+        "audit": Way.RESUME,
+    }
+    assert {query: each.version for query, each in ways.items()} == state.current
