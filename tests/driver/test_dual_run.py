@@ -160,9 +160,9 @@ def test_abort_leaves_nothing_and_cutover_is_not_seen_by_readers(house: DriverHo
     assert house.wait_exit(second) == ExitCode.DRAINED
 
 
-@pytest.mark.parametrize("point", ["driver.cutover.fence.before", "driver.cutover.fence.after"])
+@pytest.mark.parametrize("point", ["driver.fence.before:2", "driver.cutover.fence.after"])
 def test_a_driver_killed_in_its_cutover_finishes_it(house: DriverHouse, point: str) -> None:
-    """Right before or after its outputs are swapped: the next generation serves the new version, exactly."""
+    """Right before its outputs are swapped or right after: the next generation serves the new version, exactly."""
     second = begin(house, "second", "v0002", STREAMKEEPER_CRASH=point)
     reader, feeder = Reader(house), Feeder(house)
     tree = psutil.Process(second.pid).children(recursive=True)
