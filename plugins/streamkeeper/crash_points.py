@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 
+_STOPPED_WITHIN_S = 0.5
 _reached: dict[str, int] = {}
 
 
@@ -36,6 +38,8 @@ def crash_point(name: str) -> None:
         except FileExistsError:
             return
     os.kill(os.getpid(), signal.Signals[os.environ.get("STREAMKEEPER_CRASH_SIGNAL", "SIGKILL")])
+    # Another thread may be the first to learn of a SIGSTOP: this one would run on until the whole process stops.
+    time.sleep(_STOPPED_WITHIN_S)
 
 
 def _split(wanted: str) -> list[tuple[str, str, str]]:
