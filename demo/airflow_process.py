@@ -103,7 +103,7 @@ def airflow_environment(*, root: Path, home: Path, url: str, log_ports: tuple[in
         "SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.2",
         "SCHEDULER__TRIGGER_TIMEOUT_CHECK_INTERVAL": "2",
         "DAG_PROCESSOR__REFRESH_INTERVAL": "5",
-        "DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "15",
+        "DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "300",  # they do not change here, and each costs a second
         "LOGGING__WORKER_LOG_SERVER_PORT": str(log_ports[0]),
         "LOGGING__TRIGGER_LOG_SERVER_PORT": str(log_ports[1]),
         "USAGE_DATA_COLLECTION__ENABLED": "False",

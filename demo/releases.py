@@ -95,7 +95,7 @@ def deploy_conf(places: Places, job: str, *, files_per_trigger: int, reason: str
     params = {
         "input": str(places.input / reads),
         "files_per_trigger": files_per_trigger,
-        "trigger": "500 milliseconds",
+        "trigger": "1 second",
         **writes,
     }
     return {"job": job, "params": params, "conf": dict(CONF), "reason": reason, **fields}

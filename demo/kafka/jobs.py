@@ -28,6 +28,6 @@ def form(servers: str, job: str, *, per_trigger: int, reason: str, **fields: Any
         "topic": TOPIC,
         "warehouse": f"secret://env/{WAREHOUSE_VARIABLE}",
         "max_offsets_per_trigger": per_trigger,
-        "trigger": "500 milliseconds",
+        "trigger": "1 second",
     }
     return {"job": job, "params": params, "conf": dict(CONF), "reason": reason, **fields}
