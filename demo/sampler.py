@@ -35,13 +35,12 @@ class Samples:
         if not found:
             self.wrong.append("the table was missing, or empty")
             return
-        self.wrong += _backwards(self._last, found)
-        if {name: each.plain for name, each in found.items()} != {
-            name: each.plain for name, each in self._last.items()
-        }:
+        plain = {name: each.plain for name, each in found.items()}
+        self.wrong += _backwards(self._last, plain)
+        if plain != self._last:
             self._moved_at = at
         self.longest_still_s = max(self.longest_still_s, at - self._moved_at)
-        self._last = found
+        self._last = plain
 
     @property
     def per_second(self) -> float:
