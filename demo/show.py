@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Sequence
 
@@ -11,12 +12,15 @@ from rich.table import Table
 from demo.acts.stage import ActReport
 from demo.ledger import Account
 
+_WIDTH = 160
+
 
 class Screen:
     """Lines with the seconds since the beginning."""
 
     def __init__(self) -> None:
-        self._console = Console(highlight=False)
+        # A file has no width of its own; its tables are to be read as a terminal's.
+        self._console = Console(highlight=False, width=None if sys.stdout.isatty() else _WIDTH)
         self._began = time.monotonic()
 
     @property
