@@ -17,6 +17,7 @@ from tests.driver.driver_house import DriverHouse, wait_for
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 LOOK_S = 0.02
+FED = 30
 
 
 class Reader:
@@ -47,7 +48,7 @@ class Reader:
 
 
 class Feeder:
-    """New sales all the time."""
+    """New sales all the time; not more than a slow machine gets done."""
 
     def __init__(self, house: DriverHouse) -> None:
         self._house = house
@@ -56,7 +57,8 @@ class Feeder:
         self._thread.start()
 
     def _feed(self) -> None:
-        while not self._over.wait(0.5):
+        until = self._house.files + FED
+        while not self._over.wait(0.5) and self._house.files < until:
             self._house.add([("a", self._house.files), ("b", 1), (f"c{self._house.files % 5}", 2)])
 
     def close(self) -> None:
@@ -126,24 +128,20 @@ def test_abort_leaves_nothing_and_cutover_is_not_seen_by_readers(house: DriverHo
     assert [name for name in house.tables() if "v0002" in name] == []
     assert house.totals() == house.oracle()
 
-    reader, feeder = Reader(house), Feeder(house)
+    reader = Reader(house)
     second = begin(house, "second", "v0003")
     serving = house.status("first")
     assert before is not None
     assert serving is not None
     assert serving.state is DriverState.SERVING
     assert serving.queries["totals"].epoch == before.queries["totals"].epoch == 1
-    feeder.close()
+    house.add([("a", 100), ("d", 4)])
     house.send("second", second, CommandKind.COMPARE)
-    wait_for("the comparison", lambda: "totals" in house.status("second").compared, 90)
-    compared = house.status("second").compared["totals"]
+    wait_for("the comparison", lambda: "totals" in told(house).compared, 180)
+    compared = told(house).compared["totals"]
     assert compared.comparable, compared.why
-    assert (compared.old_rows, compared.only_old, compared.only_new, compared.differing) == (
-        len(house.expected),
-        0,
-        0,
-        0,
-    )
+    assert compared.old_rows == compared.new_rows > 0
+    assert (compared.only_old, compared.only_new, compared.differing) == (0, 0, 0)
 
     feeder = Feeder(house)
     retire(house, "v0003")
