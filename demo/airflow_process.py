@@ -94,7 +94,7 @@ def airflow_environment(*, root: Path, home: Path, url: str, log_ports: tuple[in
         "CORE__DAGS_ARE_PAUSED_AT_CREATION": "False",
         "CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS": "True",  # it listens on the loopback only
         "CORE__PARALLELISM": "4",  # the default forks 32 workers
-        "DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{home / 'airflow.db'}?timeout=20",  # 5 s, thrice, end the scheduler under load
+        "DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{home / 'airflow.db'}?timeout=20",  # 5 s ends it under load
         "API__HOST": HOST,
         "API__PORT": url.rsplit(":", 1)[1],
         "API__BASE_URL": url,
