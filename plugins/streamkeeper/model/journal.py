@@ -165,7 +165,10 @@ class CheckpointVersionCreated(msgspec.Struct, frozen=True, kw_only=True, tag="c
 
 
 class HandedOff(msgspec.Struct, frozen=True, kw_only=True, tag="handed-off"):
-    """Where a handoff happened: the last batch of its parent, and the number that this batch has in the new version."""
+    """Where a handoff happened: the last batch of its parent, and the number that this batch has in the new version.
+
+    ``batch`` is -1 where state was given up: the new version begins without a batch.
+    """
 
     query: str
     version: str
