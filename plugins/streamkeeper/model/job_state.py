@@ -71,8 +71,8 @@ class CheckpointVersion(msgspec.Struct, frozen=True, kw_only=True):
     """One checkpoint version of a query; ``start_offsets`` once its first batch was planned.
 
     ``parent`` and ``parent_batch``: whose output it carries on, and the last batch of that; ``batch``: the number of
-    that batch here, -1 where the version begins without one. ``serves``: False while it was made for an appointment that
-    has not come.
+    that batch here, -1 where the version begins without one. ``serves``: False while it was made for an
+    appointment that has not come.
     """
 
     query: str
