@@ -96,6 +96,7 @@ def restore_version(
     set_aside(target)
     restore(Catalogue(site.snapshots, snapshot.series), snapshot, target, show=show)
     crash_point("restore.record.before")
+    carries_on = _carries_on(site, read_job(site, job), query, snapshot, plan)
 
     def still_wanted(now: JobState) -> Record:
         _must_be_at_rest(site, now)
@@ -108,13 +109,21 @@ def restore_version(
             release=snapshot.release or plan.release,
             origin=f"snapshot {snapshot.name} of {snapshot.version or 'elsewhere'} at batch {snapshot.batch}",
             state_format=current.state_format,
-            parent=snapshot.version,
-            parent_batch=snapshot.batch if snapshot.version else None,
+            parent=snapshot.version if carries_on else "",
+            parent_batch=snapshot.batch if carries_on else None,
         )
 
     site.journal(job, "restore").append(still_wanted)
     crash_point("restore.record.after")
     return plan
+
+
+def _carries_on(site: Site, state: JobState, query: str, snapshot: Snapshot, plan: RestorePlan) -> bool:
+    """Whether the output that the snapshot's version has written is the one that is written now."""
+    if not snapshot.version or snapshot.release not in state.described:
+        return False
+    written = stored_manifests(site, state, snapshot.release).get(query)
+    return written is not None and (written.sink.kind, written.sink.output) == (plan.sink, plan.output)
 
 
 def _must_be_at_rest(site: Site, state: JobState) -> None:
