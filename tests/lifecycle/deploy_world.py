@@ -235,7 +235,7 @@ class World:
                 each.state = DriverState.STANDBY
                 if describes_only:
                     each.end(DriverState.STOPPED)
-            elif each.state is DriverState.SERVING and self._breaks(each):
+            elif each.state in (DriverState.SERVING, DriverState.SHADOW) and self._breaks(each):
                 each.failures += 1
             elif each.state in (DriverState.SERVING, DriverState.SHADOW) and each.serves:
                 each.triggers += 1
@@ -245,7 +245,8 @@ class World:
                 each.end(DriverState.DRAINED)
 
     def _breaks(self, each: Instance) -> bool:
-        return each.triggers == each.breaks_after or (self.breaks_at_go and each.name == "op-candidate")
+        after_go = each.state is DriverState.SERVING and each.name == "op-candidate"
+        return each.triggers == each.breaks_after or (self.breaks_at_go and after_go)
 
     def perform(self, decision: Decision) -> None:
         """The world's answer to an act."""

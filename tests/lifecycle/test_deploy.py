@@ -332,3 +332,12 @@ def test_a_release_that_falls_behind_more_and_more_gives_way():
     ended = world.play()
     assert ended.outcome is Outcome.FELL_BACK
     assert "records behind" in ended.sentence
+
+
+def test_a_shadow_that_fails_again_and_again_is_given_up_with_its_own_error():
+    """Not after the hours that a catch-up may take; the old driver never hears of it."""
+    world = World(verdict=Verdict.SWITCH, way=Way.REBUILD, back=Way.RETURN, traits={"candidate": {"breaks_after": 1}})
+    ended = world.play()
+    assert ended.outcome is Outcome.REFUSED
+    assert "it broke" in ended.sentence
+    assert not world.instances["old"].sent

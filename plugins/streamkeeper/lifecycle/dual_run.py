@@ -70,13 +70,13 @@ def _told(at: Observation) -> str:
 
 
 def _dead_or(at: Observation, step: Step, name: str) -> Decision | None:
-    """Give up when the shadow is gone; None while it may go on."""
+    """Give up when the shadow is gone, or fails again and again; None while it may go on."""
     seen = at.of(name)
     if seen.life is Life.DEAD or (seen.state is not None and seen.state.terminal):
         return give_up(step, seen.error or f"{name} ended in its dual run: {seen.liveness.why}")
     if seen.life is Life.UNKNOWN:
         return give_up(step, f"{name} cannot be observed: {seen.liveness.why}")
-    return None
+    return give_up(step, seen.broken) if seen.broken else None
 
 
 def _wait(at: Observation, step: Step, on: str, limit_s: float) -> Decision:
