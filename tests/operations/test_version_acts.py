@@ -20,7 +20,7 @@ from streamkeeper.model.journal import (
 )
 from streamkeeper.model.serving import Span
 from streamkeeper.model.ways import QueryWay, Way
-from streamkeeper.operations.version_acts import VersionActs
+from streamkeeper.operations.version_acts import VersionActs, free_version
 from tests.operations.registered_job import JOB, QUERY, Registered
 
 NEXT = "op2-candidate"
@@ -77,7 +77,10 @@ def test_an_operation_that_is_over_creates_nothing(job: Registered) -> None:
     job.record(OperationFinished(operation="op2", outcome=Outcome.FAILED, sentence=""))
     acts.shadow(NEXT)
     acts.appoint(NEXT, {QUERY: "v0002"})
+    job.take()
+    acts.restore(QUERY, "v0003", acts.snapshot_named(QUERY, "s0001"), "v0001")
     assert job.versions == ["v0001"]
+    assert not job.directory.with_name("v0003").exists()
     assert job.site.journal(JOB, "test").state().shadow == ""
 
 
@@ -93,3 +96,34 @@ def test_a_restored_version_carries_on_the_output_up_to_its_batch(job: Registere
     assert state.spans(QUERY, "v0002") == (Span("v0001", snapshot.batch), Span("v0002"))
     restored = job.directory.with_name("v0002")
     assert (restored / "metadata").read_bytes() == (job.directory / "metadata").read_bytes()
+
+
+def test_a_process_that_wakes_up_late_takes_no_checkpoint_away_that_serves(job: Registered) -> None:
+    """Two processes restore one version; the slower comes when a driver has committed there: nothing is touched."""
+    job.take()
+    acts = under_way(job, Way.RESTORE)
+    snapshot = acts.snapshot_named(QUERY, "s0001")
+    acts.restore(QUERY, "v0002", snapshot, "v0001")
+    served = job.directory.with_name("v0002") / "commits" / "99"
+    served.write_text("a batch of the driver that serves on it")
+    acts.restore(QUERY, "v0002", snapshot, "v0001")
+    assert served.exists()
+
+
+def test_what_a_dead_restore_has_left_is_never_gone_on_from(job: Registered) -> None:
+    """A whole directory that was never recorded keeps its name; a new version gets another."""
+    state = job.site.journal(JOB, "test").state()
+    assert free_version(job.site, state, QUERY) == "v0002"
+    job.directory.with_name("v0002").mkdir()
+    assert free_version(job.site, state, QUERY) == "v0003"
+
+
+def test_a_fall_back_that_died_goes_on_with_the_version_it_has_recorded(job: Registered) -> None:
+    """No further version is made by running it again."""
+    job.take()
+    acts = under_way(job, Way.RESUME)
+    way = QueryWay(way=Way.RESUME, before="v0001", version="v0001", back=Way.RESTORE)
+    for _ in range(2):
+        version = acts.version_for_fall_back(QUERY, way)
+        acts.restore(QUERY, version, acts.snapshot_named(QUERY, "s0001"), "v0001")
+    assert job.versions == ["v0001", "v0002"]

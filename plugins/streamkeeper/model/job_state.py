@@ -72,7 +72,7 @@ class CheckpointVersion(msgspec.Struct, frozen=True, kw_only=True):
 
     ``parent`` and ``parent_batch``: whose output it carries on, and the last batch of that; ``batch``: the number of
     that batch here, -1 where the version begins without one. ``serves``: False while it was made for an
-    appointment that has not come.
+    appointment that has not come. ``operation``: the deploy that made it, if one did.
     """
 
     query: str
@@ -85,6 +85,7 @@ class CheckpointVersion(msgspec.Struct, frozen=True, kw_only=True):
     parent_batch: int | None = None
     batch: int | None = None
     serves: bool = True
+    operation: str = ""
 
 
 class OperationState(msgspec.Struct, frozen=True, kw_only=True):
@@ -154,7 +155,7 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True):
         return next((each for each in self.versions.get(query, ()) if each.version == version), None)
 
     def next_version(self, query: str) -> str:
-        """The name of a checkpoint version that was never used."""
+        """The name of a checkpoint version that was never recorded."""
         return version_name(max((version_number(each.version) for each in self.versions.get(query, ())), default=0) + 1)
 
     def spans(self, query: str, version: str) -> tuple[Span, ...]:
@@ -301,6 +302,7 @@ def _created(state: JobState, record: CheckpointVersionCreated) -> JobState:
         parent=record.parent,
         parent_batch=record.parent_batch,
         serves=record.serves,
+        operation=record.operation,
     )
     state = _put(state, "versions", record.query, (*known, created))
     supersedes = record.serves and record.query in state.current

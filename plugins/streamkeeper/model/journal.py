@@ -151,7 +151,7 @@ class CheckpointVersionCreated(msgspec.Struct, frozen=True, kw_only=True, tag="c
     """A query has a new checkpoint version; ``origin`` says what it was made from.
 
     ``parent``: the version whose output it carries on; ``parent_batch``: the last batch of that output, None until it
-    is known. ``serves``: at once; else from the appointment that names it.
+    is known. ``serves``: at once; else from the appointment that names it. ``operation``: the deploy that made it.
     """
 
     query: str
@@ -162,6 +162,7 @@ class CheckpointVersionCreated(msgspec.Struct, frozen=True, kw_only=True, tag="c
     parent: str = ""
     parent_batch: int | None = None
     serves: bool = True
+    operation: str = ""
 
 
 class HandedOff(msgspec.Struct, frozen=True, kw_only=True, tag="handed-off"):

@@ -21,6 +21,7 @@ from streamkeeper.operations.blast_radius import told_replay
 from streamkeeper.operations.catching_up import estimate
 from streamkeeper.operations.registered import stored_manifests
 from streamkeeper.operations.sites import Site
+from streamkeeper.operations.version_acts import free_version
 from streamkeeper.registry.control import Control
 from streamkeeper.registry.objects import put_object
 from streamkeeper.snapshots.catalogue import Catalogue
@@ -79,7 +80,7 @@ def _facts(
         judged=forward.queries[query],
         reverse=backward.queries[query].verdict,
         current=current.version if current is not None else "",
-        next=state.next_version(query),
+        next=free_version(site, state, query),
     )
     if current is None:
         return facts

@@ -245,7 +245,7 @@ class DeployActs:
 
     def _restore_versions(self, step: Step) -> None:
         """Forward, the ways that restore; falling back, the ways back that do: to the batch at which they parted."""
-        state, operation = self._journal.state(), self._current()
+        operation = self._current()
         made: dict[str, str] = {}
         if step is Step.RESTORE:
             for query, way in operation.ways.items():
@@ -255,7 +255,7 @@ class DeployActs:
                     made[query] = way.version
         else:
             for query, way in ways_back(operation).items():
-                made[query] = state.next_version(query)
+                made[query] = self._versions.version_for_fall_back(query, way)
                 self._versions.restore(query, made[query], self._boundary_snapshot(query), way.before)
         self._record(StepDone(operation=self._operation, step=step.label, result=made))
 

@@ -13,13 +13,13 @@ import msgspec
 from streamkeeper.crash_points import crash_point
 from streamkeeper.errors import OperationOpen, OperationRefused
 from streamkeeper.model.job_state import JobState
-from streamkeeper.model.journal import CheckpointVersionCreated, Record
+from streamkeeper.model.journal import Record
 from streamkeeper.model.liveness import Life
 from streamkeeper.model.snapshot import Snapshot
 from streamkeeper.operations.overview import read_job
 from streamkeeper.operations.registered import stored_manifests
 from streamkeeper.operations.sites import Site
-from streamkeeper.operations.version_acts import set_aside
+from streamkeeper.operations.version_acts import created_from, set_aside
 from streamkeeper.registry.control import Control
 from streamkeeper.snapshots.catalogue import Catalogue
 from streamkeeper.snapshots.restore import Show, restore
@@ -103,12 +103,9 @@ def restore_version(
         current = now.current_version(query)
         if current is None or now.next_version(query) != plan.version:
             raise OperationRefused(f"{job}/{query} has got another checkpoint version meanwhile", hint="look again")
-        return CheckpointVersionCreated(
-            query=query,
-            version=plan.version,
+        return msgspec.structs.replace(
+            created_from(snapshot, query, plan.version, state_format=current.state_format),
             release=snapshot.release or plan.release,
-            origin=f"snapshot {snapshot.name} of {snapshot.version or 'elsewhere'} at batch {snapshot.batch}",
-            state_format=current.state_format,
             parent=snapshot.version if carries_on else "",
             parent_batch=snapshot.batch if carries_on else None,
         )

@@ -7,12 +7,14 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
+import msgspec
+
 from streamkeeper.checkpoints.prune_plan import removed_path
 from streamkeeper.crash_points import crash_point
-from streamkeeper.errors import OperationRefused
+from streamkeeper.errors import InvalidInput, OperationRefused
 from streamkeeper.model.job_state import JobState
 from streamkeeper.model.journal import CheckpointVersionCreated, InstanceAppointed, Record, ShadowAppointed
-from streamkeeper.model.names import check_version
+from streamkeeper.model.names import check_version, version_name, version_number
 from streamkeeper.model.release import Release
 from streamkeeper.model.snapshot import Snapshot, series_of_query, snapshot_number
 from streamkeeper.model.ways import QueryWay, Way
@@ -68,23 +70,34 @@ class VersionActs:
         self._journal.append(still_wanted)
 
     def restore(self, query: str, version: str, snapshot: Snapshot, parent: str) -> None:
-        """A new version from a snapshot; its output carries on that of ``parent``. Again is fine."""
+        """A new version from a snapshot; its output carries on that of ``parent``. Again is fine.
+
+        Recorded first, under a name that no directory had: what is there under it now was restored for this operation,
+        perhaps by a process that is slower than this one, and may serve already. It is never taken away.
+        """
         target = Path(self._site.settings.checkpoints) / self._job / query / check_version(version)
-        set_aside(target)
-        restore(Catalogue(self._site.snapshots, snapshot.series), snapshot, target)
-        crash_point("restore.record.before")
-        created = CheckpointVersionCreated(
-            query=query,
-            version=version,
-            release=snapshot.release,
-            origin=f"snapshot {snapshot.name} of {snapshot.version or 'elsewhere'} at batch {snapshot.batch}",
-            state_format=self._format_of(query, snapshot.version),
+        created = msgspec.structs.replace(
+            created_from(snapshot, query, version, state_format=self._format_of(query, snapshot.version)),
             parent=parent,
             parent_batch=snapshot.batch,
             serves=False,
+            operation=self._operation,
         )
-        self._once(query, version, created)
+        crash_point("restore.record.before")
+        recorded = self._once(query, version, created).version(query, version)
         crash_point("restore.record.after")
+        if recorded is not None and not target.exists():
+            try:
+                restore(Catalogue(self._site.snapshots, snapshot.series), snapshot, target)
+            except InvalidInput:
+                if not target.exists():
+                    raise
+
+    def version_for_fall_back(self, query: str, way: QueryWay) -> str:
+        """The version that this operation restores to fall back: the one it has recorded, or a free name."""
+        state = self._journal.state()
+        mine = [each.version for each in state.versions.get(query, ()) if each.operation == self._operation]
+        return next((each for each in mine if each != way.version), "") or free_version(self._site, state, query)
 
     def snapshot_named(self, query: str, name: str) -> Snapshot:
         """A snapshot of one of the job's queries; raises NotFound."""
@@ -109,15 +122,38 @@ class VersionActs:
             state_format=release.content.state_format,
             parent=way.before if handoff and way is not None else "",
             serves=False,
+            operation=self._operation,
         )
         self._once(query, version, created)
 
-    def _once(self, query: str, version: str, created: CheckpointVersionCreated) -> None:
+    def _once(self, query: str, version: str, created: CheckpointVersionCreated) -> JobState:
         def missing(state: JobState) -> Record | None:
             over = state.operations[self._operation].outcome is not None
             return None if over or state.version(query, version) is not None else created
 
-        self._journal.append(missing)
+        return self._journal.append(missing)
+
+
+def free_version(site: Site, state: JobState, query: str) -> str:
+    """The name of a checkpoint version that was never recorded and that no directory has.
+
+    A restore that died before its record leaves a whole directory: a new version must not go on from that.
+    """
+    root, name = Path(site.settings.checkpoints) / state.job / query, state.next_version(query)
+    while os.path.lexists(root / name):
+        name = version_name(version_number(name) + 1)
+    return name
+
+
+def created_from(snapshot: Snapshot, query: str, version: str, *, state_format: str) -> CheckpointVersionCreated:
+    """The record of a version that is restored from a snapshot, of itself alone."""
+    return CheckpointVersionCreated(
+        query=query,
+        version=version,
+        release=snapshot.release,
+        origin=f"snapshot {snapshot.name} of {snapshot.version or 'elsewhere'} at batch {snapshot.batch}",
+        state_format=state_format,
+    )
 
 
 def set_aside(target: Path) -> None:
