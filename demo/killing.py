@@ -85,7 +85,10 @@ def _batch(status: DriverStatus) -> int:
 
 def _find(job: str, instance: str, victim: Victim) -> int:
     for process in find_tree(mark(job, instance)):
-        command = Path(f"/proc/{process.pid}/cmdline").read_bytes().split(b"\0")
+        try:
+            command = Path(f"/proc/{process.pid}/cmdline").read_bytes().split(b"\0")
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # a child that ended since the tree was read
         is_jvm = command[0].endswith(b"java")
         # The supervisor names the driver's command too, but belongs to no generation.
         is_driver = b"streamkeeper.driver" in command and generation_of(process.pid) is not None
