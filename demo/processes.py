@@ -7,7 +7,9 @@ never signalled. Stopping means the whole session: Airflow's task processes leav
 from __future__ import annotations
 
 import os
+import random
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,7 +18,7 @@ from pathlib import Path
 import msgspec
 import psutil
 
-from streamkeeper.errors import InvalidInput
+from streamkeeper.errors import InvalidInput, StillWaiting
 
 _SAME_MOMENT_S = 2.0
 
@@ -132,6 +134,23 @@ def wait_until(condition: Callable[[], bool], *, timeout_s: float, poll_s: float
         if time.monotonic() > deadline:
             return False
         time.sleep(poll_s)
+
+
+def free_ports(count: int) -> list[int]:
+    """Free ports below the ephemeral range, so that no outgoing connection takes one in the meantime."""
+    found: list[int] = []
+    candidates = list(range(20000, 32000))
+    random.shuffle(candidates)
+    for port in candidates:
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        found.append(port)
+        if len(found) == count:
+            return found
+    raise StillWaiting("no free ports between 20000 and 32000")
 
 
 def _same(process: StartedProcess) -> bool:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import pwd
 import shutil
-import socket
 import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from demo.processes import free_ports
 
 USER = "streamkeeper"
 
@@ -23,7 +24,7 @@ def postgres_server() -> Iterator[str]:
     if programs is None:
         pytest.skip("no PostgreSQL server programs (Debian: apt-get install postgresql)")
     home = Path(tempfile.mkdtemp(prefix="streamkeeper-postgres-"))
-    data, port = home / "data", _free_port()
+    data, port = home / "data", free_ports(1)[0]
     if os.geteuid() == 0:
         owner = _owner()
         os.chown(home, owner.pw_uid, owner.pw_gid)
@@ -66,15 +67,3 @@ def _run(command: list[object]) -> None:
         **as_owner,
     )
     assert done.returncode == 0, f"{command[0]}: {done.stderr.decode()}"
-
-
-def _free_port() -> int:
-    """A free port below the ephemeral range, so that no outgoing connection takes it in the meantime."""
-    for port in range(25432, 32000):
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return port
-    raise RuntimeError("no free port between 25432 and 32000")

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import random
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -17,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+
+from demo.processes import free_ports
 
 FIRST_BUCKET = "streamkeeper"
 """It is there from the start, and takes writes."""
@@ -157,20 +157,3 @@ def s3_server(home: Path, *, volume_mb: int = 1024, volumes: int = 400) -> Itera
         server.process.kill()  # it takes more than ten seconds to end by itself, and nothing of it is kept
         server.process.wait(10)
         shutil.rmtree(home, ignore_errors=True)
-
-
-def free_ports(count: int) -> list[int]:
-    """Free ports below the ephemeral range, so that no outgoing connection takes one in the meantime."""
-    found: list[int] = []
-    candidates = list(range(20000, 32000))
-    random.shuffle(candidates)
-    for port in candidates:
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-        found.append(port)
-        if len(found) == count:
-            return found
-    raise RuntimeError("no free ports between 20000 and 32000")

@@ -9,9 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import os
-import random
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -21,6 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from demo.processes import free_ports
 from streamkeeper.errors import InvalidInput, NotFound, StillWaiting
 
 if TYPE_CHECKING:
@@ -120,7 +119,7 @@ def make_broker(home: Path) -> KafkaBroker:
     if not has_jars():
         raise NotFound("Kafka's jars are not there", hint="make connectors")
     home.mkdir(parents=True, exist_ok=True)
-    port, controller = _free_ports(2)
+    port, controller = free_ports(2)
     settings = {**_SETTINGS, "log.dirs": str(home / "data")}
     settings["listeners"] = f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}"
     settings["advertised.listeners"] = f"PLAINTEXT://127.0.0.1:{port}"
@@ -216,20 +215,3 @@ def _java(home: Path) -> list[str]:
         raise NotFound("there is no java", hint="make setup")
     small = ["-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:-UsePerfData", f"-Djava.io.tmpdir={home}"]
     return [java, *small, "-cp", f"{CONNECTORS / 'broker'}/*"]
-
-
-def _free_ports(count: int) -> list[int]:
-    """Free ports below the ephemeral range, so that no outgoing connection takes one in the meantime."""
-    found: list[int] = []
-    candidates = list(range(20000, 32000))
-    random.shuffle(candidates)
-    for port in candidates:
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-        found.append(port)
-        if len(found) == count:
-            return found
-    raise StillWaiting("no free ports between 20000 and 32000")
