@@ -47,6 +47,21 @@ def wait_for(what: str, condition: Callable[[], bool], timeout_s: float = 120.0)
         time.sleep(0.05)
 
 
+def standby_spec(instance: str, release: str) -> LaunchSpec:
+    """What a standby of the job ``sales`` is started with, where no process is."""
+    return LaunchSpec(
+        instance=instance,
+        job="sales",
+        release=release,
+        mode=LaunchMode.STANDBY,
+        bundle="",
+        entry="",
+        params={},
+        conf={},
+        checkpoints="",
+    )
+
+
 class DriverHouse:
     """One job and its drivers; ``input`` is where ``add`` puts sales files."""
 

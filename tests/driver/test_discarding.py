@@ -11,24 +11,15 @@ import pytest
 from streamkeeper.driver.control import StoreLine
 from streamkeeper.driver.discarding import discard_left
 from streamkeeper.driver.epoch import shadow_claim, writer_of
-from streamkeeper.model.control import Command, CommandKind, LaunchMode, LaunchSpec
+from streamkeeper.model.control import Command, CommandKind
 from streamkeeper.model.journal import EpochClaimed, InstanceAppointed, InstancePlanned, Record, Role
 from streamkeeper.registry.journal import Journal
 from streamkeeper.sinks.table import TableSink
 from streamkeeper.stores.counting import CountingStore
 from streamkeeper.stores.local import LocalStore
+from tests.driver.driver_house import standby_spec
 
-SPEC = LaunchSpec(
-    instance="new",
-    job="sales",
-    release="r0002",
-    mode=LaunchMode.STANDBY,
-    bundle="",
-    entry="",
-    params={},
-    conf={},
-    checkpoints="",
-)
+SPEC = standby_spec("new", "r0002")
 ORDERS = [
     Command(number=1, kind=CommandKind.SHADOW, operation="op", versions={"totals": "v0002"}),
     Command(number=2, kind=CommandKind.STOP, operation="op"),

@@ -20,7 +20,7 @@ from streamkeeper.driver.spans import Spans
 from streamkeeper.driver.wakeups import Wakeup, Wakeups
 from streamkeeper.errors import Fenced
 from streamkeeper.model.comparison import OutputComparison
-from streamkeeper.model.control import CommandKind, LaunchMode, LaunchSpec, QueryStatus
+from streamkeeper.model.control import CommandKind, QueryStatus
 from streamkeeper.model.journal import (
     EpochClaimed,
     InstanceAppointed,
@@ -34,6 +34,7 @@ from streamkeeper.registry.journal import Journal
 from streamkeeper.sinks.contract import SinkWriter, WriterRole
 from streamkeeper.stores.counting import CountingStore
 from streamkeeper.stores.local import LocalStore
+from tests.driver.driver_house import standby_spec
 
 CLAIM = Claim(job="sales", instance="first", generation=1, query="totals", version="v0001", output="o", epoch=1)
 
@@ -205,18 +206,7 @@ def test_shadow_goes_on_while_its_dual_run_does(bench: Bench) -> None:
 
 def test_batches_of_the_shadow_are_no_sign_that_it_serves(bench: Bench) -> None:
     """Spark tells late: a batch written before the cutover is told after it, and does not count as a trigger."""
-    spec = LaunchSpec(
-        instance="first",
-        job="sales",
-        release="r0001",
-        mode=LaunchMode.STANDBY,
-        bundle="",
-        entry="",
-        params={},
-        conf={},
-        checkpoints="",
-    )
-    board = StatusBoard(spec, 1, Spans(), bench.line, beat=0)
+    board = StatusBoard(standby_spec("first", "r0001"), 1, Spans(), bench.line, beat=0)
     board.put(QueryStatus(query="totals", version="v0002", epoch=1))
     board.note_trigger("totals", QueryProgress(name="totals", batchId=0))
     board.note_failure("totals", "it broke")

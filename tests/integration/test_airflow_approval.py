@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from demo.ledger import compare_totals, expected_totals
@@ -17,7 +15,7 @@ from streamkeeper.model.job_state import OperationState
 from streamkeeper.model.liveness import Life
 from streamkeeper.model.ways import Way
 from streamkeeper.operations.approval import answer_approval
-from tests.integration.installation import CONNECTION, Installation, Run
+from tests.integration.installation import Installation, Run
 
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(1800)]
 
@@ -28,20 +26,6 @@ CODE = (
     ("sales.groupBy(", 'sales.withColumn("amount", counted("amount")).groupBy('),
 )
 OTHER_CODE = (("    return amount\n", "    return int(amount)\n"),)
-
-
-@pytest.fixture(scope="module")
-def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
-    made = Installation(tmp_path_factory.mktemp("approval"))
-    yield made
-    made.system.stop()
-
-
-@pytest.fixture(scope="module")
-def api(installation: Installation) -> AirflowApi:
-    api = installation.start().api
-    api.add_connection(CONNECTION, "generic", password=installation.secret)
-    return api
 
 
 @pytest.fixture(scope="module")

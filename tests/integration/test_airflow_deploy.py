@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -16,23 +15,9 @@ from demo.rest import AirflowApi
 from streamkeeper.errors import InvalidInput
 from streamkeeper.model.journal import Outcome
 from streamkeeper.model.liveness import Life
-from tests.integration.installation import CONNECTION, Installation, Run
+from tests.integration.installation import Installation, Run
 
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(900)]
-
-
-@pytest.fixture(scope="module")
-def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
-    made = Installation(tmp_path_factory.mktemp("installation"))
-    yield made
-    made.system.stop()
-
-
-@pytest.fixture(scope="module")
-def api(installation: Installation) -> AirflowApi:
-    api = installation.start().api
-    api.add_connection(CONNECTION, "generic", password=installation.secret)
-    return api
 
 
 @pytest.fixture(scope="module")

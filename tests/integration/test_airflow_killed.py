@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
 
 import psutil
 import pytest
@@ -14,16 +13,9 @@ from demo.processes import session_of, wait_until
 from demo.producer import SALES
 from demo.releases import SALES_TOTALS
 from streamkeeper.model.journal import Outcome
-from tests.integration.test_airflow_deploy import CONNECTION, Installation, Run
+from tests.integration.installation import CONNECTION, Installation, Run
 
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(900)]
-
-
-@pytest.fixture
-def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
-    made = Installation(tmp_path_factory.mktemp("killed"))
-    yield made
-    made.system.stop()
 
 
 def test_a_deploy_outlives_a_killed_airflow(installation: Installation) -> None:

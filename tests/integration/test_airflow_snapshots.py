@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -16,7 +15,7 @@ from streamkeeper.model.snapshot import Snapshot
 from streamkeeper.operations.backup import back_up
 from streamkeeper.operations.targets import query_target
 from streamkeeper.snapshots.catalogue import Catalogue
-from tests.integration.installation import CONNECTION, Installation, Run
+from tests.integration.installation import Installation, Run
 
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(900)]
 
@@ -51,21 +50,15 @@ class Snapshots:
 
 
 @pytest.fixture(scope="module")
-def snapshots(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Snapshots]:
+def snapshots(installation: Installation, api: AirflowApi) -> Snapshots:
     """The job deployed, serving, and at rest."""
-    installation = Installation(tmp_path_factory.mktemp("installation"))
-    try:
-        api = installation.start().api
-        api.add_connection(CONNECTION, "generic", password=installation.secret)
-        installation.sell()
-        deploy = Run(api, installation.form())
-        assert deploy.wait() == "success", deploy.told()
-        assert wait_until(lambda: all(api.has_dag(each) for each in (BACKUP, DRILL, PRUNE)), timeout_s=60)
-        made = Snapshots(installation, api)
-        made.sell()
-        yield made
-    finally:
-        installation.system.stop()
+    installation.sell()
+    deploy = Run(api, installation.form())
+    assert deploy.wait() == "success", deploy.told()
+    assert wait_until(lambda: all(api.has_dag(each) for each in (BACKUP, DRILL, PRUNE)), timeout_s=60)
+    made = Snapshots(installation, api)
+    made.sell()
+    return made
 
 
 def test_a_backup_takes_what_was_committed_and_then_has_nothing_to_do(snapshots: Snapshots) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streamkeeper.errors import InvalidInput, Unsupported
+from streamkeeper.lifecycle.ways import REPLAYING_SINKS, SHADOWED_SINKS
 from streamkeeper.sinks.contract import Numbering, Sink, SinkContext, WriterRole
 from streamkeeper.sinks.file import FileSink
 from streamkeeper.sinks.foreach import BatchContext, ForeachBatch
@@ -94,3 +95,10 @@ def test_a_function_is_told_its_role(role: WriterRole) -> None:
     writer.write(None, 4)  # type: ignore[arg-type]
     writer.discard()
     assert told == [BatchContext(batch_id=4, epoch=3, role=role, version="v0002", query="q", job="j")]
+
+
+def test_sinks_do_what_the_choice_of_a_way_counts_on() -> None:
+    """The lifecycle, which knows a sink by its kind alone, says of every kind what the sink itself says."""
+    sinks = [FileSink, TableSink, ForeachBatch]
+    assert {each.kind for each in sinks if each.replays} == REPLAYING_SINKS
+    assert {each.kind for each in sinks if each.shadows} == SHADOWED_SINKS
