@@ -36,6 +36,8 @@ _VERSION = re.compile(r"v\d{4,}")
 class SwitchStage(Stage):
     """A site that serves ``ledgers`` and is switched, approved and rolled back."""
 
+    scenarios = SCENARIOS
+
     def __init__(self, bed: Bed) -> None:
         super().__init__(bed)
         self._extra: dict[str, str] = {}
@@ -45,7 +47,7 @@ class SwitchStage(Stage):
     def discover_in(self, scenario: str) -> list[str]:
         """The points that the scenario's operation, its drivers and the driver it takes over from reach."""
         trace = self.bed.root / f"trace-{scenario}"
-        chosen = SCENARIOS[scenario]
+        chosen = self.scenarios[scenario]
         with self._with({"STREAMKEEPER_CRASH_TRACE": str(trace)}), self._approving():
             self.start()
             # The serving driver is one that writes to this trace; what came before the operation itself is left out.
@@ -71,12 +73,8 @@ class SwitchStage(Stage):
         self.start()
         began = time.monotonic()
         self._seen, self._slowest = [], float("inf")
-        how, _, named = case.partition(":")
         with self._approving():
-            if how == "seed":
-                hits, outcomes = self._at_random_in(int(named))
-            else:
-                hits, outcomes = self._at_points_in(SCENARIOS[how.partition("/")[0]], named.split("+"))
+            hits, outcomes = self._act(case)
             outcomes += self._revive_here()
         root = Path(self.bed.site.settings.checkpoints) / JOB
         damage = [*self._seen, *self.look(), *find_unrecorded(root, self.state())]
@@ -90,6 +88,17 @@ class SwitchStage(Stage):
             wall_s=round(time.monotonic() - began, 1),
             looks_per_s=self._slowest if self._slowest != float("inf") else 0.0,
         )
+
+    def _act(self, case: str) -> tuple[list[str], list[str]]:
+        """What is hit, and what became of the operations."""
+        how, _, named = case.partition(":")
+        if how == "seed":
+            return self._at_random_in(int(named))
+        return self._at_points_in(self.scenarios[how.partition("/")[0]], named.split("+"))
+
+    def _watch(self) -> Watch:
+        """A reader of the serving table, for one operation."""
+        return Watch(self.output / "warehouse.db")
 
     def _at_points_in(self, scenario: Scenario, names: list[str]) -> tuple[list[str], list[str]]:
         """One operation that dies at each of the points in turn; once more for those of the driver that it ends."""
@@ -113,7 +122,7 @@ class SwitchStage(Stage):
 
     def _at_random_in(self, seed: int) -> tuple[list[str], list[str]]:
         chance = random.Random(seed)
-        scenario = SCENARIOS[chance.choice(list(SCENARIOS))]
+        scenario = self.scenarios[chance.choice(list(self.scenarios))]
         outcomes = self._go(scenario.before) if scenario.before is not None else []
         hits: list[str] = []
         over = threading.Event()
@@ -141,11 +150,11 @@ class SwitchStage(Stage):
         params, before = self._params_of(ask), len(self.state().operations)
         outcomes: list[str] = []
         began = time.monotonic()
-        with Watch(self.output / "warehouse.db") as watch:
+        with self._watch() as watch:
             while not outcomes or (outcomes[-1] == "killed" and len(outcomes) < 50):
                 now = self.state()
                 if len(now.operations) > before and now.open_operation is None:
-                    outcomes.append(_outcome(now))
+                    outcomes.append(outcome_of(now))
                     break
                 outcomes.append(self._run(ask, params, carry_on=now.open_operation is not None))
             if self.state().open_operation is not None:
@@ -171,7 +180,7 @@ class SwitchStage(Stage):
         now = self.state()
         if now.open_operation is not None or not now.operations:
             return f"exit {run.returncode}: {run.stderr.strip()[-300:]}"
-        return _outcome(now)
+        return outcome_of(now)
 
     def _params_of(self, ask: Ask) -> dict[str, object]:
         """What the release that serves has, changed as asked; a trigger of its own makes it a new one."""
@@ -222,7 +231,7 @@ class SwitchStage(Stage):
             while not over.wait(0.5):
                 operation = self.state().open_operation
                 if operation is not None and _asks(operation):
-                    self.bed.command("approve", JOB, operation.operation, "--reason", "campaign", extra=self._extra)
+                    self._approve(operation)
 
         person = threading.Thread(target=approve, name="approver", daemon=True)
         person.start()
@@ -231,6 +240,9 @@ class SwitchStage(Stage):
         finally:
             over.set()
             person.join()
+
+    def _approve(self, operation: OperationState) -> None:
+        self.bed.command("approve", JOB, operation.operation, "--reason", "campaign", extra=self._extra)
 
     def _went_back_at(self, operations: int) -> float:
         """When the first of the operations since decided to go back from what had served already."""
@@ -258,6 +270,7 @@ def _asks(operation: OperationState) -> bool:
     return waits and not operation.request.accept_risk and operation.approval is None and not operation.fall_back
 
 
-def _outcome(state: JobState) -> str:
+def outcome_of(state: JobState) -> str:
+    """What became of the newest operation."""
     last = list(state.operations.values())[-1].outcome
     return last.value if last is not None else "open"

@@ -1,0 +1,158 @@
+"""A site whose input is a topic of a real Kafka broker, which dies, is frozen, and comes back on the same directory."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from bench.bed import ROOT, Bed
+from demo.kafka.broker import KafkaBroker, command_of, make_broker, quiet, wait_for_broker
+from demo.kafka.feed import PARTITIONS, make_events
+
+TOPIC = "events"
+JOB_FILE = ROOT / "bench/campaign/jobs/topic_ledgers.py"
+_DELIVERY_S = 120.0
+
+
+class MortalBroker:
+    """The broker's process: ``start`` returns once it answers; started again it has its ports and its records."""
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
+        self._process: subprocess.Popen[bytes] | None = None
+        self.client: KafkaBroker = make_broker(home)
+
+    def start(self) -> None:
+        """Start it on its directory; raises InvalidInput or StillWaiting when it does not come."""
+        log = self._home / "log"
+        with log.open("ab") as output:
+            process = subprocess.Popen(
+                command_of(self._home),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                env={"PATH": os.environ["PATH"], "HOME": str(self._home)},
+                start_new_session=True,
+            )
+        self._process = process
+        wait_for_broker(self.client, log, lambda: process.poll() is None)
+
+    def kill(self) -> None:
+        """SIGKILL, also while it is frozen."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait(10)
+            self._process = None
+
+    def die_for(self, away_s: float) -> None:
+        """SIGKILL, and started again after so long."""
+        self.kill()
+        time.sleep(away_s)
+        self.start()
+
+    def freeze_for(self, away_s: float) -> None:
+        """SIGSTOP for so long: its connections stay open and nobody answers."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+        try:
+            time.sleep(away_s)
+        finally:
+            self._process.send_signal(signal.SIGCONT)
+
+
+class Feed:
+    """Writes events, each down in ``file`` before it is sent; over all its runs they go on in their own time."""
+
+    def __init__(self, servers: str, file: Path) -> None:
+        self._servers, self._file = servers, file
+        self._events = make_events(seed=3, customers=10)
+        self.undelivered = 0
+
+    def run(self, *, rows: int, every_s: float, stop: threading.Event) -> None:
+        """Until ``stop``; what the broker has not acknowledged some time after that is ``undelivered``."""
+        from confluent_kafka import Producer
+
+        failed: list[str] = []
+        settings: dict[str, Any] = {"bootstrap.servers": self._servers, "enable.idempotence": True, "linger.ms": 20}
+        producer: Any = Producer({**settings, "logger": quiet()})
+        with self._file.open("ab", buffering=0) as written:
+            while not stop.wait(every_s):
+                for each in [next(self._events) for _ in range(rows)]:
+                    written.write(msgspec.json.encode(each) + b"\n")
+                    producer.produce(
+                        TOPIC,
+                        json.dumps(msgspec.structs.asdict(each)).encode(),
+                        partition=each.partition,
+                        on_delivery=lambda error, _: failed.append(str(error)) if error else None,
+                    )
+                producer.poll(0)
+        self.undelivered += producer.flush(_DELIVERY_S) + len(failed)
+
+
+class BrokerBed(Bed):
+    """``root/broker``: the broker; ``root/input/events.jsonl``: every event that was sent, in its order."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root, [])
+        # The job's name and the file's are those of the campaign's other job.
+        shutil.copy(JOB_FILE, self.jobs / "ledgers.py")
+        self.sent = self.input / "events.jsonl"
+        self.unclear: list[str] = []
+        self.broker = MortalBroker(root / "broker")
+        self._feed = Feed(self.broker.client.servers, self.sent)
+
+    def open(self) -> None:
+        """Start the broker and make the topic."""
+        self.broker.start()
+        self.broker.client.create_topic(TOPIC, partitions=PARTITIONS)
+
+    def command(self, *arguments: str, extra: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+        """Run it; an answer that is no sentence is kept in ``unclear``."""
+        run = super().command(*arguments, extra=extra)
+        if "Traceback" in run.stderr:
+            self.unclear.append(f"{arguments[0]} answered with a traceback: {run.stderr.strip()[-300:]}")
+        return run
+
+    def start_producer(self, *, rows: int = 5, every_s: float = 0.7, seed: int = 1, customers: int = 10) -> None:
+        """Let events come; there is one stream of them, whatever the seed."""
+        if self._producer is not None:
+            return
+        self._pause.clear()
+        pace = {"rows": rows, "every_s": every_s, "stop": self._pause}
+        self._producer = threading.Thread(target=self._feed.run, kwargs=pace, daemon=True)
+        self._producer.start()
+
+    def check_delivered(self) -> None:
+        """Raises RuntimeError when the broker never acknowledged what was sent: there is nothing to compare then."""
+        if self._feed.undelivered:
+            raise RuntimeError(f"{self._feed.undelivered} of the events were never acknowledged")
+
+    def close(self) -> None:
+        """End the drivers, then the broker."""
+        try:
+            super().close()
+        finally:
+            self.broker.kill()
+
+
+@contextmanager
+def fresh_broker_bed(root: Path) -> Iterator[BrokerBed]:
+    """A bed in an empty directory with a broker that runs, closed at the end, also on Ctrl-C."""
+    shutil.rmtree(root, ignore_errors=True)
+    bed = BrokerBed(root)
+    try:
+        bed.open()
+        yield bed
+    finally:
+        bed.close()

@@ -1,0 +1,206 @@
+"""One case of a switch, a handoff, a rollback or a resume while the Kafka broker, or somebody else, dies or freezes."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import sqlite3
+import threading
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+from bench.bed import wait_for
+from bench.campaign.broker_bed import TOPIC, BrokerBed
+from bench.campaign.cases import CALM_S, CaseResult, signal_somebody
+from bench.campaign.ledger import find_changed_batches, find_second_writers
+from bench.campaign.scenarios import Ask, Scenario
+from bench.campaign.switching import SwitchStage
+from bench.campaign.watching import Watch
+from demo.kafka.feed import read_events
+from demo.kafka.ledger import counts_so_far, read_counts
+from demo.ledger import Account, compare_events
+from demo.outputs import read_event_ids
+from streamkeeper.lifecycle.steps import Step, path
+from streamkeeper.model.job_state import OperationState
+
+AWAY_S = (2.0, 20.0)
+LONG_AWAY_S = (8.0, 20.0)
+"""At a named step: long enough to be missed by whoever is at work there."""
+STEPS = (Step.STANDBY, Step.CATCH_UP, Step.COMPARE, Step.DRAIN, Step.FIRST_COMMIT, Step.PROBATION)
+NAMED = tuple(f"broker/{how}@{step.label}" for step in STEPS for how in ("kill", "freeze"))
+_INTO_STANDBY_S = 5.0
+"""How long a candidate takes until it asks the broker anything, about."""
+_POLL_S = 0.1
+
+
+class HandOff(Ask, frozen=True, kw_only=True):
+    """Only ``copies`` changes, which has no state."""
+
+    @property
+    def sentence(self) -> str:
+        return "deploy (handoff)"
+
+
+class BrokerResult(CaseResult, frozen=True, kw_only=True):
+    """``told``: what each operation of the case said at its end."""
+
+    told: list[str]
+
+
+class CountsWatch(Watch):
+    """Reads the number of events in the serving table of ``counts``."""
+
+    def __init__(self, warehouse: Path) -> None:
+        super().__init__(warehouse, "event_counts")
+
+    def _read(self) -> int:
+        connection = sqlite3.connect(f"file:{self._warehouse}?mode=ro", uri=True, timeout=10)
+        try:
+            found = connection.execute(f"SELECT coalesce(sum(events), 0) FROM {self._table}").fetchone()
+        finally:
+            connection.close()
+        return int(found[0])
+
+
+class BrokerStage(SwitchStage):
+    """A site that serves a topic of a broker which goes away and comes back."""
+
+    bed: BrokerBed
+    scenarios = {
+        "switch": Scenario(ask=Ask(reshape=True)),
+        "handoff": Scenario(ask=HandOff()),
+        "return": Scenario(ask=Ask(rollback=True), before=Ask(reshape=True)),
+        "resume": Scenario(ask=Ask()),
+    }
+
+    def play(self, case: str) -> BrokerResult:
+        """Run ``broker/kill@STEP``, ``broker/freeze@STEP`` or ``seed:N``."""
+        self.start()
+        before = len(self.state().operations)
+        self.bed.unclear.clear()
+        result = super().play(case)
+        told = [f"{each.outcome}: {each.sentence}" for each in list(self.state().operations.values())[before:]]
+        fields = msgspec.structs.asdict(result)
+        return BrokerResult(**{**fields, "damage": [*result.damage, *self.bed.unclear], "told": told})
+
+    def look(self) -> list[str]:
+        """Everything that is wrong once the broker is back and the outputs had their time; raises RuntimeError."""
+        self.bed.stop_producer()
+        self.bed.check_delivered()
+        damage: list[str] = []
+        try:
+            wait_for("clean ledger", self._ledger_clean, timeout_s=CALM_S, poll_s=1.0)
+        except TimeoutError:
+            wrong = [each for each in read_topic_accounts(self.bed.sent, self.output) if not each.clean]
+            damage += [f"{each.name}: lost {each.lost}, doubled {each.duplicated} {each.examples}" for each in wrong]
+        damage += find_second_writers(self.output) + find_changed_batches(self.output)
+        return damage + self._find_idle_drivers()
+
+    def _ledger_clean(self) -> bool:
+        return all(each.clean for each in read_topic_accounts(self.bed.sent, self.output))
+
+    def _watch(self) -> Watch:
+        return CountsWatch(self.output / "warehouse.db")
+
+    def _params_of(self, ask: Ask) -> dict[str, object]:
+        now = self.state()
+        serving = now.releases[now.serving_release].content.params if now.serving_release else {}
+        return {
+            "servers": self.bed.broker.client.servers,
+            "topic": TOPIC,
+            "output": str(self.output),
+            "trigger": f"{400 + self._release} milliseconds",
+            "shape": int(serving.get("shape", 0)) + ask.reshape,
+            "layout": int(serving.get("layout", 0)) + (ask.reshape or isinstance(ask, HandOff)),
+        }
+
+    def _act(self, case: str) -> tuple[list[str], list[str]]:
+        if case.startswith("seed:"):
+            return self._at_random_in(int(case.removeprefix("seed:")))
+        how, _, label = case.removeprefix("broker/").partition("@")
+        return self._at_step(how, next(each for each in STEPS if each.label == label))
+
+    def _at_step(self, how: str, step: Step) -> tuple[list[str], list[str]]:
+        """One switch whose step finds the broker gone; once more when it never came to that step."""
+        hits: list[str] = []
+        outcomes: list[str] = []
+        for _ in range(2):
+            over = threading.Event()
+            before = len(self.state().operations)
+            killer = threading.Thread(target=self._end_broker_at, args=(how, step, before, hits, over), daemon=True)
+            killer.start()
+            try:
+                outcomes += self._go(Ask(reshape=True))
+            finally:
+                over.set()
+                killer.join()
+            if f"broker/{how}@{step.label}" in hits:
+                break
+            outcomes += self._revive_here()
+        return hits, outcomes
+
+    def _end_broker_at(self, how: str, step: Step, before: int, hits: list[str], over: threading.Event) -> None:
+        chance = random.Random(f"{how}@{step.label}")
+        while not over.wait(_POLL_S):
+            if self._running(before) is not step:
+                continue
+            if step is Step.STANDBY and over.wait(_INTO_STANDBY_S):
+                return
+            self._take_away(how, chance.uniform(*LONG_AWAY_S), before, hits)
+            return
+
+    def _kill_around_in(self, chance: random.Random, hits: list[str], over: threading.Event) -> None:
+        before = len(self.state().operations)
+        for number in range(chance.randint(1, 3)):
+            if over.wait(chance.uniform(0.5, 20.0)):
+                return
+            broker, how, away_s = chance.random() < 0.5, chance.choice(["kill", "freeze"]), chance.uniform(*AWAY_S)
+            if broker or number == 0:
+                self._take_away(how, away_s, before, hits)
+            else:
+                sent = chance.choice([signal.SIGKILL, signal.SIGKILL, signal.SIGSTOP])
+                signal_somebody(chance, self._victims(), sent, chance.uniform(1.0, 8.0), hits)
+
+    def _take_away(self, how: str, away_s: float, before: int, hits: list[str]) -> None:
+        """The broker is gone for so long, and answers when this returns."""
+        running = self._running(before)
+        hits.append(f"broker/{how}@{running.label if running is not None else 'no step'}")
+        print(f"    {hits[-1]} for {away_s:.0f} s", flush=True)
+        if how == "kill":
+            self.bed.broker.die_for(away_s)
+        else:
+            self.bed.broker.freeze_for(away_s)
+
+    def _running(self, before: int) -> Step | None:
+        """At which step the operation is that came after so many; None when there is none, or it gave up."""
+        return next(map(step_of, list(self.state().operations.values())[before:]), None)
+
+
+def step_of(operation: OperationState) -> Step | None:
+    """The step that an operation is at, as it decides that itself."""
+    if operation.outcome is not None:
+        return None
+    if operation.fall_back:
+        return Step.FALL_BACK
+    return next((each for each in path(operation) if each.label not in operation.done), None)
+
+
+def read_topic_accounts(sent: Path, output: Path) -> list[Account]:
+    """One account per query, of all that was sent."""
+    events = read_events(sent)
+    ids = [each.event_id for each in events]
+    return [
+        counts_so_far("counts", events, read_counts(output / "warehouse.db")).closed,
+        compare_events("copies", ids, read_event_ids(output / "copies")),
+        compare_events("audit", ids, _audited(output / "audit.jsonl")),
+    ]
+
+
+def _audited(file: Path) -> Iterable[str]:
+    """Every event id, a batch that came again counted once."""
+    whole = file.read_text().rpartition("\n")[0] if file.exists() else ""
+    batches = {line["batch"]: line["ids"] for line in map(json.loads, whole.splitlines())}
+    return [event for ids in batches.values() for event in ids]
