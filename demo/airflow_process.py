@@ -102,6 +102,9 @@ def airflow_environment(*, root: Path, home: Path, url: str, log_ports: tuple[in
         "WORKERS__EXECUTION_API_TIMEOUT": "60",  # with 5 s the first calls after a cold start fail the whole run
         "SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.2",
         "SCHEDULER__TRIGGER_TIMEOUT_CHECK_INTERVAL": "2",
+        # What died in a handover is to go on in a minute, not in the default's five: nothing serves meanwhile.
+        "SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "60",
+        "SCHEDULER__ORPHANED_TASKS_CHECK_INTERVAL": "30",
         "DAG_PROCESSOR__REFRESH_INTERVAL": "5",
         "DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "300",  # they do not change here, and each costs a second
         "LOGGING__WORKER_LOG_SERVER_PORT": str(log_ports[0]),

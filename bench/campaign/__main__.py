@@ -4,6 +4,7 @@
 --results FILE    where the lines go; cases already in it are not run again
 --switching       switches, backups and rollbacks instead of plain deploys; lines in bench/results/switch-crash.jsonl
 --broker          switches of a job on Kafka whose broker dies and comes back; lines in bench/results/broker-crash.jsonl
+--airflow         switches by a real Airflow whose own processes die; lines in bench/results/airflow-crash.jsonl
 --points a,b      only these points; --seeds N: how many random cases after them (60)
 --scenarios a,b   of the switches, only these; --everywhere: each point in every one of them that reaches it
 --controls        the negative controls instead: with a protection switched off they must find damage, else exit 1
@@ -16,6 +17,7 @@ import argparse
 from pathlib import Path
 
 from bench.bed import ROOT, fresh_bed
+from bench.campaign.airflow_runs import run_airflow
 from bench.campaign.broker_runs import run_broker
 from bench.campaign.cases import Stage, is_of_a_broken_release, is_of_a_first_deploy
 from bench.campaign.controls import CONTROLS, PROTECTED, run_control
@@ -32,11 +34,14 @@ def main() -> int:
     points = chosen.points.split(",") if chosen.points else []
     usual = "bench/results/switch-crash.jsonl" if chosen.switching else "build/campaign.jsonl"
     usual = "bench/results/broker-crash.jsonl" if chosen.broker else usual
+    usual = "bench/results/airflow-crash.jsonl" if chosen.airflow else usual
     results = Results(chosen.results or ROOT / usual)
     if chosen.controls:
         return _run_controls(chosen, results)
     if chosen.broker:
         return run_broker(chosen.root, results, points=points, seeds=chosen.seeds)
+    if chosen.airflow:
+        return run_airflow(chosen.root, results, seeds=chosen.seeds)
     if chosen.switching:
         scenarios = chosen.scenarios.split(",")
         return run_switching(
@@ -82,6 +87,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--results", type=Path, default=None)
     parser.add_argument("--switching", action="store_true")
     parser.add_argument("--broker", action="store_true")
+    parser.add_argument("--airflow", action="store_true")
     parser.add_argument("--points", default="")
     parser.add_argument("--seeds", type=int, default=60)
     parser.add_argument("--scenarios", default=",".join(SCENARIOS))
