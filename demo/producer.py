@@ -85,8 +85,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Produce until asked to end."""
     parser = argparse.ArgumentParser(prog="demo.producer", description="Keep writing sales files.")
     parser.add_argument("root", type=Path)
-    parser.add_argument("--rows", type=int, default=20)
-    parser.add_argument("--every-s", type=float, default=0.25)
+    parser.add_argument("--rows", type=int, default=40)
+    parser.add_argument("--every-s", type=float, default=0.5)
     parser.add_argument("--seed", type=int, default=3)
     parser.add_argument("--customers", type=int, default=25)
     chosen = parser.parse_args(arguments)
