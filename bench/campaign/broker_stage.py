@@ -31,8 +31,6 @@ LONG_AWAY_S = (8.0, 20.0)
 """At a named step: long enough to be missed by whoever is at work there."""
 STEPS = (Step.STANDBY, Step.CATCH_UP, Step.COMPARE, Step.DRAIN, Step.FIRST_COMMIT, Step.PROBATION)
 NAMED = tuple(f"broker/{how}@{step.label}" for step in STEPS for how in ("kill", "freeze"))
-_INTO_STANDBY_S = 5.0
-"""How long a candidate takes until it asks the broker anything, about."""
 _POLL_S = 0.1
 
 
@@ -82,7 +80,7 @@ class BrokerStage(SwitchStage):
         before = len(self.state().operations)
         self.bed.unclear.clear()
         result = super().play(case)
-        told = [f"{each.outcome}: {each.sentence}" for each in list(self.state().operations.values())[before:]]
+        told = [each.sentence for each in list(self.state().operations.values())[before:]]
         fields = msgspec.structs.asdict(result)
         return BrokerResult(**{**fields, "damage": [*result.damage, *self.bed.unclear], "told": told})
 
@@ -145,10 +143,9 @@ class BrokerStage(SwitchStage):
     def _end_broker_at(self, how: str, step: Step, before: int, hits: list[str], over: threading.Event) -> None:
         chance = random.Random(f"{how}@{step.label}")
         while not over.wait(_POLL_S):
-            if self._running(before) is not step:
+            # A candidate asks the broker nothing until it is described; it rehearses then.
+            if self._running(before) is not step or (step is Step.STANDBY and not self._is_described()):
                 continue
-            if step is Step.STANDBY and over.wait(_INTO_STANDBY_S):
-                return
             self._take_away(how, chance.uniform(*LONG_AWAY_S), before, hits)
             return
 
@@ -173,6 +170,12 @@ class BrokerStage(SwitchStage):
             self.bed.broker.die_for(away_s)
         else:
             self.bed.broker.freeze_for(away_s)
+
+    def _is_described(self) -> bool:
+        state = self.state()
+        operation = state.open_operation
+        bundled = operation.done.get(Step.BUNDLE.label, {}) if operation is not None else {}
+        return bundled.get("release") in state.described
 
     def _running(self, before: int) -> Step | None:
         """At which step the operation is that came after so many; None when there is none, or it gave up."""
