@@ -36,6 +36,15 @@ def test_a_version_that_holds_everything_has_caught_up(old: Path, tmp_path: Path
     assert not how_far(old, tmp_path / "v0003").holds
 
 
+def test_what_a_killed_driver_had_planned_must_be_held_too(old: Path, tmp_path: Path) -> None:
+    """It may be written without being committed; while that driver lives its commits are enough."""
+    new = Tree(tmp_path / "v0002", "stateless", batches=7).root
+    (old / "commits" / "7").unlink()
+    assert how_far(old, new).holds
+    assert not how_far(old, new, ended=True).holds
+    assert how_far(old, Tree(tmp_path / "v0003", "stateless", batches=8).root, ended=True).holds
+
+
 @pytest.mark.parametrize(("memory", "takes"), [("1g", "1.5 GiB"), ("512m", "1.0 GiB"), ("4096", "4.5 GiB")])
 def test_a_rebuild_says_what_it_reads_and_what_it_takes(old: Path, tmp_path: Path, memory: str, takes: str) -> None:
     """Before it starts: the files, and the room for a second driver."""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import psutil
 
-from streamkeeper.checkpoints.layout import last_committed
+from streamkeeper.checkpoints.layout import last_committed, last_planned
 from streamkeeper.checkpoints.reach import Position, Reach, compare, position
 from streamkeeper.errors import CheckpointChanged, CheckpointDamaged
 from streamkeeper.model.release import Release
@@ -18,10 +18,14 @@ _BESIDE_THE_HEAP = 500 * 2**20
 """What a driver takes beside its heap, bytes: its Python (121 MB measured) and what the JVM needs for itself."""
 
 
-def how_far(old: Path, new: Path) -> Reached:
-    """Whether ``new`` holds everything that ``old`` has committed, and about how long it will take else."""
+def how_far(old: Path, new: Path, *, ended: bool = False) -> Reached:
+    """Whether ``new`` holds everything that ``old`` has committed, and about how long it will take else.
+
+    ``ended``: nobody goes on with ``old``. What it had planned then counts too: a driver that was killed may have
+    written that batch without committing it, and no reader must see it vanish.
+    """
     try:
-        reach = compare(position(old), position(new))
+        reach = compare(position(old, last_planned(old) if ended else None), position(new))
     except (CheckpointDamaged, CheckpointChanged) as error:
         return Reached(holds=False, told=f"not seen: {error}")
     left = None if reach.holds or not reach.comparable else _seconds_left(new, reach)

@@ -213,7 +213,11 @@ class Deploy:
             return {}
         root = Path(self.site.settings.checkpoints) / self.job
         rebuilt = {query: way for query, way in operation.ways.items() if way.way is Way.REBUILD}
-        return {query: how_far(root / query / way.before, root / query / way.version) for query, way in rebuilt.items()}
+        ended = step is Step.REACH
+        return {
+            query: how_far(root / query / way.before, root / query / way.version, ended=ended)
+            for query, way in rebuilt.items()
+        }
 
     def _look(self, instance: str) -> Seen:
         control = Control(self.site.store, self.job, instance)
