@@ -44,16 +44,16 @@ from streamkeeper.lifecycle.steps import Step
 from streamkeeper.model.job_state import OperationState
 
 CASES_A_SITE = 8
-RUN_S = 300.0
+RUN_S = 600.0
 """How long a DAG run may take, whatever dies."""
-HASTE = {"drain_s": 20, "first_commit_s": 120, "probation_batches": 4, "probation_s": 120}
-PATIENCE = {"catch_up_s": 120, "approve_s": 120}
+HASTE = {"drain_s": 20, "first_commit_s": 180, "probation_batches": 4, "probation_s": 180}
+PATIENCE = {"catch_up_s": 240, "approve_s": 240}
 """What a rollback does not know."""
 ASKS = "backup.approve"
 
 NAMED = (
-    *(f"airflow/{kind}@shadow" for kind in ("task", "scheduler", "triggerer", "airflow")),
-    *(f"airflow/{kind}@drain" for kind in ("task", "worker", "scheduler", "airflow")),
+    *(f"airflow/{kind}@drain" for kind in ("airflow", "worker", "scheduler", "task")),
+    *(f"airflow/{kind}@shadow" for kind in ("triggerer", "airflow", "scheduler", "task")),
 )
 PARTS = ("scheduler", "triggerer")
 KINDS = ("task", "task", "worker", *PARTS, "airflow", "airflow", "driver")
@@ -186,9 +186,10 @@ class AirflowStage(SwitchStage):
         self._asked = (DAG, "")
 
     def start(self, extra: dict[str, str] | None = None) -> None:
-        """Airflow first."""
+        """Airflow first; with input and triggers that leave it some of a small machine."""
         if not self._started:
             self._airflow.start()
+        self.bed.start_producer(rows=5, every_s=1.5, seed=self._release + 1)
         super().start(extra)
 
     def close(self) -> None:
@@ -222,7 +223,7 @@ class AirflowStage(SwitchStage):
         return hits, outcomes
 
     def _strike_at(self, kind: str, step: str, hits: list[str], over: threading.Event) -> None:
-        while not over.wait(0.1):
+        while not over.wait(0.2):
             operation = self.state().open_operation
             if operation is not None and step in (*operation.done, *operation.begun):
                 return self._strike(kind, random.Random(0), hits, over, where=step)
@@ -308,6 +309,9 @@ class AirflowStage(SwitchStage):
                     return answer
             time.sleep(1.0)
         return None
+
+    def _params_of(self, ask: Ask) -> dict[str, object]:
+        return {**super()._params_of(ask), "trigger": f"{1000 + self._release} milliseconds"}
 
     def _approve(self, operation: OperationState) -> None:
         """From the command line, and every other time as the page of Airflow does it."""
