@@ -9,7 +9,13 @@ from airflow.sdk import TriggerRule, chain, task_group
 from streamkeeper.lifecycle.steps import Step
 from streamkeeper.orchestration.approvals import AnswerOperator, ApproveOperator, RestOperator, answer_form
 from streamkeeper.orchestration.dual_runs import CatchUpOperator, ShadowOperator
-from streamkeeper.orchestration.operators import FallBackOperator, FinishOperator, HandoverOperator, StepOperator
+from streamkeeper.orchestration.operators import (
+    SECONDS_S,
+    FallBackOperator,
+    FinishOperator,
+    HandoverOperator,
+    StepOperator,
+)
 from streamkeeper.orchestration.retrying import RETRIES, RETRY_DELAY, retry_policy
 
 GO_ON = TriggerRule.NONE_FAILED_MIN_ONE_SUCCESS
@@ -42,7 +48,7 @@ def dual_run() -> None:
     """A rebuild: the candidate reads everything again, unseen, until it holds what the serving one does."""
     shadow = ShadowOperator(task_id="shadow", step=Step.SHADOW, deadline_param="standby_s", trigger_rule=GO_ON)
     catch_up = CatchUpOperator(task_id="catch_up", step=Step.CATCH_UP, deadline_param="catch_up_s")
-    compare = StepOperator(task_id="compare", step=Step.COMPARE)
+    compare = StepOperator(task_id="compare", step=Step.COMPARE, patience_s=SECONDS_S)
     chain(shadow, catch_up, compare)
 
 
@@ -50,9 +56,13 @@ def dual_run() -> None:
 def takeover() -> None:
     """What serves is drained and proven dead; the candidate goes, holds for a while, and is promoted."""
     handover = HandoverOperator(task_id="handover", trigger_rule=GO_ON)
-    first_commit = StepOperator(task_id="first_commit", step=Step.FIRST_COMMIT, deadline_param="first_commit_s")
+    first_commit = StepOperator(
+        task_id="first_commit", step=Step.FIRST_COMMIT, deadline_param="first_commit_s", patience_s=SECONDS_S
+    )
     snapshot = StepOperator(task_id="snapshot", step=Step.BOUNDARY)
-    probation = StepOperator(task_id="probation", step=Step.PROBATION, deadline_param="probation_s")
+    probation = StepOperator(
+        task_id="probation", step=Step.PROBATION, deadline_param="probation_s", patience_s=SECONDS_S
+    )
     promote = StepOperator(task_id="promote", step=Step.STABLE)
     chain(handover, first_commit, snapshot, probation, promote)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamkeeper.lifecycle.steps import Step
-from streamkeeper.orchestration.operators import StepOperator, load_deploy
+from streamkeeper.orchestration.operators import SECONDS_S, StepOperator, load_deploy
 from streamkeeper.orchestration.watch import NEAR, Sight
 
 if TYPE_CHECKING:
@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
     from streamkeeper.operations.deploy import Progress
 
-_NEAR_PATIENCE_S = 10.0
+_FIRST_S = 30.0
+"""A short catch-up is waited out: it would be over long before a sleeping task looks."""
 _SOON_S = 3.0
 
 
@@ -45,9 +46,9 @@ class CatchUpOperator(StepOperator):
     look_s = 1.0
     look_again_s = 30.0
 
-    def _patience_s(self, sight: Sight) -> float:
+    def _patience_s(self, sight: Sight, waited_s: float) -> float:
         near = any(mark.endswith(NEAR) for mark in sight)
-        return _NEAR_PATIENCE_S if near else self.patience_s
+        return max(SECONDS_S if near else self.patience_s, _FIRST_S - waited_s)
 
     def asleep_s(self, progress: Progress, *, limit_s: float) -> float:
         """As long again as it has waited: a shadow of a source that is never silent has no trigger without data."""

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
 _PATIENCE_S = 2.0
 """A deferral costs a task more than this: a wait that may be shorter is waited out."""
+SECONDS_S = 10.0
+"""For what a driver that is well does within seconds. A deferral that ends at once also meets a race of Airflow's
+LocalExecutor: the end of the first run is taken for the second's, and costs a retry."""
 LOOK_AGAIN_S = 20.0
 """A driver that dies without a word changes nothing in the store: a task looks at its processes this often."""
 _OPENED_BY = "bundle"
@@ -81,15 +84,16 @@ class StepOperator(StreamkeeperTask):
     """
 
     accepted = GOOD
-    patience_s = _PATIENCE_S
     look_s = 0.0
     """Between two looks of a task that is awake; 0: as often as the operation itself."""
     look_again_s = LOOK_AGAIN_S
 
-    def __init__(self, *, step: Step, deadline_param: str = "", **kwargs: Any) -> None:
+    def __init__(self, *, step: Step, deadline_param: str = "", patience_s: float = _PATIENCE_S, **kwargs: Any) -> None:
+        """``patience_s``: how long to stay awake each time."""
         super().__init__(**kwargs)
         self.step = step
         self.deadline_param = deadline_param
+        self.patience_s = patience_s
 
     def work(self, context: Context) -> str:
         """Returns the sentence of how far it came; raises DeployFailed when the deploy cannot go on."""
@@ -116,7 +120,7 @@ class StepOperator(StreamkeeperTask):
                 self.log.info("%s: %s", progress.step.label, progress.sentence)
                 return self._accept(progress)
             told = self._tell(f"waiting for {progress.on}: {progress.sentence}", told)
-            if time.monotonic() - began > self._patience_s(sight):
+            if time.monotonic() - began > self._patience_s(sight, waited_s):
                 break
             time.sleep(self.look_s or POLL_S)
         self._defer(context, deploy, progress, sight, told)
@@ -135,8 +139,8 @@ class StepOperator(StreamkeeperTask):
         """Whether what the operation waits for is another task's to see to."""
         return False
 
-    def _patience_s(self, sight: Sight) -> float:
-        """How long to stay awake, for what is seen."""
+    def _patience_s(self, sight: Sight, waited_s: float) -> float:
+        """How long to stay awake, for what is seen, when so much was waited before."""
         return self.patience_s
 
     def asleep_s(self, progress: Progress, *, limit_s: float) -> float:
