@@ -110,7 +110,7 @@ class BrokerStage(SwitchStage):
             "servers": self.bed.broker.client.servers,
             "topic": TOPIC,
             "output": str(self.output),
-            "trigger": f"{400 + self._release} milliseconds",
+            "trigger": f"{1000 + self._release} milliseconds",
             "shape": int(serving.get("shape", 0)) + ask.reshape,
             "layout": int(serving.get("layout", 0)) + (ask.reshape or isinstance(ask, HandOff)),
         }
