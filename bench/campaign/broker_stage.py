@@ -29,8 +29,6 @@ from streamkeeper.model.job_state import OperationState
 AWAY_S = (2.0, 20.0)
 LONG_AWAY_S = (8.0, 20.0)
 """At a named step: long enough to be missed by whoever is at work there."""
-STEPS = (Step.STANDBY, Step.CATCH_UP, Step.COMPARE, Step.DRAIN, Step.FIRST_COMMIT, Step.PROBATION)
-NAMED = tuple(f"broker/{how}@{step.label}" for step in STEPS for how in ("kill", "freeze"))
 _POLL_S = 0.1
 
 
@@ -75,7 +73,7 @@ class BrokerStage(SwitchStage):
     }
 
     def play(self, case: str) -> BrokerResult:
-        """Run ``broker/kill@STEP``, ``broker/freeze@STEP`` or ``seed:N``."""
+        """Run ``broker/kill@STEP+freeze@STEP…`` or ``seed:N``."""
         self.start()
         before = len(self.state().operations)
         self.bed.unclear.clear()
@@ -118,36 +116,39 @@ class BrokerStage(SwitchStage):
     def _act(self, case: str) -> tuple[list[str], list[str]]:
         if case.startswith("seed:"):
             return self._at_random_in(int(case.removeprefix("seed:")))
-        how, _, label = case.removeprefix("broker/").partition("@")
-        return self._at_step(how, next(each for each in STEPS if each.label == label))
+        return self._at_steps(names_of(case))
 
-    def _at_step(self, how: str, step: Step) -> tuple[list[str], list[str]]:
-        """One switch whose step finds the broker gone; once more when it never came to that step."""
+    def _at_steps(self, wanted: list[str]) -> tuple[list[str], list[str]]:
+        """One switch that finds the broker gone at each of these steps; once more for those it did not come to."""
         hits: list[str] = []
         outcomes: list[str] = []
         for _ in range(2):
             over = threading.Event()
             before = len(self.state().operations)
-            killer = threading.Thread(target=self._end_broker_at, args=(how, step, before, hits, over), daemon=True)
+            killer = threading.Thread(target=self._end_broker_at, args=(wanted, before, hits, over), daemon=True)
             killer.start()
             try:
                 outcomes += self._go(Ask(reshape=True))
             finally:
                 over.set()
                 killer.join()
-            if f"broker/{how}@{step.label}" in hits:
+            if set(wanted) <= set(hits):
                 break
             outcomes += self._revive_here()
         return hits, outcomes
 
-    def _end_broker_at(self, how: str, step: Step, before: int, hits: list[str], over: threading.Event) -> None:
-        chance = random.Random(f"{how}@{step.label}")
+    def _end_broker_at(self, wanted: list[str], before: int, hits: list[str], over: threading.Event) -> None:
+        chance = random.Random("+".join(wanted))
         while not over.wait(_POLL_S):
+            step = self._running(before)
             # A candidate asks the broker nothing until it is described; it rehearses then.
-            if self._running(before) is not step or (step is Step.STANDBY and not self._is_described()):
+            if step is None or (step is Step.STANDBY and not self._is_described()):
                 continue
-            self._take_away(how, chance.uniform(*LONG_AWAY_S), before, hits)
-            return
+            for how in ("kill", "freeze"):
+                name = f"broker/{how}@{step.label}"
+                if name in wanted and name not in hits:
+                    self._take_away(how, chance.uniform(*LONG_AWAY_S), before, hits)
+                    break
 
     def _kill_around_in(self, chance: random.Random, hits: list[str], over: threading.Event) -> None:
         before = len(self.state().operations)
@@ -180,6 +181,11 @@ class BrokerStage(SwitchStage):
     def _running(self, before: int) -> Step | None:
         """At which step the operation is that came after so many; None when there is none, or it gave up."""
         return next(map(step_of, list(self.state().operations.values())[before:]), None)
+
+
+def names_of(case: str) -> list[str]:
+    """``broker/kill@drain`` and so on, of a case that has several of them."""
+    return [f"broker/{each}" for each in case.removeprefix("broker/").split("+")]
 
 
 def step_of(operation: OperationState) -> Step | None:
