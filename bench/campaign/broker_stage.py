@@ -14,7 +14,7 @@ import msgspec
 
 from bench.bed import wait_for
 from bench.campaign.broker_bed import TOPIC, BrokerBed
-from bench.campaign.cases import CALM_S, CaseResult, signal_somebody
+from bench.campaign.cases import CaseResult, signal_somebody
 from bench.campaign.ledger import find_changed_batches, find_second_writers
 from bench.campaign.scenarios import Ask, Scenario
 from bench.campaign.switching import SwitchStage
@@ -26,6 +26,8 @@ from demo.outputs import read_event_ids
 from streamkeeper.lifecycle.steps import Step, path
 from streamkeeper.model.job_state import OperationState
 
+CALM_S = 240.0
+"""How long the outputs may take to hold all that was sent, once the broker is back."""
 AWAY_S = (2.0, 20.0)
 LONG_AWAY_S = (8.0, 20.0)
 """At a named step: long enough to be missed by whoever is at work there."""
@@ -71,6 +73,8 @@ class BrokerStage(SwitchStage):
         "return": Scenario(ask=Ask(rollback=True), before=Ask(reshape=True)),
         "resume": Scenario(ask=Ask()),
     }
+    haste = ("--drain-s", "20", "--first-commit-s", "240", "--probation-batches", "4", "--probation-s", "240")
+    patience = ("--catch-up-s", "400", "--approve-s", "240")
 
     def play(self, case: str) -> BrokerResult:
         """Run ``broker/kill@STEP+freeze@STEP…`` or ``seed:N``."""

@@ -37,6 +37,7 @@ class SwitchStage(Stage):
     """A site that serves ``ledgers`` and is switched, approved and rolled back."""
 
     scenarios = SCENARIOS
+    haste, patience = HASTE, PATIENCE
 
     def __init__(self, bed: Bed) -> None:
         super().__init__(bed)
@@ -167,12 +168,12 @@ class SwitchStage(Stage):
 
     def _run(self, ask: Ask, params: dict[str, object], *, carry_on: bool) -> str:
         """The command once: ``killed``, the outcome, or its error."""
-        haste = [*HASTE, *(LONG_BREAK if ask.breaks == "probation" else ())]
+        haste = [*self.haste, *(LONG_BREAK if ask.breaks == "probation" else ())]
         if ask.rollback:
             arguments = ["rollback", JOB, "--reason", "campaign", *haste]
         else:
             told = json.dumps(params)
-            arguments = ["deploy", JOB, "--params", told, "--reason", "campaign", *haste, *PATIENCE]
+            arguments = ["deploy", JOB, "--params", told, "--reason", "campaign", *haste, *self.patience]
         arguments += ["--on-open", "continue"] if carry_on else []
         run = self.bed.command(*arguments, extra=self._extra)
         if run.returncode == -signal.SIGKILL:
