@@ -100,6 +100,16 @@ def test_a_candidate_that_never_commits_gives_way_to_the_old_release():
     assert world.instances["op-fallback"].writes
 
 
+def test_an_old_release_that_commits_nothing_either_is_left_to_serve():
+    """A source that nobody reaches: the only driver that can go on once it is back is not ended."""
+    world = World(traits={"candidate": {"serves": False}, "fallback": {"serves": False}})
+    ended = world.play()
+    assert ended.outcome is Outcome.FAILED
+    assert ended.sentence.endswith("r0001 is left to serve (op-fallback): no trigger completed yet: query q: it broke")
+    assert (world.state.serving_release, world.state.serving_instance) == ("r0001", "op-fallback")
+    assert world.instances["op-fallback"].writes
+
+
 def test_no_fall_back_onto_a_checkpoint_that_the_old_release_cannot_read():
     """When the way back is not RESUME, the operation fails and says so; it never corrupts."""
     world = World(traits={"candidate": {"serves": False}}, reverse=Verdict.SWITCH, back=None)

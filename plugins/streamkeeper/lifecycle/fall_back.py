@@ -7,9 +7,11 @@ from streamkeeper.lifecycle.draining import end
 from streamkeeper.lifecycle.instances import failed_to_serve, give_up, instance_name, say, send_go
 from streamkeeper.lifecycle.observation import Observation
 from streamkeeper.lifecycle.steps import Step
+from streamkeeper.model.control import DriverState
 from streamkeeper.model.finding import Verdict
 from streamkeeper.model.job_state import OperationState
 from streamkeeper.model.journal import Outcome, Role
+from streamkeeper.model.liveness import Life
 from streamkeeper.model.ways import QueryWay, Way
 
 
@@ -43,7 +45,7 @@ def _serve_again(at: Observation, name: str) -> Decision:
     step, operation, state = Step.FALL_BACK, at.operation, at.state
     release = state.serving_release
     if state.serving_instance == name:
-        return say(step, Finish(Outcome.FELL_BACK), f"{operation.fall_back}; {release} serves again ({name})")
+        return _served_again(at, name)
     went = _candidate_went(at)
     blocked = _blocked(operation) if went else ""
     if blocked:
@@ -60,6 +62,15 @@ def _serve_again(at: Observation, name: str) -> Decision:
     if isinstance(decision.action, FallBack):
         return end(at, step, name) or decision
     return decision
+
+
+def _served_again(at: Observation, name: str) -> Decision:
+    step, seen, before = Step.FALL_BACK, at.of(name), f"{at.operation.fall_back}; {at.state.serving_release}"
+    if seen.first_triggers_done:
+        return say(step, Finish(Outcome.FELL_BACK), f"{before} serves again ({name})")
+    error = seen.broken or seen.error
+    told = f"no trigger completed yet{f': {error}' if error else ''}"
+    return say(step, Finish(Outcome.FAILED), f"{before} is left to serve ({name}): {told}")
 
 
 def _candidate_went(at: Observation) -> bool:
@@ -97,6 +108,9 @@ def _await(at: Observation, name: str) -> Decision:
     if at.of(name).first_triggers_done:
         return say(Step.FALL_BACK, Promote(name), f"every query of {name} has completed a trigger")
     failure = failed_to_serve(at, name, limit, "first trigger")
+    if failure and at.of(name).state is DriverState.SERVING and at.of(name).life is Life.ALIVE:
+        # Nobody else is there to go on once its source can be reached again.
+        return say(Step.FALL_BACK, Promote(name), f"{failure}; it is left to serve")
     if failure:
         return give_up(Step.FALL_BACK, failure)
     return say(Step.FALL_BACK, Wait(f"{name}: first trigger", limit), f"{name} opens its checkpoints")
