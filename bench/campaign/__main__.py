@@ -6,7 +6,8 @@
 --broker          switches of a job on Kafka whose broker dies and comes back; lines in bench/results/broker-crash.jsonl
 --airflow         switches by a real Airflow whose own processes die; lines in bench/results/airflow-crash.jsonl
 --points a,b      only these points; --seeds N: how many random cases after them (60)
---scenarios a,b   of the switches, only these; --everywhere: each point in every one of them that reaches it
+--scenarios a,b   of the switches, only these; --everywhere: each point in every one of them that reaches it;
+                  --from-seed K: the first of their seeds
 --controls        the negative controls instead: with a protection switched off they must find damage, else exit 1
 --only a,b        of the controls, only these
 """
@@ -44,8 +45,9 @@ def main() -> int:
         return run_airflow(chosen.root, results, seeds=chosen.seeds)
     if chosen.switching:
         scenarios = chosen.scenarios.split(",")
+        seeds = range(chosen.from_seed, chosen.from_seed + chosen.seeds)
         return run_switching(
-            chosen.root, results, scenarios, points=points, seeds=chosen.seeds, everywhere=chosen.everywhere
+            chosen.root, results, scenarios, points=points, seeds=seeds, everywhere=chosen.everywhere
         )
     return _run_deploys(chosen.root, results, points, chosen.seeds)
 
@@ -90,6 +92,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--airflow", action="store_true")
     parser.add_argument("--points", default="")
     parser.add_argument("--seeds", type=int, default=60)
+    parser.add_argument("--from-seed", type=int, default=0)
     parser.add_argument("--scenarios", default=",".join(SCENARIOS))
     parser.add_argument("--everywhere", action="store_true")
     parser.add_argument("--controls", action="store_true")

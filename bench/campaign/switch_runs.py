@@ -16,7 +16,7 @@ _JOBS = [ROOT / "bench/campaign/jobs/ledgers.py"]
 
 
 def run_switching(
-    root: Path, results: Results, scenarios: list[str], *, points: list[str], seeds: int, everywhere: bool
+    root: Path, results: Results, scenarios: list[str], *, points: list[str], seeds: range, everywhere: bool
 ) -> int:
     """Run what was not run yet; 1 when a case found damage or a point was never hit. ``points``: only these."""
     _trace(root, results, scenarios)
@@ -28,7 +28,7 @@ def run_switching(
     # What one death kept another from being reached is tried again alone.
     alone = plan_points({name: _missed(results, each) for name, each in traced.items()}, everywhere=False)
     _play(root, results, [f"{head}:{name}" for head, _, group in _parts(alone) for name in group.split("+")])
-    _play(root, results, [f"seed:{seed}" for seed in range(seeds)])
+    _play(root, results, [f"seed:{seed}" for seed in seeds])
     return results.conclude({each for reached in traced.values() for each in reached})
 
 

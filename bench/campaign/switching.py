@@ -61,10 +61,10 @@ class SwitchStage(Stage):
     def start(self, extra: dict[str, str] | None = None) -> None:
         """Serve the first release, with input coming."""
         if self._started:
-            self.bed.start_producer(rows=5, every_s=0.7, seed=self._release)
+            self.bed.start_producer(rows=5, every_s=1.0, seed=self._release)
             return
         self._started = True
-        self.bed.start_producer(rows=5, every_s=0.7)
+        self.bed.start_producer(rows=5, every_s=1.0)
         outcomes = self._go(Ask())
         if outcomes[-1] != "succeeded":
             raise RuntimeError(f"the first deploy: {outcomes}")
@@ -190,7 +190,7 @@ class SwitchStage(Stage):
         return {
             "input": str(self.bed.input),
             "output": str(self.output),
-            "trigger": f"{400 + self._release} milliseconds",
+            "trigger": f"{1000 + self._release} milliseconds",
             "shape": int(serving.get("shape", 0)) + ask.reshape,
             "code": int(serving.get("code", 1)) + ask.recode,
             "breaks": ask.breaks,
