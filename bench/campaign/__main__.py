@@ -46,9 +46,7 @@ def main() -> int:
     if chosen.switching:
         scenarios = chosen.scenarios.split(",")
         seeds = range(chosen.from_seed, chosen.from_seed + chosen.seeds)
-        return run_switching(
-            chosen.root, results, scenarios, points=points, seeds=seeds, everywhere=chosen.everywhere
-        )
+        return run_switching(chosen.root, results, scenarios, points=points, seeds=seeds, everywhere=chosen.everywhere)
     return _run_deploys(chosen.root, results, points, chosen.seeds)
 
 
