@@ -42,7 +42,7 @@ def main() -> int:
     if chosen.broker:
         return run_broker(chosen.root, results, points=points, seeds=chosen.seeds)
     if chosen.airflow:
-        return run_airflow(chosen.root, results, seeds=chosen.seeds)
+        return run_airflow(chosen.root, results, points=points, seeds=chosen.seeds)
     if chosen.switching:
         scenarios = chosen.scenarios.split(",")
         seeds = range(chosen.from_seed, chosen.from_seed + chosen.seeds)

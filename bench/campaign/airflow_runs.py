@@ -1,6 +1,7 @@
 """Cases in which a real Airflow carries out the operation and its own processes die; afterwards all is looked at.
 
-``airflow/KIND@STEP`` kills a KIND, in a rebuild, once STEP has begun or is done; ``seed:N`` kills at random. KIND:
+``airflow/KIND@STEP`` kills a KIND, in a rebuild, once STEP has begun or is done, and with ``+KIND@STEP`` another one
+later in the same rebuild, for each takes minutes; ``seed:N`` kills at random. KIND:
 
 - ``task``: the process that runs a task; ``worker``: it and the process that watches it and reports for it
 - ``scheduler``: alone, so that its workers and the tasks in them go on without it
@@ -46,14 +47,16 @@ from streamkeeper.model.job_state import OperationState
 CASES_A_SITE = 8
 RUN_S = 1200.0
 """How long a DAG run may take, whatever dies, on a machine that others use too."""
-HASTE = {"drain_s": 20, "first_commit_s": 180, "probation_batches": 4, "probation_s": 180}
+DEADLINES = {"standby_s": 600, "drain_s": 20, "first_commit_s": 300, "probation_batches": 4, "probation_s": 300}
 PATIENCE = {"catch_up_s": 240, "approve_s": 240}
 """What a rollback does not know."""
 ASKS = "backup.approve"
 
 NAMED = (
-    *(f"airflow/{kind}@drain" for kind in ("airflow", "worker", "scheduler", "task")),
-    *(f"airflow/{kind}@shadow" for kind in ("triggerer", "airflow", "scheduler", "task")),
+    "airflow/triggerer@shadow+airflow@drain",
+    "airflow/scheduler@shadow+worker@drain",
+    "airflow/airflow@shadow+task@drain",
+    "airflow/task@shadow+scheduler@drain",
 )
 PARTS = ("scheduler", "triggerer")
 KINDS = ("task", "task", "worker", *PARTS, "airflow", "airflow", "driver")
@@ -74,12 +77,23 @@ _LABELS = {step.label: step for step in Step}
 T = TypeVar("T")
 
 
-def run_airflow(root: Path, results: Results, *, seeds: int) -> int:
-    """Run what was not run yet: the named cases, then seeds; 1 when a case found damage or a named one hit nothing."""
-    plans = [*NAMED, *(f"seed:{seed}" for seed in range(seeds))]
+def run_airflow(root: Path, results: Results, *, points: list[str], seeds: int) -> int:
+    """Run what was not run yet: the named cases, then seeds; 1 when a case found damage or a named one hit nothing.
+
+    ``points``: of the named cases, only these.
+    """
+    named = [case for case in NAMED if not points or case in points]
+    wanted = [name for case in named for name in _strikes(case)]
+    _play(root, results, named)
+    # What one death kept another from being reached is tried again alone.
+    _play(root, results, [f"airflow/{name}" for name in wanted if name not in results.hit])
+    _play(root, results, [f"seed:{seed}" for seed in range(seeds)])
+    return results.conclude(wanted)
+
+
+def _play(root: Path, results: Results, plans: list[str]) -> None:
     while waiting := [plan for plan in plans if plan not in results.cases]:
         _play_on_one_site(root, results, waiting[:CASES_A_SITE])
-    return results.conclude([name.removeprefix("airflow/") for name in NAMED])
 
 
 def _play_on_one_site(root: Path, results: Results, plans: list[str]) -> None:
@@ -204,8 +218,12 @@ class AirflowStage(SwitchStage):
             outcomes = self._go(before) if before is not None else []
             hits, ended = self._go_under(ask, lambda hits, over: self._strike_around(chance, hits, over))
             return hits, outcomes + ended
-        kind, _, step = how.removeprefix("airflow/").partition("@")
-        return self._go_under(Ask(reshape=True), lambda hits, over: self._strike_at(kind, step, hits, over))
+
+        def strike(hits: list[str], over: threading.Event) -> None:
+            for name in _strikes(case):
+                self._strike_at(name, hits, over)
+
+        return self._go_under(Ask(reshape=True), strike)
 
     def _go_under(self, ask: Ask, strike: Callable[[list[str], threading.Event], None]) -> tuple[list[str], list[str]]:
         """The operation while ``strike`` kills, which may still have to start again what it killed in the end."""
@@ -222,7 +240,8 @@ class AirflowStage(SwitchStage):
             self._seen.append("an operation stays open")
         return hits, outcomes
 
-    def _strike_at(self, kind: str, step: str, hits: list[str], over: threading.Event) -> None:
+    def _strike_at(self, name: str, hits: list[str], over: threading.Event) -> None:
+        kind, _, step = name.partition("@")
         while not over.wait(0.2):
             operation = self.state().open_operation
             if operation is not None and step in (*operation.done, *operation.begun):
@@ -276,7 +295,7 @@ class AirflowStage(SwitchStage):
         now, until = self.state(), time.monotonic() + RUN_S
         self._runs += 1
         dag, run_id = self._dag_of(ask, now.open_operation), f"campaign-{self._runs}"
-        form = {"job": JOB, "reason": "campaign", **HASTE, "on_open": "continue" if carry_on else "refuse"}
+        form = {"job": JOB, "reason": "campaign", **DEADLINES, "on_open": "continue" if carry_on else "refuse"}
         if dag == DAG:
             form |= {"params": params, "conf": dict(CONF), **PATIENCE}
         self._asked = (dag, run_id)
@@ -322,6 +341,10 @@ class AirflowStage(SwitchStage):
         with suppress(InvalidInput, TemporaryError, HTTPException):
             if self._airflow.api.question(dag, run_id, ASKS):
                 self._airflow.api.answer(dag, run_id, ASKS, "Approve", reason="campaign")
+
+
+def _strikes(case: str) -> list[str]:
+    return case.removeprefix("airflow/").split("+")
 
 
 def _ended(state: str) -> str:
