@@ -134,7 +134,9 @@ class BrokerBed(Bed):
         self._producer.start()
 
     def check_delivered(self) -> None:
-        """Raises RuntimeError when the broker never acknowledged what was sent: there is nothing to compare then."""
+        """Raises RuntimeError when the broker is not back, or never acknowledged what was sent."""
+        if not self.broker.client.answers():
+            raise RuntimeError("the broker has not come back: there is nothing to compare")
         if self._feed.undelivered:
             raise RuntimeError(f"{self._feed.undelivered} of the events were never acknowledged")
 
