@@ -112,7 +112,7 @@ def test_conventions_hold(seen: dict[str, Any]) -> None:
         assert dag["doc"]
         assert not dag["catchup"]
         for task in dag["tasks"].values():
-            assert task["retries"] == 2
+            assert task["retries"] == 5
             assert task["policy"]
 
 

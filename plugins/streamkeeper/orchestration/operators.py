@@ -32,8 +32,7 @@ if TYPE_CHECKING:
 _PATIENCE_S = 2.0
 """A deferral costs a task more than this: a wait that may be shorter is waited out."""
 SECONDS_S = 10.0
-"""For what a driver that is well does within seconds. A deferral that ends at once also meets a race of Airflow's
-LocalExecutor: the end of the first run is taken for the second's, and costs a retry."""
+"""For what a driver that is well does within seconds: waking up would take as long, and may cost a retry."""
 LOOK_AGAIN_S = 20.0
 """A driver that dies without a word changes nothing in the store: a task looks at its processes this often."""
 _OPENED_BY = "bundle"

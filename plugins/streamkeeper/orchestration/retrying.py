@@ -6,7 +6,9 @@ from datetime import timedelta
 
 from airflow.sdk import ExceptionRetryPolicy, RetryAction, RetryRule
 
-RETRIES = 2
+RETRIES = 5
+"""What cannot be helped fails at once all the same. A wait that wakes up as it falls asleep can cost one: Airflow's
+LocalExecutor takes the end of its first part for the end of its second."""
 RETRY_DELAY = timedelta(seconds=5)
 """Short: a task whose process was killed only has to continue an operation that did not stop meanwhile."""
 
