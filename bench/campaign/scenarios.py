@@ -43,7 +43,7 @@ SCENARIOS = {
 }
 
 DRIVER_ROOMS = frozenset({"audit", "driver", "seed", "sink", "supervisor"})
-MANY, FEW = 12, 3
+MANY, FEW = 45, 5
 """How many points one operation dies at: its own, and its drivers', whose restarts are counted."""
 
 
