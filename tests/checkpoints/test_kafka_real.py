@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import psutil
 import pytest
 
+from demo.kafka.broker import running_broker
 from streamkeeper import Query, TableSink
 from streamkeeper.checkpoints.cloning import clone_last_batch
 from streamkeeper.checkpoints.closed_set import closed_set
@@ -19,7 +25,7 @@ from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.driver.preflight import look_before_start
 from streamkeeper.inspection import kafka_topics
 from streamkeeper.inspection.diverted import run_planned
-from streamkeeper.inspection.rehearsal import rehearse
+from streamkeeper.inspection.rehearsal import OUT_OF_REACH, Rehearsal, rehearse
 from tests.kafka_broker import KafkaBroker
 
 if TYPE_CHECKING:
@@ -203,3 +209,37 @@ def test_brokers_out_of_reach_are_told_from_lost_records(
     (finding,) = look_before_start("records", query, live)
     assert (finding.rule, finding.severity.name) == ("source-out-of-reach", "FATAL")
     assert "Kafka at 127.0.0.1:1 does not answer: TimeoutException" in finding.evidence
+    found = rehearse(topic.spark, query, live, tmp_path / "scratch", timeout_s=120)
+    assert (found.ok, found.error_class) == (False, OUT_OF_REACH)
+
+
+def test_brokers_that_die_in_a_rehearsal_are_not_the_candidates_fault(
+    spark: SparkSession, kafka: KafkaBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A batch that fails is told from brokers that went away under it; negative control: a batch that fails alone."""
+    from pyspark.sql import functions as F
+
+    monkeypatch.setattr(kafka_topics, "_CLIENT", {"default.api.timeout.ms": "1500", "request.timeout.ms": "1000"})
+
+    def failing(victim: int) -> Callable[[int], int]:
+        def fail(_offset: int) -> int:
+            if victim:
+                os.kill(victim, signal.SIGKILL)
+            raise ValueError("no")
+
+        return fail
+
+    def rehearsed(topic: Topic, victim: int) -> Rehearsal:
+        frame = topic.read().withColumn("offset", F.udf(failing(victim), "long")("offset"))
+        query = replace(topic.query(tmp_path), df=frame)
+        return rehearse(spark, query, tmp_path / topic.name, tmp_path / "scratch", timeout_s=120)
+
+    with running_broker(tmp_path / "broker") as mortal:
+        topics = [Topic(spark, kafka), Topic(spark, mortal)]
+        for each in topics:
+            each.put(1)
+            run(each.read(), tmp_path / each.name)
+        (victim,) = (each.pid for each in psutil.Process().children() if str(tmp_path) in " ".join(each.cmdline()))
+        alone, together = rehearsed(topics[0], 0), rehearsed(topics[1], victim)
+    assert alone.error_class not in ("", OUT_OF_REACH)
+    assert together.error_class == OUT_OF_REACH, together.message

@@ -81,11 +81,13 @@ def _history(query: Query, live: str) -> Iterator[Finding]:
 
 
 def _findings_of(found: Rehearsal) -> Iterator[Finding]:
-    from streamkeeper.inspection.rehearsal import CLONE_DAMAGED, CLONE_FAILED, TIMED_OUT
+    from streamkeeper.inspection.rehearsal import CLONE_DAMAGED, CLONE_FAILED, OUT_OF_REACH, TIMED_OUT
 
     if found.ok:
         if found.message:
             yield observations.input_gone(found.message, pending=False)
+    elif found.error_class == OUT_OF_REACH:
+        yield observations.topic_short("(kafka)", found.message, answered=False)
     elif found.error_class == TIMED_OUT:
         yield observations.rehearsal_unfinished(found.message)
     elif found.error_class in (CLONE_DAMAGED, CLONE_FAILED):

@@ -16,7 +16,7 @@ import msgspec
 
 from streamkeeper.checkpoints.cloning import clone_last_batch
 from streamkeeper.checkpoints.facts import can_restart_open
-from streamkeeper.errors import CheckpointDamaged, StreamkeeperError
+from streamkeeper.errors import CheckpointDamaged, StreamkeeperError, TemporaryError
 from streamkeeper.inspection.diverted import Fault, missing_files, run_planned
 from streamkeeper.inspection.kafka_topics import missing_in
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 TIMED_OUT = "REHEARSAL_TIMED_OUT"
 CLONE_FAILED = "CHECKPOINT_NOT_CLONED"
 CLONE_DAMAGED = "CHECKPOINT_NOT_WHOLE"
+OUT_OF_REACH = "SOURCE_OUT_OF_REACH"
 
 
 class Rehearsal(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,8 +66,12 @@ def rehearse(spark: SparkSession, query: Query, checkpoint: Path, scratch: Path,
         if batch is not None:
             ran = run_planned(query, target, timeout_s=timeout_s)
             fault = ran.fault if ran.ended else Fault(TIMED_OUT, f"the batch did not end within {timeout_s:g} s")
+            if fault is not None:
+                missing_in(query, target, batch)  # whose brokers do not answer is not the candidate's fault
     except CheckpointDamaged as error:
         fault = Fault(CLONE_DAMAGED, str(error))
+    except TemporaryError as error:
+        fault = Fault(OUT_OF_REACH, str(error))
     except (StreamkeeperError, OSError) as error:
         fault = Fault(CLONE_FAILED, str(error))
     finally:
