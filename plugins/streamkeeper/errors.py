@@ -116,6 +116,10 @@ class StoreUnavailable(TemporaryError):
     """The store did not answer."""
 
 
+class SourceOutOfReach(TemporaryError):
+    """Nobody answers for a source: what it holds is not known."""
+
+
 class CheckpointChanged(TemporaryError):
     """A checkpoint's owner went on while it was being read."""
 

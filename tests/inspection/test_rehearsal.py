@@ -12,8 +12,10 @@ import pytest
 from streamkeeper.checkpoints.cloning import clone
 from streamkeeper.checkpoints.layout import last_committed
 from streamkeeper.compatibility.assess import assess
+from streamkeeper.errors import CheckpointChanged, CheckpointDamaged
+from streamkeeper.inspection import rehearsal
 from streamkeeper.inspection.describe import describe
-from streamkeeper.inspection.rehearsal import CLONE_DAMAGED, TIMED_OUT, rehearse
+from streamkeeper.inspection.rehearsal import CLONE_DAMAGED, CLONE_FAILED, TIMED_OUT, rehearse
 from streamkeeper.model.finding import Verdict
 from streamkeeper.sinks.foreach import ForeachBatch
 from tests.inspection.queries import query, read, run_to_end, totals, write_files
@@ -195,6 +197,39 @@ def test_a_damaged_checkpoint_is_told_and_not_raised(
     found = run(totals(read(spark, deployed.folder)), checkpoint=broken)
     assert (found.ok, found.error_class) == (False, CLONE_DAMAGED)
     assert "offsets/2" in found.message
+
+
+def test_a_checkpoint_that_does_not_hold_still_is_no_source_out_of_reach(
+    spark: SparkSession, deployed: Deployed, run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An owner that outruns every copy leaves the batch untried, and says nothing of the sources."""
+
+    def outrun(*_given: object, **_more: object) -> None:
+        raise CheckpointChanged("state/0/0/3.delta was removed while it was being copied")
+
+    monkeypatch.setattr(rehearsal, "clone_last_batch", outrun)
+    found = run(totals(read(spark, deployed.folder)))
+    assert (found.ok, found.error_class) == (False, CLONE_FAILED)
+
+
+def test_what_is_found_after_a_failed_batch_does_not_make_it_better(
+    spark: SparkSession, deployed: Deployed, run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only brokers that do not answer take the blame off the candidate; damage that shows afterwards does not."""
+    refused = run(retyped(read(spark, deployed.folder)))
+    answers: list[Exception | None] = [None, CheckpointDamaged("its offsets cannot be read")]
+
+    def look(*_given: object) -> dict[str, list[str]]:
+        answer = answers.pop(0)
+        if answer is not None:
+            raise answer
+        return {}
+
+    monkeypatch.setattr(rehearsal, "missing_in", look)
+    found = run(retyped(read(spark, deployed.folder)))
+    assert answers == []
+    assert (found.ok, found.error_class) == (False, refused.error_class)
+    assert refused.error_class not in ("", CLONE_DAMAGED, CLONE_FAILED)
 
 
 def test_a_clone_goes_on_to_the_same_results(spark: SparkSession, deployed: Deployed, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from streamkeeper.checkpoints.kafka_sources import Positions, read_by, stands_at
-from streamkeeper.errors import TemporaryError
+from streamkeeper.errors import SourceOutOfReach
 from streamkeeper.inspection.plan_sources import KafkaReading, kafka_readings
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ _CLIENT = {"default.api.timeout.ms": "15000", "request.timeout.ms": "10000", "cl
 def missing_after(query: Query, checkpoint: Path, batch: int | None) -> dict[str, list[str]]:
     """Source -> what the batches after ``batch`` would need and its topics no longer hold, one clause per partition.
 
-    ``batch`` None: before the first. Sources of which nothing is missing are left out. Raises TemporaryError when the
+    ``batch`` None: before the first. Sources of which nothing is missing are left out. Raises SourceOutOfReach when the
     brokers do not answer, CheckpointDamaged.
     """
     return _missing(query, stands_at(checkpoint, batch))
@@ -65,7 +65,7 @@ def _compare(jvm: Any, reading: KafkaReading, needed: Positions) -> Iterator[str
         finally:
             admin.close(jvm.java.time.Duration.ofSeconds(1))
     except Py4JJavaError as error:
-        raise TemporaryError(f"Kafka at {servers} does not answer: {_told(error)}") from error
+        raise SourceOutOfReach(f"Kafka at {servers} does not answer: {_told(error)}") from error
 
 
 def _gaps(jvm: Any, admin: Any, needed: Positions) -> Iterator[str]:

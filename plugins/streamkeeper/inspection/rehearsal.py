@@ -16,7 +16,7 @@ import msgspec
 
 from streamkeeper.checkpoints.cloning import clone_last_batch
 from streamkeeper.checkpoints.facts import can_restart_open
-from streamkeeper.errors import CheckpointDamaged, StreamkeeperError, TemporaryError
+from streamkeeper.errors import CheckpointDamaged, SourceOutOfReach, StreamkeeperError
 from streamkeeper.inspection.diverted import Fault, missing_files, run_planned
 from streamkeeper.inspection.kafka_topics import missing_in
 
@@ -67,10 +67,10 @@ def rehearse(spark: SparkSession, query: Query, checkpoint: Path, scratch: Path,
             ran = run_planned(query, target, timeout_s=timeout_s)
             fault = ran.fault if ran.ended else Fault(TIMED_OUT, f"the batch did not end within {timeout_s:g} s")
             if fault is not None:
-                missing_in(query, target, batch)  # whose brokers do not answer is not the candidate's fault
+                fault = _out_of_reach(query, target, batch) or fault
     except CheckpointDamaged as error:
         fault = Fault(CLONE_DAMAGED, str(error))
-    except TemporaryError as error:
+    except SourceOutOfReach as error:
         fault = Fault(OUT_OF_REACH, str(error))
     except (StreamkeeperError, OSError) as error:
         fault = Fault(CLONE_FAILED, str(error))
@@ -83,3 +83,14 @@ def rehearse(spark: SparkSession, query: Query, checkpoint: Path, scratch: Path,
         message=fault.message if fault else gone,
         seconds=time.monotonic() - started,
     )
+
+
+def _out_of_reach(query: Query, checkpoint: Path, batch: int) -> Fault | None:
+    """What failed is not the candidate's fault when its brokers do not answer; whatever else is said now is no news."""
+    try:
+        missing_in(query, checkpoint, batch)
+    except SourceOutOfReach as error:
+        return Fault(OUT_OF_REACH, str(error))
+    except StreamkeeperError:
+        return None
+    return None
