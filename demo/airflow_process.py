@@ -7,7 +7,6 @@ healthy over HTTP before the deadline.
 from __future__ import annotations
 
 import os
-import random
 import secrets
 import socket
 import sys
@@ -17,15 +16,13 @@ from pathlib import Path
 
 import msgspec
 
-from demo.processes import StartedProcess, StartedProcesses, is_running
+from demo.processes import StartedProcess, StartedProcesses, free_ports, is_running
 from demo.rest import AirflowApi
 from streamkeeper.errors import InvalidInput, StillWaiting, TemporaryError
 
 NAME = "airflow"
 HOST = "127.0.0.1"
 _COMPONENTS = ("metadatabase", "scheduler", "dag_processor", "triggerer")
-_FIRST_PORT, _LAST_PORT = 20_000, 32_000
-"""Below 32768: the kernel gives ports above it to outgoing connections."""
 
 
 class Airflow(msgspec.Struct, frozen=True, kw_only=True):
@@ -129,9 +126,8 @@ def choose_ports(wanted: int) -> tuple[int, int, int]:
         raise InvalidInput(
             f"port {wanted} of {HOST} is taken", hint="stop what listens there, or set STREAMKEEPER_PORT to another"
         )
-    candidates = random.Random(secrets.randbits(64)).sample(range(_FIRST_PORT, _LAST_PORT), 64)
-    free = [port for port in candidates if port != wanted and _is_free(port)]
-    return (wanted or free[2], free[0], free[1])
+    first, second, *others = [port for port in free_ports(3) if port != wanted]
+    return (wanted or others[0], first, second)
 
 
 def _is_free(port: int) -> bool:

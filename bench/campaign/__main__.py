@@ -27,23 +27,27 @@ from bench.campaign.scenarios import SCENARIOS
 from bench.campaign.switch_runs import run_switching
 
 DRIVER_ROOMS = frozenset({"audit", "driver", "sink", "supervisor"})
+USUAL = {
+    "deploys": "build/campaign.jsonl",
+    "switching": "bench/results/switch-crash.jsonl",
+    "broker": "bench/results/broker-crash.jsonl",
+    "airflow": "bench/results/airflow-crash.jsonl",
+}
+"""Where the lines of each kind of campaign go."""
 
 
 def main() -> int:
     """Run the campaign; 1 when a case found damage, or a negative control found none."""
     chosen = _arguments()
     points = chosen.points.split(",") if chosen.points else []
-    usual = "bench/results/switch-crash.jsonl" if chosen.switching else "build/campaign.jsonl"
-    usual = "bench/results/broker-crash.jsonl" if chosen.broker else usual
-    usual = "bench/results/airflow-crash.jsonl" if chosen.airflow else usual
-    results = Results(chosen.results or ROOT / usual)
+    results = Results(chosen.results or ROOT / USUAL[chosen.kind])
     if chosen.controls:
         return _run_controls(chosen, results)
-    if chosen.broker:
+    if chosen.kind == "broker":
         return run_broker(chosen.root, results, points=points, seeds=chosen.seeds)
-    if chosen.airflow:
+    if chosen.kind == "airflow":
         return run_airflow(chosen.root, results, points=points, seeds=chosen.seeds)
-    if chosen.switching:
+    if chosen.kind == "switching":
         scenarios = chosen.scenarios.split(",")
         seeds = range(chosen.from_seed, chosen.from_seed + chosen.seeds)
         return run_switching(chosen.root, results, scenarios, points=points, seeds=seeds, everywhere=chosen.everywhere)
@@ -85,9 +89,9 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="bench.campaign", description="Kill deploys and look at the ledger.")
     parser.add_argument("--root", type=Path, default=ROOT / "build/campaign")
     parser.add_argument("--results", type=Path, default=None)
-    parser.add_argument("--switching", action="store_true")
-    parser.add_argument("--broker", action="store_true")
-    parser.add_argument("--airflow", action="store_true")
+    kinds = parser.add_mutually_exclusive_group()
+    for kind in ("switching", "broker", "airflow"):
+        kinds.add_argument(f"--{kind}", dest="kind", action="store_const", const=kind, default="deploys")
     parser.add_argument("--points", default="")
     parser.add_argument("--seeds", type=int, default=60)
     parser.add_argument("--from-seed", type=int, default=0)

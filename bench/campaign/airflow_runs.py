@@ -16,13 +16,12 @@ A scheduler, a triggerer and all of Airflow are started again after a few second
 from __future__ import annotations
 
 import random
-import shutil
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from http.client import HTTPException
 from pathlib import Path
 from typing import TypeVar
@@ -31,6 +30,7 @@ import psutil
 
 from bench.bed import ROOT, Bed, fresh_bed
 from bench.campaign.cases import JOB
+from bench.campaign.playing import play
 from bench.campaign.results import Results
 from bench.campaign.scenarios import Ask
 from bench.campaign.switching import SwitchStage, outcome_of
@@ -44,7 +44,6 @@ from streamkeeper.errors import InvalidInput, TemporaryError
 from streamkeeper.lifecycle.steps import Step
 from streamkeeper.model.job_state import OperationState
 
-CASES_A_SITE = 8
 RUN_S = 1200.0
 """How long a DAG run may take, whatever dies, on a machine that others use too."""
 DEADLINES = {"standby_s": 600, "drain_s": 20, "first_commit_s": 300, "probation_batches": 4, "probation_s": 300}
@@ -84,34 +83,21 @@ def run_airflow(root: Path, results: Results, *, points: list[str], seeds: int) 
     """
     named = [case for case in NAMED if not points or case in points]
     wanted = [name for case in named for name in _strikes(case)]
-    _play(root, results, named)
+    play(root, results, named, _open)
     # What one death kept another from being reached is tried again alone.
-    _play(root, results, [f"airflow/{name}" for name in wanted if name not in results.hit])
-    _play(root, results, [f"seed:{seed}" for seed in range(seeds)])
+    play(root, results, [f"airflow/{name}" for name in wanted if name not in results.hit], _open)
+    play(root, results, [f"seed:{seed}" for seed in range(seeds)], _open)
     return results.conclude(wanted)
 
 
-def _play(root: Path, results: Results, plans: list[str]) -> None:
-    while waiting := [plan for plan in plans if plan not in results.cases]:
-        _play_on_one_site(root, results, waiting[:CASES_A_SITE])
-
-
-def _play_on_one_site(root: Path, results: Results, plans: list[str]) -> None:
-    """Up to the first damage: that site is kept aside, and no other case is held against it."""
+@contextmanager
+def _open(root: Path) -> Iterator[AirflowStage]:
     with fresh_bed(root, _JOBS) as bed:
         stage = AirflowStage(bed)
         try:
-            for plan in plans:
-                result = stage.play(plan)
-                results.add_case(result)
-                if not result.clean:
-                    break
+            yield stage
         finally:
             stage.close()
-    if not result.clean:
-        aside = root.with_name(f"{root.name}-damaged-{len(results.cases)}")
-        shutil.rmtree(aside, ignore_errors=True)
-        root.rename(aside)
 
 
 class MortalAirflow:
@@ -328,9 +314,6 @@ class AirflowStage(SwitchStage):
                     return answer
             time.sleep(1.0)
         return None
-
-    def _params_of(self, ask: Ask) -> dict[str, object]:
-        return {**super()._params_of(ask), "trigger": f"{1000 + self._release} milliseconds"}
 
     def _approve(self, operation: OperationState) -> None:
         """From the command line, and every other time as the page of Airflow does it."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 import shutil
 import signal
 import subprocess
@@ -12,17 +10,13 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
-
-import msgspec
 
 from bench.bed import ROOT, Bed
-from demo.kafka.broker import KafkaBroker, command_of, make_broker, quiet, wait_for_broker
-from demo.kafka.feed import PARTITIONS, make_events
+from demo.kafka.broker import KafkaBroker, launch_broker, make_broker, wait_for_broker
+from demo.kafka.feed import PARTITIONS, Feed
 
 TOPIC = "events"
 JOB_FILE = ROOT / "bench/campaign/jobs/topic_ledgers.py"
-_DELIVERY_S = 120.0
 
 
 class MortalBroker:
@@ -35,18 +29,8 @@ class MortalBroker:
 
     def start(self) -> None:
         """Start it on its directory; raises InvalidInput or StillWaiting when it does not come."""
-        log = self._home / "log"
-        with log.open("ab") as output:
-            process = subprocess.Popen(
-                command_of(self._home),
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                env={"PATH": os.environ["PATH"], "HOME": str(self._home)},
-                start_new_session=True,
-            )
-        self._process = process
-        wait_for_broker(self.client, log, lambda: process.poll() is None)
+        process = self._process = launch_broker(self._home)
+        wait_for_broker(self.client, self._home / "log", lambda: process.poll() is None)
 
     def kill(self) -> None:
         """SIGKILL, also while it is frozen."""
@@ -71,35 +55,6 @@ class MortalBroker:
             self._process.send_signal(signal.SIGCONT)
 
 
-class Feed:
-    """Writes events, each down in ``file`` before it is sent; over all its runs they go on in their own time."""
-
-    def __init__(self, servers: str, file: Path) -> None:
-        self._servers, self._file = servers, file
-        self._events = make_events(seed=3, customers=10)
-        self.undelivered = 0
-
-    def run(self, *, rows: int, every_s: float, stop: threading.Event) -> None:
-        """Until ``stop``; what the broker has not acknowledged some time after that is ``undelivered``."""
-        from confluent_kafka import Producer
-
-        failed: list[str] = []
-        settings: dict[str, Any] = {"bootstrap.servers": self._servers, "enable.idempotence": True, "linger.ms": 20}
-        producer: Any = Producer({**settings, "logger": quiet()})
-        with self._file.open("ab", buffering=0) as written:
-            while not stop.wait(every_s):
-                for each in [next(self._events) for _ in range(rows)]:
-                    written.write(msgspec.json.encode(each) + b"\n")
-                    producer.produce(
-                        TOPIC,
-                        json.dumps(msgspec.structs.asdict(each)).encode(),
-                        partition=each.partition,
-                        on_delivery=lambda error, _: failed.append(str(error)) if error else None,
-                    )
-                producer.poll(0)
-        self.undelivered += producer.flush(_DELIVERY_S) + len(failed)
-
-
 class BrokerBed(Bed):
     """``root/broker``: the broker; ``root/input/events.jsonl``: every event that was sent, in its order."""
 
@@ -110,7 +65,7 @@ class BrokerBed(Bed):
         self.sent = self.input / "events.jsonl"
         self.unclear: list[str] = []
         self.broker = MortalBroker(root / "broker")
-        self._feed = Feed(self.broker.client.servers, self.sent)
+        self._feed = Feed(self.broker.client.servers, TOPIC, self.sent)
 
     def open(self) -> None:
         """Start the broker and make the topic."""

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from bench.campaign.broker_bed import fresh_broker_bed
 from bench.campaign.broker_stage import BrokerStage, names_of
+from bench.campaign.playing import play
 from bench.campaign.results import Results
-
-CASES_A_SITE = 6
-"""A rebuild reads all of the topic again: a site that lives for long has much of it."""
-
 
 GROUPS = (
     "broker/kill@standby",
@@ -25,28 +23,14 @@ GROUPS = (
 def run_broker(root: Path, results: Results, *, points: list[str], seeds: int) -> int:
     """Run what was not run yet; 1 when a case found damage or a named step was never hit. ``points``: only these."""
     named = [name for group in GROUPS for name in names_of(group) if not points or name in points]
-    _play(root, results, points or list(GROUPS))
+    play(root, results, points or list(GROUPS), _open)
     # What one outage kept another from being reached is tried again alone.
-    _play(root, results, [name for name in named if name not in results.hit])
-    _play(root, results, [f"seed:{seed}" for seed in range(seeds)])
+    play(root, results, [name for name in named if name not in results.hit], _open)
+    play(root, results, [f"seed:{seed}" for seed in range(seeds)], _open)
     return results.conclude(named)
 
 
-def _play(root: Path, results: Results, plans: list[str]) -> None:
-    while waiting := [plan for plan in plans if plan not in results.cases]:
-        _play_on_one_site(root, results, waiting[:CASES_A_SITE])
-
-
-def _play_on_one_site(root: Path, results: Results, plans: list[str]) -> None:
-    """Up to the first damage: that site is kept aside, and no other case is held against it."""
+@contextmanager
+def _open(root: Path) -> Iterator[BrokerStage]:
     with fresh_broker_bed(root) as bed:
-        stage = BrokerStage(bed)
-        for plan in plans:
-            result = stage.play(plan)
-            results.add_case(result)
-            if not result.clean:
-                break
-    if not result.clean:
-        aside = root.with_name(f"{root.name}-damaged-{len(results.cases)}")
-        shutil.rmtree(aside, ignore_errors=True)
-        root.rename(aside)
+        yield BrokerStage(bed)

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import random
 import signal
-import sqlite3
 import threading
-from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
 
-from bench.bed import wait_for
 from bench.campaign.broker_bed import TOPIC, BrokerBed
 from bench.campaign.cases import CaseResult, signal_somebody
-from bench.campaign.ledger import find_changed_batches, find_second_writers
+from bench.campaign.ledger import audited_ids
 from bench.campaign.scenarios import Ask, Scenario
 from bench.campaign.switching import SwitchStage
 from bench.campaign.watching import Watch
@@ -26,8 +22,6 @@ from demo.outputs import read_event_ids
 from streamkeeper.lifecycle.steps import Step, path
 from streamkeeper.model.job_state import OperationState
 
-CALM_S = 240.0
-"""How long the outputs may take to hold all that was sent, once the broker is back."""
 AWAY_S = (2.0, 20.0)
 LONG_AWAY_S = (8.0, 20.0)
 """At a named step: long enough to be missed by whoever is at work there."""
@@ -48,25 +42,11 @@ class BrokerResult(CaseResult, frozen=True, kw_only=True):
     told: list[str]
 
 
-class CountsWatch(Watch):
-    """Reads the number of events in the serving table of ``counts``."""
-
-    def __init__(self, warehouse: Path) -> None:
-        super().__init__(warehouse, "event_counts")
-
-    def _read(self) -> int:
-        connection = sqlite3.connect(f"file:{self._warehouse}?mode=ro", uri=True, timeout=10)
-        try:
-            found = connection.execute(f"SELECT coalesce(sum(events), 0) FROM {self._table}").fetchone()
-        finally:
-            connection.close()
-        return int(found[0])
-
-
 class BrokerStage(SwitchStage):
     """A site that serves a topic of a broker which goes away and comes back."""
 
     bed: BrokerBed
+    calm_s = 240.0
     scenarios = {
         "switch": Scenario(ask=Ask(reshape=True)),
         "handoff": Scenario(ask=HandOff()),
@@ -90,20 +70,14 @@ class BrokerStage(SwitchStage):
         """Everything that is wrong once the broker is back and the outputs had their time; raises RuntimeError."""
         self.bed.stop_producer()
         self.bed.check_delivered()
-        damage: list[str] = []
-        try:
-            wait_for("clean ledger", self._ledger_clean, timeout_s=CALM_S, poll_s=1.0)
-        except TimeoutError:
-            wrong = [each for each in read_topic_accounts(self.bed.sent, self.output) if not each.clean]
-            damage += [f"{each.name}: lost {each.lost}, doubled {each.duplicated} {each.examples}" for each in wrong]
-        damage += find_second_writers(self.output) + find_changed_batches(self.output)
-        return damage + self._find_idle_drivers()
+        return super().look()
 
-    def _ledger_clean(self) -> bool:
-        return all(each.clean for each in read_topic_accounts(self.bed.sent, self.output))
+    def accounts(self) -> list[Account]:
+        """One account per query, of all that was sent."""
+        return read_topic_accounts(self.bed.sent, self.output)
 
     def _watch(self) -> Watch:
-        return CountsWatch(self.output / "warehouse.db")
+        return Watch(self.output / "warehouse.db", "event_counts", "events")
 
     def _params_of(self, ask: Ask) -> dict[str, object]:
         now = self.state()
@@ -208,12 +182,5 @@ def read_topic_accounts(sent: Path, output: Path) -> list[Account]:
     return [
         counts_so_far("counts", events, read_counts(output / "warehouse.db")).closed,
         compare_events("copies", ids, read_event_ids(output / "copies")),
-        compare_events("audit", ids, _audited(output / "audit.jsonl")),
+        compare_events("audit", ids, audited_ids(output)),
     ]
-
-
-def _audited(file: Path) -> Iterable[str]:
-    """Every event id, a batch that came again counted once."""
-    whole = file.read_text().rpartition("\n")[0] if file.exists() else ""
-    batches = {line["batch"]: line["ids"] for line in map(json.loads, whole.splitlines())}
-    return [event for ids in batches.values() for event in ids]

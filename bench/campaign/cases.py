@@ -14,14 +14,13 @@ import psutil
 
 from bench.bed import Bed, wait_for
 from bench.campaign.ledger import count_replays, find_changed_batches, find_second_writers, read_accounts
+from demo.ledger import Account
 from streamkeeper.model.control import DriverState
 from streamkeeper.model.liveness import Life
 from streamkeeper.registry.control import Control
 
 JOB = "ledgers"
 HASTE = ("--drain-s", "20", "--first-commit-s", "60")
-CALM_S = 90.0
-"""How long the outputs may take to hold all of the input once nothing is killed any more."""
 
 
 class CaseResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,7 +49,12 @@ class CaseResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Stage:
-    """A site that serves ``ledgers`` and gets one release after another."""
+    """A site that serves ``ledgers`` and gets one release after another.
+
+    ``calm_s``: how long the outputs may take to hold all of the input once nothing is killed any more.
+    """
+
+    calm_s = 90.0
 
     def __init__(self, bed: Bed) -> None:
         self.bed = bed
@@ -202,16 +206,19 @@ class Stage:
         self.bed.stop_producer()
         damage: list[str] = []
         try:
-            wait_for("clean ledger", self._ledger_clean, timeout_s=CALM_S, poll_s=1.0)
+            wait_for("clean ledger", self._ledger_clean, timeout_s=self.calm_s, poll_s=1.0)
         except TimeoutError:
-            accounts = read_accounts(self.bed.input, self.output)
-            wrong = [each for each in accounts if not each.clean]
-            damage += [f"{each.name}: lost {each.lost}, doubled {each.duplicated}" for each in wrong]
+            wrong = [each for each in self.accounts() if not each.clean]
+            damage += [f"{each.name}: lost {each.lost}, doubled {each.duplicated} {each.examples}" for each in wrong]
         damage += find_second_writers(self.output) + find_changed_batches(self.output)
         return damage + self._find_idle_drivers()
 
+    def accounts(self) -> list[Account]:
+        """One account per query, of all of the input."""
+        return read_accounts(self.bed.input, self.output)
+
     def _ledger_clean(self) -> bool:
-        return all(each.clean for each in read_accounts(self.bed.input, self.output))
+        return all(each.clean for each in self.accounts())
 
     def _find_idle_drivers(self) -> list[str]:
         state = self.state()

@@ -18,8 +18,14 @@ def read_accounts(input_: Path, output: Path) -> list[Account]:
             "totals", totals_of(read_rows(input_ / "sales")), read_totals(output / "warehouse.db", "totals")
         ),
         compare_events("copies", events, read_event_ids(output / "copies")),
-        compare_events("audit", events, [event for _, ids in _once_per_batch(output) for event in ids]),
+        compare_events("audit", events, audited_ids(output)),
     ]
+
+
+def audited_ids(output: Path) -> list[str]:
+    """Every event id of the audit, a batch that came again counted once."""
+    batches = {line["batch"]: line["ids"] for line in _audit(output)}
+    return [event for ids in batches.values() for event in ids]
 
 
 def find_second_writers(output: Path) -> list[str]:
@@ -43,10 +49,6 @@ def find_changed_batches(output: Path) -> list[str]:
 def count_replays(output: Path) -> int:
     """How often a batch came again under its own id."""
     return sum(count - 1 for count in Counter(line["batch"] for line in _audit(output)).values())
-
-
-def _once_per_batch(output: Path) -> list[tuple[int, list[str]]]:
-    return list({line["batch"]: line["ids"] for line in _audit(output)}.items())
 
 
 def _audit(output: Path) -> list[dict]:

@@ -15,7 +15,7 @@ from pathlib import Path
 import pendulum
 
 from bench.bed import Bed, wait_for
-from bench.campaign.cases import CALM_S, JOB, CaseResult, Stage, signal_somebody
+from bench.campaign.cases import JOB, CaseResult, Stage, signal_somebody
 from bench.campaign.ledger import count_replays
 from bench.campaign.scenarios import SCENARIOS, Ask, Scenario
 from bench.campaign.watching import Watch, find_steps_back
@@ -212,7 +212,7 @@ class SwitchStage(Stage):
     def _calm(self) -> None:
         """No input until the outputs hold all there is; raises TimeoutError."""
         self.bed.stop_producer()
-        wait_for("outputs with all of the input", self._ledger_clean, timeout_s=CALM_S, poll_s=1.0)
+        wait_for("outputs with all of the input", self._ledger_clean, timeout_s=self.calm_s, poll_s=1.0)
 
     @contextmanager
     def _with(self, extra: dict[str, str]) -> Iterator[None]:

@@ -1,4 +1,4 @@
-"""A reader of the serving table: while a deploy switches, the total never goes back and the table is never missing."""
+"""A reader of the serving table: while a deploy switches, its sum never goes back and the table is never missing."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class Sight(msgspec.Struct, frozen=True):
 
 
 class Watch:
-    """Reads the number of sales in a table again and again, in a thread; a context manager."""
+    """Sums up a column of a table again and again, in a thread; a context manager."""
 
-    def __init__(self, warehouse: Path, table: str = "totals") -> None:
-        self._warehouse, self._table = warehouse, table
+    def __init__(self, warehouse: Path, table: str = "totals", column: str = "sales") -> None:
+        self._warehouse, self._table, self._column = warehouse, table, column
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._look, name=f"watch {table}", daemon=True)
         self._began = time.monotonic()
@@ -63,23 +63,23 @@ class Watch:
         # A connection of its own each time, as readers come: none keeps an old table alive.
         connection = sqlite3.connect(f"file:{self._warehouse}?mode=ro", uri=True, timeout=10)
         try:
-            found = connection.execute(f"SELECT coalesce(sum(sales), 0) FROM {self._table}").fetchone()
+            found = connection.execute(f"SELECT coalesce(sum({self._column}), 0) FROM {self._table}").fetchone()
         finally:
             connection.close()
         return int(found[0])
 
 
 def find_steps_back(sights: list[Sight], *, until: float = float("inf")) -> list[str]:
-    """Where the total went back or the table was gone, among what was seen before ``until``."""
+    """Where the sum went back or the table was gone, among what was seen before ``until``."""
     newest, found = 0, []
     for sight in sights:
         if sight.at >= until:
             break
         if sight.count is None:
             if newest:
-                found.append(f"a reader found no table after {newest} sales")
+                found.append(f"a reader found no table after a sum of {newest}")
             continue
         if sight.count < newest:
-            found.append(f"a reader saw {sight.count} sales after {newest}")
+            found.append(f"a reader saw a sum of {sight.count} after {newest}")
         newest = max(newest, sight.count)
     return found

@@ -145,6 +145,19 @@ def command_of(home: Path) -> list[str]:
     return [*_java(home), "kafka.Kafka", str(_config(home))]
 
 
+def launch_broker(home: Path) -> subprocess.Popen[bytes]:
+    """Start the broker that was made in ``home``, its output at the end of ``home/log``; does not wait for it."""
+    with (home / "log").open("ab") as log:
+        return subprocess.Popen(
+            command_of(home),
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            env=_environment(home),
+            start_new_session=True,
+        )
+
+
 def wait_for_broker(broker: KafkaBroker, log: Path, is_running: Callable[[], bool]) -> None:
     """Return once it answers; raises InvalidInput when it has ended, StillWaiting when it takes too long."""
     deadline = time.monotonic() + _START_S
@@ -160,10 +173,7 @@ def wait_for_broker(broker: KafkaBroker, log: Path, is_running: Callable[[], boo
 def running_broker(home: Path) -> Iterator[KafkaBroker]:
     """A broker with all of its files in ``home``, for as long as the body runs; raises as the functions above do."""
     broker = make_broker(home)
-    with (home / "log").open("wb") as log:
-        process = subprocess.Popen(
-            command_of(home), stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=_environment(home)
-        )
+    process = launch_broker(home)
     try:
         wait_for_broker(broker, home / "log", lambda: process.poll() is None)
         yield broker

@@ -25,6 +25,7 @@ PARTITIONS = 2
 _BEGAN = datetime.datetime(2026, 3, 1, tzinfo=datetime.UTC)
 _BETWEEN_EVENTS = datetime.timedelta(seconds=0.25)
 _AT_ONCE = 10
+_DELIVERY_S = 120.0
 
 
 class Event(msgspec.Struct, frozen=True):
@@ -67,35 +68,40 @@ def read_events(file: Path) -> list[Event]:
     return [decoder.decode(line) for line in whole.splitlines()]
 
 
-def feed(servers: str, topic: str, file: Path, *, per_second: float, stop: threading.Event) -> int:
-    """Write until ``stop`` is set; returns how many events the broker has, and raises when it has not got them all."""
-    from confluent_kafka import Producer
+class Feed:
+    """Writes events to a topic, each down in ``file`` before it is sent; over all its runs they go on in their time.
 
-    failed: list[str] = []
-    # Idempotent: a broker that restarts gets each event once, in its order.
-    settings: dict[str, Any] = {"bootstrap.servers": servers, "enable.idempotence": True, "linger.ms": 20}
-    producer: Any = Producer({**settings, "logger": quiet()})
-    count = 0
-    events = make_events(seed=3, customers=10)
-    with file.open("ab", buffering=0) as written:
-        while not stop.is_set():
-            some = [next(events) for _ in range(_AT_ONCE)]
-            # Written down first: what a reader has seen of the topic stands there already.
-            written.write(b"".join(msgspec.json.encode(each) + b"\n" for each in some))
-            for each in some:
-                producer.produce(
-                    topic,
-                    json.dumps(msgspec.structs.asdict(each)).encode(),
-                    partition=each.partition,
-                    on_delivery=lambda error, _: failed.append(str(error)) if error else None,
-                )
-            producer.poll(0)
-            count += len(some)
-            stop.wait(_AT_ONCE / per_second)
-    left = producer.flush(120)
-    if left or failed:
-        raise SystemExit(f"{left} events were not delivered, {len(failed)} failed: {failed[:3]}")
-    return count
+    ``sent``: how many; ``undelivered``: how many of them the broker has never acknowledged.
+    """
+
+    def __init__(self, servers: str, topic: str, file: Path) -> None:
+        self._servers, self._topic, self._file = servers, topic, file
+        self._events = make_events(seed=3, customers=10)
+        self.sent = self.undelivered = 0
+
+    def run(self, *, rows: int, every_s: float, stop: threading.Event) -> None:
+        """So many at once until ``stop``; returns once the broker has them all, or after two minutes."""
+        from confluent_kafka import Producer
+
+        failed: list[str] = []
+        # Idempotent: a broker that restarts gets each event once, in its order.
+        settings: dict[str, Any] = {"bootstrap.servers": self._servers, "enable.idempotence": True, "linger.ms": 20}
+        producer: Any = Producer({**settings, "logger": quiet()})
+        with self._file.open("ab", buffering=0) as written:
+            while not stop.wait(every_s):
+                some = [next(self._events) for _ in range(rows)]
+                # Written down first: what a reader has seen of the topic stands there already.
+                written.write(b"".join(msgspec.json.encode(each) + b"\n" for each in some))
+                for each in some:
+                    producer.produce(
+                        self._topic,
+                        json.dumps(msgspec.structs.asdict(each)).encode(),
+                        partition=each.partition,
+                        on_delivery=lambda error, _: failed.append(str(error)) if error else None,
+                    )
+                producer.poll(0)
+                self.sent += rows
+        self.undelivered += producer.flush(_DELIVERY_S) + len(failed)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -113,8 +119,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     signal.signal(signal.SIGTERM, end)
     signal.signal(signal.SIGINT, end)
-    count = feed(chosen.servers, chosen.topic, chosen.file, per_second=chosen.per_second, stop=stop)
-    print(f"{count} events delivered", flush=True)
+    feed = Feed(chosen.servers, chosen.topic, chosen.file)
+    feed.run(rows=_AT_ONCE, every_s=_AT_ONCE / chosen.per_second, stop=stop)
+    if feed.undelivered:
+        raise SystemExit(f"{feed.undelivered} of {feed.sent} events were never acknowledged")
+    print(f"{feed.sent} events delivered", flush=True)
     return 0
 
 

@@ -16,11 +16,11 @@ import pyarrow.parquet
 import pytest
 
 from bench.bed import wait_for
-from bench.campaign.broker_bed import TOPIC, Feed, MortalBroker
-from bench.campaign.broker_stage import CountsWatch, read_topic_accounts, step_of
-from bench.campaign.watching import find_steps_back
+from bench.campaign.broker_bed import TOPIC, MortalBroker
+from bench.campaign.broker_stage import read_topic_accounts, step_of
+from bench.campaign.watching import Watch, find_steps_back
 from demo.kafka.broker import has_jars
-from demo.kafka.feed import PARTITIONS, Event, make_events, read_events
+from demo.kafka.feed import PARTITIONS, Event, Feed, make_events, read_events
 from demo.kafka.ledger import counts_of
 from streamkeeper.lifecycle.steps import Step
 from streamkeeper.model.coding import to_json
@@ -103,11 +103,11 @@ def test_what_is_doubled_is_seen_in_each_output(site: Site) -> None:
 
 def test_counts_that_go_back_are_seen(site: Site) -> None:
     """The reader of the serving table sees fewer events than before."""
-    with CountsWatch(site.output / "warehouse.db") as watch:
+    with Watch(site.output / "warehouse.db", "event_counts", "events") as watch:
         time.sleep(0.3)
         site.count(EVENTS[:10])
         time.sleep(0.3)
-    assert find_steps_back(watch.sights) == ["a reader saw 10 sales after 60"]
+    assert find_steps_back(watch.sights) == ["a reader saw a sum of 10 after 60"]
 
 
 def test_the_step_at_work_is_the_first_that_is_not_done() -> None:
@@ -135,7 +135,7 @@ def test_a_broker_that_dies_and_freezes_has_every_event_once(tmp_path: Path) -> 
     try:
         broker.start()
         broker.client.create_topic(TOPIC, partitions=PARTITIONS)
-        feed = Feed(broker.client.servers, tmp_path / "events.jsonl")
+        feed = Feed(broker.client.servers, TOPIC, tmp_path / "events.jsonl")
         pace = {"rows": 5, "every_s": 0.1, "stop": stop}
         writer = threading.Thread(target=feed.run, kwargs=pace)
         writer.start()
