@@ -86,7 +86,7 @@ class BrokerStage(SwitchStage):
             "servers": self.bed.broker.client.servers,
             "topic": TOPIC,
             "output": str(self.output),
-            "trigger": f"{1000 + self._release} milliseconds",
+            "trigger": self.next_trigger(),
             "shape": int(serving.get("shape", 0)) + ask.reshape,
             "layout": int(serving.get("layout", 0)) + (ask.reshape or isinstance(ask, HandOff)),
         }
