@@ -23,10 +23,10 @@ from streamkeeper.lifecycle.steps import Step
 from streamkeeper.model.job_state import JobState, OperationState
 from streamkeeper.model.journal import FallBackDecided
 
-HASTE = ("--drain-s", "20", "--first-commit-s", "120", "--probation-batches", "4", "--probation-s", "120")
+HASTE = ("--drain-s", "20", "--first-commit-s", "120", "--probation-batches", "2", "--probation-s", "120")
 PATIENCE = ("--catch-up-s", "120", "--approve-s", "120")
 """What a rollback does not know."""
-LONG_BREAK = ("--probation-batches", "20")
+LONG_BREAK = ("--probation-batches", "8")
 """So that a release that breaks in probation has the time to."""
 LONG_FREEZE_S = (62.0, 75.0)
 """Longer than a driver's lease."""
@@ -135,15 +135,26 @@ class SwitchStage(Stage):
         return hits, outcomes
 
     def _kill_around_in(self, chance: random.Random, hits: list[str], over: threading.Event) -> None:
+        """Up to three deaths, each a moment after so many steps are done: by time alone most would hit the longest."""
+        before = len(self.state().operations)
         long = chance.random() < 0.1
-        for _ in range(chance.randint(1, 3)):
-            if over.wait(chance.uniform(0.5, 25.0)):
+        for steps in sorted(chance.choices(range(10), k=chance.randint(1, 3))):
+            moment_s = chance.uniform(0.0, 8.0)
+            while self._steps_done(before) < steps:
+                if over.wait(0.3):
+                    return
+            if over.wait(moment_s):
                 return
             how = chance.choice([signal.SIGKILL, signal.SIGKILL, signal.SIGSTOP])
             freeze_s = chance.uniform(*LONG_FREEZE_S) if long else chance.uniform(1.0, 8.0)
             if long:
                 how, long = signal.SIGSTOP, False
             signal_somebody(chance, self._victims(), how, freeze_s, hits)
+
+    def _steps_done(self, before: int) -> int:
+        """How many steps the operation has done that came after so many."""
+        started = list(self.state().operations.values())[before:]
+        return len(started[0].done) if started else 0
 
     def _go(self, ask: Ask) -> list[str]:
         """One operation, run again as often as it is killed: what became of each run."""
@@ -198,7 +209,7 @@ class SwitchStage(Stage):
 
     def next_trigger(self) -> str:
         """Another one for each release: that alone makes it new. Slow, for what serves takes from what is tried."""
-        return f"{2000 + self._release} milliseconds"
+        return f"{4000 + self._release} milliseconds"
 
     def _settle(self) -> list[str]:
         outcomes: list[str] = []
