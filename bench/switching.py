@@ -26,6 +26,7 @@ import psutil
 from bench.bed import ROOT, Bed, fresh_bed
 from bench.report import write_report
 from bench.sides import TRIGGER, PlainSide, Side, commits, deploy, fill, replace_alone
+from streamkeeper.checkpoints.seeding import REBASED
 
 SQUARES = '        F.sum(F.col("amount") * F.col("amount")).alias("squares"),\n'
 LARGEST = '        F.max("amount").alias("largest"),\n'
@@ -160,10 +161,10 @@ class SwitchedSide:
         self._release += 1
 
     def gap(self) -> float:
-        """Seconds from the last commit of the version before to the first batch of the newest: its 0 is no new one."""
+        """Seconds from the last commit of the version before to the first batch of the newest: seeded ones are none."""
         before, now = sorted(self._versions.glob("v*"))[-2:]
         last = max(mtime for _, mtime in commits(before / "commits"))
-        return min(mtime for batch, mtime in commits(now / "commits") if batch > 0) - last
+        return min(mtime for batch, mtime in commits(now / "commits") if batch > REBASED) - last
 
     def processes(self) -> list[psutil.Process]:
         """Its driver trees."""

@@ -40,7 +40,7 @@ def test_a_job_file_is_changed_and_changed_back(tmp_path: Path, job: str, one: s
 
 
 def test_the_batch_that_was_handed_over_is_no_new_one(tmp_path: Path) -> None:
-    """The seeded commit 0 of the new version is as old as the handoff, and ends no gap."""
+    """The seeded commits of the new version are as old as the handoff, and end no gap."""
 
     class HomeOnly:
         home = tmp_path
@@ -48,7 +48,7 @@ def test_the_batch_that_was_handed_over_is_no_new_one(tmp_path: Path) -> None:
     side = SwitchedSide(HomeOnly())  # type: ignore[arg-type]
     versions = tmp_path / "checkpoints/event_copy/copy"
     commit(versions / "v0001/commits", {7: 100.0, 8: 101.0})
-    commit(versions / "v0002/commits", {0: 101.5, 1: 103.0, 2: 104.0})
+    commit(versions / "v0002/commits", {0: 101.5, 1: 101.5, 2: 103.0, 3: 104.0})
     assert side.gap() == 2.0
     assert gap_around(102.0, versions / "v0002/commits") == 1.5
 

@@ -20,7 +20,7 @@ from streamkeeper.checkpoints.closed_set import closed_set
 from streamkeeper.checkpoints.fsck import examine
 from streamkeeper.checkpoints.layout import last_committed
 from streamkeeper.checkpoints.pruning import plan_retired
-from streamkeeper.checkpoints.seeding import seed, seed_start
+from streamkeeper.checkpoints.seeding import REBASED, seed, seed_start
 from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.driver.preflight import look_before_start
 from streamkeeper.inspection import kafka_topics
@@ -115,14 +115,14 @@ def test_a_closed_set_goes_on_at_the_very_record(topic: Topic, tmp_path: Path, *
 
 @pytest.mark.parametrize("way", ["keep", "rebase", "start"])
 def test_a_seeded_version_begins_where_a_batch_ended(topic: Topic, tmp_path: Path, way: str) -> None:
-    """No record is read twice or passed over, under the same numbers, from 0, and with nothing but a beginning."""
+    """No record is read twice or passed over, under its numbers, under new ones, from a mere beginning."""
     topic.put(4)
     live, seeded = tmp_path / "live", tmp_path / "seeded"
     read = run(topic.read(), live)
     if way == "start":
         seed_start(live, seeded, 0, query_id=NEW_ID)
     else:
-        seed(live, seeded, 0, rebase=way == "rebase", query_id=NEW_ID)
+        seed(live, seeded, 0, number=REBASED if way == "rebase" else 0, query_id=NEW_ID)
     shutil.copytree(seeded, tmp_path / "without")
     topic.put(2)
     everything = sorted((partition, offset) for partition in (0, 1) for offset in range(6))

@@ -13,7 +13,7 @@ import pytest
 from streamkeeper.checkpoints import seeding
 from streamkeeper.checkpoints.fsck import examine
 from streamkeeper.checkpoints.initial_offsets import read_initial_offsets
-from streamkeeper.checkpoints.seeding import seed, seed_beginning, seed_start
+from streamkeeper.checkpoints.seeding import REBASED, seed, seed_beginning, seed_start
 from streamkeeper.checkpoints.source_log import SEEN_BEFORE
 from streamkeeper.errors import CheckpointChanged, CheckpointDamaged, InvalidInput, NotFound, Unsupported
 from tests.checkpoints.trees import CONF, Tree
@@ -50,7 +50,7 @@ def old(tmp_path: Path) -> Path:
 
 def test_kept_numbers(old: Path, tmp_path: Path) -> None:
     """The batch, the one before it, the source's log up to its offset, and nothing else; it counts as committed."""
-    assert seed(old, tmp_path / "v0002", 12, rebase=False, query_id=NEW_ID) == 12
+    seed(old, tmp_path / "v0002", 12, number=12, query_id=NEW_ID)
     found, before = contents(tmp_path / "v0002"), contents(old)
     same = {"offsets/11", "offsets/12", "commits/11", "sources/0/9.compact"} | {f"sources/0/{n}" for n in (10, 11, 12)}
     assert found.keys() == same | {"commits/12", "metadata"}
@@ -59,26 +59,29 @@ def test_kept_numbers(old: Path, tmp_path: Path) -> None:
     assert [each.shape for each in examine(tmp_path / "v0002")] == ["checksums-missing"]
 
 
-def test_numbers_from_0(old: Path, tmp_path: Path) -> None:
-    """The batch becomes 0; the source's log keeps its own numbers, which are no batch's."""
-    assert seed(old, tmp_path / "v0002", 12, rebase=True, query_id=NEW_ID) == 0
+def test_numbers_that_begin_anew(old: Path, tmp_path: Path) -> None:
+    """The batch becomes 1, after an empty one; the source's log keeps its own numbers, which are no batch's."""
+    seed(old, tmp_path / "v0002", 12, number=REBASED, query_id=NEW_ID)
     found, before = contents(tmp_path / "v0002"), contents(old)
-    assert (found["offsets/0"], found["commits/0"]) == (before["offsets/12"], before["commits/11"])
-    assert sorted(each for each in found if "sources" not in each) == ["commits/0", "metadata", "offsets/0"]
+    for number in ("0", "1"):
+        assert found[f"offsets/{number}"] == before["offsets/12"]
+        assert found[f"commits/{number}"] == before["commits/11"]
+    numbered = ["commits/0", "commits/1", "metadata", "offsets/0", "offsets/1"]
+    assert sorted(each for each in found if "sources" not in each) == numbered
     assert [each.shape for each in examine(tmp_path / "v0002")] == ["checksums-missing"]
 
 
 def test_one_that_is_there_is_left_alone(old: Path, tmp_path: Path) -> None:
     """Also once its query has gone on, and the old version is gone; another query's is refused."""
     target = tmp_path / "v0002"
-    seed(old, target, 12, rebase=False, query_id=NEW_ID)
+    seed(old, target, 12, number=12, query_id=NEW_ID)
     (target / "offsets" / "13").write_text("v1\n{}\n{}")
     before = contents(target)
     shutil.rmtree(old)
-    assert seed(old, target, 12, rebase=False, query_id=NEW_ID) == 12
+    seed(old, target, 12, number=12, query_id=NEW_ID)
     seed_start(old, target, 12, query_id=NEW_ID)
     assert contents(target) == before
-    for make in (lambda: seed(old, target, 12, rebase=False, query_id="other"),
+    for make in (lambda: seed(old, target, 12, number=12, query_id="other"),
                  lambda: seed_start(old, target, 12, query_id="other")):  # fmt: skip
         with pytest.raises(InvalidInput, match="is the checkpoint of query"):
             make()
@@ -89,7 +92,7 @@ def test_a_directory_that_is_no_checkpoint_is_never_written_over(old: Path, tmp_
     (tmp_path / "v0002").mkdir()
     (tmp_path / "v0002" / "notes").write_text("mine")
     with pytest.raises(InvalidInput, match="is no checkpoint"):
-        seed(old, tmp_path / "v0002", 12, rebase=False, query_id=NEW_ID)
+        seed(old, tmp_path / "v0002", 12, number=12, query_id=NEW_ID)
     assert contents(tmp_path / "v0002") == {"notes": "mine"}
 
 
@@ -110,10 +113,10 @@ def test_killed_at_any_moment_there_is_nothing_and_the_next_attempt_is_whole(
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", fail_once)
         with pytest.raises(OSError, match="no space"):
-            seed(old, tmp_path / "v0002", 12, rebase=False, query_id=NEW_ID)
+            seed(old, tmp_path / "v0002", 12, number=12, query_id=NEW_ID)
     assert not (tmp_path / "v0002").exists()
     (tmp_path / ".seeding-v0002" / "offsets" / "99").write_text("left over")
-    seed(old, tmp_path / "v0002", 11, rebase=False, query_id=NEW_ID)
+    seed(old, tmp_path / "v0002", 11, number=11, query_id=NEW_ID)
     assert not (tmp_path / ".seeding-v0002").exists()
     assert sorted(os.listdir(tmp_path / "v0002" / "offsets")) == ["10", "11"]
 
@@ -128,7 +131,7 @@ def test_a_file_that_its_owner_removes_meanwhile(old: Path, tmp_path: Path, monk
 
     monkeypatch.setattr(seeding, "_write", remove_and_write)
     with pytest.raises(CheckpointChanged, match="sources/0/10"):
-        seed(old, tmp_path / "v0002", 12, rebase=False, query_id=NEW_ID)
+        seed(old, tmp_path / "v0002", 12, number=12, query_id=NEW_ID)
     assert not (tmp_path / "v0002").exists()
 
 
@@ -137,7 +140,7 @@ def test_a_query_with_state_is_not_seeded(tmp_path: Path, kind: str) -> None:
     """Offsets alone would begin it anew without a word; given up on purpose, its sources still begin there."""
     Tree(tmp_path / "old", kind, batches=3)
     with pytest.raises(InvalidInput, match="keeps state"):
-        seed(tmp_path / "old", tmp_path / "new", 2, rebase=True, query_id=NEW_ID)
+        seed(tmp_path / "old", tmp_path / "new", 2, number=REBASED, query_id=NEW_ID)
     assert not (tmp_path / "new").exists()
     seed_start(tmp_path / "old", tmp_path / "new", 2, query_id=NEW_ID)
     assert contents(tmp_path / "new").keys() == {"metadata", "sources/0/0"}
@@ -147,13 +150,13 @@ def test_a_query_with_state_is_not_seeded(tmp_path: Path, kind: str) -> None:
 def test_what_is_missing_is_told(old: Path, tmp_path: Path) -> None:
     """An unknown batch, a plan that the numbering needs, an entry of the source's log."""
     with pytest.raises(NotFound, match="no batch 40"):
-        seed(old, tmp_path / "new", 40, rebase=False, query_id=NEW_ID)
+        seed(old, tmp_path / "new", 40, number=40, query_id=NEW_ID)
     (old / "offsets" / "4").unlink()
     with pytest.raises(CheckpointDamaged, match="offsets/4 is missing"):
-        seed(old, tmp_path / "new", 5, rebase=False, query_id=NEW_ID)
-    seed(old, tmp_path / "rebased", 5, rebase=True, query_id=NEW_ID)
+        seed(old, tmp_path / "new", 5, number=5, query_id=NEW_ID)
+    seed(old, tmp_path / "rebased", 5, number=REBASED, query_id=NEW_ID)
     (old / "sources" / "0" / "11").unlink()
-    for make in (lambda: seed(old, tmp_path / "new", 12, rebase=False, query_id=NEW_ID),
+    for make in (lambda: seed(old, tmp_path / "new", 12, number=12, query_id=NEW_ID),
                  lambda: seed_start(old, tmp_path / "new", 12, query_id=NEW_ID)):  # fmt: skip
         with pytest.raises(CheckpointDamaged, match="lacks entry 11"):
             make()
@@ -193,7 +196,7 @@ def test_a_kafka_source_goes_on_at_its_offsets(tmp_path: Path) -> None:
     kafka(old, 0, {"events": {"0": 3, "1": 0}})
     kafka(old, 1, {"more": {"0": 5}})
     plan(old, 0, '{"events":{"0":10,"1":20}}', "-")
-    seed(old, tmp_path / "seeded", 0, rebase=False, query_id=NEW_ID)
+    seed(old, tmp_path / "seeded", 0, number=0, query_id=NEW_ID)
     assert contents(tmp_path / "seeded").keys() == {
         "metadata", "offsets/0", "commits/0", "sources/0/0", "sources/1/0",
     }  # fmt: skip

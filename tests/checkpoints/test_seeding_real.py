@@ -10,7 +10,7 @@ import pytest
 
 from bench.live.query import LAYOUTS
 from streamkeeper.checkpoints.layout import last_committed, open_batch
-from streamkeeper.checkpoints.seeding import seed, seed_start
+from streamkeeper.checkpoints.seeding import REBASED, seed, seed_start
 from streamkeeper.checkpoints.source_log import SEEN_BEFORE
 from streamkeeper.sinks.contract import SinkContext
 from streamkeeper.sinks.file import FileSink, FileWriter
@@ -126,8 +126,9 @@ def test_the_new_version_reads_exactly_what_comes_after_the_batch(
     query, old, new = Query(spark, inputs), tmp_path / "v0001", tmp_path / "v0002"
     inputs.put("left", 7)
     query.run(old, after=6)
-    first = seed(old, new, batch, rebase=rebase, query_id=NEW_ID)
-    assert (first, open_batch(new), last_committed(new)) == (0 if rebase else batch, None, first)
+    first = REBASED if rebase else batch
+    seed(old, new, batch, number=first, query_id=NEW_ID)
+    assert (open_batch(new), last_committed(new)) == (None, first)
     old.rename(tmp_path / "gone")
     inputs.put("left", 2)
     found = query.run(new)
@@ -144,7 +145,7 @@ def test_a_first_batch_that_was_written_and_not_committed(spark: SparkSession, t
     inputs.put("left", 2)
     for number, store in enumerate(("hdfs", "format-2")):
         new = tmp_path / f"new-{number}"
-        seed(tmp_path / "v0001", new, 0, rebase=False, query_id=NEW_ID)
+        seed(tmp_path / "v0001", new, 0, number=0, query_id=NEW_ID)
         assert Query(spark, inputs, **LAYOUTS[store]).run(new) == {1: [1], 2: [2]}
 
 
@@ -163,13 +164,13 @@ def listed(spark: SparkSession, output: Path) -> list[int]:
 def test_a_file_sink_goes_on_in_its_directory_only_with_the_same_numbers(
     spark: SparkSession, tmp_path: Path, inputs: Inputs
 ) -> None:
-    """Kept numbers: every row once. Numbers from 0 in the same directory lose rows: Spark's sink log skips them."""
+    """Kept numbers: every row once. New numbers in the same directory lose rows: Spark's sink log skips them."""
     output = tmp_path / "out"
     query = Query(spark, inputs)
     inputs.put("left", 4)
     query.run(tmp_path / "old", after=3, writer=writer_for(output, "v0001", 1))
-    for name, rebase in (("rebased", True), ("kept", False)):
-        seed(tmp_path / "old", tmp_path / name, 3, rebase=rebase, query_id=NEW_ID)
+    for name, number in (("rebased", REBASED), ("kept", 3)):
+        seed(tmp_path / "old", tmp_path / name, 3, number=number, query_id=NEW_ID)
     inputs.put("left", 2)
     read = query.run(tmp_path / "rebased", writer=writer_for(output, "v0001", 2))
     assert (files_of(read), listed(spark, output / "v0001")) == ([4, 5], [0, 1, 2, 3])
@@ -177,17 +178,19 @@ def test_a_file_sink_goes_on_in_its_directory_only_with_the_same_numbers(
     assert listed(spark, output / "v0001") == list(range(6))
 
 
-def test_a_file_sink_begins_a_new_directory_at_batch_0(spark: SparkSession, tmp_path: Path, inputs: Inputs) -> None:
-    """Rebased, with an empty batch 0 in its log: the two directories hold every row once."""
+def test_a_file_sink_begins_a_new_directory_with_new_numbers(
+    spark: SparkSession, tmp_path: Path, inputs: Inputs
+) -> None:
+    """Rebased, its log begun with empty batches: the two directories hold every row once."""
     output = tmp_path / "out"
     query = Query(spark, inputs)
     inputs.put("left", 4)
     query.run(tmp_path / "old", before=3, writer=writer_for(output, "v0001", 1))
-    seed(tmp_path / "old", tmp_path / "new", 2, rebase=True, query_id=NEW_ID)
-    (output / "v0002" / "_spark_metadata").mkdir(parents=True)
-    (output / "v0002" / "_spark_metadata" / "0").write_text("v1")
+    seed(tmp_path / "old", tmp_path / "new", 2, number=REBASED, query_id=NEW_ID)
+    writer = writer_for(output, "v0002", 2)
+    writer.seed(REBASED)
     inputs.put("left", 2)
-    query.run(tmp_path / "new", writer=writer_for(output, "v0002", 2))
+    query.run(tmp_path / "new", writer=writer)
     assert listed(spark, output / "v0001") == [0, 1, 2]
     assert listed(spark, output / "v0002") == [3, 4, 5]
 
@@ -204,7 +207,7 @@ def test_every_source_goes_on_at_its_own_offset(
     inputs.put("right", 2)
     query.run(old)
     for name in ("kept", "rebased"):
-        seed(old, tmp_path / name, 3, rebase=name == "rebased", query_id=NEW_ID)
+        seed(old, tmp_path / name, 3, number=REBASED if name == "rebased" else 3, query_id=NEW_ID)
     seed_start(old, tmp_path / "fresh", 3, query_id=NEW_ID)
     inputs.put("left", 1)
     inputs.put("right", 1)

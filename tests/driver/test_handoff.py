@@ -11,6 +11,7 @@ import psutil
 import pytest
 
 from streamkeeper.checkpoints.layout import last_committed, last_planned, numbered
+from streamkeeper.checkpoints.seeding import REBASED
 from streamkeeper.model.control import CommandKind, DriverState, ExitCode
 from streamkeeper.model.finding import Verdict
 from streamkeeper.model.journal import Assessed, DeployRequest, OperationStarted
@@ -103,9 +104,9 @@ def test_files_are_handed_over_after_a_drain_and_after_a_kill(files: DriverHouse
     bury(second, tree)
     handed = house.journal.state().version("copy", "v0002")
     assert handed is not None
-    assert (handed.parent_batch, handed.batch) == (at, 0)
+    assert (handed.parent_batch, handed.batch) == (at, REBASED)
     old = house.checkpoint("copy", "v0002")
-    assert (last_committed(old), last_planned(old)) == (2, 3)
+    assert (last_committed(old), last_planned(old)) == (3, 4)
 
     house.create("copy", "v0003", parent="v0002")
     third = house.launch("third", params=params, environ={"STREAMKEEPER_CRASH": "driver.handoff.record.after"})
@@ -121,7 +122,7 @@ def test_files_are_handed_over_after_a_drain_and_after_a_kill(files: DriverHouse
     wait_for("every event", lambda: set(events_of(house)) == set(written(house)), 180)
     assert events_of(house) == written(house)
     spans = [(each.version, each.last) for each in house.journal.state().spans("copy", "v0003")]
-    assert spans == [("v0001", at), ("v0002", 3), ("v0003", None)]
+    assert spans == [("v0001", at), ("v0002", 4), ("v0003", None)]
 
 
 def test_a_table_is_handed_over_and_its_numbers_go_on(tables: DriverHouse) -> None:

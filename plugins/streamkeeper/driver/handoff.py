@@ -6,7 +6,7 @@ import uuid
 from pathlib import Path
 
 from streamkeeper.checkpoints.layout import last_committed, last_planned
-from streamkeeper.checkpoints.seeding import seed, seed_start
+from streamkeeper.checkpoints.seeding import REBASED, seed, seed_start
 from streamkeeper.crash_points import crash_point
 from streamkeeper.definition import Query
 from streamkeeper.driver.control import StoreLine
@@ -36,7 +36,7 @@ def hand_over(line: StoreLine, query: Query, claim: Claim, checkpoint: Path, sta
         if last is None:
             return state
         rebase = query.sink.numbering is Numbering.REBASE
-        number = NO_BATCH if _gives_state_up(state, claim) else 0 if rebase else last
+        number = NO_BATCH if _gives_state_up(state, claim) else REBASED if rebase else last
         state, version = _record(line, claim, last, number)
     _seed(version, parent, checkpoint)
     return state
@@ -96,6 +96,6 @@ def _seed(version: CheckpointVersion, parent: Path, checkpoint: Path) -> None:
     if version.batch == NO_BATCH:
         seed_start(parent, checkpoint, version.parent_batch, query_id=identity)
     else:
-        rebase = version.batch != version.parent_batch
-        seed(parent, checkpoint, version.parent_batch, rebase=rebase, query_id=identity)
+        assert version.batch is not None
+        seed(parent, checkpoint, version.parent_batch, number=version.batch, query_id=identity)
     crash_point("driver.handoff.seed.after")

@@ -30,7 +30,7 @@ class Numbering(Enum):
     KEEP = "keep"
     """They go on from the old version's numbers: the output knows one row of numbers."""
     REBASE = "rebase"
-    """The handed-over batch becomes batch 0: the output begins anew with each version."""
+    """The handed-over batch gets one of the first numbers: the output begins anew with each version."""
 
 
 class SinkContext(msgspec.Struct, frozen=True, kw_only=True):
