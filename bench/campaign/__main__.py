@@ -23,10 +23,9 @@ from bench.campaign.broker_runs import run_broker
 from bench.campaign.cases import Stage, is_of_a_broken_release, is_of_a_first_deploy
 from bench.campaign.controls import CONTROLS, PROTECTED, run_control
 from bench.campaign.results import Results
-from bench.campaign.scenarios import SCENARIOS
+from bench.campaign.scenarios import SCENARIOS, of_a_driver
 from bench.campaign.switch_runs import run_switching
 
-DRIVER_ROOMS = frozenset({"audit", "driver", "sink", "supervisor"})
 USUAL = {
     "deploys": "build/campaign.jsonl",
     "switching": "bench/results/switch-crash.jsonl",
@@ -79,7 +78,7 @@ def _run_deploys(root: Path, results: Results, points: list[str], seeds: int) ->
 def group_points(points: list[str]) -> list[list[str]]:
     """Which points one deploy dies at: many of the operation's own, few of a driver's, whose restarts are counted."""
     falling = [name for name in points if is_of_a_broken_release(name)]
-    driver = [name for name in points if name.split(".")[0] in DRIVER_ROOMS and name not in falling]
+    driver = [name for name in points if of_a_driver(name) and name not in falling]
     rest = [name for name in points if name not in falling and name not in driver]
     batches = [(rest, 12), (driver, 3), (falling, 6)]
     return [names[start : start + size] for names, size in batches for start in range(0, len(names), size)]

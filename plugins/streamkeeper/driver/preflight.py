@@ -11,7 +11,7 @@ from streamkeeper.checkpoints.facts import can_restart_open, offsets_at
 from streamkeeper.checkpoints.layout import last_committed, last_planned, open_batch
 from streamkeeper.compatibility import observations
 from streamkeeper.definition import Query
-from streamkeeper.errors import StreamkeeperError, TemporaryError
+from streamkeeper.errors import SourceOutOfReach, StreamkeeperError
 from streamkeeper.model.finding import Finding
 from streamkeeper.sinks.contract import SinkContext
 from streamkeeper.sinks.file import FileSink, newest_batch
@@ -61,7 +61,7 @@ def _topics(query: Query, checkpoint: Path) -> Iterator[Finding]:
     try:
         for source, clauses in missing_after(query, checkpoint, last_committed(checkpoint)).items():
             yield observations.topic_short(f"{source} (kafka)", "; ".join(clauses), answered=True)
-    except TemporaryError as error:
+    except SourceOutOfReach as error:
         yield observations.topic_short("(kafka)", str(error), answered=False)
 
 

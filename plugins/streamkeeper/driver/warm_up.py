@@ -11,7 +11,7 @@ from streamkeeper.definition import Query
 from streamkeeper.driver.faults import describe_fault
 from streamkeeper.driver.job_loading import PlannedQuery
 from streamkeeper.driver.queries import restore_confs
-from streamkeeper.errors import TemporaryError
+from streamkeeper.errors import SourceOutOfReach
 from streamkeeper.model.finding import Finding
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def _history(query: Query, live: str) -> Iterator[Finding]:
     try:
         for source, clauses in missing_after(query, Path(live), None).items():
             yield observations.history_gone(f"{source} (kafka)", "; ".join(clauses))
-    except TemporaryError as error:
+    except SourceOutOfReach as error:
         yield observations.history_gone("(kafka)", f"what the topics hold is not known: {error}")
 
 
