@@ -5,7 +5,8 @@
 --switching       switches, backups and rollbacks instead of plain deploys; lines in bench/results/switch-crash.jsonl
 --broker          switches of a job on Kafka whose broker dies and comes back; lines in bench/results/broker-crash.jsonl
 --airflow         switches by a real Airflow whose own processes die; lines in bench/results/airflow-crash.jsonl
---points a,b      only these points; --seeds N: how many random cases after them (60)
+--points a,b      only these points, broker's or Airflow's cases, or frozen/… of the switches;
+                  --seeds N: how many random cases after them (60)
 --scenarios a,b   of the switches, only these; --everywhere: each point in every one of them that reaches it;
                   --from-seed K: the first of their seeds
 --controls        the negative controls instead: with a protection switched off they must find damage, else exit 1

@@ -7,9 +7,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from bench.campaign.broker_bed import fresh_broker_bed
-from bench.campaign.broker_stage import BrokerStage, names_of
+from bench.campaign.broker_stage import BrokerStage
 from bench.campaign.playing import play
 from bench.campaign.results import Results
+from bench.campaign.striking import names_of
 
 GROUPS = (
     "broker/kill@standby",

@@ -13,19 +13,18 @@ from bench.campaign.broker_bed import TOPIC, BrokerBed
 from bench.campaign.cases import CaseResult, signal_somebody
 from bench.campaign.ledger import audited_ids
 from bench.campaign.scenarios import Ask, Scenario
+from bench.campaign.striking import names_of, running_after
 from bench.campaign.switching import SwitchStage
 from bench.campaign.watching import Watch
 from demo.kafka.feed import read_events
 from demo.kafka.ledger import counts_so_far, read_counts
 from demo.ledger import Account, compare_events
 from demo.outputs import read_event_ids
-from streamkeeper.lifecycle.steps import Step, path
-from streamkeeper.model.job_state import OperationState
+from streamkeeper.lifecycle.steps import Step
 
 AWAY_S = (2.0, 20.0)
 LONG_AWAY_S = (8.0, 20.0)
 """At a named step: long enough to be missed by whoever is at work there."""
-_POLL_S = 0.1
 
 
 class HandOff(Ask, frozen=True, kw_only=True):
@@ -94,39 +93,15 @@ class BrokerStage(SwitchStage):
     def _act(self, case: str) -> tuple[list[str], list[str]]:
         if case.startswith("seed:"):
             return self._at_random_in(int(case.removeprefix("seed:")))
-        return self._at_steps(names_of(case))
+        return self._at_steps(names_of(case), self._end_broker)
 
-    def _at_steps(self, wanted: list[str]) -> tuple[list[str], list[str]]:
-        """One switch that finds the broker gone at each of these steps; once more for those it did not come to."""
-        hits: list[str] = []
-        outcomes: list[str] = []
-        for _ in range(2):
-            over = threading.Event()
-            before = len(self.state().operations)
-            killer = threading.Thread(target=self._end_broker_at, args=(wanted, before, hits, over), daemon=True)
-            killer.start()
-            try:
-                outcomes += self._go(Ask(reshape=True))
-            finally:
-                over.set()
-                killer.join()
-            if set(wanted) <= set(hits):
-                break
-            outcomes += self._revive_here()
-        return hits, outcomes
-
-    def _end_broker_at(self, wanted: list[str], before: int, hits: list[str], over: threading.Event) -> None:
-        chance = random.Random("+".join(wanted))
-        while not over.wait(_POLL_S):
-            step = self._running(before)
-            # A candidate asks the broker nothing until it is described; it rehearses then.
-            if step is None or (step is Step.STANDBY and not self._is_described()):
-                continue
-            for how in ("kill", "freeze"):
-                name = f"broker/{how}@{step.label}"
-                if name in wanted and name not in hits:
-                    self._take_away(how, chance.uniform(*LONG_AWAY_S), before, hits)
-                    break
+    def _end_broker(self, name: str) -> bool:
+        how, _, step = name.removeprefix("broker/").partition("@")
+        # A candidate asks the broker nothing until it is described; it rehearses then.
+        if step == Step.STANDBY.label and not self._is_described():
+            return False
+        self._take_away(how, random.Random(name).uniform(*LONG_AWAY_S), step)
+        return True
 
     def _kill_around_in(self, chance: random.Random, hits: list[str], over: threading.Event) -> None:
         before = len(self.state().operations)
@@ -135,16 +110,17 @@ class BrokerStage(SwitchStage):
                 return
             broker, how, away_s = chance.random() < 0.5, chance.choice(["kill", "freeze"]), chance.uniform(*AWAY_S)
             if broker or number == 0:
-                self._take_away(how, away_s, before, hits)
+                running = running_after(self.state(), before)
+                at = running.label if running is not None else "no step"
+                hits.append(f"broker/{how}@{at}")
+                self._take_away(how, away_s, at)
             else:
                 sent = chance.choice([signal.SIGKILL, signal.SIGKILL, signal.SIGSTOP])
                 signal_somebody(chance, self._victims(), sent, chance.uniform(1.0, 8.0), hits)
 
-    def _take_away(self, how: str, away_s: float, before: int, hits: list[str]) -> None:
+    def _take_away(self, how: str, away_s: float, at: str) -> None:
         """The broker is gone for so long, and answers when this returns."""
-        running = self._running(before)
-        hits.append(f"broker/{how}@{running.label if running is not None else 'no step'}")
-        print(f"    {hits[-1]} for {away_s:.0f} s", flush=True)
+        print(f"    broker/{how}@{at} for {away_s:.0f} s", flush=True)
         if how == "kill":
             self.bed.broker.die_for(away_s)
         else:
@@ -155,24 +131,6 @@ class BrokerStage(SwitchStage):
         operation = state.open_operation
         bundled = operation.done.get(Step.BUNDLE.label, {}) if operation is not None else {}
         return bundled.get("release") in state.described
-
-    def _running(self, before: int) -> Step | None:
-        """At which step the operation is that came after so many; None when there is none, or it gave up."""
-        return next(map(step_of, list(self.state().operations.values())[before:]), None)
-
-
-def names_of(case: str) -> list[str]:
-    """``broker/kill@drain`` and so on, of a case that has several of them."""
-    return [f"broker/{each}" for each in case.removeprefix("broker/").split("+")]
-
-
-def step_of(operation: OperationState) -> Step | None:
-    """The step that an operation is at, as it decides that itself."""
-    if operation.outcome is not None:
-        return None
-    if operation.fall_back:
-        return Step.FALL_BACK
-    return next((each for each in path(operation) if each.label not in operation.done), None)
 
 
 def read_topic_accounts(sent: Path, output: Path) -> list[Account]:

@@ -1,4 +1,4 @@
-"""The switch campaign as a whole: each scenario's points, then seeds, on a fresh site every few cases."""
+"""The switch campaign as a whole: each scenario's points, drivers frozen beyond their lease, then seeds."""
 
 from __future__ import annotations
 
@@ -10,17 +10,41 @@ from bench.bed import ROOT, fresh_bed
 from bench.campaign.playing import play
 from bench.campaign.results import Results
 from bench.campaign.scenarios import plan_points
+from bench.campaign.striking import names_of
 from bench.campaign.switching import SwitchStage
 
 _JOBS = [ROOT / "bench/campaign/jobs/ledgers.py"]
+
+FROZEN = (
+    "frozen/serving-python@catch-up",
+    "frozen/serving-jvm@catch-up",
+    "frozen/serving-supervisor@catch-up",
+    "frozen/candidate-python@catch-up",
+    "frozen/candidate-jvm@compare",
+    "frozen/candidate-supervisor@catch-up",
+    "frozen/serving-python@drain",
+    "frozen/serving-jvm@drain",
+    "frozen/serving-supervisor@drain",
+    "frozen/candidate-python@go",
+    "frozen/candidate-jvm@go",
+    "frozen/operation@catch-up+operation@drain+operation@go",
+    "frozen/serving-python@first-commit",
+    "frozen/serving-jvm@first-commit",
+)
+"""In a rebuild, and for longer than a driver's lease; from its appointment on the new driver is the serving one."""
 
 
 def run_switching(
     root: Path, results: Results, scenarios: list[str], *, points: list[str], seeds: range, everywhere: bool
 ) -> int:
-    """Run what was not run yet; 1 when a case found damage or a point was never hit. ``points``: only these."""
-    _trace(root, results, scenarios)
-    traced = {name: results.traced[name] for name in scenarios}
+    """Run what was not run yet; 1 when a case found damage, or a point or a frozen process was never hit.
+
+    ``points``: of the points and of the frozen ones, only these.
+    """
+    frozen = [case for case in FROZEN if not points or case in points]
+    if len(frozen) < len(points) or not points:
+        _trace(root, results, scenarios)
+    traced = {name: results.traced.get(name, []) for name in scenarios}
     if points:
         traced = {name: [each for each in reached if each in points] for name, reached in traced.items()}
     plans = plan_points(traced, everywhere=everywhere)
@@ -28,8 +52,10 @@ def run_switching(
     # What one death kept another from being reached is tried again alone.
     alone = plan_points({name: _missed(results, each) for name, each in traced.items()}, everywhere=False)
     play(root, results, [f"{head}:{name}" for head, _, group in _parts(alone) for name in group.split("+")], _open)
+    play(root, results, frozen, _open)
     play(root, results, [f"seed:{seed}" for seed in seeds], _open)
-    return results.conclude({each for reached in traced.values() for each in reached})
+    wanted = {each for reached in traced.values() for each in reached}
+    return results.conclude(wanted | {name for case in frozen for name in names_of(case)})
 
 
 @contextmanager

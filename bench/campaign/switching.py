@@ -8,7 +8,7 @@ import re
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from bench.bed import Bed, wait_for
 from bench.campaign.cases import JOB, CaseResult, Stage, signal_somebody
 from bench.campaign.ledger import count_replays
 from bench.campaign.scenarios import SCENARIOS, Ask, Scenario
+from bench.campaign.striking import Striker, names_of
 from bench.campaign.watching import Watch, find_steps_back
 from streamkeeper.lifecycle.steps import Step
 from streamkeeper.model.job_state import JobState, OperationState
@@ -70,7 +71,7 @@ class SwitchStage(Stage):
             raise RuntimeError(f"the first deploy: {outcomes}")
 
     def play(self, case: str) -> CaseResult:
-        """Run ``SCENARIO/points:A+B…`` or ``seed:N``; whatever it finds is in its result."""
+        """Run ``SCENARIO/points:A+B…``, ``frozen/WHO@STEP+…`` or ``seed:N``; whatever it finds is in its result."""
         self.start()
         began = time.monotonic()
         self._seen, self._slowest = [], float("inf")
@@ -95,6 +96,8 @@ class SwitchStage(Stage):
         how, _, named = case.partition(":")
         if how == "seed":
             return self._at_random_in(int(named))
+        if how.startswith("frozen/"):
+            return self._at_steps(names_of(case), self._freeze)
         return self._at_points_in(self.scenarios[how.partition("/")[0]], named.split("+"))
 
     def _watch(self) -> Watch:
@@ -120,6 +123,28 @@ class SwitchStage(Stage):
             self._calm()
             self.start()
         return hits, outcomes
+
+    def _at_steps(self, wanted: list[str], strike: Callable[[str], bool]) -> tuple[list[str], list[str]]:
+        """One switch that is struck at each of these steps; once more for those it did not come to."""
+        hits: list[str] = []
+        outcomes: list[str] = []
+        for _ in range(2):
+            with Striker(self.state, [each for each in wanted if each not in hits], strike) as striker:
+                outcomes += self._go(Ask(reshape=True))
+            hits += striker.hits
+            if len(hits) == len(wanted):
+                break
+            outcomes += self._revive_here()
+        return hits, outcomes
+
+    def _freeze(self, name: str) -> bool:
+        """Stop ``frozen/serving-jvm@drain`` for longer than its lease, if there is such a process."""
+        who = name.removeprefix("frozen/").partition("@")[0].replace("-", " ")
+        chance = random.Random(name)
+        hits: list[str] = []
+        victims = [each for each in self._victims() if each[0] == who]
+        signal_somebody(chance, victims, signal.SIGSTOP, chance.uniform(*LONG_FREEZE_S), hits)
+        return bool(hits)
 
     def _at_random_in(self, seed: int) -> tuple[list[str], list[str]]:
         chance = random.Random(seed)

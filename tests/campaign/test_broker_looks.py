@@ -17,17 +17,12 @@ import pytest
 
 from bench.bed import wait_for
 from bench.campaign.broker_bed import TOPIC, MortalBroker
-from bench.campaign.broker_stage import read_topic_accounts, step_of
+from bench.campaign.broker_stage import read_topic_accounts
 from bench.campaign.watching import Watch, find_steps_back
 from demo.kafka.broker import has_jars
 from demo.kafka.feed import PARTITIONS, Event, Feed, make_events, read_events
 from demo.kafka.ledger import counts_of
-from streamkeeper.lifecycle.steps import Step
 from streamkeeper.model.coding import to_json
-from streamkeeper.model.finding import Verdict
-from streamkeeper.model.job_state import OperationState
-from streamkeeper.model.journal import DeployRequest, Outcome
-from streamkeeper.model.ways import QueryWay, Way
 from streamkeeper.sinks.file import EpochFile
 
 EVENTS = list(itertools.islice(make_events(seed=1, customers=4), 60))
@@ -108,20 +103,6 @@ def test_counts_that_go_back_are_seen(site: Site) -> None:
         site.count(EVENTS[:10])
         time.sleep(0.3)
     assert find_steps_back(watch.sights) == ["a reader saw a sum of 10 after 60"]
-
-
-def test_the_step_at_work_is_the_first_that_is_not_done() -> None:
-    """A dual run's steps are known once it was assessed; who falls back is at no other step any more."""
-    operation = OperationState(operation="d1", request=DeployRequest(job="ledgers"), steps=(), started=1)
-    assert step_of(operation) is Step.BUNDLE
-    rebuild = {"counts": QueryWay(way=Way.REBUILD, version="v0002")}
-    done: dict[str, dict[str, str]] = {each.label: {} for each in (Step.BUNDLE, Step.STANDBY, Step.ASSESS)}
-    assessed = msgspec.structs.replace(operation, verdict=Verdict.SWITCH, ways=rebuild, done=done)
-    assert step_of(assessed) is Step.SHADOW
-    resumed = msgspec.structs.replace(assessed, ways={"counts": QueryWay(way=Way.RESUME, version="v0001")})
-    assert step_of(resumed) is Step.DRAIN
-    assert step_of(msgspec.structs.replace(assessed, fall_back="broken")) is Step.FALL_BACK
-    assert step_of(msgspec.structs.replace(assessed, outcome=Outcome.ABORTED)) is None
 
 
 @pytest.mark.kafka
