@@ -96,9 +96,9 @@ def begin(house: DriverHouse, instance: str, version: str, **environ: str) -> su
     return process
 
 
-def told(house: DriverHouse) -> DriverStatus:
-    """The status of ``second``; fails at once when it has told an error."""
-    status = house.status("second")
+def told(house: DriverHouse, instance: str = "second") -> DriverStatus:
+    """The status of an instance; fails at once when it has told an error."""
+    status = house.status(instance)
     assert status is not None
     assert status.error == ""
     return status
@@ -119,9 +119,18 @@ def retire(house: DriverHouse, version: str) -> None:
 
 
 def test_abort_leaves_nothing_and_cutover_is_not_seen_by_readers(house: DriverHouse) -> None:
-    """An aborted shadow is gone as if it had never been; the next one is compared, cut over, and no count goes back."""
+    """A shadow that differs says where, and is gone as if it had never been once it is aborted; the next one is
+    compared, cut over, and no count goes back.
+    """
     aborted = begin(house, "aborted", "v0002")
     wait_for("the shadow", lambda: house.totals("sales_totals__v0002") == house.oracle())
+    with sqlite3.connect(house.warehouse, timeout=30) as connection:
+        connection.execute("UPDATE sales_totals__v0002 SET total = total - 1 WHERE customer = 'b'")
+    house.send("aborted", aborted, CommandKind.COMPARE)
+    wait_for("what differs", lambda: "totals" in told(house, "aborted").compared, 180)
+    differing = told(house, "aborted").compared["totals"]
+    assert (differing.comparable, differing.differing) == (True, 1)
+    assert differing.sample == (("customer='b'", "total", "15", "14"),)
     before = house.status("first")
     house.send("aborted", aborted, CommandKind.STOP)
     assert house.wait_exit(aborted) == ExitCode.STOPPED

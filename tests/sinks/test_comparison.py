@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from streamkeeper.model.coding import from_json, to_json
+from streamkeeper.model.comparison import OutputComparison
 from streamkeeper.model.serving import Span
 from streamkeeper.sinks.contract import SinkContext, WriterRole
 from streamkeeper.sinks.file import FileSink, FileWriter
@@ -56,6 +58,7 @@ def test_every_kind_of_difference_is_counted_and_shown(tables: Any) -> None:
         ("customer='c'", "total", "NULL", "3"),
         ("customer='e'", "", "missing", "there"),
     ]
+    assert from_json(to_json(compared), OutputComparison, where="its driver's status") == compared
 
 
 def test_sample_is_small(tables: Any) -> None:

@@ -5,6 +5,7 @@ Values are equal when they are the same, to the last digit: sums of ``double`` i
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
@@ -30,9 +31,10 @@ def compare_tables(connection: Connection, old_name: str, new_name: str) -> Outp
         return OutputComparison(comparable=False, why=f"there is no table {', '.join(missing)} yet")
     old, new = (sa.Table(name, sa.MetaData(), autoload_with=connection) for name in (old_name, new_name))
     sizes = OutputComparison(old_rows=_count(connection, old), new_rows=_count(connection, new))
-    key = sorted(each.name for each in new.primary_key)
-    common = [each.name for each in new.columns if _type(connection, each) == _type(connection, old.c.get(each.name))]
-    if sorted(each.name for each in old.primary_key) != key or not set(key) <= set(common):
+    key = sorted(_names(new.primary_key))
+    same = [each for each in new.columns if _type(connection, each) == _type(connection, old.c.get(each.name))]
+    common = _names(same)
+    if sorted(_names(old.primary_key)) != key or not set(key) <= set(common):
         why = f"the key is {_key_text(connection, new)}, it was {_key_text(connection, old)}"
         return structs.replace(sizes, comparable=False, why=why)
     same_key = sa.and_(*(old.c[name] == new.c[name] for name in key))
@@ -111,6 +113,11 @@ def _sample_tables(
         rows = connection.execute(sa.select(*(table.c[name] for name in key)).where(condition).limit(SAMPLED))
         sample += [(_named(key, row), "", *sides) for row in rows]
     return tuple(sample[:SAMPLED])
+
+
+def _names(columns: Iterable[Any]) -> list[str]:
+    """Plain text: a reflected column's name is of a class of SQLAlchemy's, which no JSON takes."""
+    return [str(each.name) for each in columns]
 
 
 def _named(key: list[str], row: Any) -> str:
