@@ -44,6 +44,7 @@ class Ledger(SinkWriter):
 
     def __init__(self) -> None:
         self.batches: list[int] = []
+        self.fails = False
 
     def raise_fence(self) -> None: ...
 
@@ -52,6 +53,8 @@ class Ledger(SinkWriter):
 
     def write(self, batch: object, batch_id: int) -> None:
         self.batches.append(batch_id)
+        if self.fails:
+            raise OSError("no answer")
 
     def close(self) -> None: ...
 
@@ -104,6 +107,19 @@ def test_owner_passes_for_two_requests(bench: Bench) -> None:
     other(None, 5)  # type: ignore[arg-type]
     assert bench.ledger.batches == [0, 1, 5]
     assert bench.store.requests - before == 2
+
+
+def test_a_batch_counts_as_let_through_also_when_its_write_fails(bench: Bench) -> None:
+    """It may have been written nevertheless; one that meets the closed gate was not."""
+    bench.batch(0)
+    bench.ledger.fails = True
+    with pytest.raises(OSError, match="no answer"):
+        bench.batch(1)
+    assert (bench.gate.written, bench.gate.admitted) == (0, 1)
+    bench.gate.close()
+    with pytest.raises(GateClosed):
+        bench.batch(2)
+    assert (bench.gate.admitted, bench.gate.refused) == (1, 2)
 
 
 @pytest.mark.parametrize("how", ["appointed", "claimed"])

@@ -47,6 +47,7 @@ def test_a_life_from_standby_to_an_idle_drain_and_on(house: DriverHouse) -> None
     drained = house.wait_state("first", DriverState.DRAINED)
     assert (drained.last_command, drained.queries["totals"].epoch) == (2, 1)
     assert drained.queries["totals"].committed == last_committed(checkpoint) == last_planned(checkpoint)
+    assert drained.queries["totals"].admitted == last_committed(checkpoint)
     assert not (house.root / "home/scratch/first").exists()
 
     house.add([("b", 7), ("c", 1)])
@@ -96,6 +97,8 @@ def test_drain_by_the_gate_under_load(tmp_path: Path) -> None:
         drained_at = newest_batch(house.output / "v0001")
         assert drained_at == last_committed(checkpoint)
         assert drained_at < 39
+        drained = house.wait_state("first", DriverState.DRAINED)
+        assert drained.queries["copy"].admitted == drained_at
         second = house.launch("second", params=params)
         house.wait_state("second", DriverState.STANDBY)
         house.go("second", second, "copy")

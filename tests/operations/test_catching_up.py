@@ -7,10 +7,19 @@ from pathlib import Path
 
 import pytest
 
+from streamkeeper.model.control import DriverState, DriverStatus, QueryStatus
+from streamkeeper.model.job_state import EpochState
 from streamkeeper.model.release import Release
-from streamkeeper.operations.catching_up import estimate, how_far
+from streamkeeper.operations.catching_up import estimate, how_far, last_written
 from tests.checkpoints.trees import Tree
 from tests.operations.registered_job import JOB, Registered
+
+EPOCH = EpochState(query="totals", output="o", epoch=3, instance="first", generation=2, version="v0001")
+FOREIGN = [
+    {"version": "v0002", "epoch": 3, "admitted": 6},
+    {"version": "v0001", "epoch": 2, "admitted": 6},
+    {"version": "v0001", "epoch": 3, "admitted": None},
+]
 
 
 @pytest.fixture
@@ -41,8 +50,50 @@ def test_what_a_killed_driver_had_planned_must_be_held_too(old: Path, tmp_path: 
     new = Tree(tmp_path / "v0002", "stateless", batches=7).root
     (old / "commits" / "7").unlink()
     assert how_far(old, new).holds
-    assert not how_far(old, new, ended=True).holds
-    assert how_far(old, Tree(tmp_path / "v0003", "stateless", batches=8).root, ended=True).holds
+    until = last_written(old, EPOCH, None)
+    assert not how_far(old, new, until=until).holds
+    assert how_far(old, Tree(tmp_path / "v0003", "stateless", batches=8).root, until=until).holds
+
+
+def drained(**changes: object) -> DriverStatus:
+    """The last word of the driver that owns EPOCH: drained, its gate having let batch 6 through."""
+    told = QueryStatus(query="totals", version="v0001", epoch=3, committed=6, admitted=6)
+    fields = {"instance": "first", "release": "r0001", "generation": 2, "state": DriverState.DRAINED}
+    return DriverStatus(**{**fields, "beat": 1, "at": "", "queries": {"totals": told}, **changes})
+
+
+def test_what_a_drained_driver_has_refused_to_write_need_not_be_held(old: Path, tmp_path: Path) -> None:
+    """Its gate has let batch 6 through and was closed to batch 7, which it had planned."""
+    (old / "commits" / "7").unlink()
+    until = last_written(old, EPOCH, drained())
+    assert until == 6
+    assert how_far(old, Tree(tmp_path / "v0002", "stateless", batches=7).root, until=until).holds
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        None,
+        drained(state=DriverState.SERVING),
+        drained(state=DriverState.DRAINING),
+        drained(state=DriverState.FAILED),
+        drained(instance="second"),
+        drained(generation=1),
+        drained(queries={}),
+        *(drained(queries={"totals": QueryStatus(query="totals", **each)}) for each in FOREIGN),
+    ],
+)
+def test_the_word_of_nobody_but_the_drained_owner_is_taken(old: Path, status: DriverStatus | None) -> None:
+    """One that lives or was killed, another one, an earlier generation, another version, epoch, or one that wrote none:
+    what was planned counts.
+    """
+    (old / "commits" / "7").unlink()
+    assert last_written(old, EPOCH, status) == 7
+
+
+def test_without_an_epoch_what_was_planned_counts(old: Path) -> None:
+    """Nobody is known who could say more."""
+    assert last_written(old, None, drained()) == 7
 
 
 @pytest.mark.parametrize(("memory", "takes"), [("1g", "1.5 GiB"), ("512m", "1.0 GiB"), ("4096", "4.5 GiB")])

@@ -56,6 +56,7 @@ class Gate:
         self._held = False
         self._inside = False
         self._failure: BaseException | None = None
+        self.admitted: int | None = None
         self.refused: int | None = None
         self.written: int | None = None
 
@@ -138,7 +139,7 @@ class Gate:
             if superseded:
                 raise Fenced(f"query {self._query}: {superseded}")
             self._refuse_if_closed(batch_id)
-            self._inside = True
+            self._inside, self.admitted = True, batch_id
         return True
 
     def _ask(self, batch_id: int) -> JobState:

@@ -235,6 +235,8 @@ class Serving:
         crash_point("driver.drain.before")
         self._at.board.state = DriverState.DRAINING
         self._stop_queries()
+        for query in self._queries.values():
+            self._at.board.change(query.name, admitted=query.gate.admitted)
         crash_point("driver.drain.after")
         raise Ending(DriverState.DRAINED, ExitCode.DRAINED)
 

@@ -125,7 +125,8 @@ class QueryStatus(msgspec.Struct, frozen=True, kw_only=True):
 
     ``triggers``: completed triggers, with or without data; ``committed``: last batch committed by this driver;
     ``offsets``: end offsets of that batch, one JSON text per source. ``failures``: runs that failed in a row since.
-    ``behind``: records that wait in the partition that waits most, None where no source tells.
+    ``behind``: records that wait in the partition that waits most, None where no source tells. ``admitted``: told by a
+    drained driver only: the last batch that it let through to the output, None when it let none through.
     """
 
     query: str
@@ -140,6 +141,7 @@ class QueryStatus(msgspec.Struct, frozen=True, kw_only=True):
     error: str = ""
     failures: int = 0
     behind: int | None = None
+    admitted: int | None = None
 
 
 class DriverStatus(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,6 +9,8 @@ import psutil
 from streamkeeper.checkpoints.layout import last_committed, last_planned
 from streamkeeper.checkpoints.reach import Position, Reach, compare, position
 from streamkeeper.errors import CheckpointChanged, CheckpointDamaged
+from streamkeeper.model.control import DriverState, DriverStatus
+from streamkeeper.model.job_state import EpochState
 from streamkeeper.model.release import Release
 from streamkeeper.model.ways import Reached
 
@@ -18,19 +20,37 @@ _BESIDE_THE_HEAP = 500 * 2**20
 """What a driver takes beside its heap, bytes: its Python (121 MB measured) and what the JVM needs for itself."""
 
 
-def how_far(old: Path, new: Path, *, ended: bool = False) -> Reached:
-    """Whether ``new`` holds everything that ``old`` has committed, and about how long it will take else.
+def how_far(old: Path, new: Path, *, until: int | None = None) -> Reached:
+    """Whether ``new`` holds everything that ``old`` has read up to a batch, and about how long it will take else.
 
-    ``ended``: nobody goes on with ``old``. What it had planned then counts too: a driver that was killed may have
-    written that batch without committing it, and no reader must see it vanish.
+    ``until``: that batch; None for the last commit.
     """
     try:
-        reach = compare(position(old, last_planned(old) if ended else None), position(new))
+        reach = compare(position(old, until), position(new))
     except (CheckpointDamaged, CheckpointChanged) as error:
         return Reached(holds=False, told=f"not seen: {error}")
     left = None if reach.holds or not reach.comparable else _seconds_left(new, reach)
     told = reach.sentence if left is None else f"{reach.sentence}; about {_duration(left)} left"
     return Reached(holds=reach.comparable and reach.holds, told=told)
+
+
+def last_written(old: Path, epoch: EpochState | None, status: DriverStatus | None) -> int | None:
+    """The last batch of a version that its dead driver may have written; None when it planned none.
+
+    What was planned counts: a driver that was killed may have written that batch without committing it, and no reader
+    must see it vanish. Only a driver that ended by a drain knows better. A batch that it let through had not been
+    committed before, so nobody else has come further; and after the last one its gate let none through.
+
+    ``epoch``: the query's newest; ``status``: the last word of the driver that claimed it.
+    """
+    planned = last_planned(old)
+    if epoch is None or status is None or status.state is not DriverState.DRAINED:
+        return planned
+    told = status.queries.get(epoch.query)
+    last_claim = (status.instance, status.generation) == (epoch.instance, epoch.generation)
+    if not last_claim or told is None or (told.version, told.epoch) != (old.name, epoch.epoch):
+        return planned
+    return planned if told.admitted is None else told.admitted
 
 
 def estimate(old: Path, release: Release) -> str:

@@ -26,7 +26,7 @@ from streamkeeper.model.journal import (
 )
 from streamkeeper.model.names import check_instance, check_name, release_number
 from streamkeeper.model.ways import Reached, Way
-from streamkeeper.operations.catching_up import how_far
+from streamkeeper.operations.catching_up import how_far, last_written
 from streamkeeper.operations.deploy_acts import DeployActs
 from streamkeeper.operations.sites import Site
 from streamkeeper.registry.control import Control
@@ -212,12 +212,18 @@ class Deploy:
         if operation.fall_back or step not in (Step.CATCH_UP, Step.REACH):
             return {}
         root = Path(self.site.settings.checkpoints) / self.job
-        rebuilt = {query: way for query, way in operation.ways.items() if way.way is Way.REBUILD}
-        ended = step is Step.REACH
-        return {
-            query: how_far(root / query / way.before, root / query / way.version, ended=ended)
-            for query, way in rebuilt.items()
-        }
+        reached: dict[str, Reached] = {}
+        for query, way in operation.ways.items():
+            if way.way is Way.REBUILD:
+                old, new = root / query / way.before, root / query / way.version
+                until = self._last_written(state, query, old) if step is Step.REACH else None
+                reached[query] = how_far(old, new, until=until)
+        return reached
+
+    def _last_written(self, state: JobState, query: str, old: Path) -> int | None:
+        epoch = state.epochs.get(query)
+        status = Control(self.site.store, self.job, epoch.instance).read_status() if epoch is not None else None
+        return last_written(old, epoch, status)
 
     def _look(self, instance: str) -> Seen:
         control = Control(self.site.store, self.job, instance)
