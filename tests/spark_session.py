@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Iterator
@@ -48,5 +49,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
+    # It tells of each connection that it closes, the last ones after pytest has closed what it would tell them to.
+    logging.getLogger("py4j").setLevel(logging.WARNING)
     yield session
     session.stop()
