@@ -25,13 +25,16 @@ FROZEN = (
     "frozen/serving-python@drain",
     "frozen/serving-jvm@drain",
     "frozen/serving-supervisor@drain",
-    "frozen/candidate-python@go",
-    "frozen/candidate-jvm@go",
-    "frozen/operation@catch-up+operation@drain+operation@go",
+    "frozen/candidate-python@drain",
+    "frozen/candidate-jvm@drain",
+    "frozen/operation@catch-up+operation@drain+operation@first-commit",
     "frozen/serving-python@first-commit",
     "frozen/serving-jvm@first-commit",
 )
-"""In a rebuild, and for longer than a driver's lease; from its appointment on the new driver is the serving one."""
+"""In a rebuild, and for longer than a driver's lease; from its appointment on the new driver is the serving one.
+
+Who is frozen in the drain stays so beyond the appointment, which is over before anybody could look.
+"""
 
 
 def run_switching(
