@@ -12,7 +12,7 @@ TIERS = ("s3", "postgres", "airflow", "spark", "kafka")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Fast tests first, then a tier at a time, so that each server is started once and no failure comes late."""
+    """Fast tests first, then a tier at a time, so that a process starts each server once and no failure comes late."""
     items.sort(
         key=lambda item: max((TIERS.index(each) + 1 for each in TIERS if item.get_closest_marker(each)), default=0)
     )

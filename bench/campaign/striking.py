@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from types import TracebackType
 
-from streamkeeper.lifecycle.steps import Step, path
+from streamkeeper.lifecycle.steps import Step, current_step
 from streamkeeper.model.job_state import JobState, OperationState
 
 _POLL_S = 0.1
@@ -57,9 +57,5 @@ def running_after(state: JobState, before: int) -> Step | None:
 
 
 def step_of(operation: OperationState) -> Step | None:
-    """The step that an operation is at, as it decides that itself."""
-    if operation.outcome is not None:
-        return None
-    if operation.fall_back:
-        return Step.FALL_BACK
-    return next((each for each in path(operation) if each.label not in operation.done), None)
+    """The step that an operation is at, as it decides that itself; None once it has an outcome."""
+    return None if operation.outcome is not None else current_step(operation)

@@ -45,7 +45,7 @@ def run_switching(
     ``points``: of the points and of the frozen ones, only these.
     """
     frozen = [case for case in FROZEN if not points or case in points]
-    if len(frozen) < len(points) or not points:
+    if not points or set(points) - set(frozen):
         _trace(root, results, scenarios)
     traced = {name: results.traced.get(name, []) for name in scenarios}
     if points:

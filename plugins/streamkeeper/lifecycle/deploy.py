@@ -30,7 +30,7 @@ from streamkeeper.lifecycle.instances import (
     start,
 )
 from streamkeeper.lifecycle.observation import Observation
-from streamkeeper.lifecycle.steps import Step, path
+from streamkeeper.lifecycle.steps import Step, current_step
 from streamkeeper.model.control import DriverState
 from streamkeeper.model.finding import Verdict
 from streamkeeper.model.job_state import OperationState
@@ -47,9 +47,9 @@ def decide(at: Observation) -> Decision | None:
     operation = at.operation
     if operation.outcome is not None:
         return None
-    if operation.fall_back:
+    step = current_step(operation)
+    if step is Step.FALL_BACK:
         return fall_back(at)
-    step = next((each for each in path(operation) if each.label not in operation.done), Step.STABLE)
     if operation.abort and step is not Step.STABLE:
         return give_up(step, f"aborted: {operation.abort}", untouched=Outcome.ABORTED)
     return _STEPS[step](at)

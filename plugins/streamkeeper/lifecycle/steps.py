@@ -63,6 +63,13 @@ def path(operation: OperationState) -> tuple[Step, ...]:
     return tuple(step for step in FORWARD if step not in left_out)
 
 
+def current_step(operation: OperationState) -> Step:
+    """The step that an open operation is at: the first on its path that is not done, or FALL_BACK once it gave up."""
+    if operation.fall_back:
+        return Step.FALL_BACK
+    return next((each for each in path(operation) if each.label not in operation.done), Step.STABLE)
+
+
 class PlannedStep(msgspec.Struct, frozen=True, kw_only=True):
     """One announced step. ``deadline_s`` is how long it may wait; ``otherwise`` what happens when that is over."""
 

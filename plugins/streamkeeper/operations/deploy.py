@@ -15,7 +15,7 @@ from streamkeeper.lifecycle.actions import Decision, FallBack, Kill, Launch, Wai
 from streamkeeper.lifecycle.deploy import decide
 from streamkeeper.lifecycle.instances import kill_wait
 from streamkeeper.lifecycle.observation import Observation, Seen
-from streamkeeper.lifecycle.steps import PlannedStep, Step, path, plan_deploy
+from streamkeeper.lifecycle.steps import PlannedStep, Step, current_step, plan_deploy
 from streamkeeper.model.job_state import JobState, OperationState
 from streamkeeper.model.journal import (
     AbortRequested,
@@ -208,8 +208,8 @@ class Deploy:
 
     def _reached(self, state: JobState, operation: OperationState) -> dict[str, Reached]:
         """How much of what serves the dual run has read, in the steps that ask for it."""
-        step = next((each for each in path(operation) if each.label not in operation.done), Step.STABLE)
-        if operation.fall_back or step not in (Step.CATCH_UP, Step.REACH):
+        step = current_step(operation)
+        if step not in (Step.CATCH_UP, Step.REACH):
             return {}
         root = Path(self.site.settings.checkpoints) / self.job
         reached: dict[str, Reached] = {}
