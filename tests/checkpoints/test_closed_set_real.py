@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from streamkeeper.checkpoints.closed_set import closed_set
-from streamkeeper.checkpoints.layout import last_committed, offsets
+from streamkeeper.checkpoints.entries import read_offsets
+from streamkeeper.checkpoints.layout import last_committed
 from streamkeeper.checkpoints.relocating import hadoop_location, relocated
 from streamkeeper.checkpoints.trees import LocalTree
 from tests.checkpoints.damaging import remove
@@ -155,7 +156,7 @@ def wait_for_rows(checkpoint: Path) -> None:
     if newest is None:
         return
     start_ms = int((checkpoint / "sources/0/0").read_text().split()[-1])
-    (end_s,) = map(int, offsets(checkpoint, newest))
+    (end_s,) = map(int, read_offsets(checkpoint, newest).ends.values())
     while time.time() * 1000 < start_ms + (end_s + 1) * 1000:
         time.sleep(0.01)
 

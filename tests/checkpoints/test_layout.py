@@ -9,9 +9,7 @@ import pytest
 from streamkeeper.checkpoints.layout import (
     last_committed,
     last_planned,
-    offsets,
     open_batch,
-    planned_files,
     query_id,
     state_ids,
 )
@@ -40,18 +38,10 @@ def test_a_first_batch_that_was_never_committed_is_open(tmp_path: Path) -> None:
     assert open_batch(tmp_path) == 0
 
 
-def test_offsets_and_the_query_id_are_read(tmp_path: Path) -> None:
-    """One text per source; the id is what Spark calls the query by."""
+def test_the_query_id_is_read(tmp_path: Path) -> None:
+    """It is what Spark calls the query by."""
     Tree(tmp_path, "hdfs", batches=3)
-    assert offsets(tmp_path, 2) == ('{"logOffset": 2}',)
     assert query_id(tmp_path) == QUERY_ID
-
-
-def test_the_files_of_a_batch_are_found_before_and_after_compaction(tmp_path: Path) -> None:
-    """Only the batch's own files, also where a compacted log holds all of them."""
-    Tree(tmp_path, "hdfs", batches=12)
-    for batch in (0, 9, 11):
-        assert planned_files(tmp_path, batch) == [f"file:///in/f{batch}.json"]
 
 
 def test_state_ids_are_those_of_the_commit(tmp_path: Path) -> None:
@@ -61,18 +51,6 @@ def test_state_ids_are_those_of_the_commit(tmp_path: Path) -> None:
     ids = [frozenset({state_id(partition, 2)}) for partition in (0, 1)]
     assert state_ids(LocalTree(tmp_path / "two"), 1) == {"0": ids}
     assert state_ids(LocalTree(tmp_path / "one"), 1) == {}
-
-
-@pytest.mark.parametrize("text", ["", "\0\0\0", "no version\n{}", "v1"])
-def test_a_damaged_offset_file_is_named(tmp_path: Path, text: str) -> None:
-    """An empty, garbled or cut file is told apart from a batch without sources."""
-    Tree(tmp_path, "hdfs", batches=1)
-    (tmp_path / "offsets" / "0").write_text(text)
-    if text == "v1":
-        assert offsets(tmp_path, 0) == ()
-        return
-    with pytest.raises(CheckpointDamaged, match="offsets/0"):
-        offsets(tmp_path, 0)
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", "garbage"])

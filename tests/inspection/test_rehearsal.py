@@ -18,7 +18,7 @@ from streamkeeper.inspection.describe import describe
 from streamkeeper.inspection.rehearsal import CLONE_DAMAGED, CLONE_FAILED, TIMED_OUT, rehearse
 from streamkeeper.model.finding import Verdict
 from streamkeeper.sinks.foreach import ForeachBatch
-from tests.inspection.queries import query, read, run_to_end, totals, write_files
+from tests.inspection.queries import SCHEMA, query, read, run_to_end, totals, write_files
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -177,12 +177,24 @@ def test_a_checkpoint_without_a_batch_has_nothing_to_rehearse(spark: SparkSessio
     assert (found.ok, found.batch) == (True, None)
 
 
-def test_source_files_that_are_gone_are_told(spark: SparkSession, tmp_path: Path, run: Any) -> None:
-    """Spark replays the batch without them, and says nothing; the rehearsal does."""
+@pytest.mark.parametrize("named", [False, True])
+def test_source_files_that_are_gone_are_told(spark: SparkSession, tmp_path: Path, run: Any, named: bool) -> None:
+    """Spark replays the batch without them, and says nothing; the rehearsal does, also where sources have names."""
+    session = spark.newSession()
+    if named:
+        session.conf.set("spark.sql.streaming.queryEvolution.enableSourceEvolution", "true")
+        session.conf.set("spark.sql.streaming.offsetLog.formatVersion", "2")
+
+    def stream() -> DataFrame:
+        reader = session.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1)
+        return (reader.name("events") if named else reader).json(str(tmp_path / "in"))
+
     write_files(tmp_path / "in", 2)
-    run_to_end(totals(read(spark, tmp_path / "in")), tmp_path / "live")
+    run_to_end(totals(stream()), tmp_path / "live")
+    whole = run(totals(stream()), checkpoint=tmp_path / "live")
+    assert (whole.ok, whole.batch, whole.message) == (True, 1, "")
     (tmp_path / "in" / "f0001.json").unlink()
-    found = run(totals(read(spark, tmp_path / "in")), checkpoint=tmp_path / "live")
+    found = run(totals(stream()), checkpoint=tmp_path / "live")
     assert (found.ok, found.batch) == (True, 1)
     assert found.message == "1 of 1 source files of batch 1 are gone: it ran without them"
 

@@ -33,11 +33,6 @@ def open_batch(checkpoint: Path) -> int | None:
     return planned
 
 
-def offsets(checkpoint: Path, batch: int) -> tuple[str, ...]:
-    """End offsets of a batch, one text per source, ``-`` for a source without any; raises CheckpointDamaged."""
-    return tuple(_log_lines(checkpoint / "offsets" / str(batch))[2:])
-
-
 def query_id(checkpoint: Path) -> str:
     """The id that Spark gave the query; raises CheckpointDamaged."""
     path = checkpoint / "metadata"
@@ -66,33 +61,6 @@ def state_ids(tree: Tree, batch: int) -> dict[str, list[frozenset[str]]]:
     }
 
 
-def planned_files(checkpoint: Path, batch: int) -> list[str]:
-    """URLs of the files that a batch reads, of every file source; Spark drops those that are gone in silence."""
-    ends = offsets(checkpoint, batch)
-    starts = offsets(checkpoint, batch - 1) if batch > 0 else ()
-    found = []
-    for number, end in enumerate(ends):
-        first = _log_offset(starts[number]) + 1 if number < len(starts) else 0
-        for entry in range(first, _log_offset(end) + 1):
-            found += _logged_files(checkpoint / "sources" / str(number), entry)
-    return found
-
-
-def _log_offset(offset: str) -> int:
-    """A file source's offset; -1 for another kind of source, or for none."""
-    try:
-        return int(json.loads(offset)["logOffset"])
-    except (ValueError, KeyError, TypeError):
-        return -1
-
-
-def _logged_files(source: Path, entry: int) -> list[str]:
-    path = source / str(entry)
-    lines = _log_lines(path if path.is_file() else source / f"{entry}.compact")[1:]
-    files = [_json(path, line) for line in lines if line]
-    return [str(each["path"]) for each in files if each.get("batchId", entry) == entry]
-
-
 def numbered(log: Path) -> list[int]:
     """The numbers of a log directory's entries; none when it is not there."""
     try:
@@ -100,10 +68,6 @@ def numbered(log: Path) -> list[int]:
     except FileNotFoundError:
         return []
     return [int(name) for name in names if _NUMBER.fullmatch(name)]
-
-
-def _log_lines(path: Path) -> list[str]:
-    return _split(path, _read(path))
 
 
 def _split(where: Path | str, content: bytes) -> list[str]:

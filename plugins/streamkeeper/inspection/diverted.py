@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlsplit
 
 import msgspec
 
-from streamkeeper.checkpoints.layout import planned_files
+from streamkeeper.checkpoints.facts import offsets_at
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -64,8 +64,12 @@ def run_next(query: Query, checkpoint: Path, *, timeout_s: float) -> Diverted:
 
 
 def missing_files(checkpoint: Path, batch: int) -> str:
-    """Which source files of a batch are gone, as a clause: Spark runs it without them and says nothing."""
-    local = [unquote(urlsplit(each).path) for each in planned_files(checkpoint, batch) if each.startswith("file:")]
+    """Which source files of a batch are gone, as a clause: Spark runs it without them and says nothing.
+
+    Raises NotFound when the batch is not planned, CheckpointDamaged.
+    """
+    planned = [url for source in offsets_at(checkpoint, batch) for url in source.files]
+    local = [unquote(urlsplit(each).path) for each in planned if each.startswith("file:")]
     gone = [each for each in local if not Path(each).exists()]
     return f"{len(gone)} of {len(local)} source files of batch {batch} are gone: it ran without them" if gone else ""
 
