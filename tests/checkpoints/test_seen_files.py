@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 
 import pytest
 
+from streamkeeper.checkpoints import seen_files
 from streamkeeper.checkpoints.seen_files import would_read_all
 
 NOW_S = 1_800_000_000
@@ -17,7 +19,7 @@ DAY_S = 24 * 3600
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
     """Two folders, of which the first was read: its only file is in the log."""
-    for name, age_days in (("a/1.json", 0), ("b/1.json", 1)):
+    for name, age_days in (("a/1.json", 0), ("b/2.json", 1)):
         file = tmp_path / "in" / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text("{}")
@@ -47,23 +49,23 @@ def test_only_what_spark_would_go_on_in_is_looked_at(place: Path, before: str, a
 
 def test_a_file_that_is_too_old_would_be_missed(place: Path) -> None:
     """Older by more than a week than the newest file ever seen, which was in the old place."""
-    os.utime(place / "in/b/1.json", (NOW_S - 9 * DAY_S,) * 2)
+    os.utime(place / "in/b/2.json", (NOW_S - 9 * DAY_S,) * 2)
     assert not would_read_all(place / "log", f"{place}/in/a/*.json", f"{place}/in/b/*.json")
     assert not would_read_all(place / "log", f"{place}/in/a", f"{place}/in")
 
 
 def test_an_empty_place_proves_nothing(place: Path) -> None:
     """What will arrive there may be old; in the same folder only the pattern has changed."""
-    (place / "in/b/1.json").unlink()
+    (place / "in/b/2.json").unlink()
     assert not would_read_all(place / "log", f"{place}/in/a/*.json", f"{place}/in/b/*.json")
     assert would_read_all(place / "log", f"{place}/in/a/*.json", f"{place}/in/a/1*.json")
 
 
 def test_an_old_file_that_was_read_is_no_loss(place: Path) -> None:
     """It is in the log."""
-    entry = {"path": f"file://{place}/in/b/1.json", "timestamp": (NOW_S - 9 * DAY_S) * 1000, "batchId": 1}
+    entry = {"path": f"file://{place}/in/b/2.json", "timestamp": (NOW_S - 9 * DAY_S) * 1000, "batchId": 1}
     (place / "log" / "1").write_text(f"v1\n{json.dumps(entry)}")
-    os.utime(place / "in/b/1.json", (NOW_S - 9 * DAY_S,) * 2)
+    os.utime(place / "in/b/2.json", (NOW_S - 9 * DAY_S,) * 2)
     assert would_read_all(place / "log", f"{place}/in/a", f"{place}/in")
 
 
@@ -72,3 +74,52 @@ def test_a_log_that_cannot_be_read_proves_nothing(place: Path) -> None:
     (place / "log" / "0").write_text("v1\n{")
     assert not would_read_all(place / "log", f"{place}/in/a", f"{place}/in")
     assert not would_read_all(place / "gone", f"{place}/in/a", f"{place}/in")
+
+
+def moved(place: Path, how: str) -> str:
+    """The old folder in another place, with one more file; its pattern."""
+    old, new = place / "in/a", place / "moved"
+    match how:
+        case "renamed mount":
+            old.rename(new)
+        case "mirror":
+            new.mkdir()
+            (new / "1.json").write_text("{}")
+        case "mirror below":
+            (new / "deep").mkdir(parents=True)
+            shutil.copy2(old / "1.json", new / "deep/1.json")
+        case "link to the folder":
+            new.symlink_to(old)
+        case "links to the files":
+            new.mkdir()
+            (new / "under another name.json").symlink_to(old / "1.json")
+        case "hard links":
+            new.mkdir()
+            os.link(old / "1.json", new / "linked.json")
+    deep = new / "deep" if how == "mirror below" else new
+    (deep / "2.json").write_text("{}")
+    os.utime(deep / "2.json", (NOW_S, NOW_S))
+    return f"{new}/*/*.json" if how == "mirror below" else f"{new}/*.json"
+
+
+@pytest.mark.parametrize(
+    "how", ["renamed mount", "mirror", "mirror below", "link to the folder", "links to the files", "hard links"]
+)
+def test_a_file_that_was_read_under_another_path_is_not_new(place: Path, how: str) -> None:
+    """Spark would read it again: by path it knows none of these."""
+    after = moved(place, how)
+    assert not would_read_all(place / "log", f"{place}/in/a/*.json", after)
+
+
+def test_without_that_look_a_renamed_mount_passes_for_new(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The negative control: paths alone say that everything there is new, and the file that was read comes again."""
+    after = moved(place, "renamed mount")
+    monkeypatch.setattr(seen_files, "_was_read", lambda *_: iter(()))
+    assert would_read_all(place / "log", f"{place}/in/a/*.json", after)
+
+
+def test_files_of_the_same_name_in_another_folder_are_others(place: Path) -> None:
+    """A folder a day with files of one name: below the folder that holds both their relative names differ."""
+    (place / "in/b/2.json").rename(place / "in/b/1.json")
+    assert would_read_all(place / "log", f"{place}/in/a/*.json", f"{place}/in/*/*.json")
+    assert would_read_all(place / "log", f"{place}/in/a", f"{place}/in")

@@ -1,11 +1,14 @@
-"""Which files a file source has read, and whether it would read all that it finds in a new place."""
+"""Which files a file source has read, and whether it would read all that it finds in a new place, each once.
+
+Spark knows a file by its path alone: behind a renamed mount, a mirror or a link every file is new to it.
+"""
 
 from __future__ import annotations
 
 import glob
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -18,7 +21,8 @@ _WILD = frozenset("*?[{")
 def would_read_all(source_log: Path, before: str, after: str) -> bool:
     """Whether every file in a new place that was not read yet is new enough to be read; False where unknown.
 
-    A place of its own must show at least one such file: an empty one says nothing about what will arrive there.
+    False as well where a file there seems to be one that was read in the old place: it would be read again. A place of
+    its own must show at least one new file: an empty one says nothing about what will arrive there.
 
     Two patterns, or a directory and one above it: another plain path is refused by Spark itself.
     """
@@ -26,12 +30,50 @@ def would_read_all(source_log: Path, before: str, after: str) -> bool:
         return False
     try:
         seen = dict(_seen(source_log))
-        fresh = {path: os.stat(path).st_mtime * 1000 for path in _found(after) if path not in seen}
+        fresh = {path: os.stat(path) for path in _found(after) if path not in seen}
     except (OSError, ValueError, KeyError):
         return False
     if not seen or (not fresh and os.path.dirname(before) != os.path.dirname(after) and _is_wild(after)):
         return False
-    return all(age >= max(seen.values()) - _MAX_AGE_MS for age in fresh.values())
+    oldest = max(seen.values()) - _MAX_AGE_MS
+    if any(found.st_mtime * 1000 < oldest for found in fresh.values()):
+        return False
+    return not any(_was_read(seen, fresh, before, after))
+
+
+def _was_read(
+    seen: Mapping[str, float], fresh: Mapping[str, os.stat_result], before: str, after: str
+) -> Iterator[bool]:
+    """Of each new path, whether it is a file that was read: the same one, or one of its relative name, or one of its
+    name and time, as copies that keep times have them."""
+    old_base, new_base = _base(before), _base(after)
+    names = {_relative(path, old_base) for path in seen}
+    stamps = {(os.path.basename(path), int(modified)) for path, modified in seen.items()}
+    same = {identity for path in seen if (identity := _identity(path)) is not None}
+    for path, found in fresh.items():
+        stamp = (os.path.basename(path), found.st_mtime_ns // 1_000_000)
+        yield _relative(path, new_base) in names or stamp in stamps or (found.st_dev, found.st_ino) in same
+
+
+def _base(place: str) -> str:
+    """The directory that names are relative to: of a pattern, what stands before its first wild part."""
+    if not _is_wild(place):
+        return place
+    parts = Path(place).parts
+    return os.path.join(*parts[: next(number for number, part in enumerate(parts) if _is_wild(part))])
+
+
+def _relative(path: str, base: str) -> str:
+    return os.path.relpath(path, base) if Path(path).is_relative_to(base) else os.path.basename(path)
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    """Device and inode, through links; None for a file that is gone."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _comparable(before: str, after: str) -> bool:

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _LOOKS = 5
+_OWN_WAY_OF_LISTING = frozenset({"maxfileage", "latestfirst", "filenameonly"})
+"""Options by which a file source takes other files for read, or for too old, than by default."""
 
 
 class Checker:
@@ -145,7 +147,7 @@ def _located(deployed: Manifest, candidate: Manifest, checkpoint: Path) -> Manif
         return candidate
     sources = list(candidate.sources)
     for number, (before, after) in enumerate(zip(deployed.sources, candidate.sources, strict=True)):
-        same_kind = before.kind == after.kind == "file" and not {"maxfileage", "latestfirst"} & after.options.keys()
+        same_kind = before.kind == after.kind == "file" and not _OWN_WAY_OF_LISTING & after.options.keys()
         log = checkpoint / "sources" / (after.name or str(number))
         if same_kind and before.location != after.location and would_read_all(log, before.location, after.location):
             sources[number] = msgspec.structs.replace(after, catches_up=True)
