@@ -38,7 +38,7 @@ POLICIES = st.builds(Policy, keep_last=st.integers(1, 5), hourly=COUNTS, daily=C
 
 
 def decide(candidates: list[Candidate], policy: Policy) -> dict[int, Decision]:
-    return {each.number: each for each in decide_retention(candidates, policy, now=NOW)}
+    return {each.number: each for each in decide_retention(candidates, policy)}
 
 
 def kept(candidates: list[Candidate], policy: Policy) -> set[int]:
@@ -101,7 +101,7 @@ def test_a_larger_policy_keeps_all_that_a_smaller_one_keeps(
 @given(candidates=snapshots(), policy=POLICIES)
 def test_every_decision_has_a_reason_and_its_place(candidates: list[Candidate], policy: Policy) -> None:
     """Nothing stays or goes without a word, and no word is said twice; decisions come in the order of the numbers."""
-    decided = decide_retention(candidates, policy, now=NOW)
+    decided = decide_retention(candidates, policy)
     assert [each.number for each in decided] == sorted(each.number for each in candidates)
     assert all(each.reasons and len(set(each.reasons)) == len(each.reasons) for each in decided)
 
@@ -113,7 +113,7 @@ def test_the_order_they_are_given_in_does_not_matter(
 ) -> None:
     """Listings come in any order."""
     again = shuffled.draw(st.permutations(candidates))
-    assert decide_retention(again, policy, now=NOW) == decide_retention(candidates, policy, now=NOW)
+    assert decide_retention(again, policy) == decide_retention(candidates, policy)
 
 
 @QUIET

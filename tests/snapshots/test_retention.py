@@ -5,8 +5,10 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
+from msgspec.structs import replace
 
 from streamkeeper.errors import InvalidInput
+from streamkeeper.snapshots import retention
 from streamkeeper.snapshots.retention import Candidate, Decision, Policy, decide_retention
 
 NOW = datetime(2026, 11, 21, 12, 30, tzinfo=UTC)
@@ -20,7 +22,7 @@ def at(number: int, hours_ago: float, *, verified: bool = False, pinned: str = "
 
 
 def decide(candidates: list[Candidate], policy: Policy = ONLY_LAST) -> dict[int, Decision]:
-    return {each.number: each for each in decide_retention(candidates, policy, now=NOW)}
+    return {each.number: each for each in decide_retention(candidates, policy)}
 
 
 def kept(candidates: list[Candidate], policy: Policy = ONLY_LAST) -> list[int]:
@@ -87,7 +89,7 @@ def test_weeks_are_iso_weeks() -> None:
     policy = Policy(keep_last=1, hourly=0, daily=0, weekly=5, monthly=0)
     dates = [datetime(2026, 12, 31, tzinfo=UTC), datetime(2027, 1, 3, tzinfo=UTC), datetime(2027, 1, 4, tzinfo=UTC)]
     candidates = [Candidate(number=number, taken_at=when, verified=False) for number, when in enumerate(dates, 1)]
-    decided = decide_retention(candidates, policy, now=datetime(2027, 2, 1, tzinfo=UTC))
+    decided = decide_retention(candidates, policy)
     assert [each.keep for each in decided] == [False, True, True]
     assert decided[1].reasons == ("weekly 2026-W53",)
     assert decided[2].reasons[-1] == "weekly 2027-W01"
@@ -96,7 +98,7 @@ def test_weeks_are_iso_weeks() -> None:
 def test_buckets_are_of_utc_whatever_zone_a_time_came_in() -> None:
     """00:30 in Berlin's winter is the day before."""
     taken = datetime(2026, 11, 21, 0, 30, tzinfo=timezone(timedelta(hours=1)))
-    decided = decide_retention([Candidate(number=1, taken_at=taken, verified=False)], Policy(), now=NOW)
+    decided = decide_retention([Candidate(number=1, taken_at=taken, verified=False)], Policy())
     assert "daily 2026-11-20" in decided[0].reasons
 
 
@@ -114,22 +116,40 @@ def test_a_pin_and_a_hold_keep_without_any_rule() -> None:
 
 
 def test_a_clock_that_was_ahead_keeps_nothing_forever() -> None:
-    """A snapshot of the future counts as of now, where a newer one takes its place."""
+    """A snapshot of the future goes like any other of its number."""
     policy = Policy(keep_last=1, hourly=1, daily=1, weekly=1, monthly=1)
     assert kept([at(1, -90_000), at(2, 0.1)], policy) == [2]
+
+
+@pytest.mark.parametrize("days", [-2.0, 2.0, -3000.0, 3000.0])
+def test_a_clock_that_is_off_drops_none_of_the_newest_hours(days: float) -> None:
+    """One a day, then hourly ones; from the thirtieth on the clock of the backups is wrong: the newest 24 stay."""
+    daily = [at(number, (60 - number) * 24) for number in range(1, 31)]
+    hourly = [at(number, 60 - number - days * 24 if number > 40 else 60 - number) for number in range(31, 61)]
+    assert kept([*daily, *hourly], Policy())[-24:] == list(range(37, 61))
+
+
+def test_counting_ages_from_now_drops_the_newest_hours(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The negative control: under a clock two days behind, all of these fell into one hour, and 22 of 24 went."""
+    hourly = [at(number, 24 - number) for number in range(1, 25)]
+    assert kept(hourly, Policy()) == list(range(1, 25))
+    behind, bucket = NOW - timedelta(days=2), retention._bucket
+    with monkeypatch.context() as patch:
+        patch.setattr(retention, "_bucket", lambda one, pattern: bucket(replace(one, taken_at=behind), pattern))
+        assert kept(hourly, Policy()) == [22, 23, 24]
 
 
 def test_numbers_and_not_times_tell_what_is_newest() -> None:
     """A clock that was set back does not make the last snapshot an old one."""
     decided = decide([at(1, 0), at(2, 0), at(3, 500)], Policy(keep_last=2, hourly=1, daily=0, weekly=0, monthly=0))
-    assert decided[3].reasons == ("the newest", "one of the last 2")
-    assert decided[2].reasons == ("one of the last 2", "hourly 2026-11-21 12:00")
+    assert decided[3].reasons == ("the newest", "one of the last 2", "hourly 2026-10-31 16:00")
+    assert decided[2].reasons == ("one of the last 2",)
     assert not decided[1].keep
 
 
 def test_nothing_to_decide_on_is_no_error() -> None:
     """A series without snapshots."""
-    assert decide_retention([], Policy(), now=NOW) == ()
+    assert decide_retention([], Policy()) == ()
 
 
 @pytest.mark.parametrize("wrong", [{"keep_last": 0}, {"keep_last": -1}, {"hourly": -1}, {"monthly": -3}])
@@ -149,5 +169,3 @@ def test_times_without_a_zone_are_refused() -> None:
     """They would fall into other buckets on another machine."""
     with pytest.raises(InvalidInput, match="s0001"):
         Candidate(number=1, taken_at=NOW.replace(tzinfo=None), verified=False)
-    with pytest.raises(InvalidInput, match="no time zone"):
-        decide_retention([], Policy(), now=NOW.replace(tzinfo=None))

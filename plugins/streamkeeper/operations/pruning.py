@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
@@ -187,18 +187,26 @@ def _sink_logs(site: Site, state: JobState, query: str) -> Iterator[CheckpointGr
 
 
 def _versions(site: Site, state: JobState, query: str, now: datetime) -> Iterator[tuple[Path, PrunePlan]]:
-    """Plans for the checkpoint versions of a query that are still there."""
+    """Plans for the checkpoint versions of a query that are still there.
+
+    How long ago a version was left is counted from the last commit of the one that serves: were it counted from now, a
+    clock that is ahead would take the way back, and so would a job that stands still.
+    """
+    folder = Path(site.settings.checkpoints) / state.job / query
     current = state.current_version(query)
+    serving = folder / current.version if current is not None else None
     epoch = state.epochs.get(query)
     for each in state.versions[query]:
-        directory = Path(site.settings.checkpoints) / state.job / query / each.version
+        directory = folder / each.version
         if not directory.is_dir():
             continue
-        if current is not None and each.version == current.version:
+        if directory == serving:
             yield directory, plan_live(directory, now=now.timestamp())
         # Until a driver has claimed the newer version, the one before it may still be written.
         elif state.open_operation is None and epoch is not None and epoch.version != each.version:
-            over = _last_written(directory) < (now - timedelta(days=site.settings.retired_days)).timestamp()
+            retired_s = site.settings.retired_days * 24 * 3600
+            since = _last_written(serving) if serving is not None and serving.is_dir() else 0.0
+            over = _last_written(directory) < since - retired_s
             yield directory, plan_retired(directory, 0 if over else RETIRED_BATCHES)
 
 

@@ -1,8 +1,9 @@
 """Which snapshots stay, and every reason for it: a snapshot goes only when nothing is left that keeps it.
 
-Order is the snapshots' numbers, never their times: clocks may be wrong, equal, or set back. Times only say into which
-hour, day, week and month (UTC) a snapshot falls, and one taken after ``now`` falls where ``now`` does: a clock that was
-once ahead by years would otherwise make a newest bucket that nothing ever replaces.
+Order is the snapshots' numbers, never their times: clocks may be wrong, equal, or set back. A time only says into which
+hour, day, week and month (UTC) its snapshot falls. Which of these are the last ones is again told by the numbers of
+the snapshots in them. Nobody asks what time it is now: a prune under a clock that is days off decides the same, and
+what was stamped by a clock that was years ahead goes once enough newer ones have come.
 
 A rule counts the hours (days, weeks, months) that hold a snapshot, not those on the calendar, as restic and borg do.
 With the calendar, a job that was paused for half a year would lose its whole history to the first prune after the
@@ -87,45 +88,39 @@ _UNITS = (
 )
 
 
-def decide_retention(candidates: Collection[Candidate], policy: Policy, *, now: datetime) -> tuple[Decision, ...]:
+def decide_retention(candidates: Collection[Candidate], policy: Policy) -> tuple[Decision, ...]:
     """Decide on all snapshots of a series, in the order of their numbers; the order given does not matter.
 
-    Always kept: the newest, the newest verified, the pinned and the held. Deciding again on what was kept, at the same
-    ``now``, keeps all of it. Raises InvalidInput when two have the same number, or ``now`` has no time zone.
+    Always kept: the newest, the newest verified, the pinned and the held. Deciding again on what was kept keeps all of
+    it. Raises InvalidInput when two have the same number.
     """
-    if now.utcoffset() is None:
-        raise InvalidInput(f"it is {now}, of no time zone", hint="give now in UTC")
     ordered = sorted(candidates, key=lambda each: each.number)
     for one, other in pairwise(ordered):
         if one.number == other.number:
             raise InvalidInput(f"there are two snapshots {one.name}", hint="numbers are unique in a series")
-    rules = [_rule(ordered, *unit, count=getattr(policy, unit[0]), now=now) for unit in _UNITS]
-    return tuple(_decide(each, ordered, policy, rules, now) for each in ordered)
+    rules = [_rule(ordered, *unit, count=getattr(policy, unit[0])) for unit in _UNITS]
+    return tuple(_decide(each, ordered, policy, rules) for each in ordered)
 
 
-def _decide(
-    one: Candidate, ordered: Sequence[Candidate], policy: Policy, rules: Sequence[_Rule], now: datetime
-) -> Decision:
+def _decide(one: Candidate, ordered: Sequence[Candidate], policy: Policy, rules: Sequence[_Rule]) -> Decision:
     verified = next((each for each in reversed(ordered) if each.verified), None)
     last = one in ordered[-policy.keep_last :]
     reasons = ["the newest"] if one == ordered[-1] else []
     reasons += [f"one of the last {policy.keep_last}"] if last else []
-    reasons += [found for rule in rules if (found := _kept_by(rule, one, now))]
+    reasons += [found for rule in rules if (found := _kept_by(rule, one))]
     reasons += ["the newest verified"] if one == verified else []
     reasons += [f"pinned: {one.pinned}"] if one.pinned else []
     reasons += [f"held by {owner}" for owner in one.held_by]
     if reasons:
         return Decision(number=one.number, keep=True, reasons=tuple(reasons))
-    return Decision(number=one.number, keep=False, reasons=tuple(_why_not(one, verified, policy, rules, now)))
+    return Decision(number=one.number, keep=False, reasons=tuple(_why_not(one, verified, policy, rules)))
 
 
-def _why_not(
-    one: Candidate, verified: Candidate | None, policy: Policy, rules: Sequence[_Rule], now: datetime
-) -> Iterator[str]:
+def _why_not(one: Candidate, verified: Candidate | None, policy: Policy, rules: Sequence[_Rule]) -> Iterator[str]:
     """One reason per rule that might have kept it."""
     yield f"not among the last {policy.keep_last}"
     for rule in rules:
-        bucket = _bucket(one, rule.pattern, now)
+        bucket = _bucket(one, rule.pattern)
         if rule.count == 0:
             yield f"{rule.name}: none are kept"
         elif bucket in rule.buckets:
@@ -139,18 +134,17 @@ def _why_not(
     yield "no pin, no hold"
 
 
-def _kept_by(rule: _Rule, one: Candidate, now: datetime) -> str:
-    bucket = _bucket(one, rule.pattern, now)
+def _kept_by(rule: _Rule, one: Candidate) -> str:
+    bucket = _bucket(one, rule.pattern)
     return f"{rule.name} {bucket}" if rule.buckets.get(bucket) == one else ""
 
 
-def _rule(ordered: Sequence[Candidate], name: str, unit: str, pattern: str, *, count: int, now: datetime) -> _Rule:
-    """The last ``count`` buckets that hold a snapshot; the newest number stands for its bucket."""
-    newest = {_bucket(each, pattern, now): each for each in ordered}
-    kept = sorted(newest)[-count:] if count else []
+def _rule(ordered: Sequence[Candidate], name: str, unit: str, pattern: str, *, count: int) -> _Rule:
+    """The last ``count`` buckets by the newest number in each, which stands for its bucket."""
+    newest = {_bucket(each, pattern): each for each in ordered}
+    kept = sorted(newest, key=lambda bucket: newest[bucket].number)[-count:] if count else []
     return _Rule(name, unit, pattern, count, {bucket: newest[bucket] for bucket in kept})
 
 
-def _bucket(one: Candidate, pattern: str, now: datetime) -> str:
-    """Sorts as its time does."""
-    return min(one.taken_at, now).astimezone(UTC).strftime(pattern)
+def _bucket(one: Candidate, pattern: str) -> str:
+    return one.taken_at.astimezone(UTC).strftime(pattern)

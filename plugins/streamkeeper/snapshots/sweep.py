@@ -87,7 +87,6 @@ def plan_sweep(catalogue: Catalogue, policy: Policy, *, now: datetime, grace_s: 
             for each in snapshots
         ],
         policy,
-        now=now,
     )
     kept = {each.number for each in decisions if each.keep}
     referenced = {pack.name for each in snapshots if each.number in kept for pack in each.packs}
