@@ -107,6 +107,7 @@ def test_pushes_at_once_agree_on_one_release(site: SmallSite) -> None:
         ({"conf": {"spark.sql.streaming.checkpointLocation": "/x"}}, InvalidInput, "checkpointLocation cannot be set"),
         ({"conf": {"spark.a": 3}}, InvalidInput, "conf spark.a: 3 is not text"),
         ({"conf": {"shuffle": "3"}}, InvalidInput, "conf shuffle is not a Spark conf"),
+        ({"conf": {"spark.master": "yarn"}}, InvalidInput, "spark.master=yarn cannot be set"),
         ({"conf": {"spark.jars": "/gone.jar"}}, InvalidInput, "/gone.jar"),
         ({"job": "broken"}, JobUnusable, "broken.py:1"),
     ],

@@ -19,12 +19,12 @@ import psutil
 from streamkeeper.definition import check_conf
 from streamkeeper.driver.wakeups import Wakeup, Wakeups
 from streamkeeper.errors import PermanentError
+from streamkeeper.model.release_conf import FIXED
 from streamkeeper.registry.environments import installed_jars
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_STATE = "spark.sql.streaming.stateStore."
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _JARS = "spark.jars"
 _JAVA_HINT = "install Java 17 (Debian, Ubuntu: openjdk-17-jre-headless) or point JAVA_HOME at it"
@@ -43,9 +43,7 @@ def session_conf(given: Mapping[str, str], scratch: Path, name: str) -> dict[str
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
-        f"{_STATE}providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
-        f"{_STATE}rocksdb.changelogCheckpointing.enabled": "true",
-        f"{_STATE}checkpointFormatVersion": "2",
+        **FIXED,
     }
     if given.get("spark.master", "local").startswith("local"):
         conf |= {

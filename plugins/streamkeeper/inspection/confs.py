@@ -51,7 +51,6 @@ _NEUTRAL = (
     "spark.sql.maxPlanStringLength",
     "spark.sql.pyspark.",
     "spark.sql.repl.",
-    "spark.sql.streaming.checkpointFileManagerClass",
     "spark.sql.streaming.checkpointLocation",
     "spark.sql.streaming.fileSource.",
     "spark.sql.streaming.maxBatchesToRetainInMemory",

@@ -15,6 +15,7 @@ from streamkeeper.model.finding import Assessment, Finding, Verdict
 from streamkeeper.model.job_state import JobState, OperationState
 from streamkeeper.model.journal import Assessed, Strategy
 from streamkeeper.model.manifest import Manifest
+from streamkeeper.model.release_conf import check_described_confs
 from streamkeeper.model.snapshot import series_of_query
 from streamkeeper.model.ways import QueryWay, Way
 from streamkeeper.operations.blast_radius import told_replay
@@ -28,9 +29,10 @@ from streamkeeper.snapshots.catalogue import Catalogue
 
 
 def assess_candidate(site: Site, state: JobState, operation: OperationState, release: str) -> Assessed:
-    """What is to be recorded of the candidate; the report is stored."""
+    """What is to be recorded of the candidate; the report is stored. Raises JobUnusable for one that may not run."""
     serving = state.serving_release
     candidate = stored_manifests(site, state, release)
+    check_described_confs(state.job, (each.confs for each in candidate.values()))
     deployed = stored_manifests(site, state, serving) if serving else None
     observed = observed_by(site, state, operation.operation, release)
     forward = assess(deployed, candidate, observed)

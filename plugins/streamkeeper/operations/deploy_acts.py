@@ -49,6 +49,7 @@ from streamkeeper.model.journal import (
     StepDone,
 )
 from streamkeeper.model.release import Release
+from streamkeeper.model.release_conf import check_release_conf
 from streamkeeper.model.secret_references import find_references, resolve
 from streamkeeper.model.snapshot import Snapshot
 from streamkeeper.model.ways import Way
@@ -157,6 +158,8 @@ class DeployActs:
                 raise InvalidInput(
                     f"release {name} has its own params and conf", hint="push a new release to change them"
                 )
+            # It may have been registered by a Streamkeeper that let more through.
+            check_release_conf(self._journal.state().releases[name].content.conf)
         else:
             raise NotFound(
                 f"job {self._job} has no release {wanted}", hint=f"see: streamkeeper release list {self._job}"

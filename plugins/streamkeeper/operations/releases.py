@@ -8,12 +8,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from streamkeeper.errors import InvalidInput, RegistryDamaged
+from streamkeeper.errors import RegistryDamaged
 from streamkeeper.model.coding import to_json
 from streamkeeper.model.job_state import JobState
 from streamkeeper.model.journal import ReleaseRegistered
 from streamkeeper.model.names import check_name
 from streamkeeper.model.release import STATE_FORMAT, ParamValue, Release, ReleaseContent
+from streamkeeper.model.release_conf import check_release_conf
 from streamkeeper.model.secret_references import find_references
 from streamkeeper.registry.bundles import build_bundle
 from streamkeeper.registry.environments import read_environment
@@ -22,12 +23,6 @@ from streamkeeper.registry.objects import put_object
 
 if TYPE_CHECKING:
     from streamkeeper.operations.sites import Site
-
-_NOT_YOURS = {
-    "spark.sql.streaming.checkpointLocation": "each query's checkpoint is given to it at launch",
-    "spark.submit.deployMode": "the runner decides where a driver runs",
-    "spark.remote": "Spark Connect has no driver of its own to drain or to prove dead",
-}
 
 
 def push_release(
@@ -40,7 +35,7 @@ def push_release(
     """
     check_name("job", job)
     find_references(params, conf)
-    _check_conf(conf)
+    check_release_conf(conf)
     bundle = build_bundle(Path(site.settings.jobs), job)
     content = ReleaseContent(
         bundle=bundle.sha256,
@@ -53,16 +48,6 @@ def push_release(
     )
     put_object(site.store, job, "bundles", bundle.data, ".zip")
     return _register(Journal(site.store, job, writer=writer or _this_process()), job, content)
-
-
-def _check_conf(conf: Mapping[str, str]) -> None:
-    for key, value in conf.items():
-        if not isinstance(value, str):
-            raise InvalidInput(f"conf {key}: {value!r} is not text", hint='write every conf value as text, "200" too')
-        if not key.startswith("spark."):
-            raise InvalidInput(f"conf {key} is not a Spark conf", hint="Spark reads names that start with spark. only")
-        if key in _NOT_YOURS:
-            raise InvalidInput(f"conf {key} cannot be set: {_NOT_YOURS[key]}", hint="leave it out")
 
 
 def _register(journal: Journal, job: str, content: ReleaseContent) -> Release:

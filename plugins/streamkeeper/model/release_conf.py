@@ -1,0 +1,75 @@
+"""Spark confs that no release may set, by its conf or in its code: they are the installation's to decide."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+from streamkeeper.errors import InvalidInput, JobUnusable
+
+_ELSEWHERE = "executors would run where the proof of a driver's death does not look"
+_STATE_FORMAT = "every checkpoint version is written in the state format that its record names"
+_FILES = "checkpoints are local directories, written by Spark's own checkpoint file manager"
+
+_REFUSED = {
+    "spark.sql.streaming.checkpointLocation": "each query's checkpoint is given to it at launch",
+    "spark.submit.deployMode": "the runner decides where a driver runs",
+    "spark.remote": "Spark Connect has no driver of its own to drain or to prove dead",
+    "spark.sql.streaming.checkpointFileManagerClass": _FILES,
+    "spark.sql.streaming.checkpoint.fileChecksum.enabled": _FILES,
+    "spark.hadoop.fs.defaultFS": _FILES,
+    "spark.hadoop.fs.default.name": _FILES,
+    "spark.hadoop.fs.file.impl": _FILES,
+    "spark.hadoop.fs.AbstractFileSystem.file.impl": _FILES,
+    "spark.sql.streaming.join.stateFormatV4.enabled": _STATE_FORMAT,
+    "spark.sql.streaming.stateStore.checkpointFormatVersion": _STATE_FORMAT,
+    "spark.sql.streaming.stateStore.encodingFormat": _STATE_FORMAT,
+    "spark.sql.streaming.stateStore.providerClass": _STATE_FORMAT,
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": _STATE_FORMAT,
+    "spark.sql.streaming.stateStore.rocksdb.formatVersion": _STATE_FORMAT,
+    "spark.sql.streaming.stateStore.rocksdb.mergeOperatorVersion": _STATE_FORMAT,
+    "spark.sql.streaming.stateStore.rowChecksum.enabled": _STATE_FORMAT,
+    "spark.sql.streaming.transformWithState.stateSchemaVersion": _STATE_FORMAT,
+}
+_REASONS = {key.lower(): reason for key, reason in _REFUSED.items()}
+_STATE_FORMAT_VERSION = re.compile(r"spark\.sql\.streaming\.\w+\.stateformatversion")
+_MASTER = "spark.master"
+_IN_THE_DRIVER = re.compile(r"local(\[(\d+|\*)(, *\d+)?\])?")
+
+FIXED = {
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",
+}
+"""The state format of every new checkpoint version: the confs that ``model.release.STATE_FORMAT`` stands for."""
+_ABSENT = "spark.sql.streaming.checkpointFileManagerClass"
+
+
+def check_release_conf(conf: Mapping[str, str]) -> None:
+    """Raise InvalidInput for what is no Spark conf, and for one that a release may not set."""
+    for key, value in conf.items():
+        if not isinstance(value, str):
+            raise InvalidInput(f"conf {key}: {value!r} is not text", hint='write every conf value as text, "200" too')
+        if not key.startswith("spark."):
+            raise InvalidInput(f"conf {key} is not a Spark conf", hint="Spark reads names that start with spark. only")
+        if key.lower() == _MASTER and not _IN_THE_DRIVER.fullmatch(value):
+            hint = "leave it out, or write local[N] for N cores"
+            raise InvalidInput(f"conf {key}={value} cannot be set: {_ELSEWHERE}", hint=hint)
+        if reason := _reason_against(key.lower()):
+            raise InvalidInput(f"conf {key} cannot be set: {reason}", hint="leave it out")
+
+
+def check_described_confs(job: str, confs: Iterable[Mapping[str, str]]) -> None:
+    """Raise JobUnusable when a job's code has set such a conf itself; ``confs``: those of its described queries."""
+    for each in confs:
+        changed = [key for key, value in FIXED.items() if each.get(key, value) != value]
+        changed += [_ABSENT] if _ABSENT in each else []
+        if changed:
+            reason = _REASONS[changed[0].lower()]
+            raise JobUnusable(f"job {job} sets {changed[0]} in its code: {reason}", hint="remove it there")
+
+
+def _reason_against(key: str) -> str:
+    return _REASONS.get(key) or (_STATE_FORMAT if _STATE_FORMAT_VERSION.fullmatch(key) else "")

@@ -1,0 +1,64 @@
+"""Which Spark confs a release may set."""
+
+from __future__ import annotations
+
+import pytest
+
+from streamkeeper.errors import InvalidInput, JobUnusable
+from streamkeeper.model.release_conf import FIXED, check_described_confs, check_release_conf
+
+PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "reason"),
+    [
+        ("spark.master", "yarn", "proof of a driver's death"),
+        ("spark.master", "spark://host:7077", "proof of a driver's death"),
+        ("spark.master", "k8s://https://host", "proof of a driver's death"),
+        ("spark.master", "local-cluster[2,1,1024]", "proof of a driver's death"),
+        ("spark.submit.deployMode", "cluster", "the runner decides"),
+        ("spark.remote", "sc://host", "no driver of its own"),
+        ("spark.sql.streaming.checkpointFileManagerClass", "org.apache.Other", "local directories"),
+        ("spark.hadoop.fs.defaultFS", "hdfs://host", "local directories"),
+        (PROVIDER, "org.apache.Other", "state format"),
+        (PROVIDER.upper().replace("SPARK", "spark", 1), "org.apache.Other", "state format"),
+        ("spark.sql.streaming.stateStore.checkpointFormatVersion", "1", "state format"),
+        ("spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled", "false", "state format"),
+        ("spark.sql.streaming.aggregation.stateFormatVersion", "1", "state format"),
+        ("spark.sql.streaming.join.stateFormatVersion", "3", "state format"),
+    ],
+)
+def test_what_is_for_the_installation_to_decide_is_refused_by_name(key: str, value: str, reason: str) -> None:
+    """Where executors run, how a checkpoint's files are written, and the format of the state in them."""
+    with pytest.raises(InvalidInput, match=reason) as refused:
+        check_release_conf({key: value})
+    assert key in refused.value.message
+    assert "leave it out" in refused.value.hint
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("spark.master", "local"),
+        ("spark.master", "local[4]"),
+        ("spark.master", "local[*]"),
+        ("spark.master", "local[2,3]"),
+        ("spark.sql.shuffle.partitions", "8"),
+        ("spark.sql.streaming.minBatchesToRetain", "200"),
+        ("spark.sql.streaming.queryEvolution.enableSourceEvolution", "true"),
+        ("spark.sql.streaming.stateStore.maintenanceInterval", "30s"),
+        ("spark.driver.memory", "2g"),
+    ],
+)
+def test_what_a_release_may_set_passes(key: str, value: str) -> None:
+    """Executors are threads of the driver with local[N]; the rest changes neither place nor format."""
+    check_release_conf({key: value})
+
+
+def test_a_job_that_sets_it_in_its_code_is_refused_by_what_it_described() -> None:
+    """Its queries' confs tell; those that nobody has set, or as they are anyway, pass."""
+    check_described_confs("sales", [{}, FIXED, {"spark.sql.ansi.enabled": "true"}])
+    for confs in ({PROVIDER: "org.apache.Other"}, {"spark.sql.streaming.checkpointFileManagerClass": "org.apache.X"}):
+        with pytest.raises(JobUnusable, match=f"job sales sets {next(iter(confs))} in its code"):
+            check_described_confs("sales", [FIXED, confs])

@@ -1,0 +1,67 @@
+"""A deploy as far as it comes without a driver: what is refused before anything is started."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from streamkeeper.errors import JobUnusable
+from streamkeeper.lifecycle.steps import Step
+from streamkeeper.model.coding import to_json
+from streamkeeper.model.journal import DeployRequest, Outcome, ReleaseDescribed, ReleaseRegistered
+from streamkeeper.operations import deploy_acts
+from streamkeeper.operations.assessing import assess_candidate
+from streamkeeper.operations.deploy import Deploy, Progress
+from streamkeeper.registry.objects import put_object
+from tests.compatibility.manifests import STATEFUL
+from tests.operations.registered_job import JOB, QUERY, Registered
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Registered:
+    """A job that serves; the test's own runner starts nothing."""
+    return Registered(tmp_path)
+
+
+def deploy(job: Registered, operation: str = "op2", **request: object) -> Progress:
+    """Advance a deploy as far as it goes by itself."""
+    opened = Deploy.open(job.site, operation, DeployRequest(job=JOB, **request))  # type: ignore[arg-type]
+    return opened.run(Step.FALL_BACK)
+
+
+def with_release(job: Registered, conf: dict[str, str]) -> str:
+    """A second release with this conf, registered as an older Streamkeeper would have."""
+    first = job.site.journal(JOB, "test").state().releases["r0001"]
+    second = replace(first, number=2, content=replace(first.content, conf=conf))
+    job.record(ReleaseRegistered(release=second))
+    return second.name
+
+
+def test_an_old_release_whose_executors_run_elsewhere_is_refused(
+    job: Registered, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A conf that was let through before is not let through by naming its release; without that look it is started."""
+    name = with_release(job, {"spark.master": "yarn"})
+    ended = deploy(job, release=name)
+    assert ended.outcome is Outcome.REFUSED
+    assert "conf spark.master=yarn cannot be set" in ended.sentence
+    monkeypatch.setattr(deploy_acts, "check_release_conf", lambda conf: None)
+    assert "spark.master" not in deploy(job, "op3", release=name).sentence
+    done = job.site.journal(JOB, "test").state().operations
+    assert Step.BUNDLE.label in done["op3"].done
+    assert Step.BUNDLE.label not in done["op2"].done
+
+
+def test_a_job_whose_code_sets_the_state_format_is_refused_at_the_assessment(job: Registered) -> None:
+    """Its manifest tells, whatever its release's conf says."""
+    name = with_release(job, {})
+    changed = {"spark.sql.streaming.stateStore.providerClass": "org.apache.Other"}
+    manifest = replace(STATEFUL, query=QUERY, confs={**STATEFUL.confs, **changed})
+    digest = put_object(job.site.store, JOB, "manifests", to_json(manifest), ".json")
+    job.record(ReleaseDescribed(release=name, manifests={QUERY: digest}))
+    Deploy.open(job.site, "op2", DeployRequest(job=JOB, release=name))
+    state = job.site.journal(JOB, "test").state()
+    with pytest.raises(JobUnusable, match="providerClass in its code"):
+        assess_candidate(job.site, state, state.operations["op2"], name)
