@@ -116,8 +116,8 @@ def test_state_that_is_gone_is_seen_when_told_that_there_was_some(checkpoint: Pa
 @pytest.mark.parametrize(
     ("words", "line"),
     [
-        (("offsets", "nowhere"), "checkpoint nowhere does not exist"),
-        (("fsck", "nowhere"), "checkpoint nowhere does not exist"),
+        (("offsets", "nowhere"), "nowhere does not exist"),
+        (("fsck", "nowhere"), "nowhere does not exist"),
         (("offsets", "{}", "--batch", "9"), "has no batch 9 (its batches: 0 to 2)"),
         (("offsets", "{}/state"), "is not a checkpoint"),
     ],

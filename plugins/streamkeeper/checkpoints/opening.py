@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
 from streamkeeper.checkpoints.trees import LocalTree, Tree
 from streamkeeper.errors import InvalidInput, NotFound, Unsupported
+from streamkeeper.model.locations import local_path, scheme_of
 
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/")
 _WAYS = "use a directory, file:///path, s3a://bucket/prefix or s3://bucket/prefix"
 
 
@@ -21,12 +19,9 @@ def open_tree(location: str) -> Tree:
     """
     if not location:
         raise InvalidInput("the checkpoint's location is empty", hint=_WAYS)
-    scheme = _SCHEME.match(location)
-    if scheme is None:
-        return _open_local(location, Path(location))
-    match scheme[1]:
-        case "file":
-            return _open_local(location, _local_path(location))
+    match scheme_of(location):
+        case "" | "file":
+            return _open_local(location, local_path("checkpoint", location))
         case "s3a" | "s3":
             return _open_s3(location)
         case other:
@@ -37,13 +32,6 @@ def _open_local(location: str, path: Path) -> LocalTree:
     if not path.is_dir():
         raise NotFound(f"checkpoint {location} does not exist", hint="name the query's checkpoint directory")
     return LocalTree(path)
-
-
-def _local_path(url: str) -> Path:
-    parts = urlsplit(url)
-    if parts.netloc not in ("", "localhost") or not parts.path:
-        raise InvalidInput(f"checkpoint {url}: not a local path", hint="write file:///absolute/path")
-    return Path(unquote(parts.path))
 
 
 def _open_s3(url: str) -> Tree:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import msgspec
 
 from streamkeeper.cli.job_files import read_job_file
 from streamkeeper.errors import InvalidInput, NotFound
 from streamkeeper.model.check import CheckRequest, JobFile
+from streamkeeper.model.locations import local_path
 from streamkeeper.model.release import ParamValue
 from streamkeeper.operations.registered import deployed_of
 from streamkeeper.operations.sites import Site
@@ -76,7 +76,7 @@ def _candidate(asked: Asked, params: dict[str, ParamValue], conf: dict[str, str]
 
 
 def _existing(directory: str) -> str:
-    path = Path(directory).absolute()
+    path = local_path("checkpoint", directory, hint="the check looks into local checkpoints only")
     if not path.is_dir():
         raise NotFound(f"checkpoint {directory} does not exist", hint="name the query's checkpoint directory")
     return str(path)

@@ -19,6 +19,7 @@ from streamkeeper.errors import InvalidInput, StreamkeeperError
 from streamkeeper.model.check import CheckAnswer, CheckRequest, answer_json
 from streamkeeper.model.coding import from_json, to_json
 from streamkeeper.model.finding import Verdict
+from streamkeeper.model.locations import local_path
 from streamkeeper.model.secret_references import find_references, resolve
 from streamkeeper.operations.asking import DriverDied, ask_driver
 from streamkeeper.operations.secret_resolvers import built_in_resolvers
@@ -61,7 +62,7 @@ def check(
     if batch:
         if candidate or deployed or checkpoint or job:
             raise InvalidInput("--batch takes its requests from the file alone", hint="leave the other options out")
-        _answer_batch(Path(batch))
+        _answer_batch(local_path("--batch", batch))
         return
     asked = Asked(
         deployed=deployed,

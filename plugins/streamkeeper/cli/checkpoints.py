@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Annotated
 
 import pendulum
@@ -23,8 +22,11 @@ from streamkeeper.checkpoints.fsck import examine
 from streamkeeper.cli.given import Json
 from streamkeeper.model.coding import to_json
 from streamkeeper.model.damage import Damage
+from streamkeeper.model.locations import local_path
 
-Directory = Annotated[Path, typer.Argument(metavar="DIR", help="A query's checkpoint directory")]
+Directory = Annotated[str, typer.Argument(metavar="DIR", help="A query's checkpoint directory, on a local disk")]
+
+_ELSEWHERE = "look at a local copy: snapshot take --checkpoint URL --store …, then snapshot restore --to DIR"
 
 
 def offsets(
@@ -34,8 +36,9 @@ def offsets(
     json: Json = False,
 ) -> None:
     """Print where every source of a checkpoint stands; a Kafka offset is ready for startingOffsets."""
-    facts, found = read_facts(directory), offsets_at(directory, batch)
-    number = batch_of(directory, batch)
+    checkpoint = local_path("checkpoint", directory, hint=_ELSEWHERE)
+    facts, found = read_facts(checkpoint), offsets_at(checkpoint, batch)
+    number = batch_of(checkpoint, batch)
     if json:
         typer.echo(to_json({"batch": number, "facts": facts, "offsets": found}))
         return
@@ -53,7 +56,7 @@ def fsck(
     json: Json = False,
 ) -> None:
     """Tell what is damaged in a checkpoint and what a start would do; exit code 1 when a start is unsafe."""
-    found = examine(directory, stateful=stateful)
+    found = examine(local_path("checkpoint", directory, hint=_ELSEWHERE), stateful=stateful)
     if json:
         typer.echo(to_json(found))
     else:

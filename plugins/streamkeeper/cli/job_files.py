@@ -7,15 +7,16 @@ from pathlib import Path
 
 from streamkeeper.errors import InvalidInput, NotFound
 from streamkeeper.model.check import JobFile
+from streamkeeper.model.locations import local_path
 from streamkeeper.model.release import ParamValue
 
 
 def read_job_file(text: str, params: dict[str, ParamValue], conf: dict[str, str]) -> JobFile:
     """``jobs/sales_totals.py:sales_totals``; raises InvalidInput or NotFound."""
     file, separator, name = text.rpartition(":")
-    if not separator or not file or not name:
+    if not separator or not file or not name or "/" in name:
         raise InvalidInput(f"{text!r} is not FILE:NAME", hint="jobs/sales_totals.py:sales_totals")
-    path = Path(file).absolute()
+    path = local_path("job file", file)
     if not path.is_file():
         raise NotFound(f"job file {file} does not exist")
     root = _root_of(path)
@@ -24,5 +25,5 @@ def read_job_file(text: str, params: dict[str, ParamValue], conf: dict[str, str]
 
 def _root_of(path: Path) -> Path:
     """The jobs root if the file lies under it, else the file's own folder."""
-    root = Path(os.environ.get("STREAMKEEPER_JOBS") or "jobs").absolute()
+    root = local_path("STREAMKEEPER_JOBS", os.environ.get("STREAMKEEPER_JOBS") or "jobs")
     return root if path.is_relative_to(root) else path.parent

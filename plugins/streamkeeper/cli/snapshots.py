@@ -31,6 +31,7 @@ from streamkeeper.cli.snapshot_places import (
 )
 from streamkeeper.errors import FormatTooNew, InvalidInput, SnapshotDamaged, StreamkeeperError
 from streamkeeper.model.coding import to_json
+from streamkeeper.model.locations import local_path
 from streamkeeper.model.snapshot import Pin, Snapshot, snapshot_name, snapshot_number
 from streamkeeper.operations.backup import back_up
 from streamkeeper.operations.drills import TIMEOUT_S, DrillPlace, drill, released_job
@@ -43,6 +44,8 @@ from streamkeeper.snapshots.restore import restore
 from streamkeeper.snapshots.verify import verify
 
 app = typer.Typer(no_args_is_help=True, help="Verified, restorable copies of checkpoints in a store.")
+
+_ONLY_LOCAL = "write to a local directory, and copy that from there"
 
 
 @app.command("take")
@@ -218,13 +221,14 @@ def restore_(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing")] = False,
 ) -> None:
     """Restore a snapshot: into a directory, or as the next checkpoint version of a deployed query."""
+    target = local_path("--to", to, hint=_ONLY_LOCAL) if to else None
     catalogue, snapshot = read_snapshot(read_place(series, checkpoint, store), id, batch, at)
-    if to:
+    if target is not None:
         if dry_run:
-            typer.echo(f"would write {snapshot.name} (batch {snapshot.batch}, {snapshot.bytes:,} bytes) to {to}")
+            typer.echo(f"would write {snapshot.name} (batch {snapshot.batch}, {snapshot.bytes:,} bytes) to {target}")
             return
         with _bar(snapshot.name) as show:
-            restored = restore(catalogue, snapshot, Path(to).absolute(), show=show)
+            restored = restore(catalogue, snapshot, target, show=show)
         typer.echo(f"{snapshot.name} (batch {snapshot.batch}) is at {restored.target}: {restored.files} files")
         return
     site = site_of(catalogue.series)
@@ -281,17 +285,18 @@ def export(
     json: Json = False,
 ) -> None:
     """Write the state in a snapshot, store by store, as Parquet files."""
+    target = local_path("--to", to, hint=_ONLY_LOCAL)
     catalogue, snapshot = read_snapshot(read_place(series, checkpoint, store), id, batch, at)
     with TemporaryDirectory(prefix="streamkeeper-export-") as scratch:
         restore(catalogue, snapshot, Path(scratch) / "checkpoint")
-        answer = export_state(Path(scratch) / "checkpoint", Path(to), batch=snapshot.batch)
+        answer = export_state(Path(scratch) / "checkpoint", target, batch=snapshot.batch)
     if json:
         typer.echo(to_json(answer))
         return
     for each in answer.stores:
         told = each.unsupported or f"{each.rows:,} rows in {each.path}"
         typer.echo(f"operator {each.operator} {each.name}, store {each.store}: {told}")
-    typer.echo(f"the state after batch {answer.batch} is in {to}")
+    typer.echo(f"the state after batch {answer.batch} is in {target}")
 
 
 def _shown(snapshot: Snapshot) -> dict[str, object]:

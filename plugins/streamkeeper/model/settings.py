@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from streamkeeper.errors import InvalidInput, Unsupported
+from streamkeeper.model.locations import local_path
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,19 +42,17 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
     home = environ.get("STREAMKEEPER_HOME", "")
     if not home:
         raise InvalidInput("STREAMKEEPER_HOME is not set", hint="point it at a directory that Streamkeeper may fill")
-    base = Path(home).absolute()
+    base = local_path("STREAMKEEPER_HOME", home, hint="the home is a local directory; STREAMKEEPER_STORE may be s3://…")
     return Settings(
         store=environ.get("STREAMKEEPER_STORE") or (base / "store").as_uri(),
-        checkpoints=local_directory(
-            "STREAMKEEPER_CHECKPOINTS", environ.get("STREAMKEEPER_CHECKPOINTS"), base / "checkpoints"
-        ),
-        jobs=local_directory("STREAMKEEPER_JOBS", environ.get("STREAMKEEPER_JOBS"), Path("jobs")),
+        checkpoints=_directory("STREAMKEEPER_CHECKPOINTS", environ, base / "checkpoints"),
+        jobs=_directory("STREAMKEEPER_JOBS", environ, Path("jobs")),
         home=str(base),
         snapshots=environ.get("STREAMKEEPER_SNAPSHOTS", ""),
         keep=environ.get("STREAMKEEPER_KEEP", ""),
         objective_s=_positive("STREAMKEEPER_BACKUP_OBJECTIVE_S", environ.get("STREAMKEEPER_BACKUP_OBJECTIVE_S"), 86400),
         retired_days=_positive("STREAMKEEPER_RETIRED_DAYS", environ.get("STREAMKEEPER_RETIRED_DAYS"), 7),
-        jars=":".join(str(Path(each).absolute()) for each in environ.get("STREAMKEEPER_JARS", "").split(":") if each),
+        jars=_directories("STREAMKEEPER_JARS", environ),
     )
 
 
@@ -69,16 +68,18 @@ def _positive(variable: str, value: str | None, default: float) -> float:
     return found
 
 
-def local_directory(variable: str, value: str | None, default: Path) -> str:
-    """An absolute local path from a path or ``file://`` URL; raises Unsupported for another scheme."""
+def _directory(variable: str, environ: Mapping[str, str], default: Path) -> str:
+    value = environ.get(variable)
     if not value:
         return str(default.absolute())
-    scheme, separator, rest = value.partition("://")
-    if not separator:
-        return str(Path(value).absolute())
-    if scheme != "file":
+    return str(local_path(variable, value, hint="use a local directory that every driver of the job can reach"))
+
+
+def _directories(variable: str, environ: Mapping[str, str]) -> str:
+    """Several, with ``:`` between them, which no URL fits into."""
+    value = environ.get(variable, "")
+    if "://" in value:
         raise Unsupported(
-            f"{variable}={value}: checkpoints on {scheme}:// are not supported",
-            hint="use a local directory that every driver of the job can reach",
+            f"{variable} {value}: a URL is not supported here", hint="name local directories, with : between them"
         )
-    return str(Path(rest).absolute())
+    return ":".join(str(Path(each).absolute()) for each in value.split(":") if each)

@@ -6,12 +6,12 @@ import functools
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import unquote
 
 import msgspec
 
-from streamkeeper.errors import Fenced, InvalidInput, Unsupported
+from streamkeeper.errors import Fenced, InvalidInput
 from streamkeeper.model.coding import from_json, to_json
+from streamkeeper.model.locations import local_path, scheme_of
 from streamkeeper.model.serving import Span
 from streamkeeper.sinks.sink_log import listed_files, newest_batch
 from streamkeeper.sinks.whole_files import create_whole
@@ -144,10 +144,6 @@ def local_directory(path: object) -> Path:
     """An absolute local directory, from a path or a file URL; raises InvalidInput or Unsupported."""
     if not isinstance(path, str) or not path:
         raise InvalidInput(f"a file sink's path is text, not {path!r}")
-    scheme, separator, rest = path.partition("://")
-    if separator and scheme != "file":
-        raise Unsupported(f"file output on {scheme}:// is not supported", hint="use an absolute local directory")
-    local = Path(unquote(rest)) if separator else Path(path.removeprefix("file:"))
-    if not local.is_absolute():
+    if not scheme_of(path) and not os.path.isabs(path):
         raise InvalidInput(f"the output path {path} is relative", hint="use an absolute local directory")
-    return Path(os.path.normpath(local))
+    return Path(os.path.normpath(local_path("file output", path, hint="use an absolute local directory")))

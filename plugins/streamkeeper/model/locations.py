@@ -1,0 +1,38 @@
+"""Places that somebody names: a URL is never taken for a path, and of URLs only a local file's is a path."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from streamkeeper.errors import InvalidInput, Unsupported
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/")
+_LOCAL = "use a local path, or file:///path"
+
+
+def scheme_of(location: str) -> str:
+    """The scheme of a URL, ``s3a`` of ``s3a://bucket`` and of Hadoop's ``s3a:/bucket``; empty for a plain path."""
+    found = _SCHEME.match(location)
+    return found[1].lower() if found else ""
+
+
+def local_path(what: str, location: str, *, hint: str = _LOCAL) -> Path:
+    """The absolute path that a plain path, ``file:/path`` or ``file:///path`` names; it need not exist.
+
+    ``what`` names the thing in errors, ``hint`` what to use instead of another scheme. Raises Unsupported for that,
+    InvalidInput for a location that names nothing on this machine.
+    """
+    if not location:
+        raise InvalidInput(f"{what}: no path is given", hint=_LOCAL)
+    match scheme_of(location):
+        case "":
+            return Path(location).absolute()
+        case "file":
+            parts = urlsplit(location)
+            if parts.netloc not in ("", "localhost") or not parts.path or parts.query or parts.fragment:
+                raise InvalidInput(f"{what} {location}: not a local path", hint="write file:///absolute/path")
+            return Path(unquote(parts.path))
+        case scheme:
+            raise Unsupported(f"{what} {location}: {scheme}:// is not supported here", hint=hint)

@@ -1,0 +1,115 @@
+"""A sweep over every option that names a place: a URL never becomes a local path, in no command."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from streamkeeper.cli import snapshots
+from streamkeeper.cli.main import app
+from tests.operations.registered_job import JOB, QUERY, Registered
+
+PLACES = {"DIR", "FILE", "URL", "FILE:NAME"}
+NOT_LOCAL = ("s3a://bucket/there", "hdfs://name:9000/there", "gs://bucket/there", "dbfs:/there", "s3a:/bucket/there")
+JOB_FILE = "jobs/sales_totals.py:sales_totals"
+SERIES = f"{JOB}/{QUERY}"
+
+COMMANDS: dict[tuple[str, str], list[str]] = {
+    ("offsets", "directory"): ["offsets", "{url}"],
+    ("fsck", "directory"): ["fsck", "{url}"],
+    ("describe", "job"): ["describe", "{url}.py:job"],
+    ("check", "deployed"): ["check", "--deployed", "{url}.py:job", "--candidate", JOB_FILE, "--checkpoint", "."],
+    ("check", "candidate"): ["check", "--deployed", JOB_FILE, "--candidate", "{url}.py:job", "--checkpoint", "."],
+    ("check", "checkpoint"): ["check", "--deployed", JOB_FILE, "--candidate", JOB_FILE, "--checkpoint", "{url}"],
+    ("check", "batch"): ["check", "--batch", "{url}"],
+    ("snapshot restore", "to"): ["snapshot", "restore", SERIES, "--to", "{url}"],
+    ("snapshot export", "to"): ["snapshot", "export", SERIES, "--to", "{url}"],
+    ("snapshot drill", "job_file"): ["snapshot", "drill", SERIES, "--job-file", "{url}.py:job"],
+}
+"""Options whose place must be a local one."""
+FOR_ITS_KIND = {"checkpoint", "store"}
+"""Of snapshots and prunes: s3a://… is a checkpoint there, and s3://… a store; their own tests refuse the rest."""
+
+
+def options(command: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """Every parameter of every command below."""
+    for each in getattr(command, "commands", {}).values():
+        yield from options(each, f"{name} {each.name}".strip())
+    for parameter in () if hasattr(command, "commands") else command.params:
+        yield name, parameter
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An installation with a snapshot, and an empty working directory with the jobs beside it."""
+    job = Registered(tmp_path / "site")
+    job.take()
+    work = tmp_path / "work"
+    work.mkdir()
+    (work / "jobs").symlink_to(Path(__file__).resolve().parents[2] / "jobs")
+    monkeypatch.chdir(work)
+    monkeypatch.setenv("STREAMKEEPER_HOME", str(tmp_path / "site/home"))
+    monkeypatch.setenv("STREAMKEEPER_STORE", str(tmp_path / "site/store"))
+    monkeypatch.setenv("STREAMKEEPER_CHECKPOINTS", str(tmp_path / "site/cp"))
+    monkeypatch.delenv("STREAMKEEPER_JOBS", raising=False)
+    return work
+
+
+def test_every_option_that_names_a_place_is_in_the_sweep() -> None:
+    """A new option has to say here which places it takes."""
+    found = {
+        (name, parameter.name or "")
+        for name, parameter in options(typer.main.get_command(app))
+        if getattr(parameter, "metavar", None) in PLACES
+    }
+    local = {each for each in found if each[1] not in FOR_ITS_KIND or each[0] == "check"}
+    assert local == set(COMMANDS)
+
+
+@pytest.mark.parametrize("url", NOT_LOCAL)
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_a_url_is_refused_by_name_and_becomes_no_path(here: Path, command: tuple[str, str], url: str) -> None:
+    """One line that names it, exit code 2, and nothing of its name on the disk."""
+    before = sorted(here.rglob("*"))
+    result = CliRunner().invoke(app, [word.format(url=url) for word in COMMANDS[command]])
+    assert result.exit_code == 2, result.output
+    assert f"{url.partition(':')[0]}:// is not supported here" in " ".join(result.output.split()), result.output
+    assert sorted(here.rglob("*")) == before
+
+
+@pytest.mark.parametrize("url", [each for each in NOT_LOCAL if not each.startswith("s3a:")])
+def test_a_checkpoint_and_a_store_are_what_they_say(here: Path, url: str) -> None:
+    """A scheme that is neither a checkpoint's nor a store's is refused where only those are meant."""
+    for words in (
+        ["snapshot", "take", "--checkpoint", url, "--store", f"{here.parent}/store"],
+        ["snapshot", "list", "--store", url],
+    ):
+        result = CliRunner().invoke(app, words)
+        assert result.exit_code == 2, result.output
+        assert "is not supported" in " ".join(result.output.split())
+    assert [path.name for path in here.iterdir()] == ["jobs"]
+
+
+@pytest.mark.parametrize("variable", ["HOME", "CHECKPOINTS", "JOBS", "JARS"])
+def test_a_variable_that_names_a_directory_takes_no_url(
+    here: Path, monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    """The installation's own places, as well."""
+    monkeypatch.setenv(f"STREAMKEEPER_{variable}", "s3a://bucket/there")
+    result = CliRunner().invoke(app, ["jobs"])
+    assert result.exit_code == 2
+    assert f"STREAMKEEPER_{variable} s3a://bucket/there" in " ".join(result.output.split())
+    assert [path.name for path in here.iterdir()] == ["jobs"]
+
+
+def test_without_that_look_a_url_becomes_a_folder(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The negative control: a restore that reports success, and has made a folder called ``s3a:``."""
+    monkeypatch.setattr(snapshots, "local_path", lambda what, location, **_: Path(location).absolute())
+    result = CliRunner().invoke(app, ["snapshot", "restore", SERIES, "--to", "s3a://bucket/there"])
+    assert result.exit_code == 0
+    assert (here / "s3a:" / "bucket" / "there" / "metadata").is_file()

@@ -1,0 +1,43 @@
+"""Places that somebody names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from streamkeeper.errors import InvalidInput, Unsupported
+from streamkeeper.model.locations import local_path, scheme_of
+
+
+@pytest.mark.parametrize(
+    "location",
+    ["s3a://b/p", "s3://b/p", "hdfs://n:9000/p", "gs://b/p", "abfss://c@a/p", "dbfs:/p", "s3a:/b/p", "S3A://b"],
+)
+def test_a_url_is_never_a_path(location: str) -> None:
+    """Also in Hadoop's short form, and whatever its case."""
+    with pytest.raises(Unsupported, match="is not supported here"):
+        local_path("checkpoint", location)
+
+
+def test_a_local_path_is_taken_in_every_form(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Absolute, relative, and as a file's URL with escapes; a colon alone makes no URL."""
+    monkeypatch.chdir(tmp_path)
+    wanted = tmp_path / "a b"
+    for location in (
+        str(wanted),
+        "a b",
+        wanted.as_uri(),
+        f"file:{tmp_path}/a%20b",
+        f"file://localhost{tmp_path}/a%20b",
+    ):
+        assert local_path("checkpoint", location) == wanted
+    assert local_path("checkpoint", "12:30") == tmp_path / "12:30"
+    assert scheme_of("c:x") == ""
+
+
+@pytest.mark.parametrize("location", ["", "file://host/p", "file://"])
+def test_what_names_nothing_here_is_refused(location: str) -> None:
+    """Another machine's disk, or no path at all."""
+    with pytest.raises(InvalidInput):
+        local_path("checkpoint", location)
