@@ -52,6 +52,10 @@ class AirflowApi:
                 raise
             return run_id
 
+    def delete_run(self, dag_id: str, run_id: str) -> None:
+        """Take a run out of Airflow: its id can be used again."""
+        self._call("DELETE", _run(dag_id, run_id))
+
     def run_state(self, dag_id: str, run_id: str) -> str:
         """queued, running, success or failed."""
         return str(self._call("GET", f"{_run(dag_id, run_id)}")["state"])

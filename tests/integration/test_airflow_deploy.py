@@ -53,6 +53,28 @@ def test_a_bad_param_is_a_400(installation: Installation, api: AirflowApi, wrong
         api.trigger(DAG, {**installation.form(), **wrong})
 
 
+def test_a_misspelt_field_is_refused_by_name_before_anything_is_done(installation: Installation, first: Run) -> None:
+    """Airflow takes any key: a misspelt ``dry_run`` would deploy for real. Nothing is recorded of such a run."""
+    before = installation.state.number
+    run = Run(first.api, {**installation.form(), "dryrun": True, "parms": {}})
+    assert run.wait() == "failed"
+    (told,) = run.told()
+    assert "field 'dryrun', 'parms' are not known (perhaps dry_run for dryrun, params for parms)" in told
+    assert installation.state.number == before
+
+
+def test_a_run_id_that_is_used_again_is_refused_as_another_request(installation: Installation, first: Run) -> None:
+    """The run was deleted in Airflow, the journal has its operation: its old outcome is no answer."""
+    dry = Run(first.api, {**installation.form(), "dry_run": True})
+    assert dry.wait() == "success", dry.told()
+    first.api.delete_run(DAG, dry.run_id)
+    form = {**installation.form(), "strategy": "rebuild"}
+    assert first.api.trigger(DAG, form, run_id=dry.run_id) == dry.run_id
+    assert dry.wait() == "failed"
+    (told,) = dry.told()
+    assert "was started with another request (dry_run, strategy) and has ended: dry run" in told
+
+
 def test_a_job_that_does_not_import_leaves_the_old_one_serving(installation: Installation, first: Run) -> None:
     """One clear line names the file and what is missing; the serving driver is the same as before, and alive."""
     before = installation.state

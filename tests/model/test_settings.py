@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
+from streamkeeper.errors import InvalidInput
 from streamkeeper.model.settings import read_settings
 
 
@@ -12,3 +15,19 @@ def test_where_the_drivers_jars_are_does_not_depend_on_who_asks(tmp_path: Path) 
     home = {"STREAMKEEPER_HOME": str(tmp_path)}
     assert read_settings(home).jars == ""
     assert read_settings({**home, "STREAMKEEPER_JARS": "jars:/opt/jars"}).jars == f"{Path.cwd()}/jars:/opt/jars"
+
+
+@pytest.mark.parametrize(
+    ("misspelt", "meant"), [("CHECKPOINT", "CHECKPOINTS"), ("STORES", "STORE"), ("BACKUP_SHEDULE", "BACKUP_SCHEDULE")]
+)
+def test_a_misspelt_variable_is_refused_by_name(tmp_path: Path, misspelt: str, meant: str) -> None:
+    """Its default would be taken in silence: other checkpoints, another store."""
+    with pytest.raises(InvalidInput, match=rf"STREAMKEEPER_{misspelt} is not a setting \(STREAMKEEPER_{meant} is one"):
+        read_settings({"STREAMKEEPER_HOME": str(tmp_path), f"STREAMKEEPER_{misspelt}": "/data"})
+
+
+def test_other_variables_of_that_prefix_are_left_alone(tmp_path: Path) -> None:
+    """Those of the demo, of a driver's own environment, and what a person keeps a secret in."""
+    others = ("PORT", "CI", "DATA", "CRASH", "CRASH_ONCE", "INSTANCE", "GENERATION", "SECRETS", "DB_PASSWORD")
+    given = {f"STREAMKEEPER_{name}": "x" for name in others}
+    assert read_settings({"STREAMKEEPER_HOME": str(tmp_path), **given}).home == str(tmp_path)

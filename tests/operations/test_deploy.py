@@ -7,13 +7,20 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from streamkeeper.errors import JobUnusable
+from streamkeeper.errors import JobUnusable, OperationRefused
 from streamkeeper.lifecycle.steps import Step
 from streamkeeper.model.coding import to_json
-from streamkeeper.model.journal import DeployRequest, Outcome, ReleaseDescribed, ReleaseRegistered
+from streamkeeper.model.journal import (
+    DeployRequest,
+    OperationFinished,
+    Outcome,
+    ReleaseDescribed,
+    ReleaseRegistered,
+)
+from streamkeeper.operations import deploy as deploying
 from streamkeeper.operations import deploy_acts
 from streamkeeper.operations.assessing import assess_candidate
-from streamkeeper.operations.deploy import Deploy, Progress
+from streamkeeper.operations.deploy import Deploy, OnOpen, Progress
 from streamkeeper.registry.objects import put_object
 from tests.compatibility.manifests import STATEFUL
 from tests.operations.registered_job import JOB, QUERY, Registered
@@ -52,6 +59,31 @@ def test_an_old_release_whose_executors_run_elsewhere_is_refused(
     done = job.site.journal(JOB, "test").state().operations
     assert Step.BUNDLE.label in done["op3"].done
     assert Step.BUNDLE.label not in done["op2"].done
+
+
+def test_an_operations_id_that_comes_with_another_request_is_refused(job: Registered) -> None:
+    """It would be given the old outcome; the same request by somebody else is the same, and carries on."""
+    asked = DeployRequest(job=JOB, release="r0001", reason="first", requested_by="ada")
+    Deploy.open(job.site, "op2", asked)
+    assert Deploy.open(job.site, "op2", replace(asked, requested_by="bob")).operation == "op2"
+    other = replace(asked, dry_run=True, params={"a": 1})
+    with pytest.raises(OperationRefused, match=r"another request \(dry_run, params\) and is open .*on_open=continue"):
+        Deploy.open(job.site, "op2", other)
+    job.record(OperationFinished(operation="op2", outcome=Outcome.SUCCEEDED, sentence="r0001 serves"))
+    for on_open in OnOpen:
+        with pytest.raises(OperationRefused, match="has ended: r0001 serves"):
+            Deploy.open(job.site, "op2", other, on_open=on_open)
+    assert job.site.journal(JOB, "test").state().open_operation is None
+
+
+def test_without_that_look_another_request_gets_the_old_outcome(
+    job: Registered, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The negative control: somebody asks for a deploy and is told that it succeeded, and nothing was done."""
+    Deploy.open(job.site, "op2", DeployRequest(job=JOB, release="r0001", dry_run=True))
+    job.record(OperationFinished(operation="op2", outcome=Outcome.SUCCEEDED, sentence="r0001 serves"))
+    monkeypatch.setattr(deploying, "_must_be_the_same", lambda *_: None)
+    assert deploy(job, "op2", params={"a": 1}).sentence == "r0001 serves"
 
 
 def test_a_job_whose_code_sets_the_state_format_is_refused_at_the_assessment(job: Registered) -> None:

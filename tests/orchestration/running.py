@@ -27,5 +27,6 @@ def context_of(instance: Instance, **form: Any) -> Any:
     return {
         "ti": instance,
         "params": form,
-        "dag_run": SimpleNamespace(dag_id="a_dag", run_id="manual__1", triggering_user_name="ada"),
+        "dag": SimpleNamespace(params=form),
+        "dag_run": SimpleNamespace(dag_id="a_dag", run_id="manual__1", triggering_user_name="ada", conf=form),
     }

@@ -10,6 +10,7 @@ import pytest
 
 from streamkeeper.errors import InvalidInput
 from streamkeeper.model.journal import DeployRequest, Handover, Strategy
+from tests.orchestration.running import Instance, context_of
 
 pytestmark = pytest.mark.airflow
 GOOD = {"job": "sales_totals", "reason": "first deploy"}
@@ -161,3 +162,16 @@ def test_a_request_that_cannot_be_is_refused_by_name() -> None:
 
     with pytest.raises(InvalidInput, match="drain_s"):
         read_request({**GOOD, "drain_s": "soon"}, requested_by="ada")
+
+
+def test_a_key_that_the_form_does_not_have_is_refused_by_name() -> None:
+    """Airflow hands any key on: without this look, which no schema makes, a misspelt one is passed over."""
+    from streamkeeper.orchestration.tasks import refuse_unknown_fields
+
+    refuse_unknown_fields(context_of(Instance(), **GOOD))
+    context = context_of(Instance(), **GOOD)
+    context["dag_run"].conf = {**GOOD, "resaon": "why"}
+    with pytest.raises(InvalidInput, match=r"field 'resaon' is not known \(perhaps reason for resaon\)"):
+        refuse_unknown_fields(context)
+    context["dag_run"].conf = None
+    refuse_unknown_fields(context)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from streamkeeper.checkpoints.trees import LocalTree, Tree
 from streamkeeper.errors import InvalidInput, NotFound, Unsupported
-from streamkeeper.model.locations import local_path, scheme_of
+from streamkeeper.locations import local_path, scheme_of
 
 _WAYS = "use a directory, file:///path, s3a://bucket/prefix or s3://bucket/prefix"
 

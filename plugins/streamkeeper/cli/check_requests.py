@@ -8,8 +8,9 @@ import msgspec
 
 from streamkeeper.cli.job_files import read_job_file
 from streamkeeper.errors import InvalidInput, NotFound
+from streamkeeper.locations import local_path
 from streamkeeper.model.check import CheckRequest, JobFile
-from streamkeeper.model.locations import local_path
+from streamkeeper.model.names import refuse_unknown
 from streamkeeper.model.release import ParamValue
 from streamkeeper.operations.registered import deployed_of
 from streamkeeper.operations.sites import Site
@@ -34,7 +35,10 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 def read_request(line: str) -> Asked:
     """A line of a batch; raises InvalidInput."""
     try:
-        return msgspec.json.decode(line, type=Asked)
+        found = msgspec.json.decode(line)
+        if isinstance(found, dict):
+            refuse_unknown("a request's key", found, Asked.__struct_fields__)
+        return msgspec.convert(found, Asked)
     except msgspec.MsgspecError as error:
         raise InvalidInput(f"not a request: {error}", hint="keys are the long options with underscores") from None
 

@@ -16,10 +16,10 @@ from streamkeeper.cli.check_requests import Asked, read_request, request_of
 from streamkeeper.cli.given import Json, open_site, read_conf, read_params
 from streamkeeper.compatibility.report import render_text
 from streamkeeper.errors import InvalidInput, StreamkeeperError
+from streamkeeper.locations import local_path
 from streamkeeper.model.check import CheckAnswer, CheckRequest, answer_json
 from streamkeeper.model.coding import from_json, to_json
 from streamkeeper.model.finding import Verdict
-from streamkeeper.model.locations import local_path
 from streamkeeper.model.secret_references import find_references, resolve
 from streamkeeper.operations.asking import DriverDied, ask_driver
 from streamkeeper.operations.secret_resolvers import built_in_resolvers

@@ -20,9 +20,9 @@ from streamkeeper.checkpoints.facts import (
 )
 from streamkeeper.checkpoints.fsck import examine
 from streamkeeper.cli.given import Json
+from streamkeeper.locations import local_path
 from streamkeeper.model.coding import to_json
 from streamkeeper.model.damage import Damage
-from streamkeeper.model.locations import local_path
 
 Directory = Annotated[str, typer.Argument(metavar="DIR", help="A query's checkpoint directory, on a local disk")]
 

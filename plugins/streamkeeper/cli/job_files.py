@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 
 from streamkeeper.errors import InvalidInput, NotFound
+from streamkeeper.locations import local_path
 from streamkeeper.model.check import JobFile
-from streamkeeper.model.locations import local_path
 from streamkeeper.model.release import ParamValue
 
 

@@ -30,8 +30,8 @@ from streamkeeper.cli.snapshot_places import (
     site_of,
 )
 from streamkeeper.errors import FormatTooNew, InvalidInput, SnapshotDamaged, StreamkeeperError
+from streamkeeper.locations import local_path
 from streamkeeper.model.coding import to_json
-from streamkeeper.model.locations import local_path
 from streamkeeper.model.snapshot import Pin, Snapshot, snapshot_name, snapshot_number
 from streamkeeper.operations.backup import back_up
 from streamkeeper.operations.drills import TIMEOUT_S, DrillPlace, drill, released_job

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Iterable
+from difflib import get_close_matches
 
 from streamkeeper.errors import InvalidInput
 
@@ -20,6 +22,22 @@ def check_name(what: str, name: str) -> str:
             hint="use lower-case letters, digits and underscores, starting with a letter, at most 63",
         )
     return name
+
+
+def refuse_unknown(what: str, names: Iterable[str], known: Collection[str]) -> None:
+    """Raise InvalidInput for names that are not among the known ones, each with the one that was probably meant."""
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        meant = [f"{nearest(name, known)} for {name}" for name in unknown if nearest(name, known)]
+        hint = f"perhaps {', '.join(meant)}" if meant else f"known: {', '.join(sorted(known))}"
+        raise InvalidInput(
+            f"{what} {', '.join(map(repr, unknown))} {'is' if len(unknown) == 1 else 'are'} not known", hint=hint
+        )
+
+
+def nearest(name: str, known: Iterable[str], *, likeness: float = 0.6) -> str:
+    """The known name that looks most like ``name``; empty where none does (``likeness``: 0 to 1, as difflib has it)."""
+    return next(iter(get_close_matches(name, known, n=1, cutoff=likeness)), "")
 
 
 def check_instance(name: str) -> str:

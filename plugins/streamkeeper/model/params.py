@@ -8,6 +8,7 @@ from enum import Enum
 from typing import Literal
 
 from streamkeeper.errors import InvalidInput, JobUnusable
+from streamkeeper.model.names import nearest
 from streamkeeper.model.release import ParamValue
 
 ParamMap = Mapping[str, ParamValue]
@@ -51,7 +52,7 @@ def check_declared(job: str, declared: Mapping[str, Param]) -> None:
 
 def validate_params(declared: Mapping[str, Param], given: ParamMap, *, job: str = "") -> dict[str, ParamValue]:
     """``given`` with the defaults filled in; raises InvalidInput that names every param that is wrong."""
-    faults = [f"unknown param {name}" for name in sorted(set(given) - set(declared))]
+    faults = [_unknown(name, declared) for name in sorted(set(given) - set(declared))]
     values: dict[str, ParamValue] = {}
     for name, param in declared.items():
         if name in given:
@@ -71,6 +72,11 @@ def validate_params(declared: Mapping[str, Param], given: ParamMap, *, job: str 
         prefix = f"job {job}: " if job else ""
         raise InvalidInput(prefix + "; ".join(faults), hint=f"it declares: {_render(declared)}")
     return values
+
+
+def _unknown(name: str, declared: Mapping[str, Param]) -> str:
+    meant = nearest(name, declared)
+    return f"unknown param {name} (perhaps {meant})" if meant else f"unknown param {name}"
 
 
 def _fits(kind: type, value: ParamValue) -> bool:

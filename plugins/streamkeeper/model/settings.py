@@ -8,7 +8,17 @@ from pathlib import Path
 import msgspec
 
 from streamkeeper.errors import InvalidInput, Unsupported
-from streamkeeper.model.locations import local_path
+from streamkeeper.locations import local_path
+from streamkeeper.model.names import nearest
+
+_PREFIX = "STREAMKEEPER_"
+_KNOWN = (
+    *("HOME", "STORE", "CHECKPOINTS", "JOBS", "SNAPSHOTS", "KEEP", "BACKUP_OBJECTIVE_S", "RETIRED_DAYS", "JARS"),
+    *("BACKUP_SCHEDULE", "DRILL_SCHEDULE", "PRUNE_SCHEDULE"),
+)
+"""The variables that an installation is set by, without their prefix."""
+_LIKENESS = 0.8
+"""From here on one name is taken for a misspelt other: CHECKPOINT is 0.95 like CHECKPOINTS, PORT 0.67 like STORE."""
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,6 +49,7 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
     Only the home is required; store and checkpoints default to folders in it, jobs to ``jobs`` in the working
     directory. Raises InvalidInput or Unsupported, naming the variable.
     """
+    _refuse_misspelt(environ)
     home = environ.get("STREAMKEEPER_HOME", "")
     if not home:
         raise InvalidInput("STREAMKEEPER_HOME is not set", hint="point it at a directory that Streamkeeper may fill")
@@ -54,6 +65,16 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
         retired_days=_positive("STREAMKEEPER_RETIRED_DAYS", environ.get("STREAMKEEPER_RETIRED_DAYS"), 7),
         jars=_directories("STREAMKEEPER_JARS", environ),
     )
+
+
+def _refuse_misspelt(environ: Mapping[str, str]) -> None:
+    """A variable of ours that is nearly one of these would be passed over, and its default taken."""
+    for variable in environ:
+        name = variable.removeprefix(_PREFIX)
+        if not variable.startswith(_PREFIX) or name in _KNOWN:
+            continue
+        if meant := nearest(name, _KNOWN, likeness=_LIKENESS):
+            raise InvalidInput(f"{variable} is not a setting", hint=f"{_PREFIX}{meant} is one; rename or unset it")
 
 
 def _positive(variable: str, value: str | None, default: float) -> float:

@@ -8,6 +8,7 @@ from enum import Enum
 from pathlib import Path
 
 import msgspec
+from msgspec import to_builtins
 
 from streamkeeper.crash_points import crash_point
 from streamkeeper.errors import NotFound, OperationOpen, OperationRefused, PermanentError
@@ -83,7 +84,8 @@ class Deploy:
     def open(cls, site: Site, operation: str, request: DeployRequest, *, on_open: OnOpen = OnOpen.REFUSE) -> Deploy:
         """Start the operation, or find it started; another one that is open is refused, carried on or ended first.
 
-        With ``on_open=CONTINUE`` the deploy returned is the open one. Raises OperationOpen, InvalidInput.
+        With ``on_open=CONTINUE`` the deploy returned is the open one. Raises OperationOpen, InvalidInput, and
+        OperationRefused for the id of an operation that was started with another request.
         """
         check_name("job", request.job)
         check_instance(operation)
@@ -175,6 +177,7 @@ class Deploy:
         def begin(state: JobState) -> Record | None:
             found.clear()
             if self.operation in state.operations:
+                _must_be_the_same(state.operations[self.operation], request)
                 return None
             other = state.open_operation
             if other is None:
@@ -266,3 +269,19 @@ class Deploy:
             sentence=operation.sentence,
             outcome=operation.outcome,
         )
+
+
+def _must_be_the_same(started: OperationState, request: DeployRequest) -> None:
+    """Raise OperationRefused when an operation's id comes with another request: who asks again may be another person."""
+    asked = msgspec.structs.replace(request, requested_by=started.request.requested_by)
+    if started.request == asked:
+        return
+    was, now = to_builtins(started.request), to_builtins(asked)
+    differs = ", ".join(sorted(key for key in now if now[key] != was[key]))
+    over = started.outcome is not None
+    what = f"has ended: {started.sentence}" if over else "is open"
+    hint = "trigger a new run, with a run id of its own"
+    raise OperationRefused(
+        f"operation {started.operation} of job {request.job} was started with another request ({differs}) and {what}",
+        hint=hint if over else f"{hint} and on_open=continue or on_open=abort",
+    )

@@ -51,8 +51,13 @@ def load_deploy(context: Context, *, on: str = "", waited_s: float = 0.0) -> Dep
     """The deploy that the run's first task opened: its own, or the open one it carries on."""
     from streamkeeper.operations.deploy import Deploy
 
-    operation = context["ti"].xcom_pull(task_ids=_OPENED_BY, key="operation") or own_operation(context)
+    operation = opened_operation(context) or own_operation(context)
     return Deploy.load(open_site(), context["params"]["job"], operation, on=on, waited_s=waited_s)
+
+
+def opened_operation(context: Context) -> str:
+    """The operation that the run's first task opened; empty when it failed to, whatever the journal holds."""
+    return context["ti"].xcom_pull(task_ids=_OPENED_BY, key="operation") or ""
 
 
 class BundleOperator(StreamkeeperTask):
@@ -259,6 +264,9 @@ class FinishOperator(StepOperator):
         except NotFound as error:
             raise DeployFailed(first_error(context) or error.message) from None
         operation = deploy.state.operations[deploy.operation]
+        if operation.outcome is not None and not opened_operation(context):
+            # An operation of the same id that ended long ago: its outcome is not this run's.
+            raise DeployFailed(first_error(context) or f"the task {_OPENED_BY} opened no operation")
         if operation.outcome is None and not operation.fall_back:
             raise OperationRefused(
                 f"operation {deploy.operation} is open: {first_error(context) or 'a task of the run failed'}",

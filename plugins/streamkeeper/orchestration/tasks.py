@@ -10,6 +10,7 @@ from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowSkipException
 
 from streamkeeper.errors import StreamkeeperError
+from streamkeeper.model.names import refuse_unknown
 from streamkeeper.orchestration.connections import SCHEME, resolve_connection
 
 if TYPE_CHECKING:
@@ -26,7 +27,12 @@ class StreamkeeperTask(BaseOperator):
 
     def execute(self, context: Context) -> Any:
         """Do the task's part; an error is told in one line before it is raised."""
-        return self._told(context, lambda: self.work(context))
+
+        def work() -> Any:
+            refuse_unknown_fields(context)
+            return self.work(context)
+
+        return self._told(context, work)
 
     def work(self, context: Context) -> Any:
         """The task's part."""
@@ -52,6 +58,14 @@ class StreamkeeperTask(BaseOperator):
         left = len(lines) - LONGEST_REPORT
         kept = [*lines[:LONGEST_REPORT], *([f"and {left} more lines, in the task's log"] if left > 0 else [])]
         context["ti"].xcom_push(key="report", value="\n".join(kept))
+
+
+def refuse_unknown_fields(context: Context) -> None:
+    """Raise InvalidInput for a key in the run's conf that the DAG's form does not have.
+
+    Airflow takes any: a misspelt ``dry_run`` would be passed over, and the deploy would be a real one.
+    """
+    refuse_unknown("field", context["dag_run"].conf or {}, context["dag"].params)
 
 
 def open_site() -> Site:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from streamkeeper.errors import Fenced, InvalidInput
+from streamkeeper.locations import local_path, scheme_of
 from streamkeeper.model.coding import from_json, to_json
-from streamkeeper.model.locations import local_path, scheme_of
 from streamkeeper.model.serving import Span
 from streamkeeper.sinks.sink_log import listed_files, newest_batch
 from streamkeeper.sinks.whole_files import create_whole

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from streamkeeper.errors import InvalidInput, Unsupported
-from streamkeeper.model.locations import local_path, scheme_of
+from streamkeeper.locations import local_path, scheme_of
 from streamkeeper.stores.contract import Store
 from streamkeeper.stores.local import LocalStore
 

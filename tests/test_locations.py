@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from streamkeeper.errors import InvalidInput, Unsupported
-from streamkeeper.model.locations import local_path, scheme_of
+from streamkeeper.locations import local_path, scheme_of
 
 
 @pytest.mark.parametrize(
