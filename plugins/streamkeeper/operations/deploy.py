@@ -272,7 +272,7 @@ class Deploy:
 
 
 def _must_be_the_same(started: OperationState, request: DeployRequest) -> None:
-    """Raise OperationRefused when an operation's id comes with another request: who asks again may be another person."""
+    """Raise OperationRefused when an operation's id comes with another request; who asks may be another person."""
     asked = msgspec.structs.replace(request, requested_by=started.request.requested_by)
     if started.request == asked:
         return
