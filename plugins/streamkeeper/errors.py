@@ -14,6 +14,7 @@ StreamkeeperError
 │   ├── SinkAhead             the sink holds batches that the checkpoint does not know
 │   ├── RegistryDamaged       a stored record is missing or cannot be read
 │   ├── CheckpointDamaged     a checkpoint lacks a file, or holds one that cannot be read
+│   │   └── CheckpointLost    it is missing, emptied, another query's, or has gone back behind what was recorded
 │   ├── SnapshotDamaged       an object of a snapshot is missing or not what was stored
 │   └── FormatTooNew          written by a newer Streamkeeper
 └── TemporaryError            the same call may succeed later
@@ -102,6 +103,10 @@ class RegistryDamaged(PermanentError):
 
 class CheckpointDamaged(PermanentError):
     """A checkpoint lacks a file, or holds one that cannot be read."""
+
+
+class CheckpointLost(CheckpointDamaged):
+    """It is missing, emptied, another query's, or has gone back behind what was recorded of it."""
 
 
 class SnapshotDamaged(PermanentError):

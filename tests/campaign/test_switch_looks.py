@@ -13,7 +13,8 @@ import pytest
 from bench.campaign.scenarios import FEW, MANY, plan_points
 from bench.campaign.switching import find_unrecorded
 from bench.campaign.watching import Sight, Watch, find_steps_back
-from streamkeeper.model.job_state import CheckpointVersion, JobState
+from streamkeeper.model.checkpoint_version import CheckpointVersion
+from streamkeeper.model.job_state import JobState
 
 INF = float("inf")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -11,6 +12,7 @@ import msgspec
 import pytest
 
 from streamkeeper.driver.comparing import NO_MOMENT, search
+from streamkeeper.driver.continuity import Continuity
 from streamkeeper.driver.control import StoreLine
 from streamkeeper.driver.epoch import Claim
 from streamkeeper.driver.gate import Gate, GateClosed
@@ -18,7 +20,7 @@ from streamkeeper.driver.lease import Heartbeat, Lease
 from streamkeeper.driver.progress import QueryProgress, StatusBoard
 from streamkeeper.driver.spans import Spans
 from streamkeeper.driver.wakeups import Wakeup, Wakeups
-from streamkeeper.errors import Fenced
+from streamkeeper.errors import CheckpointLost, Fenced
 from streamkeeper.model.comparison import OutputComparison
 from streamkeeper.model.control import CommandKind, QueryStatus
 from streamkeeper.model.journal import (
@@ -29,6 +31,7 @@ from streamkeeper.model.journal import (
     Role,
     ShadowAppointed,
 )
+from streamkeeper.model.known_checkpoint import KnownCheckpoint
 from streamkeeper.registry.control import Control
 from streamkeeper.registry.journal import Journal
 from streamkeeper.sinks.contract import SinkWriter, WriterRole
@@ -59,6 +62,11 @@ class Ledger(SinkWriter):
     def close(self) -> None: ...
 
 
+def continuity_of(directory: Path) -> Continuity:
+    """Of a checkpoint version that has not begun."""
+    return Continuity(directory, KnownCheckpoint(series="sales/totals", version="v0001"))
+
+
 class Bench:
     """A gate over a real store in which ``first`` is appointed and owns epoch 1."""
 
@@ -72,10 +80,18 @@ class Bench:
         self.line = StoreLine(self.store, "sales", "first", 1)
         self.ledger = Ledger()
         self.wakeups = Wakeups()
+        self.checkpoint = root / "v0001"
+        (self.checkpoint / "commits").mkdir(parents=True)
+        self.identify("first")
+        self.continuity = continuity_of(self.checkpoint)
         self.gate = self.make_gate()
 
     def make_gate(self) -> Gate:
-        return Gate("totals", self.ledger, self.line, CLAIM.superseded_by, Spans(), self.wakeups)
+        return Gate("totals", self.ledger, self.line, CLAIM.superseded_by, self.continuity, Spans(), self.wakeups)
+
+    def identify(self, query: str) -> None:
+        """Make the directory the checkpoint of this query, as Spark knows it."""
+        (self.checkpoint / "metadata").write_text(json.dumps({"id": query}))
 
     def add(self, record: Record) -> None:
         self.journal.append(lambda _: record)
@@ -84,7 +100,9 @@ class Bench:
         return EpochClaimed(query="totals", output="o", epoch=epoch, instance=instance, generation=1, version="v0001")
 
     def batch(self, number: int) -> None:
+        """One that Spark commits once it has passed."""
         self.gate(None, number)  # type: ignore[arg-type]
+        (self.checkpoint / "commits" / str(number)).touch()
 
 
 @pytest.fixture
@@ -103,6 +121,7 @@ def test_owner_passes_for_two_requests(bench: Bench) -> None:
     age(bench)
     before = bench.store.requests
     bench.batch(1)
+    bench.continuity = continuity_of(bench.checkpoint.with_name("others"))
     other = bench.make_gate()
     other(None, 5)  # type: ignore[arg-type]
     assert bench.ledger.batches == [0, 1, 5]
@@ -116,6 +135,7 @@ def test_a_batch_counts_as_let_through_also_when_its_write_fails(bench: Bench) -
     with pytest.raises(OSError, match="no answer"):
         bench.batch(1)
     assert (bench.gate.written, bench.gate.admitted) == (0, 1)
+    (bench.checkpoint / "commits" / "1").touch()
     bench.gate.close()
     with pytest.raises(GateClosed):
         bench.batch(2)
@@ -160,6 +180,48 @@ def test_batch_waits_while_the_store_is_gone(bench: Bench, tmp_path: Path) -> No
     (tmp_path / "gone").rename(tmp_path / "store")
     thread.join(10)
     assert bench.ledger.batches == [0]
+
+
+def test_a_batch_that_was_committed_does_not_come_again(bench: Bench) -> None:
+    """Spark has begun anew in the same process: none of it reaches the sink. One that failed comes again as ever."""
+    for number in (0, 1, 2, 2):
+        bench.batch(number)
+    for number in (0, 1):
+        with pytest.raises(CheckpointLost, match=rf"batch {number} comes again, and batch 1 was committed"):
+            bench.batch(number)
+    assert isinstance(bench.gate.take_failure(), CheckpointLost)
+    assert bench.ledger.batches == [0, 1, 2, 2]
+
+
+@pytest.mark.parametrize("how", ["unmounted", "emptied", "another query's", "an older copy"])
+def test_no_batch_of_another_directory_passes(bench: Bench, how: str) -> None:
+    """It is looked at for every batch: a directory can be taken away at any moment."""
+    bench.continuity.note_start("first")
+    bench.batch(0)
+    match how:
+        case "unmounted":
+            bench.checkpoint.rename(bench.checkpoint.with_name("gone"))
+        case "emptied":
+            (bench.checkpoint / "metadata").unlink()
+        case "another query's":
+            bench.identify("other")
+        case _:
+            bench.batch(1)
+            (bench.checkpoint / "commits" / "1").unlink()
+    before = list(bench.ledger.batches)
+    with pytest.raises(CheckpointLost, match="checkpoint v0001 of sales/totals"):
+        bench.batch(2)
+    with pytest.raises(CheckpointLost):
+        bench.continuity.check_start()
+    assert bench.ledger.batches == before
+
+
+def test_without_that_look_a_query_that_begins_anew_writes_again(bench: Bench) -> None:
+    """The negative control: the batches of the new beginning pass."""
+    bench.continuity.check_batch = lambda batch_id: None  # type: ignore[method-assign]
+    for number in (0, 1, 0, 1):
+        bench.batch(number)
+    assert bench.ledger.batches == [0, 1, 0, 1]
 
 
 def test_failure_of_a_sink_is_kept_for_the_driver(bench: Bench) -> None:
@@ -222,7 +284,7 @@ def test_shadow_goes_on_while_its_dual_run_does(bench: Bench) -> None:
 
 def test_batches_of_the_shadow_are_no_sign_that_it_serves(bench: Bench) -> None:
     """Spark tells late: a batch written before the cutover is told after it, and does not count as a trigger."""
-    board = StatusBoard(standby_spec("first", "r0001"), 1, Spans(), bench.line, beat=0)
+    board = StatusBoard(standby_spec("first", "r0001"), 1, Spans(), bench.line)
     board.put(QueryStatus(query="totals", version="v0002", epoch=1))
     board.note_trigger("totals", QueryProgress(name="totals", batchId=0))
     board.note_failure("totals", "it broke")

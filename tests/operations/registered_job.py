@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from pathlib import Path
 
 from streamkeeper.model.coding import to_json
@@ -71,7 +72,10 @@ class Registered:
         self.site = Site(settings=settings, store=LocalStore(root / "store"), runner=self.runner)
         self.directory = root / "cp" / JOB / QUERY / "v0001"
         self.tree: Tree = a_checkpoint(self.directory, "hdfs", batches=batches)
-        self._register(_with_sink(STATEFUL, sink, str(root / "out") if sink == "file" else f"the {sink}"))
+        self.warehouse = root / "warehouse.db"
+        self.output = root / "out"
+        outputs = {"file": str(self.output), "table": f"sqlite:///{self.warehouse}#totals"}
+        self._register(_with_sink(STATEFUL, sink, outputs.get(sink, f"the {sink}")))
 
     def _register(self, manifest: Manifest) -> None:
         digest = put_object(self.site.store, JOB, "manifests", to_json(manifest), ".json")
@@ -115,6 +119,22 @@ class Registered:
             queries={QUERY: QueryStatus(query=QUERY, version="v0001", epoch=1, committed=committed)},
         )  # fmt: skip
         Control(self.site.store, JOB, "op-candidate").write_status(status)
+
+    def write_table(self, batch: int, *, version: str = "v0001", owner: str = f"{JOB}/{QUERY}") -> None:
+        """Let the table's own row say that it holds a batch."""
+        with sqlite3.connect(self.warehouse) as connection:
+            connection.execute(
+                "CREATE TABLE IF NOT EXISTS streamkeeper_outputs"
+                " (output TEXT PRIMARY KEY, owner TEXT, epoch BIGINT, version TEXT, batch_id BIGINT)"
+            )
+            row = ("totals", owner, 1, version, batch)
+            connection.execute("INSERT OR REPLACE INTO streamkeeper_outputs VALUES (?, ?, ?, ?, ?)", row)
+
+    def write_files(self, batch: int, *, version: str = "v0001") -> None:
+        """Let the files' own sink log say that it holds a batch."""
+        log = self.output / version / "_spark_metadata"
+        log.mkdir(parents=True, exist_ok=True)
+        (log / str(batch)).write_text("v1")
 
     def commit(self, batch: int) -> None:
         """One more batch."""

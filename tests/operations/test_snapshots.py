@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import shutil
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from streamkeeper.errors import (
     CheckpointDamaged,
@@ -27,17 +31,24 @@ from streamkeeper.model.journal import (
     Role,
 )
 from streamkeeper.model.liveness import Life
+from streamkeeper.model.manifest import SinkDescription
 from streamkeeper.model.serving import Span
 from streamkeeper.model.ways import QueryWay, Way
+from streamkeeper.operations import restoring
 from streamkeeper.operations.backup import lateness_of
 from streamkeeper.operations.boundary import preserve_boundary
+from streamkeeper.operations.outputs import ask
 from streamkeeper.operations.overview import job_overviews
 from streamkeeper.operations.pruning import plan_prune, prune, read_policy, tell_run
-from streamkeeper.operations.restoring import plan_restore, restore_version
+from streamkeeper.operations.restoring import RestorePlan, plan_restore, restore_version
 from streamkeeper.operations.targets import all_targets, query_target
+from streamkeeper.sinks.asking import OutputAnswer
+from streamkeeper.snapshots import restore as restore_of_snapshots
 from streamkeeper.snapshots.catalogue import Catalogue
+from streamkeeper.snapshots.restore import restore
 from streamkeeper.snapshots.retention import Policy
 from streamkeeper.stores.local import LocalStore
+from tests.checkpoints.trees import QUERY_ID
 from tests.operations.registered_job import JOB, QUERY, Registered
 from tests.snapshots.series import a_checkpoint, files_below, wanted
 
@@ -92,14 +103,15 @@ def test_lateness_counts_from_the_first_commit_that_no_snapshot_holds(job: Regis
 
 
 def test_a_restore_becomes_the_next_checkpoint_version_and_tells_the_replay(job: Registered) -> None:
-    """What the table holds beyond the snapshot is announced before anything is written."""
+    """What the table holds beyond the snapshot is asked of the table, whatever a driver said last, and announced."""
     name = job.take()
     kept = wanted(job.directory, 7)
-    job.report(committed=12)
+    job.report(committed=7)
+    job.write_table(12)
     shutil.rmtree(job.directory)
     plan = plan_restore(job.site, JOB, QUERY, job.catalogue.read(1))
     assert plan.sentence == (
-        "the table holds 5 batches beyond batch 7 (up to 12); they are written again,"
+        f"sqlite:///{job.warehouse}#totals holds 5 batches beyond batch 7 (up to 12); they are written again,"
         " each row replaces the one with its key"
     )
     assert job.versions == ["v0001"]
@@ -108,19 +120,179 @@ def test_a_restore_becomes_the_next_checkpoint_version_and_tells_the_replay(job:
     assert job.versions == ["v0001", "v0002"]
     assert files_below(job.directory.with_name("v0002")) == kept
     state = job.site.journal(JOB, "test").state()
-    assert state.versions[QUERY][-1].origin == f"snapshot {name} of v0001 at batch 7"
+    restored = state.versions[QUERY][-1]
+    assert restored.origin == f"snapshot {name} of v0001 at batch 7"
+    assert (restored.query_id, restored.committed, restored.root) == (QUERY_ID, 7, job.site.settings.checkpoints)
+    assert state.current_version(QUERY) == restored
 
 
-def test_a_restore_that_died_before_its_record_is_done_again(job: Registered) -> None:
-    """A version that no record names is nobody's: it is written anew, and the number is not lost."""
+@pytest.mark.parametrize(
+    ("sink", "holds", "told"),
+    [
+        ("table", "nothing beyond", ["holds nothing beyond batch 7: nothing is written again"]),
+        ("table", "one beyond", ["holds one batch beyond batch 7 (up to 8); it is written again"]),
+        ("table", "another version", ["nobody knows", "(table totals was written by checkpoint version v0009 since)"]),
+        ("table", "another owner", ["nobody knows", "(table totals is written by other/totals)"]),
+        ("table", "no database", ["nobody knows", "warehouse.db is not there"]),
+        ("file", "nothing beyond", ["holds nothing beyond batch 7: nothing is written again"]),
+        ("file", "one beyond", ["holds one batch beyond batch 7 (up to 8); it is written again"]),
+        ("file", "no directory", ["nobody knows", "out is not there"]),
+        ("foreach", "whatever", ["nobody knows", "what a function has written cannot be asked"]),
+    ],
+)
+def test_what_is_written_again_is_asked_of_the_output_itself(
+    tmp_path: Path, sink: str, holds: str, told: list[str]
+) -> None:
+    """Of none that cannot be asked it is said that nothing comes again."""
+    job = Registered(tmp_path / "j", sink=sink)
+    job.take()
+    job.report(committed=7)
+    write = job.write_table if sink == "table" else job.write_files
+    match holds:
+        case "nothing beyond":
+            write(7)
+        case "one beyond":
+            write(8)
+        case "another version":
+            write(7, version="v0009")
+        case "another owner":
+            job.write_table(7, owner="other/totals")
+    plan = plan_restore(job.site, JOB, QUERY, job.catalogue.read(1))
+    assert all(each in plan.sentence for each in told), plan.sentence
+    assert (plan.replayed is None) is ("nobody knows" in told)
+
+
+def test_a_table_behind_a_secret_url_is_asked_with_the_secret_filled_in(job: Registered) -> None:
+    """Its release's params name it; where the secret is not known, nobody knows what the table holds."""
+    job.take()
+    job.write_table(9)
+    state = job.site.journal(JOB, "test").state()
+    first = state.releases["r0001"]
+    params = {"n": 3, "warehouse": "secret://env/WAREHOUSE"}
+    named = replace(state, releases={"r0001": replace(first, content=replace(first.content, params=params))})
+    sink = SinkDescription(kind="table", output="postgresql://127.0.0.1:1/db#totals", options={})
+    silent = ask(job.site, named, "r0001", QUERY, sink, "v0001")
+    assert silent.unknown.startswith("its secret is not known here")
+    known = dataclasses.replace(
+        job.site, resolvers={"env": lambda _: "postgresql+psycopg://ada:hunter2@127.0.0.1:1/db"}
+    )
+    answer = ask(known, named, "r0001", QUERY, sink, "v0001")
+    assert answer.unknown == "postgresql://127.0.0.1:1/db does not answer: OperationalError"
+
+
+def test_what_a_driver_said_last_is_no_answer(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The negative control: by the last word of the driver nothing would come again, and the table holds 39 more."""
+    job.take()
+    job.report(committed=7)
+    job.write_table(46)
+    with monkeypatch.context() as patch:
+        patch.setattr(restoring, "ask", lambda *_: OutputAnswer(batch=7))
+        told = plan_restore(job.site, JOB, QUERY, job.catalogue.read(1))
+        assert (told.replayed, "nothing is written again" in told.sentence) == (0, True)
+    assert plan_restore(job.site, JOB, QUERY, job.catalogue.read(1)).replayed == 39
+
+
+def test_a_restore_never_touches_a_directory_that_it_did_not_record(job: Registered) -> None:
+    """Whoever made it: the new version gets another name."""
     job.take()
     stray = job.directory.with_name("v0002")
     stray.mkdir()
-    (stray / "metadata").write_text("of a process that died")
-    restore_version(job.site, JOB, QUERY, job.catalogue.read(1))
+    (stray / "metadata").write_text("of somebody else")
+    assert restore_version(job.site, JOB, QUERY, job.catalogue.read(1)).version == "v0003"
+    assert (stray / "metadata").read_text() == "of somebody else"
+    assert job.versions == ["v0001", "v0003"]
+    assert files_below(job.directory.with_name("v0003")) == wanted(job.directory, 7)
+
+
+class Died(BaseException):
+    """A process that ends at a named point."""
+
+
+def die_at(monkeypatch: pytest.MonkeyPatch, point: str) -> None:
+    """Let whatever restores next in this process end at the point, as far as what it leaves behind goes."""
+
+    def reached(name: str) -> None:
+        if name == point:
+            raise Died
+
+    for module in (restoring, restore_of_snapshots):
+        monkeypatch.setattr(module, "crash_point", reached)
+
+
+@pytest.mark.parametrize("point", ["restore.record.after", "restore.rename.after", "restore.serve.before"])
+def test_a_restore_that_died_goes_on_with_the_version_it_recorded(
+    job: Registered, monkeypatch: pytest.MonkeyPatch, point: str
+) -> None:
+    """Until it is done the version before it serves; again, it makes no further one."""
+    job.take()
+    with monkeypatch.context() as patch, pytest.raises(Died):
+        die_at(patch, point)
+        restore_version(job.site, JOB, QUERY, job.catalogue.read(1))
+    state = job.site.journal(JOB, "test").state()
+    assert state.current_version(QUERY).version == "v0001"
+    assert restore_version(job.site, JOB, QUERY, job.catalogue.read(1)).version == "v0002"
     assert job.versions == ["v0001", "v0002"]
-    assert files_below(stray) == wanted(job.directory, 7)
-    assert sorted(path.name for path in stray.parent.iterdir()) == ["v0001", "v0002"]
+    assert files_below(job.directory.with_name("v0002")) == wanted(job.directory, 7)
+
+
+def a_slower_restore(job: Registered, monkeypatch: pytest.MonkeyPatch, meanwhile: Callable[[], None]) -> RestorePlan:
+    """A restore that is paused once it has looked, lets ``meanwhile`` happen, and goes on."""
+    plan, planned = restoring.plan_restore, []
+
+    def pause(*given: Any) -> RestorePlan:
+        planned.append(plan(*given))
+        if len(planned) == 1:
+            meanwhile()
+        return planned[0]
+
+    monkeypatch.setattr(restoring, "plan_restore", pause)
+    return restore_version(job.site, JOB, QUERY, job.catalogue.read(1))
+
+
+def test_the_slower_of_two_restores_takes_nothing_away(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The faster one's version serves, a driver has committed to it: the slower one is refused and touches nothing."""
+    job.take()
+    served = job.directory.with_name("v0002") / "commits" / "99"
+
+    def another_one_and_a_driver() -> None:
+        assert restore_version(job.site, JOB, QUERY, job.catalogue.read(1)).version == "v0002"
+        job.record(job.epoch("v0002", 2))
+        served.write_text("a batch of the driver that serves on it")
+
+    with pytest.raises(OperationRefused, match="has got another checkpoint version meanwhile"):
+        a_slower_restore(job, monkeypatch, another_one_and_a_driver)
+    assert served.exists()
+    assert job.site.journal(JOB, "test").state().current_version(QUERY).version == "v0002"
+
+
+def test_a_slower_restore_takes_no_shadow_away(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A deploy has begun meanwhile, and its dual run fills the version whose name the restore had looked at."""
+    job.take()
+    shadow = job.directory.with_name("v0002") / "commits" / "0"
+
+    def a_dual_run() -> None:
+        job.record(OperationStarted(operation="op2", request=DeployRequest(job=JOB), steps=()))
+        job.record(replace(job.version("v0002"), serves=False, operation="op2"))
+        shadow.parent.mkdir(parents=True)
+        shadow.write_text("a batch of the shadow")
+
+    with pytest.raises(OperationOpen):
+        a_slower_restore(job, monkeypatch, a_dual_run)
+    assert shadow.exists()
+
+
+def test_a_restore_that_sets_aside_what_it_finds_takes_a_live_version_away(
+    job: Registered, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The negative control: the old order, the directory first and the second look afterwards."""
+    job.take()
+    plan = plan_restore(job.site, JOB, QUERY, job.catalogue.read(1))
+    served = job.directory.with_name("v0002") / "commits" / "99"
+    restore_version(job.site, JOB, QUERY, job.catalogue.read(1))
+    served.write_text("a batch of the driver that serves on it")
+    Path(plan.target).rename(Path(plan.target).with_name(".aside"))
+    restore(job.catalogue, job.catalogue.read(1), Path(plan.target))
+    assert not served.exists()
 
 
 @pytest.mark.parametrize("life", [Life.ALIVE, Life.UNKNOWN])
@@ -146,7 +318,7 @@ def test_a_sink_that_cannot_take_a_replay_is_not_given_one(tmp_path: Path) -> No
     """A user's function must be said to take batches twice."""
     function = Registered(tmp_path / "g", sink="foreach")
     function.take()
-    function.report(committed=9)
+    function.report(committed=7)
     with pytest.raises(OperationRefused, match="--accept-replay"):
         restore_version(function.site, JOB, QUERY, function.catalogue.read(1))
     assert function.versions == ["v0001"]

@@ -42,6 +42,14 @@ def query_id(checkpoint: Path) -> str:
     return str(found["id"])
 
 
+def id_there(checkpoint: Path) -> str:
+    """Its id as ``query_id`` tells it; empty where there is none, or none that can be read."""
+    try:
+        return query_id(checkpoint)
+    except CheckpointDamaged:
+        return ""
+
+
 def state_ids(tree: Tree, batch: int) -> dict[str, list[frozenset[str]]]:
     """Operator -> partition -> ids of its state files (checkpoint format v2); empty where file names carry no id.
 

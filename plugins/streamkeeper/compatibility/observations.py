@@ -90,6 +90,18 @@ def open_batch_cannot_restart(batch: int) -> Finding:
     )
 
 
+def checkpoint_lost(version: str, loss: str, hint: str) -> Finding:
+    """Spark begins anew in a directory that is empty, and repeats from one that has gone back."""
+    return Finding(
+        rule="checkpoint-lost",
+        severity=Severity.FATAL,
+        where=f"checkpoint {version}",
+        evidence=loss,
+        hint=hint,
+        reference="docs/runbook.md: A checkpoint is lost or damaged beyond repair",
+    )
+
+
 def input_gone(message: str, *, pending: bool) -> Finding:
     """Spark replays a batch without the files that are gone, and says nothing."""
     return Finding(

@@ -26,6 +26,7 @@ class StoreLine:
 
     def __init__(self, store: CountingStore, job: str, instance: str, generation: int) -> None:
         self._store = store
+        self._job = job
         self._lock = threading.RLock()
         self._control = Control(store, job, instance)
         self._journal = Journal(store, job, writer=f"{instance}/{generation}")
@@ -96,11 +97,15 @@ class StoreLine:
         with self._lock:
             return self._control.read_launch()
 
-    def read_beat(self) -> int:
-        """The beat of the last status, of whichever generation; 0 before the first."""
+    def read_status(self) -> DriverStatus | None:
+        """The last status, of whichever generation; None before the first."""
         with self._lock:
-            status = self._control.read_status()
-            return status.beat if status is not None else 0
+            return self._control.read_status()
+
+    def read_status_of(self, instance: str) -> DriverStatus | None:
+        """Another instance's last word."""
+        with self._lock:
+            return Control(self._store, self._job, instance).read_status()
 
     def write_manifests(self, manifests: dict[str, Manifest]) -> None:
         """Store how the job described itself."""

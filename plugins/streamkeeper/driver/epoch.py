@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
 
 from streamkeeper.checkpoints.kafka_sources import start_offsets
-from streamkeeper.checkpoints.layout import last_planned
+from streamkeeper.checkpoints.layout import id_there, last_committed, last_planned
 from streamkeeper.crash_points import crash_point
 from streamkeeper.definition import Query
 from streamkeeper.driver.control import StoreLine
@@ -42,10 +43,14 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def claim_epoch(
-    line: StoreLine, job: str, instance: str, generation: int, query: Query, version: str
+    line: StoreLine, job: str, instance: str, generation: int, query: Query, checkpoint: Path
 ) -> tuple[Claim, JobState]:
-    """The next epoch of the query, for this process alone; raises Fenced when another instance is appointed."""
-    output = query.sink.describe().output
+    """The next epoch of the query, for this process alone; raises Fenced when another instance is appointed.
+
+    ``checkpoint``: the directory of its version; what it holds now is recorded with the claim.
+    """
+    output, version = query.sink.describe().output, checkpoint.name
+    held, committed = id_there(checkpoint), last_committed(checkpoint)
 
     def decide(state: JobState) -> Record | None:
         if state.appointed != instance:
@@ -62,6 +67,8 @@ def claim_epoch(
             instance=instance,
             generation=generation,
             version=version,
+            query_id=held,
+            committed=committed,
         )
 
     crash_point("driver.claim.before")
@@ -157,20 +164,30 @@ def record_start_offsets(line: StoreLine, query: Query, version: str, checkpoint
     """Record once where a checkpoint version began; False before its first batch is planned."""
     if last_planned(checkpoint) is None:
         return False
-    offsets = start_offsets(checkpoint, sources)
+    offsets, held = start_offsets(checkpoint, sources), id_there(checkpoint)
 
     def decide(state: JobState) -> Record | None:
         found = next((each for each in state.versions.get(query.name, ()) if each.version == version), None)
         if found is None or found.start_offsets is not None:
             return None
-        return StartOffsetsKnown(query=query.name, version=version, offsets=offsets)
+        return StartOffsetsKnown(query=query.name, version=version, offsets=offsets, query_id=held)
 
     line.append(decide)
     return True
 
 
-def checkpoint_of(checkpoints: str, job: str, query: str, versions: dict[str, str]) -> Path:
-    """``<checkpoints>/<job>/<query>/<version>``; raises InvalidInput when ``go`` named no version for the query."""
+def checkpoint_of(state: JobState, checkpoints: str, job: str, query: str, versions: Mapping[str, str]) -> Path:
+    """``<root>/<job>/<query>/<version>``: the version's own root, ``checkpoints`` where none is recorded.
+
+    Raises InvalidInput when ``go`` named no version for the query.
+    """
     if query not in versions:
         raise InvalidInput(f"query {query} was given no checkpoint version")
-    return Path(checkpoints) / job / query / versions[query]
+    return directory_of(state, checkpoints, job, query, versions[query])
+
+
+def directory_of(state: JobState, checkpoints: str, job: str, query: str, version: str) -> Path:
+    """Where a checkpoint version lies."""
+    recorded = state.version(query, version)
+    root = recorded.root if recorded is not None and recorded.root else checkpoints
+    return Path(root) / job / query / version

@@ -1,8 +1,8 @@
 """The gate: every batch of a query passes it before its sink is touched.
 
-It lets no batch through once the driver drains, once the journal names another owner, or while the store cannot be
-asked. What it stops is planned but not executed: the next driver executes it, under the same batch id. While it is
-held, batches wait: at a cutover they go on to another writer.
+It lets no batch through once the driver drains, once the journal names another owner, while the store cannot be asked,
+or when the checkpoint has gone back. What it stops is planned but not executed: the next driver executes it, under the
+same batch id. While it is held, batches wait: at a cutover they go on to another writer.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from streamkeeper.crash_points import crash_point
+from streamkeeper.driver.continuity import Continuity
 from streamkeeper.driver.control import StoreLine
 from streamkeeper.driver.spans import Spans
 from streamkeeper.driver.wakeups import Wakeup, Wakeups
@@ -41,10 +42,12 @@ class Gate:
         writer: SinkWriter,
         line: StoreLine,
         superseded_by: Callable[[JobState], str],
+        continuity: Continuity,
         spans: Spans,
         wakeups: Wakeups,
     ) -> None:
         self._query = query
+        self._continuity = continuity
         self._writer = writer
         self._line = line
         self._superseded_by = superseded_by
@@ -127,6 +130,7 @@ class Gate:
     def _try_to_admit(self, batch_id: int) -> bool:
         """False while the gate is held, or when its claim has changed meanwhile."""
         superseded_by = self._superseded_by
+        self._continuity.check_batch(batch_id)
         state = self._ask(batch_id)
         if self._line.end_wanted:
             self.close()
@@ -140,6 +144,7 @@ class Gate:
                 raise Fenced(f"query {self._query}: {superseded}")
             self._refuse_if_closed(batch_id)
             self._inside, self.admitted = True, batch_id
+        self._continuity.note_batch(batch_id)
         return True
 
     def _ask(self, batch_id: int) -> JobState:

@@ -10,9 +10,10 @@ from streamkeeper.checkpoints.seeding import REBASED, seed, seed_start
 from streamkeeper.crash_points import crash_point
 from streamkeeper.definition import Query
 from streamkeeper.driver.control import StoreLine
-from streamkeeper.driver.epoch import Claim
+from streamkeeper.driver.epoch import Claim, directory_of
 from streamkeeper.errors import Fenced, SinkAhead
-from streamkeeper.model.job_state import CheckpointVersion, JobState
+from streamkeeper.model.checkpoint_version import CheckpointVersion
+from streamkeeper.model.job_state import JobState
 from streamkeeper.model.journal import HandedOff, Record
 from streamkeeper.sinks.contract import Numbering, SinkContext
 
@@ -20,17 +21,19 @@ NO_BATCH = -1
 """Where the state is given up the new version holds no batch of the old one: its first is 0."""
 
 
-def hand_over(line: StoreLine, query: Query, claim: Claim, checkpoint: Path, state: JobState) -> JobState:
+def hand_over(
+    line: StoreLine, query: Query, claim: Claim, checkpoint: Path, checkpoints: str, state: JobState
+) -> JobState:
     """Make the claimed version's checkpoint if it is to be handed over and is not there; returns the state after it.
 
     Its predecessor is proven dead, so that its last batch stays the last one; it is recorded once, before anything is
-    made of it. Where the predecessor has come to no batch there is nothing to carry over. Raises Fenced, SinkAhead, and
-    what ``seed`` raises.
+    made of it. Where the predecessor has come to no batch there is nothing to carry over. ``checkpoints``: the root of
+    versions whose records name none. Raises Fenced, SinkAhead, and what ``seed`` raises.
     """
     version = state.version(claim.query, claim.version)
     if version is None or not version.parent or checkpoint.exists():
         return state
-    parent = checkpoint.with_name(version.parent)
+    parent = directory_of(state, checkpoints, claim.job, claim.query, version.parent)
     if version.batch is None:
         last = _last_batch(query, claim, version.parent, parent)
         if last is None:
@@ -79,7 +82,8 @@ def _record(line: StoreLine, claim: Claim, last: int, number: int) -> tuple[JobS
         known = state.version(claim.query, claim.version)
         if known is None or known.batch is not None:
             return None
-        return HandedOff(query=claim.query, version=claim.version, parent_batch=last, batch=number)
+        identity = str(uuid.uuid4())
+        return HandedOff(query=claim.query, version=claim.version, parent_batch=last, batch=number, query_id=identity)
 
     crash_point("driver.handoff.record.before")
     state = line.append(decide)
@@ -91,7 +95,7 @@ def _record(line: StoreLine, claim: Claim, last: int, number: int) -> tuple[JobS
 
 def _seed(version: CheckpointVersion, parent: Path, checkpoint: Path) -> None:
     assert version.parent_batch is not None
-    identity = str(uuid.uuid4())
+    identity = version.query_id or str(uuid.uuid4())
     crash_point("driver.handoff.seed.before")
     if version.batch == NO_BATCH:
         seed_start(parent, checkpoint, version.parent_batch, query_id=identity)

@@ -54,8 +54,8 @@ class Driver:
         self._scratch = Path(settings.home) / "scratch" / instance
         self._spans = Spans()
         self._wakeups = Wakeups()
-        beat = self._line.read_beat()
-        self._board = StatusBoard(spec, generation, self._spans, self._line, beat=beat)
+        before = self._line.read_status()
+        self._board = StatusBoard(spec, generation, self._spans, self._line, before=before)
         self._session: Session | None = None
         self._store_lost = False
 

@@ -15,6 +15,7 @@ from streamkeeper.driver.wakeups import Wakeup, Wakeups
 from streamkeeper.model.comparison import OutputComparison
 from streamkeeper.model.control import DriverState, DriverStatus, LaunchSpec, QueryStatus
 from streamkeeper.model.finding import Finding
+from streamkeeper.model.known_checkpoint import commit_key, commits_of
 
 _LAG = "maxOffsetsBehindLatest"
 
@@ -47,13 +48,17 @@ def _behind(sources: list[_SourceProgress]) -> int | None:
 class StatusBoard:
     """The status as it will be written next; threads may share it."""
 
-    def __init__(self, spec: LaunchSpec, generation: int, spans: Spans, line: StoreLine, *, beat: int) -> None:
+    def __init__(
+        self, spec: LaunchSpec, generation: int, spans: Spans, line: StoreLine, *, before: DriverStatus | None = None
+    ) -> None:
+        """``before``: the last status of an earlier generation, whose beat and commits go on."""
         self._lock = threading.Lock()
         self._spec = spec
         self._line = line
         self._generation = generation
         self._spans = spans
-        self._beat = beat
+        self._beat = before.beat if before is not None else 0
+        self._commits = commits_of(before)
         self._queries: dict[str, QueryStatus] = {}
         self.state = DriverState.STARTING
         self.error = ""
@@ -105,12 +110,20 @@ class StatusBoard:
                     "offsets": tuple(bytes(each.endOffset).decode() for each in progress.sources),
                     "behind": _behind(progress.sources),
                 }
+                key = commit_key(query, before.version)
+                self._commits[key] = max(progress.batchId, self._commits.get(key, progress.batchId))
             self._queries[query] = msgspec.structs.replace(before, **changes)
 
     def query(self, name: str) -> QueryStatus:
         """What is told of a query now."""
         with self._lock:
             return self._queries[name]
+
+    @property
+    def commits(self) -> dict[str, int]:
+        """``<query>/<version>`` -> the newest batch committed, in earlier generations too."""
+        with self._lock:
+            return dict(self._commits)
 
     def compose(self) -> DriverStatus:
         """The next status to write; its beat is one more than the last one's."""
@@ -131,6 +144,7 @@ class StatusBoard:
                 warm_up=self.warm_up,
                 observed=self.observed,
                 compared=dict(self.compared),
+                commits=dict(self._commits),
             )
 
 

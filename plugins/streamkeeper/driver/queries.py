@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from streamkeeper.crash_points import crash_point
 from streamkeeper.definition import parse_trigger
+from streamkeeper.driver.continuity import Continuity
 from streamkeeper.driver.epoch import Claim
 from streamkeeper.driver.faults import describe_fault, describe_text
 from streamkeeper.driver.gate import Gate
@@ -38,7 +39,9 @@ class Ended(Enum):
 class ServedQuery:
     """One query under one epoch, over all its runs in this process; used by the main thread only."""
 
-    def __init__(self, planned: PlannedQuery, claim: Claim, checkpoint: Path, gate: Gate, root: Path) -> None:
+    def __init__(
+        self, planned: PlannedQuery, claim: Claim, checkpoint: Path, gate: Gate, continuity: Continuity, root: Path
+    ) -> None:
         self.name = planned.query.name
         self.claim = claim
         self.checkpoint = checkpoint
@@ -48,6 +51,7 @@ class ServedQuery:
         self.failure: BaseException | None = None
         self.restart_at: float | None = None
         self._planned = planned
+        self._continuity = continuity
         self._root = root
         self._run: StreamingQuery | None = None
         self._stopping: threading.Thread | None = None
@@ -69,9 +73,10 @@ class ServedQuery:
         return self._planned
 
     def start(self) -> None:
-        """Start a run from the checkpoint."""
+        """Start a run from the checkpoint; raises CheckpointLost when it is not the one that it was."""
         query = self._planned.query
         crash_point("driver.open.before")
+        self._continuity.check_start()
         spark: Any = query.df.sparkSession
         restore_confs(spark, self._planned.confs)
         trigger = parse_trigger(query.trigger)
@@ -85,6 +90,7 @@ class ServedQuery:
             .trigger(**timing)
             .start()
         )
+        self._continuity.note_start(str(self._run.id))
         crash_point("driver.open.after")
 
     def serve_under(self, claim: Claim, writer: SinkWriter) -> SinkWriter:

@@ -18,7 +18,7 @@ from streamkeeper.driver.progress import EventListener
 from streamkeeper.driver.queries import Ended, ServedQuery
 from streamkeeper.driver.taking_over import Surroundings, shadow, take_over
 from streamkeeper.driver.wakeups import Wakeup
-from streamkeeper.errors import Fenced, InvalidInput, PermanentError, StoreUnavailable
+from streamkeeper.errors import CheckpointLost, Fenced, InvalidInput, PermanentError, StoreUnavailable
 from streamkeeper.model.control import Command, CommandKind, DriverState, ExitCode
 
 _LOOK_S = 5.0
@@ -99,6 +99,8 @@ class Serving:
     def _start(self, query: ServedQuery) -> None:
         try:
             query.start()
+        except CheckpointLost:
+            raise
         except Exception as error:
             if isinstance(error, PermanentError) or type(error).__name__ == "AnalysisException":
                 raise PermanentError(f"query {query.name}: {describe_fault(error, self._at.root)}") from error

@@ -7,8 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from streamkeeper.checkpoints.identity import must_be_there
 from streamkeeper.checkpoints.seeding import seed_beginning
 from streamkeeper.crash_points import crash_point
+from streamkeeper.driver.continuity import Continuity
 from streamkeeper.driver.control import StoreLine
 from streamkeeper.driver.epoch import Claim, checkpoint_of, claim_epoch, open_writer, shadow_claim
 from streamkeeper.driver.gate import Gate
@@ -21,6 +23,8 @@ from streamkeeper.driver.spans import Spans
 from streamkeeper.driver.wakeups import Wakeups
 from streamkeeper.errors import Fenced
 from streamkeeper.model.control import LaunchSpec, QueryStatus
+from streamkeeper.model.job_state import JobState
+from streamkeeper.model.known_checkpoint import KnownCheckpoint, commits_of, known_checkpoint
 from streamkeeper.sinks.contract import SinkWriter
 
 
@@ -39,36 +43,57 @@ class Surroundings:
 
 
 def take_over(at: Surroundings, planned: PlannedQuery, versions: Mapping[str, str]) -> ServedQuery:
-    """Make a query this driver's, to serve; not started yet. Raises Fenced, SinkAhead or another PermanentError."""
-    checkpoint = checkpoint_of(at.spec.checkpoints, at.spec.job, planned.query.name, dict(versions))
+    """Make a query this driver's, to serve; not started yet.
+
+    Raises CheckpointLost, Fenced, SinkAhead or another PermanentError.
+    """
+    state = at.line.look()
+    checkpoint = checkpoint_of(state, at.spec.checkpoints, at.spec.job, planned.query.name, versions)
+    known = _known(at, state, planned, checkpoint)
+    # First of all: a claim moves the sink's fence, and a handoff makes a directory that is missing.
+    must_be_there(checkpoint, known)
     claim, writer = claim_and_fence(at, planned, checkpoint)
-    return _behind_its_gate(at, planned, claim, checkpoint, writer)
+    return _behind_its_gate(at, planned, claim, checkpoint, known, writer)
 
 
 def claim_and_fence(at: Surroundings, planned: PlannedQuery, checkpoint: Path) -> tuple[Claim, SinkWriter]:
     """The query's next epoch, and a writer under it: from here on the output is what this version makes of it."""
     spec, query = at.spec, planned.query
     with at.spans.measure("claim"):
-        claim, state = claim_epoch(at.line, spec.job, spec.instance, at.generation, query, checkpoint.name)
-        state = hand_over(at.line, query, claim, checkpoint, state)
+        claim, state = claim_epoch(at.line, spec.job, spec.instance, at.generation, query, checkpoint)
+        state = hand_over(at.line, query, claim, checkpoint, spec.checkpoints, state)
         return claim, open_writer(query, claim, checkpoint, state)
 
 
 def shadow(at: Surroundings, planned: PlannedQuery, versions: Mapping[str, str]) -> ServedQuery:
     """Make a query this driver's, to be written unseen; not started yet. Raises Fenced once its dual run is over."""
     spec, query = at.spec, planned.query
-    checkpoint = checkpoint_of(spec.checkpoints, spec.job, query.name, dict(versions))
-    claim = shadow_claim(spec.job, spec.instance, at.generation, query, checkpoint.name)
     state = at.line.look()
+    checkpoint = checkpoint_of(state, spec.checkpoints, spec.job, query.name, versions)
+    claim = shadow_claim(spec.job, spec.instance, at.generation, query, checkpoint.name)
     superseded = claim.superseded_by(state)
     if superseded:
         raise Fenced(f"query {query.name}: {superseded}")
+    known = _known(at, state, planned, checkpoint)
+    must_be_there(checkpoint, known)
     _begin_where_it_began(at, planned, checkpoint)
     crash_point("driver.shadow.fence.before")
     with at.spans.measure("claim"):
         writer = open_writer(query, claim, checkpoint, state)
     crash_point("driver.shadow.fence.after")
-    return _behind_its_gate(at, planned, claim, checkpoint, writer)
+    return _behind_its_gate(at, planned, claim, checkpoint, known, writer)
+
+
+def _known(at: Surroundings, state: JobState, planned: PlannedQuery, checkpoint: Path) -> KnownCheckpoint:
+    """What the journal, and the last word of the driver before this one, say of the version."""
+    version = state.version(planned.query.name, checkpoint.name)
+    if version is None:
+        return KnownCheckpoint(series=f"{at.spec.job}/{planned.query.name}", version=checkpoint.name)
+    before = version.claimed_by or at.spec.instance
+    own = before == at.spec.instance
+    return known_checkpoint(
+        at.spec.job, version, at.board.commits if own else commits_of(at.line.read_status_of(before))
+    )
 
 
 def _begin_where_it_began(at: Surroundings, planned: PlannedQuery, checkpoint: Path) -> None:
@@ -83,8 +108,14 @@ def _begin_where_it_began(at: Surroundings, planned: PlannedQuery, checkpoint: P
 
 
 def _behind_its_gate(
-    at: Surroundings, planned: PlannedQuery, claim: Claim, checkpoint: Path, writer: SinkWriter
+    at: Surroundings,
+    planned: PlannedQuery,
+    claim: Claim,
+    checkpoint: Path,
+    known: KnownCheckpoint,
+    writer: SinkWriter,
 ) -> ServedQuery:
-    gate = Gate(claim.query, writer, at.line, claim.superseded_by, at.spans, at.wakeups)
+    continuity = Continuity(checkpoint, known)
+    gate = Gate(claim.query, writer, at.line, claim.superseded_by, continuity, at.spans, at.wakeups)
     at.board.put(QueryStatus(query=claim.query, version=claim.version, epoch=claim.epoch))
-    return ServedQuery(planned, claim, checkpoint, gate, at.root)
+    return ServedQuery(planned, claim, checkpoint, gate, continuity, at.root)

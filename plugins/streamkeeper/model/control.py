@@ -145,7 +145,10 @@ class QueryStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DriverStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """A driver's last word. ``beat`` grows with every write: liveness is seen by its growth, never by ``at``."""
+    """A driver's last word. ``beat`` grows with every write: liveness is seen by its growth, never by ``at``.
+
+    ``commits``: ``<query>/<version>`` -> the newest batch committed, in earlier generations too.
+    """
 
     format: int = FORMAT
     instance: str
@@ -162,6 +165,7 @@ class DriverStatus(msgspec.Struct, frozen=True, kw_only=True):
     warm_up: str = ""
     observed: dict[str, tuple[Finding, ...]] = {}
     compared: dict[str, OutputComparison] = {}
+    commits: dict[str, int] = {}
 
 
 class DriverExit(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,6 +6,7 @@ from typing import assert_never
 
 import msgspec
 
+from streamkeeper.model.checkpoint_version import CheckpointVersion, completed, created, opened
 from streamkeeper.model.finding import Verdict
 from streamkeeper.model.journal import (
     AbortRequested,
@@ -37,7 +38,8 @@ from streamkeeper.model.release import Release, ReleaseContent
 from streamkeeper.model.serving import Span
 from streamkeeper.model.ways import QueryWay
 
-FORMAT = 1
+FORMAT = 2
+"""2: what is recorded of a checkpoint version's place and identity, which copies of format 1 lack."""
 
 
 class InstanceState(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,27 +67,6 @@ class EpochState(msgspec.Struct, frozen=True, kw_only=True):
     instance: str
     generation: int
     version: str
-
-
-class CheckpointVersion(msgspec.Struct, frozen=True, kw_only=True):
-    """One checkpoint version of a query; ``start_offsets`` once its first batch was planned.
-
-    ``parent`` and ``parent_batch``: whose output it carries on, and the last batch of that; ``batch``: the number of
-    that batch here, -1 where the version begins without one. ``serves``: False while it was made for an
-    appointment that has not come. ``operation``: the deploy that made it, if one did.
-    """
-
-    query: str
-    version: str
-    release: str
-    origin: str
-    state_format: str
-    start_offsets: tuple[str, ...] | None = None
-    parent: str = ""
-    parent_batch: int | None = None
-    batch: int | None = None
-    serves: bool = True
-    operation: str = ""
 
 
 class OperationState(msgspec.Struct, frozen=True, kw_only=True):
@@ -202,7 +183,7 @@ def fold(state: JobState, entry: Entry) -> JobState:
             return _created(state, record)
         case StartOffsetsKnown() | HandedOff():
             known = state.versions.get(record.query, ())
-            return _put(state, "versions", record.query, tuple(_completed(each, record) for each in known))
+            return _put(state, "versions", record.query, tuple(completed(each, record) for each in known))
         case ReleasePromoted(release=name, instance=instance):
             return _promoted(state, name, instance)
         case StepBegun() | StepDone() | Assessed() | ApprovalAnswered() | FallBackDecided() | AbortRequested():
@@ -278,6 +259,8 @@ def _claimed(state: JobState, record: EpochClaimed) -> JobState:
     before = state.epochs.get(record.query)
     if before is not None and before.epoch >= record.epoch:
         return state
+    known = state.versions.get(record.query, ())
+    state = _put(state, "versions", record.query, tuple(opened(each, record) for each in known)) if known else state
     epoch = EpochState(
         query=record.query,
         output=record.output,
@@ -291,34 +274,22 @@ def _claimed(state: JobState, record: EpochClaimed) -> JobState:
 
 def _created(state: JobState, record: CheckpointVersionCreated) -> JobState:
     known = state.versions.get(record.query, ())
-    if any(each.version == record.version for each in known):
-        return state
-    created = CheckpointVersion(
-        query=record.query,
-        version=record.version,
-        release=record.release,
-        origin=record.origin,
-        state_format=record.state_format,
-        parent=record.parent,
-        parent_batch=record.parent_batch,
-        serves=record.serves,
-        operation=record.operation,
-    )
-    state = _put(state, "versions", record.query, (*known, created))
+    reserved = next((each for each in known if each.version == record.version), None)
+    if reserved is not None:
+        return _begins_to_serve(state, reserved) if record.serves and not reserved.serves else state
+    state = _put(state, "versions", record.query, (*known, created(record)))
     supersedes = record.serves and record.query in state.current
     return _put(state, "current", record.query, record.version) if supersedes else state
 
 
-def _completed(version: CheckpointVersion, record: StartOffsetsKnown | HandedOff) -> CheckpointVersion:
-    if version.version != record.version:
-        return version
-    match record:
-        case StartOffsetsKnown(offsets=offsets) if version.start_offsets is None:
-            return msgspec.structs.replace(version, start_offsets=offsets)
-        case HandedOff() if version.batch is None:
-            return msgspec.structs.replace(version, parent_batch=record.parent_batch, batch=record.batch)
-        case _:
-            return version
+def _begins_to_serve(state: JobState, reserved: CheckpointVersion) -> JobState:
+    """A version that was recorded before it was filled serves from its second record on."""
+    known = state.versions[reserved.query]
+    serving = msgspec.structs.replace(reserved, serves=True)
+    state = _put(state, "versions", reserved.query, tuple(serving if each is reserved else each for each in known))
+    if reserved.query not in state.current:
+        return state
+    return _put(state, "current", reserved.query, reserved.version)
 
 
 def _progressed(

@@ -151,7 +151,10 @@ class CheckpointVersionCreated(msgspec.Struct, frozen=True, kw_only=True, tag="c
     """A query has a new checkpoint version; ``origin`` says what it was made from.
 
     ``parent``: the version whose output it carries on; ``parent_batch``: the last batch of that output, None until it
-    is known. ``serves``: at once; else from the appointment that names it. ``operation``: the deploy that made it.
+    is known. ``serves``: at once; else from the appointment that names it, or from a second record of it that says so.
+    ``operation``: the deploy that made it. ``root``: the directory below which ``<job>/<query>/<version>`` lies, empty
+    in records that do not know it yet. ``query_id`` and ``committed``: Spark's id of the query and the newest committed
+    batch, where it is made with them (from a snapshot).
     """
 
     query: str
@@ -163,22 +166,30 @@ class CheckpointVersionCreated(msgspec.Struct, frozen=True, kw_only=True, tag="c
     parent_batch: int | None = None
     serves: bool = True
     operation: str = ""
+    root: str = ""
+    query_id: str = ""
+    committed: int | None = None
 
 
 class HandedOff(msgspec.Struct, frozen=True, kw_only=True, tag="handed-off"):
     """Where a handoff happened: the last batch of its parent, and the number that this batch has in the new version.
 
-    ``batch`` is -1 where state was given up: the new version begins without a batch.
+    ``batch`` is -1 where state was given up: the new version begins without a batch. ``query_id``: Spark's id of the
+    query in the new version, which is written with it.
     """
 
     query: str
     version: str
     parent_batch: int
     batch: int
+    query_id: str = ""
 
 
 class EpochClaimed(msgspec.Struct, frozen=True, kw_only=True, tag="epoch-claimed"):
-    """A driver may write this query's output under this epoch, until a newer one is claimed."""
+    """A driver may write this query's output under this epoch, until a newer one is claimed.
+
+    ``query_id`` and ``committed``: what the checkpoint version held then, empty and None where it had not begun.
+    """
 
     query: str
     output: str
@@ -186,14 +197,20 @@ class EpochClaimed(msgspec.Struct, frozen=True, kw_only=True, tag="epoch-claimed
     instance: str
     generation: int
     version: str
+    query_id: str = ""
+    committed: int | None = None
 
 
 class StartOffsetsKnown(msgspec.Struct, frozen=True, kw_only=True, tag="start-offsets-known"):
-    """Where a checkpoint version began, one JSON text per source: what a rebuild would have to read again."""
+    """Where a checkpoint version began, one JSON text per source: what a rebuild would have to read again.
+
+    Recorded once its first batch was committed; ``query_id``: Spark's id of the query.
+    """
 
     query: str
     version: str
     offsets: tuple[str, ...]
+    query_id: str = ""
 
 
 class InstanceEnded(msgspec.Struct, frozen=True, kw_only=True, tag="instance-ended"):

@@ -18,7 +18,7 @@ from streamkeeper.model.snapshot import Snapshot, series_of_query, snapshot_numb
 from streamkeeper.operations.assessing import observed_by
 from streamkeeper.operations.backup import back_up, hold_for
 from streamkeeper.operations.exporting import export_state
-from streamkeeper.operations.registered import stored_manifests
+from streamkeeper.operations.registered import checkpoint_directory, stored_manifests
 from streamkeeper.operations.sites import Site
 from streamkeeper.operations.targets import query_target
 from streamkeeper.registry.objects import read_object
@@ -89,7 +89,7 @@ def check_drift(site: Site, state: JobState, operation: OperationState) -> None:
         current = state.current_version(query)
         if current is None or current.version != operation.ways[query].before:
             raise OperationRefused(f"the approval is void: query {query} has got another checkpoint version")
-        directory = Path(site.settings.checkpoints) / state.job / query / current.version
+        directory = checkpoint_directory(site, state, query, current.version)
         committed = last_committed(directory)
         if committed is None or committed < int(answer.batches[query]) or query_id(directory) != snapshot.query_id:
             raise OperationRefused(

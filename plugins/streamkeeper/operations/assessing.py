@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
 
+from streamkeeper.checkpoints.identity import way_out
 from streamkeeper.checkpoints.reach import missing_files
+from streamkeeper.compatibility import observations
 from streamkeeper.compatibility.assess import assess
 from streamkeeper.errors import CheckpointChanged, CheckpointDamaged, Unsupported
 from streamkeeper.lifecycle.ways import Boundary, QueryFacts, choose_ways
@@ -20,7 +23,12 @@ from streamkeeper.model.snapshot import series_of_query
 from streamkeeper.model.ways import QueryWay, Way
 from streamkeeper.operations.blast_radius import told_replay
 from streamkeeper.operations.catching_up import estimate
-from streamkeeper.operations.registered import stored_manifests
+from streamkeeper.operations.registered import (
+    checkpoint_directory,
+    find_version_loss,
+    known_version,
+    stored_manifests,
+)
 from streamkeeper.operations.sites import Site
 from streamkeeper.operations.version_acts import free_version
 from streamkeeper.registry.control import Control
@@ -35,6 +43,7 @@ def assess_candidate(site: Site, state: JobState, operation: OperationState, rel
     check_described_confs(state.job, (each.confs for each in candidate.values()))
     deployed = stored_manifests(site, state, serving) if serving else None
     observed = observed_by(site, state, operation.operation, release)
+    observed = {**observed, **_with_losses(site, state, candidate, observed)}
     forward = assess(deployed, candidate, observed)
     backward = assess(candidate, deployed) if deployed is not None else forward
     ways, refusal = choose_ways(
@@ -55,6 +64,21 @@ def assess_candidate(site: Site, state: JobState, operation: OperationState, rel
         ways=ways,
         refusal=refusal,
     )
+
+
+def _with_losses(
+    site: Site, state: JobState, candidate: Mapping[str, Manifest], observed: Mapping[str, tuple[Finding, ...]]
+) -> dict[str, tuple[Finding, ...]]:
+    """The findings of those queries whose checkpoint is not what was recorded of it, with that one added."""
+    found: dict[str, tuple[Finding, ...]] = {}
+    for query in candidate:
+        current = state.current_version(query)
+        loss = find_version_loss(site, state, query, current.version) if current is not None else ""
+        if current is not None and loss:
+            known = known_version(site, state, query, current.version)
+            finding = observations.checkpoint_lost(current.version, loss, way_out(known))
+            found[query] = (*observed.get(query, ()), finding)
+    return found
 
 
 def observed_by(site: Site, state: JobState, operation: str, release: str) -> dict[str, tuple[Finding, ...]]:
@@ -86,17 +110,23 @@ def _facts(
     )
     if current is None:
         return facts
-    request, root = operation.request, Path(site.settings.checkpoints) / state.job / query
+    request = operation.request
     if request.rollback:
         kept = state.served.get(release, {}).get(query, "")
         return msgspec.structs.replace(
             facts,
-            kept=kept if kept and (root / kept / "metadata").is_file() else "",
+            kept=kept if kept and _is_kept(site, state, query, kept) else "",
             boundary=_boundary_of(site, state.job, query, release),
         )
     if facts.judged.verdict is Verdict.SWITCH or request.strategy is Strategy.REBUILD:
-        return msgspec.structs.replace(facts, gone=_gone(root / current.version))
+        return msgspec.structs.replace(facts, gone=_gone(checkpoint_directory(site, state, query, current.version)))
     return facts
+
+
+def _is_kept(site: Site, state: JobState, query: str, version: str) -> bool:
+    """Whether a version that was left is still all that it was."""
+    there = (checkpoint_directory(site, state, query, version) / "metadata").is_file()
+    return there and not find_version_loss(site, state, query, version)
 
 
 def _gone(checkpoint: Path) -> str:
@@ -136,10 +166,10 @@ def _sentence(
         return told + (f"; nothing proves what it means to {', '.join(opaque)}" if opaque else "")
     told = "; ".join(f"query {query}: {_way_told(each)}" for query, each in sorted(ways.items()))
     replays = [told_replay(site, state, query, each) for query, each in sorted(ways.items()) if each.way.replays]
-    root = Path(site.settings.checkpoints) / state.job
     rebuilt = [(query, each) for query, each in sorted(ways.items()) if each.way is Way.REBUILD]
     takes = [
-        f"query {query} {estimate(root / query / each.before, state.releases[release])}" for query, each in rebuilt
+        f"query {query} " + estimate(checkpoint_directory(site, state, query, each.before), state.releases[release])
+        for query, each in rebuilt
     ]
     return "; ".join([f"{forward.verdict.name}: {told}", *replays, *takes])
 

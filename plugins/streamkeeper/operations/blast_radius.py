@@ -1,8 +1,7 @@
-"""What going back would write again: batches, and what they read, counted from the checkpoints alone."""
+"""What going back would write again: batches, and what they read, counted from the checkpoints, and asked of the
+output."""
 
 from __future__ import annotations
-
-from pathlib import Path
 
 from streamkeeper.checkpoints.layout import last_committed
 from streamkeeper.checkpoints.reach import Position, compare, position
@@ -10,42 +9,58 @@ from streamkeeper.errors import CheckpointChanged, CheckpointDamaged, SnapshotDa
 from streamkeeper.model.job_state import JobState
 from streamkeeper.model.snapshot import series_of_query, snapshot_number
 from streamkeeper.model.ways import QueryWay, Way
-from streamkeeper.operations.registered import stored_manifests
-from streamkeeper.operations.restoring import TAKES
+from streamkeeper.operations.outputs import ask, takes_again
+from streamkeeper.operations.registered import checkpoint_directory, stored_manifests
 from streamkeeper.operations.sites import Site
 from streamkeeper.snapshots.catalogue import Catalogue
 
 
 def told_replay(site: Site, state: JobState, query: str, way: QueryWay) -> str:
     """One sentence: what is read and written again, and whether the sink takes that."""
-    root = Path(site.settings.checkpoints) / state.job / query
     try:
-        again = _again(site, state.job, query, root, way)
+        again = _again(site, state, query, way)
     except (CheckpointDamaged, CheckpointChanged, SnapshotDamaged) as error:
         again = f"what is read again cannot be counted ({error})"
     sink = stored_manifests(site, state, state.serving_release)[query].sink
-    takes = TAKES.get(sink.kind, "and your function gets them again")
-    return f"query {query}: {again} into {sink.output}; {takes}"
+    beyond = _beyond_the_checkpoint(site, state, query, way)
+    told = f"{again} into {sink.output}" if again else "" if beyond else f"nothing is written again into {sink.output}"
+    return f"query {query}: {'; '.join(filter(None, (told, beyond)))}; {takes_again(sink.kind)}"
 
 
-def _again(site: Site, job: str, query: str, root: Path, way: QueryWay) -> str:
-    now = position(root / way.before)
-    reach = compare(now, _back_at(site, job, query, root, way))
+def _again(site: Site, state: JobState, query: str, way: QueryWay) -> str:
+    """What the checkpoints say; empty when they have read the same."""
+    before = checkpoint_directory(site, state, query, way.before)
+    reach = compare(position(before), _back_at(site, state, query, way))
     if not reach.comparable:
         return f"an unknown number of rows is written again ({reach.why})"
     if reach.equal:
-        return "nothing is written again"
-    newest = last_committed(root / way.before)
+        return ""
+    newest = last_committed(before)
     if way.way is Way.RESTORE and newest is not None and way.batch is not None:
         count = newest - way.batch
         return f"{count} {'batch' if count == 1 else 'batches'} ({reach.lacking}) to be read and written again"
     return f"{reach.lacking} to be read and written again"
 
 
-def _back_at(site: Site, job: str, query: str, root: Path, way: QueryWay) -> Position:
+def _beyond_the_checkpoint(site: Site, state: JobState, query: str, way: QueryWay) -> str:
+    """What the output holds that the checkpoint has not committed; empty when that is nothing."""
+    sink = stored_manifests(site, state, state.serving_release)[query].sink
+    holds = ask(site, state, state.serving_release, query, sink, way.before)
+    if holds.unknown:
+        return f"nobody knows what {sink.output} holds beyond its checkpoint, and would get again ({holds.unknown})"
+    newest = last_committed(checkpoint_directory(site, state, query, way.before))
+    if holds.batch is None or (newest is not None and holds.batch <= newest):
+        return ""
+    committed = "none is" if newest is None else f"only {newest} is"
+    return f"{sink.output} holds batch {holds.batch}, and {committed} committed: what is beyond is written again, too"
+
+
+def _back_at(site: Site, state: JobState, query: str, way: QueryWay) -> Position:
     """Where the query would go on from."""
     if way.way is Way.RETURN:
-        return position(root / way.version)
-    catalogue = Catalogue(site.snapshots, series_of_query(job, query))
+        return position(checkpoint_directory(site, state, query, way.version))
+    catalogue = Catalogue(site.snapshots, series_of_query(state.job, query))
     snapshot = catalogue.read(snapshot_number(way.snapshot))
-    return position(root / way.before, snapshot.batch) if snapshot.version == way.before else Position()
+    if snapshot.version != way.before:
+        return Position()
+    return position(checkpoint_directory(site, state, query, way.before), snapshot.batch)

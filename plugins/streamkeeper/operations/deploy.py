@@ -29,6 +29,7 @@ from streamkeeper.model.names import check_instance, check_name, release_number
 from streamkeeper.model.ways import Reached, Way
 from streamkeeper.operations.catching_up import how_far, last_written
 from streamkeeper.operations.deploy_acts import DeployActs
+from streamkeeper.operations.registered import checkpoint_directory
 from streamkeeper.operations.sites import Site
 from streamkeeper.registry.control import Control
 
@@ -214,11 +215,11 @@ class Deploy:
         step = current_step(operation)
         if step not in (Step.CATCH_UP, Step.REACH):
             return {}
-        root = Path(self.site.settings.checkpoints) / self.job
         reached: dict[str, Reached] = {}
         for query, way in operation.ways.items():
             if way.way is Way.REBUILD:
-                old, new = root / query / way.before, root / query / way.version
+                old = checkpoint_directory(self.site, state, query, way.before)
+                new = checkpoint_directory(self.site, state, query, way.version)
                 until = self._last_written(state, query, old) if step is Step.REACH else None
                 reached[query] = how_far(old, new, until=until)
         return reached

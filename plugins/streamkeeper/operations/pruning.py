@@ -17,10 +17,10 @@ from streamkeeper.checkpoints.growth import Growth, checkpoint_growth, sink_log_
 from streamkeeper.checkpoints.prune_plan import Extent, PrunePlan, removed_path
 from streamkeeper.checkpoints.pruning import plan_leftovers, plan_live, plan_retired
 from streamkeeper.checkpoints.removal import carry_out
-from streamkeeper.errors import InvalidInput, StreamkeeperError
+from streamkeeper.errors import CheckpointLost, InvalidInput, StreamkeeperError
 from streamkeeper.model.job_state import JobState
 from streamkeeper.operations.overview import read_job, recorded_jobs
-from streamkeeper.operations.registered import stored_manifests
+from streamkeeper.operations.registered import checkpoint_directory, find_version_loss, stored_manifests
 from streamkeeper.operations.sites import Site
 from streamkeeper.snapshots.catalogue import Catalogue, list_series
 from streamkeeper.snapshots.restore import stale_drafts
@@ -97,9 +97,9 @@ def plan_prune(
         with _telling(untold, name):
             state = read_job(site, name)
             for query in sorted(state.versions):
-                folder = Path(site.settings.checkpoints) / name / query
-                drafts += stale_drafts(folder, older_than_s=STALE_S)
-                directories += plan_leftovers(folder)
+                for folder in _folders(site, state, query):
+                    drafts += stale_drafts(folder, older_than_s=STALE_S)
+                    directories += plan_leftovers(folder)
                 growth += _sink_logs(site, state, query)
                 for directory, plan in _versions(site, state, query, moment):
                     growth.append(CheckpointGrowth(directory=str(directory), growth=checkpoint_growth(directory)))
@@ -174,6 +174,12 @@ def _telling(told: list[str], about: str) -> Iterator[None]:
         told.append(f"{about}: {error}")
 
 
+def _folders(site: Site, state: JobState, query: str) -> list[Path]:
+    """Where versions of a query lie, or lay."""
+    found = {checkpoint_directory(site, state, query, each.version).parent for each in state.versions[query]}
+    return sorted({*found, Path(site.settings.checkpoints) / state.job / query})
+
+
 def _sink_logs(site: Site, state: JobState, query: str) -> Iterator[CheckpointGrowth]:
     """A file sink's own logs, one for each version that it has written: Spark compacts them, and never drops a line."""
     release = state.serving_release
@@ -192,14 +198,17 @@ def _versions(site: Site, state: JobState, query: str, now: datetime) -> Iterato
     How long ago a version was left is counted from the last commit of the one that serves: were it counted from now, a
     clock that is ahead would take the way back, and so would a job that stands still.
     """
-    folder = Path(site.settings.checkpoints) / state.job / query
     current = state.current_version(query)
-    serving = folder / current.version if current is not None else None
+    serving = checkpoint_directory(site, state, query, current.version) if current is not None else None
     epoch = state.epochs.get(query)
     for each in state.versions[query]:
-        directory = folder / each.version
+        loss = find_version_loss(site, state, query, each.version)
+        directory = checkpoint_directory(site, state, query, each.version)
         if not directory.is_dir():
             continue
+        if loss:
+            # Whose it is, is not known: nothing of it is removed.
+            raise CheckpointLost(f"checkpoint {each.version} of {state.job}/{query} is not what was recorded: {loss}")
         if directory == serving:
             yield directory, plan_live(directory, now=now.timestamp())
         # Until a driver has claimed the newer version, the one before it may still be written.

@@ -6,13 +6,16 @@ from pathlib import Path
 
 import msgspec
 
+from streamkeeper.checkpoints.identity import find_loss
 from streamkeeper.errors import NotFound
 from streamkeeper.model.coding import from_json
 from streamkeeper.model.job_state import JobState
+from streamkeeper.model.known_checkpoint import KnownCheckpoint, commits_of, known_checkpoint
 from streamkeeper.model.manifest import Manifest
-from streamkeeper.model.names import check_name
+from streamkeeper.model.names import check_name, check_version
 from streamkeeper.model.release import ParamValue
 from streamkeeper.operations.sites import Site
+from streamkeeper.registry.control import Control
 from streamkeeper.registry.objects import read_object
 
 
@@ -49,11 +52,37 @@ def stored_manifests(site: Site, state: JobState, release: str) -> dict[str, Man
     return {query: _manifest(site, state.job, digest) for query, digest in hashes.items()}
 
 
+def checkpoint_directory(site: Site, state: JobState, query: str, version: str) -> Path:
+    """Where a checkpoint version lies: below its own root, or below the installation's where none is recorded."""
+    recorded = state.version(query, version)
+    root = recorded.root if recorded is not None and recorded.root else site.settings.checkpoints
+    return Path(root) / state.job / query / check_version(version)
+
+
 def live_checkpoints(site: Site, state: JobState) -> dict[str, str]:
     """Query -> directory of its current checkpoint version, as far as it has one."""
-    root = Path(site.settings.checkpoints) / state.job
     current = {query: state.current_version(query) for query in state.versions}
-    return {query: str(root / query / each.version) for query, each in current.items() if each is not None}
+    return {
+        query: str(checkpoint_directory(site, state, query, each.version))
+        for query, each in current.items()
+        if each is not None
+    }
+
+
+def known_version(site: Site, state: JobState, query: str, version: str) -> KnownCheckpoint:
+    """What the journal and the last driver of a checkpoint version say of it; read before its directory is."""
+    recorded = state.version(query, version)
+    if recorded is None:
+        return KnownCheckpoint(series=f"{state.job}/{query}", version=version)
+    by = recorded.claimed_by
+    status = Control(site.store, state.job, by).read_status() if by else None
+    return known_checkpoint(state.job, recorded, commits_of(status))
+
+
+def find_version_loss(site: Site, state: JobState, query: str, version: str) -> str:
+    """What of a checkpoint version is lost, as a clause; empty when nothing is."""
+    known = known_version(site, state, query, version)
+    return find_loss(checkpoint_directory(site, state, query, version), known)
 
 
 def _manifest(site: Site, job: str, digest: str) -> Manifest:

@@ -1,60 +1,66 @@
 """Restoring a deployed query: a snapshot becomes its next checkpoint version, which the next deploy goes on from.
 
-What is written again is told before: batches that the sink holds beyond the snapshot come a second time. A table takes
-them, row by row, by key; for a sink that cannot, the restore is refused. No driver may be left that could still write.
+What is written again is told before, and the output itself is asked for it: batches that it holds beyond the snapshot
+come a second time. A table takes them, row by row, by its key; for a sink that cannot, or that nobody can ask, the
+restore is refused. No driver may be left that could still write.
+
+The version is recorded before it is filled, under a name of its own, and serves from a second record on: two restores
+at once make two versions, or fill one together, and neither touches what the other, or a driver since, has made of it.
 """
 
 from __future__ import annotations
-
-from pathlib import Path
 
 import msgspec
 
 from streamkeeper.crash_points import crash_point
 from streamkeeper.errors import OperationOpen, OperationRefused
+from streamkeeper.model.checkpoint_version import CheckpointVersion
 from streamkeeper.model.job_state import JobState
-from streamkeeper.model.journal import Record
+from streamkeeper.model.journal import CheckpointVersionCreated, Record
 from streamkeeper.model.liveness import Life
 from streamkeeper.model.snapshot import Snapshot
+from streamkeeper.operations.outputs import FILE, TABLE, ask, takes_again
 from streamkeeper.operations.overview import read_job
-from streamkeeper.operations.registered import stored_manifests
+from streamkeeper.operations.registered import checkpoint_directory, stored_manifests
 from streamkeeper.operations.sites import Site
-from streamkeeper.operations.version_acts import created_from, set_aside
-from streamkeeper.registry.control import Control
-from streamkeeper.snapshots.catalogue import Catalogue
-from streamkeeper.snapshots.restore import Show, restore
-
-TABLE, FILE = "table", "file"
-TAKES = {TABLE: "each row replaces the one with its key", FILE: "and readers see the batches before them once"}
-"""How a sink takes rows a second time."""
+from streamkeeper.operations.version_acts import created_from, fill_version, free_version
+from streamkeeper.snapshots.restore import Show
 
 
 class RestorePlan(msgspec.Struct, frozen=True, kw_only=True):
     """What a restore would do.
 
-    ``sink_batch``: the newest batch of the present version that its driver reported, None when it reported none;
-    ``replayed``: how many batches the sink holds beyond the snapshot, None where that is unknown.
+    ``current``: the version that serves now; ``sink_batch``: the newest batch that the output holds of the snapshot's
+    version; ``unknown``: why nobody can tell, then ``replayed`` is None; ``replayed``: how many batches the output
+    holds beyond the snapshot.
     """
 
     snapshot: str
     batch: int
+    current: str
     version: str
     target: str
     release: str
     sink: str
     output: str
     sink_batch: int | None
+    unknown: str
     replayed: int | None
 
     @property
     def sentence(self) -> str:
         """What comes a second time, for a person."""
+        how = takes_again(self.sink)
+        if self.replayed is None:
+            return (
+                f"nobody knows what {self.output} holds beyond batch {self.batch} ({self.unknown}):"
+                f" what it holds is written again, {how}"
+            )
         if self.replayed == 0:
             return f"{self.output} holds nothing beyond batch {self.batch}: nothing is written again"
-        beyond = "an unknown number of batches" if self.replayed is None else f"{self.replayed} batches"
-        until = "" if self.sink_batch is None else f" (up to {self.sink_batch})"
-        how = TAKES.get(self.sink, "and your function gets them again")
-        return f"{self.output} holds {beyond} beyond batch {self.batch}{until}; they are written again, {how}"
+        count, them = (f"{self.replayed} batches", "they are") if self.replayed > 1 else ("one batch", "it is")
+        beyond = f"{count} beyond batch {self.batch} (up to {self.sink_batch})"
+        return f"{self.output} holds {beyond}; {them} written again, {how}"
 
 
 def plan_restore(site: Site, job: str, query: str, snapshot: Snapshot) -> RestorePlan:
@@ -64,55 +70,112 @@ def plan_restore(site: Site, job: str, query: str, snapshot: Snapshot) -> Restor
     current = state.current_version(query)
     if current is None:
         raise OperationRefused(f"job {job} has no query {query} with a checkpoint", hint="deploy it first")
-    version = state.next_version(query)
+    version = _reserved(state, query, snapshot) or free_version(site, state, query)
     release = state.serving_release or current.release
     sink = stored_manifests(site, state, release)[query].sink
-    sink_batch = _reported(site, state, query, current.version)
-    same_version = snapshot.version == current.version
+    holds = ask(site, state, release, query, sink, snapshot.version)
+    beyond = max(0, (-1 if holds.batch is None else holds.batch) - snapshot.batch)
     return RestorePlan(
         snapshot=snapshot.name,
         batch=snapshot.batch,
+        current=current.version,
         version=version,
-        target=str(Path(site.settings.checkpoints) / job / query / version),
+        target=str(checkpoint_directory(site, state, query, version)),
         release=release,
         sink=sink.kind,
         output=sink.output,
-        sink_batch=sink_batch if same_version else None,
-        replayed=max(0, sink_batch - snapshot.batch) if sink_batch is not None and same_version else None,
+        sink_batch=holds.batch,
+        unknown=holds.unknown,
+        replayed=None if holds.unknown else beyond,
     )
 
 
 def restore_version(
     site: Site, job: str, query: str, snapshot: Snapshot, *, accept_replay: bool = False, show: Show | None = None
 ) -> RestorePlan:
-    """Write the next checkpoint version from a snapshot and record it; again after a crash is fine.
+    """Make the next checkpoint version from a snapshot; again after a crash it goes on with the version it recorded.
 
-    Raises OperationRefused (a driver that lives, a user's function without ``accept_replay``), and what
-    ``restore`` raises; then the job is as it was.
+    Raises OperationRefused (a driver that lives, another version meanwhile, a user's function without
+    ``accept_replay``), and what ``restore`` raises; then the job is as it was.
     """
     plan = plan_restore(site, job, query, snapshot)
     _must_take_a_replay(plan, snapshot, accept_replay)
-    target = Path(plan.target)
-    set_aside(target)
-    restore(Catalogue(site.snapshots, snapshot.series), snapshot, target, show=show)
     crash_point("restore.record.before")
+    state, reserved = _reserve(site, plan, job, query, snapshot)
+    crash_point("restore.record.after")
+    fill_version(site, state, query, reserved.version, snapshot, show=show)
+    crash_point("restore.serve.before")
+    _let_serve(site, plan, job, reserved)
+    crash_point("restore.serve.after")
+    target = str(checkpoint_directory(site, state, query, reserved.version))
+    return msgspec.structs.replace(plan, version=reserved.version, target=target)
+
+
+def _reserve(
+    site: Site, plan: RestorePlan, job: str, query: str, snapshot: Snapshot
+) -> tuple[JobState, CheckpointVersion]:
+    """Record the version that is to be filled, or find it recorded by a restore of this snapshot that died."""
     carries_on = _carries_on(site, read_job(site, job), query, snapshot, plan)
 
-    def still_wanted(now: JobState) -> Record:
-        _must_be_at_rest(site, now)
-        current = now.current_version(query)
-        if current is None or now.next_version(query) != plan.version:
-            raise OperationRefused(f"{job}/{query} has got another checkpoint version meanwhile", hint="look again")
+    def missing(now: JobState) -> Record | None:
+        current = _must_still_serve(site, now, query, plan)
+        if _reserved(now, query, snapshot):
+            return None
+        created = created_from(site, snapshot, query, free_version(site, now, query), state_format=current.state_format)
         return msgspec.structs.replace(
-            created_from(snapshot, query, plan.version, state_format=current.state_format),
+            created,
             release=snapshot.release or plan.release,
             parent=snapshot.version if carries_on else "",
             parent_batch=snapshot.batch if carries_on else None,
         )
 
+    state = site.journal(job, "restore").append(missing)
+    found = state.version(query, _reserved(state, query, snapshot))
+    assert found is not None
+    return state, found
+
+
+def _let_serve(site: Site, plan: RestorePlan, job: str, reserved: CheckpointVersion) -> None:
+    """Record that the version serves, unless it does by now."""
+
+    def still_wanted(now: JobState) -> Record | None:
+        known = now.version(reserved.query, reserved.version)
+        if known is None or known.serves:
+            return None
+        _must_still_serve(site, now, reserved.query, plan)
+        return CheckpointVersionCreated(
+            query=known.query,
+            version=known.version,
+            release=known.release,
+            origin=known.origin,
+            state_format=known.state_format,
+            parent=known.parent,
+            parent_batch=known.parent_batch,
+            root=known.root,
+            query_id=known.query_id,
+            committed=known.committed,
+        )
+
     site.journal(job, "restore").append(still_wanted)
-    crash_point("restore.record.after")
-    return plan
+
+
+def _reserved(state: JobState, query: str, snapshot: Snapshot) -> str:
+    """The version that a restore of this snapshot has recorded and not come to let serve; empty if there is none."""
+    named = f"snapshot {snapshot.name} of "
+    found = [
+        each.version
+        for each in state.versions.get(query, ())
+        if not each.serves and not each.operation and not each.claimed_by and each.origin.startswith(named)
+    ]
+    return found[-1] if found else ""
+
+
+def _must_still_serve(site: Site, now: JobState, query: str, plan: RestorePlan) -> CheckpointVersion:
+    _must_be_at_rest(site, now)
+    current = now.current_version(query)
+    if current is None or current.version != plan.current:
+        raise OperationRefused(f"{now.job}/{query} has got another checkpoint version meanwhile", hint="look again")
+    return current
 
 
 def _carries_on(site: Site, state: JobState, query: str, snapshot: Snapshot, plan: RestorePlan) -> bool:
@@ -143,14 +206,3 @@ def _must_take_a_replay(plan: RestorePlan, snapshot: Snapshot, accept_replay: bo
         )
     if plan.sink not in (TABLE, FILE) and plan.replayed != 0 and not accept_replay:
         raise OperationRefused(plan.sentence, hint="--accept-replay if the function takes batches a second time")
-
-
-def _reported(site: Site, state: JobState, query: str, version: str) -> int | None:
-    """The newest batch that any driver of the job said to have committed of this version."""
-    found = []
-    for instance in state.instances:
-        status = Control(site.store, state.job, instance).read_status()
-        told = status.queries.get(query) if status is not None else None
-        if told is not None and told.version == version and told.committed is not None:
-            found.append(told.committed)
-    return max(found, default=None)

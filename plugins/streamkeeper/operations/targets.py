@@ -6,28 +6,40 @@ from pathlib import Path
 
 import msgspec
 
+from streamkeeper.checkpoints.identity import must_be_there
 from streamkeeper.checkpoints.opening import open_tree
 from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.errors import CheckpointDamaged, NotFound
-from streamkeeper.model.job_state import CheckpointVersion, JobState
+from streamkeeper.model.checkpoint_version import CheckpointVersion
+from streamkeeper.model.job_state import JobState
+from streamkeeper.model.known_checkpoint import KnownCheckpoint
 from streamkeeper.model.snapshot import series_of_checkpoint, series_of_query
 from streamkeeper.operations.overview import read_job, recorded_jobs
+from streamkeeper.operations.registered import checkpoint_directory, known_version
 from streamkeeper.operations.sites import Site
 from streamkeeper.snapshots.anchor import query_id_of
 from streamkeeper.snapshots.capture import Origin
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
-    """A checkpoint and the series that its snapshots belong to; ``job`` and ``query`` are empty for an adopted one."""
+    """A checkpoint and the series that its snapshots belong to; ``job`` and ``query`` are empty for an adopted one.
+
+    ``known``: what is recorded of a deployed one.
+    """
 
     series: str
     location: str
     origin: Origin
     job: str = ""
     query: str = ""
+    known: KnownCheckpoint | None = None
 
     def open(self) -> Tree:
-        """Its directory; raises CheckpointDamaged when a deployed query's is gone, NotFound for another."""
+        """Its directory; raises CheckpointDamaged when a deployed query's is gone, CheckpointLost when it is not what
+        was recorded of it, NotFound for another.
+        """
+        if self.known is not None:
+            must_be_there(Path(self.location), self.known)
         try:
             return open_tree(self.location)
         except NotFound:
@@ -86,7 +98,8 @@ def _made_of(site: Site, state: JobState, version: CheckpointVersion, release: s
     query = version.query
     return Target(
         series=series_of_query(state.job, query),
-        location=str(Path(site.settings.checkpoints) / state.job / query / version.version),
+        location=str(checkpoint_directory(site, state, query, version.version)),
+        known=known_version(site, state, query, version.version),
         # A version was made by one release; what serves on it now may be a later one.
         origin=Origin(version=version.version, release=release or version.release),
         job=state.job,

@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
 
-from streamkeeper.checkpoints.prune_plan import removed_path
 from streamkeeper.crash_points import crash_point
 from streamkeeper.errors import InvalidInput, OperationRefused
 from streamkeeper.model.job_state import JobState
 from streamkeeper.model.journal import CheckpointVersionCreated, InstanceAppointed, Record, ShadowAppointed
-from streamkeeper.model.names import check_version, version_name, version_number
+from streamkeeper.model.names import version_name, version_number
 from streamkeeper.model.release import Release
 from streamkeeper.model.snapshot import Snapshot, series_of_query, snapshot_number
 from streamkeeper.model.ways import QueryWay, Way
+from streamkeeper.operations.registered import checkpoint_directory
 from streamkeeper.operations.sites import Site
 from streamkeeper.registry.journal import Journal
 from streamkeeper.snapshots.catalogue import Catalogue
-from streamkeeper.snapshots.restore import restore
+from streamkeeper.snapshots.restore import Show, restore
 
 
 class VersionActs:
@@ -70,28 +69,18 @@ class VersionActs:
         self._journal.append(still_wanted)
 
     def restore(self, query: str, version: str, snapshot: Snapshot, parent: str) -> None:
-        """A new version from a snapshot; its output carries on that of ``parent``. Again is fine.
-
-        Recorded first, under a name that no directory had: what is there under it now was restored for this operation,
-        perhaps by a process that is slower than this one, and may serve already. It is never taken away.
-        """
-        target = Path(self._site.settings.checkpoints) / self._job / query / check_version(version)
+        """A new version from a snapshot; its output carries on that of ``parent``. Again is fine."""
         created = msgspec.structs.replace(
-            created_from(snapshot, query, version, state_format=self._format_of(query, snapshot.version)),
+            created_from(self._site, snapshot, query, version, state_format=self._format_of(query, snapshot.version)),
             parent=parent,
             parent_batch=snapshot.batch,
-            serves=False,
             operation=self._operation,
         )
         crash_point("restore.record.before")
-        recorded = self._once(query, version, created).version(query, version)
+        state = self._once(query, version, created)
         crash_point("restore.record.after")
-        if recorded is not None and not target.exists():
-            try:
-                restore(Catalogue(self._site.snapshots, snapshot.series), snapshot, target)
-            except InvalidInput:
-                if not target.exists():
-                    raise
+        if state.version(query, version) is not None:
+            fill_version(self._site, state, query, version, snapshot)
 
     def version_for_fall_back(self, query: str, way: QueryWay) -> str:
         """The version that this operation restores to fall back: the one it has recorded, or a free name."""
@@ -123,6 +112,7 @@ class VersionActs:
             parent=way.before if handoff and way is not None else "",
             serves=False,
             operation=self._operation,
+            root=self._site.settings.checkpoints,
         )
         self._once(query, version, created)
 
@@ -145,23 +135,39 @@ def free_version(site: Site, state: JobState, query: str) -> str:
     return name
 
 
-def created_from(snapshot: Snapshot, query: str, version: str, *, state_format: str) -> CheckpointVersionCreated:
-    """The record of a version that is restored from a snapshot, of itself alone."""
+def created_from(
+    site: Site, snapshot: Snapshot, query: str, version: str, *, state_format: str
+) -> CheckpointVersionCreated:
+    """The record of a version that is restored from a snapshot, of itself alone; it does not serve yet."""
     return CheckpointVersionCreated(
         query=query,
         version=version,
         release=snapshot.release,
         origin=f"snapshot {snapshot.name} of {snapshot.version or 'elsewhere'} at batch {snapshot.batch}",
         state_format=state_format,
+        serves=False,
+        root=site.settings.checkpoints,
+        query_id=snapshot.query_id,
+        committed=snapshot.batch,
     )
 
 
-def set_aside(target: Path) -> None:
-    """Take away a directory that is whole, but was never recorded: no driver can know it."""
-    if os.path.lexists(target):
-        aside = removed_path(target)
-        target.rename(aside)
-        shutil.rmtree(aside, ignore_errors=True)
+def fill_version(
+    site: Site, state: JobState, query: str, version: str, snapshot: Snapshot, *, show: Show | None = None
+) -> None:
+    """Write a recorded version from its snapshot, unless it is there, or a driver has opened it since. Again is fine.
+
+    Recorded first, under a name that no directory had: what is there under it now was restored from the same snapshot,
+    perhaps by a process that is slower than this one, and may serve already. It is never taken away.
+    """
+    recorded, target = state.version(query, version), checkpoint_directory(site, state, query, version)
+    if recorded is None or recorded.claimed_by or target.exists():
+        return
+    try:
+        restore(Catalogue(site.snapshots, snapshot.series), snapshot, target, show=show)
+    except InvalidInput:
+        if not target.exists():
+            raise
 
 
 def _origin(way: QueryWay) -> str:

@@ -1,0 +1,62 @@
+"""That a query goes on where it was: the same checkpoint directory, and no batch that was committed comes again.
+
+Looked at before every start of a run, restarts in the process included, and at the gate for every batch: a directory
+can be unmounted, emptied or replaced at any time, and Spark begins again in what it finds.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from msgspec import structs
+
+from streamkeeper.checkpoints.identity import must_be_there, way_out
+from streamkeeper.checkpoints.layout import last_committed
+from streamkeeper.errors import CheckpointLost
+from streamkeeper.model.known_checkpoint import KnownCheckpoint
+
+
+class Continuity:
+    """One query's, over all its runs in this process. ``known``: what the records say of its checkpoint version.
+
+    The main thread starts runs, and Spark's thread brings batches: each writes what is its own here.
+    """
+
+    def __init__(self, directory: Path, known: KnownCheckpoint) -> None:
+        self._directory = directory
+        self._known = known
+        self._query_id = known.query_id
+        self._done = last_committed(directory)
+
+    def check_start(self) -> None:
+        """Raise CheckpointLost unless the directory holds what the records, and this process, know of it."""
+        told = [each for each in (self._known.committed, self._done) if each is not None]
+        must_be_there(self._directory, self._now(committed=max(told, default=None)))
+
+    def note_start(self, query_id: str) -> None:
+        """A run has begun, under Spark's id of the query: from now on its directory must be there."""
+        self._query_id = query_id
+
+    def check_batch(self, batch_id: int) -> None:
+        """Raise CheckpointLost for a batch that was committed before, or one of another checkpoint."""
+        if self._done is not None and batch_id <= self._done:
+            raise CheckpointLost(
+                f"{self._known.name} has gone back: batch {batch_id} comes again, and batch {self._done} was committed",
+                hint=way_out(self._known),
+            )
+        must_be_there(self._directory, self._now(committed=None))
+        before = batch_id - 1
+        if self._done is not None and not (self._directory / "commits" / str(before)).exists():
+            raise CheckpointLost(
+                f"{self._known.name} has gone back: {self._directory} lacks batch {before}, which was committed",
+                hint=way_out(self._known),
+            )
+
+    def note_batch(self, batch_id: int) -> None:
+        """A batch is let through: the one before it was committed."""
+        if batch_id > 0:
+            self._done = batch_id - 1
+
+    def _now(self, *, committed: int | None) -> KnownCheckpoint:
+        begun = self._known.begun or bool(self._query_id) or self._done is not None
+        return structs.replace(self._known, query_id=self._query_id, committed=committed, begun=begun)

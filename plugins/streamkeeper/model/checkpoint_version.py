@@ -1,0 +1,91 @@
+"""One checkpoint version of a query, as the records of a job's journal tell it."""
+
+from __future__ import annotations
+
+import msgspec
+
+from streamkeeper.model.journal import CheckpointVersionCreated, EpochClaimed, HandedOff, StartOffsetsKnown
+
+
+class CheckpointVersion(msgspec.Struct, frozen=True, kw_only=True):
+    """One checkpoint version of a query; ``start_offsets`` once its first batch was planned.
+
+    ``parent`` and ``parent_batch``: whose output it carries on, and the last batch of that; ``batch``: the number of
+    that batch here, -1 where the version begins without one. ``serves``: False while it was made for an
+    appointment that has not come. ``operation``: the deploy that made it, if one did.
+
+    ``root``: the directory below which it lies, empty where nobody recorded it. ``query_id``: Spark's id of the query,
+    empty until it is known. ``committed``: the newest batch that the journal knows to be committed; the status of
+    ``claimed_by``, the instance that claimed an epoch on it last, may know a newer one.
+    """
+
+    query: str
+    version: str
+    release: str
+    origin: str
+    state_format: str
+    start_offsets: tuple[str, ...] | None = None
+    parent: str = ""
+    parent_batch: int | None = None
+    batch: int | None = None
+    serves: bool = True
+    operation: str = ""
+    root: str = ""
+    query_id: str = ""
+    committed: int | None = None
+    claimed_by: str = ""
+
+
+def created(record: CheckpointVersionCreated) -> CheckpointVersion:
+    """A version of which there is its first record only."""
+    return CheckpointVersion(
+        query=record.query,
+        version=record.version,
+        release=record.release,
+        origin=record.origin,
+        state_format=record.state_format,
+        parent=record.parent,
+        parent_batch=record.parent_batch,
+        serves=record.serves,
+        operation=record.operation,
+        root=record.root,
+        query_id=record.query_id,
+        committed=record.committed,
+    )
+
+
+def opened(version: CheckpointVersion, record: EpochClaimed) -> CheckpointVersion:
+    """The version after a claim, where it is its own."""
+    if version.version != record.version:
+        return version
+    return msgspec.structs.replace(
+        version,
+        claimed_by=record.instance,
+        query_id=version.query_id or record.query_id,
+        committed=_newest(version.committed, record.committed),
+    )
+
+
+def completed(version: CheckpointVersion, record: StartOffsetsKnown | HandedOff) -> CheckpointVersion:
+    """The version with where it began, where it is its own and nothing was known of that."""
+    if version.version != record.version:
+        return version
+    match record:
+        case StartOffsetsKnown(offsets=offsets) if version.start_offsets is None:
+            # Some batch was committed by then: which, the status tells.
+            committed = _newest(version.committed, 0)
+            query_id = version.query_id or record.query_id
+            return msgspec.structs.replace(version, start_offsets=offsets, query_id=query_id, committed=committed)
+        case HandedOff() if version.batch is None:
+            return msgspec.structs.replace(
+                version,
+                parent_batch=record.parent_batch,
+                batch=record.batch,
+                query_id=version.query_id or record.query_id,
+            )
+        case _:
+            return version
+
+
+def _newest(*batches: int | None) -> int | None:
+    return max((each for each in batches if each is not None), default=None)

@@ -1,0 +1,15 @@
+"""A driver that does not look whether its checkpoint is the one that it was: for the negative control only."""
+
+from __future__ import annotations
+
+import sys
+
+from streamkeeper.driver import taking_over
+from streamkeeper.driver.continuity import Continuity
+from streamkeeper.driver.main import main
+
+if __name__ == "__main__":
+    Continuity.check_start = lambda self: None  # type: ignore[method-assign]
+    Continuity.check_batch = lambda self, batch_id: None  # type: ignore[method-assign]
+    taking_over.must_be_there = lambda directory, known: None
+    main(sys.argv[1:])

@@ -1,0 +1,161 @@
+"""A checkpoint directory that goes away under a driver, or before the next one: nothing begins anew."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from streamkeeper.checkpoints.layout import last_committed
+from streamkeeper.model.control import CommandKind, DriverState, ExitCode
+from tests.driver.driver_house import DriverHouse, wait_for
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+
+JOB = """
+from streamkeeper import ForeachBatch, Param, Query, streaming_job
+
+
+def append(path):
+    def called(batch, context):
+        ids = [row.event_id for row in batch.select("event_id").collect()]
+        with open(path, "a") as file:
+            file.writelines(f"{context.batch_id} {each}\\n" for each in sorted(ids))
+
+    return called
+
+
+@streaming_job(name="calls", params={name: Param(str) for name in ("input", "output", "trigger")})
+def calls(spark, params):
+    events = spark.readStream.schema("event_id string, customer string, amount long").csv(params["input"])
+    yield Query("calls", events, sink=ForeachBatch(append(params["output"])), trigger=params["trigger"])
+"""
+QUERY = "calls"
+
+
+class Calls(DriverHouse):
+    """A job whose function writes down every event that it is called with."""
+
+    def __init__(self, root: Path) -> None:
+        (root / "jobs").mkdir()
+        (root / "jobs" / "calls.py").write_text(JOB)
+        super().__init__(root, "calls", root / "jobs")
+
+    def params(self) -> dict[str, object]:  # type: ignore[override]
+        return {"input": str(self.input), "output": str(self.output), "trigger": "100 milliseconds"}
+
+    @property
+    def called(self) -> list[str]:
+        """The events in the order of the calls."""
+        lines = self.output.read_text().splitlines() if self.output.exists() else []
+        return [line.split()[1] for line in lines]
+
+    @property
+    def directory(self) -> Path:
+        return self.checkpoint(QUERY, "v0001")
+
+    def serve(self, instance: str, batches: int) -> subprocess.Popen[bytes]:
+        """A driver that has been given so many files, one a batch."""
+        process = self.launch(instance)
+        self.wait_state(instance, DriverState.STANDBY)
+        self.go(instance, process, QUERY)
+        for _ in range(batches):
+            files = self.files
+            self.add([("a", 1), ("b", 2)])
+            wait_for(f"file {files + 1}", lambda files=files: len(self.called) == 2 * (files + 1))
+        newest = self.files - 1
+        wait_for("the last commit", lambda: last_committed(self.directory) == newest)
+        wait_for("its word", lambda: self.commits(instance) == newest)
+        return process
+
+    def commits(self, instance: str) -> int | None:
+        """The newest batch that the driver said to have committed."""
+        status = self.status(instance)
+        return status.commits.get(f"{QUERY}/v0001") if status is not None else None
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> Iterator[Calls]:
+    house = Calls(tmp_path)
+    yield house
+    house.close()
+
+
+@pytest.mark.parametrize("how", ["deleted", "emptied", "replaced by an older copy"])
+def test_a_checkpoint_that_goes_away_under_its_driver_ends_it(house: Calls, how: str) -> None:
+    """Its query does not begin again at batch 0 in the same process: the error has its own words and the way out."""
+    first = house.serve("first", 2)
+    shutil.copytree(house.directory, house.root / "older")
+    house.add([("c", 3)])
+    wait_for("the third batch", lambda: house.commits("first") == 2)
+    shutil.rmtree(house.directory)
+    if how == "emptied":
+        house.directory.mkdir()
+    elif how.startswith("replaced"):
+        os.rename(house.root / "older", house.directory)
+    house.add([("d", 4)])
+    assert house.wait_exit(first, 90) == ExitCode.REFUSED
+    assert house.called == sorted(set(house.called))
+    status = house.wait_state("first", DriverState.FAILED)
+    assert "checkpoint v0001 of calls/calls" in status.error
+    assert "streamkeeper snapshot restore calls/calls" in status.error
+
+
+def test_without_that_look_its_query_begins_again(house: Calls) -> None:
+    """The negative control: in the same generation, standing serving, the function is called with everything again."""
+    house.program = [str(Path(__file__).with_name("forgetful_driver.py"))]
+    house.serve("first", 2)
+    shutil.rmtree(house.directory)
+    house.add([("c", 3)])
+    wait_for("the calls that come again", lambda: len(house.called) > len(set(house.called)))
+    status = house.status("first")
+    assert status is not None
+    assert (status.state, status.generation) == (DriverState.SERVING, 1)
+
+
+@pytest.mark.parametrize("how", ["missing", "empty", "another query's", "gone back"])
+def test_no_driver_takes_over_less_than_was_recorded(house: Calls, how: str) -> None:
+    """Neither the next one nor a restarted one: nothing is claimed, made or called."""
+    first = house.serve("first", 2)
+    shutil.copytree(house.directory, house.root / "older")
+    house.add([("c", 3)])
+    wait_for("the third batch", lambda: house.commits("first") == 2)
+    house.send("first", first, CommandKind.DRAIN)
+    assert house.wait_exit(first) == ExitCode.DRAINED
+    shutil.rmtree(house.directory)
+    match how:
+        case "empty":
+            house.directory.mkdir()
+        case "another query's":
+            shutil.copytree(house.root / "older", house.directory)
+            (house.directory / "metadata").write_text('{"id":"0a0a0a0a-eaab-48e1-8081-cfb9a2991009"}')
+        case "gone back":
+            shutil.copytree(house.root / "older", house.directory)
+    before = sorted(house.directory.parent.rglob("*"))
+    called, epochs = house.called, house.journal.state().epochs
+    for generation, instance in ((1, "second"), (2, "second")):
+        process = house.launch(instance) if generation == 1 else house.start(instance, 2)
+        if generation == 1:
+            house.wait_state(instance, DriverState.STANDBY)
+            house.go(instance, process, QUERY)
+        assert house.wait_exit(process, 120) == ExitCode.REFUSED
+        status = house.wait_state(instance, DriverState.FAILED)
+        assert "is not what was recorded" in status.error
+    assert house.called == called
+    assert house.journal.state().epochs == epochs
+    assert sorted(house.directory.parent.rglob("*")) == before
+
+
+def test_a_commit_that_a_crash_has_taken_is_made_again(house: Calls) -> None:
+    """The plan of the newest batch is there: it runs again under its own id, as after any crash."""
+    first = house.serve("first", 2)
+    house.send("first", first, CommandKind.DRAIN)
+    assert house.wait_exit(first) == ExitCode.DRAINED
+    for name in ("1", ".1.crc"):
+        (house.directory / "commits" / name).unlink()
+    house.serve("second", 1)
+    assert sorted(set(house.called)) == sorted(f"f{n}e{m}" for n in (1, 2, 3) for m in (0, 1))
