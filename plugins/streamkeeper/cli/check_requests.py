@@ -69,6 +69,7 @@ def _registered(asked: Asked, site: Site) -> CheckRequest:
         candidate=_candidate(asked, {**found.params, **asked.params}, {**found.conf, **asked.conf}),
         manifests=found.manifests,
         checkpoints=found.checkpoints,
+        findings=found.findings,
         query=asked.query,
         rehearse=not asked.no_rehearsal,
     )

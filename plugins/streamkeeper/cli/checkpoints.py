@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Annotated
 
 import pendulum
@@ -19,10 +21,12 @@ from streamkeeper.checkpoints.facts import (
     read_facts,
 )
 from streamkeeper.checkpoints.fsck import examine
-from streamkeeper.cli.given import Json
+from streamkeeper.cli.given import Json, open_site
+from streamkeeper.errors import StreamkeeperError
 from streamkeeper.locations import local_path
 from streamkeeper.model.coding import to_json
 from streamkeeper.model.damage import Damage
+from streamkeeper.operations.registered import find_damage
 
 Directory = Annotated[str, typer.Argument(metavar="DIR", help="A query's checkpoint directory, on a local disk")]
 
@@ -56,7 +60,8 @@ def fsck(
     json: Json = False,
 ) -> None:
     """Tell what is damaged in a checkpoint and what a start would do; exit code 1 when a start is unsafe."""
-    found = examine(local_path("checkpoint", directory, hint=_ELSEWHERE), stateful=stateful)
+    checkpoint = local_path("checkpoint", directory, hint=_ELSEWHERE)
+    found = (*examine(checkpoint, stateful=stateful), *_recorded_damage(checkpoint))
     if json:
         typer.echo(to_json(found))
     else:
@@ -67,6 +72,19 @@ def fsck(
             console.print(Text("nothing is damaged"))
     if not all(each.safe for each in found):
         raise typer.Exit(1)
+
+
+def _recorded_damage(checkpoint: Path) -> Iterator[Damage]:
+    """What only the records of this installation tell, if there is one; without them the files are all there is."""
+    if not os.environ.get("STREAMKEEPER_HOME"):
+        return
+    try:
+        damage = find_damage(open_site(), checkpoint)
+    except StreamkeeperError as error:
+        typer.echo(f"note: what was recorded of {checkpoint} is not known: {error}", err=True)
+        return
+    if damage is not None:
+        yield damage
 
 
 def _standing(facts: CheckpointFacts, number: int) -> Iterator[str]:

@@ -102,6 +102,17 @@ def checkpoint_lost(version: str, loss: str, hint: str) -> Finding:
     )
 
 
+def checkpoint_elsewhere(version: str, directory: str) -> Finding:
+    """A version stays where it was made; only new ones are made where the installation is set to."""
+    return Finding(
+        rule="checkpoint-elsewhere",
+        severity=Severity.NOTE,
+        where=f"checkpoint {version}",
+        evidence=directory,
+        hint="it goes on there; STREAMKEEPER_CHECKPOINTS is where new checkpoint versions are made",
+    )
+
+
 def input_gone(message: str, *, pending: bool) -> Finding:
     """Spark replays a batch without the files that are gone, and says nothing."""
     return Finding(

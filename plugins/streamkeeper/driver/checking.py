@@ -72,12 +72,12 @@ class Checker:
         observed: dict[str, list[Finding]] = {}
         rehearse_s = 0.0
         for name in sorted(chosen & (candidate.keys() | checkpoints.keys())):
-            found = observed.setdefault(name, [])
+            found = observed.setdefault(name, list(request.findings.get(name, ())))
             if name in manifests:
                 found += observations.sources_without_promise(manifests[name], reasons_against(manifests[name]))
                 if to_json(manifests[name]) != to_json(again[name]):
                     found.append(observations.plan_not_deterministic(name))
-            if name in checkpoints:
+            if name in checkpoints and _is_runnable(request.findings.get(name, ())):
                 directory = Path(checkpoints[name])
                 began = time.monotonic()
                 stateful = name in deployed and bool(deployed[name].operators)

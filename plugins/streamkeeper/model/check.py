@@ -23,7 +23,7 @@ class CheckRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Would ``candidate`` go on from ``checkpoints`` as ``deployed`` does?
 
     ``deployed``: a job file, or its stored ``manifests``. ``checkpoints``: query -> directory; the empty name stands
-    for the only query. ``query``: look at this one only. ``versions``: query -> checkpoint version, where known.
+    for the only query. ``query``: look at this one only. ``findings``: query -> what is known of its checkpoint.
     """
 
     candidate: JobFile
@@ -31,6 +31,7 @@ class CheckRequest(msgspec.Struct, frozen=True, kw_only=True):
     deployed: JobFile | None = None
     manifests: dict[str, Manifest] | None = None
     query: str = ""
+    findings: dict[str, tuple[Finding, ...]] = {}
     rehearse: bool = True
     timeout_s: float = 120.0
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
 
-from streamkeeper.checkpoints.identity import way_out
 from streamkeeper.checkpoints.reach import missing_files
-from streamkeeper.compatibility import observations
 from streamkeeper.compatibility.assess import assess
 from streamkeeper.errors import CheckpointChanged, CheckpointDamaged, Unsupported
 from streamkeeper.lifecycle.ways import Boundary, QueryFacts, choose_ways
@@ -26,7 +23,7 @@ from streamkeeper.operations.catching_up import estimate
 from streamkeeper.operations.registered import (
     checkpoint_directory,
     find_version_loss,
-    known_version,
+    recorded_findings,
     stored_manifests,
 )
 from streamkeeper.operations.sites import Site
@@ -43,7 +40,8 @@ def assess_candidate(site: Site, state: JobState, operation: OperationState, rel
     check_described_confs(state.job, (each.confs for each in candidate.values()))
     deployed = stored_manifests(site, state, serving) if serving else None
     observed = observed_by(site, state, operation.operation, release)
-    observed = {**observed, **_with_losses(site, state, candidate, observed)}
+    recorded = recorded_findings(site, state)
+    observed = {query: (*observed.get(query, ()), *recorded.get(query, ())) for query in {*observed, *recorded}}
     forward = assess(deployed, candidate, observed)
     backward = assess(candidate, deployed) if deployed is not None else forward
     ways, refusal = choose_ways(
@@ -64,21 +62,6 @@ def assess_candidate(site: Site, state: JobState, operation: OperationState, rel
         ways=ways,
         refusal=refusal,
     )
-
-
-def _with_losses(
-    site: Site, state: JobState, candidate: Mapping[str, Manifest], observed: Mapping[str, tuple[Finding, ...]]
-) -> dict[str, tuple[Finding, ...]]:
-    """The findings of those queries whose checkpoint is not what was recorded of it, with that one added."""
-    found: dict[str, tuple[Finding, ...]] = {}
-    for query in candidate:
-        current = state.current_version(query)
-        loss = find_version_loss(site, state, query, current.version) if current is not None else ""
-        if current is not None and loss:
-            known = known_version(site, state, query, current.version)
-            finding = observations.checkpoint_lost(current.version, loss, way_out(known))
-            found[query] = (*observed.get(query, ()), finding)
-    return found
 
 
 def observed_by(site: Site, state: JobState, operation: str, release: str) -> dict[str, tuple[Finding, ...]]:

@@ -6,9 +6,12 @@ from pathlib import Path
 
 import msgspec
 
-from streamkeeper.checkpoints.identity import find_loss
+from streamkeeper.checkpoints.identity import find_loss, way_out
+from streamkeeper.compatibility import observations
 from streamkeeper.errors import NotFound
 from streamkeeper.model.coding import from_json
+from streamkeeper.model.damage import Damage
+from streamkeeper.model.finding import Finding
 from streamkeeper.model.job_state import JobState
 from streamkeeper.model.known_checkpoint import KnownCheckpoint, commits_of, known_checkpoint
 from streamkeeper.model.manifest import Manifest
@@ -16,17 +19,22 @@ from streamkeeper.model.names import check_name, check_version
 from streamkeeper.model.release import ParamValue
 from streamkeeper.operations.sites import Site
 from streamkeeper.registry.control import Control
+from streamkeeper.registry.jobs import list_jobs
 from streamkeeper.registry.objects import read_object
 
 
 class Deployed(msgspec.Struct, frozen=True, kw_only=True):
-    """The serving release of a job; ``checkpoints``: query -> directory of its current checkpoint version."""
+    """The serving release of a job.
+
+    ``checkpoints``: query -> directory of its current checkpoint version; ``findings``: what is recorded of those.
+    """
 
     release: str
     params: dict[str, ParamValue]
     conf: dict[str, str]
     manifests: dict[str, Manifest]
     checkpoints: dict[str, str]
+    findings: dict[str, tuple[Finding, ...]]
 
 
 def deployed_of(site: Site, job: str) -> Deployed:
@@ -43,6 +51,7 @@ def deployed_of(site: Site, job: str) -> Deployed:
         conf=dict(content.conf),
         manifests=stored_manifests(site, state, release),
         checkpoints=live_checkpoints(site, state),
+        findings=recorded_findings(site, state),
     )
 
 
@@ -83,6 +92,47 @@ def find_version_loss(site: Site, state: JobState, query: str, version: str) -> 
     """What of a checkpoint version is lost, as a clause; empty when nothing is."""
     known = known_version(site, state, query, version)
     return find_loss(checkpoint_directory(site, state, query, version), known)
+
+
+def recorded_findings(site: Site, state: JobState) -> dict[str, tuple[Finding, ...]]:
+    """Query -> what the records say of its current checkpoint version, and a check has to know."""
+    found: dict[str, tuple[Finding, ...]] = {}
+    for query in state.versions:
+        current = state.current_version(query)
+        if current is None:
+            continue
+        known = known_version(site, state, query, current.version)
+        directory = checkpoint_directory(site, state, query, current.version)
+        if loss := find_loss(directory, known):
+            found[query] = (observations.checkpoint_lost(current.version, loss, way_out(known)),)
+        elif not directory.is_relative_to(site.settings.checkpoints):
+            found[query] = (observations.checkpoint_elsewhere(current.version, str(directory)),)
+    return found
+
+
+def find_damage(site: Site, directory: Path) -> Damage | None:
+    """Whether a directory that is a deployed query's checkpoint version is less than what was recorded of it.
+
+    None as well for a directory that is none: the files of a checkpoint that began anew are whole in themselves.
+    """
+    job, query, version = directory.parts[-3:] if len(directory.parts) > 3 else ("", "", "")
+    if job not in list_jobs(site.store):
+        return None
+    state = site.journal(job, "reader").state()
+    if state.version(query, version) is None or checkpoint_directory(site, state, query, version) != directory:
+        return None
+    known = known_version(site, state, query, version)
+    loss = find_loss(directory, known)
+    if not loss:
+        return None
+    return Damage(
+        shape="checkpoint-lost",
+        where=".",
+        evidence=loss,
+        on_start="Streamkeeper refuses to start; Spark would begin anew, or repeat what was written.",
+        safe=False,
+        hint=way_out(known),
+    )
 
 
 def _manifest(site: Site, job: str, digest: str) -> Manifest:

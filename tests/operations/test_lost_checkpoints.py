@@ -1,0 +1,144 @@
+"""A checkpoint version that is less than its records: refused before anything that serves is touched, by every door."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+from typer.testing import CliRunner
+
+from streamkeeper.cli.main import app
+from streamkeeper.errors import CheckpointLost
+from streamkeeper.lifecycle.steps import Step
+from streamkeeper.model.finding import Verdict
+from streamkeeper.model.journal import Assessed, DeployRequest, StartOffsetsKnown, StepDone
+from streamkeeper.model.settings import Settings
+from streamkeeper.operations import registered
+from streamkeeper.operations.assessing import assess_candidate
+from streamkeeper.operations.deploy import Deploy
+from streamkeeper.operations.pruning import plan_prune
+from streamkeeper.operations.registered import live_checkpoints
+from streamkeeper.operations.restoring import restore_version
+from streamkeeper.operations.sites import Site
+from streamkeeper.registry.objects import read_object
+from tests.checkpoints.trees import QUERY_ID
+from tests.operations.registered_job import JOB, QUERY, Registered
+
+LOSSES = ["missing", "empty", "another query's", "gone back"]
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Registered:
+    """A job that has committed batches 0 to 7, as its journal and its driver's last word know."""
+    job = Registered(tmp_path)
+    job.record(StartOffsetsKnown(query=QUERY, version="v0001", offsets=("null",), query_id=QUERY_ID))
+    job.report(committed=7)
+    return job
+
+
+def lose(job: Registered, how: str) -> None:
+    """Take the directory away, or change it."""
+    match how:
+        case "missing":
+            shutil.rmtree(job.directory)
+        case "empty":
+            shutil.rmtree(job.directory)
+            job.directory.mkdir()
+        case "another query's":
+            (job.directory / "metadata").write_text('{"id": "0a0a0a0a-eaab-48e1-8081-cfb9a2991009"}')
+        case "gone back":
+            for log in ("offsets", "commits"):
+                for batch in (6, 7):
+                    (job.directory / log / str(batch)).unlink()
+
+
+def assess(job: Registered, site: Site | None = None, operation: str = "op2") -> Assessed:
+    """A deploy of the same release, as far as its assessment."""
+    Deploy.open(site or job.site, operation, DeployRequest(job=JOB, release="r0001"))
+    job.record(StepDone(operation=operation, step=Step.BUNDLE.label, result={"release": "r0001"}))
+    state = job.site.journal(JOB, "test").state()
+    return assess_candidate(site or job.site, state, state.operations[operation], "r0001")
+
+
+@pytest.mark.parametrize("how", LOSSES)
+def test_a_deploy_is_refused_at_its_assessment(job: Registered, how: str) -> None:
+    """Nothing is drained for a checkpoint that is not there; the sentence names it and the way out."""
+    assert assess(job).verdict is Verdict.RESUME
+    lose(job, how)
+    state = job.site.journal(JOB, "test").state()
+    found = assess_candidate(job.site, state, state.operations["op2"], "r0001")
+    assert found.verdict is Verdict.REFUSE
+    assert found.refusal.startswith("query totals: checkpoint-lost")
+    assert str(job.directory) in found.sentence
+
+
+def test_without_that_look_the_verdict_is_to_resume(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The negative control: what is not there has no batch yet, and the query would begin anew."""
+    lose(job, "missing")
+    monkeypatch.setattr(registered, "find_loss", lambda *_: "")
+    assert assess(job).verdict is Verdict.RESUME
+
+
+@pytest.mark.parametrize("how", LOSSES)
+def test_neither_a_backup_nor_a_prune_takes_it_for_the_checkpoint(job: Registered, how: str) -> None:
+    """No snapshot of another checkpoint comes into the series, and nothing of it is removed."""
+    job.take()
+    lose(job, how)
+    with pytest.raises(CheckpointLost, match="streamkeeper snapshot restore sales/totals"):
+        job.take()
+    assert job.catalogue.numbers() == [1]
+    if how != "missing":
+        (told,) = plan_prune(job.site).untold
+        assert "is not what was recorded" in told
+
+
+@pytest.mark.parametrize("how", LOSSES[1:])
+def test_fsck_knows_what_was_recorded_of_a_checkpoint(
+    job: Registered, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """The files of a checkpoint that began anew are whole in themselves: only the journal tells."""
+    monkeypatch.setenv("STREAMKEEPER_HOME", job.site.settings.home)
+    monkeypatch.setenv("STREAMKEEPER_STORE", job.site.settings.store)
+    monkeypatch.setenv("STREAMKEEPER_CHECKPOINTS", job.site.settings.checkpoints)
+    assert "checkpoint-lost" not in CliRunner().invoke(app, ["fsck", str(job.directory)]).output
+    lose(job, how)
+    found = CliRunner().invoke(app, ["fsck", str(job.directory)])
+    assert (found.exit_code, "damage checkpoint-lost" in found.output) == (1, True), found.output
+    monkeypatch.delenv("STREAMKEEPER_HOME")
+    assert "checkpoint-lost" not in CliRunner().invoke(app, ["fsck", str(job.directory)]).output
+
+
+def test_a_restore_is_the_way_out(job: Registered) -> None:
+    """From then on the restored version is what serves, and nothing is lost of it."""
+    job.take()
+    lose(job, "missing")
+    job.write_table(7)
+    restore_version(job.site, JOB, QUERY, job.catalogue.read(1))
+    assert assess(job).verdict is Verdict.RESUME
+
+
+def test_a_checkpoint_stays_where_it_was_made(job: Registered, tmp_path: Path) -> None:
+    """Another home, or another root of checkpoints, over the same store: the version's own root is on record."""
+    restore = job.take()
+    job.write_table(7)
+    assert restore == "s0001"
+    restore_version(job.site, JOB, QUERY, job.catalogue.read(1))
+    elsewhere = Settings(
+        store=job.site.settings.store, checkpoints=str(tmp_path / "other"), jobs="", home=str(tmp_path / "home2")
+    )
+    site = Site(settings=elsewhere, store=job.site.store, runner=job.runner)
+    state = job.site.journal(JOB, "test").state()
+    assert live_checkpoints(site, state) == {QUERY: str(job.directory.with_name("v0002"))}
+    found = assess(job, site)
+    assert found.verdict is Verdict.RESUME
+    assert '"rule":"checkpoint-elsewhere"' in read_object(site.store, JOB, "reports", found.report, ".json").decode()
+
+
+def test_one_without_a_recorded_root_is_refused_from_another_root(job: Registered, tmp_path: Path) -> None:
+    """Of older journals only the batches are known: where they are not, nothing is begun."""
+    settings = replace(job.site.settings, checkpoints=str(tmp_path / "other"))
+    found = assess(job, Site(settings=settings, store=job.site.store, runner=job.runner))
+    assert found.verdict is Verdict.REFUSE
+    assert f"{tmp_path}/other/sales/totals/v0001 is missing" in found.sentence
