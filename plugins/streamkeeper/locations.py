@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from streamkeeper.errors import InvalidInput, Unsupported
+from streamkeeper.errors import InvalidInput, StreamkeeperError, Unsupported
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/")
 _LOCAL = "use a local path, or file:///path"
@@ -36,3 +37,15 @@ def local_path(what: str, location: str, *, hint: str = _LOCAL) -> Path:
             return Path(unquote(parts.path))
         case scheme:
             raise Unsupported(f"{what} {location}: {scheme}:// is not supported here", hint=hint)
+
+
+def same_place(one: str, other: str) -> bool:
+    """Whether two locations are one, through links as well."""
+    if one == other:
+        return True
+    if any(scheme_of(each) not in ("", "file") for each in (one, other)):
+        return one.rstrip("/") == other.rstrip("/")
+    try:
+        return os.path.samefile(local_path("place", one), local_path("place", other))
+    except (OSError, StreamkeeperError):
+        return False

@@ -12,13 +12,15 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from streamkeeper.errors import InvalidInput
 from streamkeeper.model.control import DriverState, ProcessRecord
+from streamkeeper.model.installation import Installation
 from streamkeeper.runners.contract import Life
 from streamkeeper.runners.local_process import LocalProcessRunner
 from streamkeeper.runners.machine import this_machine
-from streamkeeper.runners.process_tree import find_tree, read_process
+from streamkeeper.runners.process_tree import find_tree, mark, read_process
 from tests.contracts.runner_contract import RunnerContract
 from tests.runners.launching import JOB, Place, end, is_running, wait_for
 
@@ -78,7 +80,7 @@ def test_a_process_whose_mark_cannot_be_read_is_found_by_its_session(place: Plac
         end(each)
     wait_for(lambda: not any(is_running(each) for each in (supervisor, driver, child)), what="the end of the others")
     assert is_running(other)
-    assert find_tree(f"{JOB}/one") == []
+    assert find_tree(mark(JOB, "one")) == []
     assert place.life() is Life.ALIVE
     place.runner.kill(JOB, "one")
     place.wait_dead()
@@ -290,3 +292,43 @@ def test_a_supervisor_is_light(place: Place) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def installation(id: str, *, first: str = "") -> Installation:
+    """One by its id."""
+    return Installation(number=1, id=id, place="file:///store", first=first or id, at="2026-11-22T00:00:00Z")
+
+
+def test_a_copied_store_neither_sees_nor_ends_the_drivers_of_the_other_one(place: Place) -> None:
+    """Its records name their pids: to the copy that has become its own they never ran here, and nothing is killed."""
+    ours = place.new_runner(installation=installation("a1"))
+    ours.launch(place.spec(installation="a1"), {})
+    place.pids()
+    supervisor = place.supervisor()
+    assert place.control().processes()[0].installation == "a1"
+    copy = place.new_runner(installation=installation("b2", first="a1"))
+    seen = copy.observe(JOB, "one")
+    assert (seen.life, "never ran here" in seen.why) == (Life.DEAD, True)
+    copy.nudge(JOB, "one")
+    copy.kill(JOB, "one")
+    assert is_running(supervisor)
+    assert ours.observe(JOB, "one").life is Life.ALIVE
+
+
+def test_without_the_installations_mark_a_copy_ends_them(place: Place) -> None:
+    """The negative control: the same records in a store that nobody tells apart."""
+    place.new_runner(installation=installation("a1")).launch(place.spec(installation="a1"), {})
+    place.pids()
+    supervisor = place.supervisor()
+    place.new_runner().kill(JOB, "one")
+    wait_for(lambda: not is_running(supervisor), what="its end")
+
+
+def test_a_driver_of_before_there_were_ids_is_the_first_installations(place: Place) -> None:
+    """Its records and its environment have none: it is known by its store, and by being the store's first."""
+    place.runner.launch(place.spec(), {})
+    place.pids()
+    assert place.new_runner(installation=installation("a1")).observe(JOB, "one").life is Life.ALIVE
+    elsewhere = place.new_runner(installation=installation("b2", first="a1"))
+    elsewhere._settings = replace(place.settings, store=f"{place.folder}/home")
+    assert elsewhere.observe(JOB, "one").life is Life.DEAD

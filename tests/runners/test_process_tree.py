@@ -20,6 +20,7 @@ from streamkeeper.runners.process_tree import (
     catches,
     find_tree,
     kill_tree,
+    mark,
     read_process,
     send,
     wait_gone,
@@ -54,7 +55,7 @@ def test_a_process_whose_first_thread_has_ended_is_alive(tmp_path: Path) -> None
     with started(sys.executable, "-c", LEADER_GONE) as process:
         wait_for(lambda: not is_running(process.pid), what="a zombie's state letter")
         found = living(process.pid)
-        assert find_tree("nothing/at-all", [Root(pid=process.pid, started=found.started)]) == [found]
+        assert find_tree(mark("nothing", "at-all"), [Root(pid=process.pid, started=found.started)]) == [found]
 
 
 def test_a_zombie_of_which_nothing_is_left_is_dead() -> None:
@@ -80,7 +81,36 @@ def test_a_mark_matches_as_a_whole() -> None:
         started("/bin/sleep", "300", STREAMKEEPER_INSTANCE="pt/one-b"),
         started("/bin/sleep", "300", OLD_STREAMKEEPER_INSTANCE="pt/one"),
     ):
-        assert [each.pid for each in find_tree("pt/one")] == [one.pid]
+        assert [each.pid for each in find_tree(mark("pt", "one"))] == [one.pid]
+
+
+def test_a_process_of_another_installation_is_not_ours(tmp_path: Path) -> None:
+    """A copied store has the same jobs and instances: what tells them apart is the installation, or, of a driver that
+    an older Streamkeeper started, its store. Without either the mark alone would find production's."""
+    ours, theirs = str(tmp_path / "ours"), (tmp_path / "theirs").as_uri()
+    for each in ("ours", "theirs"):
+        (tmp_path / each).mkdir()
+    marked = {"STREAMKEEPER_INSTANCE": "pt/copied"}
+    with (
+        started("/bin/sleep", "300", **marked, STREAMKEEPER_INSTALLATION="a1") as mine,
+        started("/bin/sleep", "300", **marked, STREAMKEEPER_INSTALLATION="b2", STREAMKEEPER_STORE=ours) as other,
+        started("/bin/sleep", "300", **marked, STREAMKEEPER_STORE=(tmp_path / "ours").as_uri()) as older,
+        started("/bin/sleep", "300", **marked, STREAMKEEPER_STORE=theirs) as others_older,
+    ):
+        everybody = sorted(each.pid for each in (mine, other, older, others_older))
+        wait_for(lambda: len(find_tree(mark("pt", "copied"))) == len(everybody), what="their starts")
+        assert [each.pid for each in find_tree(mark("pt", "copied"))] == everybody
+        found = find_tree(mark("pt", "copied", installation="a1", store=ours))
+        assert [each.pid for each in found] == sorted((mine.pid, older.pid))
+
+
+def test_a_session_that_is_another_installations_is_not_ours() -> None:
+    """A copied record names its pid; one member that can be read speaks for those that cannot."""
+    with started("/bin/sleep", "300", STREAMKEEPER_INSTANCE="pt/s", STREAMKEEPER_INSTALLATION="b2") as process:
+        root = Root(pid=process.pid, started=living(process.pid).started)
+        wait_for(lambda: find_tree(mark("pt", "s")), what="its start")
+        assert [each.pid for each in find_tree(mark("nothing", "else"), [root])] == [process.pid]
+        assert find_tree(mark("nothing", "else", installation="a1"), [root]) == []
 
 
 @pytest.mark.parametrize("looks", [0, 8])
@@ -89,7 +119,7 @@ def test_a_process_in_the_middle_of_an_exec_is_seen(monkeypatch: pytest.MonkeyPa
     without the second look it is missed."""
     read = process_tree._environment
     with started("/bin/sleep", "300", STREAMKEEPER_INSTANCE="pt/exec") as one:
-        wait_for(lambda: find_tree("pt/exec"), what="its start")
+        wait_for(lambda: find_tree(mark("pt", "exec")), what="its start")
         blank = [one.pid] * 3
         monkeypatch.setattr(
             process_tree,
@@ -97,7 +127,7 @@ def test_a_process_in_the_middle_of_an_exec_is_seen(monkeypatch: pytest.MonkeyPa
             lambda pid: b"\0\0" if blank and pid == blank[-1] and blank.pop() else read(pid),
         )
         monkeypatch.setattr(process_tree, "_LOOKS_AT_BLANK", looks)
-        assert [each.pid for each in find_tree("pt/exec")] == ([one.pid] if looks else [])
+        assert [each.pid for each in find_tree(mark("pt", "exec"))] == ([one.pid] if looks else [])
 
 
 def test_only_a_handler_counts_as_catching() -> None:
@@ -155,5 +185,5 @@ def test_a_session_whose_number_was_taken_over_is_not_ours() -> None:
     """The leader's start time tells."""
     with started("/bin/sleep", "300") as process:
         now = living(process.pid)
-        assert find_tree("nothing/at-all", [Root(pid=now.pid, started=now.started - 1)]) == []
-        assert find_tree("nothing/at-all", [Root(pid=0, started=0)]) == []
+        assert find_tree(mark("nothing", "at-all"), [Root(pid=now.pid, started=now.started - 1)]) == []
+        assert find_tree(mark("nothing", "at-all"), [Root(pid=0, started=0)]) == []

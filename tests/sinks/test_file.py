@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from streamkeeper.errors import Fenced, InvalidInput
+from streamkeeper.errors import Fenced, InvalidInput, OperationRefused
 from streamkeeper.sinks.contract import SinkContext
 from streamkeeper.sinks.file import FileSink, FileWriter, newest_batch, read_serving
 
@@ -18,8 +18,8 @@ pytestmark = pytest.mark.spark
 SCHEMA = "event_id string, amount long"
 
 
-def writer_of(path: Path, epoch: int, **options: object) -> FileWriter:
-    context = SinkContext(job="copy", query="events", version="v0001", epoch=epoch)
+def writer_of(path: Path, epoch: int, *, installation: str = "", **options: object) -> FileWriter:
+    context = SinkContext(job="copy", query="events", version="v0001", epoch=epoch, installation=installation)
     return FileSink(str(path), **options).open(context)  # type: ignore[arg-type]
 
 
@@ -108,3 +108,19 @@ def test_compacted_log_counts(tmp_path: Path) -> None:
     for name in ("8", "9.compact", ".10.0b3f.tmp", ".9.compact.crc"):
         (log / name).touch()
     assert newest_batch(tmp_path) == 9
+
+
+def test_another_installation_claims_no_epoch(spark: SparkSession, tmp_path: Path) -> None:
+    """A copy has the same job and query: it is refused before it claims. Negative control: without one on record, as
+    before outputs had one, the writer that was there is fenced out."""
+    first = writer_of(tmp_path / "known", 1, installation="a1")
+    first.raise_fence()
+    with pytest.raises(OperationRefused, match="is written by the installation a1"):
+        writer_of(tmp_path / "known", 2, installation="b2").raise_fence()
+    first.write(spark.createDataFrame([("e1", 1)], SCHEMA), 0)
+    assert ids(spark, tmp_path / "known") == ["e1"]
+    older = writer_of(tmp_path / "older", 1)
+    older.raise_fence()
+    writer_of(tmp_path / "older", 2, installation="b2").raise_fence()
+    with pytest.raises(Fenced):
+        older.write(spark.createDataFrame([("e1", 1)], SCHEMA), 0)

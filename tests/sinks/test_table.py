@@ -6,13 +6,13 @@ import sqlite3
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from streamkeeper.errors import Fenced, InvalidInput, PermanentError, Unsupported
+from streamkeeper.errors import Fenced, InvalidInput, OperationRefused, PermanentError, Unsupported
 from streamkeeper.sinks import staging, table
-from streamkeeper.sinks.contract import SinkContext
+from streamkeeper.sinks.contract import SinkContext, WriterRole
 from streamkeeper.sinks.table import TableSink, TableWriter
 
 if TYPE_CHECKING:
@@ -27,9 +27,12 @@ def database(tmp_path: Path) -> Path:
     return tmp_path / "warehouse.db"
 
 
-def writer_of(database: Path, epoch: int, *, mode: str = "update", key: tuple[str, ...] = ("customer",)) -> TableWriter:
+def writer_of(
+    database: Path, epoch: int, *, mode: str = "update", key: tuple[str, ...] = ("customer",), **context: Any
+) -> TableWriter:
     sink = TableSink(f"sqlite:///{database}", table="totals", key=key)
-    return sink.open(SinkContext(job="sales", query="totals", version="v0001", epoch=epoch, output_mode=mode))
+    given = {"version": "v0001", "epoch": epoch, "output_mode": mode, **context}
+    return sink.open(SinkContext(job="sales", query="totals", **given))
 
 
 def rows(database: Path, statement: str = "SELECT * FROM totals ORDER BY customer") -> list[tuple]:
@@ -216,3 +219,47 @@ def test_staging_again_replaces_the_partition(database: Path, spark: SparkSessio
     staging.stage_partition(plan, iter([("a", 1), ("b", 2)]))
     staging.stage_partition(plan, iter([("a", 1), ("b", 2)]))
     assert rows(database, "SELECT customer FROM totals__staged ORDER BY 1") == [("a",), ("b",)]
+
+
+def test_another_installation_moves_no_fence(spark: SparkSession, database: Path) -> None:
+    """A copy has the same job, query and epochs: neither it nor its shadow comes near the table, and the writer that
+    was there goes on."""
+    first = writer_of(database, 1, installation="a1")
+    first.raise_fence()
+    first.write(spark.createDataFrame([("a", 1)], SCHEMA), 0)
+    copies = [
+        writer_of(database, 2, installation="b2"),
+        writer_of(database, 2, installation="b2", role=WriterRole.SHADOW, version="v0002"),
+    ]
+    for copy in copies:
+        with pytest.raises(OperationRefused, match=r"is written by the installation a1, not by this one \(b2\)"):
+            copy.raise_fence()
+    first.write(spark.createDataFrame([("b", 2)], SCHEMA), 1)
+    assert rows(database) == [("a", 1), ("b", 2)]
+
+
+def test_without_an_installation_on_record_a_copy_takes_the_table_over(spark: SparkSession, database: Path) -> None:
+    """The negative control: as it was before outputs had one, the writer that was there is fenced out."""
+    first = writer_of(database, 1)
+    first.raise_fence()
+    writer_of(database, 2, installation="b2").raise_fence()
+    with pytest.raises(Fenced):
+        first.write(spark.createDataFrame([("a", 1)], SCHEMA), 0)
+
+
+def test_a_row_of_an_older_writer_gets_its_installation(spark: SparkSession, database: Path) -> None:
+    """Its table of outputs has no such column; an older writer goes on with one that has."""
+    with sqlite3.connect(database) as connection:
+        connection.execute(
+            "CREATE TABLE streamkeeper_outputs (output TEXT NOT NULL, owner TEXT NOT NULL, epoch BIGINT NOT NULL,"
+            " version TEXT, batch_id BIGINT, PRIMARY KEY (output))"
+        )
+        connection.execute("INSERT INTO streamkeeper_outputs VALUES ('totals', 'sales/totals', 3, 'v0001', 7)")
+    older = writer_of(database, 4)
+    assert older.last_batch() == 7
+    newer = writer_of(database, 5, installation="a1")
+    newer.raise_fence()
+    newer.write(spark.createDataFrame([("a", 1)], SCHEMA), 8)
+    assert rows(database, "SELECT epoch, batch_id, installation FROM streamkeeper_outputs") == [(5, 8, "a1")]
+    with sqlite3.connect(database) as connection:
+        connection.execute("INSERT INTO streamkeeper_outputs (output, owner, epoch) VALUES ('others', 'o/o', 1)")

@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 
 from streamkeeper.cli.check_requests import Asked, read_request, request_of
-from streamkeeper.cli.given import Json, open_site, read_conf, read_params
+from streamkeeper.cli.given import Json, open_to_look, read_conf, read_params
 from streamkeeper.compatibility.report import render_text
 from streamkeeper.errors import InvalidInput, StreamkeeperError
 from streamkeeper.locations import local_path
@@ -76,7 +76,7 @@ def check(
         candidate_conf=read_conf(candidate_conf),
         no_rehearsal=no_rehearsal,
     )
-    request = request_of(asked, open_site)
+    request = request_of(asked, open_to_look)
     answer = next(_ask([request], request.candidate.conf))
     if as_json:
         typer.echo(json.dumps(answer_json(answer), ensure_ascii=False))
@@ -98,7 +98,7 @@ def _answer_batch(file: Path) -> None:
     prepared: list[CheckRequest | str] = []
     for line in lines:
         try:
-            prepared.append(request_of(read_request(line), open_site))
+            prepared.append(request_of(read_request(line), open_to_look))
         except StreamkeeperError as error:
             prepared.append(str(error))
     answers = _ask([each for each in prepared if isinstance(each, CheckRequest)], {})

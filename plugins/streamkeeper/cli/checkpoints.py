@@ -21,7 +21,7 @@ from streamkeeper.checkpoints.facts import (
     read_facts,
 )
 from streamkeeper.checkpoints.fsck import examine
-from streamkeeper.cli.given import Json, open_site
+from streamkeeper.cli.given import Json, open_to_look
 from streamkeeper.errors import StreamkeeperError
 from streamkeeper.locations import local_path
 from streamkeeper.model.coding import to_json
@@ -79,7 +79,7 @@ def _recorded_damage(checkpoint: Path) -> Iterator[Damage]:
     if not os.environ.get("STREAMKEEPER_HOME"):
         return
     try:
-        damage = find_damage(open_site(), checkpoint)
+        damage = find_damage(open_to_look(), checkpoint)
     except StreamkeeperError as error:
         typer.echo(f"note: what was recorded of {checkpoint} is not known: {error}", err=True)
         return

@@ -11,6 +11,7 @@ import typer
 from streamkeeper.errors import InvalidInput
 from streamkeeper.model.release import ParamValue
 from streamkeeper.operations.sites import Site
+from streamkeeper.registry.installations import find_misplaced
 
 Params = Annotated[str, typer.Option("--params", metavar="JSON", help='The job\'s params: {"input": "/data/sales"}')]
 Conf = Annotated[list[str] | None, typer.Option("--conf", metavar="KEY=VALUE", help="A Spark conf; repeatable")]
@@ -21,8 +22,16 @@ _EXAMPLE = '--params \'{"input": "/data/sales"}\''
 
 
 def open_site() -> Site:
-    """The installation that the environment names."""
+    """The installation that the environment names; raises OperationRefused for a copied or moved one."""
     return Site.from_environment(os.environ)
+
+
+def open_to_look() -> Site:
+    """The same for commands that change nothing: of a copied or moved one with a warning."""
+    site = Site.from_environment(os.environ, looking=True)
+    if misplaced := find_misplaced(site.store, site.installation, site.settings.home):
+        typer.echo(f"warning: {misplaced} (streamkeeper home show)", err=True)
+    return site
 
 
 def read_params(text: str) -> dict[str, ParamValue]:

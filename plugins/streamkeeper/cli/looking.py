@@ -11,7 +11,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from streamkeeper.cli.given import Job, Json, open_site
+from streamkeeper.cli.given import Job, Json, open_to_look
 from streamkeeper.cli.sentences import render_record, render_request
 from streamkeeper.model.coding import to_json
 from streamkeeper.model.control import SENTENCES
@@ -34,7 +34,7 @@ _STYLES = {
 
 def jobs(*, json: Json = False) -> None:
     """List every job, the release that serves and how it stands."""
-    seen = job_overviews(open_site())
+    seen = job_overviews(open_to_look())
     if json:
         typer.echo(to_json(seen))
         return
@@ -52,7 +52,7 @@ def status(
     json: Json = False,
 ) -> None:
     """Show what serves, what its driver last said, and what is under way."""
-    site = open_site()
+    site = open_to_look()
     seen = job_overview(site, job)
     if json:
         typer.echo(to_json(seen))
@@ -74,7 +74,7 @@ def history(
     job: Job, *, limit: Annotated[int, typer.Option("--limit", min=0, help="Only the newest so many; 0: all")] = 0
 ) -> None:
     """Tell a job's journal from the beginning."""
-    site = open_site()
+    site = open_to_look()
     read_job(site, job)
     entries = list(site.journal(job, "reader").entries())
     console = Console(soft_wrap=True, highlight=False)

@@ -14,6 +14,7 @@ from streamkeeper.cli import (
     checkpoints,
     deploying,
     describing,
+    homes,
     looking,
     pruning,
     releases,
@@ -59,6 +60,7 @@ app.command("decline")(approving.decline)
 app.command("offsets")(checkpoints.offsets)
 app.command("fsck")(checkpoints.fsck)
 app.command("prune")(pruning.prune_)
+app.add_typer(homes.app, name="home")
 app.add_typer(releases.app, name="release")
 app.add_typer(snapshots.app, name="snapshot")
 

@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from streamkeeper.cli.given import Conf, Job, Json, Params, open_site, read_conf, read_params
+from streamkeeper.cli.given import Conf, Job, Json, Params, open_site, open_to_look, read_conf, read_params
 from streamkeeper.errors import NotFound
 from streamkeeper.model.coding import to_json
 from streamkeeper.model.names import release_number
@@ -29,7 +29,7 @@ def push(job: Job, *, params: Params = "{}", conf: Conf = None) -> None:
 @app.command("list")
 def list_releases(job: Job, *, json: Json = False) -> None:
     """List a job's releases, oldest first; the serving one is marked."""
-    state = read_job(open_site(), job)
+    state = read_job(open_to_look(), job)
     releases = sorted(state.releases.values(), key=lambda each: each.number)
     if json:
         typer.echo(to_json(releases))
@@ -49,7 +49,7 @@ def list_releases(job: Job, *, json: Json = False) -> None:
 def show(job: Job, release: Annotated[str, typer.Argument(metavar="RELEASE", help="r0007")]) -> None:
     """Print everything that a release is made of, and its manifests' hashes once it was described."""
     release_number(release)
-    state = read_job(open_site(), job)
+    state = read_job(open_to_look(), job)
     if release not in state.releases:
         known = ", ".join(sorted(state.releases)) or "none yet"
         raise NotFound(f"job {job} has no release {release}", hint=f"its releases: {known}")

@@ -8,7 +8,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from streamkeeper.cli.given import open_site
+from streamkeeper.cli.given import open_site, open_to_look
 from streamkeeper.errors import InvalidInput
 from streamkeeper.model.snapshot import Snapshot, check_series
 from streamkeeper.operations.sites import Site
@@ -31,11 +31,12 @@ At = Annotated[str, typer.Option("--at", metavar="TIME", help="The newest taken 
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
-    """What was named on the command line."""
+    """What was named on the command line; ``looking``: for a command that changes nothing."""
 
     series: str
     checkpoint: str
     store_url: str
+    looking: bool = False
 
     @property
     def adopted(self) -> bool:
@@ -48,7 +49,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
             return open_store(self.store_url)
         if self.adopted and not os.environ.get("STREAMKEEPER_HOME"):
             raise InvalidInput("there is no store for the snapshots", hint="name one: --store URL")
-        return open_site().snapshots
+        return (open_to_look() if self.looking else open_site()).snapshots
 
     def targets(self) -> list[Target]:
         """The checkpoints to take snapshots of."""
@@ -78,13 +79,13 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
         raise InvalidInput(what, hint=f"series there: {known}")
 
 
-def read_place(series: str, checkpoint: str, store: str) -> Place:
+def read_place(series: str, checkpoint: str, store: str, *, looking: bool = False) -> Place:
     """Raises InvalidInput for names that are none, or for both a series and a checkpoint."""
     if series and checkpoint:
         raise InvalidInput("a series and a checkpoint were given", hint="name one of them")
     if "/" in series:
         check_series(series)
-    return Place(series=series, checkpoint=checkpoint, store_url=store)
+    return Place(series=series, checkpoint=checkpoint, store_url=store, looking=looking)
 
 
 def read_snapshot(place: Place, id: str, batch: int | None, at: str) -> tuple[Catalogue, Snapshot]:
@@ -93,8 +94,8 @@ def read_snapshot(place: Place, id: str, batch: int | None, at: str) -> tuple[Ca
     return catalogue, find_snapshot(catalogue, read_choice(name=id, batch=batch, at=at))
 
 
-def site_of(series: str) -> Site | None:
+def site_of(series: str, *, looking: bool = False) -> Site | None:
     """The installation, where the series belongs to one of its jobs; None where there is none."""
     if series.startswith("adopted/") or not os.environ.get("STREAMKEEPER_HOME"):
         return None
-    return open_site()
+    return open_to_look() if looking else open_site()

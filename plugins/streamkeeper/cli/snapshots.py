@@ -82,7 +82,7 @@ def list_(
     series: Series = "", *, checkpoint: CheckpointOption = "", store: StoreOption = "", json: Json = False
 ) -> None:
     """List snapshots, oldest first: batch, time, release, size, and what is known of each."""
-    for catalogue in read_place(series, checkpoint, store).catalogues():
+    for catalogue in read_place(series, checkpoint, store, looking=True).catalogues():
         for number in catalogue.numbers():
             try:
                 snapshot = catalogue.read(number)
@@ -113,13 +113,13 @@ def show_(
     json: Json = False,
 ) -> None:
     """Show one snapshot: who wrote it, where its sources stand, which drills it went through, what its sink holds."""
-    catalogue, snapshot = read_snapshot(read_place(series, checkpoint, store), id, batch, at)
+    catalogue, snapshot = read_snapshot(read_place(series, checkpoint, store, looking=True), id, batch, at)
     if json:
         typer.echo(to_json({**_shown(snapshot), "files": [each.path for each in snapshot.files]}))
         return
     for line in _told(catalogue, snapshot):
         typer.echo(line)
-    site = site_of(catalogue.series)
+    site = site_of(catalogue.series, looking=True)
     if site is not None:
         job, _, query = catalogue.series.partition("/")
         try:
@@ -141,7 +141,7 @@ def verify_(
 ) -> None:
     """Read all that snapshots need and compare it with its hashes; exit code 1 when anything is damaged."""
     damaged = False
-    for catalogue in read_place(series, checkpoint, store).catalogues():
+    for catalogue in read_place(series, checkpoint, store, looking=True).catalogues():
         with _bar(catalogue.series) as show:
             found = verify(catalogue, [snapshot_number(id)] if id else None, show=show)
         damaged = damaged or bool(found.damaged)

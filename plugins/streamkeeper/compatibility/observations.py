@@ -102,6 +102,17 @@ def checkpoint_lost(version: str, loss: str, hint: str) -> Finding:
     )
 
 
+def checkpoint_of_another(version: str, evidence: str, hint: str) -> Finding:
+    """Two installations on one checkpoint are two writers: neither knows of the other's drivers."""
+    return Finding(
+        rule="checkpoint-of-another-installation",
+        severity=Severity.FATAL,
+        where=f"checkpoint {version}",
+        evidence=evidence,
+        hint=hint,
+    )
+
+
 def checkpoint_elsewhere(version: str, directory: str) -> Finding:
     """A version stays where it was made; only new ones are made where the installation is set to."""
     return Finding(

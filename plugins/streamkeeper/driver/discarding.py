@@ -37,7 +37,9 @@ def discard_left(
         for name, version in order.versions.items():
             claimed = state.epochs.get(name)
             if name in planned and (claimed is None or claimed.version != version):
-                claim = shadow_claim(spec.job, spec.instance, generation, planned[name].query, version)
+                claim = shadow_claim(
+                    spec.job, spec.instance, generation, planned[name].query, version, installation=spec.installation
+                )
                 _discard(line, planned[name], claim)
 
 

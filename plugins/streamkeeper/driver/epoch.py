@@ -29,6 +29,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     output: str
     epoch: int
     role: WriterRole = WriterRole.SERVING
+    installation: str = ""
 
     def superseded_by(self, state: JobState) -> str:
         """Why this claim no longer holds, as far as the journal says; empty when it does."""
@@ -43,7 +44,14 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def claim_epoch(
-    line: StoreLine, job: str, instance: str, generation: int, query: Query, checkpoint: Path
+    line: StoreLine,
+    job: str,
+    instance: str,
+    generation: int,
+    query: Query,
+    checkpoint: Path,
+    *,
+    installation: str = "",
 ) -> tuple[Claim, JobState]:
     """The next epoch of the query, for this process alone; raises Fenced when another instance is appointed.
 
@@ -85,11 +93,14 @@ def claim_epoch(
         version=version,
         output=output,
         epoch=mine.epoch,
+        installation=installation,
     )
     return claim, state
 
 
-def shadow_claim(job: str, instance: str, generation: int, query: Query, version: str) -> Claim:
+def shadow_claim(
+    job: str, instance: str, generation: int, query: Query, version: str, *, installation: str = ""
+) -> Claim:
     """A shadow's: nothing is claimed in the journal, and only older generations of it are fenced."""
     return Claim(
         job=job,
@@ -100,6 +111,7 @@ def shadow_claim(job: str, instance: str, generation: int, query: Query, version
         output=query.sink.describe().output,
         epoch=generation,
         role=WriterRole.SHADOW,
+        installation=installation,
     )
 
 
@@ -115,6 +127,7 @@ def writer_of(query: Query, claim: Claim, state: JobState) -> SinkWriter:
             output_mode=query.output_mode.lower(),
             role=claim.role,
             serving=state.spans(claim.query, claim.version) if serves else (),
+            installation=claim.installation,
         )
     )
 

@@ -60,7 +60,15 @@ def claim_and_fence(at: Surroundings, planned: PlannedQuery, checkpoint: Path) -
     """The query's next epoch, and a writer under it: from here on the output is what this version makes of it."""
     spec, query = at.spec, planned.query
     with at.spans.measure("claim"):
-        claim, state = claim_epoch(at.line, spec.job, spec.instance, at.generation, query, checkpoint)
+        claim, state = claim_epoch(
+            at.line,
+            spec.job,
+            spec.instance,
+            at.generation,
+            query,
+            checkpoint,
+            installation=spec.installation,
+        )
         state = hand_over(at.line, query, claim, checkpoint, spec.checkpoints, state)
         return claim, open_writer(query, claim, checkpoint, state)
 
@@ -70,7 +78,7 @@ def shadow(at: Surroundings, planned: PlannedQuery, versions: Mapping[str, str])
     spec, query = at.spec, planned.query
     state = at.line.look()
     checkpoint = checkpoint_of(state, spec.checkpoints, spec.job, query.name, versions)
-    claim = shadow_claim(spec.job, spec.instance, at.generation, query, checkpoint.name)
+    claim = shadow_claim(spec.job, spec.instance, at.generation, query, checkpoint.name, installation=spec.installation)
     superseded = claim.superseded_by(state)
     if superseded:
         raise Fenced(f"query {query.name}: {superseded}")

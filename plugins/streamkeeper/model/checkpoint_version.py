@@ -14,9 +14,10 @@ class CheckpointVersion(msgspec.Struct, frozen=True, kw_only=True):
     that batch here, -1 where the version begins without one. ``serves``: False while it was made for an
     appointment that has not come. ``operation``: the deploy that made it, if one did.
 
-    ``root``: the directory below which it lies, empty where nobody recorded it. ``query_id``: Spark's id of the query,
-    empty until it is known. ``committed``: the newest batch that the journal knows to be committed; the status of
-    ``claimed_by``, the instance that claimed an epoch on it last, may know a newer one.
+    ``root`` and ``installation``: the directory below which it lies, and whose it is, empty where nobody recorded it.
+    ``query_id``: Spark's id of the query, empty until it is known. ``committed``: the newest batch that the journal
+    knows to be committed; the status of ``claimed_by``, the instance that claimed an epoch on it last, may know a
+    newer one.
     """
 
     query: str
@@ -34,6 +35,7 @@ class CheckpointVersion(msgspec.Struct, frozen=True, kw_only=True):
     query_id: str = ""
     committed: int | None = None
     claimed_by: str = ""
+    installation: str = ""
 
 
 def created(record: CheckpointVersionCreated) -> CheckpointVersion:
@@ -51,6 +53,7 @@ def created(record: CheckpointVersionCreated) -> CheckpointVersion:
         root=record.root,
         query_id=record.query_id,
         committed=record.committed,
+        installation=record.installation,
     )
 
 

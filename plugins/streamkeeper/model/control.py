@@ -87,6 +87,7 @@ class LaunchSpec(msgspec.Struct, frozen=True, kw_only=True):
     """All a driver needs to start; without secrets, which travel in the process environment only.
 
     ``checkpoints``: root directory; ``rehearse_on``: query -> checkpoint directory whose last batch warms it up.
+    ``installation``: the id of the one that starts it, empty in launches of before there were ids.
     """
 
     format: int = FORMAT
@@ -103,12 +104,14 @@ class LaunchSpec(msgspec.Struct, frozen=True, kw_only=True):
     expected_manifests: dict[str, str] = {}
     lease_s: float = 60.0
     restart_budget: int = 5
+    installation: str = ""
 
 
 class ProcessRecord(msgspec.Struct, frozen=True, kw_only=True):
     """Which process runs a generation. ``started`` is the kernel's start time in clock ticks since boot.
 
-    ``machine`` names the kernel boot and pid namespace: pids mean nothing outside it.
+    ``machine`` names the kernel boot and pid namespace: pids mean nothing outside it. ``installation``: as in the
+    launch.
     """
 
     format: int = FORMAT
@@ -118,6 +121,7 @@ class ProcessRecord(msgspec.Struct, frozen=True, kw_only=True):
     host: str
     pid: int
     started: int
+    installation: str = ""
 
 
 class QueryStatus(msgspec.Struct, frozen=True, kw_only=True):

@@ -152,9 +152,9 @@ class CheckpointVersionCreated(msgspec.Struct, frozen=True, kw_only=True, tag="c
 
     ``parent``: the version whose output it carries on; ``parent_batch``: the last batch of that output, None until it
     is known. ``serves``: at once; else from the appointment that names it, or from a second record of it that says so.
-    ``operation``: the deploy that made it. ``root``: the directory below which ``<job>/<query>/<version>`` lies, empty
-    in records that do not know it yet. ``query_id`` and ``committed``: Spark's id of the query and the newest committed
-    batch, where it is made with them (from a snapshot).
+    ``operation``: the deploy that made it. ``installation``: the one whose version it is. ``root``: the directory below
+    which ``<job>/<query>/<version>`` lies. Both are empty in records of before they were known. ``query_id`` and
+    ``committed``: Spark's id of the query and the newest committed batch, where it is made with them (of a snapshot).
     """
 
     query: str
@@ -169,6 +169,7 @@ class CheckpointVersionCreated(msgspec.Struct, frozen=True, kw_only=True, tag="c
     root: str = ""
     query_id: str = ""
     committed: int | None = None
+    installation: str = ""
 
 
 class HandedOff(msgspec.Struct, frozen=True, kw_only=True, tag="handed-off"):

@@ -203,6 +203,7 @@ class DeployActs:
             checkpoints=self._site.settings.checkpoints,
             rehearse_on={} if mode is LaunchMode.DESCRIBE else live_checkpoints(self._site, state),
             expected_manifests=state.described.get(release.name, {}),
+            installation=self._site.id,
         )
         secrets = resolve(find_references(content.params, content.conf), self._site.resolvers)
         self._site.runner.launch(spec, secrets)

@@ -20,7 +20,12 @@ from streamkeeper.checkpoints.removal import carry_out
 from streamkeeper.errors import CheckpointLost, InvalidInput, StreamkeeperError
 from streamkeeper.model.job_state import JobState
 from streamkeeper.operations.overview import read_job, recorded_jobs
-from streamkeeper.operations.registered import checkpoint_directory, find_version_loss, stored_manifests
+from streamkeeper.operations.registered import (
+    checkpoint_directory,
+    find_foreign,
+    find_version_loss,
+    stored_manifests,
+)
 from streamkeeper.operations.sites import Site
 from streamkeeper.snapshots.catalogue import Catalogue, list_series
 from streamkeeper.snapshots.restore import stale_drafts
@@ -176,7 +181,8 @@ def _telling(told: list[str], about: str) -> Iterator[None]:
 
 def _folders(site: Site, state: JobState, query: str) -> list[Path]:
     """Where versions of a query lie, or lay."""
-    found = {checkpoint_directory(site, state, query, each.version).parent for each in state.versions[query]}
+    mine = [each.version for each in state.versions[query] if not find_foreign(site, state, query, each.version)]
+    found = {checkpoint_directory(site, state, query, version).parent for version in mine}
     return sorted({*found, Path(site.settings.checkpoints) / state.job / query})
 
 
@@ -202,6 +208,8 @@ def _versions(site: Site, state: JobState, query: str, now: datetime) -> Iterato
     serving = checkpoint_directory(site, state, query, current.version) if current is not None else None
     epoch = state.epochs.get(query)
     for each in state.versions[query]:
+        if find_foreign(site, state, query, each.version):
+            continue
         loss = find_version_loss(site, state, query, each.version)
         directory = checkpoint_directory(site, state, query, each.version)
         if not directory.is_dir():

@@ -8,7 +8,7 @@ import msgspec
 
 from streamkeeper.checkpoints.identity import find_loss, way_out
 from streamkeeper.compatibility import observations
-from streamkeeper.errors import NotFound
+from streamkeeper.errors import NotFound, OperationRefused
 from streamkeeper.model.coding import from_json
 from streamkeeper.model.damage import Damage
 from streamkeeper.model.finding import Finding
@@ -21,6 +21,8 @@ from streamkeeper.operations.sites import Site
 from streamkeeper.registry.control import Control
 from streamkeeper.registry.jobs import list_jobs
 from streamkeeper.registry.objects import read_object
+
+WAY_OUT_OF_A_COPY = "restore a snapshot here: streamkeeper snapshot restore {series}; or deploy under another job name"
 
 
 class Deployed(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,12 +71,12 @@ def checkpoint_directory(site: Site, state: JobState, query: str, version: str) 
 
 
 def live_checkpoints(site: Site, state: JobState) -> dict[str, str]:
-    """Query -> directory of its current checkpoint version, as far as it has one."""
+    """Query -> directory of its current checkpoint version, as far as it has one of this installation's."""
     current = {query: state.current_version(query) for query in state.versions}
     return {
         query: str(checkpoint_directory(site, state, query, each.version))
         for query, each in current.items()
-        if each is not None
+        if each is not None and site.is_mine(each.installation)
     }
 
 
@@ -91,7 +93,27 @@ def known_version(site: Site, state: JobState, query: str, version: str) -> Know
 def find_version_loss(site: Site, state: JobState, query: str, version: str) -> str:
     """What of a checkpoint version is lost, as a clause; empty when nothing is."""
     known = known_version(site, state, query, version)
-    return find_loss(checkpoint_directory(site, state, query, version), known)
+    return find_foreign(site, state, query, version) or find_loss(
+        checkpoint_directory(site, state, query, version), known
+    )
+
+
+def find_foreign(site: Site, state: JobState, query: str, version: str) -> str:
+    """Why a version is none of this installation's to touch, as a clause; empty when it is.
+
+    In a copied store the records name the checkpoints of the installation that it was copied from.
+    """
+    recorded = state.version(query, version)
+    if recorded is None or site.is_mine(recorded.installation):
+        return ""
+    directory = checkpoint_directory(site, state, query, version)
+    return f"{directory} belongs to the installation that this one was copied from"
+
+
+def must_be_mine(site: Site, state: JobState, query: str, version: str) -> None:
+    """Raise OperationRefused for a version of the installation that this one was copied from."""
+    if foreign := find_foreign(site, state, query, version):
+        raise OperationRefused(foreign, hint=WAY_OUT_OF_A_COPY.format(series=f"{state.job}/{query}"))
 
 
 def recorded_findings(site: Site, state: JobState) -> dict[str, tuple[Finding, ...]]:
@@ -103,7 +125,10 @@ def recorded_findings(site: Site, state: JobState) -> dict[str, tuple[Finding, .
             continue
         known = known_version(site, state, query, current.version)
         directory = checkpoint_directory(site, state, query, current.version)
-        if loss := find_loss(directory, known):
+        if foreign := find_foreign(site, state, query, current.version):
+            hint = WAY_OUT_OF_A_COPY.format(series=known.series)
+            found[query] = (observations.checkpoint_of_another(current.version, foreign, hint),)
+        elif loss := find_loss(directory, known):
             found[query] = (observations.checkpoint_lost(current.version, loss, way_out(known)),)
         elif not directory.is_relative_to(site.settings.checkpoints):
             found[query] = (observations.checkpoint_elsewhere(current.version, str(directory)),)

@@ -154,6 +154,7 @@ def _let_serve(site: Site, plan: RestorePlan, job: str, reserved: CheckpointVers
             root=known.root,
             query_id=known.query_id,
             committed=known.committed,
+            installation=known.installation,
         )
 
     site.journal(job, "restore").append(still_wanted)

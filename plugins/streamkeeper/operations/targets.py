@@ -15,7 +15,7 @@ from streamkeeper.model.job_state import JobState
 from streamkeeper.model.known_checkpoint import KnownCheckpoint
 from streamkeeper.model.snapshot import series_of_checkpoint, series_of_query
 from streamkeeper.operations.overview import read_job, recorded_jobs
-from streamkeeper.operations.registered import checkpoint_directory, known_version
+from streamkeeper.operations.registered import checkpoint_directory, known_version, must_be_mine
 from streamkeeper.operations.sites import Site
 from streamkeeper.snapshots.anchor import query_id_of
 from streamkeeper.snapshots.capture import Origin
@@ -96,6 +96,7 @@ def _target(site: Site, state: JobState, query: str) -> Target | None:
 
 def _made_of(site: Site, state: JobState, version: CheckpointVersion, release: str) -> Target:
     query = version.query
+    must_be_mine(site, state, query, version.version)
     return Target(
         series=series_of_query(state.job, query),
         location=str(checkpoint_directory(site, state, query, version.version)),

@@ -113,6 +113,7 @@ class VersionActs:
             serves=False,
             operation=self._operation,
             root=self._site.settings.checkpoints,
+            installation=self._site.id,
         )
         self._once(query, version, created)
 
@@ -149,6 +150,7 @@ def created_from(
         root=site.settings.checkpoints,
         query_id=snapshot.query_id,
         committed=snapshot.batch,
+        installation=site.id,
     )
 
 

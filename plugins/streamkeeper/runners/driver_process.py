@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from streamkeeper.errors import StreamkeeperError
 from streamkeeper.runners.driver_log import DriverLog
-from streamkeeper.runners.process_tree import Root, find_tree, send, wait_gone
+from streamkeeper.runners.process_tree import Mark, Root, find_tree, send, wait_gone
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
@@ -122,7 +122,7 @@ class DriverProcess:
         self._log.feed(data)
         return bool(data)
 
-    def end_tree(self, marked: str, supervisor: Root) -> None:
+    def end_tree(self, marked: Mark, supervisor: Root) -> None:
         """SIGKILL everything of the instance but its supervisor, and return only when all of it is gone."""
         began = told = time.monotonic()
         while left := [each for each in find_tree(marked, [supervisor]) if each.pid != supervisor.pid]:

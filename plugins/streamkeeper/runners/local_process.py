@@ -23,14 +23,17 @@ from streamkeeper.crash_points import crash_point
 from streamkeeper.errors import InvalidInput, KeyExists, StreamkeeperError, TemporaryError
 from streamkeeper.model.coding import from_json, to_json
 from streamkeeper.model.control import SECRETS, LaunchSpec, ProcessRecord, control_key
+from streamkeeper.model.installation import Installation
 from streamkeeper.model.settings import Settings
 from streamkeeper.registry.control import Control
 from streamkeeper.runners import process_tree
 from streamkeeper.runners.contract import Life, Liveness, Runner
 from streamkeeper.runners.driver_log import log_path
 from streamkeeper.runners.machine import Machine, Sight, this_machine
-from streamkeeper.runners.process_tree import Process, Root
+from streamkeeper.runners.process_tree import Mark, Process, Root
 from streamkeeper.stores.contract import Store
+
+_FORMER = "its records are those of the installation that this one was copied from"
 
 DRIVER = (sys.executable, "-m", "streamkeeper.driver")
 _PASSED_ON = frozenset(
@@ -49,10 +52,14 @@ class Launcher(msgspec.Struct, frozen=True, kw_only=True):
     format: int = 1
     machine: str
     host: str
+    installation: str = ""
 
 
 class LocalProcessRunner(Runner):
-    """``driver``: the command that gets job, instance and generation; ``environ``: what is passed on, in part."""
+    """``driver``: the command that gets job, instance and generation; ``environ``: what is passed on, in part.
+
+    ``installation``: whose instances it starts, sees and ends; None where nobody asks.
+    """
 
     def __init__(
         self,
@@ -62,12 +69,14 @@ class LocalProcessRunner(Runner):
         driver: Sequence[str] = DRIVER,
         machine: Machine | None = None,
         environ: Mapping[str, str] | None = None,
+        installation: Installation | None = None,
     ) -> None:
         self._store = store
         self._settings = settings
         self._driver = tuple(driver)
         self._machine = machine
         self._environ = os.environ if environ is None else environ
+        self._installation = installation
 
     def launch(self, spec: LaunchSpec, secrets: dict[str, str]) -> None:
         """See Runner; returns when the supervisor's process exists, before its claim is stored."""
@@ -75,7 +84,7 @@ class LocalProcessRunner(Runner):
         crash_point("launch.spec.before")
         control.write_launch(spec)
         crash_point("launch.spec.after")
-        if control.processes() or process_tree.find_tree(process_tree.mark(spec.job, spec.instance)):
+        if control.processes() or process_tree.find_tree(self._mark(spec.job, spec.instance)):
             return
         self._write_launcher(spec.job, spec.instance)
         crash_point("launch.process.before")
@@ -84,13 +93,16 @@ class LocalProcessRunner(Runner):
 
     def observe(self, job: str, instance: str) -> Liveness:
         """See Runner; a living tree is seen without asking the store."""
-        marked = process_tree.mark(job, instance)
+        marked = self._mark(job, instance)
         if found := process_tree.find_tree(marked):
             return _alive(found)
         control = Control(self._store, job, instance)
-        records = control.processes()
-        if not records:
+        recorded = control.processes()
+        if not recorded:
             return self._observe_unclaimed(control, job, instance)
+        records = [each for each in recorded if self._is_mine(each.installation)]
+        if not records:
+            return Liveness(life=Life.DEAD, why=f"it never ran here: {_FORMER}")
         if all(record.pid == 0 for record in records):
             return Liveness(life=Life.DEAD, why="it was ended before it started: no process could claim it since")
         sights = [self._here().look_at(record.machine, record.host) for record in records]
@@ -104,7 +116,7 @@ class LocalProcessRunner(Runner):
 
     def nudge(self, job: str, instance: str) -> None:
         """SIGUSR1 to a driver process that has a handler for it; its JVM and its supervisor get none."""
-        found = process_tree.find_tree(process_tree.mark(job, instance))
+        found = process_tree.find_tree(self._mark(job, instance))
         supervisors = {each.pid for each in found if process_tree.generation_of(each.pid) is None}
         drivers = [each for each in found if each.parent in supervisors and each.pid not in supervisors]
         for each in drivers:
@@ -113,14 +125,23 @@ class LocalProcessRunner(Runner):
 
     def kill(self, job: str, instance: str) -> None:
         """See Runner; an instance that was launched and not yet claimed can be claimed by nobody afterwards."""
-        marked = process_tree.mark(job, instance)
+        marked = self._mark(job, instance)
         control = Control(self._store, job, instance)
-        records = control.processes()
-        if not records and control.read_launch() is not None:
+        recorded = control.processes()
+        records = [each for each in recorded if self._is_mine(each.installation)]
+        if not recorded and control.read_launch() is not None:
             records = self._bar(control, instance)
         roots = [_root(each) for each in records if self._here().look_at(each.machine, each.host)[0] is Sight.HERE]
         first = roots[0].pid if roots else 0
         process_tree.kill_tree(lambda: process_tree.find_tree(marked, roots), first=first)
+
+    def _mark(self, job: str, instance: str) -> Mark:
+        installation = self._installation.id if self._installation is not None else ""
+        return process_tree.mark(job, instance, installation=installation, store=self._settings.store)
+
+    def _is_mine(self, recorded: str) -> bool:
+        """Whether a record of a process is this installation's, and no copied one."""
+        return self._installation is None or self._installation.is_mine(recorded)
 
     def _here(self) -> Machine:
         return self._machine or this_machine()
@@ -128,7 +149,15 @@ class LocalProcessRunner(Runner):
     def _bar(self, control: Control, instance: str) -> list[ProcessRecord]:
         """Claim the first generation for no process; the claims there are if a supervisor was faster."""
         here = self._here()
-        nobody = ProcessRecord(instance=instance, generation=1, machine=here.text, host=here.host, pid=0, started=0)
+        nobody = ProcessRecord(
+            instance=instance,
+            generation=1,
+            machine=here.text,
+            host=here.host,
+            pid=0,
+            started=0,
+            installation=self._mark("", instance).installation,
+        )
         try:
             control.write_process(nobody)
         except KeyExists:
@@ -140,7 +169,8 @@ class LocalProcessRunner(Runner):
         name = hashlib.sha256(here.text.encode()).hexdigest()[:16]
         key = control_key(job, instance, "launchers", f"{name}.json")
         try:
-            self._store.create(key, to_json(Launcher(machine=here.text, host=here.host)))
+            installation = self._mark(job, instance).installation
+            self._store.create(key, to_json(Launcher(machine=here.text, host=here.host, installation=installation)))
         except KeyExists:
             return
 
@@ -149,10 +179,12 @@ class LocalProcessRunner(Runner):
             return Liveness(life=Life.ABSENT, why="it was never launched")
         for key in self._store.list(control_key(job, instance, "launchers", "")):
             launcher = from_json(self._store.read(key), Launcher, where=key, newest_format=1)
+            if not self._is_mine(launcher.installation):
+                continue
             sight, why = self._here().look_at(launcher.machine, launcher.host)
             if sight is Sight.ELSEWHERE:
                 return Liveness(life=Life.UNKNOWN, why=f"launched, and not seen since: {why}")
-        if found := process_tree.find_tree(process_tree.mark(job, instance)):
+        if found := process_tree.find_tree(self._mark(job, instance)):
             return _alive(found)
         return Liveness(life=Life.ABSENT, why="launched, but no process has claimed it and none is on its way")
 
@@ -198,7 +230,7 @@ class LocalProcessRunner(Runner):
             "STREAMKEEPER_CHECKPOINTS": self._settings.checkpoints,
             "STREAMKEEPER_JOBS": self._settings.jobs,
             "STREAMKEEPER_JARS": self._settings.jars,
-            process_tree.INSTANCE: process_tree.mark(job, instance),
+            **self._mark(job, instance).variables(),
             SECRETS: json.dumps(dict(secrets)),
         }
 

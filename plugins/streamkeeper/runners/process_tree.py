@@ -1,9 +1,10 @@
 """Which processes belong to an instance, read from /proc; and ending all of them.
 
-A process belongs to it by its mark (``STREAMKEEPER_INSTANCE=<job>/<instance>`` in the environment it was started
-with) or by its session, which the supervisor began and which a process keeps even when its environment can no longer
-be read: a JVM whose first thread has ended while others still finish a write. A program that drops the mark *and*
-begins a session of its own leaves the tree; Spark's do not.
+A process belongs to it by its mark (``STREAMKEEPER_INSTANCE=<job>/<instance>`` and
+``STREAMKEEPER_INSTALLATION=<id>`` in the environment it was started with) or by its session, which the supervisor began
+and which a process keeps even when its environment can no longer be read: a JVM whose first thread has ended while
+others still finish a write. A program that drops the mark *and* begins a session of its own leaves the tree; Spark's do
+not. What a copied store's records name is another installation's, and no process here.
 """
 
 from __future__ import annotations
@@ -17,7 +18,11 @@ from contextlib import ExitStack, suppress
 
 import msgspec
 
+from streamkeeper.locations import same_place
+
 INSTANCE = "STREAMKEEPER_INSTANCE"
+INSTALLATION = "STREAMKEEPER_INSTALLATION"
+STORE = "STREAMKEEPER_STORE"
 GENERATION = "STREAMKEEPER_GENERATION"
 _KERNEL_THREAD = 0x00200000
 _MANY_ROUNDS = 50
@@ -43,9 +48,36 @@ class Root(msgspec.Struct, frozen=True, kw_only=True):
     started: int
 
 
-def mark(job: str, instance: str) -> str:
-    """The value of STREAMKEEPER_INSTANCE."""
-    return f"{job}/{instance}"
+class Mark(msgspec.Struct, frozen=True, kw_only=True):
+    """What an instance's processes have in their environments.
+
+    ``instance``: ``<job>/<instance>``; ``installation``: its id; ``store``: where its store is, by which the processes
+    are known of which nobody knew an id yet. Empty: not known, and not asked for.
+    """
+
+    instance: str
+    installation: str = ""
+    store: str = ""
+
+    def variables(self) -> dict[str, str]:
+        """As a process is given them."""
+        return {INSTANCE: self.instance, INSTALLATION: self.installation}
+
+    def is_on(self, environment: bytes) -> bool:
+        """Whether a process with this environment, framed by zero bytes, is one of the instance."""
+        return f"\0{INSTANCE}={self.instance}\0".encode() in environment and not self.excludes(environment)
+
+    def excludes(self, environment: bytes) -> bool:
+        """Whether the environment says that the process is another installation's."""
+        installation, store = _value(environment, INSTALLATION), _value(environment, STORE)
+        if installation:
+            return bool(self.installation) and installation != self.installation
+        return bool(self.store) and bool(store) and not same_place(store, self.store)
+
+
+def mark(job: str, instance: str, *, installation: str = "", store: str = "") -> Mark:
+    """The mark of an instance."""
+    return Mark(instance=f"{job}/{instance}", installation=installation, store=store)
 
 
 def read_process(pid: int) -> Process | None:
@@ -63,24 +95,25 @@ def read_process(pid: int) -> Process | None:
     return Process(pid=pid, parent=parent, session=session, started=started, frozen=state in b"Tt")
 
 
-def find_tree(marked: str, roots: Iterable[Root] = ()) -> list[Process]:
+def find_tree(marked: Mark, roots: Iterable[Root] = ()) -> list[Process]:
     """Every living process of an instance on this machine, in order of pid; about 20 us for each process there is."""
     seen = [each for name in os.listdir("/proc") if name.isdigit() and (each := read_process(int(name))) is not None]
+    environments = {each.pid: _environment(each.pid) for each in seen}
     sessions = _sessions(seen, roots)
-    wanted = f"\0{INSTANCE}={marked}\0".encode()
-    environments = {each.pid: _environment(each.pid) for each in seen if each.session not in sessions}
-    found = [each for each in seen if each.session in sessions or wanted in environments[each.pid]]
-    return found or _find_among_starting([each for each in seen if environments.get(each.pid) == _EMPTY], wanted)
+    # One member that says so speaks for its session: of the others the environment may not be there to be read.
+    sessions -= {each.session for each in seen if each.session in sessions and marked.excludes(environments[each.pid])}
+    found = [each for each in seen if each.session in sessions or marked.is_on(environments[each.pid])]
+    return found or _find_among_starting([each for each in seen if environments[each.pid] == _EMPTY], marked)
 
 
-def _find_among_starting(blank: list[Process], wanted: bytes) -> list[Process]:
+def _find_among_starting(blank: list[Process], marked: Mark) -> list[Process]:
     """A process that replaces its program (exec) shows an empty environment for a moment: look again, briefly."""
     for _ in range(_LOOKS_AT_BLANK):
         if not blank:
             break
         time.sleep(_BLANK_PAUSE_S)
         environments = {each.pid: _environment(each.pid) for each in blank}
-        if found := [each for each in blank if wanted in environments[each.pid]]:
+        if found := [each for each in blank if marked.is_on(environments[each.pid])]:
             return found
         blank = [each for each in blank if environments[each.pid] == _EMPTY]
     return []
@@ -101,11 +134,16 @@ def _environment(pid: int) -> bytes:
         return b""
 
 
+def _value(environment: bytes, name: str) -> str:
+    """A variable of a raw environment; empty where it is not set."""
+    _, found, rest = environment.partition(f"\0{name}=".encode())
+    return rest.partition(b"\0")[0].decode(errors="replace") if found else ""
+
+
 def generation_of(pid: int) -> int | None:
     """Which generation's driver started this process; None for a supervisor."""
-    _, found, rest = _environment(pid).partition(f"\0{GENERATION}=".encode())
-    number = rest.partition(b"\0")[0]
-    return int(number) if found and number.isdigit() else None
+    number = _value(_environment(pid), GENERATION)
+    return int(number) if number.isdigit() else None
 
 
 def catches(pid: int, number: signal.Signals) -> bool:

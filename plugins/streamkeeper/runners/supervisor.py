@@ -48,6 +48,12 @@ class Supervisor:
         self._log = log
         self._signals = Signals()
         self._root = _own_root()
+        self._mark = process_tree.mark(
+            spec.job,
+            spec.instance,
+            installation=os.environ.get(process_tree.INSTALLATION, ""),
+            store=os.environ.get(process_tree.STORE, ""),
+        )
         self._failures: tuple[float, ...] = ()
 
     def run(self) -> DriverExit:
@@ -91,6 +97,7 @@ class Supervisor:
             host=machine.host,
             pid=self._root.pid,
             started=self._root.started,
+            installation=self._mark.installation,
         )
         crash_point("supervisor.claim.before")
         try:
@@ -112,7 +119,7 @@ class Supervisor:
         crash_point("supervisor.started")
         code = driver.wait(self._signals)
         crash_point("supervisor.driver-ended")
-        driver.end_tree(process_tree.mark(self._spec.job, self._spec.instance), self._root)
+        driver.end_tree(self._mark, self._root)
         return (-self._signals.received() if code is None else code), ""
 
     def _last_error(self, generation: int, decision: Decision, error: str) -> str:

@@ -61,7 +61,8 @@ def _ask_table(output: str, owner: str, version: str, urls: Iterable[str]) -> Ou
         with engine.connect() as connection:
             if not sa.inspect(connection).has_table(outputs.name):
                 return OutputAnswer()
-            row = connection.execute(sa.select(outputs).where(outputs.c.output == table)).one_or_none()
+            told = sa.select(outputs.c.owner, outputs.c.version, outputs.c.batch_id)
+            row = connection.execute(told.where(outputs.c.output == table)).one_or_none()
     except sa.exc.SQLAlchemyError as error:
         # Its text may name the user and the host, and the driver's own may hold more.
         return OutputAnswer(unknown=f"{database} does not answer: {type(error).__name__}")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
 
+from streamkeeper.errors import OperationRefused
 from streamkeeper.model.manifest import SinkDescription
 from streamkeeper.model.serving import Span
 
@@ -37,7 +38,8 @@ class SinkContext(msgspec.Struct, frozen=True, kw_only=True):
     """On whose behalf a writer writes. ``epoch`` was claimed in the journal; ``version`` is the checkpoint version.
 
     ``serving``: what the output consists of from this epoch on, in order, the newest version last; empty: ``version``
-    alone. Without a meaning in the role SHADOW.
+    alone. Without a meaning in the role SHADOW. ``installation``: the id of the one that writes, empty where nobody
+    knows one.
     """
 
     job: str
@@ -47,6 +49,16 @@ class SinkContext(msgspec.Struct, frozen=True, kw_only=True):
     output_mode: str = "append"
     role: WriterRole = WriterRole.SERVING
     serving: tuple[Span, ...] = ()
+    installation: str = ""
+
+
+def check_installation(what: str, recorded: str | None, mine: str) -> None:
+    """Raise OperationRefused when an output was written by another installation: a copied one has the same names."""
+    if recorded and mine and recorded != mine:
+        raise OperationRefused(
+            f"{what} is written by the installation {recorded[:8]}, not by this one ({mine[:8]})",
+            hint="a copy needs outputs of its own: deploy with other params",
+        )
 
 
 class Sink(ABC):

@@ -20,7 +20,15 @@ from streamkeeper.errors import Fenced, InvalidInput, Unsupported
 from streamkeeper.model.manifest import SinkDescription
 from streamkeeper.model.serving import Span
 from streamkeeper.sinks.comparison import OutputComparison, compare_frames
-from streamkeeper.sinks.contract import Numbering, Sink, SinkContext, SinkWriter, WriterRole, compute
+from streamkeeper.sinks.contract import (
+    Numbering,
+    Sink,
+    SinkContext,
+    SinkWriter,
+    WriterRole,
+    check_installation,
+    compute,
+)
 from streamkeeper.sinks.file_serving import (
     EpochFile,
     create_epoch,
@@ -116,6 +124,8 @@ class FileWriter(SinkWriter):
                 f"output {self._root} is written by {newest.owner}, not by {owner}",
                 hint="give each query its own directory",
             )
+        if newest is not None:
+            check_installation(f"output {self._root}", newest.installation, self._context.installation)
         if not self._in_shadow and (newest is None or newest.epoch <= self._context.epoch):
             create_epoch(self._root, self._claim(owner, newest))
         self.check_fence()
@@ -129,6 +139,7 @@ class FileWriter(SinkWriter):
             version=context.version,
             file_format=self._sink.format,
             serving=context.serving,
+            installation=context.installation or (before.installation if before is not None else ""),
             formats={version: each for version, each in formats.items() if version != context.version},
         )
 

@@ -29,6 +29,7 @@ class EpochFile(msgspec.Struct, frozen=True, kw_only=True):
 
     ``version`` is the one that is written, in ``file_format``. ``serving``: what the output consists of, in order;
     empty: ``version`` alone. ``formats``: the file formats of the versions that were written before it.
+    ``installation``: the one that writes, empty in claims of before they had ids.
     """
 
     epoch: int
@@ -37,6 +38,7 @@ class EpochFile(msgspec.Struct, frozen=True, kw_only=True):
     file_format: str
     serving: tuple[Span, ...] = ()
     formats: dict[str, str] = {}
+    installation: str = ""
 
     @property
     def spans(self) -> tuple[Span, ...]:

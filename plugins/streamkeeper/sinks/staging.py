@@ -33,7 +33,10 @@ class StagingPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def outputs_table(metadata: MetaData) -> Table:
-    """One row per output: who owns it, the newest epoch, and the last batch with its checkpoint version."""
+    """One row per output: who owns it, the newest epoch, the last batch with its checkpoint version, and whose it is.
+
+    Tables of before installations had ids lack the last column, until a fence is raised there.
+    """
     import sqlalchemy as sa
 
     return sa.Table(
@@ -44,6 +47,7 @@ def outputs_table(metadata: MetaData) -> Table:
         sa.Column("epoch", sa.BigInteger(), nullable=False),
         sa.Column("version", sa.Text()),
         sa.Column("batch_id", sa.BigInteger()),
+        sa.Column("installation", sa.Text()),
     )
 
 

@@ -33,6 +33,7 @@ from streamkeeper.sinks.staging import (
     staging_table,
 )
 from streamkeeper.sinks.versions_of_table import (
+    add_missing_column,
     check_shadow,
     check_shadow_name,
     drop_version,
@@ -155,9 +156,11 @@ class TableWriter(SinkWriter):
         with self._engine.begin() as connection:
             lock_creation(connection)
             outputs.create(connection, checkfirst=True)
+            add_missing_column(connection, outputs)
             if self._in_shadow:
-                check_shadow(connection, outputs, self._sink.table, context.version, self._owner)
-            move_epoch(connection, outputs, self._table, self._owner, context.epoch)
+                whose = {"installation": context.installation}
+                check_shadow(connection, outputs, self._sink.table, context.version, self._owner, **whose)
+            move_epoch(connection, outputs, self._table, self._owner, context.epoch, installation=context.installation)
             lineage = [each.version for each in reversed(context.serving)] or [context.version]
             if not self._in_shadow and swap_in(connection, outputs, self._table, lineage):
                 crash_point("sink.swapped")
@@ -207,6 +210,7 @@ class TableWriter(SinkWriter):
             lock_creation(connection)
             if not self._is_known(connection):
                 return
+            add_missing_column(connection, self._outputs)
             row = read_row(connection, self._outputs, self._table)
             if row is not None and row.owner == self._owner:
                 drop_version(connection, self._outputs, self._table)

@@ -11,6 +11,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from streamkeeper.errors import Fenced, InvalidInput
+from streamkeeper.sinks.contract import check_installation
 from streamkeeper.sinks.table_dependents import carry_grants, quoted, refuse_dependents
 
 if TYPE_CHECKING:
@@ -49,27 +50,47 @@ def read_row(connection: Connection, outputs: Table, output: str) -> Row[Any] | 
     return connection.execute(sa.select(outputs).where(outputs.c.output == output).with_for_update()).one_or_none()
 
 
-def move_epoch(connection: Connection, outputs: Table, output: str, owner: str, epoch: int) -> None:
-    """Move an output's row up to the epoch; raises Fenced, and InvalidInput when it is another query's."""
+def add_missing_column(connection: Connection, outputs: Table) -> None:
+    """Give a table of outputs that an older writer made the column that it lacks; older writers pass over it."""
+    import sqlalchemy as sa
+
+    there = {each["name"] for each in sa.inspect(connection).get_columns(outputs.name)}
+    if "installation" not in there:
+        connection.execute(sa.text(f"ALTER TABLE {quoted(connection, outputs.name)} ADD COLUMN installation TEXT"))
+
+
+def move_epoch(
+    connection: Connection, outputs: Table, output: str, owner: str, epoch: int, *, installation: str = ""
+) -> None:
+    """Move an output's row up to the epoch.
+
+    Raises Fenced, InvalidInput when it is another query's, OperationRefused when it is another installation's.
+    """
     import sqlalchemy as sa
 
     row = read_row(connection, outputs, output)
     if row is None:
-        connection.execute(sa.insert(outputs).values(output=output, owner=owner, epoch=epoch))
+        mine = {"installation": installation or None}
+        connection.execute(sa.insert(outputs).values(output=output, owner=owner, epoch=epoch, **mine))
         return
     _check_owner(output, row, owner)
+    check_installation(f"table {output}", row.installation, installation)
     if row.epoch > epoch:
         raise Fenced(f"table {output}: epoch {epoch} has been superseded by epoch {row.epoch}")
-    connection.execute(sa.update(outputs).where(outputs.c.output == output).values(epoch=epoch))
+    whose = row.installation or installation or None
+    connection.execute(sa.update(outputs).where(outputs.c.output == output).values(epoch=epoch, installation=whose))
 
 
-def check_shadow(connection: Connection, outputs: Table, table: str, version: str, owner: str) -> None:
+def check_shadow(
+    connection: Connection, outputs: Table, table: str, version: str, owner: str, *, installation: str = ""
+) -> None:
     """Raise Fenced when the version serves already, InvalidInput when its table is not ours or could not be swapped."""
     import sqlalchemy as sa
 
     serving, name = read_row(connection, outputs, table), version_table(table, version)
     if serving is not None:
         _check_owner(table, serving, owner)
+        check_installation(f"table {table}", serving.installation, installation)
         if serving.version == version:
             raise Fenced(f"table {table}: {version} serves, it is no shadow any more")
     refuse_dependents(connection, table)
@@ -168,6 +189,7 @@ def _retire(connection: Connection, outputs: Table, table: str, serving: Row[Any
             epoch=max(serving.epoch, newer_than + 1),
             version=serving.version,
             batch_id=serving.batch_id,
+            installation=serving.installation,
         )
     )
     return retained

@@ -1,0 +1,68 @@
+"""``home``: which installation this is, and what a copied or moved one is told to be."""
+
+from __future__ import annotations
+
+import getpass
+import os
+from typing import Annotated
+
+import typer
+
+from streamkeeper.cli.given import Json
+from streamkeeper.model.coding import to_json
+from streamkeeper.model.installation import Installation
+from streamkeeper.model.settings import read_settings
+from streamkeeper.registry.installations import begin_anew, find_misplaced, note_moved, read_installation
+from streamkeeper.stores.opening import open_store
+
+app = typer.Typer(no_args_is_help=True, help="The installation: which one it is, and whether it is where it belongs.")
+
+Reason = Annotated[str, typer.Option("--reason", help="Why; kept with the record")]
+
+
+@app.command("show")
+def show(*, json: Json = False) -> None:
+    """Show the installation's id and place; exit code 1 when the store or the home is a copy, or was moved."""
+    settings = read_settings(os.environ)
+    store = open_store(settings.store)
+    found = read_installation(store)
+    misplaced = find_misplaced(store, found, settings.home)
+    if json:
+        typer.echo(to_json({"home": settings.home, "store": store.url, "installation": found, "misplaced": misplaced}))
+    else:
+        typer.echo(f"home {settings.home}\nstore {store.url}")
+        typer.echo(_told(found) if found is not None else "no installation yet: the first command that writes makes it")
+        if misplaced:
+            typer.echo(misplaced)
+    if misplaced:
+        raise typer.Exit(1)
+
+
+@app.command("new")
+def new(*, reason: Reason) -> None:
+    """Make a copied home or store an installation of its own: the other one's drivers, checkpoints and outputs are
+    none of its."""
+    settings = read_settings(os.environ)
+    made = begin_anew(open_store(settings.store), settings.home, by=f"cli:{getpass.getuser()}", reason=reason)
+    typer.echo(_told(made))
+    if made.is_a_copy:
+        typer.echo(
+            "its jobs go on from snapshots: streamkeeper snapshot restore JOB/QUERY, then deploy, with outputs of"
+        )
+        typer.echo("their own; give it schedules, and STREAMKEEPER_SNAPSHOTS, of its own as well")
+
+
+@app.command("moved")
+def moved(
+    *,
+    reason: Reason,
+    id: Annotated[str, typer.Option("--id", help="Which installation it is; else the last one recorded")] = "",
+) -> None:
+    """Record that the installation lives here from now on; refused while its former place still holds it."""
+    settings = read_settings(os.environ)
+    made = note_moved(open_store(settings.store), settings.home, by=f"cli:{getpass.getuser()}", reason=reason, id=id)
+    typer.echo(_told(made))
+
+
+def _told(found: Installation) -> str:
+    return f"installation {found.id}, at {found.place}{' (began as a copy)' if found.is_a_copy else ''}"

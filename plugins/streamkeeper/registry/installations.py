@@ -1,0 +1,161 @@
+"""Knowing a copied store or home: its records say where it lives, and it is somewhere else.
+
+A copy would see the drivers of the one that it was made of as its own, end them, and go on in their checkpoints. So it
+is refused until somebody says what it is: a new installation, or the one that there was, moved.
+"""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+
+import pendulum
+
+from streamkeeper.errors import KeyExists, KeyMissing, OperationRefused, StreamkeeperError
+from streamkeeper.locations import local_path, same_place, scheme_of
+from streamkeeper.model import installation as model
+from streamkeeper.model.coding import from_json, to_json
+from streamkeeper.model.installation import PREFIX, Home, Installation, Owner, installation_key
+from streamkeeper.stores.contract import Store
+from streamkeeper.stores.opening import open_store
+from streamkeeper.stores.read_only import ReadOnlyStore
+
+HOME_FILE = "home.json"
+_OWNER = "owner.json"
+
+
+def read_installation(store: Store) -> Installation | None:
+    """The newest record; None for a store that nobody has used yet, or none of this version has."""
+    keys = list(store.list(PREFIX))
+    if not keys:
+        return None
+    return from_json(store.read(keys[-1]), Installation, where=keys[-1], newest_format=model.FORMAT)
+
+
+def open_installation(store: Store, home: str) -> Installation:
+    """The installation of a store and a home that are where they belong; both are recorded when they are not yet.
+
+    Raises OperationRefused for a copy, or for what has been moved.
+    """
+    found = read_installation(store) or _record(store, 1, uuid.uuid4().hex, "", "its first use")
+    if misplaced := find_misplaced(store, found, home):
+        raise OperationRefused(
+            misplaced,
+            hint="if it was moved, leave a link to it at the old place, or: streamkeeper home moved --reason …;"
+            " if it is a copy: streamkeeper home new --reason …",
+        )
+    if not (Path(home) / HOME_FILE).exists():
+        _write_home(home)
+    return found
+
+
+def find_misplaced(store: Store, installation: Installation | None, home: str) -> str:
+    """Which of the two is not where it belongs, as a sentence; empty when both are."""
+    if installation is not None and not same_place(installation.place, store.url):
+        return f"the store at {store.url} is a copy: by its own record it lives at {installation.place}"
+    file = Path(home) / HOME_FILE
+    if not file.exists():
+        return ""
+    path = from_json(file.read_bytes(), Home, where=str(file), newest_format=model.FORMAT).path
+    return "" if same_place(path, home) else f"the home {home} is a copy: by its own record it lives at {path}"
+
+
+def begin_anew(store: Store, home: str, *, by: str, reason: str) -> Installation:
+    """Make what is here an installation of its own: nothing that was recorded before is its to go on with."""
+    before = read_installation(store)
+    if before is not None and same_place(before.place, store.url):
+        if not find_misplaced(store, before, home):
+            raise OperationRefused(f"{store.url} is where it belongs, and no copy", hint="streamkeeper home show")
+        # Another home of one and the same installation.
+        _write_home(home)
+        return before
+    first = before.first if before is not None else ""
+    made = _record(store, (before.number if before is not None else 0) + 1, uuid.uuid4().hex, first, reason, by)
+    _write_home(home)
+    return made
+
+
+def note_moved(store: Store, home: str, *, by: str, reason: str, id: str = "") -> Installation:
+    """Record that the installation lives here from now on; ``id``: which one, else the one of the newest record.
+
+    Raises OperationRefused while the place where it was last still holds it.
+    """
+    before = read_installation(store)
+    if before is None:
+        raise OperationRefused(f"{store.url} holds no installation", hint="streamkeeper home show")
+    known = [from_json(store.read(key), Installation, where=key) for key in store.list(PREFIX)]
+    if id and id not in {each.id for each in known}:
+        raise OperationRefused(f"{store.url} was never the installation {id}", hint="streamkeeper home show")
+    wanted = id or before.id
+    last = next(each for each in reversed(known) if each.id == wanted)
+    if not same_place(last.place, store.url) and _still_there(last):
+        raise OperationRefused(
+            f"{last.place} still holds the installation {wanted[:8]}: this is a copy of it",
+            hint="streamkeeper home new --reason …; or take the other one away first",
+        )
+    if wanted != before.id or not same_place(before.place, store.url):
+        before = _record(store, before.number + 1, wanted, before.first, reason, by)
+    _write_home(home)
+    return before
+
+
+def claim_snapshots(store: Store, installation: Installation) -> Store:
+    """A store of snapshots apart from the installation's own; of a copy's former one only what is read.
+
+    Who came first owns it: a copy would let go of snapshots, and of holds, that the one that it is of relies on.
+    """
+    key, mine = _OWNER, Owner(id=installation.id, place=installation.place)
+    try:
+        owner = from_json(store.read(key), Owner, where=key, newest_format=model.FORMAT)
+    except KeyMissing:
+        try:
+            store.create(key, to_json(mine))
+            return store
+        except KeyExists:
+            owner = from_json(store.read(key), Owner, where=key, newest_format=model.FORMAT)
+    if owner.id == installation.id or not installation.is_a_copy:
+        return store
+    return ReadOnlyStore(
+        store,
+        reason=f"the snapshots at {store.url} belong to the installation at {owner.place}",
+        hint="set STREAMKEEPER_SNAPSHOTS to a place of this installation's own",
+    )
+
+
+def _record(store: Store, number: int, id: str, first: str, reason: str, by: str = "") -> Installation:
+    made = Installation(
+        number=number,
+        id=id,
+        place=store.url,
+        first=first or id,
+        at=pendulum.now("UTC").to_iso8601_string(),
+        by=by,
+        reason=reason,
+    )
+    try:
+        store.create(installation_key(number), to_json(made))
+    except KeyExists:
+        # Somebody else was faster: theirs counts.
+        found = read_installation(store)
+        assert found is not None
+        return found
+    return made
+
+
+def _still_there(last: Installation) -> bool:
+    """Whether the place of a record answers, and holds the same installation still."""
+    try:
+        if scheme_of(last.place) in ("", "file") and not local_path("store", last.place).is_dir():
+            return False
+        there = read_installation(open_store(last.place))
+    except StreamkeeperError:
+        return False
+    return there is not None and there.id == last.id and same_place(there.place, last.place)
+
+
+def _write_home(home: str) -> None:
+    folder = Path(home)
+    folder.mkdir(parents=True, exist_ok=True)
+    draft = folder / f".{HOME_FILE}-{uuid.uuid4().hex}"
+    draft.write_bytes(to_json(Home(path=str(folder))))
+    draft.replace(folder / HOME_FILE)

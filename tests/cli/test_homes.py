@@ -1,0 +1,90 @@
+"""``home``: what is shown of an installation, and what a copy may do before it was told what it is."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from streamkeeper.cli.main import app
+from streamkeeper.model.journal import DeployRequest
+from streamkeeper.operations.assessing import assess_candidate
+from streamkeeper.operations.deploy import Deploy
+from streamkeeper.operations.pruning import plan_prune, tell_run
+from streamkeeper.operations.sites import Site
+from streamkeeper.registry.installations import open_installation
+from tests.operations.registered_job import JOB, QUERY, Registered
+
+
+def run(monkeypatch: pytest.MonkeyPatch, root: Path, *words: str) -> Result:
+    """A command in the installation under ``root``."""
+    monkeypatch.setenv("STREAMKEEPER_HOME", str(root / "home"))
+    monkeypatch.setenv("STREAMKEEPER_STORE", str(root / "store"))
+    monkeypatch.setenv("STREAMKEEPER_CHECKPOINTS", str(root / "cp"))
+    return CliRunner().invoke(app, list(words))
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Registered:
+    """A deployed job with a snapshot, in an installation that has its id."""
+    job = Registered(tmp_path / "original")
+    open_installation(job.site.store, job.site.settings.home)
+    job.take()
+    return job
+
+
+@pytest.fixture
+def copy(job: Registered, tmp_path: Path) -> Path:
+    """``cp -a`` of all of it."""
+    shutil.copytree(tmp_path / "original", tmp_path / "copy", symlinks=True)
+    return tmp_path / "copy"
+
+
+def test_a_copy_shows_what_it_is_and_does_nothing(monkeypatch: pytest.MonkeyPatch, copy: Path) -> None:
+    """Looking is allowed, with a warning; everything else is refused with both ways out, and leaves no trace."""
+    shown = run(monkeypatch, copy, "home", "show")
+    assert (shown.exit_code, "is a copy: by its own record it lives at" in shown.output) == (1, True)
+    for words in (["jobs"], ["status", JOB], ["history", JOB], ["release", "list", JOB], ["snapshot", "list"]):
+        looked = run(monkeypatch, copy, *words)
+        assert (looked.exit_code, "warning: the store at" in looked.output) == (0, True), looked.output
+    before = sorted(copy.rglob("*"))
+    for words in (
+        ["deploy", JOB, "--release", "r0001"],
+        ["rollback", JOB, "--reason", "why"],
+        ["prune"],
+        ["snapshot", "take", f"{JOB}/{QUERY}"],
+        ["snapshot", "restore", f"{JOB}/{QUERY}"],
+        ["release", "push", JOB],
+        ["approve", JOB, "op", "--reason", "why"],
+    ):
+        refused = run(monkeypatch, copy, *words)
+        told = " ".join(refused.output.split())
+        assert refused.exit_code == 2, told
+        assert "streamkeeper home moved" in told
+        assert "streamkeeper home new" in told
+    assert sorted(copy.rglob("*")) == before
+
+
+def test_the_original_shows_where_it_is(monkeypatch: pytest.MonkeyPatch, job: Registered, tmp_path: Path) -> None:
+    """And is not to be told that it is new."""
+    shown = run(monkeypatch, tmp_path / "original", "home", "show")
+    assert (shown.exit_code, "installation " in shown.output) == (0, True)
+    assert run(monkeypatch, tmp_path / "original", "home", "new", "--reason", "by mistake").exit_code == 2
+
+
+def test_a_copy_that_is_its_own_goes_on_from_snapshots_only(
+    monkeypatch: pytest.MonkeyPatch, job: Registered, copy: Path
+) -> None:
+    """The checkpoint that its records name is the other one's: not resumed, not backed up, not pruned."""
+    assert run(monkeypatch, copy, "home", "new", "--reason", "staging").exit_code == 0
+    given = {"HOME": str(copy / "home"), "STORE": str(copy / "store"), "CHECKPOINTS": str(copy / "cp")}
+    site = Site.from_environment({f"STREAMKEEPER_{name}": value for name, value in given.items()})
+    Deploy.open(site, "op2", DeployRequest(job=JOB, release="r0001"))
+    state = site.journal(JOB, "test").state()
+    found = assess_candidate(site, state, state.operations["op2"], "r0001")
+    assert "checkpoint-of-another-installation" in found.refusal
+    assert "snapshot restore" in run(monkeypatch, copy, "snapshot", "take", f"{JOB}/{QUERY}").output
+    assert not any(str(job.directory) in line for line in tell_run(plan_prune(site)))
+    assert not any("delete" in line for line in tell_run(plan_prune(site)))

@@ -1,0 +1,173 @@
+"""Which installation a store is, and that a copy of it, or one that was moved, is known and told what it may be."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from streamkeeper.errors import OperationRefused
+from streamkeeper.model.installation import Installation
+from streamkeeper.registry import installations
+from streamkeeper.registry.installations import (
+    begin_anew,
+    claim_snapshots,
+    find_misplaced,
+    note_moved,
+    open_installation,
+    read_installation,
+)
+from streamkeeper.stores.local import LocalStore
+from streamkeeper.stores.read_only import ReadOnlyStore
+
+
+class Place:
+    """A home with its store inside, as by default."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.store = LocalStore(home / "store")
+
+    def open(self) -> Installation:
+        return open_installation(self.store, str(self.home))
+
+    def copied_to(self, home: Path) -> Place:
+        shutil.copytree(self.home, home, symlinks=True)
+        return Place(home)
+
+
+@pytest.fixture
+def original(tmp_path: Path) -> Place:
+    """One that was used once."""
+    place = Place(tmp_path / "original")
+    place.open()
+    return place
+
+
+def test_an_installation_gets_its_id_once(original: Place) -> None:
+    """Whoever opens it, in whatever order, finds the same; looking alone makes none."""
+    first = original.open()
+    assert first == original.open() == read_installation(original.store)
+    assert (first.number, first.first, first.place) == (1, first.id, original.store.url)
+    assert not first.is_a_copy
+    empty = LocalStore(original.home / "other")
+    assert read_installation(empty) is None
+    assert list(empty.list("installation/")) == []
+
+
+def test_two_that_open_a_new_store_at_once_agree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The record is create-only: the loser takes the winner's."""
+    place = Place(tmp_path / "home")
+    read = installations.read_installation
+    winners: list[Installation] = []
+
+    def late(store: LocalStore) -> Installation | None:
+        found = read(store)
+        if not winners:
+            winners.append(installations._record(store, 1, "of the winner", "", ""))
+            return None
+        return found
+
+    monkeypatch.setattr(installations, "read_installation", late)
+    assert place.open().id == "of the winner"
+
+
+def test_a_copy_says_so_and_is_refused(original: Place, tmp_path: Path) -> None:
+    """By where its own records say that it lives; the original goes on."""
+    copy = original.copied_to(tmp_path / "copy")
+    with pytest.raises(OperationRefused, match=f"is a copy: by its own record it lives at {original.store.url}"):
+        copy.open()
+    assert original.open().number == 1
+
+
+def test_a_copied_home_of_a_store_elsewhere_says_so_as_well(tmp_path: Path) -> None:
+    """The store is where it belongs: only the home knows that it is a copy, and told so, it is one more home."""
+    store, one, other = LocalStore(tmp_path / "store"), tmp_path / "one", tmp_path / "other"
+    found = open_installation(store, str(one))
+    shutil.copytree(one, other)
+    with pytest.raises(OperationRefused, match=f"the home {other} is a copy: by its own record it lives at {one}"):
+        open_installation(store, str(other))
+    assert begin_anew(store, str(other), by="ada", reason="a second worker") == found
+    assert open_installation(store, str(other)) == open_installation(store, str(one)) == found
+
+
+def test_a_link_at_the_old_place_makes_a_moved_one_whole(original: Place, tmp_path: Path) -> None:
+    """Every path on record goes on to work, so nobody has to be told."""
+    moved = tmp_path / "moved"
+    original.home.rename(moved)
+    with pytest.raises(OperationRefused):
+        Place(moved).open()
+    original.home.symlink_to(moved)
+    assert Place(moved).open().number == 1
+
+
+def test_a_copy_becomes_an_installation_of_its_own(original: Place, tmp_path: Path) -> None:
+    """With an id of its own: what was recorded before, with the former id or with none, is not its."""
+    copy = original.copied_to(tmp_path / "copy")
+    made = begin_anew(copy.store, str(copy.home), by="ada", reason="staging")
+    assert copy.open() == made
+    assert (made.is_a_copy, made.first) == (True, original.open().id)
+    assert [made.is_mine(each) for each in ("", made.first, made.id)] == [False, False, True]
+    assert [original.open().is_mine(each) for each in ("", made.first, made.id)] == [True, True, False]
+    again = copy.copied_to(tmp_path / "again")
+    with pytest.raises(OperationRefused):
+        again.open()
+
+
+def test_what_is_no_copy_cannot_be_told_to_be_one(original: Place) -> None:
+    """A slip in the original would leave its jobs without their checkpoints."""
+    with pytest.raises(OperationRefused, match="is where it belongs, and no copy"):
+        begin_anew(original.store, str(original.home), by="ada", reason="by mistake")
+    assert original.open().number == 1
+
+
+def test_a_moved_one_keeps_its_id_and_a_copy_is_not_taken_for_it(original: Place, tmp_path: Path) -> None:
+    """Moved it may be told to be only once its former place does not hold it any more."""
+    copy = original.copied_to(tmp_path / "copy")
+    with pytest.raises(OperationRefused, match="still holds the installation"):
+        note_moved(copy.store, str(copy.home), by="ada", reason="a larger disk")
+    before = original.open()
+    original.home.rename(tmp_path / "gone")
+    made = note_moved(copy.store, str(copy.home), by="ada", reason="a larger disk")
+    assert (made.id, made.number, made.is_a_copy) == (before.id, 2, False)
+    assert copy.open() == made
+
+
+def test_a_mistaken_new_one_is_taken_back(original: Place, tmp_path: Path) -> None:
+    """The original was moved, and told to be new: by its former id it is again what it was."""
+    before = original.open()
+    original.home.rename(tmp_path / "moved")
+    moved = Place(tmp_path / "moved")
+    assert begin_anew(moved.store, str(moved.home), by="ada", reason="by mistake").id != before.id
+    with pytest.raises(OperationRefused, match="was never the installation 0123"):
+        note_moved(moved.store, str(moved.home), by="ada", reason="it was moved", id="0123")
+    assert note_moved(moved.store, str(moved.home), by="ada", reason="it was moved", id=before.id).id == before.id
+    assert moved.open().is_mine("")
+
+
+def test_a_copy_only_reads_the_snapshots_of_the_other(original: Place, tmp_path: Path) -> None:
+    """In a store apart, that both are set to: it would let go of what the other relies on."""
+    snapshots = LocalStore(tmp_path / "snapshots")
+    assert claim_snapshots(snapshots, original.open()) is snapshots
+    copy = original.copied_to(tmp_path / "copy")
+    made = begin_anew(copy.store, str(copy.home), by="ada", reason="staging")
+    found = claim_snapshots(snapshots, made)
+    assert isinstance(found, ReadOnlyStore)
+    for write in (lambda: found.create("a", b""), lambda: found.replace("a", b""), lambda: found.delete("a")):
+        with pytest.raises(OperationRefused, match="STREAMKEEPER_SNAPSHOTS"):
+            write()
+    snapshots.create("a", b"1")
+    assert (found.read("a"), list(found.list("")), found.read_range("a", 0, 1)) == (b"1", ["a", "owner.json"], b"1")
+    own = LocalStore(tmp_path / "own")
+    assert claim_snapshots(own, made) is own
+
+
+def test_without_that_look_a_copy_passes_for_the_original(
+    original: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The negative control: it has the same id, and would see the same drivers as its own."""
+    copy = original.copied_to(tmp_path / "copy")
+    monkeypatch.setattr(installations, "find_misplaced", lambda *_: "")
+    assert copy.open() == original.open()
+    assert find_misplaced(copy.store, copy.open(), str(copy.home)) != ""
