@@ -97,11 +97,12 @@ class AirflowApi:
         self._call("POST", "/api/v2/connections", {"connection_id": connection_id, "conn_type": conn_type, **fields})
 
     def question(self, dag_id: str, run_id: str, task_id: str) -> str:
-        """The subject of what a task asks a person; empty while it asks nothing."""
+        """What a task asks a person: the subject in the first line, then the page; empty while it asks nothing."""
         try:
-            return str(self._call("GET", _hitl(dag_id, run_id, task_id))["subject"])
+            asked = self._call("GET", _hitl(dag_id, run_id, task_id))
         except InvalidInput:
             return ""
+        return f"{asked['subject']}\n\n{asked['body']}"
 
     def answer(self, dag_id: str, run_id: str, task_id: str, option: str, **said: Any) -> None:
         """Answer it with one of its options and what its form asks for; raises Conflict when it was answered before."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import msgspec
 
 from demo.acts.stage import Stage
 from demo.deploys import Asked, Run, StepReport
 from demo.outputs import read_totals
 from demo.releases import COUNTED_OTHERWISE, SALES_TOTALS, WITH_LARGEST, edit
-from demo.rest import AirflowApi
+from demo.rest import AirflowApi, Conflict
 from demo.sampler import Read, Sampler
 from demo.system import Tell
 from streamkeeper.errors import DeployFailed
@@ -69,19 +71,25 @@ def check_approval(stage: Stage, report: StepReport) -> StepReport:
 
 
 class Approver:
-    """Answers the question of a run, once it is asked."""
+    """Answers the question of a run, for as long as it is asked.
+
+    An answer in the very moment of the question makes Airflow try the asking task again, which forgets the answer.
+    """
 
     def __init__(self, api: AirflowApi, tell: Tell) -> None:
         self._api, self._tell = api, tell
-        self._answered = False
+        self._told = False
 
     def __call__(self, run: Run) -> None:
         """Look, and answer."""
-        if self._answered or run.seen.get(_ASKING) != "deferred":
+        if run.seen.get(_ASKING) != "deferred":
             return
-        subject = self._api.question(run.asked.dag, run.run_id, _ASKING)
-        if subject:
-            self._tell(f"  Airflow asks: {subject}")
+        subject = self._api.question(run.asked.dag, run.run_id, _ASKING).partition("\n")[0]
+        if not subject:
+            return
+        with suppress(Conflict):
             self._api.answer(run.asked.dag, run.run_id, _ASKING, _APPROVE, reason="read, it means the same")
+        if not self._told:
+            self._tell(f"  Airflow asks: {subject}")
             self._tell(f"  {_APPROVE}d by REST")
-            self._answered = True
+            self._told = True

@@ -14,7 +14,7 @@ from streamkeeper.lifecycle.steps import Step
 from streamkeeper.model.journal import DeployRequest, Handover, OperationFinished, Outcome, Strategy
 from streamkeeper.operations.deploy import Deploy, OnOpen, Progress
 from tests.operations.registered_job import JOB, Registered
-from tests.orchestration.asking import BUNDLE, ask, asked
+from tests.orchestration.asking import BUNDLE, ask, ask_about_output, asked
 from tests.orchestration.installed import install
 
 OPERATION = "op-asks"
@@ -106,10 +106,34 @@ def test_a_deploy_that_asks_prints_what_to_type(
     assert capsys.readouterr().out.count(line) == 1
 
 
+def test_a_question_is_read_with_its_rows_and_answered(job: Registered) -> None:
+    """Whoever is on call sees what differs before saying yes; the answer is about the output."""
+    ask_about_output(job, OPERATION)
+    read = run("question", JOB, OPERATION)
+    assert read.exit_code == 0, read.stderr
+    assert "Let the rebuilt output of r0002 of sales take the place of that of r0001?" in read.stdout
+    assert "query totals: the outputs differ: 4 of 4 common rows differ (amount 4)" in read.stdout
+    assert "customer='a|b'" in read.stdout
+    assert run("approve", JOB, OPERATION, "--reason", "the tax is in it now").exit_code == 0
+    after = asked(job, OPERATION)
+    assert after.review is not None
+    assert (after.review.approved, after.approval) == (True, None)
+
+
+def test_where_nobody_is_asked_there_is_no_question(job: Registered) -> None:
+    """An operation that has not compared yet, and one that is not there."""
+    ask_about_output(job, OPERATION, compared=False)
+    for operation in (OPERATION, "op-unknown"):
+        result = run("question", JOB, operation)
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert f"error: operation {operation} of job {JOB} asks nobody" in result.stderr
+
+
 def test_every_option_reaches_the_request(requests: list[DeployRequest]) -> None:
     """No option is only for show."""
     words = """deploy orders --release r0007 --strategy rebuild --handover cold --reason why --dry-run
-        --accept-state-loss --accept-risk --no-compare --most-missing 0.25 --most-differing 0.5 --drain-s 5
+        --accept-state-loss --accept-risk --no-compare --most-missing 0.25 --most-differing 0.5
+        --expect-different total --expect-different totals.largest --drain-s 5
         --standby-s 6 --first-commit-s 7 --approve-s 8 --catch-up-s 9 --probation-batches 0 --probation-s 10"""
     assert run(*words.split()).exit_code == 0
     (request,) = requests
@@ -126,6 +150,7 @@ def test_every_option_reaches_the_request(requests: list[DeployRequest]) -> None
         compare=False,
         most_missing=0.25,
         most_differing=0.5,
+        expect_different=("total", "totals.largest"),
         drain_s=5,
         standby_s=6,
         first_commit_s=7,

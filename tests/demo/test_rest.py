@@ -107,9 +107,9 @@ def test_nothing_that_listens_is_temporary(server: Server) -> None:
 def test_a_question_is_read_and_answered_once(server: Server) -> None:
     """A task that asks nothing yet is no error; an answer is an option and what the form asks for; twice is told."""
     api, task = AirflowApi(server.url), ("streaming_deploy", "r1", "backup.approve")
-    server.answers = [(404, {"detail": "no such thing"}), (200, {"subject": "Let r2 take over?"})]
+    server.answers = [(404, {"detail": "no such thing"}), (200, {"subject": "Let r2 take over?", "body": "why"})]
     assert api.question(*task) == ""
-    assert api.question(*task) == "Let r2 take over?"
+    assert api.question(*task) == "Let r2 take over?\n\nwhy"
     server.answers = [(200, {}), (409, {"detail": "answered already"})]
     api.answer(*task, "Approve", reason="read")
     where = "/api/v2/dags/streaming_deploy/dagRuns/r1/taskInstances/backup.approve/-1/hitlDetails"

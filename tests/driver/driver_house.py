@@ -239,8 +239,10 @@ class DriverHouse:
         process: subprocess.Popen[bytes],
         kind: CommandKind,
         versions: Mapping[str, str] | None = None,
+        *,
+        may_differ: Mapping[str, tuple[str, ...]] | None = None,
     ) -> None:
-        self.control(instance).send(kind, "op", versions)
+        self.control(instance).send(kind, "op", versions, may_differ=may_differ)
         process.send_signal(signal.SIGUSR1)
 
     def status(self, instance: str) -> DriverStatus | None:

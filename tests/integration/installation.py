@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,10 @@ from demo.airflow_process import Airflow
 from demo.ledger import expected_totals
 from demo.outputs import read_totals
 from demo.places import Places
+from demo.processes import wait_until
 from demo.producer import SALES, prepare, write_whole
 from demo.releases import DAG, SALES_TOTALS, deploy_conf
-from demo.rest import AirflowApi
+from demo.rest import AirflowApi, Conflict
 from demo.system import System
 from streamkeeper.model.job_state import JobState
 from streamkeeper.orchestration.run_names import operation_id
@@ -99,6 +101,21 @@ class Run:
 
     def states(self) -> dict[str, str]:
         return {name: task["state"] for name, task in self.api.tasks(self.dag, self.run_id).items()}
+
+    def answer(self, task_id: str, option: str, *, reason: str) -> None:
+        """Answer what a task asks, until it has taken the answer.
+
+        One that comes in the very moment of the question makes Airflow try the asking task again, which forgets it.
+        """
+
+        def taken() -> bool:
+            if self.states()[task_id] == "success":
+                return True
+            with suppress(Conflict):
+                self.api.answer(self.dag, self.run_id, task_id, option, reason=reason)
+            return False
+
+        assert wait_until(taken, timeout_s=120)
 
     def mapped(self, task_id: str) -> dict[str, dict[str, Any]]:
         """What a mapped task's instances are called -> each, as Airflow describes it."""

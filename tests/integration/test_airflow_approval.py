@@ -20,12 +20,13 @@ from tests.integration.installation import Installation, Run
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(1800)]
 
 ROLLBACK = "streaming_rollback"
-ASKS = "backup.approve"
+ASKS, REVIEWS = "backup.approve", "dual_run.review"
 CODE = (
     ("@streaming_job(", '@F.udf("long")\ndef counted(amount):\n    return amount\n\n\n@streaming_job('),
     ("sales.groupBy(", 'sales.withColumn("amount", counted("amount")).groupBy('),
 )
 OTHER_CODE = (("    return amount\n", "    return int(amount)\n"),)
+OTHER_SUMS = (("    return int(amount)\n", "    return int(amount) + 1\n"),)
 
 
 @pytest.fixture(scope="module")
@@ -48,9 +49,9 @@ def edit(installation: Installation, replaces: tuple[tuple[str, str], ...]) -> N
     file.write_text(text)
 
 
-def asked(run: Run) -> bool:
+def asked(run: Run, task: str = ASKS) -> bool:
     """Whether the run waits for a person; the task that asks holds no worker meanwhile."""
-    return run.states()[ASKS] in ("deferred", "awaiting_input")
+    return run.states()[task] in ("deferred", "awaiting_input")
 
 
 def operation_of(installation: Installation, run: Run) -> OperationState:
@@ -79,6 +80,32 @@ def test_an_answer_from_elsewhere_ends_the_question(installation: Installation, 
     assert site.runner.observe(SALES_TOTALS, after.serving_instance).life is Life.ALIVE
 
 
+def test_a_rebuilt_output_that_differs_serves_only_if_a_person_says_so(
+    installation: Installation, opaque: AirflowApi
+) -> None:
+    """The rows that differ are in the question; declined by REST, the shadow and its output are gone."""
+    before, totals = installation.state, read_totals(installation.places.warehouse)
+    edit(installation, OTHER_SUMS)
+    run = Run(opaque, installation.form(strategy="rebuild"))
+    assert wait_until(lambda: asked(run, REVIEWS), timeout_s=600), run.told()
+    question = opaque.question(DAG, run.run_id, REVIEWS)
+    assert "its code changed, and nothing proves what that means to its output" in question
+    assert "3 of 3 common rows differ (squares 3, total 3)" in question
+    assert "| row | column | serving | rebuilt |" in question
+    run.answer(REVIEWS, "Decline", reason="one too many each")
+    assert run.wait() == "failed"
+    edit(installation, tuple((new, old) for old, new in OTHER_SUMS))
+    states = run.states()
+    assert (states["dual_run.answer"], states["takeover.handover"]) == ("failed", "upstream_failed")
+    review = operation_of(installation, run).review
+    assert review is not None
+    assert (review.approved, review.reason) == (False, "one too many each")
+    after = installation.state
+    assert (after.serving_instance, after.appointed) == (before.serving_instance, before.appointed)
+    assert installation.system.site.runner.observe(SALES_TOTALS, after.serving_instance).life is Life.ALIVE
+    assert read_totals(installation.places.warehouse) == totals
+
+
 def test_an_approved_change_takes_over_and_there_is_a_way_back(installation: Installation, opaque: AirflowApi) -> None:
     """Approved by REST, as the page does it: who and why stand in the journal, and the release goes on.
 
@@ -88,7 +115,7 @@ def test_an_approved_change_takes_over_and_there_is_a_way_back(installation: Ins
     run = Run(opaque, installation.form())
     assert wait_until(lambda: asked(run), timeout_s=600)
     assert "r0002" in opaque.question(DAG, run.run_id, ASKS)
-    opaque.answer(DAG, run.run_id, ASKS, "Approve", reason="only int() around it")
+    run.answer(ASKS, "Approve", reason="only int() around it")
     assert run.wait() == "success", run.told()
     operation = operation_of(installation, run)
     assert operation.verdict is Verdict.BACKUP
@@ -97,7 +124,9 @@ def test_an_approved_change_takes_over_and_there_is_a_way_back(installation: Ins
     assert operation.approval.by not in ("", "airflow")
     assert installation.state.serving_release == "r0002"
     states = run.states()
-    assert {states[f"dual_run.{name}"] for name in ("shadow", "catch_up", "compare")} == {"skipped"}
+    dual_run = {name: state for name, state in states.items() if name.startswith("dual_run.")}
+    assert set(dual_run.values()) == {"skipped"}
+    assert len(dual_run) == 5
 
     installation.sell()
     assert wait_until(installation.caught_up, timeout_s=60)

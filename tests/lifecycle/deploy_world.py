@@ -39,6 +39,7 @@ from streamkeeper.model.control import CommandKind, DriverExit, DriverState, Dri
 from streamkeeper.model.finding import Verdict
 from streamkeeper.model.job_state import JobState, OperationState, fold
 from streamkeeper.model.journal import (
+    About,
     ApprovalAnswered,
     Assessed,
     CheckpointVersionCreated,
@@ -148,7 +149,7 @@ class World:
         self.state = JobState(job="j")
         self.verdict, self.reverse = verdict, reverse
         self.way, self.back, self.answer = way, back, answer
-        self.drifts = self.breaks_at_go = False
+        self.drifts = self.breaks_at_go = self.opaque_code = False
         self.comparison = OutputComparison(old_rows=3, new_rows=3)
         self.traits = traits or {}
         self.instances: dict[str, Instance] = {}
@@ -202,6 +203,7 @@ class World:
             before="v0001",
             version="v0002" if self.way.switches else "v0001",
             opaque=self.verdict is Verdict.BACKUP,
+            opaque_code=self.opaque_code,
             back=self.back,
             no_way_back="" if self.back else "its output would get batches a second time",
         )
@@ -311,9 +313,9 @@ class World:
             case Preserve():
                 told = "s0001" if self.preserves else f"{NOT_TAKEN}the store is full"
                 self.record(StepDone(operation=OP, step=decision.step.label, result={"q": told}))
-            case MarkDone(result=result):
+            case MarkDone(result=result, compared=compared):
                 boundary = {"q": "7"} if decision.step is Step.PROVE_DEAD and "old" in self.instances else result
-                self.record(StepDone(operation=OP, step=decision.step.label, result=boundary))
+                self.record(StepDone(operation=OP, step=decision.step.label, result=boundary, compared=compared))
             case FallBack(untouched=untouched):
                 self.record(FallBackDecided(operation=OP, reason=decision.reason, untouched=untouched))
             case Finish(outcome=outcome):
@@ -322,9 +324,16 @@ class World:
                 self.waited_s = self.waited_s + deadline / 3 if on == self.on else 0.0
                 self.on = on
                 if on == ANSWER and self.answer is not None:
+                    about = About.OUTPUT if decision.step is Step.REVIEW else About.STATE
                     self.record(
                         ApprovalAnswered(
-                            operation=OP, approved=self.answer, by="anna", reason="seen", bundle="b", batches={"q": "7"}
+                            operation=OP,
+                            approved=self.answer,
+                            by="anna",
+                            reason="seen",
+                            bundle="b",
+                            batches={"q": "7"},
+                            about=about,
                         )
                     )
 

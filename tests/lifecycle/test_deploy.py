@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamkeeper.lifecycle.actions import Kill, Send
+from streamkeeper.lifecycle.actions import Kill, Send, Wait
 from streamkeeper.lifecycle.steps import Step, path, plan_deploy
 from streamkeeper.model.comparison import OutputComparison
 from streamkeeper.model.control import CommandKind, DriverState
@@ -155,6 +155,15 @@ def test_an_abort_at_any_point_leaves_something_serving(acts):
     assert world.instances[world.state.serving_instance].writes
 
 
+SAME = OutputComparison(old_rows=3, new_rows=3)
+NOT_THE_SAME = {
+    "a row is missing": OutputComparison(old_rows=3, new_rows=2, only_old=1),
+    "a row is new": OutputComparison(old_rows=3, new_rows=4, only_new=1),
+    "all differ": OutputComparison(old_rows=4, new_rows=4, differing=4, columns={"amount": 4}),
+    "not compared": OutputComparison(comparable=False, why="no moment was found at which both had read the same"),
+}
+
+
 flags = st.booleans()
 trait = st.fixed_dictionaries(
     {
@@ -177,13 +186,14 @@ trait = st.fixed_dictionaries(
     way=st.sampled_from([Way.RESUME, Way.HANDOFF, Way.REBUILD, Way.RETURN, Way.RESTORE]),
     back=st.sampled_from([None, Way.RESUME, Way.RETURN, Way.RESTORE]),
     answer=st.sampled_from([True, False, None]),
+    found=st.sampled_from([SAME, *NOT_THE_SAME.values()]),
     traits=st.fixed_dictionaries(
         {"old": trait, "candidate": trait, "describer": trait, "fallback": trait},
     ),
     seed=st.integers(0, 10_000),
 )
 def test_every_deploy_ends_with_one_writer_at_most(
-    serving, handover, verdict, reverse, way, back, answer, traits, seed
+    serving, handover, verdict, reverse, way, back, answer, found, traits, seed
 ):
     """Whatever hangs, dies or is killed: an outcome is reached, and never do two drivers own the checkpoint."""
     world = World(
@@ -196,11 +206,13 @@ def test_every_deploy_ends_with_one_writer_at_most(
         back=back,
         answer=answer,
     )
+    world.comparison = found
     ended = world.play(chaos=random.Random(seed))
     assert ended.outcome is not None
     if ended.outcome is Outcome.SUCCEEDED:
         assert verdict is not Verdict.REFUSE
         assert verdict is not Verdict.BACKUP or answer
+        assert Step.COMPARE not in path(ended) or found is SAME or answer
         assert world.state.serving_instance in ("op-candidate", "op-candidate-approved")
     if ended.outcome is Outcome.REFUSED and serving:
         assert not world.instances["old"].sent
@@ -259,18 +271,89 @@ def test_a_dual_run_drains_the_old_driver_only_once_the_new_one_has_caught_up_an
     assert Step.REACH in steps[first_drain:]
 
 
-@pytest.mark.parametrize("lacking", ["catch-up", "comparison"])
-def test_a_dual_run_that_does_not_get_there_leaves_the_old_one_serving(lacking):
-    """Too late, or with another output: the shadow is ended, the old driver never hears of it."""
-    traits = {"candidate": {"catches_up": lacking != "catch-up"}}
-    world = World(verdict=Verdict.SWITCH, way=Way.REBUILD, back=Way.RETURN, traits=traits)
-    if lacking == "comparison":
-        world.comparison = OutputComparison(old_rows=3, new_rows=2, only_old=1)
+def test_a_dual_run_that_does_not_get_there_leaves_the_old_one_serving():
+    """Too late: the shadow is ended, the old driver never hears of it."""
+    world = World(verdict=Verdict.SWITCH, way=Way.REBUILD, back=Way.RETURN, traits={"candidate": {"catches_up": False}})
     assert world.play().outcome is Outcome.REFUSED
+    assert_untouched(world)
+
+
+def assert_untouched(world):
+    """The old driver serves and never heard of it; nothing of the shadow is left."""
     assert world.instances["old"].writes
     assert not world.instances["old"].sent
     assert world.instances["op-candidate"].life is Life.DEAD
     assert world.state.shadow == ""
+
+
+@pytest.mark.parametrize("found", NOT_THE_SAME.values(), ids=NOT_THE_SAME)
+@pytest.mark.parametrize("answer", [True, False, None])
+def test_an_output_that_is_not_the_same_serves_only_when_a_person_says_so(found, answer):
+    """Nothing may be missing, new, different or not compared: else somebody is asked, and silence is a no."""
+    world = World(verdict=Verdict.SWITCH, way=Way.REBUILD, back=Way.RETURN, answer=answer)
+    world.comparison = found
+    ended = world.play()
+    assert ended.outcome is (Outcome.SUCCEEDED if answer else Outcome.REFUSED)
+    waits = [each for each in world.log if each.step is Step.REVIEW and isinstance(each.action, Wait)]
+    assert waits
+    assert "a person has to approve: query q: " in waits[0].reason
+    assert ended.compared == {"q": found}
+    if not answer:
+        assert "not approved" in ended.sentence
+        assert_untouched(world)
+
+
+def test_with_the_threshold_that_was_the_default_all_rows_may_differ_unattended():
+    """The negative control: a share of 1.0 of differing rows, and nobody is asked."""
+    world = World(
+        verdict=Verdict.SWITCH, way=Way.REBUILD, back=Way.RETURN, answer=None, request={"most_differing": 1.0}
+    )
+    world.comparison = NOT_THE_SAME["all differ"]
+    assert world.play().outcome is Outcome.SUCCEEDED
+    assert not any(each.step is Step.REVIEW for each in world.log)
+
+
+def test_columns_that_are_meant_to_differ_ask_nobody():
+    """What a change redefines, or somebody has declared, is counted by itself."""
+    world = World(verdict=Verdict.SWITCH, way=Way.REBUILD, back=Way.RETURN, answer=None)
+    world.comparison = OutputComparison(old_rows=4, new_rows=4, allowed=("amount",), columns={"amount": 4})
+    assert world.play().outcome is Outcome.SUCCEEDED
+    assert "the same, apart from amount (4), which may differ" in world.operation.done[Step.COMPARE.label]["q"]
+
+
+@pytest.mark.parametrize("request_", [{}, {"compare": False}], ids=["compared", "not to be compared"])
+def test_opaque_code_is_asked_about_on_the_way_of_a_rebuild_as_well(request_):
+    """Equal rows so far prove nothing of the next ones; who accepts the risk beforehand is not asked."""
+    ways = {"verdict": Verdict.SWITCH, "way": Way.REBUILD, "back": Way.RETURN, "answer": None}
+    asking = World(**ways, request=request_)
+    asking.opaque_code = True
+    assert asking.play().outcome is Outcome.REFUSED
+    assert_untouched(asking)
+    accepting = World(**ways, request={**request_, "accept_risk": True})
+    accepting.opaque_code = True
+    assert accepting.play().outcome is Outcome.SUCCEEDED
+
+
+def test_an_output_that_nobody_compared_is_told():
+    """``compare=false`` is a decision, and stands in the report."""
+    world = World(verdict=Verdict.SWITCH, way=Way.REBUILD, back=Way.RETURN, request={"compare": False})
+    ended = world.play()
+    assert ended.outcome is Outcome.SUCCEEDED
+    assert "the rebuilt output of q was not compared, as it was asked for" in ended.sentence
+
+
+def test_a_shadow_that_dies_while_a_person_is_asked_ends_the_dual_run():
+    """There is nothing left to approve."""
+    world = World(verdict=Verdict.SWITCH, way=Way.REBUILD, back=Way.RETURN, answer=None)
+    world.comparison = NOT_THE_SAME["all differ"]
+    while not any(each.step is Step.REVIEW for each in world.log):
+        decision = world.decide()
+        world.log.append(decision)
+        world.perform(decision)
+        world.move()
+    world.instances["op-candidate"].end(DriverState.FAILED)
+    assert world.play().outcome is Outcome.REFUSED
+    assert_untouched(world)
 
 
 def test_an_opaque_change_waits_for_a_person_without_holding_a_driver():

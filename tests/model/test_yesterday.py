@@ -22,6 +22,8 @@ from streamkeeper.model.manifest import Manifest
 YESTERDAY = Path(__file__).parent / "yesterday"
 ENTRIES = (YESTERDAY / "entries.jsonl").read_bytes().splitlines()
 
+STRICTER = ("most_differing",)
+"""Fields whose default has become stricter since requests were recorded that do not have them."""
 FOLDS = ("fold.json", "format-2/fold.json")
 KINDS: dict[str, Any] = {
     **dict.fromkeys(FOLDS, JobState),
@@ -75,8 +77,19 @@ def test_entries_fold_to_what_they_folded_to(name: str) -> None:
     entries = [from_json(line, Entry, where="entry") for line in ENTRIES]
     state = reduce(fold, entries[: stored.number], JobState(job="sales_totals"))
     folded = {**json.loads(to_json(state)), "format": stored.format}
-    assert_keeps(json.loads(data), folded, "fold")
+    assert_keeps(without(json.loads(data), *STRICTER), without(folded, *STRICTER), "fold")
     assert (stored == state) is (stored.format == FORMAT)
+
+
+def without(value: Any, *keys: str) -> Any:
+    """The same, without these keys wherever they are."""
+    match value:
+        case dict():
+            return {key: without(each, *keys) for key, each in value.items() if key not in keys}
+        case list():
+            return [without(each, *keys) for each in value]
+        case _:
+            return value
 
 
 def test_every_record_kind_has_a_line() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from streamkeeper.model.coding import to_json
+from streamkeeper.model.comparison import OutputComparison
 from streamkeeper.model.finding import Assessment, Finding, QueryAssessment, Severity, Verdict
 from streamkeeper.model.job_state import OperationState
 from streamkeeper.model.journal import (
@@ -23,39 +24,74 @@ from tests.operations.registered_job import JOB, QUERY, Registered
 BUNDLE = "c" * 64
 
 
+DIFFERING = OutputComparison(
+    old_rows=4,
+    new_rows=4,
+    differing=4,
+    columns={"amount": 4},
+    sample=(("customer='a|b'", "amount", "1", "2"),),
+    old_batch=7,
+    new_batch=3,
+)
+
+
 def ask(job: Registered, operation: str, *, backup: bool = True) -> None:
-    """Record all that comes before the question; without ``backup`` nobody is to be asked yet."""
+    """Record all that comes before the question about state; without ``backup`` nobody is to be asked yet."""
+    way = QueryWay(way=Way.RESUME, before="v0001", version="v0001", opaque=True, back=Way.RESTORE)
+    _assess(job, operation, Verdict.BACKUP, way, DeployRequest(job=JOB, reason="faster", approve_s=60))
+    if backup:
+        job.record(StepDone(operation=operation, step="backup", result={QUERY: job.take()}))
+
+
+def ask_about_output(
+    job: Registered,
+    operation: str,
+    found: OutputComparison = DIFFERING,
+    *,
+    compared: bool = True,
+    expect_different: tuple[str, ...] = (),
+) -> None:
+    """Record all that comes before the question about a rebuilt output; without ``compared`` nobody is asked yet."""
+    way = QueryWay(way=Way.REBUILD, before="v0001", version="v0002", back=Way.RETURN)
+    request = DeployRequest(job=JOB, reason="right sums", approve_s=60, expect_different=expect_different)
+    _assess(job, operation, Verdict.SWITCH, way, request)
+    for step in ("shadow", "catch-up"):
+        job.record(StepDone(operation=operation, step=step))
+    if compared:
+        result = {QUERY: found.sentence}
+        job.record(StepDone(operation=operation, step="compare", result=result, compared={QUERY: found}))
+
+
+def asked(job: Registered, operation: str) -> OperationState:
+    """What the journal says of it."""
+    return job.site.journal(JOB, "test").state().operations[operation]
+
+
+def _assess(job: Registered, operation: str, verdict: Verdict, way: QueryWay, request: DeployRequest) -> None:
     state = job.site.journal(JOB, "test").state()
     release = state.releases["r0001"]
     other = msgspec.structs.replace(release, number=2, content=msgspec.structs.replace(release.content, bundle=BUNDLE))
     finding = Finding(
         rule="code-in-state-changed", severity=Severity.OPAQUE, where="function counted", evidence="a -> b"
     )
-    judged = QueryAssessment(verdict=Verdict.BACKUP, findings=(finding,))
-    report = to_json(Assessment(verdict=Verdict.BACKUP, queries={QUERY: judged}))
-    way = QueryWay(way=Way.RESUME, before="v0001", version="v0001", opaque=True, back=Way.RESTORE)
+    report = to_json(
+        Assessment(verdict=verdict, queries={QUERY: QueryAssessment(verdict=verdict, findings=(finding,))})
+    )
     records: list[Record] = [
         ReleaseRegistered(release=other),
         ReleaseDescribed(release="r0002", manifests=state.described["r0001"]),
-        OperationStarted(operation=operation, request=DeployRequest(job=JOB, reason="faster", approve_s=60), steps=()),
+        OperationStarted(operation=operation, request=request, steps=()),
         StepDone(operation=operation, step="bundle", result={"release": "r0002"}),
         StepDone(operation=operation, step="standby"),
         Assessed(
             operation=operation,
-            verdict=Verdict.BACKUP,
-            reverse=Verdict.BACKUP,
-            sentence="BACKUP: nothing proves what it means to totals",
+            verdict=verdict,
+            reverse=verdict,
+            sentence=f"{verdict.name}: nothing proves what it means to totals",
             report=put_object(job.site.store, JOB, "reports", report, ".json"),
             ways={QUERY: way},
         ),
         StepDone(operation=operation, step="assess"),
     ]
-    if backup:
-        records.append(StepDone(operation=operation, step="backup", result={QUERY: job.take()}))
     for record in records:
-        job.site.journal(JOB, "test").append(lambda _, record=record: record)
-
-
-def asked(job: Registered, operation: str) -> OperationState:
-    """What the journal says of it."""
-    return job.site.journal(JOB, "test").state().operations[operation]
+        job.record(record)

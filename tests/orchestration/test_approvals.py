@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from streamkeeper.errors import DeployFailed
+from streamkeeper.lifecycle.steps import Step
 from streamkeeper.model.journal import AbortRequested
 from streamkeeper.operations.approval import answer_approval
 from streamkeeper.orchestration.run_names import operation_id
 from tests.operations.registered_job import JOB, Registered
-from tests.orchestration.asking import BUNDLE, ask, asked
+from tests.orchestration.asking import BUNDLE, ask, ask_about_output, asked
 from tests.orchestration.installed import install
 from tests.orchestration.running import Instance, context_of
 
@@ -26,7 +27,11 @@ class Answered(Instance):
 
     def __init__(self, answer: dict[str, Any], bundle: str = BUNDLE) -> None:
         super().__init__()
-        self.found = {("backup.approve", "return_value"): answer, ("backup.approve", "bundle"): bundle}
+        self.found = {
+            (task, key): value
+            for task in ("backup.approve", "dual_run.review")
+            for key, value in (("return_value", answer), ("bundle", bundle))
+        }
 
     def xcom_pull(self, task_ids: str, key: str = "return_value") -> Any:
         """What another task left."""
@@ -44,10 +49,18 @@ def said(option: str, *, user: dict[str, str] | None = ADA, reason: str = "looke
     return {"chosen_options": [option], "params_input": {"reason": reason}, "responded_by_user": user}
 
 
-def record(answer: dict[str, Any], **more: Any) -> str:
+@pytest.fixture
+def rebuilt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Registered:
+    installed = install(tmp_path, monkeypatch)
+    ask_about_output(installed, OPERATION)
+    return installed
+
+
+def record(answer: dict[str, Any], step: Step = Step.APPROVE, **more: Any) -> str:
     from streamkeeper.orchestration.approvals import AnswerOperator
 
-    operator = AnswerOperator(task_id="answer", asked="backup.approve")
+    task = "backup.approve" if step is Step.APPROVE else "dual_run.review"
+    operator = AnswerOperator(task_id="answer", step=step, asked=task)
     return str(operator.work(context_of(Answered(answer, **more), job=JOB)))
 
 
@@ -106,9 +119,53 @@ def test_an_abort_needs_no_answer(job: Registered) -> None:
     assert asked(job, OPERATION).approval is None
 
 
+def test_a_rebuilt_output_is_let_through_by_a_person(rebuilt: Registered) -> None:
+    """The answer is about the output, up to the batch that was compared; it is none about state."""
+    record(said("Approve"), Step.REVIEW)
+    after = asked(rebuilt, OPERATION)
+    assert after.review is not None
+    assert (after.review.approved, after.review.by, after.review.batches) == (True, "ada", {"totals": "3"})
+    assert after.approval is None
+    assert {"compare", "review"} <= after.done.keys()
+
+
+def test_a_rebuilt_output_that_is_declined_never_serves(rebuilt: Registered) -> None:
+    """Nor one that nobody answers about."""
+    with pytest.raises(DeployFailed, match="not approved by ada: these sums are wrong"):
+        record(said("Decline", reason="these sums are wrong"), Step.REVIEW)
+    assert asked(rebuilt, OPERATION).fall_back == "not approved by ada: these sums are wrong"
+
+
+def test_an_answer_about_state_lets_no_output_through(rebuilt: Registered) -> None:
+    """Approved before the outputs were compared: whoever said so has not seen that they differ."""
+    from streamkeeper.errors import OperationRefused
+
+    ask_about_output(rebuilt, "op-early", compared=False)
+    with pytest.raises(OperationRefused, match="does not wait for an approval"):
+        answer_approval(rebuilt.site, JOB, "op-early", approved=True, by="cli:eve", reason="in a hurry")
+
+
+def test_the_question_about_an_output_shows_the_rows_that_differ(rebuilt: Registered) -> None:
+    """Why one is asked, how many rows, and some of them; a bar in a value does not break the table."""
+    from streamkeeper.operations.questions import render_question, subject_of
+
+    state, operation = rebuilt.site.journal(JOB, "test").state(), asked(rebuilt, OPERATION)
+    assert subject_of(state, operation) == "Let the rebuilt output of r0002 of sales take the place of that of r0001?"
+    text = render_question(rebuilt.site.store, state, operation)
+    for words in (
+        "**r0002** is to take over from **r0001**, asked for by somebody: right sums",
+        "- query totals: the outputs differ: 4 of 4 common rows differ (amount 4)",
+        "4 rows and 4: 0 only old, 0 only new, 4 differ (amount 4)",
+        "| customer='a\\|b' | amount | 1 | 2 |",
+        "what was read since is read and written again",
+        f"streamkeeper approve {JOB} {OPERATION}",
+    ):
+        assert words in text
+
+
 def test_the_question_tells_what_a_person_needs(job: Registered) -> None:
     """Who asks, what is uncertain, the snapshot, what a way back costs, and how to answer from elsewhere."""
-    from streamkeeper.orchestration.report import render_question
+    from streamkeeper.operations.questions import render_question
 
     text = render_question(job.site.store, job.site.journal(JOB, "test").state(), asked(job, OPERATION))
     for words in (
@@ -126,9 +183,9 @@ def test_the_journal_answers_only_what_it_knows(job: Registered) -> None:
     """The waiting trigger looks there: nothing while a person is to be asked; the decision once there is one."""
     from streamkeeper.orchestration.answer_trigger import answer_in
 
-    assert answer_in(asked(job, OPERATION)) is None
+    assert answer_in(asked(job, OPERATION), Step.APPROVE) is None
     from_elsewhere(job, approved=True)
-    answer = answer_in(asked(job, OPERATION))
+    answer = answer_in(asked(job, OPERATION), Step.APPROVE)
     assert answer is not None
     assert (answer["chosen_options"], answer["responded_by_user"]) == (["Approve"], None)
 
@@ -146,6 +203,7 @@ def test_the_trigger_travels_with_all_it_needs(job: Registered) -> None:
     given: dict[str, Any] = {
         "job": JOB,
         "operation": OPERATION,
+        "step": "REVIEW",
         "ti_id": UUID(int=7),
         "options": ["Approve", "Decline"],
         "defaults": ["Decline"],
@@ -156,4 +214,4 @@ def test_the_trigger_travels_with_all_it_needs(job: Registered) -> None:
     where, made_from = AnswerTrigger(**given).serialize()
     assert where == "streamkeeper.orchestration.answer_trigger.AnswerTrigger"
     again = AnswerTrigger(**made_from)
-    assert (again.job, again.operation, again.ti_id) == (JOB, OPERATION, UUID(int=7))
+    assert (again.job, again.operation, again.step, again.ti_id) == (JOB, OPERATION, "REVIEW", UUID(int=7))

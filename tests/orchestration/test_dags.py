@@ -134,7 +134,9 @@ def test_the_deploy_reads_like_the_runbook(seen: dict[str, Any]) -> None:
         "dual_run.shadow": ["choose", "choose_again"],
         "dual_run.catch_up": ["dual_run.shadow"],
         "dual_run.compare": ["dual_run.catch_up"],
-        "takeover.handover": ["choose", "choose_again", "dual_run.compare"],
+        "dual_run.review": ["dual_run.compare"],
+        "dual_run.answer": ["dual_run.review"],
+        "takeover.handover": ["choose", "choose_again", "dual_run.answer"],
         **TAKEOVER,
         "finish": ["choose", "choose_again", "fall_back"],
     }

@@ -56,6 +56,7 @@ def test_every_field_reaches_the_request(tmp_path: Path) -> None:
         "compare": False,
         "most_missing": 0.25,
         "most_differing": 0.5,
+        "expect_different": ["total", "totals.largest"],
         "probation_batches": 0,
         "probation_s": 10,
     }
@@ -79,6 +80,7 @@ def test_every_field_reaches_the_request(tmp_path: Path) -> None:
         compare=False,
         most_missing=0.25,
         most_differing=0.5,
+        expect_different=("total", "totals.largest"),
         probation_batches=0,
         probation_s=10,
     )

@@ -104,7 +104,7 @@ def test_an_answered_question_is_not_asked_again(job: Registered) -> None:
 
     ask(job, OPERATION)
     answer_approval(job.site, JOB, OPERATION, approved=True, by="cli:eve", reason="looked at it")
-    assert ApproveOperator(task_id="approve").work(context())["chosen_options"] == ["Approve"]
+    assert ApproveOperator(task_id="approve", step=Step.APPROVE).work(context())["chosen_options"] == ["Approve"]
 
 
 def test_a_dual_run_waits_for_another_jobs_and_names_it(job: Registered) -> None:

@@ -58,7 +58,7 @@ DEPLOY, ROLLBACK = "streaming_deploy", "streaming_rollback"
 PLAYS: dict[str, dict[str, Any]] = {
     "resume": {"dag": DEPLOY, "branches": {"choose": "takeover"}},
     "backup": {"dag": DEPLOY, "branches": {"choose": "backup", "choose_again": "takeover"}},
-    "rebuild": {"dag": DEPLOY, "branches": {"choose": "dual_run"}},
+    "rebuild": {"dag": DEPLOY, "branches": {"choose": "dual_run"}, "skips": ["dual_run.review"]},
     "both": {"dag": DEPLOY, "branches": {"choose": "backup", "choose_again": "dual_run"}},
     "over": {"dag": DEPLOY, "branches": {"choose": "finish"}, "fails": ["finish"]},
     "risk accepted": {
@@ -66,7 +66,12 @@ PLAYS: dict[str, dict[str, Any]] = {
         "branches": {"choose": "backup", "choose_again": "takeover"},
         "skips": ["backup.rest"],
     },
-    "not compared": {"dag": DEPLOY, "branches": {"choose": "dual_run"}, "skips": ["dual_run.compare"]},
+    "differs": {"dag": DEPLOY, "branches": {"choose": "dual_run"}},
+    "differs, declined": {
+        "dag": DEPLOY,
+        "branches": {"choose": "dual_run"},
+        "fails": ["dual_run.answer", "finish"],
+    },
     "declined": {"dag": DEPLOY, "branches": {"choose": "backup"}, "fails": ["backup.answer", "finish"]},
     "aborted": {"dag": DEPLOY, "branches": {"choose": "dual_run"}, "fails": ["dual_run.catch_up", "finish"]},
     "broken": {"dag": DEPLOY, "branches": {"choose": "takeover"}, "fails": ["takeover.probation", "finish"]},
@@ -75,7 +80,7 @@ PLAYS: dict[str, dict[str, Any]] = {
 }
 BEGIN = ["bundle", "standby", "assess"]
 BACKUP = ["backup.keep_state", "backup.rest", "backup.approve", "backup.answer", "backup.ready"]
-DUAL_RUN = ["dual_run.shadow", "dual_run.catch_up", "dual_run.compare"]
+DUAL_RUN = [f"dual_run.{name}" for name in ("shadow", "catch_up", "compare", "review", "answer")]
 TAKEOVER = [f"takeover.{name}" for name in ("handover", "first_commit", "snapshot", "probation", "promote")]
 END = ["finish"]
 
@@ -106,11 +111,12 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     [
         ("resume", [*BEGIN, *TAKEOVER, *END]),
         ("backup", [*BEGIN, *BACKUP, *TAKEOVER, *END]),
-        ("rebuild", [*BEGIN, *DUAL_RUN, *TAKEOVER, *END]),
+        ("rebuild", [*BEGIN, *DUAL_RUN[:4], *TAKEOVER, *END]),
         ("both", [*BEGIN, *BACKUP, *DUAL_RUN, *TAKEOVER, *END]),
         ("over", [*BEGIN, *END]),
         ("risk accepted", [*BEGIN, *BACKUP[:2], *TAKEOVER, *END]),
-        ("not compared", [*BEGIN, *DUAL_RUN, *TAKEOVER, *END]),
+        ("differs", [*BEGIN, *DUAL_RUN, *TAKEOVER, *END]),
+        ("differs, declined", [*BEGIN, *DUAL_RUN, "fall_back", *END]),
         ("declined", [*BEGIN, *BACKUP[:4], "fall_back", *END]),
         ("aborted", [*BEGIN, *DUAL_RUN[:2], "fall_back", *END]),
         ("broken", [*BEGIN, *TAKEOVER[:4], "fall_back", *END]),

@@ -27,10 +27,16 @@ SCHEMA = "customer string, total long"
 def tables(spark: SparkSession, warehouse: Warehouse) -> Any:
     """Write v0001 at batch 4 and v0002 in shadow at batch 1; returns the shadow's writer."""
 
-    def write(old: list[tuple[Any, ...]], new: list[tuple[Any, ...]], schema: str = SCHEMA, **options: Any) -> Any:
+    def write(
+        old: list[tuple[Any, ...]],
+        new: list[tuple[Any, ...]],
+        schema: str = SCHEMA,
+        old_schema: str = SCHEMA,
+        **options: Any,
+    ) -> Any:
         serving = warehouse.writer("v0001", 1)
         serving.raise_fence()
-        serving.write(spark.createDataFrame(old, SCHEMA), 4)
+        serving.write(spark.createDataFrame(old, old_schema), 4)
         shadow = warehouse.writer("v0002", 2, shadow=True, **options)
         shadow.raise_fence()
         shadow.write(spark.createDataFrame(new, schema), 1)
@@ -59,6 +65,33 @@ def test_every_kind_of_difference_is_counted_and_shown(tables: Any) -> None:
         ("customer='e'", "", "missing", "there"),
     ]
     assert from_json(to_json(compared), OutputComparison, where="its driver's status") == compared
+
+
+def test_a_difference_is_counted_by_its_column_and_not_held_against_what_may_differ(
+    tables: Any, warehouse: Warehouse
+) -> None:
+    """A column that may differ makes no row a differing one; where nothing else differs, it is what is shown."""
+    schema = "customer string, total long, largest long"
+    serving = [("a", 1, 10), ("b", 2, 20), ("c", 3, 30)]
+    shadow = tables(serving, [("a", 1, 11), ("b", 2, 21), ("c", 3, 30)], schema, old_schema=schema)
+    strict, told = shadow.compare(), shadow.compare(("largest",))
+    assert (strict.differing, strict.columns, strict.allowed) == (2, {"largest": 2}, ())
+    assert strict.exceeds(0, 0) == "2 of 3 common rows differ (largest 2)"
+    assert (told.differing, told.columns, told.allowed) == (0, {"largest": 2}, ("largest",))
+    assert told.exceeds(0, 0) == ""
+    assert told.sentence == "3 rows and 3: the same, apart from largest (2), which may differ"
+    assert sorted(told.sample)[0] == ("customer='a'", "largest", "10", "11")
+    warehouse.execute("UPDATE totals__v0002 SET total = 5 WHERE customer = 'a'")
+    both = shadow.compare(("largest",))
+    assert (both.differing, both.columns) == (1, {"total": 1, "largest": 2})
+    assert both.sample == (("customer='a'", "total", "1", "5"),)
+
+
+def test_rows_that_only_the_new_table_has_are_held_against_it(tables: Any) -> None:
+    """Over the same input there should be none: a key that is told apart where it was not is no silent gain."""
+    compared = tables([("a", 1)], [("a", 1), ("A", 1)]).compare(("total",))
+    assert compared.exceeds(0, 0) == "1 rows of the new output are not in the serving one, which has 1"
+    assert compared.exceeds(0, 1) == ""
 
 
 def test_sample_is_small(tables: Any) -> None:
@@ -177,6 +210,32 @@ def test_columns_of_files_may_have_any_name(files: Files) -> None:
     compared = writer.compare("v0002", 0, 1, files.spark)
     assert (compared.old_rows, compared.new_rows, compared.only_new) == (1, 2, 1)
     assert compared.sample == (('{"a.b c":"b","t`x":2}', "", "0", "1"),)
+
+
+def test_a_column_of_files_that_may_differ_is_left_out(files: Files) -> None:
+    """Without it the rows are the same; with nothing else to compare, nothing was compared."""
+    shadow = files.writer("v0002", shadow=True)
+    files.write(shadow, [("a", 1), ("a", 7), ("b", 8), ("c", 9)])
+    strict = shadow.compare("v0001", 2, 0, files.spark)
+    assert (strict.only_old, strict.only_new) == (3, 3)
+    assert strict.exceeds(0, 0)
+    told = shadow.compare("v0001", 2, 0, files.spark, may_differ=("total",))
+    assert (told.only_old, told.only_new, told.allowed, told.exceeds(0, 0)) == (0, 0, ("total",), "")
+    nothing = shadow.compare("v0001", 2, 0, files.spark, may_differ=("total", "customer"))
+    assert not nothing.comparable
+    assert "may differ" in nothing.why
+
+
+def test_maps_are_compared_whatever_the_order_of_their_entries(files: Files) -> None:
+    """Also within a struct; a value that differs is a difference."""
+    schema = "name string, one map<string,int>, many struct<inner:map<string,map<string,int>>>"
+    serving = files.writer("v0002")
+    files.write(serving, [("a", {"x": 1, "y": 2}, ({"p": {"r": 1, "s": 2}},)), ("b", {"x": 1}, None)], schema=schema)
+    shadow = files.writer("v0003", shadow=True)
+    files.write(shadow, [("a", {"y": 2, "x": 1}, ({"p": {"s": 2, "r": 1}},)), ("b", {"x": 2}, None)], schema=schema)
+    compared = shadow.compare("v0002", 0, 0, files.spark)
+    assert (compared.only_old, compared.only_new) == (1, 1)
+    assert all('"name":"b"' in row for row, *_ in compared.sample)
 
 
 def test_files_without_a_common_column_or_a_batch_cannot_be_compared(files: Files) -> None:

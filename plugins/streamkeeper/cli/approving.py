@@ -1,4 +1,4 @@
-"""``approve`` and ``decline``: a person's answer about an opaque change."""
+"""``question``, ``approve`` and ``decline``: what a person is asked, and the answer."""
 
 from __future__ import annotations
 
@@ -6,23 +6,43 @@ import getpass
 from typing import Annotated
 
 import typer
+from rich.console import Console
+from rich.markdown import Markdown
 
-from streamkeeper.cli.given import Job, open_site
+from streamkeeper.cli.given import Job, open_site, open_to_look
+from streamkeeper.errors import OperationRefused
 from streamkeeper.model.names import check_instance, check_name
-from streamkeeper.operations.approval import answer_approval
+from streamkeeper.operations.approval import answer_approval, asked_about
+from streamkeeper.operations.overview import read_job
+from streamkeeper.operations.questions import render_question, subject_of
 
 Operation = Annotated[str, typer.Argument(metavar="OPERATION", help="As status and history name it")]
 Reason = Annotated[str, typer.Option("--reason", help="Why; kept in the journal")]
 Bundle = Annotated[str, typer.Option("--bundle", metavar="SHA256", help="Only if it is about this bundle")]
 
 
+def question(job: Job, operation: Operation) -> None:
+    """Show what an operation asks a person: findings, kept state, rows that differ, what a way back costs."""
+    site = open_to_look()
+    state = read_job(site, job)
+    check_instance(operation)
+    asked = state.operations.get(operation)
+    if asked is None or asked_about(asked) is None:
+        raise OperationRefused(
+            f"operation {operation} of job {job} asks nobody", hint=f"see: streamkeeper status {job}"
+        )
+    console = Console()
+    console.print(subject_of(state, asked))
+    console.print(Markdown(render_question(site.store, state, asked)))
+
+
 def approve(job: Job, operation: Operation, *, reason: Reason, bundle: Bundle = "") -> None:
-    """Let an opaque change take over the state: the deploy that waits for it goes on."""
+    """Let an opaque change take over the state, or a rebuilt output serve: the deploy that waits for it goes on."""
     _answer(job, operation, approved=True, reason=reason, bundle=bundle)
 
 
 def decline(job: Job, operation: Operation, *, reason: Reason, bundle: Bundle = "") -> None:
-    """Do not let an opaque change take over the state: the deploy ends, and what serves stays."""
+    """Do not let it: the deploy ends, and what serves stays."""
     _answer(job, operation, approved=False, reason=reason, bundle=bundle)
 
 

@@ -12,6 +12,7 @@ import msgspec
 import pendulum
 import typer
 from rich.console import Console
+from rich.markdown import Markdown
 from rich.table import Table
 from rich.text import Text
 
@@ -25,6 +26,7 @@ from streamkeeper.model.finding import Assessment
 from streamkeeper.model.journal import DeployRequest, Handover, Outcome, Strategy
 from streamkeeper.operations.deploy import Deploy, OnOpen, Progress, ProgressKind
 from streamkeeper.operations.dual_runs import TURN, dual_run_before, never_came
+from streamkeeper.operations.questions import render_question
 from streamkeeper.operations.sites import Site
 from streamkeeper.registry.objects import read_object
 
@@ -41,6 +43,10 @@ Risk = Annotated[
 Compare = Annotated[bool, typer.Option(help="After a dual run, compare both outputs over the same input")]
 Missing = Annotated[float, typer.Option("--most-missing", min=0, max=1, help="Share of rows a rebuild may lack")]
 Differing = Annotated[float, typer.Option("--most-differing", min=0, max=1, help="Share of rows that may differ")]
+Expected = Annotated[
+    list[str] | None,
+    typer.Option("--expect-different", metavar="COLUMN", help="A column that is meant to differ; repeatable"),
+]
 DrainS = Annotated[float, typer.Option("--drain-s", min=1, help="Past this a draining driver is killed")]
 StandbyS = Annotated[float, typer.Option("--standby-s", min=1, help="Past this a candidate is given up")]
 FirstCommitS = Annotated[float, typer.Option("--first-commit-s", min=1, help="Past this the old release goes again")]
@@ -69,6 +75,7 @@ def deploy(
     compare: Compare = _USUAL.compare,
     most_missing: Missing = _USUAL.most_missing,
     most_differing: Differing = _USUAL.most_differing,
+    expect_different: Expected = None,
     drain_s: DrainS = _USUAL.drain_s,
     standby_s: StandbyS = _USUAL.standby_s,
     first_commit_s: FirstCommitS = _USUAL.first_commit_s,
@@ -99,6 +106,7 @@ def deploy(
         compare=compare,
         most_missing=most_missing,
         most_differing=most_differing,
+        expect_different=tuple(expect_different or ()),
         probation_batches=probation_batches,
         probation_s=probation_s,
     )
@@ -165,6 +173,7 @@ def render_plan(steps: tuple[PlannedStep, ...]) -> Table:
 
 def _run(running: Deploy) -> Progress:
     console, last = Console(soft_wrap=True, highlight=False), ""
+    asked: Step | None = None
 
     def say(line: str) -> None:
         nonlocal last
@@ -173,6 +182,11 @@ def _run(running: Deploy) -> Progress:
             last = line
 
     def show(progress: Progress) -> None:
+        nonlocal asked
+        if progress.kind is ProgressKind.WAITING and progress.on == ANSWER and progress.step is not asked:
+            asked, state = progress.step, running.state
+            question = render_question(running.site.store, state, state.operations[running.operation])
+            console.print(Markdown(question))
         if progress.kind is not ProgressKind.DONE:
             say(f"{progress.step.label:13} {progress.sentence}{_asks(running, progress)}")
 

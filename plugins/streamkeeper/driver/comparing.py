@@ -34,8 +34,12 @@ Look = Callable[[], OutputComparison | None]
 class Comparing:
     """Compares every shadowed query in a thread of its own, and tells the board."""
 
-    def __init__(self, at: Surroundings, shadows: Mapping[str, ServedQuery]) -> None:
+    def __init__(
+        self, at: Surroundings, shadows: Mapping[str, ServedQuery], may_differ: Mapping[str, tuple[str, ...]]
+    ) -> None:
+        """``may_differ``: query -> columns in which its outputs may differ."""
         self._at = at
+        self._may_differ = dict(may_differ)
         self._shadows = dict(shadows)
         self._stopped = threading.Event()
 
@@ -69,13 +73,15 @@ class Comparing:
             writer.close()
 
     def _look_of(self, writer: SinkWriter, old: Path, query: ServedQuery) -> Look:
-        new = query.checkpoint
+        new, columns = query.checkpoint, self._may_differ.get(query.name, ())
         match writer:
             case TableWriter():
-                return lambda: look_at_tables(writer.compare, old, new)
+                return lambda: look_at_tables(lambda: writer.compare(columns), old, new)
             case FileWriter():
                 spark = self._at.session.spark
-                return lambda: look_at_files(lambda one, other: writer.compare(old.name, one, other, spark), old, new)
+                return lambda: look_at_files(
+                    lambda one, other: writer.compare(old.name, one, other, spark, may_differ=columns), old, new
+                )
             case _:
                 told = OutputComparison(comparable=False, why="what this kind of sink has written cannot be read")
                 return lambda: told

@@ -147,8 +147,10 @@ class Serving:
         go = [each for each in orders if each.kind is CommandKind.GO]
         if go:
             self._cut_over(go[-1])
-        elif self._comparing is None and any(each.kind is CommandKind.COMPARE for each in orders):
-            self._comparing = Comparing(self._at, self._shadows)
+            return
+        compare = [each for each in orders if each.kind is CommandKind.COMPARE]
+        if compare and self._comparing is None:
+            self._comparing = Comparing(self._at, self._shadows, compare[-1].may_differ)
             self._comparing.start()
 
     def _cut_over(self, go: Command) -> None:

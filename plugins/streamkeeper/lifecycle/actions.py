@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from streamkeeper.lifecycle.steps import Step
+from streamkeeper.model.comparison import OutputComparison
 from streamkeeper.model.control import CommandKind, LaunchMode
 from streamkeeper.model.journal import Outcome, Role
 
@@ -99,9 +100,10 @@ class MarkBegun(msgspec.Struct, frozen=True):
 
 
 class MarkDone(msgspec.Struct, frozen=True):
-    """Record the decision's step as done, with what is to be remembered of it."""
+    """Record the decision's step as done, with what is to be remembered of it; ``compared``: as in StepDone."""
 
     result: dict[str, str] = {}
+    compared: dict[str, OutputComparison] = {}
 
 
 class FallBack(msgspec.Struct, frozen=True):

@@ -16,7 +16,7 @@ from streamkeeper.lifecycle.actions import (
 )
 from streamkeeper.lifecycle.approval import approve, back_up, get_ready
 from streamkeeper.lifecycle.draining import drain, end, prove_dead
-from streamkeeper.lifecycle.dual_run import catch_up, compare, reach, shadow
+from streamkeeper.lifecycle.dual_run import catch_up, compare, reach, review, shadow
 from streamkeeper.lifecycle.fall_back import fall_back
 from streamkeeper.lifecycle.instances import (
     candidate_of,
@@ -35,6 +35,7 @@ from streamkeeper.model.control import DriverState
 from streamkeeper.model.finding import Verdict
 from streamkeeper.model.job_state import OperationState
 from streamkeeper.model.journal import Handover, Outcome, Role
+from streamkeeper.model.ways import Way
 
 NOT_TAKEN = "failed: "
 """Begins what is recorded of a snapshot that could not be taken."""
@@ -156,10 +157,19 @@ def _stable(at: Observation) -> Decision:
     name = candidate_of(operation)
     release = operation.done[Step.BUNDLE.label]["release"]
     if Step.STABLE.label in operation.done:
-        return say(Step.STABLE, Finish(Outcome.SUCCEEDED), f"{release} serves ({name}){_unpreserved(operation)}")
+        told = f"{release} serves ({name}){_uncompared(operation)}{_unpreserved(operation)}"
+        return say(Step.STABLE, Finish(Outcome.SUCCEEDED), told)
     if state.serving_instance != name:
         return say(Step.STABLE, Promote(name), f"{release} serves from here on")
     return say(Step.STABLE, MarkDone(), f"{release} serves")
+
+
+def _uncompared(operation: OperationState) -> str:
+    """That nobody has looked at a rebuilt output, for the operation's sentence."""
+    rebuilt = sorted(query for query, each in operation.ways.items() if each.way is Way.REBUILD)
+    if not rebuilt or operation.request.compare:
+        return ""
+    return f"; the rebuilt output of {', '.join(rebuilt)} was not compared, as it was asked for"
 
 
 def _unpreserved(operation: OperationState) -> str:
@@ -179,6 +189,7 @@ _STEPS = {
     Step.SHADOW: shadow,
     Step.CATCH_UP: catch_up,
     Step.COMPARE: compare,
+    Step.REVIEW: review,
     Step.DRAIN: drain,
     Step.PROVE_DEAD: prove_dead,
     Step.REACH: reach,

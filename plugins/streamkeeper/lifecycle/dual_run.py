@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from streamkeeper.lifecycle.actions import Decision, MarkDone, Send, Shadow, Wait
+from streamkeeper.lifecycle.approval import ANSWER
 from streamkeeper.lifecycle.instances import candidate_of, give_up, ready, say
 from streamkeeper.lifecycle.observation import Observation
+from streamkeeper.lifecycle.review import reasons_to_review
 from streamkeeper.lifecycle.steps import COMPARE_S, Step
 from streamkeeper.model.control import CommandKind
 from streamkeeper.model.liveness import Life
@@ -43,13 +45,25 @@ def compare(at: Observation) -> Decision:
     wanted = {query for query, each in operation.ways.items() if each.way is Way.REBUILD}
     if not wanted <= told.keys():
         return _dead_or(at, step, name) or _wait(at, step, f"{name}: comparison", COMPARE_S)
-    request = operation.request
-    for query in sorted(wanted):
-        excess = told[query].exceeds(request.most_missing, request.most_differing) if told[query].comparable else ""
-        if excess:
-            return give_up(step, f"query {query}: the outputs differ: {excess}")
-    result = {query: told[query].sentence for query in sorted(wanted)}
-    return say(step, MarkDone(result), "; ".join(f"{query}: {text}" for query, text in result.items()))
+    compared = {query: told[query] for query in sorted(wanted)}
+    result = {query: each.sentence for query, each in compared.items()}
+    return say(step, MarkDone(result, compared), "; ".join(f"{query}: {text}" for query, text in result.items()))
+
+
+def review(at: Observation) -> Decision:
+    """A person decides about an output that is not what was asked for; the shadow goes on meanwhile."""
+    step, operation = Step.REVIEW, at.operation
+    limit, answer = operation.request.approve_s, operation.review
+    if answer is None:
+        dead = _dead_or(at, step, candidate_of(operation))
+        if dead is not None:
+            return dead
+        reasons = "; ".join(reasons_to_review(operation))
+        if at.on == ANSWER and at.waited_s > limit:
+            return give_up(step, f"not approved: nobody answered within {limit:g} s ({reasons})")
+        return say(step, Wait(ANSWER, limit), f"a person has to approve: {reasons}")
+    said = f"{answer.by}: {answer.reason or 'no reason given'}"
+    return say(step, MarkDone(), f"approved by {said}") if answer.approved else give_up(step, f"not approved by {said}")
 
 
 def reach(at: Observation) -> Decision:

@@ -6,6 +6,7 @@ from enum import IntEnum
 
 import msgspec
 
+from streamkeeper.lifecycle.review import reasons_to_review
 from streamkeeper.model.finding import Verdict
 from streamkeeper.model.job_state import OperationState
 from streamkeeper.model.journal import DeployRequest, Handover
@@ -24,16 +25,17 @@ class Step(IntEnum):
     SHADOW = 7
     CATCH_UP = 8
     COMPARE = 9
-    DRAIN = 10
-    PROVE_DEAD = 11
-    REACH = 12
-    RESTORE = 13
-    GO = 14
-    FIRST_COMMIT = 15
-    BOUNDARY = 16
-    PROBATION = 17
-    STABLE = 18
-    FALL_BACK = 19
+    REVIEW = 10
+    DRAIN = 11
+    PROVE_DEAD = 12
+    REACH = 13
+    RESTORE = 14
+    GO = 15
+    FIRST_COMMIT = 16
+    BOUNDARY = 17
+    PROBATION = 18
+    STABLE = 19
+    FALL_BACK = 20
 
     @property
     def label(self) -> str:
@@ -58,6 +60,8 @@ def path(operation: OperationState) -> tuple[Step, ...]:
         left_out |= _DUAL_RUN
     elif not operation.request.compare:
         left_out |= {Step.COMPARE}
+    if not reasons_to_review(operation):
+        left_out |= {Step.REVIEW}
     if not any(each.way is Way.RESTORE for each in ways):
         left_out |= {Step.RESTORE}
     return tuple(step for step in FORWARD if step not in left_out)
@@ -163,11 +167,18 @@ def _dual_run(request: DeployRequest, serving: str) -> list[PlannedStep]:
     )
     compare = PlannedStep(
         step=Step.COMPARE,
-        does="rebuild only: compare both outputs over the same input",
+        does="rebuild only: compare both outputs over the same input, column by column",
         deadline_s=COMPARE_S,
         otherwise=abort,
     )
-    return [shadow, catch_up, *([compare] if request.compare else [])]
+    review = PlannedStep(
+        step=Step.REVIEW,
+        does="rebuild only: wait for a person's approval where the outputs differ by more than was asked for,"
+        " could not be compared, or come from changed code that nothing proves",
+        deadline_s=request.approve_s,
+        otherwise=f"not approved: {abort}",
+    )
+    return [shadow, catch_up, *([compare] if request.compare else []), review]
 
 
 def _drain(request: DeployRequest, serving: str) -> PlannedStep:

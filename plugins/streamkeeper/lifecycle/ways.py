@@ -124,7 +124,14 @@ def _handoff(request: DeployRequest, at: QueryFacts) -> QueryWay:
 
 def _rebuild(request: DeployRequest, at: QueryFacts) -> QueryWay:
     back, no_way_back = _back_by_replay(request, at, Way.RETURN)
-    return QueryWay(way=Way.REBUILD, before=at.current, version=at.next, back=back, no_way_back=no_way_back)
+    return QueryWay(
+        way=Way.REBUILD,
+        before=at.current,
+        version=at.next,
+        opaque_code=any(each.severity is Severity.OPAQUE for each in at.judged.findings),
+        back=back,
+        no_way_back=no_way_back,
+    )
 
 
 def _roll_back(request: DeployRequest, at: QueryFacts) -> QueryWay | str:

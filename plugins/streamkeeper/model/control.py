@@ -193,13 +193,18 @@ class CommandKind(Enum):
 
 
 class Command(msgspec.Struct, frozen=True, kw_only=True):
-    """One numbered order to one instance. ``versions`` (go and shadow only): query -> checkpoint version name."""
+    """One numbered order to one instance.
+
+    ``versions`` (go and shadow only): query -> checkpoint version name. ``may_differ`` (compare only): query -> columns
+    in which the outputs may differ.
+    """
 
     format: int = FORMAT
     number: int
     kind: CommandKind
     operation: str
     versions: dict[str, str] = {}
+    may_differ: dict[str, tuple[str, ...]] = {}
 
 
 def control_key(job: str, instance: str, *parts: str) -> str:

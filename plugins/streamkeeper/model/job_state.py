@@ -7,9 +7,11 @@ from typing import assert_never
 import msgspec
 
 from streamkeeper.model.checkpoint_version import CheckpointVersion, completed, created, opened
+from streamkeeper.model.comparison import OutputComparison
 from streamkeeper.model.finding import Verdict
 from streamkeeper.model.journal import (
     AbortRequested,
+    About,
     ApprovalAnswered,
     Assessed,
     CheckpointVersionCreated,
@@ -70,7 +72,10 @@ class EpochState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OperationState(msgspec.Struct, frozen=True, kw_only=True):
-    """One operation, open until it has an outcome."""
+    """One operation, open until it has an outcome.
+
+    ``compared``: query -> how far its rebuilt output is the serving one; ``review``: what a person said of that.
+    """
 
     operation: str
     request: DeployRequest
@@ -85,6 +90,8 @@ class OperationState(msgspec.Struct, frozen=True, kw_only=True):
     ways: dict[str, QueryWay] = {}
     refusal: str = ""
     approval: ApprovalAnswered | None = None
+    compared: dict[str, OutputComparison] = {}
+    review: ApprovalAnswered | None = None
     fall_back: str = ""
     untouched: Outcome = Outcome.FAILED
     abort: str = ""
@@ -304,10 +311,10 @@ def _progressed(
             if step in before.begun:
                 return state
             changes: dict[str, object] = {"begun": (*before.begun, step)}
-        case StepDone(step=step, result=result):
+        case StepDone(step=step, result=result, compared=compared):
             if step in before.done:
                 return state
-            changes = {"done": {**before.done, step: result}}
+            changes = {"done": {**before.done, step: result}, "compared": {**before.compared, **compared}}
         case Assessed():
             changes = {
                 "verdict": record.verdict,
@@ -317,8 +324,10 @@ def _progressed(
                 "ways": record.ways,
                 "refusal": record.refusal,
             }
-        case ApprovalAnswered():
+        case ApprovalAnswered(about=About.STATE):
             changes = {"approval": before.approval or record}
+        case ApprovalAnswered():
+            changes = {"review": before.review or record}
         case FallBackDecided(reason=reason, untouched=untouched):
             if before.fall_back:
                 return state

@@ -9,6 +9,7 @@ from enum import Enum
 
 import msgspec
 
+from streamkeeper.model.comparison import OutputComparison
 from streamkeeper.model.finding import Verdict
 from streamkeeper.model.release import ParamValue, Release
 from streamkeeper.model.ways import QueryWay
@@ -49,7 +50,8 @@ class DeployRequest(msgspec.Struct, frozen=True, kw_only=True):
     ``rollback``: back to ``release``, or to the one before the serving one. ``accept_state_loss``: a stateful query may
     be handed off, with empty state; ``accept_risk``: an opaque change needs no approval, and a user's function may get
     batches again. ``most_missing``, ``most_differing``: the shares of the old output's rows that a rebuilt one may
-    lack, and of common rows whose values may differ. Durations are in seconds.
+    lack, and of common rows whose values may differ, in columns that are neither redefined nor ``expect_different``
+    (``column`` or ``query.column``); beyond them a person is asked. Durations are in seconds.
     """
 
     job: str
@@ -71,9 +73,19 @@ class DeployRequest(msgspec.Struct, frozen=True, kw_only=True):
     catch_up_s: float = 6 * 3600.0
     compare: bool = True
     most_missing: float = 0.0
-    most_differing: float = 1.0
+    most_differing: float = 0.0
+    expect_different: tuple[str, ...] = ()
     probation_batches: int = 3
     probation_s: float = 300.0
+
+
+class About(Enum):
+    """What a person is asked."""
+
+    STATE = "state"
+    """Whether an opaque change may take over the state."""
+    OUTPUT = "output"
+    """Whether a rebuilt output may serve that differs, or that nothing compared or proved."""
 
 
 class Role(Enum):
@@ -113,11 +125,12 @@ class StepBegun(msgspec.Struct, frozen=True, kw_only=True, tag="step-begun"):
 
 
 class StepDone(msgspec.Struct, frozen=True, kw_only=True, tag="step-done"):
-    """A step of an operation is done and need not be done again."""
+    """A step of an operation is done and need not be done again. ``compared``: what a comparison found, by query."""
 
     operation: str
     step: str
     result: dict[str, str] = {}
+    compared: dict[str, OutputComparison] = {}
 
 
 class InstancePlanned(msgspec.Struct, frozen=True, kw_only=True, tag="instance-planned"):
@@ -239,7 +252,7 @@ class Assessed(msgspec.Struct, frozen=True, kw_only=True, tag="assessed"):
 
 
 class ApprovalAnswered(msgspec.Struct, frozen=True, kw_only=True, tag="approval-answered"):
-    """A person has decided about an opaque change: for this bundle, from these batches on, and for nothing else."""
+    """A person has decided: for this bundle, from these batches on, and for nothing else."""
 
     operation: str
     approved: bool
@@ -247,6 +260,7 @@ class ApprovalAnswered(msgspec.Struct, frozen=True, kw_only=True, tag="approval-
     reason: str
     bundle: str
     batches: dict[str, str]
+    about: About = About.STATE
 
 
 class FallBackDecided(msgspec.Struct, frozen=True, kw_only=True, tag="fall-back-decided"):

@@ -38,6 +38,7 @@ class QueryWay(msgspec.Struct, frozen=True, kw_only=True):
     """The way of one query. ``before`` and ``version``: the checkpoint version it leaves, and the one it goes on in.
 
     ``opaque``: nothing proves that its state means the same to the candidate; ``batch`` and ``snapshot``: of a restore;
+    ``opaque_code``: whether code changed of which nothing proves what it means to an output that is rebuilt;
     ``back``: the way back should the candidate not hold, None with ``no_way_back`` where there is none.
     """
 
@@ -45,6 +46,7 @@ class QueryWay(msgspec.Struct, frozen=True, kw_only=True):
     before: str = ""
     version: str = ""
     opaque: bool = False
+    opaque_code: bool = False
     state_given_up: bool = False
     batch: int | None = None
     snapshot: str = ""

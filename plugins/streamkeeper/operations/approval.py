@@ -9,11 +9,11 @@ from streamkeeper.checkpoints.layout import last_committed, query_id
 from streamkeeper.compatibility.assess import assess
 from streamkeeper.crash_points import crash_point
 from streamkeeper.errors import OperationRefused
-from streamkeeper.lifecycle.steps import Step
+from streamkeeper.lifecycle.steps import Step, current_step
 from streamkeeper.model.coding import from_json
 from streamkeeper.model.finding import Assessment, Severity
 from streamkeeper.model.job_state import JobState, OperationState
-from streamkeeper.model.journal import ApprovalAnswered, Record
+from streamkeeper.model.journal import About, ApprovalAnswered, Record
 from streamkeeper.model.snapshot import Snapshot, series_of_query, snapshot_number
 from streamkeeper.operations.assessing import observed_by
 from streamkeeper.operations.backup import back_up, hold_for
@@ -58,26 +58,54 @@ def answer_approval(
 
     def decide(state: JobState) -> Record | None:
         at = state.operations.get(operation)
-        if at is None or at.outcome is not None or at.fall_back or Step.BACKUP.label not in at.done:
+        about = asked_about(at) if at is not None else None
+        if at is None or about is None:
             raise OperationRefused(f"operation {operation} of job {job} does not wait for an approval")
-        if at.approval is not None:
-            if at.approval.approved == approved:
+        before = _answer(at, about)
+        if before is not None:
+            if before.approved == approved:
                 return None
-            said = "approved" if at.approval.approved else "declined"
-            raise OperationRefused(f"operation {operation} was {said} by {at.approval.by} already")
+            said = "approved" if before.approved else "declined"
+            raise OperationRefused(f"operation {operation} was {said} by {before.by} already")
         content = state.releases[at.done[Step.BUNDLE.label]["release"]].content
         if bundle and bundle != content.bundle:
             raise OperationRefused(
                 f"operation {operation} is about the bundle {content.bundle[:12]}, not {bundle[:12]}"
             )
-        batches = {query: str(each.batch) for query, each in _snapshots(site, job, at).items()}
         return ApprovalAnswered(
-            operation=operation, approved=approved, by=by, reason=reason, bundle=content.bundle, batches=batches
+            operation=operation,
+            approved=approved,
+            by=by,
+            reason=reason,
+            bundle=content.bundle,
+            batches=_batches(site, job, at, about),
+            about=about,
         )
 
-    answered = site.journal(job, f"approval:{by}").append(decide).operations[operation].approval
+    at = site.journal(job, f"approval:{by}").append(decide).operations[operation]
+    answered = _answer(at, asked_about(at) or About.STATE)
     assert answered is not None
     return answered
+
+
+def asked_about(operation: OperationState) -> About | None:
+    """What a person is asked, or has been asked last, about an open operation; None while nobody was."""
+    if operation.outcome is not None or operation.fall_back:
+        return None
+    if current_step(operation) is Step.REVIEW or operation.review is not None:
+        return About.OUTPUT
+    return About.STATE if Step.BACKUP.label in operation.done else None
+
+
+def _answer(operation: OperationState, about: About) -> ApprovalAnswered | None:
+    return operation.review if about is About.OUTPUT else operation.approval
+
+
+def _batches(site: Site, job: str, operation: OperationState, about: About) -> dict[str, str]:
+    """Query -> the batch that the person has seen: of the snapshot, or of the rebuilt output."""
+    if about is About.STATE:
+        return {query: str(each.batch) for query, each in _snapshots(site, job, operation).items()}
+    return {query: str(each.new_batch) for query, each in operation.compared.items() if each.new_batch is not None}
 
 
 def check_drift(site: Site, state: JobState, operation: OperationState) -> None:

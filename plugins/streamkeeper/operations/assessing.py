@@ -8,6 +8,7 @@ import msgspec
 
 from streamkeeper.checkpoints.reach import missing_files
 from streamkeeper.compatibility.assess import assess
+from streamkeeper.compatibility.output_columns import names_of_columns
 from streamkeeper.errors import CheckpointChanged, CheckpointDamaged, Unsupported
 from streamkeeper.lifecycle.ways import Boundary, QueryFacts, choose_ways
 from streamkeeper.model.coding import to_json
@@ -15,6 +16,7 @@ from streamkeeper.model.finding import Assessment, Finding, Verdict
 from streamkeeper.model.job_state import JobState, OperationState
 from streamkeeper.model.journal import Assessed, Strategy
 from streamkeeper.model.manifest import Manifest
+from streamkeeper.model.names import refuse_unknown
 from streamkeeper.model.release_conf import check_described_confs
 from streamkeeper.model.snapshot import series_of_query
 from streamkeeper.model.ways import QueryWay, Way
@@ -38,6 +40,8 @@ def assess_candidate(site: Site, state: JobState, operation: OperationState, rel
     serving = state.serving_release
     candidate = stored_manifests(site, state, release)
     check_described_confs(state.job, (each.confs for each in candidate.values()))
+    columns = {name for query, each in candidate.items() for name in names_of_columns(query, each)}
+    refuse_unknown("expect_different: column", operation.request.expect_different, columns)
     deployed = stored_manifests(site, state, serving) if serving else None
     observed = observed_by(site, state, operation.operation, release)
     recorded = recorded_findings(site, state)

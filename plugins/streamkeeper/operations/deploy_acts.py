@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import assert_never
 
 from streamkeeper.checkpoints.layout import last_committed
+from streamkeeper.compatibility.output_columns import columns_that_may_differ
 from streamkeeper.errors import InvalidInput, NotFound, OperationRefused
 from streamkeeper.lifecycle.actions import (
     Appoint,
@@ -56,7 +57,7 @@ from streamkeeper.model.ways import Way
 from streamkeeper.operations.approval import back_up_state, check_drift
 from streamkeeper.operations.assessing import assess_candidate
 from streamkeeper.operations.boundary import preserve_boundary
-from streamkeeper.operations.registered import live_checkpoints
+from streamkeeper.operations.registered import live_checkpoints, stored_manifests
 from streamkeeper.operations.releases import push_release
 from streamkeeper.operations.sites import Site
 from streamkeeper.operations.version_acts import VersionActs
@@ -114,9 +115,12 @@ class DeployActs:
                 self._record(ReleasePromoted(operation=self._operation, release=release, instance=instance))
             case MarkBegun():
                 self._record(StepBegun(operation=self._operation, step=decision.step.label), forward=True)
-            case MarkDone(result=result):
+            case MarkDone(result=result, compared=compared):
                 done = self._boundary() if decision.step is Step.PROVE_DEAD else result
-                self._record(StepDone(operation=self._operation, step=decision.step.label, result=done), forward=True)
+                label = decision.step.label
+                self._record(
+                    StepDone(operation=self._operation, step=label, result=done, compared=compared), forward=True
+                )
             case Preserve():
                 self._preserve(decision.step)
             case FallBack(untouched=untouched):
@@ -221,6 +225,7 @@ class DeployActs:
 
     def _send(self, instance: str, kind: CommandKind) -> None:
         versions: dict[str, str] = {}
+        may_differ: dict[str, tuple[str, ...]] = {}
         state = self._journal.state()
         if kind is CommandKind.GO:
             queries = state.described[state.instances[instance].release]
@@ -229,8 +234,18 @@ class DeployActs:
         elif kind is CommandKind.SHADOW:
             ways = self._current().ways
             versions = {query: each.version for query, each in ways.items() if each.way is Way.REBUILD}
-        Control(self._site.store, self._job, instance).send(kind, self._operation, versions)
+        elif kind is CommandKind.COMPARE:
+            may_differ = self._may_differ(state)
+        Control(self._site.store, self._job, instance).send(kind, self._operation, versions, may_differ=may_differ)
         self._site.runner.nudge(self._job, instance)
+
+    def _may_differ(self, state: JobState) -> dict[str, tuple[str, ...]]:
+        """Query -> columns in which its rebuilt output may differ from the serving one."""
+        old = stored_manifests(self._site, state, state.serving_release)
+        new = stored_manifests(self._site, state, self._release().name)
+        declared = self._current().request.expect_different
+        rebuilt = [query for query, each in self._current().ways.items() if each.way is Way.REBUILD]
+        return {query: columns_that_may_differ(query, old.get(query), new[query], declared) for query in rebuilt}
 
     def _boundary(self) -> dict[str, str]:
         """Query -> its last committed batch: where the release that ended has left it."""

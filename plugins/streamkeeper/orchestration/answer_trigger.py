@@ -12,6 +12,7 @@ from airflow.sdk.timezone import utcnow
 from airflow.triggers.base import TriggerEvent
 
 from streamkeeper.errors import TemporaryError
+from streamkeeper.lifecycle.steps import Step
 
 if TYPE_CHECKING:
     from streamkeeper.model.job_state import OperationState
@@ -27,15 +28,17 @@ class AnswerTrigger(HITLTrigger):
     Airflow itself resumes the task of an answer that is given there; the trigger sees those that come before it waits.
     """
 
-    def __init__(self, *, job: str, operation: str, poke_interval: float = POLL_S, **kwargs: Any) -> None:
+    def __init__(
+        self, *, job: str, operation: str, step: str = Step.APPROVE.name, poke_interval: float = POLL_S, **kwargs: Any
+    ) -> None:
         super().__init__(poke_interval=poke_interval, **kwargs)
-        self.job, self.operation = job, operation
+        self.job, self.operation, self.step = job, operation, step
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Where the class is found, and what it is made from."""
         _, made_from = super().serialize()
         where = f"{type(self).__module__}.{type(self).__qualname__}"
-        return where, {**made_from, "job": self.job, "operation": self.operation}
+        return where, {**made_from, "job": self.job, "operation": self.operation, "step": self.step}
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """One event: the answer."""
@@ -58,16 +61,16 @@ class AnswerTrigger(HITLTrigger):
         except TemporaryError as error:
             self.log.warning("%s", error)
             return None
-        answer = answer_in(operation)
+        answer = answer_in(operation, Step[self.step])
         return None if answer is None else TriggerEvent(answer)
 
 
-def answer_in(operation: OperationState) -> dict[str, Any] | None:
+def answer_in(operation: OperationState, step: Step) -> dict[str, Any] | None:
     """What the journal says, in the shape of an answer in Airflow; None while a person is to be asked.
 
     An operation that is over, or is about to end, is nobody's to approve.
     """
-    answer = operation.approval
+    answer = operation.review if step is Step.REVIEW else operation.approval
     if answer is None and not (operation.outcome or operation.fall_back or operation.abort):
         return None
     approved = answer is not None and answer.approved

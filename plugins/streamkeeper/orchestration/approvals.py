@@ -15,10 +15,9 @@ from airflow.sdk.timezone import utcnow
 
 from streamkeeper.errors import OperationRefused
 from streamkeeper.lifecycle.approval import ANSWER
-from streamkeeper.lifecycle.steps import Step
+from streamkeeper.lifecycle.steps import Step, path
 from streamkeeper.orchestration.answer_trigger import APPROVE, DECLINE, AnswerTrigger, answer_in
 from streamkeeper.orchestration.operators import StepOperator, load_deploy
-from streamkeeper.orchestration.report import render_question
 from streamkeeper.orchestration.tasks import StreamkeeperTask
 
 if TYPE_CHECKING:
@@ -47,27 +46,35 @@ class RestOperator(StepOperator):
 
 
 class ApproveOperator(StreamkeeperTask, HITLOperator):
-    """Asks a person about an opaque change; who does not answer in time has declined."""
+    """Asks a person, in the step that waits for an answer; who does not answer in time has declined.
 
-    def __init__(self, **kwargs: Any) -> None:
+    Is skipped when the operation asks nobody.
+    """
+
+    def __init__(self, *, step: Step, **kwargs: Any) -> None:
         super().__init__(
-            subject="Approve an opaque change",
+            subject="Approve an opaque change" if step is Step.APPROVE else "Approve a rebuilt output",
             options=[APPROVE, DECLINE],
             defaults=DECLINE,
             **kwargs,
         )
+        self.step = step
 
     def work(self, context: Context) -> Any:
         """Waits for an answer, and returns it: ``chosen_options``, ``params_input``, ``responded_by_user``."""
+        from streamkeeper.operations.questions import render_question, subject_of
+
         deploy = load_deploy(context)
         state = deploy.state
         operation = state.operations[deploy.operation]
-        answered = answer_in(operation)
+        answered = answer_in(operation, self.step)
         if answered is not None:
             return answered
+        if self.step not in path(operation):
+            self._skip(f"this operation does not ask for {self.step.label}")
         release = operation.done[Step.BUNDLE.label]["release"]
         context["ti"].xcom_push(key="bundle", value=state.releases[release].content.bundle)
-        self.subject = f"Let {release} of {deploy.job} take over the state of {state.serving_release}?"
+        self.subject = subject_of(state, operation)
         self.body = render_question(deploy.site.store, state, operation)
         self.log.info("%s\n%s", self.subject, self.body)
         self._ask(context, deploy.job, operation)
@@ -89,6 +96,7 @@ class ApproveOperator(StreamkeeperTask, HITLOperator):
             trigger=AnswerTrigger(
                 job=job,
                 operation=operation.operation,
+                step=self.step.name,
                 ti_id=ti_id,
                 options=self.options,
                 defaults=self.defaults,
@@ -104,8 +112,8 @@ class ApproveOperator(StreamkeeperTask, HITLOperator):
 class AnswerOperator(StepOperator):
     """Records the answer to the question of the task ``asked``; fails by one that is no approval."""
 
-    def __init__(self, *, asked: str, **kwargs: Any) -> None:
-        super().__init__(step=Step.APPROVE, **kwargs)
+    def __init__(self, *, asked: str, step: Step, **kwargs: Any) -> None:
+        super().__init__(step=step, **kwargs)
         self.asked = asked
 
     def work(self, context: Context) -> str:
@@ -113,11 +121,12 @@ class AnswerOperator(StepOperator):
         from streamkeeper.operations.approval import answer_approval
 
         deploy = load_deploy(context)
+        self._skip_unless_asked_for(deploy)
         answer = context["ti"].xcom_pull(task_ids=self.asked) or {}
         user = answer.get("responded_by_user")
         limit_s = deploy.state.operations[deploy.operation].request.approve_s
         reason = (answer.get("params_input") or {}).get("reason", "")
-        if answer_in(deploy.state.operations[deploy.operation]) is None:
+        if answer_in(deploy.state.operations[deploy.operation], self.step) is None:
             try:
                 answer_approval(
                     deploy.site,
@@ -129,7 +138,7 @@ class AnswerOperator(StepOperator):
                     bundle=context["ti"].xcom_pull(task_ids=self.asked, key="bundle") or "",
                 )
             except OperationRefused as error:
-                if answer_in(deploy.state.operations[deploy.operation]) is None:
+                if answer_in(deploy.state.operations[deploy.operation], self.step) is None:
                     raise
                 # Answered from elsewhere in this moment: the first answer counts.
                 self.log.warning("%s", error)

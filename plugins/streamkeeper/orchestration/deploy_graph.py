@@ -8,7 +8,7 @@ from airflow.sdk import TriggerRule, chain, task_group
 
 from streamkeeper.lifecycle.steps import Step
 from streamkeeper.orchestration.approvals import AnswerOperator, ApproveOperator, RestOperator, answer_form
-from streamkeeper.orchestration.dual_runs import CatchUpOperator, ShadowOperator
+from streamkeeper.orchestration.dual_runs import CatchUpOperator, CompareOperator, ShadowOperator
 from streamkeeper.orchestration.operators import (
     SECONDS_S,
     FallBackOperator,
@@ -37,19 +37,24 @@ def backup() -> None:
     """An opaque change: the state is kept, the standby rests, a person approves, nothing has drifted since."""
     keep_state = StepOperator(task_id="keep_state", step=Step.BACKUP)
     rest = RestOperator(task_id="rest")
-    approve = ApproveOperator(task_id="approve", params=answer_form())
-    answer = AnswerOperator(task_id="answer", asked=approve.task_id)
+    approve = ApproveOperator(task_id="approve", step=Step.APPROVE, params=answer_form())
+    answer = AnswerOperator(task_id="answer", step=Step.APPROVE, asked=approve.task_id)
     ready = StepOperator(task_id="ready", step=Step.READY, deadline_param="standby_s")
     chain(keep_state, rest, approve, answer, ready)
 
 
 @task_group
 def dual_run() -> None:
-    """A rebuild: the candidate reads everything again, unseen, until it holds what the serving one does."""
+    """A rebuild: the candidate reads everything again, unseen, until it holds what the serving one does.
+
+    A person is asked when the outputs differ, could not be compared, or come from code that nothing proves.
+    """
     shadow = ShadowOperator(task_id="shadow", step=Step.SHADOW, deadline_param="standby_s", trigger_rule=GO_ON)
     catch_up = CatchUpOperator(task_id="catch_up", step=Step.CATCH_UP, deadline_param="catch_up_s")
-    compare = StepOperator(task_id="compare", step=Step.COMPARE, patience_s=SECONDS_S)
-    chain(shadow, catch_up, compare)
+    compare = CompareOperator(task_id="compare", step=Step.COMPARE, patience_s=SECONDS_S)
+    review = ApproveOperator(task_id="review", step=Step.REVIEW, params=answer_form())
+    answer = AnswerOperator(task_id="answer", step=Step.REVIEW, asked=review.task_id)
+    chain(shadow, catch_up, compare, review, answer)
 
 
 @task_group

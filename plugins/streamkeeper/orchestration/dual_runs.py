@@ -11,7 +11,7 @@ from streamkeeper.orchestration.watch import NEAR, Sight
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from streamkeeper.operations.deploy import Progress
+    from streamkeeper.operations.deploy import Deploy, Progress
 
 _FIRST_S = 30.0
 """A short catch-up is waited out: it would be over long before a sleeping task looks."""
@@ -53,3 +53,13 @@ class CatchUpOperator(StepOperator):
     def asleep_s(self, progress: Progress, *, limit_s: float) -> float:
         """As long again as it has waited: a shadow of a source that is never silent has no trigger without data."""
         return min(super().asleep_s(progress, limit_s=limit_s), max(_SOON_S, progress.waited_s))
+
+
+class CompareOperator(StepOperator):
+    """Compares both outputs; where that was not asked for it says so and goes on, for a person may still be asked."""
+
+    def _skip_unless_asked_for(self, deploy: Deploy) -> None:
+        if deploy.state.operations[deploy.operation].request.compare:
+            super()._skip_unless_asked_for(deploy)
+        else:
+            self.log.info("the outputs are not compared, as it was asked for")

@@ -147,13 +147,29 @@ def _switching() -> dict[str, Param]:
         ),
         "accept_risk": _accept_risk(_SWITCHING),
         "compare": _flag(
-            _DEFAULTS.compare, "Compare", "After a dual run, both outputs over the same input", _SWITCHING
+            _DEFAULTS.compare,
+            "Compare",
+            "After a dual run, both outputs over the same input; without it nobody looks at the rebuilt output",
+            _SWITCHING,
         ),
         "most_missing": _share(
-            _DEFAULTS.most_missing, "Rows that may be missing", "As a share of the serving output's rows"
+            _DEFAULTS.most_missing,
+            "Rows that may be missing",
+            "As a share of the serving output's rows; beyond it a person is asked",
         ),
         "most_differing": _share(
-            _DEFAULTS.most_differing, "Rows that may differ", "As a share of the rows that both outputs have"
+            _DEFAULTS.most_differing,
+            "Rows that may differ",
+            "As a share of the rows that both outputs have, in columns that the change does not redefine; beyond it a"
+            " person is asked",
+        ),
+        "expect_different": Param(
+            list(_DEFAULTS.expect_different),
+            type="array",
+            items={"type": "string"},
+            title="Columns that are meant to differ",
+            description_md="A line each: `column`, or `query.column`",
+            section=_SWITCHING,
         ),
     }
 

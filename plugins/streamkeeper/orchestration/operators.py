@@ -17,7 +17,6 @@ from airflow.sdk import BaseBranchOperator
 from streamkeeper.errors import DeployFailed, NotFound, OperationRefused
 from streamkeeper.lifecycle.steps import FORWARD, PlannedStep, Step, path, plan_deploy
 from streamkeeper.orchestration.form import read_request
-from streamkeeper.orchestration.report import render_assessment
 from streamkeeper.orchestration.run_names import operation_id
 from streamkeeper.orchestration.tasks import StreamkeeperTask, open_site
 from streamkeeper.orchestration.triggers import StepTrigger
@@ -183,6 +182,8 @@ class AssessOperator(StepOperator):
 
     def work(self, context: Context) -> str:
         """Returns the verdict's sentence."""
+        from streamkeeper.operations.questions import render_assessment
+
         deploy = load_deploy(context)
         progress = deploy.advance(self.step)
         operation = deploy.state.operations[deploy.operation]

@@ -71,17 +71,30 @@ class Control:
         """The driver's last word; None before its first."""
         return self._read(self._key("status.json"), DriverStatus)
 
-    def send(self, kind: CommandKind, operation: str, versions: Mapping[str, str] | None = None) -> Command:
+    def send(
+        self,
+        kind: CommandKind,
+        operation: str,
+        versions: Mapping[str, str] | None = None,
+        *,
+        may_differ: Mapping[str, tuple[str, ...]] | None = None,
+    ) -> Command:
         """Give an order once: an operation that already gave this kind of order gets that one back.
 
-        ``versions`` (go only): query -> checkpoint version name.
+        ``versions`` and ``may_differ`` as in Command.
         """
         while True:
             known = self.commands(0)
             for command in known:
                 if command.kind is kind and command.operation == operation:
                     return command
-            command = Command(number=len(known) + 1, kind=kind, operation=operation, versions=dict(versions or {}))
+            command = Command(
+                number=len(known) + 1,
+                kind=kind,
+                operation=operation,
+                versions=dict(versions or {}),
+                may_differ=dict(may_differ or {}),
+            )
             crash_point(f"command.{kind.value}.before")
             try:
                 self._store.create(command_key(self._job, self._instance, command.number), to_json(command))

@@ -5,7 +5,7 @@ Values are equal when they are the same, to the last digit: sums of ``double`` i
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
@@ -21,8 +21,13 @@ __all__ = ["OutputComparison", "compare_frames", "compare_tables"]
 SAMPLED = 10
 
 
-def compare_tables(connection: Connection, old_name: str, new_name: str) -> OutputComparison:
-    """Two tables by their key, on the columns that both have with one type; the transaction's snapshot is compared."""
+def compare_tables(
+    connection: Connection, old_name: str, new_name: str, *, may_differ: Collection[str] = ()
+) -> OutputComparison:
+    """Two tables by their key, on the columns that both have with one type; the transaction's snapshot is compared.
+
+    ``may_differ``: columns in which a difference is counted by itself, and makes no row a differing one.
+    """
     import sqlalchemy as sa
 
     inspector = sa.inspect(connection)
@@ -39,21 +44,31 @@ def compare_tables(connection: Connection, old_name: str, new_name: str) -> Outp
         return structs.replace(sizes, comparable=False, why=why)
     same_key = sa.and_(*(old.c[name] == new.c[name] for name in key))
     others = [name for name in common if name not in key]
-    differ = sa.or_(sa.false(), *(old.c[name].is_distinct_from(new.c[name]) for name in others))
+    strict = [name for name in others if name not in may_differ]
+    differ = sa.or_(sa.false(), *(old.c[name].is_distinct_from(new.c[name]) for name in strict))
+    any_differs = sa.or_(sa.false(), *(old.c[name].is_distinct_from(new.c[name]) for name in others))
     only_old = ~sa.exists().where(same_key).correlate(old)
     only_new = ~sa.exists().where(same_key).correlate(new)
     pairs = old.join(new, same_key)
+    differing = _count(connection, pairs, differ)
+    # What is beside the point is shown only where nothing else is.
+    shown = (differ, strict) if differing else (any_differs, others)
     return structs.replace(
         sizes,
         only_old=_count(connection, old, only_old),
         only_new=_count(connection, new, only_new),
-        differing=_count(connection, pairs, differ),
-        sample=_sample_tables(connection, (old, new), (pairs, differ, only_old, only_new), (key, others)),
+        differing=differing,
+        allowed=tuple(name for name in others if name in may_differ),
+        columns=_count_columns(connection, pairs, (old, new), others),
+        sample=_sample_tables(connection, (old, new), (pairs, shown[0], only_old, only_new), (key, shown[1])),
     )
 
 
-def compare_frames(old: DataFrame | None, new: DataFrame | None) -> OutputComparison:
-    """Two sets of rows as multisets, on the columns that both have with one type; rows without a key never differ.
+def compare_frames(
+    old: DataFrame | None, new: DataFrame | None, *, may_differ: Collection[str] = ()
+) -> OutputComparison:
+    """Two sets of rows as multisets, on the columns that both have with one type, but for those that may differ: rows
+    without a key never differ, they are missing on one side.
 
     ``sample``: the row as JSON, no column, and how often it stands in the old and in the new one. None: no rows yet.
     """
@@ -61,10 +76,14 @@ def compare_frames(old: DataFrame | None, new: DataFrame | None) -> OutputCompar
         missing = [name for name, each in (("old", old), ("new", new)) if each is None]
         return OutputComparison(comparable=False, why=f"the {' and the '.join(missing)} output holds no batch yet")
     types = dict(old.dtypes)
-    common = [name for name, kind in new.dtypes if types.get(name) == kind and "map<" not in kind]
+    both = [name for name, kind in new.dtypes if types.get(name) == kind]
+    common = [name for name in both if name not in may_differ]
+    allowed = tuple(name for name in both if name in may_differ)
     if not common:
-        return OutputComparison(comparable=False, why="they have no column in common, by name and type")
-    return _compare_rows(old, new, ["`" + name.replace("`", "``") + "`" for name in common])
+        why = "every column that they have in common may differ" if both else "they have no column in common"
+        return OutputComparison(comparable=False, why=f"{why}, by name and type", allowed=allowed)
+    compared = _compare_rows(old, new, ["`" + name.replace("`", "``") + "`" for name in common])
+    return structs.replace(compared, allowed=allowed)
 
 
 def _compare_rows(old: DataFrame, new: DataFrame, columns: list[str]) -> OutputComparison:
@@ -113,6 +132,20 @@ def _sample_tables(
         rows = connection.execute(sa.select(*(table.c[name] for name in key)).where(condition).limit(SAMPLED))
         sample += [(_named(key, row), "", *sides) for row in rows]
     return tuple(sample[:SAMPLED])
+
+
+def _count_columns(
+    connection: Connection, pairs: Any, tables: tuple[Table, Table], columns: list[str]
+) -> dict[str, int]:
+    """Column -> the pairs of rows in which it differs, of those in which any does."""
+    import sqlalchemy as sa
+
+    if not columns:
+        return {}
+    old, new = tables
+    differs = [sa.case((old.c[name].is_distinct_from(new.c[name]), 1), else_=0) for name in columns]
+    counts = connection.execute(sa.select(*(sa.func.sum(each) for each in differs)).select_from(pairs)).one()
+    return {name: int(count) for name, count in zip(columns, counts, strict=True) if count}
 
 
 def _names(columns: Iterable[Any]) -> list[str]:

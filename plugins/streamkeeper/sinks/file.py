@@ -41,7 +41,7 @@ from streamkeeper.sinks.file_serving import (
 from streamkeeper.sinks.sink_log import begin_log, newest_batch
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -186,9 +186,18 @@ class FileWriter(SinkWriter):
         if self._in_shadow and not self._serves(newest_epoch(self._root)) and self._target.is_dir():
             shutil.rmtree(self._target)
 
-    def compare(self, old_version: str, old_batch: int, new_batch: int, spark: SparkSession) -> OutputComparison:
+    def compare(
+        self,
+        old_version: str,
+        old_batch: int,
+        new_batch: int,
+        spark: SparkSession,
+        *,
+        may_differ: Collection[str] = (),
+    ) -> OutputComparison:
         """What serves up to ``old_batch`` of ``old_version``, against this version up to ``new_batch``; for a shadow.
 
+        ``may_differ``: columns that are left out.
         Raises InvalidInput when a sink log no longer tells the batches apart.
         """
         claim = newest_epoch(self._root)
@@ -199,7 +208,8 @@ class FileWriter(SinkWriter):
             before.append(span)
         formats = {**(claim.all_formats if claim is not None else {}), self._context.version: self._sink.format}
         old, new = (*before, Span(old_version, old_batch)), (Span(self._context.version, new_batch),)
-        compared = compare_frames(*(read_spans(spark, self._root, each, formats) for each in (old, new)))
+        frames = (read_spans(spark, self._root, each, formats) for each in (old, new))
+        compared = compare_frames(*frames, may_differ=may_differ)
         return structs.replace(compared, old_batch=old_batch, new_batch=new_batch)
 
     def _serves(self, newest: EpochFile | None) -> bool:

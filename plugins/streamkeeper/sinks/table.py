@@ -45,7 +45,7 @@ from streamkeeper.sinks.versions_of_table import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from pyspark.sql import DataFrame
     from sqlalchemy import Connection, Table
@@ -216,8 +216,11 @@ class TableWriter(SinkWriter):
                 drop_version(connection, self._outputs, self._table)
         self._prepared = None
 
-    def compare(self) -> OutputComparison:
-        """The table that serves against this version's own, in the database, as of one moment; for a shadow."""
+    def compare(self, may_differ: Collection[str] = ()) -> OutputComparison:
+        """The table that serves against this version's own, in the database, as of one moment; for a shadow.
+
+        ``may_differ``: columns as in ``compare_tables``.
+        """
         import sqlalchemy as sa
 
         outputs, names = self._outputs, (self._sink.table, self._table)
@@ -228,7 +231,7 @@ class TableWriter(SinkWriter):
             if self._is_known(connection):
                 rows = connection.execute(sa.select(outputs.c.output, outputs.c.batch_id)).all()
                 batches = {row.output: row.batch_id for row in rows}
-            compared = compare_tables(connection, *names)
+            compared = compare_tables(connection, *names, may_differ=may_differ)
         return structs.replace(compared, old_batch=batches.get(names[0]), new_batch=batches.get(names[1]))
 
     def _prepare(self, columns: tuple[TableColumn, ...]) -> tuple[Table, Table]:

@@ -1,4 +1,4 @@
-"""What a person reads in Airflow: the stored assessment, and the question of an approval."""
+"""What a person is asked, and reads before an answer: the stored assessment, kept state, outputs that differ."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from streamkeeper.compatibility.report import render_markdown
-from streamkeeper.lifecycle.steps import Step
+from streamkeeper.lifecycle.review import reasons_to_review
+from streamkeeper.lifecycle.steps import Step, current_step
 from streamkeeper.model.coding import from_json
 from streamkeeper.model.finding import Assessment
 from streamkeeper.model.ways import QueryWay, Way
@@ -26,18 +27,15 @@ def render_assessment(store: Store, job: str, operation: OperationState) -> str:
 
 
 def render_question(store: Store, state: JobState, operation: OperationState) -> str:
-    """All that a person needs to approve an opaque change: what is uncertain, what is kept, what a way back costs."""
+    """All that a person needs to answer what the operation asks."""
     release = operation.done[Step.BUNDLE.label]["release"]
-    kept = operation.done.get(Step.BACKUP.label, {})
     asked_by = f"{operation.request.requested_by or 'somebody'}: {operation.request.reason or 'no reason given'}"
+    about_output = current_step(operation) is Step.REVIEW
     lines = [
         f"**{release}** is to take over from **{state.serving_release}**, asked for by {asked_by}.",
         "",
         render_assessment(store, state.job, operation),
-        "### What is kept",
-        "",
-        *(f"- query `{query}`: snapshot `{name}`, under a hold" for query, name in sorted(kept.items())),
-        "",
+        *(_rebuilt_outputs(operation) if about_output else _kept_state(operation)),
         "### What a way back costs",
         "",
         *(f"- query `{query}`: {told}" for query, told in _ways_back(state, operation)),
@@ -45,6 +43,38 @@ def render_question(store: Store, state: JobState, operation: OperationState) ->
         f"From the command line: `streamkeeper approve {state.job} {operation.operation} --reason …`, or `decline`.",
     ]
     return "\n".join(lines)
+
+
+def subject_of(state: JobState, operation: OperationState) -> str:
+    """The question in one line."""
+    release = operation.done[Step.BUNDLE.label]["release"]
+    if current_step(operation) is Step.REVIEW:
+        return f"Let the rebuilt output of {release} of {state.job} take the place of that of {state.serving_release}?"
+    return f"Let {release} of {state.job} take over the state of {state.serving_release}?"
+
+
+def _kept_state(operation: OperationState) -> Iterator[str]:
+    yield from ("### What is kept", "")
+    for query, name in sorted(operation.done.get(Step.BACKUP.label, {}).items()):
+        yield f"- query `{query}`: snapshot `{name}`, under a hold"
+    yield ""
+
+
+def _rebuilt_outputs(operation: OperationState) -> Iterator[str]:
+    """Why a person is asked, and the rows that differ."""
+    yield from ("### Why you are asked", "")
+    yield from (f"- {reason}" for reason in reasons_to_review(operation))
+    yield ""
+    for query, compared in sorted(operation.compared.items()):
+        yield from (f"### Query `{query}`: the serving output against the rebuilt one", "", compared.sentence, "")
+        if compared.sample:
+            yield from ("| row | column | serving | rebuilt |", "|---|---|---|---|")
+            yield from (f"| {' | '.join(map(_cell, row))} |" for row in compared.sample)
+            yield ""
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")
 
 
 def _ways_back(state: JobState, operation: OperationState) -> Iterator[tuple[str, str]]:

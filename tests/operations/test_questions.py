@@ -8,7 +8,7 @@ from streamkeeper.model.coding import to_json
 from streamkeeper.model.finding import Assessment, Finding, QueryAssessment, Severity, Verdict
 from streamkeeper.model.job_state import OperationState
 from streamkeeper.model.journal import DeployRequest
-from streamkeeper.orchestration.report import render_assessment
+from streamkeeper.operations.questions import render_assessment
 from streamkeeper.registry.objects import put_object
 from streamkeeper.stores.local import LocalStore
 

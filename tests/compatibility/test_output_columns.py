@@ -1,0 +1,42 @@
+"""In which columns a rebuilt output may differ: those that the change redefines, and those that somebody named."""
+
+from __future__ import annotations
+
+from streamkeeper.compatibility.output_columns import columns_that_may_differ, names_of_columns, redefined_columns
+from streamkeeper.model.manifest import Manifest, StateColumn
+from tests.compatibility.manifests import STATEFUL, changed
+
+
+def output(**meanings: str) -> Manifest:
+    """A manifest whose output has these columns with these meanings."""
+    columns = tuple(StateColumn(name=name, meaning=text, type="long") for name, text in meanings.items())
+    return changed(STATEFUL, columns=columns, output_schema="\n".join(f"{name} bigint" for name in meanings))
+
+
+OLD = output(k="source 0.k", s="sum(source 0.x)", n="count(1)")
+
+
+def test_only_a_column_whose_definition_changed_may_differ() -> None:
+    """The others are held against the change, a renamed one and a new one as well."""
+    new = output(k="source 0.k", s="sum(source 0.y)", n="count(1)", m="max(source 0.x)")
+    assert redefined_columns(OLD, new) == {"s"}
+    assert columns_that_may_differ("totals", OLD, new, ()) == ("s",)
+    assert columns_that_may_differ("totals", OLD, OLD, ()) == ()
+
+
+def test_a_definition_that_is_not_known_counts_as_the_same() -> None:
+    """Strict where nothing is proven: the difference is for a person to see."""
+    for unknown in ("", "udf(?)"):
+        assert redefined_columns(OLD, output(k="source 0.k", s=unknown, n="count(1)")) == frozenset()
+        assert redefined_columns(output(k="source 0.k", s=unknown), OLD) == frozenset()
+
+
+def test_a_declared_column_may_differ_by_its_name_or_with_its_query() -> None:
+    """That of another query does not count, nor does one that this output has not."""
+    assert columns_that_may_differ("totals", OLD, OLD, ("s", "totals.n", "other.k", "m")) == ("n", "s")
+    assert columns_that_may_differ("totals", None, OLD, ("k",)) == ("k",)
+
+
+def test_every_column_can_be_named() -> None:
+    """Also one of which it is not known what it means."""
+    assert names_of_columns("totals", changed(OLD, columns=())) == {"k", "s", "n", "totals.k", "totals.s", "totals.n"}
