@@ -43,13 +43,15 @@ from demo.system import System
 from streamkeeper.errors import InvalidInput, TemporaryError
 from streamkeeper.lifecycle.steps import Step
 from streamkeeper.model.job_state import OperationState
+from streamkeeper.model.journal import About
+from streamkeeper.operations.approval import asked_about
 
 RUN_S = 1200.0
 """How long a DAG run may take, whatever dies, on a machine that others use too."""
 DEADLINES = {"standby_s": 600, "drain_s": 20, "first_commit_s": 300, "probation_batches": 4, "probation_s": 300}
 PATIENCE = {"catch_up_s": 240, "approve_s": 240}
 """What a rollback does not know."""
-ASKS = "backup.approve"
+ASKS = {About.STATE: "backup.approve", About.OUTPUT: "dual_run.review"}
 
 NAMED = (
     "airflow/triggerer@shadow+airflow@drain",
@@ -322,8 +324,9 @@ class AirflowStage(SwitchStage):
         dag, run_id = self._asked
         # Answered already, or Airflow is down: the next look will tell.
         with suppress(InvalidInput, TemporaryError, HTTPException):
-            if self._airflow.api.question(dag, run_id, ASKS):
-                self._airflow.api.answer(dag, run_id, ASKS, "Approve", reason="campaign")
+            task = ASKS[asked_about(operation) or About.STATE]
+            if self._airflow.api.question(dag, run_id, task):
+                self._airflow.api.answer(dag, run_id, task, "Approve", reason="campaign")
 
 
 def _strikes(case: str) -> list[str]:

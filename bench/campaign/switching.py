@@ -8,7 +8,7 @@ import re
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -20,9 +20,9 @@ from bench.campaign.ledger import count_replays
 from bench.campaign.scenarios import SCENARIOS, Ask, Scenario
 from bench.campaign.striking import Striker, names_of
 from bench.campaign.watching import Watch, find_steps_back
-from streamkeeper.lifecycle.steps import Step
 from streamkeeper.model.job_state import JobState, OperationState
-from streamkeeper.model.journal import FallBackDecided
+from streamkeeper.model.journal import About, FallBackDecided
+from streamkeeper.operations.approval import asked_about
 
 HASTE = ("--drain-s", "20", "--first-commit-s", "120", "--probation-batches", "2", "--probation-s", "120")
 PATIENCE = ("--catch-up-s", "120", "--approve-s", "120")
@@ -73,13 +73,14 @@ class SwitchStage(Stage):
     def play(self, case: str) -> CaseResult:
         """Run ``SCENARIO/points:A+B…``, ``frozen/WHO@STEP+…`` or ``seed:N``; whatever it finds is in its result."""
         self.start()
-        began = time.monotonic()
+        began, before = time.monotonic(), len(self.state().operations)
         self._seen, self._slowest = [], float("inf")
         with self._approving():
             hits, outcomes = self._act(case)
             outcomes += self._revive_here()
         root = Path(self.bed.site.settings.checkpoints) / JOB
-        damage = [*self._seen, *self.look(), *find_unrecorded(root, self.state())]
+        operations = list(self.state().operations.values())[before:]
+        damage = [*self._seen, *self.look(), *find_unrecorded(root, self.state()), *find_differing(operations)]
         return CaseResult(
             case=case,
             hits=hits,
@@ -305,10 +306,25 @@ def find_unrecorded(checkpoints: Path, state: JobState) -> list[str]:
     ]
 
 
+def find_differing(operations: Iterable[OperationState]) -> list[str]:
+    """Rebuilt outputs that were not the serving ones: every release of the campaign's job writes the same."""
+    return [
+        f"{each.operation}: query {query}: {found.sentence}"
+        for each in operations
+        for query, found in each.compared.items()
+        if found.comparable and found.exceeds(0.0, 0.0)
+    ]
+
+
 def _asks(operation: OperationState) -> bool:
     """Whether a person's answer is waited for."""
-    waits = Step.BACKUP.label in operation.done and Step.APPROVE.label not in operation.done
-    return waits and not operation.request.accept_risk and operation.approval is None and not operation.fall_back
+    match asked_about(operation):
+        case About.STATE:
+            return operation.approval is None and not operation.request.accept_risk
+        case About.OUTPUT:
+            return operation.review is None
+        case _:
+            return False
 
 
 def outcome_of(state: JobState) -> str:
