@@ -147,6 +147,20 @@ def test_a_stranger_whose_past_is_gone_does_not_hide_the_base(tmp_path: Path) ->
     assert f"5_{state_id(0, 5)}.zip" in state_of(tmp_path, 6)
 
 
+def test_a_commit_that_is_cleaned_up_meanwhile_counts_as_one_that_was_before(tmp_path: Path) -> None:
+    """A live query removes old commits at any moment, also when nothing newer was committed since."""
+    Tree(tmp_path, "format-2", batches=8, snapshots=(3,))
+
+    class CleanedUp(LocalTree):
+        def read(self, path: str) -> bytes:
+            if path == "commits/5":
+                (self.root / path).unlink(missing_ok=True)
+            return super().read(path)
+
+    before = names(tmp_path, 6)
+    assert set(closed_set(CleanedUp(tmp_path), 6)) == before
+
+
 def test_every_folder_is_listed_once_and_no_file_is_looked_at(tmp_path: Path) -> None:
     """On an object store a look at each file would be a request each; reads go through the tree that was given."""
     Tree(tmp_path, "format-2", batches=20, snapshots=(5, 15))

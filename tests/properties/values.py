@@ -22,6 +22,8 @@ def values(kind: typing.Any) -> st.SearchStrategy[typing.Any]:
         return st.one_of([values(each) for each in arguments])
     if origin is dict:
         return st.dictionaries(values(arguments[0]), values(arguments[1]), max_size=2)
+    if origin is tuple and arguments[-1] is not ...:
+        return st.tuples(*map(values, arguments))
     if origin is tuple:
         return st.lists(values(arguments[0]), max_size=2).map(tuple)
     if isinstance(kind, type) and issubclass(kind, enum.Enum):

@@ -53,15 +53,11 @@ def id_there(checkpoint: Path) -> str:
 def state_ids(tree: Tree, batch: int) -> dict[str, list[frozenset[str]]]:
     """Operator -> partition -> ids of its state files (checkpoint format v2); empty where file names carry no id.
 
-    Raises CheckpointDamaged.
+    Raises CheckpointDamaged, FileNotFoundError when there is no such commit.
     """
     path = f"commits/{batch}"
     where = tree.where(path)
-    try:
-        content = tree.read(path)
-    except FileNotFoundError as error:
-        raise CheckpointDamaged(f"{where} is missing") from error
-    lines = _split(where, content)
+    lines = _split(where, tree.read(path))
     ids = _json(where, lines[1]).get("stateUniqueIds") if len(lines) > 1 and lines[1] != _VOID else None
     return {
         operator: [frozenset(str(each) for each in partition) for partition in partitions]

@@ -66,7 +66,8 @@ class StateFiles:
     def _committed(self, store: str, version: int, files: list[_StateFile]) -> list[_StateFile]:
         """The files that belong to the commit of their batch: a failed attempt leaves others, with other ids.
 
-        Where that commit has been cleaned up there is nothing to tell them apart by: then every file counts.
+        Where that commit has been cleaned up there is nothing to tell them apart by: then every file counts. A live
+        query may do so between the listing and here.
         """
         if all(each.id is None for each in files):
             return files
@@ -74,7 +75,10 @@ class StateFiles:
         if not self._seen.has(f"commits/{batch}"):
             return files
         if batch not in self._ids:
-            self._ids[batch] = state_ids(self._seen.tree, batch)
+            try:
+                self._ids[batch] = state_ids(self._seen.tree, batch)
+            except FileNotFoundError:
+                return files
         _, operator, partition = store.split("/")[:3]
         partitions = self._ids[batch].get(operator, [])
         if int(partition) >= len(partitions):
