@@ -53,25 +53,35 @@ class Bed:
         """The site, for looking at it and for running operations in this process."""
         return Site.from_environment(self.environment)
 
-    def command(self, *arguments: str, extra: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-        """Run the ``streamkeeper`` command as a person would."""
+    def command(
+        self, *arguments: str, extra: dict[str, str] | None = None, off: str = "", cwd: Path | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        """Run the ``streamkeeper`` command as a person would; ``off``: with these protections switched off."""
         return subprocess.run(
-            [sys.executable, "-m", "streamkeeper.cli.main", *arguments],
+            self.program(*arguments, off=off),
             env={**self.environment, **(extra or {})},
             capture_output=True,
             text=True,
             timeout=600,
             check=False,
+            cwd=cwd,
         )
 
+    @staticmethod
+    def program(*arguments: str, off: str = "") -> list[str]:
+        """The command's words."""
+        started = [str(ROOT / "bench/campaign/unprotected.py"), off] if off else ["-m", "streamkeeper.cli.main"]
+        return [sys.executable, *started, *arguments]
+
     def processes(self) -> Iterator[psutil.Process]:
-        """Every process of every driver tree of this site."""
+        """Every process of every driver tree of this site, and of any copy of it below its root."""
         for process in psutil.process_iter():
             try:
                 environment = process.environ()
             except (psutil.AccessDenied, psutil.NoSuchProcess, psutil.ZombieProcess):
                 continue
-            if environment.get("STREAMKEEPER_HOME") == str(self.home) and "STREAMKEEPER_INSTANCE" in environment:
+            home = Path(environment.get("STREAMKEEPER_HOME", "/"))
+            if home.is_relative_to(self.root) and "STREAMKEEPER_INSTANCE" in environment:
                 yield process
 
     def start_producer(self, *, rows: int = 20, every_s: float = 0.25, seed: int = 1, customers: int = 10) -> None:

@@ -5,12 +5,14 @@
 --switching       switches, backups and rollbacks instead of plain deploys; lines in bench/results/switch-crash.jsonl
 --broker          switches of a job on Kafka whose broker dies and comes back; lines in bench/results/broker-crash.jsonl
 --airflow         switches by a real Airflow whose own processes die; lines in bench/results/airflow-crash.jsonl
+--attacks         what nobody kills but the world does: lost checkpoints, copied homes, wrong clocks and others
 --points a,b      only these points, broker's or Airflow's cases, or frozen/… of the switches;
-                  --seeds N: how many random cases after them (60)
+                  --seeds N: how many random cases after them (60; of attacks, 4 of each kind)
 --scenarios a,b   of the switches, only these; --everywhere: each point in every one of them that reaches it;
                   --from-seed K: the first of their seeds
 --controls        the negative controls instead: with a protection switched off they must find damage, else exit 1
---only a,b        of the controls, only these
+                  with --attacks: of each kind, the first of its seeds that does harm
+--only a,b        of the controls, or of the attacks, only these
 """
 
 from __future__ import annotations
@@ -20,6 +22,8 @@ from pathlib import Path
 
 from bench.bed import ROOT, fresh_bed
 from bench.campaign.airflow_runs import run_airflow
+from bench.campaign.attack_runs import run_attacks
+from bench.campaign.attacks.kinds import KINDS
 from bench.campaign.broker_runs import run_broker
 from bench.campaign.cases import Stage, is_of_a_broken_release, is_of_a_first_deploy
 from bench.campaign.controls import CONTROLS, PROTECTED, run_control
@@ -32,8 +36,10 @@ USUAL = {
     "switching": "bench/results/switch-crash.jsonl",
     "broker": "bench/results/broker-crash.jsonl",
     "airflow": "bench/results/airflow-crash.jsonl",
+    "attacks": "bench/results/attacks.jsonl",
 }
 """Where the lines of each kind of campaign go."""
+SEEDS, SEEDS_OF_ATTACKS = 60, 4
 
 
 def main() -> int:
@@ -41,17 +47,21 @@ def main() -> int:
     chosen = _arguments()
     points = chosen.points.split(",") if chosen.points else []
     results = Results(chosen.results or ROOT / USUAL[chosen.kind])
+    usual = SEEDS_OF_ATTACKS if chosen.kind == "attacks" else SEEDS
+    seeds = range(chosen.from_seed, chosen.from_seed + (usual if chosen.seeds is None else chosen.seeds))
+    if chosen.kind == "attacks":
+        kinds = [each for each in chosen.only.split(",") if each in KINDS]
+        return run_attacks(chosen.root, results, kinds=kinds, seeds=seeds, controls=chosen.controls)
     if chosen.controls:
         return _run_controls(chosen, results)
     if chosen.kind == "broker":
-        return run_broker(chosen.root, results, points=points, seeds=chosen.seeds)
+        return run_broker(chosen.root, results, points=points, seeds=len(seeds))
     if chosen.kind == "airflow":
-        return run_airflow(chosen.root, results, points=points, seeds=chosen.seeds)
+        return run_airflow(chosen.root, results, points=points, seeds=len(seeds))
     if chosen.kind == "switching":
         scenarios = chosen.scenarios.split(",")
-        seeds = range(chosen.from_seed, chosen.from_seed + chosen.seeds)
         return run_switching(chosen.root, results, scenarios, points=points, seeds=seeds, everywhere=chosen.everywhere)
-    return _run_deploys(chosen.root, results, points, chosen.seeds)
+    return _run_deploys(chosen.root, results, points, len(seeds))
 
 
 def _run_deploys(root: Path, results: Results, points: list[str], seeds: int) -> int:
@@ -90,10 +100,10 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--root", type=Path, default=ROOT / "build/campaign")
     parser.add_argument("--results", type=Path, default=None)
     kinds = parser.add_mutually_exclusive_group()
-    for kind in ("switching", "broker", "airflow"):
+    for kind in ("switching", "broker", "airflow", "attacks"):
         kinds.add_argument(f"--{kind}", dest="kind", action="store_const", const=kind, default="deploys")
     parser.add_argument("--points", default="")
-    parser.add_argument("--seeds", type=int, default=60)
+    parser.add_argument("--seeds", type=int, default=None)
     parser.add_argument("--from-seed", type=int, default=0)
     parser.add_argument("--scenarios", default=",".join(SCENARIOS))
     parser.add_argument("--everywhere", action="store_true")

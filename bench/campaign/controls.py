@@ -15,8 +15,6 @@ in the same directory, numbered from 0.
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -29,7 +27,6 @@ from bench.campaign.ledger import count_replays, find_second_writers, read_accou
 from demo.ledger import Account
 from streamkeeper.sinks.sink_log import newest_batch
 
-UNPROTECTED = ROOT / "bench/campaign/unprotected.py"
 FROZEN_AT = 24
 """So late that every query has completed its triggers: a deploy waits for that."""
 COMPACTED_AT = 9
@@ -59,12 +56,7 @@ class Control:
             "shape": shape,
         }
         arguments = [JOB, "--params", json.dumps(params), "--reason", "control", *ask]
-        if self.off:
-            command = [sys.executable, str(UNPROTECTED), self.off, "deploy", *arguments]
-            environment = {**self.bed.environment, **(extra or {})}
-            run = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=False)
-        else:
-            run = self.bed.command("deploy", *arguments, extra=extra)
+        run = self.bed.command("deploy", *arguments, extra=extra, off=self.off)
         if run.returncode:
             raise RuntimeError(run.stderr)
 

@@ -25,6 +25,7 @@ class Results:
         text = file.read_text() if file.exists() else ""
         lines = [each for each in map(json.loads, text.splitlines()) if each["commit"] == self._commit]
         self.cases = {each["case"]: msgspec.convert(each, CaseResult) for each in lines if "case" in each}
+        self.controls = {each["control"] for each in lines if "control" in each}
         self.traced: dict[str, list[str]] = {each["traced"]: each["points"] for each in lines if "traced" in each}
 
     @property

@@ -1,6 +1,6 @@
-"""A driver or a deploy with protections switched off; only negative controls start it.
+"""A driver or a command with protections switched off; only negative controls start it.
 
-``unprotected.py WHAT[+WHAT…] driver JOB INSTANCE GENERATION``, or ``… deploy ARGUMENTS…``.
+``unprotected.py WHAT[+WHAT…] driver JOB INSTANCE GENERATION``, or ``… COMMAND ARGUMENTS…``.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 
+from bench.campaign.attacks.switches import OF_ATTACKS
 from streamkeeper.model.liveness import Life, Liveness
 from streamkeeper.runners.local_process import LocalProcessRunner
 
@@ -163,6 +164,7 @@ def without_directories() -> None:
 
 
 SWITCHES = {
+    **OF_ATTACKS,
     "closing": without_closing,
     "death-proof": without_death_proof,
     "fence": without_fence,
@@ -188,7 +190,7 @@ def main() -> None:
     LocalProcessRunner.__init__.__kwdefaults__["driver"] = (sys.executable, os.path.abspath(__file__), off, "driver")
     from streamkeeper.cli.main import main as command
 
-    sys.argv = ["streamkeeper", "deploy", *arguments]
+    sys.argv = ["streamkeeper", what, *arguments]
     command()
 
 

@@ -40,9 +40,15 @@ def audit(path, slow_s, breaks):
     return append
 
 
-def weighed(code):
-    """The amounts as they are, through Python code of which nothing can prove that."""
-    return F.udf(lambda amount: amount + 0 * code, "long")
+def weighed(code, bias):
+    """The amounts and ``bias``, through Python code of which nothing can prove that."""
+    return F.udf(lambda amount: amount + 0 * code + bias, "long")
+
+
+def read(spark, schema, folder, named):
+    """A folder of CSV; as a source with a name, which two settings of the session allow."""
+    stream = spark.readStream.schema(schema)
+    return (stream.name(folder.rpartition("/")[2]) if named else stream).csv(folder)
 
 
 def totalled(sales, amount, shape):
@@ -63,15 +69,23 @@ def totalled(sales, amount, shape):
         "broken": Param(bool, default=False, help="fail every batch: a release that cannot serve"),
         "shape": Param(int, default=0, help="odd: other state for totals, other partitions for copies"),
         "code": Param(int, default=0, help="what the Python code of totals captures; 0: it has none"),
+        "bias": Param(int, default=0, help="what that code adds to every amount"),
+        "skip": Param(str, default="", help="sales whose event id ends so are left out of the totals"),
+        "named": Param(bool, default=False, help="sources with names"),
+        "sets": Param(str, default="", help="a conf that the job's code sets, as key=value"),
         "breaks": Param(str, default="", help="where a release fails: shadow, cutover or probation"),
     },
 )
 def ledgers(spark, params):
-    sales = spark.readStream.schema(SALES).csv(params["input"] + "/sales")
-    events = spark.readStream.schema(EVENTS).csv(params["input"] + "/events")
+    if params["sets"]:
+        spark.conf.set(*params["sets"].split("=", 1))
+    sales = read(spark, SALES, params["input"] + "/sales", params["named"])
+    events = read(spark, EVENTS, params["input"] + "/events", params["named"])
     amount, trigger, output = F.col("amount"), params["trigger"], params["output"]
     if params["code"]:
-        amount = weighed(params["code"])(amount)
+        amount = weighed(params["code"], params["bias"])(amount)
+    if params["skip"]:
+        sales = sales.where(~F.col("event_id").endswith(params["skip"]))
     if params["breaks"] == "shadow":
         # Only who reads from the beginning comes by it.
         first = F.col("event_id") == "e000000-000"

@@ -1,0 +1,40 @@
+"""Every kind of attack, and what a negative control of it switches off."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from bench.campaign.attacks.attack import Attack
+from bench.campaign.attacks.on_checkpoints import elsewhere, lost_checkpoint, restore_ahead, two_restores
+from bench.campaign.attacks.on_places import copied_home, missing_input, moved_input, urls
+from bench.campaign.attacks.on_requests import confs, differing_rebuild, used_again, wrong_clock
+
+
+class Kind(msgspec.Struct, frozen=True):
+    """``off``: empty for what only the project's tests have a control of."""
+
+    attack: Callable[[Attack, random.Random], None]
+    off: str = ""
+
+
+KINDS = {
+    "restore-ahead": Kind(restore_ahead, "outputs"),
+    "lost-checkpoint": Kind(lost_checkpoint, "continuity"),
+    "elsewhere": Kind(elsewhere, "roots+continuity"),
+    "two-restores": Kind(two_restores, "reservation"),
+    "copied-home": Kind(copied_home, "installation"),
+    "differing-rebuild": Kind(differing_rebuild, "unattended"),
+    "used-again": Kind(used_again),
+    "wrong-clock": Kind(wrong_clock, "order"),
+    "urls": Kind(urls, "local-paths"),
+    "confs": Kind(confs, "release-confs"),
+    "missing-input": Kind(missing_input, "named-sources"),
+    "moved-input": Kind(moved_input, "seen-files"),
+}
+"""In the order of the guarantees that they attack."""
+
+JOBS = [Path(__file__).parents[1] / "jobs/ledgers.py"]

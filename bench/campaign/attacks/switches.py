@@ -1,0 +1,133 @@
+"""What stands against each attack, switched off: only negative controls use it.
+
+A module's function is replaced before any other module has taken it by name, so nothing of Streamkeeper may have been
+imported that uses it: each function here imports what it changes, and no more.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+
+def without_asking_outputs() -> None:
+    """A restore asks no output what it holds: nobody has said anything of batches beyond the snapshot."""
+    from streamkeeper.operations import outputs
+    from streamkeeper.sinks.asking import OutputAnswer
+
+    outputs.ask = lambda *_arguments: OutputAnswer()
+
+
+def without_continuity() -> None:
+    """Whatever lies in a checkpoint's directory is taken for the checkpoint."""
+    from streamkeeper.checkpoints import identity
+    from streamkeeper.driver.continuity import Continuity
+
+    identity.find_loss = lambda directory, known: ""
+    Continuity.check_start = lambda self: None
+    Continuity.check_batch = lambda self, batch_id: None
+
+
+def without_roots() -> None:
+    """A checkpoint is looked for where the variables of the moment say."""
+    from streamkeeper.operations import registered
+
+    def below_the_present_root(site, state, query, version):
+        """Whatever root was recorded."""
+        return Path(site.settings.checkpoints) / state.job / query / version
+
+    registered.checkpoint_directory = below_the_present_root
+    registered.recorded_findings = lambda site, state: {}
+
+
+def without_reservation() -> None:
+    """A restore takes away what lies in its place, whoever wrote it."""
+    from streamkeeper.operations import version_acts
+    from streamkeeper.operations.registered import checkpoint_directory
+    from streamkeeper.snapshots.catalogue import Catalogue
+    from streamkeeper.snapshots.restore import restore
+
+    def fill(site, state, query, version, snapshot, *, show=None):
+        """In the place of what is there."""
+        target = checkpoint_directory(site, state, query, version)
+        if target.exists():
+            shutil.move(target, target.with_name(f".{version}.aside"))
+        restore(Catalogue(site.snapshots, snapshot.series), snapshot, target, show=show)
+
+    version_acts.fill_version = fill
+
+
+def without_installation() -> None:
+    """A copy is taken for the one that it was made of."""
+    from streamkeeper.model.installation import Installation
+    from streamkeeper.registry import installations
+    from streamkeeper.runners.process_tree import Mark
+
+    installations.find_misplaced = lambda store, installation, home: ""
+    Installation.is_mine = lambda self, recorded: True
+    Mark.excludes = lambda self, environment: False
+
+
+def without_named_sources() -> None:
+    """Nobody looks for the files that a batch is to read."""
+    from streamkeeper.inspection import diverted
+
+    diverted.missing_files = lambda checkpoint, batch: ""
+
+
+def without_seen_files() -> None:
+    """Any other place is taken for one of which each file is read once."""
+    from streamkeeper.checkpoints import seen_files
+
+    seen_files.would_read_all = lambda source_log, before, after: True
+
+
+def without_local_paths() -> None:
+    """A URL is a path."""
+    from streamkeeper import locations
+
+    locations.local_path = lambda what, location, *, hint="": Path(location).absolute()
+
+
+def without_release_confs() -> None:
+    """A release sets whatever conf it likes."""
+    from streamkeeper.model import release_conf
+
+    release_conf.check_release_conf = lambda conf: None
+    release_conf.check_described_confs = lambda job, confs: None
+
+
+def without_order() -> None:
+    """Snapshots are kept by their age as of now, as the clock says."""
+    import pendulum
+
+    from streamkeeper.snapshots import retention
+
+    real = retention.decide_retention
+
+    def decide(candidates, policy):
+        """What is older than the days kept goes, and what is of the future."""
+        now = pendulum.now("UTC")
+        ages = {each.number: (now - each.taken_at).total_seconds() / (24 * 3600) for each in candidates}
+        kept = [each for each in candidates if 0 <= ages[each.number] <= policy.daily]
+        gone = [each for each in candidates if each not in kept]
+        dropped = [retention.Decision(number=each.number, keep=False, reasons=("too old",)) for each in gone]
+        return tuple(sorted([*real(kept, policy), *dropped], key=lambda each: each.number))
+
+    retention.decide_retention = decide
+
+
+OF_ATTACKS = {
+    "continuity": without_continuity,
+    "installation": without_installation,
+    "local-paths": without_local_paths,
+    "named-sources": without_named_sources,
+    "order": without_order,
+    "outputs": without_asking_outputs,
+    "release-confs": without_release_confs,
+    "reservation": without_reservation,
+    "roots": without_roots,
+    "seen-files": without_seen_files,
+    "unattended": lambda: None,
+}
+"""``unattended`` is what a person asks for in options: a comparison that allows everything, and every risk taken."""
