@@ -95,5 +95,5 @@ def test_a_job_whose_code_sets_the_state_format_is_refused_at_the_assessment(job
     job.record(ReleaseDescribed(release=name, manifests={QUERY: digest}))
     Deploy.open(job.site, "op2", DeployRequest(job=JOB, release=name))
     state = job.site.journal(JOB, "test").state()
-    with pytest.raises(JobUnusable, match="providerClass in its code"):
+    with pytest.raises(JobUnusable, match="code sets .*providerClass"):
         assess_candidate(job.site, state, state.operations["op2"], name)

@@ -61,14 +61,14 @@ def check_release_conf(conf: Mapping[str, str]) -> None:
             raise InvalidInput(f"conf {key} cannot be set: {reason}", hint="leave it out")
 
 
-def check_described_confs(job: str, confs: Iterable[Mapping[str, str]]) -> None:
+def check_described_confs(confs: Iterable[Mapping[str, str]]) -> None:
     """Raise JobUnusable when a job's code has set such a conf itself; ``confs``: those of its described queries."""
     for each in confs:
         changed = [key for key, value in FIXED.items() if each.get(key, value) != value]
         changed += [_ABSENT] if _ABSENT in each else []
         if changed:
             reason = _REASONS[changed[0].lower()]
-            raise JobUnusable(f"job {job} sets {changed[0]} in its code: {reason}", hint="remove it there")
+            raise JobUnusable(f"the job's code sets {changed[0]}: {reason}", hint="remove it there")
 
 
 def _reason_against(key: str) -> str:

@@ -39,7 +39,7 @@ def assess_candidate(site: Site, state: JobState, operation: OperationState, rel
     """What is to be recorded of the candidate; the report is stored. Raises JobUnusable for one that may not run."""
     serving = state.serving_release
     candidate = stored_manifests(site, state, release)
-    check_described_confs(state.job, (each.confs for each in candidate.values()))
+    check_described_confs(each.confs for each in candidate.values())
     columns = {name for query, each in candidate.items() for name in names_of_columns(query, each)}
     refuse_unknown("expect_different: column", operation.request.expect_different, columns)
     deployed = stored_manifests(site, state, serving) if serving else None
