@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from streamkeeper.checkpoints.layout import last_committed, last_planned, query_id
+from streamkeeper.checkpoints.layout import id_there, last_committed, last_planned, query_id
 from streamkeeper.errors import CheckpointDamaged, CheckpointLost
 from streamkeeper.model.known_checkpoint import KnownCheckpoint
 
@@ -25,7 +25,7 @@ def find_loss(directory: Path, known: KnownCheckpoint) -> str:
     The commit of the newest batch may be missing while its plan is there: a crash of the machine can leave that, and
     the batch runs again under its own id.
     """
-    if not known.begun:
+    if not known.begun and not id_there(directory):
         return ""
     if not directory.is_dir():
         return f"{directory} is missing"

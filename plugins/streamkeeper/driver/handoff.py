@@ -5,6 +5,9 @@ from __future__ import annotations
 import uuid
 from pathlib import Path
 
+from msgspec import structs
+
+from streamkeeper.checkpoints.identity import must_be_there
 from streamkeeper.checkpoints.layout import last_committed, last_planned
 from streamkeeper.checkpoints.seeding import REBASED, seed, seed_start
 from streamkeeper.crash_points import crash_point
@@ -15,6 +18,7 @@ from streamkeeper.errors import Fenced, SinkAhead
 from streamkeeper.model.checkpoint_version import CheckpointVersion
 from streamkeeper.model.job_state import JobState
 from streamkeeper.model.journal import HandedOff, Record
+from streamkeeper.model.known_checkpoint import KnownCheckpoint, commits_of, known_checkpoint
 from streamkeeper.sinks.contract import Numbering, SinkContext
 
 NO_BATCH = -1
@@ -27,13 +31,16 @@ def hand_over(
     """Make the claimed version's checkpoint if it is to be handed over and is not there; returns the state after it.
 
     Its predecessor is proven dead, so that its last batch stays the last one; it is recorded once, before anything is
-    made of it. Where the predecessor has come to no batch there is nothing to carry over. ``checkpoints``: the root of
-    versions whose records name none. Raises Fenced, SinkAhead, and what ``seed`` raises.
+    made of it. Where the predecessor has come to no batch there is nothing to carry over; one that was to be handed
+    over itself, and whose driver died before, is made first. ``checkpoints``: the root of versions whose records name
+    none. Raises CheckpointLost, Fenced, SinkAhead, and what ``seed`` raises.
     """
     version = state.version(claim.query, claim.version)
     if version is None or not version.parent or checkpoint.exists():
         return state
     parent = directory_of(state, checkpoints, claim.job, claim.query, version.parent)
+    state = hand_over(line, query, structs.replace(claim, version=version.parent), parent, checkpoints, state)
+    must_be_there(parent, _known(line, claim.job, state.version(claim.query, version.parent), version))
     if version.batch is None:
         last = _last_batch(query, claim, version.parent, parent)
         if last is None:
@@ -43,6 +50,14 @@ def hand_over(
         state, version = _record(line, claim, last, number)
     _seed(version, parent, checkpoint)
     return state
+
+
+def _known(line: StoreLine, job: str, parent: CheckpointVersion | None, version: CheckpointVersion) -> KnownCheckpoint:
+    """What the journal, and the last word of the driver that had it, say of the version that is handed over."""
+    if parent is None:
+        return KnownCheckpoint(series=f"{job}/{version.query}", version=version.parent)
+    told = commits_of(line.read_status_of(parent.claimed_by)) if parent.claimed_by else {}
+    return known_checkpoint(job, parent, told)
 
 
 def _gives_state_up(state: JobState, claim: Claim) -> bool:

@@ -1,0 +1,133 @@
+"""Handing over from files, without Spark: what a predecessor must still be, and one that never came to be."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from streamkeeper.checkpoints.layout import last_committed, last_planned
+from streamkeeper.driver import handoff
+from streamkeeper.driver.control import StoreLine
+from streamkeeper.driver.epoch import Claim
+from streamkeeper.driver.handoff import hand_over
+from streamkeeper.errors import CheckpointLost
+from streamkeeper.model.journal import CheckpointVersionCreated, EpochClaimed, InstanceAppointed, InstancePlanned, Role
+from streamkeeper.registry.journal import Journal
+from streamkeeper.sinks.foreach import ForeachBatch
+from streamkeeper.stores.counting import CountingStore
+from streamkeeper.stores.local import LocalStore
+from tests.checkpoints.trees import QUERY_ID
+from tests.snapshots.series import a_checkpoint
+
+QUERY: Any = SimpleNamespace(name="totals", sink=ForeachBatch(lambda batch, context: None), output_mode="append")
+LAST = 7
+
+
+class Place:
+    """``v0001`` has committed up to ``LAST``; each later version is to follow the one before."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root / "cp"
+        self.line = StoreLine(CountingStore(LocalStore(root / "store")), "sales", "second", 1)
+        self.journal = Journal(LocalStore(root / "store"), "sales", writer="test")
+        a_checkpoint(self.directory("v0001"), "stateless")
+        self.record(InstancePlanned(operation="op", instance="second", release="r0001", role=Role.CANDIDATE))
+        self.record(InstanceAppointed(operation="op", instance="second"))
+        for number in (1, 2, 3):
+            self.record(
+                CheckpointVersionCreated(
+                    query="totals",
+                    version=f"v000{number}",
+                    release="r0001",
+                    origin="test",
+                    state_format="f",
+                    root=str(self.root),
+                    parent=f"v000{number - 1}" if number > 1 else "",
+                    query_id=QUERY_ID if number == 1 else "",
+                    committed=LAST if number == 1 else None,
+                )
+            )
+
+    def directory(self, version: str) -> Path:
+        return self.root / "sales" / "totals" / version
+
+    def record(self, record: Any) -> None:
+        self.journal.append(lambda _: record)
+
+    def hand_over(self, version: str) -> None:
+        epoch = EpochClaimed(query="totals", output="o", epoch=1, instance="second", generation=1, version=version)
+        self.record(epoch)
+        claim = Claim(
+            job="sales", instance="second", generation=1, query="totals", version=version, output="o", epoch=1
+        )
+        state = self.line.look()
+        hand_over(self.line, QUERY, claim, self.directory(version), str(self.root), state)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+def lose(directory: Path, how: str) -> None:
+    match how:
+        case "missing":
+            shutil.rmtree(directory)
+        case "empty":
+            shutil.rmtree(directory)
+            directory.mkdir()
+        case "another query's":
+            (directory / "metadata").write_text('{"id": "0a0a0a0a-eaab-48e1-8081-cfb9a2991009"}')
+        case "gone back":
+            for log in ("offsets", "commits"):
+                for batch in (6, 7):
+                    (directory / log / str(batch)).unlink()
+
+
+@pytest.mark.parametrize("how", ["missing", "empty", "another query's", "gone back"])
+def test_nothing_is_handed_over_from_less_than_was_recorded(place: Place, how: str) -> None:
+    """It was there at the assessment: a drain, or a person's approval, may have taken hours since."""
+    lose(place.directory("v0001"), how)
+    with pytest.raises(CheckpointLost, match="is not what was recorded"):
+        place.hand_over("v0002")
+    assert not place.directory("v0002").exists()
+    assert place.line.look().version("totals", "v0002").batch is None
+
+
+def test_without_that_look_the_next_version_begins_anew(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The negative control: nothing is said, nothing is made, and Spark begins at batch 0."""
+    lose(place.directory("v0001"), "missing")
+    monkeypatch.setattr(handoff, "must_be_there", lambda *_: None)
+    place.hand_over("v0002")
+    assert not place.directory("v0002").exists()
+
+
+def test_a_version_that_never_came_to_be_is_made_before_it_is_handed_over(place: Place) -> None:
+    """Its driver died before it was seeded, and a further release follows: that one goes on where the first ended."""
+    place.hand_over("v0003")
+    assert last_committed(place.directory("v0002")) == LAST
+    assert last_committed(place.directory("v0003")) == last_planned(place.directory("v0003")) == LAST
+    state = place.line.look()
+    assert [each.batch for each in state.versions["totals"]] == [None, LAST, LAST]
+    assert [(each.version, each.last) for each in state.spans("totals", "v0003")] == [
+        ("v0001", LAST),
+        ("v0002", LAST),
+        ("v0003", None),
+    ]
+
+
+def test_one_whose_batch_was_recorded_and_that_was_not_made_is_made_as_recorded(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The death came between the record and the directory."""
+    with monkeypatch.context() as patch:
+        patch.setattr(handoff, "_seed", lambda *_: None)
+        place.hand_over("v0002")
+    identity = place.line.look().version("totals", "v0002").query_id
+    place.hand_over("v0003")
+    assert identity in (place.directory("v0002") / "metadata").read_text()
+    assert last_committed(place.directory("v0003")) == LAST
