@@ -303,6 +303,22 @@ def test_an_output_that_is_not_the_same_serves_only_when_a_person_says_so(found,
         assert_untouched(world)
 
 
+def test_a_comparison_that_takes_too_long_is_for_a_person_to_decide_about():
+    """A large output can never be compared in time: that is no reason to refuse it, nor to let it through."""
+    world = World(verdict=Verdict.SWITCH, way=Way.REBUILD, back=Way.RETURN, answer=True)
+    world.comparison = None
+    ended = world.play()
+    assert ended.outcome is Outcome.SUCCEEDED
+    assert ended.compared["q"].why == "that was not done within 300 s"
+    assert any("a person has to approve: query q: not compared" in each.reason for each in world.log)
+
+
+def test_the_ways_alone_say_whether_a_person_is_asked():
+    """A verdict may be worse than the ways, by a query that the candidate has not any more."""
+    operation = msgspec.structs.replace(World(verdict=Verdict.BACKUP, answer=None).play(), verdict=Verdict.REFUSE)
+    assert {Step.BACKUP, Step.APPROVE, Step.READY} <= set(path(operation))
+
+
 def test_with_the_threshold_that_was_the_default_all_rows_may_differ_unattended():
     """The negative control: a share of 1.0 of differing rows, and nobody is asked."""
     world = World(

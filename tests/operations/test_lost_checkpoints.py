@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shutil
 from pathlib import Path
 
@@ -10,20 +11,34 @@ from msgspec.structs import replace
 from typer.testing import CliRunner
 
 from streamkeeper.cli.main import app
-from streamkeeper.errors import CheckpointLost
+from streamkeeper.errors import CheckpointLost, OperationRefused
 from streamkeeper.lifecycle.steps import Step
+from streamkeeper.model.coding import to_json
 from streamkeeper.model.finding import Verdict
-from streamkeeper.model.journal import Assessed, DeployRequest, StartOffsetsKnown, StepDone
+from streamkeeper.model.installation import Installation
+from streamkeeper.model.journal import (
+    Assessed,
+    DeployRequest,
+    InstancePlanned,
+    OperationStarted,
+    ReleaseDescribed,
+    ReleaseRegistered,
+    Role,
+    StartOffsetsKnown,
+    StepDone,
+)
 from streamkeeper.model.settings import Settings
 from streamkeeper.operations import registered
 from streamkeeper.operations.assessing import assess_candidate
 from streamkeeper.operations.deploy import Deploy
 from streamkeeper.operations.pruning import plan_prune
-from streamkeeper.operations.registered import live_checkpoints
+from streamkeeper.operations.registered import find_version_loss, live_checkpoints
 from streamkeeper.operations.restoring import restore_version
 from streamkeeper.operations.sites import Site
-from streamkeeper.registry.objects import read_object
+from streamkeeper.operations.version_acts import VersionActs
+from streamkeeper.registry.objects import put_object, read_object
 from tests.checkpoints.trees import QUERY_ID
+from tests.compatibility.manifests import STATEFUL
 from tests.operations.registered_job import JOB, QUERY, Registered
 
 LOSSES = ["missing", "empty", "another query's", "gone back"]
@@ -142,3 +157,44 @@ def test_one_without_a_recorded_root_is_refused_from_another_root(job: Registere
     found = assess(job, Site(settings=settings, store=job.site.store, runner=job.runner))
     assert found.verdict is Verdict.REFUSE
     assert f"{tmp_path}/other/sales/totals/v0001 is missing" in found.sentence
+
+
+def test_what_a_job_has_not_any_more_is_no_reason_against_the_rest(job: Registered) -> None:
+    """Its release was deployed without the query, and somebody has tidied up since."""
+    manifest = replace(STATEFUL, query="other")
+    digest = put_object(job.site.store, JOB, "manifests", to_json(manifest), ".json")
+    first = job.site.journal(JOB, "test").state().releases["r0001"]
+    job.record(ReleaseRegistered(release=replace(first, number=2, content=replace(first.content, bundle="d" * 64))))
+    job.record(ReleaseDescribed(release="r0002", manifests={"other": digest}))
+    lose(job, "missing")
+    Deploy.open(job.site, "op2", DeployRequest(job=JOB, release="r0002"))
+    state = job.site.journal(JOB, "test").state()
+    found = assess_candidate(job.site, state, state.operations["op2"], "r0002")
+    assert found.refusal == ""
+    assert "checkpoint-lost" not in found.sentence
+
+
+def test_a_directory_in_which_nothing_was_committed_may_begin_again(tmp_path: Path) -> None:
+    """Its query has an id and no batch: nothing is lost with it, and there is no snapshot to go back to."""
+    job = Registered(tmp_path)
+    started = replace(job.epoch("v0001", 2), query_id=QUERY_ID)
+    job.record(started)
+    state = job.site.journal(JOB, "test").state()
+    shutil.rmtree(job.directory)
+    assert find_version_loss(job.site, state, QUERY, "v0001") == ""
+    job.directory.mkdir()
+    assert find_version_loss(job.site, state, QUERY, "v0001") == ""
+    lose_to = '{"id": "0a0a0a0a-eaab-48e1-8081-cfb9a2991009"}'
+    (job.directory / "metadata").write_text(lose_to)
+    assert "is the checkpoint of query 0a0a0a0a" in find_version_loss(job.site, state, QUERY, "v0001")
+
+
+def test_nobody_is_appointed_in_the_checkpoint_of_the_one_that_was_copied(job: Registered) -> None:
+    """An operation that was under way when the store was copied has its versions on record; so has its fall-back."""
+    copy = Installation(number=2, id="copy", place="", first="original", at="")
+    site = dataclasses.replace(job.site, installation=copy)
+    job.record(OperationStarted(operation="op2", request=DeployRequest(job=JOB), steps=()))
+    job.record(InstancePlanned(operation="op2", instance="op2-fallback", release="r0001", role=Role.CANDIDATE))
+    with pytest.raises(OperationRefused, match="belongs to the installation that this one was copied from"):
+        VersionActs(site, site.journal(JOB, "op2"), JOB, "op2").appoint("op2-fallback", {})
+    assert site.journal(JOB, "test").state().appointed == "op-candidate"

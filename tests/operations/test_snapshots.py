@@ -21,6 +21,7 @@ from streamkeeper.errors import (
     OperationRefused,
     StoreUnavailable,
 )
+from streamkeeper.model.coding import to_json
 from streamkeeper.model.finding import Verdict
 from streamkeeper.model.journal import (
     Assessed,
@@ -28,6 +29,9 @@ from streamkeeper.model.journal import (
     InstanceAppointed,
     InstancePlanned,
     OperationStarted,
+    ReleaseDescribed,
+    ReleasePromoted,
+    ReleaseRegistered,
     Role,
 )
 from streamkeeper.model.liveness import Life
@@ -35,13 +39,14 @@ from streamkeeper.model.manifest import SinkDescription
 from streamkeeper.model.serving import Span
 from streamkeeper.model.ways import QueryWay, Way
 from streamkeeper.operations import restoring
-from streamkeeper.operations.backup import lateness_of
+from streamkeeper.operations.backup import back_up, lateness_of
 from streamkeeper.operations.boundary import preserve_boundary
 from streamkeeper.operations.outputs import ask
 from streamkeeper.operations.overview import job_overviews
 from streamkeeper.operations.pruning import plan_prune, prune, read_policy, tell_run
 from streamkeeper.operations.restoring import RestorePlan, plan_restore, restore_version
 from streamkeeper.operations.targets import all_targets, query_target
+from streamkeeper.registry.objects import put_object
 from streamkeeper.sinks.asking import OutputAnswer
 from streamkeeper.snapshots import restore as restore_of_snapshots
 from streamkeeper.snapshots.catalogue import Catalogue
@@ -49,6 +54,7 @@ from streamkeeper.snapshots.restore import restore
 from streamkeeper.snapshots.retention import Policy
 from streamkeeper.stores.local import LocalStore
 from tests.checkpoints.trees import QUERY_ID
+from tests.compatibility.manifests import STATEFUL
 from tests.operations.registered_job import JOB, QUERY, Registered
 from tests.snapshots.series import a_checkpoint, files_below, wanted
 
@@ -335,6 +341,70 @@ def test_a_restored_file_output_carries_on_the_one_before_it(tmp_path: Path) -> 
     restore_version(files.site, JOB, QUERY, snapshot)
     state = files.site.journal(JOB, "test").state()
     assert state.spans(QUERY, "v0002") == (Span("v0001", snapshot.batch), Span("v0002"))
+
+
+def other_output(job: Registered) -> None:
+    """Deploy a release that writes elsewhere."""
+    manifest = replace(STATEFUL, query=QUERY, sink=SinkDescription(kind="file", output="/elsewhere", options={}))
+    digest = put_object(job.site.store, JOB, "manifests", to_json(manifest), ".json")
+    first = job.site.journal(JOB, "test").state().releases["r0001"]
+    content = replace(first.content, bundle="d" * 64)
+    job.record(ReleaseRegistered(release=replace(first, number=2, content=content)))
+    job.record(ReleaseDescribed(release="r0002", manifests={QUERY: digest}))
+    job.record(ReleasePromoted(operation="op", release="r0002", instance="op-candidate"))
+
+
+def test_files_that_were_written_elsewhere_cannot_be_carried_on(tmp_path: Path) -> None:
+    """A log that begins at batch 8 is damaged to Spark, and readers would see nothing of what serves."""
+    files = Registered(tmp_path / "f", sink="file")
+    files.take()
+    other_output(files)
+    with pytest.raises(OperationRefused, match=r"/elsewhere cannot carry on what s0001 is a snapshot of"):
+        restore_version(files.site, JOB, QUERY, files.catalogue.read(1))
+    assert files.versions == ["v0001"]
+
+
+@pytest.mark.parametrize("sink", ["file", "table"])
+def test_what_another_version_has_written_since_is_not_counted(tmp_path: Path, sink: str) -> None:
+    """The log of the snapshot's own version holds nothing beyond it: all of the newer version's comes again."""
+    job = Registered(tmp_path / "j", sink=sink)
+    job.take()
+    (job.write_table if sink == "table" else job.write_files)(7)
+    assert "nothing is written again" in plan_restore(job.site, JOB, QUERY, job.catalogue.read(1)).sentence
+    job.record(job.version("v0002"))
+    job.record(InstanceAppointed(operation="op", instance="op-candidate", versions={QUERY: "v0002"}))
+    sentence = plan_restore(job.site, JOB, QUERY, job.catalogue.read(1)).sentence
+    assert "nobody knows what" in sentence
+    assert "(v0002 has written it since)" in sentence
+
+
+def test_a_restore_from_another_store_takes_its_files_and_no_version_of_a_namesake(
+    job: Registered, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two stores may each have an s0001: the version that one of them began is not filled from the other."""
+    job.take()
+    elsewhere = Catalogue(LocalStore(tmp_path / "elsewhere"), f"{JOB}/{QUERY}")
+    job.commit(8)
+    back_up(elsewhere.store, query_target(job.site, JOB, QUERY))
+    with monkeypatch.context() as patch:
+        die_at(patch, "restore.record.after")
+        with pytest.raises(Died):
+            restore_version(job.site, JOB, QUERY, elsewhere.read(1), catalogue=elsewhere)
+    done = restore_version(job.site, JOB, QUERY, job.catalogue.read(1))
+    state = job.site.journal(JOB, "test").state()
+    assert (done.version, state.version(QUERY, done.version).committed) == ("v0003", 7)
+    again = restore_version(job.site, JOB, QUERY, elsewhere.read(1), catalogue=elsewhere)
+    assert (again.version, again.batch) == ("v0002", 8)
+    assert (job.directory.with_name("v0002") / "commits" / "8").exists()
+    assert job.site.journal(JOB, "test").state().current_version(QUERY).version == "v0002"
+
+
+def test_a_query_that_the_job_has_not_any_more_is_refused_by_name(job: Registered) -> None:
+    """Its snapshots are still there, and can be restored into a directory."""
+    job.take()
+    job.record(ReleaseDescribed(release="r0001", manifests={}))
+    with pytest.raises(OperationRefused, match="has no query totals"):
+        plan_restore(job.site, JOB, QUERY, job.catalogue.read(1))
 
 
 def test_the_boundary_is_held_until_the_next_deploy_has_its_own(job: Registered) -> None:

@@ -243,7 +243,7 @@ def restore_(
         )
         return
     with _bar(snapshot.name) as show:
-        done = restore_version(site, job, query, snapshot, accept_replay=accept_replay, show=show)
+        done = restore_version(site, job, query, snapshot, catalogue=catalogue, accept_replay=accept_replay, show=show)
     typer.echo(
         f"{snapshot.name} (batch {done.batch}) is {done.version} of {job}/{query}: deploy {done.release} to go on"
     )

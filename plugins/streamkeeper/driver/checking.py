@@ -72,8 +72,9 @@ class Checker:
         observed: dict[str, list[Finding]] = {}
         rehearse_s = 0.0
         for name in sorted(chosen & (candidate.keys() | checkpoints.keys())):
-            found = observed.setdefault(name, list(request.findings.get(name, ())))
+            found = observed.setdefault(name, [])
             if name in manifests:
+                found += request.findings.get(name, ())
                 found += observations.sources_without_promise(manifests[name], reasons_against(manifests[name]))
                 if to_json(manifests[name]) != to_json(again[name]):
                     found.append(observations.plan_not_deterministic(name))

@@ -8,6 +8,7 @@ from streamkeeper.lifecycle.instances import candidate_of, give_up, ready, say
 from streamkeeper.lifecycle.observation import Observation
 from streamkeeper.lifecycle.review import reasons_to_review
 from streamkeeper.lifecycle.steps import COMPARE_S, Step
+from streamkeeper.model.comparison import OutputComparison
 from streamkeeper.model.control import CommandKind
 from streamkeeper.model.liveness import Life
 from streamkeeper.model.ways import Way
@@ -43,9 +44,12 @@ def compare(at: Observation) -> Decision:
     status = at.of(name).status
     told = status.compared if status is not None else {}
     wanted = {query for query, each in operation.ways.items() if each.way is Way.REBUILD}
-    if not wanted <= told.keys():
-        return _dead_or(at, step, name) or _wait(at, step, f"{name}: comparison", COMPARE_S)
-    compared = {query: told[query] for query in sorted(wanted)}
+    on = f"{name}: comparison"
+    if not wanted <= told.keys() and not (at.on == on and at.waited_s > COMPARE_S):
+        return _dead_or(at, step, name) or say(step, Wait(on, COMPARE_S), _told(at) or on)
+    # Past its time it is for a person to say, as whatever could not be compared.
+    late = OutputComparison(comparable=False, why=f"that was not done within {COMPARE_S:g} s")
+    compared = {query: told.get(query, late) for query in sorted(wanted)}
     result = {query: each.sentence for query, each in compared.items()}
     return say(step, MarkDone(result, compared), "; ".join(f"{query}: {text}" for query, text in result.items()))
 

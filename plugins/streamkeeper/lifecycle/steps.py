@@ -7,7 +7,6 @@ from enum import IntEnum
 import msgspec
 
 from streamkeeper.lifecycle.review import reasons_to_review
-from streamkeeper.model.finding import Verdict
 from streamkeeper.model.job_state import OperationState
 from streamkeeper.model.journal import DeployRequest, Handover
 from streamkeeper.model.ways import Way
@@ -52,7 +51,7 @@ def path(operation: OperationState) -> tuple[Step, ...]:
     """The steps that this operation takes, as far as is known: what the verdict does not ask for is left out."""
     ways = operation.ways.values()
     left_out: frozenset[Step] = frozenset()
-    if operation.verdict is Verdict.REFUSE or not any(each.opaque for each in ways):
+    if not any(each.opaque for each in ways):
         left_out |= _OPAQUE
     elif operation.request.accept_risk:
         left_out |= {Step.APPROVE, Step.READY}
@@ -169,7 +168,7 @@ def _dual_run(request: DeployRequest, serving: str) -> list[PlannedStep]:
         step=Step.COMPARE,
         does="rebuild only: compare both outputs over the same input, column by column",
         deadline_s=COMPARE_S,
-        otherwise=abort,
+        otherwise="ask a person, as about whatever cannot be compared",
     )
     review = PlannedStep(
         step=Step.REVIEW,

@@ -294,8 +294,6 @@ def _begins_to_serve(state: JobState, reserved: CheckpointVersion) -> JobState:
     known = state.versions[reserved.query]
     serving = msgspec.structs.replace(reserved, serves=True)
     state = _put(state, "versions", reserved.query, tuple(serving if each is reserved else each for each in known))
-    if reserved.query not in state.current:
-        return state
     return _put(state, "current", reserved.query, reserved.version)
 
 

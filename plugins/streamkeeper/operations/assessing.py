@@ -44,7 +44,8 @@ def assess_candidate(site: Site, state: JobState, operation: OperationState, rel
     refuse_unknown("expect_different: column", operation.request.expect_different, columns)
     deployed = stored_manifests(site, state, serving) if serving else None
     observed = observed_by(site, state, operation.operation, release)
-    recorded = recorded_findings(site, state)
+    # Of a query that the candidate has not any more, nothing is gone on from.
+    recorded = {query: each for query, each in recorded_findings(site, state).items() if query in candidate}
     observed = {query: (*observed.get(query, ()), *recorded.get(query, ())) for query in {*observed, *recorded}}
     forward = assess(deployed, candidate, observed)
     backward = assess(candidate, deployed) if deployed is not None else forward

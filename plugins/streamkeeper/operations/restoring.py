@@ -24,6 +24,7 @@ from streamkeeper.operations.overview import read_job
 from streamkeeper.operations.registered import checkpoint_directory, stored_manifests
 from streamkeeper.operations.sites import Site
 from streamkeeper.operations.version_acts import created_from, fill_version, free_version
+from streamkeeper.snapshots.catalogue import Catalogue
 from streamkeeper.snapshots.restore import Show
 
 
@@ -72,8 +73,16 @@ def plan_restore(site: Site, job: str, query: str, snapshot: Snapshot) -> Restor
         raise OperationRefused(f"job {job} has no query {query} with a checkpoint", hint="deploy it first")
     version = _reserved(state, query, snapshot) or free_version(site, state, query)
     release = state.serving_release or current.release
-    sink = stored_manifests(site, state, release)[query].sink
+    written = stored_manifests(site, state, release).get(query)
+    if written is None:
+        raise OperationRefused(
+            f"release {release} of job {job} has no query {query}", hint="restore into a directory with --to"
+        )
+    sink = written.sink
     holds = ask(site, state, release, query, sink, snapshot.version)
+    unknown = holds.unknown
+    if not unknown and snapshot.version != current.version:
+        unknown = f"{current.version} has written it since"
     beyond = max(0, (-1 if holds.batch is None else holds.batch) - snapshot.batch)
     return RestorePlan(
         snapshot=snapshot.name,
@@ -85,25 +94,35 @@ def plan_restore(site: Site, job: str, query: str, snapshot: Snapshot) -> Restor
         sink=sink.kind,
         output=sink.output,
         sink_batch=holds.batch,
-        unknown=holds.unknown,
-        replayed=None if holds.unknown else beyond,
+        unknown=unknown,
+        replayed=None if unknown else beyond,
     )
 
 
 def restore_version(
-    site: Site, job: str, query: str, snapshot: Snapshot, *, accept_replay: bool = False, show: Show | None = None
+    site: Site,
+    job: str,
+    query: str,
+    snapshot: Snapshot,
+    *,
+    catalogue: Catalogue | None = None,
+    accept_replay: bool = False,
+    show: Show | None = None,
 ) -> RestorePlan:
     """Make the next checkpoint version from a snapshot; again after a crash it goes on with the version it recorded.
+
+    ``catalogue``: where the snapshot is, unless among the site's own.
 
     Raises OperationRefused (a driver that lives, another version meanwhile, a user's function without
     ``accept_replay``), and what ``restore`` raises; then the job is as it was.
     """
     plan = plan_restore(site, job, query, snapshot)
-    _must_take_a_replay(plan, snapshot, accept_replay)
+    carries_on = _carries_on(site, read_job(site, job), query, snapshot, plan)
+    _must_take_a_replay(plan, accept_replay=accept_replay, carries_on=carries_on)
     crash_point("restore.record.before")
-    state, reserved = _reserve(site, plan, job, query, snapshot)
+    state, reserved = _reserve(site, plan, job, query, snapshot, carries_on=carries_on)
     crash_point("restore.record.after")
-    fill_version(site, state, query, reserved.version, snapshot, show=show)
+    fill_version(site, state, query, reserved.version, snapshot, catalogue=catalogue, show=show)
     crash_point("restore.serve.before")
     _let_serve(site, plan, job, reserved)
     crash_point("restore.serve.after")
@@ -112,10 +131,9 @@ def restore_version(
 
 
 def _reserve(
-    site: Site, plan: RestorePlan, job: str, query: str, snapshot: Snapshot
+    site: Site, plan: RestorePlan, job: str, query: str, snapshot: Snapshot, *, carries_on: bool
 ) -> tuple[JobState, CheckpointVersion]:
     """Record the version that is to be filled, or find it recorded by a restore of this snapshot that died."""
-    carries_on = _carries_on(site, read_job(site, job), query, snapshot, plan)
 
     def missing(now: JobState) -> Record | None:
         current = _must_still_serve(site, now, query, plan)
@@ -166,7 +184,12 @@ def _reserved(state: JobState, query: str, snapshot: Snapshot) -> str:
     found = [
         each.version
         for each in state.versions.get(query, ())
-        if not each.serves and not each.operation and not each.claimed_by and each.origin.startswith(named)
+        if not each.serves
+        and not each.operation
+        and not each.claimed_by
+        and each.origin.startswith(named)
+        # Two stores of snapshots may each have one of this name.
+        and (each.query_id, each.committed) == (snapshot.query_id, snapshot.batch)
     ]
     return found[-1] if found else ""
 
@@ -199,10 +222,11 @@ def _must_be_at_rest(site: Site, state: JobState) -> None:
             )
 
 
-def _must_take_a_replay(plan: RestorePlan, snapshot: Snapshot, accept_replay: bool) -> None:
-    if plan.sink == FILE and not snapshot.version:
+def _must_take_a_replay(plan: RestorePlan, *, accept_replay: bool, carries_on: bool) -> None:
+    if plan.sink == FILE and not carries_on:
         raise OperationRefused(
-            f"{plan.output} cannot carry on the output of a checkpoint that was not deployed from here",
+            f"{plan.output} cannot carry on what {plan.snapshot} is a snapshot of: that was written elsewhere, or by a"
+            " checkpoint that was not deployed from here",
             hint="restore into a directory with --to; its output begins anew in a new checkpoint version",
         )
     if plan.sink not in (TABLE, FILE) and plan.replayed != 0 and not accept_replay:

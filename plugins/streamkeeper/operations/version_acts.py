@@ -16,7 +16,7 @@ from streamkeeper.model.names import version_name, version_number
 from streamkeeper.model.release import Release
 from streamkeeper.model.snapshot import Snapshot, series_of_query, snapshot_number
 from streamkeeper.model.ways import QueryWay, Way
-from streamkeeper.operations.registered import checkpoint_directory
+from streamkeeper.operations.registered import checkpoint_directory, must_be_mine
 from streamkeeper.operations.sites import Site
 from streamkeeper.registry.journal import Journal
 from streamkeeper.snapshots.catalogue import Catalogue
@@ -39,6 +39,7 @@ class VersionActs:
         chosen = {**{query: self._current(state, query) for query in state.described[release.name]}, **versions}
         chosen = {query: version for query, version in chosen.items() if query in state.described[release.name]}
         for query, version in chosen.items():
+            must_be_mine(self._site, state, query, version)
             self._create(query, version, release, state.operations[self._operation].ways.get(query))
 
         def only_heir(now: JobState) -> Record | None:
@@ -58,6 +59,7 @@ class VersionActs:
         release = state.releases[state.instances[instance].release]
         for query, way in state.operations[self._operation].ways.items():
             if way.way is Way.REBUILD:
+                must_be_mine(self._site, state, query, way.version)
                 self._create(query, way.version, release, way)
 
         def still_wanted(now: JobState) -> Record | None:
@@ -155,7 +157,14 @@ def created_from(
 
 
 def fill_version(
-    site: Site, state: JobState, query: str, version: str, snapshot: Snapshot, *, show: Show | None = None
+    site: Site,
+    state: JobState,
+    query: str,
+    version: str,
+    snapshot: Snapshot,
+    *,
+    catalogue: Catalogue | None = None,
+    show: Show | None = None,
 ) -> None:
     """Write a recorded version from its snapshot, unless it is there, or a driver has opened it since. Again is fine.
 
@@ -166,7 +175,7 @@ def fill_version(
     if recorded is None or recorded.claimed_by or target.exists():
         return
     try:
-        restore(Catalogue(site.snapshots, snapshot.series), snapshot, target, show=show)
+        restore(catalogue or Catalogue(site.snapshots, snapshot.series), snapshot, target, show=show)
     except InvalidInput:
         if not target.exists():
             raise
