@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -100,12 +101,19 @@ def test_sample_is_small(tables: Any) -> None:
     assert (compared.differing, len(compared.sample)) == (40, 10)
 
 
-def test_columns_of_one_side_or_of_another_type_are_left_out(tables: Any) -> None:
-    """A new column is no difference, nor is one whose type has changed."""
+def test_columns_of_one_side_or_of_another_type_are_told_and_held_against_it(tables: Any) -> None:
+    """What nobody has compared is not the same; where they may differ they are no reason."""
     schema = "customer string, total double, shop string"
-    compared = tables([("a", 1)], [("a", 2.0, "x")], schema).compare()
-    assert compared.comparable
-    assert (compared.old_rows, compared.differing) == (1, 0)
+    shadow = tables([("a", 1)], [("a", 2.0, "x")], schema)
+    compared = shadow.compare()
+    assert (compared.comparable, compared.old_rows, compared.differing) == (True, 1, 0)
+    assert re.fullmatch(
+        r"not compared: shop \(it is TEXT, it was not there\), total \(it is DOUBLE.*, it was BIGINT\)",
+        compared.exceeds(0, 0),
+    )
+    assert compared.exceeds(0, 1) == ""
+    assert compared.sentence == f"1 rows and 1: the same; {compared.exceeds(0, 0)}"
+    assert shadow.compare(("shop", "total")).exceeds(0, 0) == ""
 
 
 def test_another_key_cannot_be_compared(tables: Any) -> None:
@@ -203,13 +211,32 @@ def test_handed_over_output_is_compared_as_a_whole(files: Files) -> None:
 
 
 def test_columns_of_files_may_have_any_name(files: Files) -> None:
-    """Dots and blanks are no structure; a column of one side is left out."""
+    """Dots and blanks are no structure; a column of one side is told."""
     for shadow, extra in ((False, "x long"), (True, "y long")):
         writer = files.writer("v0003" if shadow else "v0002", shadow=shadow)
         files.write(writer, [("a", 1, 7)], [("b", 2, 8)], schema=f"`a.b c` string, `t``x` long, {extra}")
     compared = writer.compare("v0002", 0, 1, files.spark)
     assert (compared.old_rows, compared.new_rows, compared.only_new) == (1, 2, 1)
     assert compared.sample == (('{"a.b c":"b","t`x":2}', "", "0", "1"),)
+    assert compared.uncompared == ("x (it is not there, it was bigint)", "y (it is bigint, it was not there)")
+
+
+@pytest.mark.parametrize("file_format", ["json", "csv"])
+def test_text_is_compared_as_what_the_query_writes(files: Files, file_format: str) -> None:
+    """By its values alone 01234 and 1234 are one number, and a column that is NULL everywhere is none."""
+    schema = "code string, discount long"
+    serving = files.writer("v0002", format=file_format)
+    files.write(serving, [("01234", None)], schema=schema)
+    shadow = files.writer("v0003", shadow=True, format=file_format)
+    files.write(shadow, [("1234", None)], [("01234", 5)], schema=schema)
+    kind = files.spark.createDataFrame([], schema).schema
+    for batch, missing in ((0, '"code":"01234"'), (1, '"code":"01234"')):
+        compared = shadow.compare("v0002", 0, batch, files.spark, schema=kind)
+        assert (compared.only_old, compared.only_new) == (1, 1 + batch)
+        assert any(missing in row for row, *_ in compared.sample)
+    guessed = shadow.compare("v0002", 0, 0, files.spark)
+    if file_format == "csv":
+        assert (guessed.only_old, guessed.only_new) == (0, 0), "the negative control"
 
 
 def test_a_column_of_files_that_may_differ_is_left_out(files: Files) -> None:

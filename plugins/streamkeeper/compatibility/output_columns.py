@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
-from streamkeeper.model.manifest import Manifest, StateColumn
+from streamkeeper.model.manifest import Manifest
 
 _UNKNOWN = "?"
+_NUMBERED = re.compile(r"\b(source|static) \d+")
 
 
 def redefined_columns(old: Manifest, new: Manifest) -> frozenset[str]:
-    """Names of the columns that both outputs have and that mean something else in the new one.
+    """Names of the columns that mean something else in the new output, that it has not any more, or has now.
 
-    Where it is not known what one of the two means, it counts as the same: then a difference is for a person to see.
+    Where it is not known what one of two means, it counts as the same: then a difference is for a person to see. A
+    column that went while one came that may mean the same was renamed, perhaps: neither counts as redefined.
     What rows are read, and through which joins, is no part of a column's meaning.
     """
-    before = {each.name: each for each in old.columns}
-    return frozenset(
-        each.name
-        for each in new.columns
-        if each.name in before and _is_known(before[each.name], each) and before[each.name].meaning != each.meaning
-    )
+    before, after = _meanings(old), _meanings(new)
+    both = {name for name in before.keys() & after.keys() if _differ(before[name], after[name])}
+    went, came = before.keys() - after.keys(), after.keys() - before.keys()
+    gone = {name for name in went if all(_differ(before[name], after[each]) for each in came)}
+    added = {name for name in came if all(_differ(before[each], after[name]) for each in went)}
+    return frozenset(both | gone | added)
 
 
 def columns_that_may_differ(
@@ -34,10 +37,21 @@ def columns_that_may_differ(
 
 def names_of_columns(query: str, manifest: Manifest) -> set[str]:
     """Every name by which ``expect_different`` may name a column of this query."""
-    names = {each.partition(" ")[0] for each in manifest.output_schema.splitlines()}
-    names |= {each.name for each in manifest.columns if each.name}
+    names = _names(manifest) | {each.name for each in manifest.columns if each.name}
     return names | {f"{query}.{each}" for each in names}
 
 
-def _is_known(*columns: StateColumn) -> bool:
-    return all(each.meaning and _UNKNOWN not in each.meaning for each in columns)
+def _meanings(manifest: Manifest) -> dict[str, str]:
+    """Column of the output -> what it means; empty where that is not known."""
+    told = {each.name: each.meaning for each in manifest.columns if each.name}
+    return {name: told.get(name, "") for name in _names(manifest)} | told
+
+
+def _names(manifest: Manifest) -> set[str]:
+    return {each.partition(" ")[0] for each in manifest.output_schema.splitlines()}
+
+
+def _differ(*meanings: str) -> bool:
+    """Whether two are known to mean something else; the numbers of sources and of tables change with any that comes."""
+    known = all(each and _UNKNOWN not in each for each in meanings)
+    return known and len({_NUMBERED.sub(r"\1", each) for each in meanings}) > 1

@@ -79,8 +79,11 @@ class Comparing:
                 return lambda: look_at_tables(lambda: writer.compare(columns), old, new)
             case FileWriter():
                 spark = self._at.session.spark
+                schema = query.planned.query.df.schema
                 return lambda: look_at_files(
-                    lambda one, other: writer.compare(old.name, one, other, spark, may_differ=columns), old, new
+                    lambda one, other: writer.compare(old.name, one, other, spark, may_differ=columns, schema=schema),
+                    old,
+                    new,
                 )
             case _:
                 told = OutputComparison(comparable=False, why="what this kind of sink has written cannot be read")

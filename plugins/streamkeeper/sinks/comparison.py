@@ -5,7 +5,7 @@ Values are equal when they are the same, to the last digit: sums of ``double`` i
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
@@ -26,6 +26,7 @@ def compare_tables(
 ) -> OutputComparison:
     """Two tables by their key, on the columns that both have with one type; the transaction's snapshot is compared.
 
+    What other columns there are is told, with both their types.
     ``may_differ``: columns in which a difference is counted by itself, and makes no row a differing one.
     """
     import sqlalchemy as sa
@@ -59,6 +60,7 @@ def compare_tables(
         only_new=_count(connection, new, only_new),
         differing=differing,
         allowed=tuple(name for name in others if name in may_differ),
+        uncompared=_left_out(_types(connection, old), _types(connection, new), may_differ),
         columns=_count_columns(connection, pairs, (old, new), others),
         sample=_sample_tables(connection, (old, new), (pairs, shown[0], only_old, only_new), (key, shown[1])),
     )
@@ -79,11 +81,20 @@ def compare_frames(
     both = [name for name, kind in new.dtypes if types.get(name) == kind]
     common = [name for name in both if name not in may_differ]
     allowed = tuple(name for name in both if name in may_differ)
+    left_out = _left_out(types, dict(new.dtypes), may_differ)
     if not common:
         why = "every column that they have in common may differ" if both else "they have no column in common"
         return OutputComparison(comparable=False, why=f"{why}, by name and type", allowed=allowed)
     compared = _compare_rows(old, new, ["`" + name.replace("`", "``") + "`" for name in common])
-    return structs.replace(compared, allowed=allowed)
+    return structs.replace(compared, allowed=allowed, uncompared=left_out)
+
+
+def _left_out(
+    old: Mapping[str, str | None], new: Mapping[str, str | None], may_differ: Collection[str]
+) -> tuple[str, ...]:
+    """Columns that cannot be compared, each with what it is and was."""
+    apart = [name for name in sorted({*old, *new}) if old.get(name) != new.get(name) and name not in may_differ]
+    return tuple(f"{name} (it is {new.get(name, 'not there')}, it was {old.get(name, 'not there')})" for name in apart)
 
 
 def _compare_rows(old: DataFrame, new: DataFrame, columns: list[str]) -> OutputComparison:
@@ -170,6 +181,10 @@ def _count(connection: Connection, source: Any, condition: Any = None) -> int:
 
 def _type(connection: Connection, column: Any) -> str | None:
     return None if column is None else column.type.compile(connection.dialect)
+
+
+def _types(connection: Connection, table: Table) -> dict[str, str | None]:
+    return {str(each.name): _type(connection, each) for each in table.columns}
 
 
 def _key_text(connection: Connection, table: Table) -> str:

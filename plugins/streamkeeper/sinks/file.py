@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 __all__ = ["EpochFile", "FileSink", "FileWriter", "newest_batch", "newest_epoch", "read_serving"]
 
@@ -194,10 +195,11 @@ class FileWriter(SinkWriter):
         spark: SparkSession,
         *,
         may_differ: Collection[str] = (),
+        schema: StructType | None = None,
     ) -> OutputComparison:
         """What serves up to ``old_batch`` of ``old_version``, against this version up to ``new_batch``; for a shadow.
 
-        ``may_differ``: columns that are left out.
+        ``may_differ``: columns that are left out; ``schema``: of this version's rows, as which text is read.
         Raises InvalidInput when a sink log no longer tells the batches apart.
         """
         claim = newest_epoch(self._root)
@@ -208,7 +210,7 @@ class FileWriter(SinkWriter):
             before.append(span)
         formats = {**(claim.all_formats if claim is not None else {}), self._context.version: self._sink.format}
         old, new = (*before, Span(old_version, old_batch)), (Span(self._context.version, new_batch),)
-        frames = (read_spans(spark, self._root, each, formats) for each in (old, new))
+        frames = (read_spans(spark, self._root, each, formats, schema=schema) for each in (old, new))
         compared = compare_frames(*frames, may_differ=may_differ)
         return structs.replace(compared, old_batch=old_batch, new_batch=new_batch)
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 _EPOCHS = "_streamkeeper/epochs"
 
@@ -100,12 +101,20 @@ def read_serving(spark: SparkSession, path: str) -> DataFrame:
     return found
 
 
-def read_spans(spark: SparkSession, root: Path, spans: Iterable[Span], formats: Mapping[str, str]) -> DataFrame | None:
+def read_spans(
+    spark: SparkSession,
+    root: Path,
+    spans: Iterable[Span],
+    formats: Mapping[str, str],
+    *,
+    schema: StructType | None = None,
+) -> DataFrame | None:
     """The rows of several spans, one after the other; None when none of them holds a file yet.
 
+    ``schema``: what text holds that says nothing of its columns' types; without it they are told by its values.
     Raises InvalidInput when a span's end cannot be found in its sink log any more.
     """
-    frames = [_read_span(spark, root, span, formats) for span in spans]
+    frames = [_read_span(spark, root, span, formats, schema) for span in spans]
     held = [frame for frame in frames if frame is not None]
     if not held:
         return None
@@ -119,7 +128,9 @@ def serving_files(root: Path) -> list[Path]:
     return [file for span in spans for file in listed_files(root / span.version, last=span.last)]
 
 
-def _read_span(spark: SparkSession, root: Path, span: Span, formats: Mapping[str, str]) -> DataFrame | None:
+def _read_span(
+    spark: SparkSession, root: Path, span: Span, formats: Mapping[str, str], schema: StructType | None
+) -> DataFrame | None:
     directory, last = root / span.version, span.last
     newest = newest_batch(directory)
     if newest is None:
@@ -135,7 +146,9 @@ def _read_span(spark: SparkSession, root: Path, span: Span, formats: Mapping[str
         )
     file_format = formats[span.version]
     reader = spark.read.format(file_format)
-    if file_format == "csv":
+    if schema is not None and file_format in ("csv", "json"):
+        reader = reader.schema(schema)
+    elif file_format == "csv":
         reader = reader.option("inferSchema", "true")
     if whole:
         return reader.load(str(directory))
