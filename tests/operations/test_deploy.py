@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from streamkeeper.errors import JobUnusable, OperationRefused
+from streamkeeper.errors import InvalidInput, JobUnusable, OperationRefused
 from streamkeeper.lifecycle.steps import Step
 from streamkeeper.model.coding import to_json
 from streamkeeper.model.journal import (
@@ -72,7 +72,7 @@ def test_an_operations_id_that_comes_with_another_request_is_refused(job: Regist
     job.record(OperationFinished(operation="op2", outcome=Outcome.SUCCEEDED, sentence="r0001 serves"))
     for on_open in OnOpen:
         with pytest.raises(OperationRefused, match="has ended: r0001 serves"):
-            Deploy.open(job.site, "op2", other, on_open=on_open)
+            Deploy.open(job.site, "op2", replace(other, dry_run=False), on_open=on_open)
     assert job.site.journal(JOB, "test").state().open_operation is None
 
 
@@ -97,3 +97,12 @@ def test_a_job_whose_code_sets_the_state_format_is_refused_at_the_assessment(job
     state = job.site.journal(JOB, "test").state()
     with pytest.raises(JobUnusable, match="code sets .*providerClass"):
         assess_candidate(job.site, state, state.operations["op2"], name)
+
+
+@pytest.mark.parametrize("on_open", [OnOpen.CONTINUE, OnOpen.ABORT])
+def test_a_dry_run_neither_carries_on_nor_ends_what_is_open(job: Registered, on_open: OnOpen) -> None:
+    """It only looks: what is open is somebody's deploy."""
+    Deploy.open(job.site, "op2", DeployRequest(job=JOB, release="r0001"))
+    with pytest.raises(InvalidInput, match=f"a dry run would {on_open.value} what is open"):
+        Deploy.open(job.site, "op3", DeployRequest(job=JOB, release="r0001", dry_run=True), on_open=on_open)
+    assert job.site.journal(JOB, "test").state().open_operation.operation == "op2"

@@ -35,10 +35,16 @@ DIFFERING = OutputComparison(
 )
 
 
-def ask(job: Registered, operation: str, *, backup: bool = True) -> None:
+def ask(job: Registered, operation: str, *, backup: bool = True, accept_risk: bool = False) -> None:
     """Record all that comes before the question about state; without ``backup`` nobody is to be asked yet."""
     way = QueryWay(way=Way.RESUME, before="v0001", version="v0001", opaque=True, back=Way.RESTORE)
-    _assess(job, operation, Verdict.BACKUP, way, DeployRequest(job=JOB, reason="faster", approve_s=60))
+    _assess(
+        job,
+        operation,
+        Verdict.BACKUP,
+        way,
+        DeployRequest(job=JOB, reason="faster", approve_s=60, accept_risk=accept_risk),
+    )
     if backup:
         job.record(StepDone(operation=operation, step="backup", result={QUERY: job.take()}))
 

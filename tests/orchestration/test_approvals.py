@@ -9,7 +9,7 @@ import pytest
 
 from streamkeeper.errors import DeployFailed
 from streamkeeper.lifecycle.steps import Step
-from streamkeeper.model.journal import AbortRequested
+from streamkeeper.model.journal import AbortRequested, About, ApprovalAnswered
 from streamkeeper.operations.approval import answer_approval
 from streamkeeper.orchestration.run_names import operation_id
 from tests.operations.registered_job import JOB, Registered
@@ -145,6 +145,32 @@ def test_an_answer_about_state_lets_no_output_through(rebuilt: Registered) -> No
         answer_approval(rebuilt.site, JOB, "op-early", approved=True, by="cli:eve", reason="in a hurry")
 
 
+def test_a_repeated_answer_about_state_is_none_about_the_output(rebuilt: Registered) -> None:
+    """Whoever says it again, or late, has not seen what is asked by now: it has to be named."""
+    from streamkeeper.errors import OperationRefused
+
+    about_state = ApprovalAnswered(
+        operation=OPERATION, approved=True, by="cli:ada", reason="fine", bundle=BUNDLE, batches={}
+    )
+    rebuilt.record(about_state)
+    with pytest.raises(OperationRefused, match="has asked about the state, and asks about the rebuilt output now"):
+        answer_approval(rebuilt.site, JOB, OPERATION, approved=True, by="cli:bob", reason="fine")
+    with pytest.raises(OperationRefused, match="asks about the rebuilt output, not about the state"):
+        answer_approval(rebuilt.site, JOB, OPERATION, approved=True, by="cli:bob", reason="fine", about=About.STATE)
+    assert asked(rebuilt, OPERATION).review is None
+    answer_approval(rebuilt.site, JOB, OPERATION, approved=True, by="cli:bob", reason="seen", about=About.OUTPUT)
+    assert asked(rebuilt, OPERATION).review.by == "cli:bob"
+
+
+def test_where_the_risk_was_accepted_nobody_is_asked_about_state(job: Registered) -> None:
+    """An answer would stop nothing, and say that it did."""
+    from streamkeeper.errors import OperationRefused
+
+    ask(job, "op-bold", accept_risk=True)
+    with pytest.raises(OperationRefused, match="does not wait for an approval"):
+        answer_approval(job.site, JOB, "op-bold", approved=False, by="cli:eve", reason="stop")
+
+
 def test_the_question_about_an_output_shows_the_rows_that_differ(rebuilt: Registered) -> None:
     """Why one is asked, how many rows, and some of them; a bar in a value does not break the table."""
     from streamkeeper.operations.questions import render_question, subject_of
@@ -174,7 +200,7 @@ def test_the_question_tells_what_a_person_needs(job: Registered) -> None:
         "`code-in-state-changed`",
         "snapshot `s0001`",
         "r0001 goes back to its last batch, by a snapshot; what was read since is read and written again",
-        f"streamkeeper approve {JOB} {OPERATION} --reason",
+        f"streamkeeper approve {JOB} {OPERATION} --about state --reason",
     ):
         assert words in text
 

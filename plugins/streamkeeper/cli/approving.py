@@ -11,6 +11,7 @@ from rich.markdown import Markdown
 
 from streamkeeper.cli.given import Job, open_site, open_to_look
 from streamkeeper.errors import OperationRefused
+from streamkeeper.model.journal import About
 from streamkeeper.model.names import check_instance, check_name
 from streamkeeper.operations.approval import answer_approval, asked_about
 from streamkeeper.operations.overview import read_job
@@ -19,6 +20,8 @@ from streamkeeper.operations.questions import render_question, subject_of
 Operation = Annotated[str, typer.Argument(metavar="OPERATION", help="As status and history name it")]
 Reason = Annotated[str, typer.Option("--reason", help="Why; kept in the journal")]
 Bundle = Annotated[str, typer.Option("--bundle", metavar="SHA256", help="Only if it is about this bundle")]
+
+Asked = Annotated[About | None, typer.Option("--about", help="Only if this is what is asked about")]
 
 
 def question(job: Job, operation: Operation) -> None:
@@ -36,14 +39,14 @@ def question(job: Job, operation: Operation) -> None:
     console.print(Markdown(render_question(site.store, state, asked)))
 
 
-def approve(job: Job, operation: Operation, *, reason: Reason, bundle: Bundle = "") -> None:
+def approve(job: Job, operation: Operation, *, reason: Reason, bundle: Bundle = "", about: Asked = None) -> None:
     """Let an opaque change take over the state, or a rebuilt output serve: the deploy that waits for it goes on."""
-    _answer(job, operation, approved=True, reason=reason, bundle=bundle)
+    _answer(job, operation, approved=True, reason=reason, bundle=bundle, about=about)
 
 
-def decline(job: Job, operation: Operation, *, reason: Reason, bundle: Bundle = "") -> None:
+def decline(job: Job, operation: Operation, *, reason: Reason, bundle: Bundle = "", about: Asked = None) -> None:
     """Do not let it: the deploy ends, and what serves stays."""
-    _answer(job, operation, approved=False, reason=reason, bundle=bundle)
+    _answer(job, operation, approved=False, reason=reason, bundle=bundle, about=about)
 
 
 def command_line(job: str, operation: str) -> str:
@@ -51,10 +54,10 @@ def command_line(job: str, operation: str) -> str:
     return f"streamkeeper approve {job} {operation} --reason …"
 
 
-def _answer(job: str, operation: str, *, approved: bool, reason: str, bundle: str) -> None:
+def _answer(job: str, operation: str, *, approved: bool, reason: str, bundle: str, about: About | None) -> None:
     site, by = open_site(), f"cli:{getpass.getuser()}"
     check_name("job", job)
     check_instance(operation)
-    answer = answer_approval(site, job, operation, approved=approved, by=by, reason=reason, bundle=bundle)
+    answer = answer_approval(site, job, operation, approved=approved, by=by, reason=reason, bundle=bundle, about=about)
     said = "approved" if answer.approved else "declined"
     typer.echo(f"operation {operation} of job {job}: {said} by {answer.by}: {answer.reason}")

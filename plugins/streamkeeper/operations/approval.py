@@ -9,7 +9,7 @@ from streamkeeper.checkpoints.layout import last_committed, query_id
 from streamkeeper.compatibility.assess import assess
 from streamkeeper.crash_points import crash_point
 from streamkeeper.errors import OperationRefused
-from streamkeeper.lifecycle.steps import Step, current_step
+from streamkeeper.lifecycle.steps import Step, current_step, path
 from streamkeeper.model.coding import from_json
 from streamkeeper.model.finding import Assessment, Severity
 from streamkeeper.model.job_state import JobState, OperationState
@@ -24,6 +24,8 @@ from streamkeeper.operations.targets import query_target
 from streamkeeper.registry.objects import read_object
 from streamkeeper.snapshots.catalogue import Catalogue
 from streamkeeper.snapshots.restore import restore
+
+_WHAT = {About.STATE: "the state", About.OUTPUT: "the rebuilt output"}
 
 
 def back_up_state(site: Site, state: JobState, operation: OperationState) -> dict[str, str]:
@@ -49,19 +51,37 @@ def export_prefix(snapshot: Snapshot) -> str:
 
 
 def answer_approval(
-    site: Site, job: str, operation: str, *, approved: bool, by: str, reason: str, bundle: str = ""
+    site: Site,
+    job: str,
+    operation: str,
+    *,
+    approved: bool,
+    by: str,
+    reason: str,
+    bundle: str = "",
+    about: About | None = None,
 ) -> ApprovalAnswered:
-    """Record a person's answer; ``bundle``: the sha256 they have seen, where they name it.
+    """Record a person's answer; ``bundle``: the sha256 they have seen, ``about``: what they were asked about, where
+    they name it.
 
-    Raises OperationRefused when nothing waits for one, when it was answered already, or when it is another bundle.
+    Raises OperationRefused when nothing waits for one, when it was answered already, when it is about another bundle,
+    or when nothing tells about which of two questions it is.
     """
 
     def decide(state: JobState) -> Record | None:
         at = state.operations.get(operation)
-        about = asked_about(at) if at is not None else None
-        if at is None or about is None:
+        asked = asked_about(at) if at is not None else None
+        if at is None or asked is None:
             raise OperationRefused(f"operation {operation} of job {job} does not wait for an approval")
-        before = _answer(at, about)
+        if about is not None and about is not asked:
+            raise OperationRefused(f"operation {operation} asks about {_WHAT[asked]}, not about {_WHAT[about]}")
+        if about is None and asked is About.OUTPUT and at.approval is not None:
+            # Whoever repeats an answer, or is late with it, has not seen what is asked now.
+            raise OperationRefused(
+                f"operation {operation} has asked about {_WHAT[About.STATE]}, and asks about {_WHAT[asked]} now",
+                hint=f"see streamkeeper question {job} {operation}, then answer with --about {asked.value}",
+            )
+        before = _answer(at, asked)
         if before is not None:
             if before.approved == approved:
                 return None
@@ -78,8 +98,8 @@ def answer_approval(
             by=by,
             reason=reason,
             bundle=content.bundle,
-            batches=_batches(site, job, at, about),
-            about=about,
+            batches=_batches(site, job, at, asked),
+            about=asked,
         )
 
     at = site.journal(job, f"approval:{by}").append(decide).operations[operation]
@@ -94,7 +114,8 @@ def asked_about(operation: OperationState) -> About | None:
         return None
     if current_step(operation) is Step.REVIEW or operation.review is not None:
         return About.OUTPUT
-    return About.STATE if Step.BACKUP.label in operation.done else None
+    asks = Step.APPROVE in path(operation) and Step.BACKUP.label in operation.done
+    return About.STATE if asks else None
 
 
 def _answer(operation: OperationState, about: About) -> ApprovalAnswered | None:

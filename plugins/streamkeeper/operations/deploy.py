@@ -11,7 +11,7 @@ import msgspec
 from msgspec import to_builtins
 
 from streamkeeper.crash_points import crash_point
-from streamkeeper.errors import NotFound, OperationOpen, OperationRefused, PermanentError
+from streamkeeper.errors import InvalidInput, NotFound, OperationOpen, OperationRefused, PermanentError
 from streamkeeper.lifecycle.actions import Decision, FallBack, Kill, Launch, Wait
 from streamkeeper.lifecycle.deploy import decide
 from streamkeeper.lifecycle.instances import kill_wait
@@ -90,6 +90,10 @@ class Deploy:
         """
         check_name("job", request.job)
         check_instance(operation)
+        if request.dry_run and on_open is not OnOpen.REFUSE:
+            raise InvalidInput(
+                f"a dry run would {on_open.value} what is open", hint="it only looks: leave on_open as it is"
+            )
         if request.release is not None:
             release_number(request.release)
         other = cls(site, request.job, operation)._start(request, on_open)

@@ -40,7 +40,8 @@ def render_question(store: Store, state: JobState, operation: OperationState) ->
         "",
         *(f"- query `{query}`: {told}" for query, told in _ways_back(state, operation)),
         "",
-        f"From the command line: `streamkeeper approve {state.job} {operation.operation} --reason …`, or `decline`.",
+        f"From the command line: `streamkeeper approve {state.job} {operation.operation}"
+        f" --about {'output' if about_output else 'state'} --reason …`, or `decline`.",
     ]
     return "\n".join(lines)
 

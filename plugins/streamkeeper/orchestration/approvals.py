@@ -16,6 +16,7 @@ from airflow.sdk.timezone import utcnow
 from streamkeeper.errors import OperationRefused
 from streamkeeper.lifecycle.approval import ANSWER
 from streamkeeper.lifecycle.steps import Step, path
+from streamkeeper.model.journal import About
 from streamkeeper.orchestration.answer_trigger import APPROVE, DECLINE, AnswerTrigger, answer_in
 from streamkeeper.orchestration.operators import StepOperator, load_deploy
 from streamkeeper.orchestration.tasks import StreamkeeperTask
@@ -109,6 +110,9 @@ class ApproveOperator(StreamkeeperTask, HITLOperator):
         )
 
 
+ABOUT = {Step.APPROVE: About.STATE, Step.REVIEW: About.OUTPUT}
+
+
 class AnswerOperator(StepOperator):
     """Records the answer to the question of the task ``asked``; fails by one that is no approval."""
 
@@ -136,6 +140,7 @@ class AnswerOperator(StepOperator):
                     by=user["name"] if user else "airflow",
                     reason=reason if user else f"nobody answered within {limit_s:g} s",
                     bundle=context["ti"].xcom_pull(task_ids=self.asked, key="bundle") or "",
+                    about=ABOUT[self.step],
                 )
             except OperationRefused as error:
                 if answer_in(deploy.state.operations[deploy.operation], self.step) is None:
