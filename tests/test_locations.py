@@ -12,7 +12,18 @@ from streamkeeper.locations import local_path, scheme_of
 
 @pytest.mark.parametrize(
     "location",
-    ["s3a://b/p", "s3://b/p", "hdfs://n:9000/p", "gs://b/p", "abfss://c@a/p", "dbfs:/p", "s3a:/b/p", "S3A://b"],
+    [
+        "s3a://b/p",
+        "s3://b/p",
+        "hdfs://n:9000/p",
+        "gs://b/p",
+        "abfss://c@a/p",
+        "dbfs:/p",
+        "s3a:/b/p",
+        "S3A://b",
+        "s3:b/p",
+        "hdfs:p",
+    ],
 )
 def test_a_url_is_never_a_path(location: str) -> None:
     """Also in Hadoop's short form, and whatever its case."""
@@ -36,8 +47,11 @@ def test_a_local_path_is_taken_in_every_form(tmp_path: Path, monkeypatch: pytest
     assert scheme_of("c:x") == ""
 
 
-@pytest.mark.parametrize("location", ["", "file://host/p", "file://"])
+@pytest.mark.parametrize(
+    "location",
+    ["", "file://host/p", "file://", "file:p/q", '"s3://b/p"', "'/data'", " /data", "/data\n", "\ufeffs3://b"],
+)
 def test_what_names_nothing_here_is_refused(location: str) -> None:
-    """Another machine's disk, or no path at all."""
+    """Another machine's disk, no path at all, or one with the quotes that an environment file has kept."""
     with pytest.raises(InvalidInput):
         local_path("checkpoint", location)

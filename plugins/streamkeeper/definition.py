@@ -15,6 +15,7 @@ from streamkeeper.job_code import locate, run_job_file
 from streamkeeper.model.names import check_name
 from streamkeeper.model.params import Param, ParamMap, check_declared, validate_params
 from streamkeeper.model.release import ParamValue
+from streamkeeper.model.release_conf import check_unchanged, installation_confs
 from streamkeeper.model.trigger import Trigger, parse_trigger
 from streamkeeper.sinks.contract import Sink
 
@@ -75,10 +76,12 @@ class JobDefinition:
         """
         _check_session(spark, self.name)
         given = MappingProxyType(validate_params(self.params, params, job=self.name))
+        before = installation_confs(spark.conf.getAll)
         seen: list[Query] = []
         for query in self._yielded(spark, given):
             _check_query(self.name, query, seen)
             _check_no_checkpoint_conf(spark, self.name)
+            check_unchanged(before, installation_confs(spark.conf.getAll))
             seen.append(query)
             yield query
         if not seen:

@@ -9,14 +9,17 @@ from urllib.parse import unquote, urlsplit
 
 from streamkeeper.errors import InvalidInput, StreamkeeperError, Unsupported
 
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/")
+_STORES = "abfss?|dbfs|file|ftp|gs|hdfs|https?|s3[an]?|viewfs|wasbs?"
+_SCHEME = re.compile(rf"([A-Za-z][A-Za-z0-9+.-]*)(?=:/)|({_STORES})(?=:)", re.IGNORECASE)
+_AROUND = " \t\r\n\"'\ufeff"
 _LOCAL = "use a local path, or file:///path"
 
 
 def scheme_of(location: str) -> str:
-    """The scheme of a URL, ``s3a`` of ``s3a://bucket`` and of Hadoop's ``s3a:/bucket``; empty for a plain path."""
+    """The scheme of a URL, ``s3a`` of ``s3a://bucket``, of Hadoop's ``s3a:/bucket`` and of ``s3a:bucket``; empty for a
+    plain path."""
     found = _SCHEME.match(location)
-    return found[1].lower() if found else ""
+    return found[0].lower() if found else ""
 
 
 def local_path(what: str, location: str, *, hint: str = _LOCAL) -> Path:
@@ -27,12 +30,14 @@ def local_path(what: str, location: str, *, hint: str = _LOCAL) -> Path:
     """
     if not location:
         raise InvalidInput(f"{what}: no path is given", hint=_LOCAL)
+    if location != location.strip(_AROUND):
+        raise InvalidInput(f"{what} {location!r}: there are blanks or quotes around it", hint="take them away")
     match scheme_of(location):
         case "":
             return Path(location).absolute()
         case "file":
             parts = urlsplit(location)
-            if parts.netloc not in ("", "localhost") or not parts.path or parts.query or parts.fragment:
+            if parts.netloc not in ("", "localhost") or not parts.path.startswith("/") or parts.query or parts.fragment:
                 raise InvalidInput(f"{what} {location}: not a local path", hint="write file:///absolute/path")
             return Path(unquote(parts.path))
         case scheme:

@@ -102,3 +102,18 @@ def test_checkpoint_set_in_the_session_is_refused(spark: SparkSession, tmp_path:
             build(spark, job)
     finally:
         spark.conf.unset("spark.sql.streaming.checkpointLocation")
+
+
+def test_a_state_format_that_is_set_in_the_session_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    """Also one that no description names: what the job has changed since it was given the session."""
+    key = "spark.sql.streaming.stateStore.encodingFormat"
+
+    def job(spark: SparkSession, params: Any) -> Iterable[Query]:
+        spark.conf.set(key, "avro")
+        yield Query("q", stream(spark, tmp_path), sink=ForeachBatch(nothing))
+
+    try:
+        with pytest.raises(JobUnusable, match=f"code sets {key}"):
+            build(spark, job)
+    finally:
+        spark.conf.unset(key)

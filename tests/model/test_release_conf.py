@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 
 from streamkeeper.errors import InvalidInput, JobUnusable
-from streamkeeper.model.release_conf import FIXED, check_described_confs, check_release_conf
+from streamkeeper.model.release_conf import (
+    FIXED,
+    check_described_confs,
+    check_release_conf,
+    check_unchanged,
+    installation_confs,
+)
 
 PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 
@@ -54,6 +60,31 @@ def test_what_is_for_the_installation_to_decide_is_refused_by_name(key: str, val
 def test_what_a_release_may_set_passes(key: str, value: str) -> None:
     """Executors are threads of the driver with local[N]; the rest changes neither place nor format."""
     check_release_conf({key: value})
+
+
+@pytest.mark.parametrize("key", ["spark.driver.extraJavaOptions", "spark.driver.defaultJavaOptions"])
+def test_no_conf_comes_in_as_a_property_of_java(key: str) -> None:
+    """Spark takes ``-Dspark.…`` for a conf."""
+    check_release_conf({key: "-Xmx2g -Duser.timezone=UTC"})
+    with pytest.raises(InvalidInput, match="sets confs of Spark's"):
+        check_release_conf({key: "-Xmx2g -Dspark.hadoop.fs.file.impl=com.example.X"})
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["spark.sql.streaming.stateStore.encodingFormat", "spark.sql.streaming.join.stateFormatVersion", "fs.file.impl"],
+)
+def test_what_a_jobs_code_sets_is_seen_whatever_it_is(key: str) -> None:
+    """Set, changed or unset since the job was given the session."""
+    kept = {"spark.app.name": "x", **FIXED}
+    check_unchanged(installation_confs(kept), installation_confs({**kept, "spark.sql.ansi.enabled": "true"}))
+    for before, after in (
+        (kept, {**kept, key: "y"}),
+        ({**kept, key: "y"}, kept),
+        ({**kept, key: "y"}, {**kept, key: "z"}),
+    ):
+        with pytest.raises(JobUnusable, match=f"the job's code sets {key}"):
+            check_unchanged(installation_confs(before), installation_confs(after))
 
 
 def test_a_job_that_sets_it_in_its_code_is_refused_by_what_it_described() -> None:

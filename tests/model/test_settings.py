@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from streamkeeper.errors import InvalidInput
+from streamkeeper.errors import InvalidInput, Unsupported
 from streamkeeper.model.settings import read_settings
 
 
@@ -18,7 +18,18 @@ def test_where_the_drivers_jars_are_does_not_depend_on_who_asks(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    ("misspelt", "meant"), [("CHECKPOINT", "CHECKPOINTS"), ("STORES", "STORE"), ("BACKUP_SHEDULE", "BACKUP_SCHEDULE")]
+    ("misspelt", "meant"),
+    [
+        ("CHECKPOINT", "CHECKPOINTS"),
+        ("CHECKPOINT_ROOT", "CHECKPOINTS"),
+        ("STORES", "STORE"),
+        ("STORE_URL", "STORE"),
+        ("KEPE", "KEEP"),
+        ("JOSB", "JOBS"),
+        ("RETIRED", "RETIRED_DAYS"),
+        ("SNAPSHOT_STORE", "SNAPSHOTS"),
+        ("BACKUP_SHEDULE", "BACKUP_SCHEDULE"),
+    ],
 )
 def test_a_misspelt_variable_is_refused_by_name(tmp_path: Path, misspelt: str, meant: str) -> None:
     """Its default would be taken in silence: other checkpoints, another store."""
@@ -31,3 +42,10 @@ def test_other_variables_of_that_prefix_are_left_alone(tmp_path: Path) -> None:
     others = ("PORT", "CI", "DATA", "CRASH", "CRASH_ONCE", "INSTANCE", "GENERATION", "SECRETS", "DB_PASSWORD")
     given = {f"STREAMKEEPER_{name}": "x" for name in others}
     assert read_settings({"STREAMKEEPER_HOME": str(tmp_path), **given}).home == str(tmp_path)
+
+
+@pytest.mark.parametrize("jars", ["file:/opt/jars", "s3://b/jars", "/opt/jars:hdfs://n/jars"])
+def test_jars_are_looked_for_in_directories(tmp_path: Path, jars: str) -> None:
+    """A URL would be cut at its colon, into two directories that are not there."""
+    with pytest.raises(Unsupported, match="STREAMKEEPER_JARS"):
+        read_settings({"STREAMKEEPER_HOME": str(tmp_path), "STREAMKEEPER_JARS": jars})

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from streamkeeper.errors import OperationRefused
+from streamkeeper.errors import OperationRefused, StoreUnavailable
 from streamkeeper.model.installation import Installation
+from streamkeeper.model.journal import DeployRequest, OperationStarted
 from streamkeeper.registry import installations
 from streamkeeper.registry.installations import (
     begin_anew,
@@ -18,6 +19,7 @@ from streamkeeper.registry.installations import (
     open_installation,
     read_installation,
 )
+from streamkeeper.registry.journal import Journal
 from streamkeeper.stores.local import LocalStore
 from streamkeeper.stores.read_only import ReadOnlyStore
 
@@ -115,6 +117,16 @@ def test_a_copy_becomes_an_installation_of_its_own(original: Place, tmp_path: Pa
         again.open()
 
 
+def test_what_was_under_way_in_the_copy_is_over(original: Place, tmp_path: Path) -> None:
+    """It is the former one's deploy: carried on here, it would go on in the former's checkpoints."""
+    started = OperationStarted(operation="op", request=DeployRequest(job="sales"), steps=())
+    Journal(original.store, "sales", writer="w").append(lambda _: started)
+    copy = original.copied_to(tmp_path / "copy")
+    begin_anew(copy.store, str(copy.home), by="ada", reason="staging")
+    assert Journal(copy.store, "sales", writer="r").state().open_operation is None
+    assert Journal(original.store, "sales", writer="r").state().open_operation.operation == "op"
+
+
 def test_what_is_no_copy_cannot_be_told_to_be_one(original: Place) -> None:
     """A slip in the original would leave its jobs without their checkpoints."""
     with pytest.raises(OperationRefused, match="is where it belongs, and no copy"):
@@ -132,6 +144,22 @@ def test_a_moved_one_keeps_its_id_and_a_copy_is_not_taken_for_it(original: Place
     made = note_moved(copy.store, str(copy.home), by="ada", reason="a larger disk")
     assert (made.id, made.number, made.is_a_copy) == (before.id, 2, False)
     assert copy.open() == made
+
+
+def test_a_former_place_that_does_not_answer_counts_as_there(
+    original: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A copy in another account would pass for the one that nobody there can ask; a person may know better."""
+    copy = original.copied_to(tmp_path / "copy")
+
+    def unreachable(url: str) -> LocalStore:
+        raise StoreUnavailable(f"{url} does not answer")
+
+    monkeypatch.setattr(installations, "open_store", unreachable)
+    with pytest.raises(OperationRefused, match="nobody can tell whether .* still holds"):
+        note_moved(copy.store, str(copy.home), by="ada", reason="its region is down")
+    made = note_moved(copy.store, str(copy.home), by="ada", reason="its region is gone", former_gone=True)
+    assert made.id == original.open().id
 
 
 def test_a_mistaken_new_one_is_taken_back(original: Place, tmp_path: Path) -> None:
@@ -159,6 +187,8 @@ def test_a_copy_only_reads_the_snapshots_of_the_other(original: Place, tmp_path:
             write()
     snapshots.create("a", b"1")
     assert (found.read("a"), list(found.list("")), found.read_range("a", 0, 1)) == (b"1", ["a", "owner.json"], b"1")
+    another = Place(tmp_path / "another").open()
+    assert isinstance(claim_snapshots(snapshots, another), ReadOnlyStore), "one that is no copy, either"
     own = LocalStore(tmp_path / "own")
     assert claim_snapshots(own, made) is own
 

@@ -57,10 +57,14 @@ def moved(
     *,
     reason: Reason,
     id: Annotated[str, typer.Option("--id", help="Which installation it is; else the last one recorded")] = "",
+    former_gone: Annotated[
+        bool, typer.Option("--former-gone", help="Its former place is gone for good, and nobody can ask it")
+    ] = False,
 ) -> None:
     """Record that the installation lives here from now on; refused while its former place still holds it."""
     settings = read_settings(os.environ)
-    made = note_moved(open_store(settings.store), settings.home, by=f"cli:{getpass.getuser()}", reason=reason, id=id)
+    store, by = open_store(settings.store), f"cli:{getpass.getuser()}"
+    made = note_moved(store, settings.home, by=by, reason=reason, id=id, former_gone=former_gone)
     typer.echo(_told(made))
 
 

@@ -47,6 +47,9 @@ FIXED = {
 _ABSENT = "spark.sql.streaming.checkpointFileManagerClass"
 
 
+_JAVA_OPTIONS = frozenset({"spark.driver.extrajavaoptions", "spark.driver.defaultjavaoptions"})
+
+
 def check_release_conf(conf: Mapping[str, str]) -> None:
     """Raise InvalidInput for what is no Spark conf, and for one that a release may not set."""
     for key, value in conf.items():
@@ -57,6 +60,8 @@ def check_release_conf(conf: Mapping[str, str]) -> None:
         if key.lower() == _MASTER and not _IN_THE_DRIVER.fullmatch(value):
             hint = "leave it out, or write local[N] for N cores"
             raise InvalidInput(f"conf {key}={value} cannot be set: {_ELSEWHERE}", hint=hint)
+        if key.lower() in _JAVA_OPTIONS and "-Dspark." in value:
+            raise InvalidInput(f"conf {key} sets confs of Spark's", hint="write each as a conf of its own")
         if reason := _reason_against(key.lower()):
             raise InvalidInput(f"conf {key} cannot be set: {reason}", hint="leave it out")
 
@@ -69,6 +74,19 @@ def check_described_confs(confs: Iterable[Mapping[str, str]]) -> None:
         if changed:
             reason = _REASONS[changed[0].lower()]
             raise JobUnusable(f"the job's code sets {changed[0]}: {reason}", hint="remove it there")
+
+
+def installation_confs(confs: Mapping[str, str]) -> dict[str, str]:
+    """Of all that is set, what is not a job's to set; Hadoop's file systems without their prefix among them."""
+    return {key: value for key, value in confs.items() if _reason_against(key.lower()) or key.startswith("fs.")}
+
+
+def check_unchanged(before: Mapping[str, str], after: Mapping[str, str]) -> None:
+    """Raise JobUnusable when a job's code has set, changed or unset one of ``installation_confs``."""
+    for key in sorted({*before, *after}):
+        if before.get(key) != after.get(key):
+            reason = _reason_against(key.lower()) or _FILES
+            raise JobUnusable(f"the job's code sets {key}: {reason}", hint="remove it there")
 
 
 def _reason_against(key: str) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from streamkeeper.errors import InvalidInput, Unsupported
-from streamkeeper.locations import local_path
+from streamkeeper.locations import local_path, scheme_of
 from streamkeeper.model.names import nearest
 
 _PREFIX = "STREAMKEEPER_"
@@ -17,8 +17,8 @@ _KNOWN = (
     *("BACKUP_SCHEDULE", "DRILL_SCHEDULE", "PRUNE_SCHEDULE"),
 )
 """The variables that an installation is set by, without their prefix."""
-_LIKENESS = 0.8
-"""From here on one name is taken for a misspelt other: CHECKPOINT is 0.95 like CHECKPOINTS, PORT 0.67 like STORE."""
+_LIKENESS = 0.7
+"""From here on one name is taken for a misspelt other: KEPE is 0.75 like KEEP, PORT 0.67 like STORE."""
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,8 +73,18 @@ def _refuse_misspelt(environ: Mapping[str, str]) -> None:
         name = variable.removeprefix(_PREFIX)
         if not variable.startswith(_PREFIX) or name in _KNOWN:
             continue
-        if meant := nearest(name, _KNOWN, likeness=_LIKENESS):
+        if meant := nearest(name, _KNOWN, likeness=_LIKENESS) or _begun_alike(name):
             raise InvalidInput(f"{variable} is not a setting", hint=f"{_PREFIX}{meant} is one; rename or unset it")
+
+
+def _begun_alike(name: str) -> str:
+    """The setting that a longer or a shorter name is likely to mean, as STORE_URL means STORE; empty if none is."""
+    alike = (
+        each
+        for each in _KNOWN
+        if name.startswith((f"{each}_", f"{each.removesuffix('S')}_")) or f"_{name}_" in f"_{each}_"
+    )
+    return next(alike, "")
 
 
 def _positive(variable: str, value: str | None, default: float) -> float:
@@ -99,7 +109,7 @@ def _directory(variable: str, environ: Mapping[str, str], default: Path) -> str:
 def _directories(variable: str, environ: Mapping[str, str]) -> str:
     """Several, with ``:`` between them, which no URL fits into."""
     value = environ.get(variable, "")
-    if "://" in value:
+    if "://" in value or any(scheme_of(f"{each}:") for each in value.split(":")):
         raise Unsupported(
             f"{variable} {value}: a URL is not supported here", hint="name local directories, with : between them"
         )

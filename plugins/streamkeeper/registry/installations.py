@@ -11,11 +11,15 @@ from pathlib import Path
 
 import pendulum
 
-from streamkeeper.errors import KeyExists, KeyMissing, OperationRefused, StreamkeeperError
+from streamkeeper.errors import KeyExists, KeyMissing, OperationRefused, StreamkeeperError, TemporaryError
 from streamkeeper.locations import local_path, same_place, scheme_of
 from streamkeeper.model import installation as model
 from streamkeeper.model.coding import from_json, to_json
 from streamkeeper.model.installation import PREFIX, Home, Installation, Owner, installation_key
+from streamkeeper.model.job_state import JobState
+from streamkeeper.model.journal import OperationFinished, Outcome, Record
+from streamkeeper.registry.jobs import list_jobs
+from streamkeeper.registry.journal import Journal
 from streamkeeper.stores.contract import Store
 from streamkeeper.stores.opening import open_store
 from streamkeeper.stores.read_only import ReadOnlyStore
@@ -70,15 +74,19 @@ def begin_anew(store: Store, home: str, *, by: str, reason: str) -> Installation
         _write_home(home)
         return before
     first = before.first if before is not None else ""
+    _end_what_was_under_way(store, by, reason)
     made = _record(store, (before.number if before is not None else 0) + 1, uuid.uuid4().hex, first, reason, by)
     _write_home(home)
     return made
 
 
-def note_moved(store: Store, home: str, *, by: str, reason: str, id: str = "") -> Installation:
+def note_moved(
+    store: Store, home: str, *, by: str, reason: str, id: str = "", former_gone: bool = False
+) -> Installation:
     """Record that the installation lives here from now on; ``id``: which one, else the one of the newest record.
 
-    Raises OperationRefused while the place where it was last still holds it.
+    Raises OperationRefused while the place where it was last still holds it, or cannot be asked: unless a person knows
+    that it is gone.
     """
     before = read_installation(store)
     if before is None:
@@ -88,7 +96,7 @@ def note_moved(store: Store, home: str, *, by: str, reason: str, id: str = "") -
         raise OperationRefused(f"{store.url} was never the installation {id}", hint="streamkeeper home show")
     wanted = id or before.id
     last = next(each for each in reversed(known) if each.id == wanted)
-    if not same_place(last.place, store.url) and _still_there(last):
+    if not same_place(last.place, store.url) and not former_gone and _still_there(last):
         raise OperationRefused(
             f"{last.place} still holds the installation {wanted[:8]}: this is a copy of it",
             hint="streamkeeper home new --reason …; or take the other one away first",
@@ -100,9 +108,9 @@ def note_moved(store: Store, home: str, *, by: str, reason: str, id: str = "") -
 
 
 def claim_snapshots(store: Store, installation: Installation) -> Store:
-    """A store of snapshots apart from the installation's own; of a copy's former one only what is read.
+    """A store of snapshots apart from the installation's own; of another one's only what is read.
 
-    Who came first owns it: a copy would let go of snapshots, and of holds, that the one that it is of relies on.
+    Who came first owns it: anybody else would let go of snapshots, and of holds, that it relies on.
     """
     key, mine = _OWNER, Owner(id=installation.id, place=installation.place)
     try:
@@ -113,7 +121,7 @@ def claim_snapshots(store: Store, installation: Installation) -> Store:
             return store
         except KeyExists:
             owner = from_json(store.read(key), Owner, where=key, newest_format=model.FORMAT)
-    if owner.id == installation.id or not installation.is_a_copy:
+    if owner.id == installation.id:
         return store
     return ReadOnlyStore(
         store,
@@ -142,12 +150,31 @@ def _record(store: Store, number: int, id: str, first: str, reason: str, by: str
     return made
 
 
+def _end_what_was_under_way(store: Store, by: str, reason: str) -> None:
+    """An operation of the former one is not to be carried on here: it would go on in the former's checkpoints."""
+
+    def end(state: JobState) -> Record | None:
+        left = state.open_operation
+        sentence = f"it is the operation of the installation that this one was copied from ({reason})"
+        if left is None:
+            return None
+        return OperationFinished(operation=left.operation, outcome=Outcome.ABORTED, sentence=sentence)
+
+    for job in list_jobs(store):
+        Journal(store, job, writer=f"home:{by}").append(end)
+
+
 def _still_there(last: Installation) -> bool:
-    """Whether the place of a record answers, and holds the same installation still."""
+    """Whether a place holds the same installation still; raises OperationRefused if it does not answer."""
     try:
         if scheme_of(last.place) in ("", "file") and not local_path("store", last.place).is_dir():
             return False
         there = read_installation(open_store(last.place))
+    except TemporaryError as error:
+        raise OperationRefused(
+            f"nobody can tell whether {last.place} still holds the installation {last.id[:8]}: {error.message}",
+            hint="make it reachable; only if it is gone for good: --former-gone",
+        ) from error
     except StreamkeeperError:
         return False
     return there is not None and there.id == last.id and same_place(there.place, last.place)
