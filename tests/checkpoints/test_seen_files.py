@@ -118,6 +118,39 @@ def test_without_that_look_a_renamed_mount_passes_for_new(place: Path, monkeypat
     assert would_read_all(place / "log", f"{place}/in/a/*.json", after)
 
 
+def test_a_mirror_at_another_depth_is_known_by_what_its_names_end_with(place: Path) -> None:
+    """Also one that keeps no times, or whole seconds only."""
+    entry = {"path": f"file://{place}/in/a/1.json", "timestamp": NOW_S * 1000 + 123, "batchId": 0}
+    (place / "log" / "0").write_text(f"v1\n{json.dumps(entry)}")
+    for name, moment in (("mirror/1.json", NOW_S + 99), ("copy/x/y/1.json", NOW_S)):
+        (place / name).parent.mkdir(parents=True)
+        (place / name).write_text("{}")
+        os.utime(place / name, (moment, moment))
+    assert not would_read_all(place / "log", f"{place}/in/*/*.json", f"{place}/mirror/*.json")
+    assert not would_read_all(place / "log", f"{place}/in/a/*.json", f"{place}/copy/x/*/*.json")
+
+
+def test_a_linked_folder_is_listed_and_a_hidden_one_is_not(place: Path) -> None:
+    """As Spark does: it follows the first, and passes over the second and what is in it."""
+    (place / "in/.snapshot").mkdir()
+    shutil.copy2(place / "in/a/1.json", place / "in/.snapshot/1.json")
+    (place / "in/_SUCCESS").write_text("")
+    os.utime(place / "in/_SUCCESS", (NOW_S - 30 * DAY_S,) * 2)
+    assert would_read_all(place / "log", f"{place}/in/a", f"{place}/in")
+    (place / "in/latest").symlink_to(place / "in/a")
+    (place / "in/a/loop").symlink_to(place / "in")
+    assert not would_read_all(place / "log", f"{place}/in/a", f"{place}/in")
+
+
+def test_a_folder_a_day_with_files_of_one_name_is_another_one(place: Path) -> None:
+    """The file that was read is still there, of another size; one of the same size may be a copy."""
+    (place / "in/b/2.json").rename(place / "in/b/1.json")
+    assert not would_read_all(place / "log", f"{place}/in/a/*.json", f"{place}/in/b/*.json")
+    (place / "in/b/1.json").write_text('{"another": "day"}')
+    os.utime(place / "in/b/1.json", (NOW_S - DAY_S,) * 2)
+    assert would_read_all(place / "log", f"{place}/in/a/*.json", f"{place}/in/b/*.json")
+
+
 def test_files_of_the_same_name_in_another_folder_are_others(place: Path) -> None:
     """A folder a day with files of one name: below the folder that holds both their relative names differ."""
     (place / "in/b/2.json").rename(place / "in/b/1.json")

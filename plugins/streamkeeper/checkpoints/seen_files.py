@@ -45,14 +45,35 @@ def _was_read(
     seen: Mapping[str, float], fresh: Mapping[str, os.stat_result], before: str, after: str
 ) -> Iterator[bool]:
     """Of each new path, whether it is a file that was read: the same one, or one of its relative name, or one of its
-    name and time, as copies that keep times have them."""
-    old_base, new_base = _base(before), _base(after)
-    names = {_relative(path, old_base) for path in seen}
-    stamps = {(os.path.basename(path), int(modified)) for path, modified in seen.items()}
+    name and time, as copies that keep times have them; to the second, for some keep no more."""
+    bases = _base(before), _base(after)
+    if shared := next((each for each in bases if all(Path(other).is_relative_to(each) for other in bases)), ""):
+        bases = shared, shared
+    names: dict[str, list[str]] = {}
+    for path in seen:
+        for name in _endings(_relative(path, bases[0]), alone=bool(shared)):
+            names.setdefault(name, []).append(path)
+    stamps = {(os.path.basename(path), int(modified) // 1000) for path, modified in seen.items()}
     same = {identity for path in seen if (identity := _identity(path)) is not None}
     for path, found in fresh.items():
-        stamp = (os.path.basename(path), found.st_mtime_ns // 1_000_000)
-        yield _relative(path, new_base) in names or stamp in stamps or (found.st_dev, found.st_ino) in same
+        alike = (old for name in _endings(_relative(path, bases[1]), alone=bool(shared)) for old in names.get(name, ()))
+        stamp = (os.path.basename(path), found.st_mtime_ns // 1_000_000_000)
+        yield stamp in stamps or (found.st_dev, found.st_ino) in same or any(_may_be(old, found) for old in alike)
+
+
+def _endings(name: str, *, alone: bool) -> Iterator[str]:
+    """The relative name, and unless ``alone`` what it ends with: a mirror may have other folders above."""
+    yield name
+    parts = () if alone else Path(name).parts[1:]
+    yield from ("/".join(parts[start:]) for start in range(len(parts)))
+
+
+def _may_be(old: str, found: os.stat_result) -> bool:
+    """Whether a file may be the one that was at the old path; one that still is there, of another size, is not."""
+    try:
+        return os.stat(old).st_size == found.st_size
+    except OSError:
+        return True
 
 
 def _base(place: str) -> str:
@@ -99,9 +120,17 @@ def _seen(log: Path) -> Iterator[tuple[str, float]]:
 
 
 def _found(place: str) -> Iterator[str]:
+    """Every file there, through linked folders as Spark lists them, but for the hidden ones that it passes over."""
     for path in glob.glob(place) if _is_wild(place) else [place]:
-        if os.path.isdir(path):
-            for folder, _, names in os.walk(path):
-                yield from (os.path.join(folder, name) for name in names if not name.startswith((".", "_")))
-        else:
-            yield path
+        if not os.path.isdir(path):
+            yield from (path,) if _shows(os.path.basename(path)) else ()
+            continue
+        walked: set[str] = set()
+        for folder, below, names in os.walk(path, followlinks=True):
+            below[:] = [each for each in below if _shows(each)] if os.path.realpath(folder) not in walked else []
+            walked.add(os.path.realpath(folder))
+            yield from (os.path.join(folder, name) for name in names if _shows(name))
+
+
+def _shows(name: str) -> bool:
+    return not name.startswith(".") and (not name.startswith("_") or "=" in name)

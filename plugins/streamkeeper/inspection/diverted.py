@@ -71,7 +71,11 @@ def missing_files(checkpoint: Path, batch: int) -> str:
     planned = [url for source in offsets_at(checkpoint, batch) for url in source.files]
     local = [unquote(urlsplit(each).path) for each in planned if each.startswith("file:")]
     gone = [each for each in local if not Path(each).exists()]
-    return f"{len(gone)} of {len(local)} source files of batch {batch} are gone: it ran without them" if gone else ""
+    return (
+        f"{len(gone)} of {len(local)} source files of batch {batch} are gone: Spark runs it without them"
+        if gone
+        else ""
+    )
 
 
 def _run(query: Query, checkpoint: Path, timeout_s: float, trigger: dict[str, bool]) -> Diverted:
