@@ -219,19 +219,17 @@ class DriverHouse:
     def checkpoint(self, query: str, version: str) -> Path:
         return self.root / "checkpoints" / self.job / query / version
 
-    def go(self, instance: str, process: subprocess.Popen[bytes], query: str) -> None:
+    def go(self, instance: str, process: subprocess.Popen[bytes], *queries: str) -> None:
         """Appoint, send ``go`` for v0001, and nudge."""
-        self.journal.append(
-            lambda state: (
-                None
-                if state.versions.get(query)
-                else CheckpointVersionCreated(
-                    query=query, version="v0001", release="r0001", origin="new", state_format="rocksdb"
-                )
+        for query in queries:
+            first = CheckpointVersionCreated(
+                query=query, version="v0001", release="r0001", origin="new", state_format="rocksdb"
             )
-        )
+            self.journal.append(
+                lambda state, query=query, first=first: None if state.versions.get(query) else first  # type: ignore[misc]
+            )
         self.appoint(instance)
-        self.send(instance, process, CommandKind.GO, versions={query: "v0001"})
+        self.send(instance, process, CommandKind.GO, versions=dict.fromkeys(queries, "v0001"))
 
     def send(
         self,

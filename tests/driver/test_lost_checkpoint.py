@@ -105,6 +105,49 @@ def test_a_checkpoint_that_goes_away_under_its_driver_ends_it(house: Calls, how:
     assert "streamkeeper snapshot restore calls/calls" in status.error
 
 
+SLOW = JOB.replace(
+    """    yield Query("calls", events""",
+    """    slow = ForeachBatch(slowly(append(params["output"] + ".slow")))
+    yield Query("slow", events, sink=slow, trigger=params["trigger"])
+    yield Query("calls", events""",
+).replace(
+    "@streaming_job",
+    """def slowly(append):
+    def called(batch, context):
+        append(batch, context)
+        # A job of Spark's, for that is what an end interrupts.
+        batch.sparkSession.sparkContext.parallelize([2], 1).foreach(__import__("time").sleep)
+
+    return called
+
+
+@streaming_job""",
+)
+
+
+def test_another_query_finishes_its_batch_before_the_driver_ends(tmp_path: Path) -> None:
+    """Cut short, its function would be called with the same batch again, and its own checkpoint is not lost."""
+    house = Calls(tmp_path)
+    (tmp_path / "jobs" / "calls.py").write_text(SLOW)
+    slow = house.output.with_name(house.output.name + ".slow")
+    try:
+        process = house.launch("first")
+        house.wait_state("first", DriverState.STANDBY)
+        house.go("first", process, "slow", QUERY)
+        house.add([("a", 1)])
+        directories = (house.directory, house.checkpoint("slow", "v0001"))
+        wait_for("both", lambda: [last_committed(each) for each in directories] == [0, 0])
+        house.add([("b", 2)])
+        wait_for("a slow batch", lambda: slow.read_text().count("\n") == 2)
+        wait_for("its quick sibling", lambda: last_committed(house.directory) == 1)
+        shutil.rmtree(house.directory)
+        house.add([("c", 3)])
+        assert process.wait(60) == ExitCode.REFUSED
+        assert last_committed(directories[1]) == slow.read_text().count("\n") - 1
+    finally:
+        house.close()
+
+
 def test_without_that_look_its_query_begins_again(house: Calls) -> None:
     """The negative control: in the same generation, standing serving, the function is called with everything again."""
     house.program = [str(Path(__file__).with_name("forgetful_driver.py"))]

@@ -168,9 +168,9 @@ class Attack(Stage):
         shutil.rmtree(directory, ignore_errors=True)
         os.rename(hidden, directory)
 
-    def no_replays(self, what: str, *, most: int = 0) -> None:
-        """No batch may have come to the user's function a second time, but for ``most`` that an end has cut short."""
-        if (replays := count_replays(self.output)) > most:
+    def no_replays(self, what: str) -> None:
+        """No batch may have come to the user's function a second time."""
+        if replays := count_replays(self.output):
             self.damage.append(f"{what}: {replays} batches came to the function a second time")
 
     def _committed(self) -> bool:

@@ -69,8 +69,7 @@ def lost_checkpoint(at: Attack, chance: random.Random) -> None:
             at.damage.append(f"fsck: {examined.stdout.strip()[-200:]}")
         at.put_back(hidden, directory)
         at.go_on()
-        # Its driver has failed, in the middle of whatever the other queries did.
-        at.no_replays(how, most=0 if query == "audit" else 1)
+        at.no_replays(how)
 
 
 def _ends(at: Attack) -> None:

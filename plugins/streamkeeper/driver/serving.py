@@ -99,8 +99,8 @@ class Serving:
     def _start(self, query: ServedQuery) -> None:
         try:
             query.start()
-        except CheckpointLost:
-            raise
+        except CheckpointLost as error:
+            self._give_up(error)
         except Exception as error:
             if isinstance(error, PermanentError) or type(error).__name__ == "AnalysisException":
                 raise PermanentError(f"query {query.name}: {describe_fault(error, self._at.root)}") from error
@@ -188,14 +188,20 @@ class Serving:
 
     def _judge(self, query: ServedQuery) -> None:
         """Tell how a run ended; raises what cannot be helped by starting it again."""
-        if query.failure is not None and isinstance(query.failure, PermanentError):
-            raise query.failure
+        if isinstance(query.failure, PermanentError):
+            self._give_up(query.failure)
         if query.ended in (Ended.FINISHED, Ended.DRAINED):
             self._at.board.change(query.name, error=query.error, finished=query.ended is Ended.FINISHED)
             return
         self._at.board.note_failure(query.name, query.error)
         if query.ended is Ended.BROKEN:
             raise will_restart(f"query {query.name}: {query.error}")
+
+    def _give_up(self, error: PermanentError) -> NoReturn:
+        """End with it. What another query is in the middle of may finish: cut short, its batch would come again."""
+        if not isinstance(error, Fenced):
+            self._stop_queries(_ABORT_S)
+        raise error
 
     def _restart_due(self) -> None:
         now = time.monotonic()
