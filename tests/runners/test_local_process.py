@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from msgspec.structs import replace
 from streamkeeper.errors import InvalidInput
 from streamkeeper.model.control import DriverState, ProcessRecord
 from streamkeeper.model.installation import Installation
+from streamkeeper.runners import process_tree
 from streamkeeper.runners.contract import Life
 from streamkeeper.runners.local_process import LocalProcessRunner
 from streamkeeper.runners.machine import this_machine
@@ -332,3 +334,24 @@ def test_a_driver_of_before_there_were_ids_is_the_first_installations(place: Pla
     elsewhere = place.new_runner(installation=installation("b2", first="a1"))
     elsewhere._settings = replace(place.settings, store=f"{place.folder}/home")
     assert elsewhere.observe(JOB, "one").life is Life.DEAD
+
+
+def test_a_copy_at_the_same_path_in_another_container_ends_nobody(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has the same id, place and marks: only the directory that the process finds there is another one."""
+    ours = place.new_runner(installation=installation("a1"))
+    ours.launch(place.spec(installation="a1"), {})
+    place.pids()
+    supervisor = place.supervisor()
+    elsewhere = tmp_path / "root of the other container"
+    shutil.copytree(place.folder / "store", f"{elsewhere}{place.folder}/store")
+    with monkeypatch.context() as patch:
+        patch.setattr(process_tree, "root_of", lambda pid: str(elsewhere))
+        seen = ours.observe(JOB, "one")
+        assert (seen.life, "has another directory at" in seen.why) == (Life.UNKNOWN, True)
+        ours.kill(JOB, "one")
+    assert is_running(supervisor)
+    assert ours.observe(JOB, "one").life is Life.ALIVE, "with the root that it has"
+    ours.kill(JOB, "one")
+    wait_for(lambda: not is_running(supervisor), what="its end, the negative control")

@@ -21,6 +21,7 @@ import msgspec
 import streamkeeper
 from streamkeeper.crash_points import crash_point
 from streamkeeper.errors import InvalidInput, KeyExists, StreamkeeperError, TemporaryError
+from streamkeeper.locations import local_path, scheme_of
 from streamkeeper.model.coding import from_json, to_json
 from streamkeeper.model.control import SECRETS, LaunchSpec, ProcessRecord, control_key
 from streamkeeper.model.installation import Installation
@@ -95,7 +96,7 @@ class LocalProcessRunner(Runner):
         """See Runner; a living tree is seen without asking the store."""
         marked = self._mark(job, instance)
         if found := process_tree.find_tree(marked):
-            return _alive(found)
+            return self._seen(found)
         control = Control(self._store, job, instance)
         recorded = control.processes()
         if not recorded:
@@ -109,7 +110,7 @@ class LocalProcessRunner(Runner):
         blind = next((why for sight, why in sights if sight is Sight.ELSEWHERE), None)
         roots = [_root(record) for record, (sight, _) in zip(records, sights, strict=True) if sight is Sight.HERE]
         if found := process_tree.find_tree(marked, roots):
-            return _alive(found)
+            return self._seen(found)
         if blind is not None:
             return Liveness(life=Life.UNKNOWN, why=blind)
         return Liveness(life=Life.DEAD, why=_proof(records, sights))
@@ -133,7 +134,29 @@ class LocalProcessRunner(Runner):
             records = self._bar(control, instance)
         roots = [_root(each) for each in records if self._here().look_at(each.machine, each.host)[0] is Sight.HERE]
         first = roots[0].pid if roots else 0
-        process_tree.kill_tree(lambda: process_tree.find_tree(marked, roots), first=first)
+        process_tree.kill_tree(lambda: self._our_own(process_tree.find_tree(marked, roots)), first=first)
+
+    def _seen(self, found: list[Process]) -> Liveness:
+        own = self._our_own(found)
+        if own or not found:
+            return _alive(own)
+        return Liveness(
+            life=Life.UNKNOWN,
+            why=f"process {found[0].pid} has another directory at {self._directory}: it is of a copy, in a container",
+        )
+
+    def _our_own(self, found: list[Process]) -> list[Process]:
+        """Without those that find another directory where the store is: a copy at the same path has the same marks."""
+        directory = self._directory
+        if directory is None:
+            return found
+        return [each for each in found if not process_tree.finds_another(each.pid, directory)]
+
+    @property
+    def _directory(self) -> Path | None:
+        """Where the store is, if it is a directory."""
+        store = self._settings.store
+        return local_path("store", store) if scheme_of(store) in ("", "file") else None
 
     def _mark(self, job: str, instance: str) -> Mark:
         installation = self._installation.id if self._installation is not None else ""
@@ -185,7 +208,7 @@ class LocalProcessRunner(Runner):
             if sight is Sight.ELSEWHERE:
                 return Liveness(life=Life.UNKNOWN, why=f"launched, and not seen since: {why}")
         if found := process_tree.find_tree(self._mark(job, instance)):
-            return _alive(found)
+            return self._seen(found)
         return Liveness(life=Life.ABSENT, why="launched, but no process has claimed it and none is on its way")
 
     def _start(self, job: str, instance: str, secrets: Mapping[str, str]) -> None:

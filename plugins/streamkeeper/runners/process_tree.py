@@ -15,6 +15,7 @@ import signal
 import time
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack, suppress
+from pathlib import Path
 
 import msgspec
 
@@ -155,6 +156,22 @@ def catches(pid: int, number: signal.Signals) -> bool:
         return False
     caught = next((line.split()[1] for line in lines if line.startswith(b"SigCgt:")), b"0")
     return bool(int(caught, 16) >> (number - 1) & 1)
+
+
+def finds_another(pid: int, directory: Path) -> bool:
+    """Whether a process finds another directory than this one at its path, as in a container of other volumes.
+
+    False where nobody may look, or where it finds none.
+    """
+    try:
+        return not os.path.samestat(os.stat(f"{root_of(pid)}{directory}"), os.stat(directory))
+    except OSError:
+        return False
+
+
+def root_of(pid: int) -> str:
+    """What a process has for its root directory."""
+    return f"/proc/{pid}/root"
 
 
 def send(process: Process, number: signal.Signals) -> None:
