@@ -52,7 +52,7 @@ def _play(root: Path, case: str, off: str = "") -> CaseResult:
     kind, _, seed = case.partition(":")
     began = time.monotonic()
     with fresh_bed(root, JOBS) as bed:
-        attack = Attack(bed, off)
+        attack = Attack(bed, int(seed), off)
         try:
             KINDS[kind].attack(attack, random.Random(f"{kind}:{seed}"))
         except Exception as error:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 import psutil
 
@@ -36,10 +37,12 @@ _QUIET_S = 60.0
 
 Answer = subprocess.CompletedProcess[str]
 """What a command has said."""
+T = TypeVar("T")
 
 
 class Attack(Stage):
-    """``off``: the protections that are switched off, for a negative control; ``did``, ``told`` and ``damage``: lines.
+    """``seed``: in which of its ways it is done, the rest is chance; ``off``: the protections that are switched off,
+    for a negative control; ``did``, ``told`` and ``damage``: lines.
 
     Every command of a person comes through here, and every answer is looked at: a refusal is one line, which names the
     thing and the way out.
@@ -47,8 +50,9 @@ class Attack(Stage):
 
     calm_s = 60.0
 
-    def __init__(self, bed: Bed, off: str = "") -> None:
+    def __init__(self, bed: Bed, seed: int, off: str = "") -> None:
         super().__init__(bed)
+        self.seed = seed
         self.off = off
         self.did: list[str] = []
         self.told: list[str] = []
@@ -65,6 +69,10 @@ class Attack(Stage):
             damage=self.damage,
             wall_s=round(wall_s, 1),
         )
+
+    def way(self, *ways: T) -> T:
+        """One of several, each with a seed of its own."""
+        return ways[self.seed % len(ways)]
 
     @contextmanager
     def ended(self) -> Iterator[None]:

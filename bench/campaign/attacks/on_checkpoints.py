@@ -22,7 +22,7 @@ _FREEZES_AT = ("restore.record.before", "restore.record.after", "restore.serve.b
 
 def restore_ahead(at: Attack, chance: random.Random) -> None:
     """A snapshot older than the output, and a driver whose last word is older still: what would be written again?"""
-    query = chance.choice(QUERIES)
+    query = at.way(*QUERIES)
     with at.ended():
         at.serve()
         at.must(at.run("snapshot", "take", JOB))
@@ -47,7 +47,7 @@ def restore_ahead(at: Attack, chance: random.Random) -> None:
 
 def lost_checkpoint(at: Attack, chance: random.Random) -> None:
     """A checkpoint directory that goes away under the driver that serves, or becomes another."""
-    query, how = chance.choice(QUERIES), chance.choice(("deleted", "unmounted", "an older copy"))
+    query, how = chance.choice(QUERIES), at.way("deleted", "unmounted", "an older copy")
     with at.ended():
         at.serve()
         directory = at.checkpoint(query)
@@ -92,7 +92,7 @@ def _ends(at: Attack) -> None:
 
 def elsewhere(at: Attack, chance: random.Random) -> None:
     """A deploy of somebody whose variables name another place for checkpoints, or another home, over the same store."""
-    how, dies = chance.choice(("checkpoints", "home")), chance.random() < 0.5
+    how, dies = at.way(("checkpoints", False), ("home", False), ("checkpoints", True), ("home", True))
     other = at.bed.root / "other"
     extra = {"STREAMKEEPER_CHECKPOINTS": str(other / "checkpoints")}
     if how == "home":
@@ -114,7 +114,7 @@ def elsewhere(at: Attack, chance: random.Random) -> None:
 
 def two_restores(at: Attack, chance: random.Random) -> None:
     """Two restores of one query at once; the slower one wakes up when a driver has gone on from the other's."""
-    query, point = chance.choice(("totals", "copies")), chance.choice(_FREEZES_AT)
+    query, point = chance.choice(("totals", "copies")), at.way(*_FREEZES_AT)
     marker = at.bed.root / "frozen"
     freeze = {
         "STREAMKEEPER_CRASH": point,

@@ -38,7 +38,7 @@ VARIABLES = ("HOME", "CHECKPOINTS", "JOBS")
 
 def copied_home(at: Attack, chance: random.Random) -> None:
     """``cp -a`` of the home that serves, and a deploy in the copy, also once it was told to be a new one."""
-    told_new = chance.random() < 0.5
+    told_new = at.way(True, False)
     with at.ended():
         at.serve()
         serving = at.state().serving_instance
@@ -62,7 +62,7 @@ def copied_home(at: Attack, chance: random.Random) -> None:
 
 def moved_input(at: Attack, chance: random.Random) -> None:
     """The same files behind another name: a renamed mount, a link, a mirror with and without their times."""
-    how = chance.choice(("renamed", "linked", "mirrored", "copied", "hard-linked"))
+    how = at.way("renamed", "linked", "mirrored", "copied", "hard-linked")
     root = at.bed.root
     with at.ended():
         at.serve(input=f"{root}/inp*")
@@ -108,7 +108,7 @@ def missing_input(at: Attack, chance: random.Random) -> None:
         hidden = at.bed.root / gone.name
         os.rename(gone, hidden)
         at.did.append(f"{gone.name} of batch {newest} is gone")
-        if chance.random() < 0.5:
+        if at.way(True, False):
             answer = at.run("check", *_the_same(at), *NAMED)
         else:
             answer = at.ask(*NAMED, named=True)

@@ -36,14 +36,19 @@ IN_CODE = ("spark.sql.streaming.stateStore.checkpointFormatVersion", "1")
 MISSPELT = {"dryrun": True, "dry-run": True, "parms": {}, "accept_risks": True, "approvs_s": 5, "most_differring": 1.0}
 UNATTENDED = ("--most-differing", "1", "--most-missing", "1", "--accept-risk")
 """What was the default: the negative control asks for it."""
+DIFFERENT: tuple[tuple[dict[str, object], tuple[str, ...]], ...] = (
+    ({"skip": "-000"}, ()),
+    ({"bias": 1}, ()),
+    ({"skip": "-001", "bias": 2}, ()),
+    ({"bias": 3}, ("--no-compare",)),
+)
 AGAIN = "attack-1"
 _RUN_S = 300.0
 
 
 def differing_rebuild(at: Attack, chance: random.Random) -> None:
     """A rebuild whose output is another one: rows are left out, or code that nothing proves counts otherwise."""
-    how = chance.choice(({"skip": "-000"}, {"bias": 1}, {"skip": "-001", "bias": 2}))
-    compare = () if chance.random() < 0.75 or "bias" not in how else ("--no-compare",)
+    how, compare = at.way(*DIFFERENT)
     with at.ended():
         at.serve(code=1)
         serving, before = at.state().serving_instance, read_totals(at.output / "warehouse.db", "totals")
@@ -109,7 +114,7 @@ def wrong_clock(at: Attack, chance: random.Random) -> None:
             off_s = chance.choice((0, 0, 0, -2 * DAY_S, 3 * DAY_S, -40 * DAY_S))
             at.must(_at_clock(at, off_s, "snapshot", "take", series))
         numbers = _numbers(at, series)
-        off_s = chance.choice((-2 * DAY_S, -400 * DAY_S, 2 * DAY_S, 400 * DAY_S))
+        off_s = at.way(-2 * DAY_S, 2 * DAY_S, -400 * DAY_S, 400 * DAY_S)
         at.did.append(
             f"{len(numbers)} snapshots under clocks of many days, pruned under one {off_s // DAY_S:+} days off"
         )
