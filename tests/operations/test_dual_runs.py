@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from streamkeeper.model.comparison import OutputComparison
 from streamkeeper.model.finding import Verdict
 from streamkeeper.model.journal import (
     Assessed,
@@ -98,3 +99,16 @@ def test_whoever_runs_none_does_not_wait(site: Site) -> None:
         begin(site, job)
     rebuild(site, "handed", way=Way.HANDOFF)
     assert [before(site, job) for job in ("first", "second", "handed")] == ["", "", ""]
+
+
+def test_one_that_waits_for_a_person_keeps_nobody_waiting(site: Site) -> None:
+    """Both its drivers have caught up; whoever is asked may answer tomorrow."""
+    for job in ("first", "second"):
+        rebuild(site, job)
+    begin(site, "first")
+    for step in ("bundle", "standby", "assess", "shadow", "catch-up"):
+        record(site, "first", StepDone(operation="op-first", step=step))
+    assert before(site, "second").startswith("job first")
+    differs = {"q": OutputComparison(comparable=False, why="no moment")}
+    record(site, "first", StepDone(operation="op-first", step="compare", compared=differs))
+    assert before(site, "second") == ""

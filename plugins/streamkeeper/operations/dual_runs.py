@@ -8,7 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from streamkeeper.errors import PermanentError
-from streamkeeper.lifecycle.steps import Step, path
+from streamkeeper.lifecycle.steps import Step, current_step, path
 from streamkeeper.model.job_state import JobState, OperationState
 from streamkeeper.operations.sites import Site
 from streamkeeper.registry.jobs import list_jobs
@@ -51,7 +51,10 @@ def _is_to_begin(state: JobState, operation: OperationState) -> bool:
 
 
 def _dual_run_of(site: Site, job: str) -> DualRun | None:
-    """Over once the new driver was told to go: the old one has ended by then."""
+    """Over once the new driver was told to go: the old one has ended by then.
+
+    One that waits for a person does not count: it has caught up, and an answer may take a day.
+    """
     try:
         state = site.journal(job, "reader").state()
     except PermanentError:
@@ -59,6 +62,8 @@ def _dual_run_of(site: Site, job: str) -> DualRun | None:
         return None
     operation = state.open_operation
     if operation is None or not _shadows(state, operation) or Step.GO.label in operation.done:
+        return None
+    if current_step(operation) is Step.REVIEW:
         return None
     return DualRun(job=job, operation=operation.operation)
 
