@@ -39,7 +39,7 @@ ACTS = (
     Act("first releases", "both jobs, from nothing", deploy_first),
     Act("resume and handoff", "one change fits its checkpoint, the other needs a new one", resume_and_hand_off),
     Act("kill", "the Python of one driver and the JVM of the other, with SIGKILL", kill_drivers),
-    Act("rebuild", "one more aggregate: read all again beside what serves, compare, cut over", rebuild),
+    Act("rebuild", "one more aggregate: read all again beside what serves, compare, ask a person, cut over", rebuild),
     Act(
         "approval, and automatic rollback",
         "nothing can prove the one change: its state is kept and a person asked; the other fails on what comes later",

@@ -19,17 +19,19 @@ from streamkeeper.model.finding import Verdict
 from streamkeeper.model.ways import Way
 
 LEAST_PER_SECOND = 10
-_ASKING, _APPROVE = "backup.approve", "Approve"
+_ABOUT_STATE, _ABOUT_OUTPUT, _APPROVE = "backup.approve", "dual_run.review", "Approve"
 
 
 def rebuild(stage: Stage) -> list[StepReport]:
-    """A dual run, a comparison and a cutover, under the eyes of a reader; raises DeployFailed for what it saw."""
+    """A dual run, a comparison, a person's answer and a cutover, under the eyes of a reader; raises DeployFailed for
+    what it saw. Python that nothing proves is in the new query: equal rows so far say nothing of the next ones."""
     stage.tell(f"  {edit(stage.places, WITH_LARGEST)}")
     asked = Asked(
         name="sales_totals: rebuild",
         form=stage.form(SALES_TOTALS, "one more aggregate"),
         verdict=Verdict.SWITCH,
         way=Way.REBUILD,
+        meanwhile=Approver(stage.airflow.api, stage.tell, _ABOUT_OUTPUT, "both outputs are the same so far"),
     )
     return [rebuild_watched(stage, asked, lambda: read_totals(stage.places.warehouse))]
 
@@ -55,7 +57,7 @@ def ask_for_approval(stage: Stage) -> Asked:
         form=stage.form(SALES_TOTALS, "the same by other means"),
         verdict=Verdict.BACKUP,
         way=Way.RESUME,
-        meanwhile=Approver(stage.airflow.api, stage.tell),
+        meanwhile=Approver(stage.airflow.api, stage.tell, _ABOUT_STATE, "read, it means the same"),
     )
 
 
@@ -71,24 +73,24 @@ def check_approval(stage: Stage, report: StepReport) -> StepReport:
 
 
 class Approver:
-    """Answers the question of a run, for as long as it is asked.
+    """Answers the question of a run's task ``asking``, for as long as it is asked.
 
     An answer in the very moment of the question makes Airflow try the asking task again, which forgets the answer.
     """
 
-    def __init__(self, api: AirflowApi, tell: Tell) -> None:
-        self._api, self._tell = api, tell
+    def __init__(self, api: AirflowApi, tell: Tell, asking: str, reason: str) -> None:
+        self._api, self._tell, self._asking, self._reason = api, tell, asking, reason
         self._told = False
 
     def __call__(self, run: Run) -> None:
         """Look, and answer."""
-        if run.seen.get(_ASKING) != "deferred":
+        if run.seen.get(self._asking) != "deferred":
             return
-        subject = self._api.question(run.asked.dag, run.run_id, _ASKING).partition("\n")[0]
+        subject = self._api.question(run.asked.dag, run.run_id, self._asking).partition("\n")[0]
         if not subject:
             return
         with suppress(Conflict):
-            self._api.answer(run.asked.dag, run.run_id, _ASKING, _APPROVE, reason="read, it means the same")
+            self._api.answer(run.asked.dag, run.run_id, self._asking, _APPROVE, reason=self._reason)
         if not self._told:
             self._tell(f"  Airflow asks: {subject}")
             self._tell(f"  {_APPROVE}d by REST")
