@@ -98,6 +98,20 @@ def test_nothing_is_handed_over_from_less_than_was_recorded(place: Place, how: s
     assert place.line.look().version("totals", "v0002").batch is None
 
 
+def test_one_that_was_handed_over_and_is_lost_since_is_not_made_anew(place: Place) -> None:
+    """As it was seeded it would be less than it was; and who puts it back finds its place taken."""
+    place.hand_over("v0002")
+    place.record(
+        EpochClaimed(
+            query="totals", output="o", epoch=2, instance="second", generation=2, version="v0002", committed=LAST + 5
+        )
+    )
+    shutil.rmtree(place.directory("v0002"))
+    with pytest.raises(CheckpointLost, match="v0002 is missing"):
+        place.hand_over("v0003")
+    assert not place.directory("v0002").exists()
+
+
 def test_without_that_look_the_next_version_begins_anew(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """The negative control: nothing is said, nothing is made, and Spark begins at batch 0."""
     lose(place.directory("v0001"), "missing")

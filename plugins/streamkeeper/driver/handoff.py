@@ -39,8 +39,8 @@ def hand_over(
     if version is None or not version.parent or checkpoint.exists():
         return state
     parent = directory_of(state, checkpoints, claim.job, claim.query, version.parent)
-    state = hand_over(line, query, structs.replace(claim, version=version.parent), parent, checkpoints, state)
     must_be_there(parent, _known(line, claim.job, state.version(claim.query, version.parent), version))
+    state = hand_over(line, query, structs.replace(claim, version=version.parent), parent, checkpoints, state)
     if version.batch is None:
         last = _last_batch(query, claim, version.parent, parent)
         if last is None:
