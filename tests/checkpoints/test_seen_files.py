@@ -151,6 +151,20 @@ def test_a_folder_a_day_with_files_of_one_name_is_another_one(place: Path) -> No
     assert would_read_all(place / "log", f"{place}/in/a/*.json", f"{place}/in/b/*.json")
 
 
+def test_a_new_day_in_a_new_place_is_another_file_of_the_same_name(place: Path) -> None:
+    """The days that were read are archived away; the name alone says nothing where every day has the same."""
+    (place / "in/a/1.json").unlink()
+    file = place / "moved/c/1.json"
+    file.parent.mkdir(parents=True)
+    file.write_text("{}")
+    os.utime(file, (NOW_S + 5, NOW_S + 5))
+    assert would_read_all(place / "log", f"{place}/in/*/*.json", f"{place}/moved/*/*.json")
+    file.rename(file.with_name("other.json"))
+    (place / "moved/a").mkdir()
+    (place / "moved/a/1.json").write_text("{}")
+    assert not would_read_all(place / "log", f"{place}/in/*/*.json", f"{place}/moved/*/*.json")
+
+
 def test_files_of_the_same_name_in_another_folder_are_others(place: Path) -> None:
     """A folder a day with files of one name: below the folder that holds both their relative names differ."""
     (place / "in/b/2.json").rename(place / "in/b/1.json")

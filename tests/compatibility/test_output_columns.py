@@ -52,6 +52,8 @@ def test_a_declared_column_may_differ_by_its_name_or_with_its_query() -> None:
     """That of another query does not count, nor does one that this output has not."""
     assert columns_that_may_differ("totals", OLD, OLD, ("s", "totals.n", "other.k", "m")) == ("n", "s")
     assert columns_that_may_differ("totals", None, OLD, ("k",)) == ("k",)
+    renamed = output(k="source 0.k", total="udf(?)", n="count(1)")
+    assert columns_that_may_differ("totals", OLD, renamed, ("s", "total")) == ("s", "total")
 
 
 def test_every_column_can_be_named() -> None:

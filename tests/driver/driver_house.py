@@ -192,7 +192,7 @@ class DriverHouse:
         given = dict(versions or {})
         self.journal.append(lambda _: InstanceAppointed(operation="op", instance=instance, versions=given))
 
-    def create(self, query: str, version: str, *, parent: str = "", serves: bool = True) -> None:
+    def create(self, query: str, version: str, *, parent: str = "", serves: bool = True, operation: str = "") -> None:
         """Record a checkpoint version that is to be."""
         created = CheckpointVersionCreated(
             query=query,
@@ -202,6 +202,7 @@ class DriverHouse:
             state_format="rocksdb",
             parent=parent,
             serves=serves,
+            operation=operation,
         )
         self.journal.append(lambda _: created)
 

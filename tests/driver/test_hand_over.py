@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,7 +16,18 @@ from streamkeeper.driver.control import StoreLine
 from streamkeeper.driver.epoch import Claim
 from streamkeeper.driver.handoff import hand_over
 from streamkeeper.errors import CheckpointLost
-from streamkeeper.model.journal import CheckpointVersionCreated, EpochClaimed, InstanceAppointed, InstancePlanned, Role
+from streamkeeper.model.finding import Verdict
+from streamkeeper.model.journal import (
+    Assessed,
+    CheckpointVersionCreated,
+    DeployRequest,
+    EpochClaimed,
+    InstanceAppointed,
+    InstancePlanned,
+    OperationStarted,
+    Role,
+)
+from streamkeeper.model.ways import QueryWay, Way
 from streamkeeper.registry.journal import Journal
 from streamkeeper.sinks.foreach import ForeachBatch
 from streamkeeper.stores.counting import CountingStore
@@ -30,11 +42,11 @@ LAST = 7
 class Place:
     """``v0001`` has committed up to ``LAST``; each later version is to follow the one before."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, kind: str = "stateless") -> None:
         self.root = root / "cp"
         self.line = StoreLine(CountingStore(LocalStore(root / "store")), "sales", "second", 1)
         self.journal = Journal(LocalStore(root / "store"), "sales", writer="test")
-        a_checkpoint(self.directory("v0001"), "stateless")
+        a_checkpoint(self.directory("v0001"), kind)
         self.record(InstancePlanned(operation="op", instance="second", release="r0001", role=Role.CANDIDATE))
         self.record(InstanceAppointed(operation="op", instance="second"))
         for number in (1, 2, 3):
@@ -49,6 +61,7 @@ class Place:
                     parent=f"v000{number - 1}" if number > 1 else "",
                     query_id=QUERY_ID if number == 1 else "",
                     committed=LAST if number == 1 else None,
+                    operation=f"op{number}",
                 )
             )
 
@@ -57,6 +70,17 @@ class Place:
 
     def record(self, record: Any) -> None:
         self.journal.append(lambda _: record)
+
+    def give_state_up(self, number: int) -> None:
+        """Let the operation of a version have said so, as it was told to."""
+        way = QueryWay(way=Way.HANDOFF, before=f"v000{number - 1}", version=f"v000{number}", state_given_up=True)
+        self.record(OperationStarted(operation=f"op{number}", request=DeployRequest(job="sales"), steps=()))
+        verdict = Verdict.SWITCH
+        self.record(
+            Assessed(
+                operation=f"op{number}", verdict=verdict, reverse=verdict, sentence="", report="", ways={"totals": way}
+            )
+        )
 
     def hand_over(self, version: str) -> None:
         epoch = EpochClaimed(query="totals", output="o", epoch=1, instance="second", generation=1, version=version)
@@ -145,3 +169,26 @@ def test_one_whose_batch_was_recorded_and_that_was_not_made_is_made_as_recorded(
     place.hand_over("v0003")
     assert identity in (place.directory("v0002") / "metadata").read_text()
     assert last_committed(place.directory("v0003")) == LAST
+
+
+@pytest.mark.parametrize("made", [False, True])
+def test_state_that_was_given_up_twice_begins_where_the_last_batch_ended(tmp_path: Path, made: bool) -> None:
+    """The version between has come to no batch, whether it was made or not: what it was to begin with counts."""
+    place = Place(tmp_path, "hdfs")
+    place.give_state_up(2)
+    place.give_state_up(3)
+    if made:
+        place.hand_over("v0002")
+    place.hand_over("v0003")
+    state = place.line.look()
+    assert [(each.parent_batch, each.batch) for each in state.versions["totals"][1:]] == [(LAST, -1), (-1, -1)]
+    for version in ("v0002", "v0003"):
+        directory = place.directory(version)
+        assert (last_planned(directory), last_committed(directory)) == (None, None)
+        assert read_seen(directory) == read_seen(place.directory("v0001"))
+
+
+def read_seen(directory: Path) -> set[str]:
+    """Files that its source takes for read."""
+    lines = [line for each in (directory / "sources/0").iterdir() for line in each.read_text().splitlines()[1:]]
+    return {json.loads(line)["path"] for line in lines}

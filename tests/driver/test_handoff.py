@@ -159,7 +159,7 @@ def test_a_query_that_gives_up_its_state_goes_on_with_its_offsets(tmp_path: Path
         house.go("first", first, "totals")
         assert house.wait_exit(first, 180) == ExitCode.FINISHED
         give_up_state(house)
-        house.create("totals", "v0002", parent="v0001")
+        house.create("totals", "v0002", parent="v0001", operation="op")
         second = house.launch("second")
         house.wait_state("second", DriverState.STANDBY)
         house.switch("second", second, {"totals": "v0002"})

@@ -40,6 +40,7 @@ def test_a_misspelt_variable_is_refused_by_name(tmp_path: Path, misspelt: str, m
 def test_other_variables_of_that_prefix_are_left_alone(tmp_path: Path) -> None:
     """Those of the demo, of a driver's own environment, and what a person keeps a secret in."""
     others = ("PORT", "CI", "DATA", "CRASH", "CRASH_ONCE", "INSTANCE", "GENERATION", "SECRETS", "DB_PASSWORD")
+    others += ("STORE_SERVICE_HOST", "STORE_PORT", "STORE_PORT_9000_TCP_ADDR")
     given = {f"STREAMKEEPER_{name}": "x" for name in others}
     assert read_settings({"STREAMKEEPER_HOME": str(tmp_path), **given}).home == str(tmp_path)
 

@@ -32,7 +32,7 @@ from streamkeeper.operations import registered
 from streamkeeper.operations.assessing import assess_candidate
 from streamkeeper.operations.deploy import Deploy
 from streamkeeper.operations.pruning import plan_prune
-from streamkeeper.operations.registered import find_version_loss, live_checkpoints
+from streamkeeper.operations.registered import live_checkpoints
 from streamkeeper.operations.restoring import restore_version
 from streamkeeper.operations.sites import Site
 from streamkeeper.operations.version_acts import VersionActs
@@ -172,21 +172,6 @@ def test_what_a_job_has_not_any_more_is_no_reason_against_the_rest(job: Register
     found = assess_candidate(job.site, state, state.operations["op2"], "r0002")
     assert found.refusal == ""
     assert "checkpoint-lost" not in found.sentence
-
-
-def test_a_directory_in_which_nothing_was_committed_may_begin_again(tmp_path: Path) -> None:
-    """Its query has an id and no batch: nothing is lost with it, and there is no snapshot to go back to."""
-    job = Registered(tmp_path)
-    started = replace(job.epoch("v0001", 2), query_id=QUERY_ID)
-    job.record(started)
-    state = job.site.journal(JOB, "test").state()
-    shutil.rmtree(job.directory)
-    assert find_version_loss(job.site, state, QUERY, "v0001") == ""
-    job.directory.mkdir()
-    assert find_version_loss(job.site, state, QUERY, "v0001") == ""
-    lose_to = '{"id": "0a0a0a0a-eaab-48e1-8081-cfb9a2991009"}'
-    (job.directory / "metadata").write_text(lose_to)
-    assert "is the checkpoint of query 0a0a0a0a" in find_version_loss(job.site, state, QUERY, "v0001")
 
 
 def test_nobody_is_appointed_in_the_checkpoint_of_the_one_that_was_copied(job: Registered) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import glob
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -49,23 +49,31 @@ def _was_read(
     bases = _base(before), _base(after)
     if shared := next((each for each in bases if all(Path(other).is_relative_to(each) for other in bases)), ""):
         bases = shared, shared
-    names: dict[str, list[str]] = {}
-    for path in seen:
-        for name in _endings(_relative(path, bases[0]), alone=bool(shared)):
-            names.setdefault(name, []).append(path)
+    names = {path: _relative(path, bases[0]) for path in seen}
+    whole = _by_name((name, path) for path, name in names.items())
+    endings = _by_name((each, path) for path, name in names.items() for each in (() if shared else _endings(name)))
     stamps = {(os.path.basename(path), int(modified) // 1000) for path, modified in seen.items()}
     same = {identity for path in seen if (identity := _identity(path)) is not None}
     for path, found in fresh.items():
-        alike = (old for name in _endings(_relative(path, bases[1]), alone=bool(shared)) for old in names.get(name, ()))
+        name = _relative(path, bases[1])
+        # A mirror may have more or fewer folders above: of one of the two it is all of the name.
+        longer = [old for ending in (() if shared else _endings(name)) for old in whole.get(ending, ())]
+        alike = [*whole.get(name, ()), *endings.get(name, ()), *longer]
         stamp = (os.path.basename(path), found.st_mtime_ns // 1_000_000_000)
         yield stamp in stamps or (found.st_dev, found.st_ino) in same or any(_may_be(old, found) for old in alike)
 
 
-def _endings(name: str, *, alone: bool) -> Iterator[str]:
-    """The relative name, and unless ``alone`` what it ends with: a mirror may have other folders above."""
-    yield name
-    parts = () if alone else Path(name).parts[1:]
-    yield from ("/".join(parts[start:]) for start in range(len(parts)))
+def _by_name(named: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for name, path in named:
+        found.setdefault(name, []).append(path)
+    return found
+
+
+def _endings(name: str) -> Iterator[str]:
+    """What a relative name ends with, without one or more of its folders."""
+    parts = Path(name).parts
+    yield from ("/".join(parts[start:]) for start in range(1, len(parts)))
 
 
 def _may_be(old: str, found: os.stat_result) -> bool:

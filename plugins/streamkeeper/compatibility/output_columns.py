@@ -31,7 +31,8 @@ def columns_that_may_differ(
 ) -> tuple[str, ...]:
     """Those that the change redefines, and those that somebody declared: ``column``, or ``query.column``."""
     declared = {each.removeprefix(f"{query}.") for each in expect_different}
-    named = names_of_columns(query, new) & declared
+    known = names_of_columns(query, new) | (names_of_columns(query, old) if old is not None else set())
+    named = known & declared
     return tuple(sorted(named | (redefined_columns(old, new) if old is not None else frozenset())))
 
 

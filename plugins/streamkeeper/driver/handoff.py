@@ -43,13 +43,32 @@ def hand_over(
     state = hand_over(line, query, structs.replace(claim, version=version.parent), parent, checkpoints, state)
     if version.batch is None:
         last = _last_batch(query, claim, version.parent, parent)
+        before = state.version(claim.query, version.parent)
+        if last is None and before is not None and before.batch == NO_BATCH:
+            # It has come to no batch of its own, and was to begin where the one before it ended.
+            last = NO_BATCH
         if last is None:
             return state
         rebase = query.sink.numbering is Numbering.REBASE
-        number = NO_BATCH if _gives_state_up(state, claim) else REBASED if rebase else last
-        state, version = _record(line, claim, last, number)
-    _seed(version, parent, checkpoint)
+        begins_anew = last == NO_BATCH or _gives_state_up(state, version)
+        state, version = _record(line, claim, last, NO_BATCH if begins_anew else REBASED if rebase else last)
+    source, batch = _source(line, state, claim.job, version, checkpoints)
+    _seed(version, source, batch, checkpoint)
     return state
+
+
+def _source(
+    line: StoreLine, state: JobState, job: str, version: CheckpointVersion, checkpoints: str
+) -> tuple[Path, int]:
+    """The checkpoint, and its batch, at whose end a version begins: past those that hold no batch of their own."""
+    each = version
+    while each.parent_batch == NO_BATCH and (before := state.version(version.query, each.parent)) is not None:
+        each = before
+    assert each.parent_batch is not None
+    source = directory_of(state, checkpoints, job, version.query, each.parent)
+    if each is not version:
+        must_be_there(source, _known(line, job, state.version(version.query, each.parent), each))
+    return source, each.parent_batch
 
 
 def _known(line: StoreLine, job: str, parent: CheckpointVersion | None, version: CheckpointVersion) -> KnownCheckpoint:
@@ -60,12 +79,11 @@ def _known(line: StoreLine, job: str, parent: CheckpointVersion | None, version:
     return known_checkpoint(job, parent, told)
 
 
-def _gives_state_up(state: JobState, claim: Claim) -> bool:
-    """What the operation that appointed this instance has decided for the query."""
-    mine = state.instances.get(claim.instance)
-    operation = state.operations.get(mine.operation) if mine is not None else None
-    way = operation.ways.get(claim.query) if operation is not None else None
-    return way is not None and way.version == claim.version and way.state_given_up
+def _gives_state_up(state: JobState, version: CheckpointVersion) -> bool:
+    """What the operation that the version was made for has decided of it."""
+    operation = state.operations.get(version.operation)
+    way = operation.ways.get(version.query) if operation is not None else None
+    return way is not None and way.version == version.version and way.state_given_up
 
 
 def _last_batch(query: Query, claim: Claim, parent: str, checkpoint: Path) -> int | None:
@@ -108,13 +126,12 @@ def _record(line: StoreLine, claim: Claim, last: int, number: int) -> tuple[JobS
     return state, version
 
 
-def _seed(version: CheckpointVersion, parent: Path, checkpoint: Path) -> None:
-    assert version.parent_batch is not None
+def _seed(version: CheckpointVersion, source: Path, batch: int, checkpoint: Path) -> None:
     identity = version.query_id or str(uuid.uuid4())
     crash_point("driver.handoff.seed.before")
     if version.batch == NO_BATCH:
-        seed_start(parent, checkpoint, version.parent_batch, query_id=identity)
+        seed_start(source, checkpoint, batch, query_id=identity)
     else:
         assert version.batch is not None
-        seed(parent, checkpoint, version.parent_batch, number=version.batch, query_id=identity)
+        seed(source, checkpoint, batch, number=version.batch, query_id=identity)
     crash_point("driver.handoff.seed.after")

@@ -69,7 +69,7 @@ def _choose(request: DeployRequest, at: QueryFacts) -> QueryWay | str:
     if not at.current:
         return QueryWay(way=Way.START, version=at.next)
     if at.judged.verdict is Verdict.REFUSE and not (request.rollback and _only_the_rehearsal(at.judged.findings)):
-        return _causes(at.judged.findings, Severity.FATAL)
+        return _refusal(at.judged.findings)
     if request.rollback:
         return _roll_back(request, at)
     match request.strategy:
@@ -229,6 +229,12 @@ def _only_the_rehearsal(findings: Iterable[Finding]) -> bool:
     """What a rehearsal on the candidate's state says is no word on the state that a rollback goes back to."""
     fatal = [each for each in findings if each.severity is Severity.FATAL]
     return all(each.where.startswith("rehearsal") for each in fatal)
+
+
+def _refusal(findings: Iterable[Finding]) -> str:
+    """Every fatal finding, each with its way out."""
+    fatal = [each for each in findings if each.severity is Severity.FATAL]
+    return "; ".join(f"{_causes([each], each.severity)}{f': {each.hint}' if each.hint else ''}" for each in fatal)
 
 
 def _causes(findings: Iterable[Finding], *severities: Severity) -> str:

@@ -32,14 +32,13 @@ class KnownCheckpoint(msgspec.Struct, frozen=True, kw_only=True):
 def known_checkpoint(job: str, version: CheckpointVersion, commits: Mapping[str, int]) -> KnownCheckpoint:
     """From the journal, and what the driver that claimed it last said to have committed (``commits_of`` its status).
 
-    Where nothing was committed yet, nothing is lost with the directory: it may be missing, and is made again.
     A version that is handed over has its batch on record before its directory is made: until a batch of its own was
     committed the directory may still be missing, and is made again.
     """
     told = commits.get(commit_key(version.query, version.version))
     committed = max((each for each in (version.committed, told) if each is not None), default=None)
     seeded = version.batch is not None
-    begun = committed is not None
+    begun = committed is not None or (bool(version.query_id) and not seeded)
     if seeded and version.start_offsets is None and version.batch is not None:
         begun = committed is not None and committed > version.batch
     return KnownCheckpoint(

@@ -77,17 +77,18 @@ def check_described_confs(confs: Iterable[Mapping[str, str]]) -> None:
 
 
 def installation_confs(confs: Mapping[str, str]) -> dict[str, str]:
-    """Of all that is set, what is not a job's to set; Hadoop's file systems without their prefix among them."""
-    return {key: value for key, value in confs.items() if _reason_against(key.lower()) or key.startswith("fs.")}
+    """Of all that is set, what is not a job's to set; Hadoop's with and without their prefix."""
+    return {key: value for key, value in confs.items() if _reason_against(key.lower())}
 
 
 def check_unchanged(before: Mapping[str, str], after: Mapping[str, str]) -> None:
     """Raise JobUnusable when a job's code has set, changed or unset one of ``installation_confs``."""
     for key in sorted({*before, *after}):
         if before.get(key) != after.get(key):
-            reason = _reason_against(key.lower()) or _FILES
-            raise JobUnusable(f"the job's code sets {key}: {reason}", hint="remove it there")
+            raise JobUnusable(f"the job's code sets {key}: {_reason_against(key.lower())}", hint="remove it there")
 
 
 def _reason_against(key: str) -> str:
-    return _REASONS.get(key) or (_STATE_FORMAT if _STATE_FORMAT_VERSION.fullmatch(key) else "")
+    # A session takes Hadoop's settings without their prefix as well.
+    reason = _REASONS.get(key) or _REASONS.get(f"spark.hadoop.{key}")
+    return reason or (_STATE_FORMAT if _STATE_FORMAT_VERSION.fullmatch(key) else "")

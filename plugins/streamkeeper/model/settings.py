@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -19,6 +20,10 @@ _KNOWN = (
 """The variables that an installation is set by, without their prefix."""
 _LIKENESS = 0.7
 """From here on one name is taken for a misspelt other: KEPE is 0.75 like KEEP, PORT 0.67 like STORE."""
+
+
+_OF_A_SERVICE = re.compile(r"_(SERVICE|PORT)(_|$)")
+"""Kubernetes tells every pod of the services beside it: one named ``streamkeeper-store`` sets STORE_PORT_9000_TCP."""
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,7 +76,7 @@ def _refuse_misspelt(environ: Mapping[str, str]) -> None:
     """A variable of ours that is nearly one of these would be passed over, and its default taken."""
     for variable in environ:
         name = variable.removeprefix(_PREFIX)
-        if not variable.startswith(_PREFIX) or name in _KNOWN:
+        if not variable.startswith(_PREFIX) or name in _KNOWN or _OF_A_SERVICE.search(name):
             continue
         if meant := nearest(name, _KNOWN, likeness=_LIKENESS) or _begun_alike(name):
             raise InvalidInput(f"{variable} is not a setting", hint=f"{_PREFIX}{meant} is one; rename or unset it")

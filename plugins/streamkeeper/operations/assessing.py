@@ -40,9 +40,10 @@ def assess_candidate(site: Site, state: JobState, operation: OperationState, rel
     serving = state.serving_release
     candidate = stored_manifests(site, state, release)
     check_described_confs(each.confs for each in candidate.values())
-    columns = {name for query, each in candidate.items() for name in names_of_columns(query, each)}
-    refuse_unknown("expect_different: column", operation.request.expect_different, columns)
     deployed = stored_manifests(site, state, serving) if serving else None
+    described = [*candidate.items(), *(deployed or {}).items()]
+    columns = {name for query, each in described for name in names_of_columns(query, each)}
+    refuse_unknown("expect_different: column", operation.request.expect_different, columns)
     observed = observed_by(site, state, operation.operation, release)
     # Of a query that the candidate has not any more, nothing is gone on from.
     recorded = {query: each for query, each in recorded_findings(site, state).items() if query in candidate}
