@@ -59,14 +59,17 @@ class Attack(Stage):
         self.damage: list[str] = []
 
     def conclude(self, case: str, wall_s: float) -> CaseResult:
-        """What the campaign keeps of it."""
+        """What the campaign keeps of it; the site's place is left out."""
+        did, told, damage = (
+            [each.replace(str(self.bed.root), "…") for each in lines] for lines in (self.did, self.told, self.damage)
+        )
         return CaseResult(
             case=case,
-            hits=self.did,
-            outcomes=self.told,
+            hits=did,
+            outcomes=told,
             tries=len(self.told),
             replays=count_replays(self.output),
-            damage=self.damage,
+            damage=damage,
             wall_s=round(wall_s, 1),
         )
 
