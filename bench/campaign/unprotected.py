@@ -7,6 +7,10 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
+
+# A driver is started with this file, from anywhere.
+sys.path.append(str(Path(__file__).parents[2]))
 
 from bench.campaign.attacks.switches import OF_ATTACKS
 from streamkeeper.model.liveness import Life, Liveness
