@@ -182,11 +182,16 @@ SWITCHES = {
 }
 
 
+def switch_off(what: str) -> None:
+    """Those with these names, with ``+`` between them; none for an empty text."""
+    for name in filter(None, what.split("+")):
+        SWITCHES[name]()
+
+
 def main() -> None:
     """Switch them off, then run what was asked for."""
     off, what, *arguments = sys.argv[1:]
-    for name in off.split("+"):
-        SWITCHES[name]()
+    switch_off(off)
     if what == "driver":
         from streamkeeper.driver.main import main as drive
 

@@ -13,6 +13,26 @@ from streamkeeper.checkpoints.layout import last_committed, last_planned
 Damaging = Callable[[Path], None]
 
 
+LOSSES = ("missing", "empty", "another query's", "gone back")
+"""Ways in which a checkpoint of batches 0 to 7 is not what was recorded of it."""
+
+
+def lose(directory: Path, how: str) -> None:
+    """Take the directory away, or change it, in one of these ways."""
+    match how:
+        case "missing":
+            shutil.rmtree(directory)
+        case "empty":
+            shutil.rmtree(directory)
+            directory.mkdir()
+        case "another query's":
+            (directory / "metadata").write_text('{"id": "0a0a0a0a-eaab-48e1-8081-cfb9a2991009"}')
+        case "gone back":
+            for log in ("offsets", "commits"):
+                for batch in (6, 7):
+                    (directory / log / str(batch)).unlink()
+
+
 def remove(*names: str) -> Damaging:
     """Remove files with their checksums, or directories; ``*`` matches any."""
 

@@ -32,6 +32,7 @@ from streamkeeper.registry.journal import Journal
 from streamkeeper.sinks.foreach import ForeachBatch
 from streamkeeper.stores.counting import CountingStore
 from streamkeeper.stores.local import LocalStore
+from tests.checkpoints.damaging import LOSSES, lose
 from tests.checkpoints.trees import QUERY_ID
 from tests.snapshots.series import a_checkpoint
 
@@ -97,22 +98,7 @@ def place(tmp_path: Path) -> Place:
     return Place(tmp_path)
 
 
-def lose(directory: Path, how: str) -> None:
-    match how:
-        case "missing":
-            shutil.rmtree(directory)
-        case "empty":
-            shutil.rmtree(directory)
-            directory.mkdir()
-        case "another query's":
-            (directory / "metadata").write_text('{"id": "0a0a0a0a-eaab-48e1-8081-cfb9a2991009"}')
-        case "gone back":
-            for log in ("offsets", "commits"):
-                for batch in (6, 7):
-                    (directory / log / str(batch)).unlink()
-
-
-@pytest.mark.parametrize("how", ["missing", "empty", "another query's", "gone back"])
+@pytest.mark.parametrize("how", LOSSES)
 def test_nothing_is_handed_over_from_less_than_was_recorded(place: Place, how: str) -> None:
     """It was there at the assessment: a drain, or a person's approval, may have taken hours since."""
     lose(place.directory("v0001"), how)

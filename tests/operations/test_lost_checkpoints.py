@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import shutil
 from pathlib import Path
 
 import pytest
@@ -37,11 +36,10 @@ from streamkeeper.operations.restoring import restore_version
 from streamkeeper.operations.sites import Site
 from streamkeeper.operations.version_acts import VersionActs
 from streamkeeper.registry.objects import put_object, read_object
+from tests.checkpoints.damaging import LOSSES, lose
 from tests.checkpoints.trees import QUERY_ID
 from tests.compatibility.manifests import STATEFUL
 from tests.operations.registered_job import JOB, QUERY, Registered
-
-LOSSES = ["missing", "empty", "another query's", "gone back"]
 
 
 @pytest.fixture
@@ -51,22 +49,6 @@ def job(tmp_path: Path) -> Registered:
     job.record(StartOffsetsKnown(query=QUERY, version="v0001", offsets=("null",), query_id=QUERY_ID))
     job.report(committed=7)
     return job
-
-
-def lose(job: Registered, how: str) -> None:
-    """Take the directory away, or change it."""
-    match how:
-        case "missing":
-            shutil.rmtree(job.directory)
-        case "empty":
-            shutil.rmtree(job.directory)
-            job.directory.mkdir()
-        case "another query's":
-            (job.directory / "metadata").write_text('{"id": "0a0a0a0a-eaab-48e1-8081-cfb9a2991009"}')
-        case "gone back":
-            for log in ("offsets", "commits"):
-                for batch in (6, 7):
-                    (job.directory / log / str(batch)).unlink()
 
 
 def assess(job: Registered, site: Site | None = None, operation: str = "op2") -> Assessed:
@@ -81,7 +63,7 @@ def assess(job: Registered, site: Site | None = None, operation: str = "op2") ->
 def test_a_deploy_is_refused_at_its_assessment(job: Registered, how: str) -> None:
     """Nothing is drained for a checkpoint that is not there; the sentence names it and the way out."""
     assert assess(job).verdict is Verdict.RESUME
-    lose(job, how)
+    lose(job.directory, how)
     state = job.site.journal(JOB, "test").state()
     found = assess_candidate(job.site, state, state.operations["op2"], "r0001")
     assert found.verdict is Verdict.REFUSE
@@ -91,7 +73,7 @@ def test_a_deploy_is_refused_at_its_assessment(job: Registered, how: str) -> Non
 
 def test_without_that_look_the_verdict_is_to_resume(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
     """The negative control: what is not there has no batch yet, and the query would begin anew."""
-    lose(job, "missing")
+    lose(job.directory, "missing")
     monkeypatch.setattr(registered, "find_loss", lambda *_: "")
     assert assess(job).verdict is Verdict.RESUME
 
@@ -100,7 +82,7 @@ def test_without_that_look_the_verdict_is_to_resume(job: Registered, monkeypatch
 def test_neither_a_backup_nor_a_prune_takes_it_for_the_checkpoint(job: Registered, how: str) -> None:
     """No snapshot of another checkpoint comes into the series, and nothing of it is removed."""
     job.take()
-    lose(job, how)
+    lose(job.directory, how)
     with pytest.raises(CheckpointLost, match="streamkeeper snapshot restore sales/totals"):
         job.take()
     assert job.catalogue.numbers() == [1]
@@ -118,7 +100,7 @@ def test_fsck_knows_what_was_recorded_of_a_checkpoint(
     monkeypatch.setenv("STREAMKEEPER_STORE", job.site.settings.store)
     monkeypatch.setenv("STREAMKEEPER_CHECKPOINTS", job.site.settings.checkpoints)
     assert "checkpoint-lost" not in CliRunner().invoke(app, ["fsck", str(job.directory)]).output
-    lose(job, how)
+    lose(job.directory, how)
     found = CliRunner().invoke(app, ["fsck", str(job.directory)])
     assert (found.exit_code, "damage checkpoint-lost" in found.output) == (1, True), found.output
     monkeypatch.delenv("STREAMKEEPER_HOME")
@@ -128,7 +110,7 @@ def test_fsck_knows_what_was_recorded_of_a_checkpoint(
 def test_a_restore_is_the_way_out(job: Registered) -> None:
     """From then on the restored version is what serves, and nothing is lost of it."""
     job.take()
-    lose(job, "missing")
+    lose(job.directory, "missing")
     job.write_table(7)
     restore_version(job.site, JOB, QUERY, job.catalogue.read(1))
     assert assess(job).verdict is Verdict.RESUME
@@ -166,7 +148,7 @@ def test_what_a_job_has_not_any_more_is_no_reason_against_the_rest(job: Register
     first = job.site.journal(JOB, "test").state().releases["r0001"]
     job.record(ReleaseRegistered(release=replace(first, number=2, content=replace(first.content, bundle="d" * 64))))
     job.record(ReleaseDescribed(release="r0002", manifests={"other": digest}))
-    lose(job, "missing")
+    lose(job.directory, "missing")
     Deploy.open(job.site, "op2", DeployRequest(job=JOB, release="r0002"))
     state = job.site.journal(JOB, "test").state()
     found = assess_candidate(job.site, state, state.operations["op2"], "r0002")

@@ -91,15 +91,14 @@ class Attack(Stage):
 
     def ask(self, *options: str, extra: dict[str, str] | None = None, **params: object) -> Answer:
         """One deploy, of a release that differs at least by its trigger; the input comes meanwhile."""
-        self._release += 1
-        given = {
-            "input": str(self.bed.input),
-            "output": str(self.output),
-            "trigger": f"{400 + self._release} milliseconds",
-            **params,
-        }
-        told = json.dumps(given)
+        told = json.dumps({**self.params(), **params})
         return self.run("deploy", JOB, "--params", told, "--reason", "attack", *HASTE, *options, extra=extra)
+
+    def params(self) -> dict[str, object]:
+        """Of one more release."""
+        self._release += 1
+        trigger = f"{400 + self._release} milliseconds"
+        return {"input": str(self.bed.input), "output": str(self.output), "trigger": trigger}
 
     def run(self, *arguments: str, extra: dict[str, str] | None = None, cwd: Path | None = None) -> Answer:
         """The ``streamkeeper`` command, as a person types it in a wide terminal."""

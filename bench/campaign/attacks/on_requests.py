@@ -87,18 +87,18 @@ def used_again(at: Attack, chance: random.Random) -> None:
     """Through Airflow: a run id that comes again with another request, and keys that nobody knows."""
     with at.ended(), _airflow(at) as api:
         at.serve()
-        first = {"job": JOB, "reason": "attack", "params": _params(at), "conf": {}, **DEADLINES, "standby_s": 300}
+        first = {"job": JOB, "reason": "attack", "params": at.params(), "conf": {}, **DEADLINES, "standby_s": 300}
         done = _run(at, api, AGAIN, first)
         if done != "success":
             at.damage.append(f"the first run: {done}")
         api.delete_run(DAG, AGAIN)
         before = len(at.state().operations)
         at.did.append("a run id again, with another request")
-        _fails(at, api, AGAIN, {**first, "params": _params(at), "dry_run": True}, "another request")
+        _fails(at, api, AGAIN, {**first, "params": at.params(), "dry_run": True}, "another request")
         for key in chance.sample(sorted(MISSPELT), 2):
             at.did.append(f"the key {key}")
             _fails(
-                at, api, f"attack-{key}", {**first, "params": _params(at), key: MISSPELT[key]}, f"'{key}'", "perhaps"
+                at, api, f"attack-{key}", {**first, "params": at.params(), key: MISSPELT[key]}, f"'{key}'", "perhaps"
             )
         if len(at.state().operations) != before:
             at.damage.append(f"{len(at.state().operations) - before} operations were begun")
@@ -126,12 +126,6 @@ def wrong_clock(at: Attack, chance: random.Random) -> None:
         if gone := set(numbers[-3:]) - set(_numbers(at, series)):
             at.damage.append(f"of the newest three {', '.join(sorted(gone))} are gone")
         at.must(at.run("snapshot", "verify", series))
-
-
-def _params(at: Attack) -> dict[str, object]:
-    """Of one more release."""
-    at._release += 1
-    return {"input": str(at.bed.input), "output": str(at.output), "trigger": f"{400 + at._release} milliseconds"}
 
 
 @contextmanager

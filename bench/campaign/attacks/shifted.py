@@ -33,10 +33,9 @@ def main() -> None:
     """Run the command."""
     off, *arguments = sys.argv[2:]
     if off:
-        from bench.campaign.unprotected import SWITCHES
+        from bench.campaign.unprotected import switch_off
 
-        for name in off.split("+"):
-            SWITCHES[name]()
+        switch_off(off)
     from streamkeeper.cli.main import main as command
 
     sys.argv = ["streamkeeper", *arguments]

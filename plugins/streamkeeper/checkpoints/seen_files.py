@@ -135,8 +135,9 @@ def _found(place: str) -> Iterator[str]:
             continue
         walked: set[str] = set()
         for folder, below, names in os.walk(path, followlinks=True):
-            below[:] = [each for each in below if _shows(each)] if os.path.realpath(folder) not in walked else []
-            walked.add(os.path.realpath(folder))
+            real = os.path.realpath(folder)
+            below[:] = [each for each in below if _shows(each)] if real not in walked else []
+            walked.add(real)
             yield from (os.path.join(folder, name) for name in names if _shows(name))
 
 

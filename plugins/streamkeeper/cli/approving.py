@@ -20,7 +20,6 @@ from streamkeeper.operations.questions import render_question, subject_of
 Operation = Annotated[str, typer.Argument(metavar="OPERATION", help="As status and history name it")]
 Reason = Annotated[str, typer.Option("--reason", help="Why; kept in the journal")]
 Bundle = Annotated[str, typer.Option("--bundle", metavar="SHA256", help="Only if it is about this bundle")]
-
 Asked = Annotated[About | None, typer.Option("--about", help="Only if this is what is asked about")]
 
 

@@ -38,18 +38,14 @@ def columns_that_may_differ(
 
 def names_of_columns(query: str, manifest: Manifest) -> set[str]:
     """Every name by which ``expect_different`` may name a column of this query."""
-    names = _names(manifest) | {each.name for each in manifest.columns if each.name}
+    names = set(_meanings(manifest))
     return names | {f"{query}.{each}" for each in names}
 
 
 def _meanings(manifest: Manifest) -> dict[str, str]:
     """Column of the output -> what it means; empty where that is not known."""
-    told = {each.name: each.meaning for each in manifest.columns if each.name}
-    return {name: told.get(name, "") for name in _names(manifest)} | told
-
-
-def _names(manifest: Manifest) -> set[str]:
-    return {each.partition(" ")[0] for each in manifest.output_schema.splitlines()}
+    unknown = {each.partition(" ")[0]: "" for each in manifest.output_schema.splitlines()}
+    return unknown | {each.name: each.meaning for each in manifest.columns if each.name}
 
 
 def _differ(*meanings: str) -> bool:

@@ -15,6 +15,7 @@ from streamkeeper.driver.control import StoreLine
 from streamkeeper.errors import Fenced, InvalidInput, SinkAhead
 from streamkeeper.model.job_state import JobState
 from streamkeeper.model.journal import EpochClaimed, Record, StartOffsetsKnown
+from streamkeeper.model.known_checkpoint import KnownCheckpoint, commits_of, known_checkpoint
 from streamkeeper.sinks.contract import SinkContext, SinkWriter, WriterRole
 
 
@@ -197,6 +198,21 @@ def checkpoint_of(state: JobState, checkpoints: str, job: str, query: str, versi
     if query not in versions:
         raise InvalidInput(f"query {query} was given no checkpoint version")
     return directory_of(state, checkpoints, job, query, versions[query])
+
+
+def known_at(
+    line: StoreLine, state: JobState, job: str, query: str, version: str, *, commits: Mapping[str, int] | None = None
+) -> KnownCheckpoint:
+    """What the journal, and the last word of the driver that had it, say of a version.
+
+    ``commits``: what this very instance has committed, where it had the version itself.
+    """
+    recorded = state.version(query, version)
+    if recorded is None:
+        return KnownCheckpoint(series=f"{job}/{query}", version=version)
+    if commits is None:
+        commits = commits_of(line.read_status_of(recorded.claimed_by)) if recorded.claimed_by else {}
+    return known_checkpoint(job, recorded, commits)
 
 
 def directory_of(state: JobState, checkpoints: str, job: str, query: str, version: str) -> Path:

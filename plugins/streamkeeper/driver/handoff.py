@@ -13,12 +13,11 @@ from streamkeeper.checkpoints.seeding import REBASED, seed, seed_start
 from streamkeeper.crash_points import crash_point
 from streamkeeper.definition import Query
 from streamkeeper.driver.control import StoreLine
-from streamkeeper.driver.epoch import Claim, directory_of
+from streamkeeper.driver.epoch import Claim, directory_of, known_at
 from streamkeeper.errors import Fenced, SinkAhead
 from streamkeeper.model.checkpoint_version import CheckpointVersion
 from streamkeeper.model.job_state import JobState
 from streamkeeper.model.journal import HandedOff, Record
-from streamkeeper.model.known_checkpoint import KnownCheckpoint, commits_of, known_checkpoint
 from streamkeeper.sinks.contract import Numbering, SinkContext
 
 NO_BATCH = -1
@@ -39,7 +38,7 @@ def hand_over(
     if version is None or not version.parent or checkpoint.exists():
         return state
     parent = directory_of(state, checkpoints, claim.job, claim.query, version.parent)
-    must_be_there(parent, _known(line, claim.job, state.version(claim.query, version.parent), version))
+    must_be_there(parent, known_at(line, state, claim.job, claim.query, version.parent))
     state = hand_over(line, query, structs.replace(claim, version=version.parent), parent, checkpoints, state)
     if version.batch is None:
         last = _last_batch(query, claim, version.parent, parent)
@@ -67,16 +66,8 @@ def _source(
     assert each.parent_batch is not None
     source = directory_of(state, checkpoints, job, version.query, each.parent)
     if each is not version:
-        must_be_there(source, _known(line, job, state.version(version.query, each.parent), each))
+        must_be_there(source, known_at(line, state, job, version.query, each.parent))
     return source, each.parent_batch
-
-
-def _known(line: StoreLine, job: str, parent: CheckpointVersion | None, version: CheckpointVersion) -> KnownCheckpoint:
-    """What the journal, and the last word of the driver that had it, say of the version that is handed over."""
-    if parent is None:
-        return KnownCheckpoint(series=f"{job}/{version.query}", version=version.parent)
-    told = commits_of(line.read_status_of(parent.claimed_by)) if parent.claimed_by else {}
-    return known_checkpoint(job, parent, told)
 
 
 def _gives_state_up(state: JobState, version: CheckpointVersion) -> bool:

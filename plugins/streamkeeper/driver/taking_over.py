@@ -12,7 +12,7 @@ from streamkeeper.checkpoints.seeding import seed_beginning
 from streamkeeper.crash_points import crash_point
 from streamkeeper.driver.continuity import Continuity
 from streamkeeper.driver.control import StoreLine
-from streamkeeper.driver.epoch import Claim, checkpoint_of, claim_epoch, open_writer, shadow_claim
+from streamkeeper.driver.epoch import Claim, checkpoint_of, claim_epoch, known_at, open_writer, shadow_claim
 from streamkeeper.driver.gate import Gate
 from streamkeeper.driver.handoff import hand_over
 from streamkeeper.driver.job_loading import PlannedQuery
@@ -24,7 +24,7 @@ from streamkeeper.driver.wakeups import Wakeups
 from streamkeeper.errors import Fenced
 from streamkeeper.model.control import LaunchSpec, QueryStatus
 from streamkeeper.model.job_state import JobState
-from streamkeeper.model.known_checkpoint import KnownCheckpoint, commits_of, known_checkpoint
+from streamkeeper.model.known_checkpoint import KnownCheckpoint
 from streamkeeper.sinks.contract import SinkWriter
 
 
@@ -94,14 +94,10 @@ def shadow(at: Surroundings, planned: PlannedQuery, versions: Mapping[str, str])
 
 def _known(at: Surroundings, state: JobState, planned: PlannedQuery, checkpoint: Path) -> KnownCheckpoint:
     """What the journal, and the last word of the driver before this one, say of the version."""
-    version = state.version(planned.query.name, checkpoint.name)
-    if version is None:
-        return KnownCheckpoint(series=f"{at.spec.job}/{planned.query.name}", version=checkpoint.name)
-    before = version.claimed_by or at.spec.instance
-    own = before == at.spec.instance
-    return known_checkpoint(
-        at.spec.job, version, at.board.commits if own else commits_of(at.line.read_status_of(before))
-    )
+    query, version = planned.query.name, checkpoint.name
+    recorded = state.version(query, version)
+    own = recorded is None or recorded.claimed_by in ("", at.spec.instance)
+    return known_at(at.line, state, at.spec.job, query, version, commits=at.board.commits if own else None)
 
 
 def _begin_where_it_began(at: Surroundings, planned: PlannedQuery, checkpoint: Path) -> None:

@@ -7,10 +7,13 @@ from streamkeeper.lifecycle.draining import end
 from streamkeeper.lifecycle.instances import candidate_of, give_up, instance_name, ready, say, start
 from streamkeeper.lifecycle.observation import Observation
 from streamkeeper.lifecycle.steps import Step
-from streamkeeper.model.journal import Handover, Role
+from streamkeeper.model.job_state import OperationState
+from streamkeeper.model.journal import About, ApprovalAnswered, Handover, Role
 
 ANSWER = "an approval"
 """What an operation waits on while a person decides."""
+ABOUT = {Step.APPROVE: About.STATE, Step.REVIEW: About.OUTPUT}
+"""What is asked in each step that asks."""
 
 
 def back_up(at: Observation) -> Decision:
@@ -26,14 +29,23 @@ def approve(at: Observation) -> Decision:
         ending = end(at, step, standby)
         if ending is not None:
             return ending
-    answer, limit = operation.approval, operation.request.approve_s
+    return await_answer(at, step)
+
+
+def await_answer(at: Observation, step: Step, *, why: str = "") -> Decision:
+    """Go on by a person's word, and give up by their no or by silence; ``why``: what they are asked for."""
+    answer, limit = answer_about(at.operation, ABOUT[step]), at.operation.request.approve_s
     if answer is None:
         if at.on == ANSWER and at.waited_s > limit:
-            return give_up(step, f"not approved: nobody answered within {limit:g} s")
-        return say(step, Wait(ANSWER, limit), "a person has to approve")
-    if not answer.approved:
-        return give_up(step, f"not approved by {answer.by}: {answer.reason or 'no reason given'}")
-    return say(step, MarkDone(), f"approved by {answer.by}: {answer.reason or 'no reason given'}")
+            return give_up(step, f"not approved: nobody answered within {limit:g} s{f' ({why})' if why else ''}")
+        return say(step, Wait(ANSWER, limit), f"a person has to approve{f': {why}' if why else ''}")
+    said = f"{answer.by}: {answer.reason or 'no reason given'}"
+    return say(step, MarkDone(), f"approved by {said}") if answer.approved else give_up(step, f"not approved by {said}")
+
+
+def answer_about(operation: OperationState, about: About) -> ApprovalAnswered | None:
+    """What a person has said of it; None while nobody has."""
+    return operation.review if about is About.OUTPUT else operation.approval
 
 
 def get_ready(at: Observation) -> Decision:

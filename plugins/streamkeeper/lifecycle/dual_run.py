@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from streamkeeper.lifecycle.actions import Decision, MarkDone, Send, Shadow, Wait
-from streamkeeper.lifecycle.approval import ANSWER
+from streamkeeper.lifecycle.approval import await_answer
 from streamkeeper.lifecycle.instances import candidate_of, give_up, ready, say
 from streamkeeper.lifecycle.observation import Observation
 from streamkeeper.lifecycle.review import reasons_to_review
@@ -57,17 +57,8 @@ def compare(at: Observation) -> Decision:
 def review(at: Observation) -> Decision:
     """A person decides about an output that is not what was asked for; the shadow goes on meanwhile."""
     step, operation = Step.REVIEW, at.operation
-    limit, answer = operation.request.approve_s, operation.review
-    if answer is None:
-        dead = _dead_or(at, step, candidate_of(operation))
-        if dead is not None:
-            return dead
-        reasons = "; ".join(reasons_to_review(operation))
-        if at.on == ANSWER and at.waited_s > limit:
-            return give_up(step, f"not approved: nobody answered within {limit:g} s ({reasons})")
-        return say(step, Wait(ANSWER, limit), f"a person has to approve: {reasons}")
-    said = f"{answer.by}: {answer.reason or 'no reason given'}"
-    return say(step, MarkDone(), f"approved by {said}") if answer.approved else give_up(step, f"not approved by {said}")
+    dead = _dead_or(at, step, candidate_of(operation)) if operation.review is None else None
+    return dead or await_answer(at, step, why="; ".join(reasons_to_review(operation)))
 
 
 def reach(at: Observation) -> Decision:

@@ -45,8 +45,6 @@ FIXED = {
 }
 """The state format of every new checkpoint version: the confs that ``model.release.STATE_FORMAT`` stands for."""
 _ABSENT = "spark.sql.streaming.checkpointFileManagerClass"
-
-
 _JAVA_OPTIONS = frozenset({"spark.driver.extrajavaoptions", "spark.driver.defaultjavaoptions"})
 
 

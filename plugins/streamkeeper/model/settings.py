@@ -20,8 +20,6 @@ _KNOWN = (
 """The variables that an installation is set by, without their prefix."""
 _LIKENESS = 0.7
 """From here on one name is taken for a misspelt other: KEPE is 0.75 like KEEP, PORT 0.67 like STORE."""
-
-
 _OF_A_SERVICE = re.compile(r"_(SERVICE|PORT)(_|$)")
 """Kubernetes tells every pod of the services beside it: one named ``streamkeeper-store`` sets STORE_PORT_9000_TCP."""
 

@@ -9,6 +9,7 @@ from streamkeeper.checkpoints.layout import last_committed, query_id
 from streamkeeper.compatibility.assess import assess
 from streamkeeper.crash_points import crash_point
 from streamkeeper.errors import OperationRefused
+from streamkeeper.lifecycle.approval import answer_about
 from streamkeeper.lifecycle.steps import Step, current_step, path
 from streamkeeper.model.coding import from_json
 from streamkeeper.model.finding import Assessment, Severity
@@ -81,7 +82,7 @@ def answer_approval(
                 f"operation {operation} has asked about {_WHAT[About.STATE]}, and asks about {_WHAT[asked]} now",
                 hint=f"see streamkeeper question {job} {operation}, then answer with --about {asked.value}",
             )
-        before = _answer(at, asked)
+        before = answer_about(at, asked)
         if before is not None:
             if before.approved == approved:
                 return None
@@ -103,7 +104,7 @@ def answer_approval(
         )
 
     at = site.journal(job, f"approval:{by}").append(decide).operations[operation]
-    answered = _answer(at, asked_about(at) or About.STATE)
+    answered = answer_about(at, asked_about(at) or About.STATE)
     assert answered is not None
     return answered
 
@@ -116,10 +117,6 @@ def asked_about(operation: OperationState) -> About | None:
         return About.OUTPUT
     asks = Step.APPROVE in path(operation) and Step.BACKUP.label in operation.done
     return About.STATE if asks else None
-
-
-def _answer(operation: OperationState, about: About) -> ApprovalAnswered | None:
-    return operation.review if about is About.OUTPUT else operation.approval
 
 
 def _batches(site: Site, job: str, operation: OperationState, about: About) -> dict[str, str]:

@@ -12,6 +12,7 @@ from airflow.sdk.timezone import utcnow
 from airflow.triggers.base import TriggerEvent
 
 from streamkeeper.errors import TemporaryError
+from streamkeeper.lifecycle.approval import ABOUT, answer_about
 from streamkeeper.lifecycle.steps import Step
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def answer_in(operation: OperationState, step: Step) -> dict[str, Any] | None:
 
     An operation that is over, or is about to end, is nobody's to approve.
     """
-    answer = operation.review if step is Step.REVIEW else operation.approval
+    answer = answer_about(operation, ABOUT[step])
     if answer is None and not (operation.outcome or operation.fall_back or operation.abort):
         return None
     approved = answer is not None and answer.approved

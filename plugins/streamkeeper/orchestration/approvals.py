@@ -14,9 +14,8 @@ from airflow.sdk.execution_time.hitl import upsert_hitl_detail
 from airflow.sdk.timezone import utcnow
 
 from streamkeeper.errors import OperationRefused
-from streamkeeper.lifecycle.approval import ANSWER
+from streamkeeper.lifecycle.approval import ABOUT, ANSWER
 from streamkeeper.lifecycle.steps import Step, path
-from streamkeeper.model.journal import About
 from streamkeeper.orchestration.answer_trigger import APPROVE, DECLINE, AnswerTrigger, answer_in
 from streamkeeper.orchestration.operators import StepOperator, load_deploy
 from streamkeeper.orchestration.tasks import StreamkeeperTask
@@ -108,9 +107,6 @@ class ApproveOperator(StreamkeeperTask, HITLOperator):
             method_name="execute_complete",
             timeout=limit + timedelta(seconds=_AFTER_TIMEOUT_S),
         )
-
-
-ABOUT = {Step.APPROVE: About.STATE, Step.REVIEW: About.OUTPUT}
 
 
 class AnswerOperator(StepOperator):

@@ -138,7 +138,7 @@ class LocalProcessRunner(Runner):
 
     def _seen(self, found: list[Process]) -> Liveness:
         own = self._our_own(found)
-        if own or not found:
+        if own:
             return _alive(own)
         return Liveness(
             life=Life.UNKNOWN,

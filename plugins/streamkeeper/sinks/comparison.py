@@ -38,8 +38,8 @@ def compare_tables(
     old, new = (sa.Table(name, sa.MetaData(), autoload_with=connection) for name in (old_name, new_name))
     sizes = OutputComparison(old_rows=_count(connection, old), new_rows=_count(connection, new))
     key = sorted(_names(new.primary_key))
-    same = [each for each in new.columns if _type(connection, each) == _type(connection, old.c.get(each.name))]
-    common = _names(same)
+    was, now = (_types(connection, each) for each in (old, new))
+    common = [name for name, kind in now.items() if was.get(name) == kind]
     if sorted(_names(old.primary_key)) != key or not set(key) <= set(common):
         why = f"the key is {_key_text(connection, new)}, it was {_key_text(connection, old)}"
         return structs.replace(sizes, comparable=False, why=why)
@@ -60,7 +60,7 @@ def compare_tables(
         only_new=_count(connection, new, only_new),
         differing=differing,
         allowed=tuple(name for name in others if name in may_differ),
-        uncompared=_left_out(_types(connection, old), _types(connection, new), may_differ),
+        uncompared=_left_out(was, now, may_differ),
         columns=_count_columns(connection, pairs, (old, new), others),
         sample=_sample_tables(connection, (old, new), (pairs, shown[0], only_old, only_new), (key, shown[1])),
     )
@@ -89,9 +89,7 @@ def compare_frames(
     return structs.replace(compared, allowed=allowed, uncompared=left_out)
 
 
-def _left_out(
-    old: Mapping[str, str | None], new: Mapping[str, str | None], may_differ: Collection[str]
-) -> tuple[str, ...]:
+def _left_out(old: Mapping[str, str], new: Mapping[str, str], may_differ: Collection[str]) -> tuple[str, ...]:
     """Columns that cannot be compared, each with what it is and was."""
     apart = [name for name in sorted({*old, *new}) if old.get(name) != new.get(name) and name not in may_differ]
     return tuple(f"{name} (it is {new.get(name, 'not there')}, it was {old.get(name, 'not there')})" for name in apart)
@@ -179,11 +177,11 @@ def _count(connection: Connection, source: Any, condition: Any = None) -> int:
     return int(connection.execute(statement if condition is None else statement.where(condition)).scalar_one())
 
 
-def _type(connection: Connection, column: Any) -> str | None:
-    return None if column is None else column.type.compile(connection.dialect)
+def _type(connection: Connection, column: Any) -> str:
+    return str(column.type.compile(connection.dialect))
 
 
-def _types(connection: Connection, table: Table) -> dict[str, str | None]:
+def _types(connection: Connection, table: Table) -> dict[str, str]:
     return {str(each.name): _type(connection, each) for each in table.columns}
 
 
