@@ -83,10 +83,10 @@ def without_seen_files() -> None:
 
 
 def without_local_paths() -> None:
-    """A URL is a path."""
+    """A URL is a path; a file's own is its path still, for the site's places are told by such."""
     from streamkeeper import locations
 
-    locations.local_path = lambda what, location, *, hint="": Path(location).absolute()
+    locations.local_path = lambda what, location, *, hint="": Path(location.removeprefix("file://")).absolute()
 
 
 def without_release_confs() -> None:
