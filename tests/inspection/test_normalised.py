@@ -2,34 +2,29 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
 
-from streamkeeper.inspection.normalised import normalised, normalised_text, structure_digest
-
-_EXPR_ID = "org.apache.spark.sql.catalyst.expressions.ExprId"
-_EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions"
+from streamkeeper.inspection.normalised import normalised, normalised_text
+from streamkeeper.inspection.plan_tree import EXPRESSION, PLAN, Node, Tagged, structure_digest
 
 
-def attribute(number: int, name: str = "k") -> dict[str, Any]:
-    return {
-        "class": f"{_EXPRESSIONS}.AttributeReference",
-        "num-children": 0,
-        "name": name,
-        "dataType": "string",
-        "exprId": {"product-class": _EXPR_ID, "id": number, "jvmId": f"jvm-{number}"},
-        "qualifier": [f"alias{number}"],
-    }
+def attribute(number: int, name: str = "k") -> Node:
+    fields = {"name": name, "dataType": Tagged("t", "string"), "exprId": Tagged("id", number)}
+    return Node(EXPRESSION, "AttributeReference", fields)
 
 
-def literal(value: str, kind: str = "integer") -> dict[str, Any]:
-    return {"class": f"{_EXPRESSIONS}.Literal", "num-children": 0, "value": value, "dataType": kind}
+def literal(value: Any, kind: str = "integer") -> Node:
+    return Node(EXPRESSION, "Literal", {"value": value, "dataType": Tagged("t", kind)})
 
 
-def plan(*nodes: dict[str, Any]) -> str:
-    return json.dumps(nodes)
+def plan(*nodes: Node) -> Node:
+    return Node(PLAN, "Project", {"projectList": list(nodes)})
+
+
+def rand(seed: int) -> Node:
+    return Node(EXPRESSION, "Rand", {"child": literal(seed), "hideSeed": False})
 
 
 def test_attribute_ids_are_renumbered_in_their_order() -> None:
@@ -86,14 +81,10 @@ def test_a_literal_that_looks_like_an_id_is_kept_by_the_whole() -> None:
 
 def test_the_type_of_a_literal_shows_only_in_the_structure() -> None:
     """`3` is an int or a long."""
-    assert normalised("Filter 3", plan(literal("3"))) != normalised("Filter 3", plan(literal("3", "long")))
+    assert normalised("Filter 3", plan(literal(3))) != normalised("Filter 3", plan(literal(3, "long")))
 
 
 def test_only_the_seed_of_a_random_expression_is_masked() -> None:
     """A literal next to it that is no seed keeps its value."""
-    rand = {"class": f"{_EXPRESSIONS}.Rand", "num-children": 1, "child": 0}
-    assert structure_digest(plan(rand, literal("1"))) == structure_digest(plan(rand, literal("2")))
-    assert structure_digest(plan(rand, literal("1"), literal("5"))) != structure_digest(
-        plan(rand, literal("1"), literal("6"))
-    )
-    assert structure_digest(plan(literal("1"))) != structure_digest(plan(literal("2")))
+    assert structure_digest(plan(rand(1), literal(5))) == structure_digest(plan(rand(2), literal(5)))
+    assert structure_digest(plan(rand(1), literal(5))) != structure_digest(plan(rand(1), literal(6)))

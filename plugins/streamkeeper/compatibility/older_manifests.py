@@ -6,6 +6,8 @@ import msgspec
 
 from streamkeeper.model.manifest import FORMAT, Manifest, Operator
 
+_STRUCTURES = ("structure ", "whole query ", "static ")
+
 
 def in_one_format(old: Manifest, new: Manifest) -> tuple[Manifest, Manifest]:
     """Both as they are, or, where one lacks what its state means, both without it: then its text decides alone."""
@@ -20,11 +22,25 @@ def _bare(manifest: Manifest, other: Manifest) -> Manifest:
         _bare_operator(each, details[number] if number < len(details) else each.detail.keys())
         for number, each in enumerate(manifest.operators)
     )
-    return msgspec.structs.replace(manifest, operators=operators, delays=(), columns=(), format=1)
+    plan = _text_alone(manifest.plan)
+    return msgspec.structs.replace(manifest, operators=operators, plan=plan, delays=(), columns=(), format=1)
 
 
 def _bare_operator(operator: Operator, known: object) -> Operator:
     detail = {key: value for key, value in operator.detail.items() if key in known}  # type: ignore[operator]
     return msgspec.structs.replace(
-        operator, key_columns=(), values=(), rows=(), shape=(), resolved=False, detail=detail
+        operator,
+        upstream=_text_alone(operator.upstream),
+        key_columns=(),
+        values=(),
+        rows=(),
+        shape=(),
+        resolved=False,
+        unknown=(),
+        detail=detail,
     )
+
+
+def _text_alone(plan: str) -> str:
+    """A plan without its digest, which every format makes in its own way."""
+    return "\n".join(line for line in plan.splitlines() if not line.startswith(_STRUCTURES))

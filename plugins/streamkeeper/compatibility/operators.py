@@ -46,6 +46,20 @@ def operator_unknown(old: Manifest, new: Manifest) -> Iterator[Finding]:
             )
 
 
+def plan_part_unknown(old: Manifest, new: Manifest) -> Iterator[Finding]:
+    """What reaches the state goes through a class whose content cannot be compared: it never counts as equal."""
+    for where, before, after in operator_pairs(old, new):
+        found = sorted({*before.unknown, *after.unknown})
+        if found:
+            yield Finding(
+                rule="unknown-in-plan",
+                severity=Severity.OPAQUE,
+                where=f"in or below {where}",
+                evidence=change(sorted(before.unknown), sorted(after.unknown)),
+                hint="take a snapshot and have a person approve: nothing tells whether it is what it was",
+            )
+
+
 def join_type_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
     """Most join types keep the same rows, with a mark for those that found a partner; a semi join keeps fewer."""
     for where, before, after in operator_pairs(old, new):
@@ -88,6 +102,7 @@ def limit_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
 RULES: tuple[Rule, ...] = (
     stateful_operators_changed,
     operator_unknown,
+    plan_part_unknown,
     join_type_changed,
     operator_settings_changed,
     limit_changed,

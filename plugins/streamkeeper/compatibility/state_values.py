@@ -71,10 +71,10 @@ def _one_aggregate(where: str, before: StateColumn, after: StateColumn, output_m
     function, other = before.meaning.partition("(")[0], after.meaning.partition("(")[0]
     if _fields_renamed(before, after):
         yield note("fields-renamed", where, evidence, "tws_field_renamed_unsafe", "state keeps fields by position")
-    elif before.type == after.type and _same_buffer(before, after, function, other):
+    elif _kept_alike(function, other) and _same_buffer(before, after):
         hint = "both keep the same in the state, and differ in the last step only"
         yield note("aggregate-function-changed", where, evidence, "agg_stddev_to_variance, agg_list_to_set", hint)
-    elif (function, other) == ("first", "last") and before.type == after.type and output_mode == "update":
+    elif (function, other) == ("first", "last") and _same_buffer(before, after) and output_mode == "update":
         yield note(
             "first-became-last",
             where,
@@ -100,9 +100,14 @@ def _fields_renamed(before: StateColumn, after: StateColumn) -> bool:
     return not read and _FIELD.sub("", before.meaning) == _FIELD.sub("", after.meaning)
 
 
-def _same_buffer(before: StateColumn, after: StateColumn, function: str, other: str) -> bool:
-    same = (function, other) in _SAME_BUFFER or (function in _MOMENTS and other in _MOMENTS)
-    return same and before.meaning.partition("(")[2] == after.meaning.partition("(")[2]
+def _kept_alike(function: str, other: str) -> bool:
+    """Whether two functions keep the same in the state of the same input."""
+    return (function, other) in _SAME_BUFFER or (function in _MOMENTS and other in _MOMENTS)
+
+
+def _same_buffer(before: StateColumn, after: StateColumn) -> bool:
+    """Whether two aggregates differ in their function alone: the input, its options and the buffer are the same."""
+    return before.type == after.type and before.meaning.partition("(")[2] == after.meaning.partition("(")[2]
 
 
 def _retyped(where: str, before: StateColumn, after: StateColumn) -> Finding:

@@ -41,7 +41,7 @@ def _described(
         sources=sources,
         watermarks=find_watermarks(plan.chosen),
         operators=find_operators(plan, lineage),
-        plan=plan.normalised(plan.chosen),
+        plan=plan.normalised(),
         output_schema="\n".join(
             column(field.name, field.dataType.simpleString(), nullable=field.nullable) for field in query.df.schema
         ),

@@ -1,38 +1,34 @@
 """Where the state of a plan comes from: per stateful operator, what reaches it and through what.
 
-Read from the plan's JSON, bottom-up; Spark's own optimizer has pushed filters down, pruned columns and folded
-constants before. What is renamed, reordered or unused below an operator leaves no trace here.
+Read bottom-up from the walked plan; Spark's own optimizer has pushed filters down, pruned columns and folded constants
+before. What is renamed, reordered or unused below an operator leaves no trace here; every other argument of every node
+does.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
 
 from streamkeeper.inspection import spark_classes
-from streamkeeper.inspection.meaning import Meanings, Tree, expression_id, is_expression, read_plan, read_tree
+from streamkeeper.inspection.meaning import Meanings, Session, quoted_name, type_text
+from streamkeeper.inspection.plan_tree import PLAN, Node
 
 _TRANSPARENT = frozenset(
-    {
-        "CollectMetrics",
-        "EventTimeWatermark",
-        "LocalLimit",
-        "RebalancePartitions",
-        "Repartition",
-        "RepartitionByExpression",
-        "ResolvedHint",
-        "Sort",
-        "SubqueryAlias",
-        "View",
-    }
+    {"CollectMetrics", "RebalancePartitions", "Repartition", "RepartitionByExpression", "ResolvedHint", "SubqueryAlias"}
 )
 """Nodes that change neither rows nor columns."""
+
+_ORDER_AND_LIMIT = frozenset({"LocalLimit", "Sort"})
+"""Nodes that say nothing on a stream, where Spark takes them at the end only; on static rows they choose."""
 
 _PYTHON_EVALUATION = frozenset({"ArrowEvalPython", "BatchEvalPython"})
 _LEFT_ONLY = ("LeftSemi", "LeftAnti")
 _EQUALITIES = ("equalto(", "equalnullsafe(")
+_OUTPUTS = ("output", "outputAttrs", "outputAttr")
+_OWN_BY_OTHER_RULES = frozenset({*_OUTPUTS, "groupingAttributes", "groupingAttributesLen", "functionExpr", "keys"})
+"""Arguments of a stateful node that are compared by themselves."""
 
 
 class Flow(msgspec.Struct, kw_only=True):
@@ -53,7 +49,9 @@ class Reached(msgspec.Struct, frozen=True, kw_only=True):
 
     ``values``: each aggregate, in the plan's order; ``condition``: of a join, apart from its keys; ``inputs``: a tuple
     of column meanings per child; ``not_null``: which of them a filter has made not null; ``rows``: the filters on the
-    way; ``shape``: joins, unions, generators and Python on the way; ``complete``: whether all of it could be resolved.
+    way; ``shape``: joins, unions, generators and Python on the way; ``definition``: its other arguments; ``node``: it
+    and all below it; ``complete``: whether all of it could be resolved; ``unknown``: classes in it of which
+    nothing is known.
     """
 
     keys: tuple[str, ...]
@@ -63,43 +61,51 @@ class Reached(msgspec.Struct, frozen=True, kw_only=True):
     not_null: tuple[tuple[bool, ...], ...]
     rows: tuple[str, ...]
     shape: tuple[str, ...]
+    definition: str
+    node: Node
     complete: bool
+    unknown: tuple[str, ...]
 
 
 class Lineage:
     """The operators and watermarks of one plan, bottom-up, in the order of ``operators.stateful_nodes``."""
 
-    def __init__(
-        self, structure: list[dict[str, Any]], text: str, source_names: list[str | None], time_zone: str
-    ) -> None:
-        self._meanings = Meanings(time_zone)
+    def __init__(self, plan: Node, source_names: list[str | None], session: Session) -> None:
+        self._meanings = Meanings(session, self._of_subquery)
         self._source_names = source_names
         self._sources: dict[tuple[int, ...], str] = {}
         self._statics = 0
         self.operators: list[Reached] = []
         self.watermarks: list[str] = []
-        self.output = self._flow(read_plan(structure, text))
+        self.output = self._flow(plan)
+        self.unknown = tuple(dict.fromkeys(self._meanings.unknown))
 
     def meaning(self, number: int) -> str:
         """What a column of the output means."""
         return self._meanings.known(number) or "?"
 
-    def _flow(self, node: Tree) -> Flow:
+    def _flow(self, node: Node) -> Flow:
+        lost, unknown = len(self._meanings.unresolved), len(self._meanings.unknown)
         below = [self._flow(each) for each in node.children]
-        unknown = len(self._meanings.unknown)
-        self._meanings.tries = node.tries
         flow = self._through(node, below)
         if spark_classes.keeps_state(node.name, flow.streaming, [each.streaming for each in below]):
-            self._add_operator(node, below, complete=len(self._meanings.unknown) == unknown)
+            self._add_operator(node, below, lost, unknown)
         return flow
 
-    def _through(self, node: Tree, below: list[Flow]) -> Flow:
+    def _of_subquery(self, plan: Node) -> str:
+        """A plan inside an expression: its columns, in order, its rows and its way."""
+        flow = self._flow(plan)
+        columns = ", ".join(self.meaning(each) for each in flow.columns)
+        return f"plan([{columns}]; [{'; '.join(flow.rows)}]; [{'; '.join(flow.shape)}])"
+
+    def _through(self, node: Node, below: list[Flow]) -> Flow:
         name = node.name
         if name in spark_classes.STREAMING_RELATIONS:
             return self._source(node)
-        if name in _TRANSPARENT:
-            if name == spark_classes.WATERMARK:
-                self.watermarks.append(self._meanings.of(node.fields["eventTime"]))
+        if name in _TRANSPARENT or (name in _ORDER_AND_LIMIT and below[0].streaming):
+            return below[0]
+        if name == spark_classes.WATERMARK:
+            self.watermarks.append(self._meanings.of(node.fields["eventTime"]))
             return below[0]
         if name == "Project":
             return self._columns(below[0], node.fields["projectList"])
@@ -112,7 +118,7 @@ class Lineage:
         if name == spark_classes.JOIN:
             return self._join(node, below)
         if name == "Union":
-            return self._union(node, below)
+            return self._union(below)
         if name == "Expand":
             return self._expand(node, below[0])
         if name in _PYTHON_EVALUATION:
@@ -123,54 +129,58 @@ class Lineage:
             return self._generate(node, below[0])
         return self._other(node, below)
 
-    def _source(self, node: Tree) -> Flow:
-        numbers = [expression_id(each[0]) for each in node.fields["output"]]
+    def _source(self, node: Node) -> Flow:
+        numbers = [each.expression_id for each in node.fields["output"]]
         label = self._sources.get(tuple(numbers))
         if label is None:
             position = len(self._sources)
             given = self._source_names[position] if position < len(self._source_names) else ""
             label = self._sources[tuple(numbers)] = f'source "{given}"' if given else f"source {position}"
-        for number, attribute in zip(numbers, node.fields["output"], strict=True):
-            self._meanings.define(number, f"{label}.{attribute[0]['name']}")
+        for each in node.fields["output"]:
+            self._meanings.define(each.expression_id, f"{label}.{column_name(each)}")
         return Flow(columns=numbers, rows=(), shape=(label,), streaming=True)
 
-    def _columns(self, below: Flow, expressions: list[list[dict[str, Any]]]) -> Flow:
+    def _columns(self, below: Flow, expressions: list[Node]) -> Flow:
         columns = [self._column(each) for each in expressions]
         return msgspec.structs.replace(below, columns=columns, not_null=frozenset())
 
-    def _column(self, nodes: list[dict[str, Any]]) -> int:
-        number = expression_id(nodes[0]) if "exprId" in nodes[0] else -1
-        meaning = self._meanings.of(nodes)
-        if number >= 0:
-            self._meanings.define(number, meaning)
-        return number
+    def _column(self, node: Node) -> int:
+        meaning = self._meanings.of(node)
+        if "exprId" not in node.fields:
+            return -1
+        self._meanings.define(node.expression_id, meaning, node.fields["child"] if node.name == "Alias" else None)
+        return node.expression_id
 
-    def _define_each(self, attributes: list[list[dict[str, Any]]], meanings: list[str]) -> list[int]:
-        numbers = [expression_id(each[0]) for each in attributes]
+    def _define_each(self, attributes: list[Node], meanings: list[str]) -> list[int]:
+        numbers = [each.expression_id for each in attributes]
         for number, meaning in zip(numbers, meanings, strict=True):
             self._meanings.define(number, meaning)
         return numbers
 
-    def _aggregate(self, node: Tree, below: Flow) -> Flow:
+    def _aggregate(self, node: Node, below: Flow) -> Flow:
         keys = ", ".join(self._meanings.of(each) for each in node.fields["groupingExpressions"])
         flow = self._columns(below, node.fields["aggregateExpressions"])
         return msgspec.structs.replace(flow, shape=(*below.shape, f"group by ({keys})"))
 
-    def _join(self, node: Tree, below: list[Flow]) -> Flow:
-        kind = str(node.fields["joinType"].get("object", "")).rpartition(".")[2].rstrip("$")
+    def _join(self, node: Node, below: list[Flow]) -> Flow:
+        """Rows of a static side are part of what is joined; those of a stream are filters on its way."""
+        kind = join_kind(node)
         condition = node.fields.get("condition")
-        text = " and ".join(self._meanings.conjuncts(condition)) if condition and is_expression(condition) else ""
+        text = " and ".join(self._meanings.conjuncts(condition)) if condition is not None else ""
         left, right = below
         columns = left.columns if kind in _LEFT_ONLY else [*left.columns, *right.columns]
-        sides = (f"left: {'; '.join(left.shape)}", f"right: {'; '.join(right.shape)}")
+        rows = self._joined_rows([each if each.streaming else msgspec.structs.replace(each, rows=()) for each in below])
+        if not (left.streaming or right.streaming):
+            rows = self._joined_rows(below)
+        sides = (f"left: {_side(left)}", f"right: {_side(right)}")
         return Flow(
             columns=columns,
-            rows=self._joined_rows(below),
+            rows=rows,
             shape=(*sides, f"join {kind} on {text}"),
             streaming=left.streaming or right.streaming,
         )
 
-    def _union(self, node: Tree, below: list[Flow]) -> Flow:
+    def _union(self, below: list[Flow]) -> Flow:
         for position, number in enumerate(below[0].columns):
             branches = [self.meaning(each.columns[position]) for each in below]
             # The union's columns carry the first branch's numbers.
@@ -182,60 +192,47 @@ class Lineage:
         streaming = any(each.streaming for each in below)
         return Flow(columns=below[0].columns, rows=tuple(sorted(rows)), shape=shape, streaming=streaming)
 
-    def _expand(self, node: Tree, below: Flow) -> Flow:
+    def _expand(self, node: Node, below: Flow) -> Flow:
         projections = [[self._meanings.of(each) for each in one] for one in node.fields["projections"]]
         columns = [_one_of("each", parts) for parts in zip(*projections, strict=True)]
         numbers = self._define_each(node.fields["output"], columns)
         return msgspec.structs.replace(below, columns=numbers, shape=(*below.shape, f"expand {len(projections)}"))
 
-    def _generate(self, node: Tree, below: Flow) -> Flow:
+    def _generate(self, node: Node, below: Flow) -> Flow:
         generator = self._meanings.of(node.fields["generator"])
         outer = " outer" if node.fields.get("outer") else ""
         attributes = node.fields["generatorOutput"]
         new = self._define_each(attributes, [f"{generator}[{number}]" for number in range(len(attributes))])
+        unrequired = set(node.fields.get("unrequiredChildIndex") or ())
+        kept = [number for index, number in enumerate(below.columns) if index not in unrequired]
         shape = (*below.shape, f"generate{outer} {generator}")
-        return msgspec.structs.replace(below, columns=[*below.columns, *new], shape=shape)
+        return msgspec.structs.replace(below, columns=[*kept, *new], shape=shape)
 
-    def _other(self, node: Tree, below: list[Flow]) -> Flow:
-        """Any other node: its own expressions are part of what its columns mean."""
+    def _other(self, node: Node, below: list[Flow]) -> Flow:
+        """Any other node: its own arguments are part of what its columns mean."""
         text = self._own_text(node)
-        attributes = next((node.fields[key] for key in ("output", "outputAttrs") if key in node.fields), None)
+        attributes = next((_attributes(node.fields[key]) for key in _OUTPUTS if key in node.fields), [])
         columns = [number for each in below[:1] for number in each.columns]
-        if attributes is not None and all(is_expression(each) for each in attributes):
-            label = text
-            if not below:
-                label, self._statics = f"static {self._statics}", self._statics + 1
-            names = [str(each[0].get("name")) for each in attributes]
-            meanings = (
-                [f"{label}.{name}" for name in names] if not below else [f"{text}[{n}]" for n in range(len(names))]
-            )
+        if not below:
+            label, self._statics = f"static {self._statics}", self._statics + 1
+            meanings = [f"{label}.{column_name(each)}:{type_text(each.fields['dataType'])}" for each in attributes]
             columns = self._define_each(attributes, meanings)
-            text = text if below else f"{node.name} {', '.join(names)}"
-        elif node.name in spark_classes.DEDUPLICATES or node.name == spark_classes.GLOBAL_LIMIT:
-            pass
-        elif not below:
-            self._meanings.unknown.append(node.name)
+        elif attributes:
+            columns = self._define_each(attributes, [f"{text}[{number}]" for number in range(len(attributes))])
+        elif node.name == "Window":
+            columns = [*columns, *(self._column(each) for each in node.fields["windowExpressions"])]
         shape = tuple(part for each in below for part in each.shape)
         rows = tuple(part for each in below for part in each.rows)
         streaming = any(each.streaming for each in below) or bool(node.fields.get("isStreaming"))
         return Flow(columns=columns, rows=rows, shape=(*shape, text), streaming=streaming)
 
-    def _own_text(self, node: Tree) -> str:
-        parts = []
-        for key, value in sorted(node.fields.items()):
-            if key in ("output", "outputAttrs", "class") or key in spark_classes.UNSTABLE_FIELDS:
-                continue
-            if is_expression(value):
-                parts.append(self._meanings.of(value))
-            elif isinstance(value, list) and value and all(is_expression(each) for each in value):
-                parts += [self._meanings.of(each) for each in value]
-            elif isinstance(value, dict) and "object" in value:
-                parts.append(str(value["object"]).rpartition(".")[2].rstrip("$"))
-            elif isinstance(value, bool | str | float):
-                parts.append(f"{key}={value}")
-        return f"{node.name}({', '.join(parts)})"
+    def _own_text(self, node: Node, without: frozenset[str] = frozenset(_OUTPUTS)) -> str:
+        """Every argument of a node but the plans below it."""
+        below = {key for key, value in node.fields.items() if _is_plan(value)}
+        told = self._meanings.arguments(node, without=without | below)
+        return f"{node.name}({', '.join(f'{key}={text}' if key else text for key, text in told)})"
 
-    def _add_operator(self, node: Tree, below: list[Flow], *, complete: bool) -> None:
+    def _add_operator(self, node: Node, below: list[Flow], lost: int, unknown: int) -> None:
         inputs = tuple(tuple(self.meaning(number) for number in each.columns) for each in below)
         joins = node.name == spark_classes.JOIN
         rows = self._joined_rows(below) if joins else tuple(part for each in below for part in each.rows)
@@ -243,6 +240,9 @@ class Lineage:
         keys, values, condition = self._own(node, inputs)
         if joins:
             rows = tuple(each for each in rows if not _implied(each, (*keys, *condition)))
+        plain = joins or node.name in (spark_classes.AGGREGATE, spark_classes.GLOBAL_LIMIT)
+        definition = "" if plain else self._own_text(node, _OWN_BY_OTHER_RULES)
+        complete = len(self._meanings.unresolved) == lost
         complete = complete and not any(each.startswith("?") for side in inputs for each in side)
         self.operators.append(
             Reached(
@@ -253,12 +253,15 @@ class Lineage:
                 not_null=tuple(tuple(number in each.not_null for number in each.columns) for each in below),
                 rows=rows,
                 shape=shape,
+                definition=definition,
+                node=node,
                 complete=complete,
+                unknown=tuple(dict.fromkeys(self._meanings.unknown[unknown:])),
             )
         )
 
     def _own(
-        self, node: Tree, inputs: tuple[tuple[str, ...], ...]
+        self, node: Node, inputs: tuple[tuple[str, ...], ...]
     ) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
         """Keys, aggregates, and a join's condition apart from its keys."""
         fields, of = node.fields, self._meanings.of
@@ -270,25 +273,25 @@ class Lineage:
             return tuple(of(each) for each in fields["groupingAttributes"]), (), ()
         if "groupingAttributesLen" in fields:
             return inputs[0][: int(fields["groupingAttributesLen"])], (), ()
-        if node.name == spark_classes.JOIN and is_expression(fields.get("condition")):
+        if node.name == spark_classes.JOIN and fields.get("condition") is not None:
             parts = self._meanings.ordered_conjuncts(fields["condition"])
             keys = tuple(each for each in parts if each.startswith(_EQUALITIES))
             return keys, (), tuple(sorted(each for each in parts if each not in keys))
         return (), (), ()
 
-    def _aggregates(self, node: Tree) -> list[str]:
+    def _aggregates(self, node: Node) -> list[str]:
         """Each aggregate, in the order in which it appears."""
         found: list[str] = []
 
-        def visit(tree: Tree) -> None:
-            if tree.name == spark_classes.AGGREGATE_EXPRESSION:
-                found.append(self._meanings.of_tree(tree))
+        def visit(each: Node) -> None:
+            if each.name == spark_classes.AGGREGATE_EXPRESSION:
+                found.append(self._meanings.of(each))
                 return
-            for each in tree.children:
-                visit(each)
+            for child in each.children:
+                visit(child)
 
-        for nodes in node.fields["aggregateExpressions"]:
-            visit(read_tree(nodes))
+        for each in node.fields["aggregateExpressions"]:
+            visit(each)
         return found
 
     def _joined_rows(self, below: list[Flow]) -> tuple[str, ...]:
@@ -296,19 +299,45 @@ class Lineage:
         return _merged([f"left: {each}" for each in left.rows], [f"right: {each}" for each in right.rows])
 
 
-def _not_null(condition: list[dict[str, Any]]) -> frozenset[int]:
+def join_kind(node: Node) -> str:
+    """A join's type, such as ``LeftOuter``."""
+    found = node.fields["joinType"]
+    return found.name if isinstance(found, Node) else str(found.found).rpartition(".")[2].rstrip("$")
+
+
+def column_name(attribute: Node) -> str:
+    """An attribute's name, in quotes unless it is a plain word."""
+    return quoted_name(" ".join(str(attribute.fields["name"]).split()))
+
+
+def _side(flow: Flow) -> str:
+    """One side of a join: a static one with the rows that are kept of it."""
+    kept = () if flow.streaming or not flow.rows else (f"where {' and '.join(flow.rows)}",)
+    return "; ".join((*flow.shape, *kept))
+
+
+def _attributes(found: object) -> list[Node]:
+    parts = found if isinstance(found, list) else [found]
+    return [each for each in parts if isinstance(each, Node) and each.name == "AttributeReference"]
+
+
+def _is_plan(found: object) -> bool:
+    parts = found if isinstance(found, list) else [found]
+    return any(isinstance(each, Node) and each.kind == PLAN for each in parts)
+
+
+def _not_null(condition: Node) -> frozenset[int]:
     """The attributes that a condition requires not to be null, one by one."""
-    tree = read_tree(condition)
     found: set[int] = set()
 
-    def visit(part: Tree) -> None:
+    def visit(part: Node) -> None:
         if part.name == "And":
             for each in part.children:
                 visit(each)
         elif part.name == "IsNotNull" and part.children[0].name == "AttributeReference":
-            found.add(expression_id(part.children[0].fields))
+            found.add(part.children[0].expression_id)
 
-    visit(tree)
+    visit(condition)
     return frozenset(found)
 
 

@@ -1,8 +1,9 @@
 """What an expression means, whatever it is called: its columns resolved down to the sources.
 
-Names of columns, aliases and functions written in Python do not count, nor does the order of what commutes; types,
-literals and structure do. Read from a plan's JSON, in which an expression is a list of nodes in pre-order. What that
-leaves out (``try_cast`` looks like ``cast``) is taken from the plan's text, node by node.
+An expression is told whole: its class and every argument of it, as ``inspection.plan_tree`` has them. Taken out is
+only what is proven not to count: names of columns, aliases and Python functions, the order of what commutes, what
+follows from a session setting that is compared by itself, a widening that an aggregate does anyway, and the fields of
+parsed JSON that nobody reads.
 """
 
 from __future__ import annotations
@@ -10,179 +11,366 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import msgspec
+
 from streamkeeper.inspection import spark_classes
+from streamkeeper.inspection.plan_tree import EXPRESSION, PLAN, Node, Tagged, stable_fields
 
 SESSION = "session"
 """Stands for the session's time zone in a meaning."""
 
-_CHILDREN = frozenset(
-    {"child", "left", "right", "children", "aggregateFunction", "filter", "predicate", "trueValue", "falseValue"}
-    | {"elseValue", "start", "interval", "base", "values", "function", "argument", "arguments"}
-)
-_NAMES = frozenset({"class", "num-children", "name", "qualifier", "metadata", "explicitMetadata", "names", "resultId"})
 _TRANSPARENT = frozenset({"Alias", "KnownNullable", "KnownNotNull", "KnownNotContainsNull"})
 _COMMUTES = frozenset({"Add", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "EqualNullSafe", "EqualTo", "Multiply"})
 _MIRRORED = {"GreaterThan": "LessThan", "GreaterThanOrEqual": "LessThanOrEqual"}
 _ZONED_TYPES = frozenset({"date", "string", "timestamp", "timestamp_ntz"})
-_MODES = frozenset({"evalContext", "evalMode"})
-_SESSION_DEPENDENT = _MODES | {"ansiEnabled", "failOnError"}
-"""How errors are told: the session's ANSI mode, which is compared as a setting."""
-_TRY = re.compile(r"\btry_\w+")
+_ZONES = frozenset({"timeZoneId", "zoneId", "timeZone"})
+_FAILS = frozenset({"ansiEnabled", "failOnError"})
+_NAMES = frozenset({("PythonUDF", "name"), ("PythonUDAF", "name"), ("PythonUDTF", "name"), ("ScalarSubquery", "hint")})
 _WINDOW = "precisetimestampconversion("
 _WINDOW_PARTS = re.compile(r"(\d{4,}):long")
+_PLAIN_NAME = re.compile(r"\w+")
+
+_WIDENED = {
+    "Average": {"byte", "short", "integer", "long", "float", "double"},
+    "Count": None,
+    "Sum": {"byte", "short", "integer", "long", "float", "double"},
+}
+"""Aggregates that make the same of a column and of the same column widened: a sum of whole numbers is kept as a long, a
+mean and a sum of others as doubles, a count as a long, and each casts its input to that itself."""
+
+_WIDENS = {
+    "byte": {"short", "integer", "long"},
+    "short": {"integer", "long"},
+    "integer": {"long"},
+    "float": {"double"},
+}
+"""Casts that lose nothing, within one kind of number."""
+
+_BY_NAME = ("AvroFileFormat", "JsonFileFormat", "OrcFileFormat", "ParquetFileFormat")
+"""Formats whose columns are found by name, so that those that are not in use do not count."""
+
+_FIELDS = frozenset({"GetStructField", "GetArrayStructFields"})
 
 
-class Tree:
-    """One node of a plan or expression: its JSON fields and its children."""
+class Session(msgspec.Struct, frozen=True, kw_only=True):
+    """The settings of a session that expressions repeat, each of which is compared by itself.
 
-    def __init__(self, fields: dict[str, Any], children: list[Tree]) -> None:
-        self.fields = fields
-        self.children = children
-        self.tries: tuple[str, ...] = ()
-        self.name = str(fields["class"]).rpartition(".")[2]
+    ``partial_results``: whether a JSON text of which one field is of the wrong type keeps its other fields;
+    ``corrupt_record``: the column for texts that are none.
+    """
 
-
-def read_tree(nodes: list[dict[str, Any]]) -> Tree:
-    """A tree from its nodes in pre-order."""
-    return _read(iter(nodes))
-
-
-def read_plan(nodes: list[dict[str, Any]], text: str) -> Tree:
-    """A plan's tree; ``text``: its ``toString``, a line per node unless a literal breaks one."""
-    root = read_tree(nodes)
-    lines = text.rstrip().splitlines()
-    every = list(_pre_order(root))
-    for number, each in enumerate(every):
-        each.tries = tuple(_TRY.findall(lines[number] if len(lines) == len(every) else text))
-    return root
-
-
-def _pre_order(tree: Tree) -> Iterator[Tree]:
-    yield tree
-    for each in tree.children:
-        yield from _pre_order(each)
-
-
-def _read(nodes: Iterator[dict[str, Any]]) -> Tree:
-    fields = next(nodes)
-    return Tree(fields, [_read(nodes) for _ in range(int(fields["num-children"]))])
-
-
-def is_expression(found: object) -> bool:
-    """Whether a field holds an expression, as a list of nodes."""
-    return isinstance(found, list) and bool(found) and isinstance(found[0], dict) and "num-children" in found[0]
-
-
-def expression_id(fields: Mapping[str, Any]) -> int:
-    """The number by which others refer to an attribute or alias."""
-    return int(fields["exprId"]["id"])
+    time_zone: str = "UTC"
+    ansi: bool = True
+    partial_results: bool = True
+    corrupt_record: str = "_corrupt_record"
 
 
 class Meanings:
     """Meanings of attributes so far, by expression id.
 
-    ``unknown`` collects what could not be resolved; ``tries``: the functions of the node being read that give null
-    instead of an error.
+    ``unresolved`` collects what could not be resolved, ``unknown`` the classes that nothing is known of; ``of_plan``
+    tells a subquery's plan.
     """
 
-    def __init__(self, time_zone: str) -> None:
-        self._time_zone = time_zone
+    def __init__(self, session: Session, of_plan: Callable[[Node], str]) -> None:
+        self._session = session
+        self._of_plan = of_plan
         self._of: dict[int, str] = {}
-        self.tries: tuple[str, ...] = ()
+        self._made_by: dict[int, Node] = {}
+        self._variables: dict[int, str] = {}
+        self.unresolved: list[str] = []
         self.unknown: list[str] = []
 
-    def define(self, number: int, meaning: str) -> None:
-        """Set what an attribute means."""
+    def define(self, number: int, meaning: str, made_by: Node | None = None) -> None:
+        """Set what an attribute means; ``made_by``: the expression, where fields of it may be read one by one."""
         self._of.setdefault(number, meaning)
+        if made_by is not None:
+            self._made_by.setdefault(number, made_by)
 
     def redefine(self, number: int, meaning: str) -> None:
         """Set anew what an attribute means from here upward."""
         self._of[number] = meaning
+        self._made_by.pop(number, None)
 
     def known(self, number: int) -> str | None:
         """What an attribute means, if it was defined."""
         return self._of.get(number)
 
-    def of(self, nodes: list[dict[str, Any]]) -> str:
+    def of(self, node: Node) -> str:
         """The meaning of an expression."""
-        return self.of_tree(read_tree(nodes))
-
-    def of_tree(self, tree: Tree) -> str:
-        """The meaning of an expression that was read already."""
-        name = tree.name
+        name = node.name
         if name in _TRANSPARENT:
-            return self.of_tree(tree.children[0])
+            return self.of(node.children[0])
         if name == "AttributeReference":
-            return self._attribute(tree)
+            return self._attribute(node)
         if name == "Literal":
-            return f"{tree.fields.get('value')}:{_type(tree.fields.get('dataType'))}"
+            return f"{self._value(node.fields['value'])}:{type_text(node.fields['dataType'], names=False)}"
         if name in ("And", "Or"):
-            return f"({f' {name.lower()} '.join(sorted(set(self._flat(tree, name))))})"
-        parts = [self.of_tree(each) for each in tree.children]
-        if name in _MIRRORED:
-            name, parts = _MIRRORED[name], parts[::-1]
-        elif name in _COMMUTES:
-            parts = sorted(parts)
-        elif name in spark_classes.SEEDED:
-            return f"{name.lower()}(seed)"
-        elif name == "AggregateExpression":
-            distinct = ["distinct"] if tree.fields.get("isDistinct") else []
-            return " ".join([parts[0], *distinct, *(f"where {each}" for each in parts[1:])])
-        elif name == "CreateNamedStruct" and any(each.startswith(_WINDOW) for each in parts):
-            return _window(parts)
-        elif name == "CreateNamedStruct":
-            fields = zip(parts[::2], parts[1::2], strict=True)
-            return f"struct({', '.join(f'{_field(field)}{value}' for field, value in fields)})"
-        return f"{name.lower()}({', '.join([*parts, *self._options(tree, name)])})"
+            return f"({f' {name.lower()} '.join(sorted(set(self._flat(node, name))))})"
+        if name == spark_classes.LAMBDA:
+            return self._lambda(node)
+        if name == spark_classes.LAMBDA_VARIABLE:
+            return self._variables.get(node.expression_id) or self._lost(str(node.fields["name"]))
+        if name in _FIELDS:
+            return self._field(node)
+        if name == "AggregateExpression":
+            return self._aggregate(node)
+        if name == "CreateNamedStruct":
+            return self._struct([self.of(each) for each in node.children])
+        return self._whole(node)
 
-    def conjuncts(self, nodes: list[dict[str, Any]]) -> list[str]:
+    def conjuncts(self, node: Node) -> list[str]:
         """The parts of a condition, in a fixed order."""
-        return sorted(set(self._flat(read_tree(nodes), "And")))
+        return sorted(set(self._flat(node, "And")))
 
-    def ordered_conjuncts(self, nodes: list[dict[str, Any]]) -> list[str]:
+    def ordered_conjuncts(self, node: Node) -> list[str]:
         """The parts of a condition, in the order in which they are written."""
-        return list(dict.fromkeys(self._flat(read_tree(nodes), "And")))
+        return list(dict.fromkeys(self._flat(node, "And")))
 
-    def _flat(self, tree: Tree, name: str) -> list[str]:
-        if tree.name == name:
-            return [each for child in tree.children for each in self._flat(child, name)]
-        return [self.of_tree(tree)]
+    def _flat(self, node: Node, name: str) -> list[str]:
+        if node.name == name:
+            return [each for child in node.children for each in self._flat(child, name)]
+        return [self.of(node)]
 
-    def _attribute(self, tree: Tree) -> str:
-        found = self._of.get(expression_id(tree.fields))
-        if found is None:
-            shown = str(tree.fields.get("name"))
-            self.unknown.append(shown)
-            return f"?{shown}"
-        return found
+    def _attribute(self, node: Node) -> str:
+        return self._of.get(node.expression_id) or self._lost(str(node.fields.get("name")))
 
-    def _options(self, tree: Tree, name: str) -> list[str]:
-        found = []
-        for key, value in sorted(tree.fields.items()):
-            if value is None or value == [] or key in _SESSION_DEPENDENT | spark_classes.UNSTABLE_FIELDS:
+    def _lost(self, shown: str) -> str:
+        self.unresolved.append(shown)
+        return f"?{shown}"
+
+    def _whole(self, node: Node) -> str:
+        name = node.name
+        parts = [f"{key}={text}" if key else text for key, text in self.arguments(node)]
+        if name in _MIRRORED:
+            name, parts = _MIRRORED[name], [*parts[1::-1], *parts[2:]]
+        elif name in _COMMUTES:
+            parts = [*sorted(parts[:2]), *parts[2:]]
+        return f"{name.lower()}({', '.join(parts)})"
+
+    def arguments(self, node: Node, *, without: frozenset[str] = frozenset()) -> Iterator[tuple[str, str]]:
+        """(name, text) of each argument that counts; what is an expression by itself comes first and without a name,
+        as long as none before it is missing."""
+        named: list[tuple[str, str]] = []
+        missing = False
+        for key, value in stable_fields(node):
+            if key in without or (node.name, key) in _NAMES or _read_by_name(node, key):
                 continue
-            if key in _NAMES or key == "exprId" or _holds_expressions(value):
-                continue
-            if key in _CHILDREN and _refers(value, len(tree.children)):
-                continue
-            if key == "timeZoneId":
-                if name != "Cast" or _zoned(tree):
-                    found.append(f"in {SESSION if value == self._time_zone else value}")
-            elif is_expression(value):
-                found.append(self.of(value))
+            inner = [value] if isinstance(value, Node) else value if isinstance(value, list) else []
+            if inner and all(isinstance(each, Node) and each.kind == EXPRESSION for each in inner):
+                texts = [self.of(each) for each in inner]
+                if missing or (isinstance(value, list) and self._followed(node, key)):
+                    named.append((key, f"[{', '.join(texts)}]" if isinstance(value, list) else texts[0]))
+                else:
+                    yield from (("", each) for each in texts)
+            elif value is None or value == []:
+                # A value and no value at all differ by this argument being told or not.
+                missing = True
             else:
-                found.append(f"{key}={_type(value) if key == 'dataType' else _canonical(value)}")
-        if self.tries and _MODES & tree.fields.keys():
-            found += self.tries
-        return found
+                named += self._argument(node, key, value)
+        yield from sorted(named)
+
+    def _followed(self, node: Node, key: str) -> bool:
+        """Whether another argument with expressions comes after a list: where the list ends has to show, then."""
+        keys = list(node.fields)
+        after = [node.fields[each] for each in keys[keys.index(key) + 1 :]]
+        return any(isinstance(each, Node | list) and bool(each) for each in after)
+
+    def _argument(self, node: Node, key: str, value: Any) -> Iterator[tuple[str, str]]:
+        """One argument that is no expression, unless it follows from the session."""
+        if key in _ZONES and isinstance(value, str):
+            if node.name != "Cast" or _zoned(node):
+                yield "", f"in {SESSION if value == self._session.time_zone else _quoted(value)}"
+        elif key == "evalContext" and isinstance(value, Node):
+            yield from ((name, text) for each in stable_fields(value) for name, text in self._argument(value, *each))
+        elif key == "evalMode" and isinstance(value, Tagged):
+            if value.found != ("ANSI" if self._session.ansi else "LEGACY"):
+                yield key, str(value.found)
+        elif key in _FAILS and isinstance(value, bool):
+            if value != self._session.ansi:
+                yield key, str(value)
+        elif key == "nullOnOverflow" and isinstance(value, bool):
+            if value == self._session.ansi:
+                yield key, str(value)
+        elif not (key == "allowDecimalPrecisionLoss" and value is True):
+            yield key, self._value(value)
+
+    def _value(self, found: Any) -> str:
+        """Any argument as text that no other argument shares."""
+        if isinstance(found, Node):
+            return self._node(found)
+        if isinstance(found, list):
+            return f"[{', '.join(self._value(each) for each in found)}]"
+        if isinstance(found, Tagged):
+            return self._tagged(found)
+        return "null" if found is None else _quoted(found) if isinstance(found, str) else str(found)
+
+    def _node(self, found: Node) -> str:
+        if found.kind == EXPRESSION:
+            return self.of(found)
+        if found.kind == PLAN:
+            return self._of_plan(found)
+        return self._whole(found)
+
+    def _tagged(self, found: Tagged) -> str:
+        if found.tag == "t":
+            return type_text(found)
+        if found.tag in ("s", "m"):
+            return f"{found.tag}[{', '.join(self._value(each) for each in found.found)}]"
+        if found.tag == "c" or (found.tag == "u" and found.found in spark_classes.INERT):
+            return str(found.found).rpartition(".")[2].rstrip("$")
+        if found.tag == "u":
+            self.unknown.append(str(found.found))
+            return f"unknown {found.found}"
+        if found.tag == "id":
+            return self._of.get(found.found) or self._lost(f"#{found.found}")
+        return f"{found.tag} {found.found}"
+
+    def _aggregate(self, node: Node) -> str:
+        fields = node.fields
+        function = fields["aggregateFunction"]
+        told = self._widened(function) or self.of(function)
+        distinct = ["distinct"] if fields.get("isDistinct") else []
+        kept = [f"where {self.of(fields['filter'])}"] if fields.get("filter") is not None else []
+        return " ".join([told, *distinct, *kept])
+
+    def _widened(self, function: Node) -> str | None:
+        """An aggregate over a widened column as the one over the column itself, where it makes the same of both."""
+        if function.name not in _WIDENED:
+            return None
+        inner = function.children
+        if len(inner) != 1 or inner[0].name != "Cast":
+            return None
+        before, after = _type_of(inner[0].children[0]), type_text(inner[0].fields["dataType"])
+        if after not in _WIDENS.get(before or "", ()):
+            return None
+        child = inner[0].children[0]
+        fields = {key: _replaced(value, inner[0], child) for key, value in function.fields.items()}
+        return self.of(Node(function.kind, function.name, fields))
+
+    def _struct(self, parts: list[str]) -> str:
+        if any(each.startswith(_WINDOW) for each in parts):
+            return _window(parts)
+        pairs = zip(parts[::2], parts[1::2], strict=True)
+        return f"struct({', '.join(f'{_struct_field(name)}{value}' for name, value in pairs)})"
+
+    def _lambda(self, node: Node) -> str:
+        """Variables by the order in which they are bound, outer ones first."""
+        outer = dict(self._variables)
+        shown = []
+        for each in node.fields["arguments"]:
+            name = f"x{len(self._variables)}"
+            self._variables[each.expression_id] = name
+            shown.append(f"{name} {type_text(each.fields['dataType'])}")
+        body = self.of(node.fields["function"])
+        self._variables = outer
+        return f"lambda({', '.join(shown)}: {body})"
+
+    def _field(self, node: Node) -> str:
+        """A field by its name and type: where it stands among others, and which others there are, does not count."""
+        path, base = "", node
+        while base.name in _FIELDS:
+            step = self._step(base)
+            if step is None:
+                return self._whole(node)
+            path, base = step + path, self._behind(base.fields["child"])
+        kind = _field_type(node)
+        of = self._parsed(base) or self.of(base)
+        return f"{of}{path}:{kind}"
+
+    def _step(self, node: Node) -> str | None:
+        inner = _type_of(node.fields["child"], whole=True)
+        if node.name == "GetArrayStructFields":
+            field = node.fields["field"]
+            return f"[].{quoted_name(str(field.fields['name']))}"
+        if not isinstance(inner, dict) or inner.get("type") != "struct":
+            name = node.fields.get("name")
+            return None if name is None else f".{quoted_name(str(name))}"
+        return f".{quoted_name(inner['fields'][node.fields['ordinal']]['name'])}"
+
+    def _behind(self, node: Node) -> Node:
+        """The expression that made an attribute, where there is one."""
+        while node.name in _TRANSPARENT:
+            node = node.children[0]
+        while node.name == "AttributeReference" and node.expression_id in self._made_by:
+            node = self._made_by[node.expression_id]
+            while node.name in _TRANSPARENT:
+                node = node.children[0]
+        return node
+
+    def _parsed(self, node: Node) -> str | None:
+        """A parsed JSON text without its schema, where each field comes out the same whatever the others are.
+
+        That holds for PERMISSIVE without a column for corrupt records, if a text of which one field is of the wrong
+        type keeps the others (``spark.sql.json.enablePartialResults``). Source: JacksonParser, FailureSafeParser.
+        """
+        parser, text = _json_parser(node)
+        if parser is None or text is None or not self._session.partial_results:
+            return None
+        options = parser.fields["options"]
+        pairs = {str(key).lower(): value for key, value in options.found} if isinstance(options, Tagged) else {}
+        schema = next((parser.fields[key] for key in ("nullableSchema", "schema") if key in parser.fields), None)
+        if not isinstance(schema, Tagged) or not isinstance(schema.found, dict) or schema.found.get("type") != "struct":
+            return None
+        corrupt = pairs.get(
+            "columnnameofcorruptrecord", parser.fields.get("nameOfCorruptRecord", self._session.corrupt_record)
+        )
+        names = {str(each["name"]).lower() for each in schema.found["fields"]}
+        if str(pairs.get("mode", "PERMISSIVE")).upper() != "PERMISSIVE" or "singlevariantcolumn" in pairs:
+            return None
+        if str(corrupt).lower() in names:
+            return None
+        told = [
+            f"{key}={text}"
+            for key, text in self.arguments(parser, without=frozenset({"child", "schema", "nullableSchema"}))
+        ]
+        return f"fromjson({', '.join([self.of(text), *told])})"
 
 
-def _field(name: str) -> str:
-    """A field's name, marked so that it can be told from what the field means."""
-    return f"{{{name.removesuffix(':string').replace('}', '')}}}"
+def _json_parser(node: Node) -> tuple[Node | None, Node | None]:
+    """The node that holds how a JSON text is parsed into a struct, and the text; both None for anything else."""
+    if node.name == "JsonToStructs":
+        return node, node.fields["child"]
+    if node.name == "Invoke":
+        target, arguments = node.fields.get("targetObject"), node.fields.get("arguments") or []
+        held = target.fields.get("value") if isinstance(target, Node) and target.name == "Literal" else None
+        if isinstance(held, Node) and held.name == "JsonToStructsEvaluator" and len(arguments) == 1:
+            return held, arguments[0]
+    return None, None
+
+
+def _read_by_name(node: Node, key: str) -> bool:
+    """Whether an argument is the schema of static files whose columns are found by name: those in use tell theirs."""
+    return (
+        node.name == "HadoopFsRelation"
+        and key == "dataSchema"
+        and isinstance(node.fields["fileFormat"], Tagged)
+        and str(node.fields["fileFormat"].found).endswith(_BY_NAME)
+    )
+
+
+def _replaced(value: Any, before: Node, after: Node) -> Any:
+    if isinstance(value, list):
+        return [_replaced(each, before, after) for each in value]
+    return after if value is before else value
+
+
+def _struct_field(name: str) -> str:
+    """A field's name, marked so that it can be told from what the field means: text in quotes holds no braces."""
+    return f"{{{name.removesuffix(':string')}}}"
+
+
+def quoted_name(name: str) -> str:
+    """A column's or field's name, in quotes unless it is a plain word."""
+    return name if _PLAIN_NAME.fullmatch(name) else _quoted(name)
+
+
+def _quoted(text: str) -> str:
+    """Text in quotes, without the braces by which a rule knows a field's name."""
+    return json.dumps(text).replace("{", "\\u007b").replace("}", "\\u007d")
 
 
 def _window(parts: list[str]) -> str:
@@ -194,33 +382,48 @@ def _window(parts: list[str]) -> str:
     return f"window({shown}; {hashlib.sha256(whole.encode()).hexdigest()[:8]})"
 
 
-def _holds_expressions(found: object) -> bool:
-    """Whether a field repeats children inside a structure of its own, such as the branches of a CASE."""
-    if isinstance(found, dict):
-        return any(is_expression(each) or _holds_expressions(each) for each in found.values())
-    return isinstance(found, list) and not is_expression(found) and any(_holds_expressions(each) for each in found)
-
-
-def _refers(value: object, children: int) -> bool:
-    """Whether a field only says which child it is."""
-    if isinstance(value, list):
-        return all(_refers(each, children) for each in value)
-    return isinstance(value, int) and not isinstance(value, bool) and value < max(children, 1)
-
-
-def _zoned(cast: Tree) -> bool:
+def _zoned(cast: Node) -> bool:
     """Whether a cast may depend on a time zone: from or to a time, a date or a text."""
-    child = cast.children[0] if cast.children else None
-    while child is not None and child.name in _TRANSPARENT:
+    child: Node | None = cast.children[0] if cast.children else None
+    while child is not None and "dataType" not in child.fields and child.children:
         child = child.children[0]
-    target = _type(cast.fields.get("dataType"))
-    source = _type(child.fields.get("dataType")) if child is not None and "dataType" in child.fields else None
-    both = {target, source or "timestamp"}
-    return bool(both & {"date", "timestamp"}) and target in _ZONED_TYPES
+    target = type_text(cast.fields["dataType"])
+    source = (_type_of(child) if child is not None else None) or "timestamp"
+    return bool({target, source} & {"date", "timestamp"}) and target in _ZONED_TYPES
 
 
-def _type(found: object) -> str:
-    return found if isinstance(found, str) else _canonical(nameless(found))
+def _type_of(node: Node, *, whole: bool = False) -> Any:
+    """The type that an expression says it has, as text or as decoded JSON; None where it only follows from others."""
+    while node.name in _TRANSPARENT:
+        node = node.children[0]
+    found = node.fields.get("dataType")
+    if isinstance(found, Tagged) and found.tag == "t":
+        return found.found if whole else type_text(found)
+    if node.name in _FIELDS and whole:
+        return _field_json(node)
+    return None
+
+
+def _field_json(node: Node) -> Any:
+    if node.name == "GetArrayStructFields":
+        return node.fields["field"].fields["dataType"].found
+    inner = _type_of(node.fields["child"], whole=True)
+    if isinstance(inner, dict) and inner.get("type") == "struct":
+        return inner["fields"][node.fields["ordinal"]]["type"]
+    return None
+
+
+def _field_type(node: Node) -> str:
+    found = _field_json(node)
+    return "?" if found is None else type_text(found)
+
+
+def type_text(found: Any, *, names: bool = True) -> str:
+    """A data type as text; ``names``: with those of its fields."""
+    kind = found.found if isinstance(found, Tagged) else found
+    if isinstance(kind, str):
+        return kind
+    return json.dumps(kind if names else nameless(kind), sort_keys=True, separators=(",", ":"))
 
 
 def nameless(found: Any) -> Any:
@@ -232,7 +435,3 @@ def nameless(found: Any) -> Any:
             return {key: nameless(value) for key, value in found.items() if key != "metadata"}
         case _:
             return found
-
-
-def _canonical(found: object) -> str:
-    return json.dumps(found, sort_keys=True, separators=(",", ":")).strip('"')

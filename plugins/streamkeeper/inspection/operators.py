@@ -8,6 +8,7 @@ from typing import Any
 from streamkeeper.inspection import spark_classes
 from streamkeeper.inspection.lineage import Lineage, Reached
 from streamkeeper.inspection.meaning import nameless
+from streamkeeper.inspection.normalised import normalised
 from streamkeeper.inspection.plan_reading import QueryPlan, bottom_up, class_name, columns, expression, has, items, walk
 from streamkeeper.model.manifest import Operator, StateColumn, Watermark
 
@@ -94,8 +95,8 @@ def _operator(plan: QueryPlan, node: Any, reached: Reached) -> Operator:
         kind=kind,
         keys=keys,
         expressions=found,
-        upstream=plan.normalised(node),
-        detail={**detail, "rows": rows},
+        upstream=normalised(node.toString(), reached.node),
+        detail={**detail, **({"definition": reached.definition} if reached.definition else {}), "rows": rows},
         key_columns=tuple(
             StateColumn(meaning=meaning, type=kind) for meaning, kind in zip(reached.keys, types, strict=True)
         ),
@@ -103,6 +104,7 @@ def _operator(plan: QueryPlan, node: Any, reached: Reached) -> Operator:
         rows=reached.rows,
         shape=reached.shape,
         resolved=reached.complete,
+        unknown=reached.unknown,
     )
 
 

@@ -1,15 +1,15 @@
-"""Reading Spark's logical plans through py4j: the only module that knows how a plan is walked."""
+"""Reading Spark's logical plans through py4j, where the walked plan does not say it: outputs, sources."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from streamkeeper.inspection import spark_classes
 from streamkeeper.inspection.lineage import Lineage
-from streamkeeper.inspection.normalised import normalised, structure_digest
+from streamkeeper.inspection.meaning import Session
+from streamkeeper.inspection.normalised import normalised
+from streamkeeper.inspection.plan_walker import PlanWalker
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -18,33 +18,38 @@ _LIMITS = {"spark.sql.debug.maxToStringFields": "1000000", "spark.sql.maxMetadat
 
 
 class QueryPlan:
-    """The plans of one un-started streaming DataFrame: as ``analyzed``, and in the form that is described (``chosen``).
+    """The plans of one un-started streaming DataFrame: as ``analyzed``, and as ``chosen`` for the description.
 
-    That is the optimized one, because a filter pushed below an aggregation changes what its state means. Only where
-    the query asks for the present time it is the analyzed one: the optimizer would write the moment into it.
+    That is the optimized one, because a filter pushed below an aggregation changes what its state means. The present
+    time is taken out before: the optimizer would write the moment into it, and not move what it may move around it.
+    ``tree``: every node of the chosen one with all of its arguments.
     """
 
     def __init__(self, spark: SparkSession, df: DataFrame) -> None:
         self.spark = spark
         self.analyzed: Any = df._jdf.queryExecution().analyzed()
-        self._notes: tuple[str, ...] = ()
-        names = {class_name(each) for node in walk(self.analyzed) for each in expressions(node)}
-        if names & spark_classes.CURRENT_TIME:
-            self.chosen: Any = self.analyzed
-            # Nothing shows here what will be pushed below an operator, so any change counts for every operator.
-            self._notes = (f"whole query {structure_digest(self.analyzed.toJSON())}",)
-        else:
-            session: Any = spark._jsparkSession
-            self.chosen = session.sessionState().optimizer().execute(self.analyzed)
+        walker = PlanWalker(spark)
+        session: Any = spark._jsparkSession
+        self.chosen: Any = session.sessionState().optimizer().execute(walker.without_time(self.analyzed))
+        self.tree = walker.walk(self.chosen)
 
-    def normalised(self, node: Any) -> str:
-        """``node`` and everything below it; equal for two builds of the same query."""
-        return normalised(node.toString(), node.toJSON(), (*self._notes, *static_relations(node)))
+    def normalised(self) -> str:
+        """The whole plan; equal for two builds of the same query."""
+        return normalised(self.chosen.toString(), self.tree)
 
     def lineage(self, source_names: list[str | None]) -> Lineage:
         """What reaches each stateful operator of the chosen plan."""
-        zone = str(self.spark.conf.get("spark.sql.session.timeZone"))
-        return Lineage(json.loads(self.chosen.toJSON()), self.chosen.toString(), source_names, zone)
+        return Lineage(self.tree, source_names, _session(self.spark))
+
+
+def _session(spark: SparkSession) -> Session:
+    conf = spark.conf
+    return Session(
+        time_zone=str(conf.get("spark.sql.session.timeZone")),
+        ansi=conf.get("spark.sql.ansi.enabled") == "true",
+        partial_results=conf.get("spark.sql.json.enablePartialResults") == "true",
+        corrupt_record=str(conf.get("spark.sql.columnNameOfCorruptRecord")),
+    )
 
 
 _SECRET_WORDS = ("credential", "jaas", "keystore", "password", "secret", "token", "truststore")
@@ -124,25 +129,6 @@ def column(name: str, kind: str, *, nullable: bool) -> str:
 def expression(found: Any) -> str:
     """An expression as SQL, with its type."""
     return column(found.sql(), found.dataType().catalogString(), nullable=found.nullable())
-
-
-def static_relations(node: Any) -> tuple[str, ...]:
-    """Where the static tables below ``node`` are read from: Spark prints their columns only."""
-    found = []
-    for each in walk(node):
-        if class_name(each) == spark_classes.STATIC_FILES and not each.isStreaming():
-            relation = each.relation()
-            if has(relation, "location"):
-                paths = ", ".join(str(path) for path in items(relation.location().rootPaths()))
-                found.append(f"static {relation.fileFormat().toString()} {paths} {_options(relation)}")
-            else:
-                found.append(f"static {relation.toString()}")
-    return tuple(found)
-
-
-def _options(relation: Any) -> str:
-    pairs = [(str(pair._1()), str(pair._2())) for pair in items(relation.options())]
-    return ", ".join(f"{key}={value}" for key, value in sorted(pairs) if key != "path" and not is_secret(key))
 
 
 def is_secret(key: str) -> bool:

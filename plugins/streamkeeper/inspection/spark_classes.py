@@ -73,12 +73,44 @@ STATIC_ROWS = frozenset({"LogicalRDD", "LocalRelation"})
 PYTHON_FUNCTIONS = frozenset({"PythonUDF", "PythonUDAF", "PythonUDTF"})
 JVM_FUNCTIONS = frozenset({"ScalaUDF", "ScalaUDAF", "HiveSimpleUDF", "HiveGenericUDF", "ScalaAggregator"})
 
-EXPR_ID = "org.apache.spark.sql.catalyst.expressions.ExprId"
+LAMBDA = "LambdaFunction"
 LAMBDA_VARIABLE = "NamedLambdaVariable"
-SEEDED = frozenset({"Rand", "Randn", "RandStr", "Uniform", "Uuid", "Shuffle"})
-UNSTABLE_FIELDS = frozenset(
-    {"__dataset_id", "jvmId", "nodeId", "nonInheritableMetadataKeys", "qualifier", "randomSeed"}
-)
-"""Fields of a plan's JSON that differ between two builds of the same query, or that only name things."""
+MICRO_BATCH_TIME = "CurrentBatchTimestamp"
 
-CURRENT_TIME = frozenset({"CurrentDate", "CurrentTimestamp", "CurrentTime", "LocalTimestamp", "Now"})
+UNSTABLE_FIELDS = frozenset({"dataframeId", "nodeId", "queryContext", "initQueryContext", "resultId"})
+"""Arguments that differ between two builds of the same query, whatever node they belong to."""
+
+UNSTABLE_ARGUMENTS = frozenset(
+    {
+        # Every batch gets a new seed (IncrementalExecution), so the one in the plan never counts.
+        ("Rand", "child"),
+        ("Randn", "child"),
+        ("RandStr", "seedExpression"),
+        ("Shuffle", "randomSeed"),
+        ("Uniform", "seedExpression"),
+        ("Uuid", "randomSeed"),
+        # Lambda variables are told apart by their ids; each has a number in its name, and a cell for its value.
+        (LAMBDA_VARIABLE, "name"),
+        (LAMBDA_VARIABLE, "value"),
+        # A table's size and age move while it stays the same table.
+        ("CatalogTable", "createTime"),
+        ("CatalogTable", "lastAccessTime"),
+        ("CatalogTable", "stats"),
+        # What is behind it is digested by itself (inspection.functions).
+        ("LogicalRDD", "rdd"),
+        ("LogicalRDD", "outputPartitioning"),
+        ("LogicalRDD", "outputOrdering"),
+        ("PythonUDF", "func"),
+        ("PythonUDAF", "func"),
+        ("PythonUDTF", "func"),
+        # Once for the analysis, and never again.
+        ("ScalarSubquery", "exprId"),
+        ("ListQuery", "exprId"),
+        ("Exists", "exprId"),
+        ("DataSource", "sparkSession"),
+    }
+)
+"""(class, argument) that differs between two builds of the same query, or that says nothing of its rows."""
+
+INERT: frozenset[str] = frozenset()
+"""Classes inside plans that are no case classes and have nothing to say: one instance is as good as another."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-FORMAT = 2
-"""1: operators without ``StateColumn``s, ``rows`` and ``shape``; watermarks as text only."""
+FORMAT = 3
+"""1: operators without ``StateColumn``s, ``rows`` and ``shape``; watermarks as text only. 2: meanings and
+structures that left out what Spark's own JSON of a plan leaves out."""
 
 BELOW_STATE = "below/"
 ABOVE_STATE = "above/"
@@ -51,8 +52,8 @@ class Operator(msgspec.Struct, frozen=True, kw_only=True):
 
     ``keys`` and ``expressions`` as a reader knows them; ``key_columns`` and ``values``: the predicted state; ``rows``:
     the filters below it; ``shape``: joins, unions, generators and Python below it; ``resolved``: whether those four say
-    all; ``may_have_evicted``: False once every state it ever had was seen to live on. ``upstream`` is the normalised
-    plan of everything at and below it.
+    all; ``unknown``: classes in them of which nothing is known; ``may_have_evicted``: False once every state it ever
+    had was seen to live on. ``upstream`` is the normalised plan of everything at and below it.
     """
 
     kind: str
@@ -65,6 +66,7 @@ class Operator(msgspec.Struct, frozen=True, kw_only=True):
     rows: tuple[str, ...] = ()
     shape: tuple[str, ...] = ()
     resolved: bool = False
+    unknown: tuple[str, ...] = ()
     may_have_evicted: bool = True
 
 

@@ -1,0 +1,123 @@
+"""A plan as ``PlanWalker.java`` tells it: every argument of every node, decoded; and a digest of all of it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from streamkeeper.inspection import spark_classes
+
+PLAN, EXPRESSION = "p", "e"
+
+
+class Tagged:
+    """A value that JSON has no form for; ``tag`` as in ``PlanWalker.java``, such as ``t`` for a data type."""
+
+    __slots__ = ("found", "tag")
+
+    def __init__(self, tag: str, found: Any) -> None:
+        self.tag = tag
+        self.found = found
+
+
+class Node:
+    """A plan, an expression, or another case class inside one: its class and its arguments by name, in order.
+
+    A field is None (Spark's None as well), a bool, an int, a text, a list, a ``Node`` or a ``Tagged``.
+    """
+
+    __slots__ = ("fields", "kind", "name")
+
+    def __init__(self, kind: str, name: str, fields: dict[str, Any]) -> None:
+        self.kind = kind
+        self.name = name
+        self.fields = fields
+
+    @property
+    def children(self) -> list[Node]:
+        """The nodes of its own kind that are arguments of it, alone or in a list, in order."""
+        return [each for value in self.fields.values() for each in _nodes(value) if each.kind == self.kind]
+
+    @property
+    def expression_id(self) -> int:
+        """The number by which others refer to an attribute or alias."""
+        return int(self.fields["exprId"].found)
+
+
+def read_plan(text: str) -> Node:
+    """The root of a plan that was walked."""
+    told = json.loads(text)
+    shells = [Node(each["k"], each["n"], {}) for each in told["nodes"]]
+    for shell, each in zip(shells, told["nodes"], strict=True):
+        shell.fields = {name: _decoded(value, shells) for name, value in each["f"]}
+    return shells[told["root"]]
+
+
+def structure_digest(plan: Node) -> str:
+    """sha256 over a plan and all below it, equal for two builds of the same query; where sources lie does not count."""
+    canonical = json.dumps(_Stable().value(plan), separators=(",", ":"))
+    return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def texts(found: Any) -> Iterator[str]:
+    """Every text in a plan's arguments: literals, names, options."""
+    if isinstance(found, str):
+        yield found
+    elif isinstance(found, Node):
+        for value in found.fields.values():
+            yield from texts(value)
+    elif isinstance(found, Tagged):
+        yield from texts(found.found)
+    elif isinstance(found, list):
+        for each in found:
+            yield from texts(each)
+
+
+def _nodes(value: Any) -> list[Node]:
+    if isinstance(value, Node):
+        return [value]
+    return [each for part in value for each in _nodes(part)] if isinstance(value, list) else []
+
+
+def _decoded(value: Any, shells: list[Node]) -> Any:
+    if isinstance(value, list):
+        return [_decoded(each, shells) for each in value]
+    if not isinstance(value, dict):
+        return value
+    [(tag, found)] = value.items()
+    if tag == "n":
+        return shells[found]
+    if tag in ("s", "m"):
+        found = [_decoded(each, shells) for each in found]
+    return Tagged(tag, found)
+
+
+class _Stable:
+    """Rewrites a plan as plain lists; ids are renumbered in the order in which they appear."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[int, int] = {}
+
+    def value(self, found: Any) -> Any:
+        if isinstance(found, Node):
+            return [found.name, [[name, self.value(each)] for name, each in stable_fields(found)]]
+        if isinstance(found, list):
+            return [self.value(each) for each in found]
+        if isinstance(found, Tagged):
+            if found.tag == "id":
+                return {"id": self._numbers.setdefault(found.found, len(self._numbers))}
+            return {found.tag: self.value(found.found) if found.tag in ("s", "m") else found.found}
+        return found
+
+
+def stable_fields(node: Node) -> Iterator[tuple[str, Any]]:
+    """The arguments of a node that are the same in two builds of the same query and do not only name things."""
+    if node.name in spark_classes.STREAMING_RELATIONS:
+        # What is read, and how, is described as a source.
+        yield "output", node.fields["output"]
+        return
+    for name, value in node.fields.items():
+        if name not in spark_classes.UNSTABLE_FIELDS and (node.name, name) not in spark_classes.UNSTABLE_ARGUMENTS:
+            yield name, value
