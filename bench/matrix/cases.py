@@ -7,10 +7,36 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from bench.matrix import aggregation, damaged, dedup, joins, projection, python_state, settings, sinks, sources, windows
+from bench.matrix import (
+    aggregation,
+    damaged,
+    dedup,
+    joins,
+    projection,
+    python_state,
+    realistic,
+    realistic_inputs,
+    settings,
+    sinks,
+    sources,
+    windows,
+)
 from bench.matrix.case import BOTH, Case, Outcome
 
-_MODULES = (aggregation, windows, dedup, joins, sources, projection, python_state, settings, sinks, damaged)
+_MODULES = (
+    aggregation,
+    windows,
+    dedup,
+    joins,
+    sources,
+    projection,
+    python_state,
+    settings,
+    sinks,
+    damaged,
+    realistic,
+    realistic_inputs,
+)
 _RECORDED = Path(__file__).with_name("recorded.tsv")
 
 
@@ -21,8 +47,11 @@ def read_recorded() -> dict[tuple[str, str], Outcome]:
 
 
 def _thinned(case: Case, known: frozenset[str]) -> Case:
-    """A change that nobody measured before runs with one of the two providers, in turn: they seldom differ."""
-    if case.id in known or case.providers != BOTH:
+    """A change that nobody measured before runs with one of the two providers, in turn: they seldom differ.
+
+    Not so the changes of realistic jobs: they run with both.
+    """
+    if case.id in known or case.providers != BOTH or case.group == "realistic":
         return case
     return replace(case, providers=(BOTH[zlib.crc32(case.id.encode()) % 2],))
 

@@ -7,6 +7,9 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+import pyarrow
+import pyarrow.parquet
+
 Row = tuple[str | None, str | None, int | None, int | None, float]
 """k, k2, x, y, minutes after midnight."""
 
@@ -17,29 +20,36 @@ _STEP_S = 60
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """One input file; ``at``: its modification time, in seconds after the first file's."""
+    """One input file, of rows or of lines as they are; ``at``: its modification time, in seconds after the first's."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[Row | str, ...]
     at: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Data:
-    """Files of two directories, before and after the change; ``other`` is read by jobs with two sources only."""
+    """Files of two directories, before and after the change; ``other`` is read by jobs with two sources only.
+
+    ``tables``: static files, each its name below ``dims`` and its text; one that ends in ``.parquet`` is given as JSON.
+    """
 
     before: tuple[File, ...]
     after: tuple[File, ...]
     other_before: tuple[File, ...] = ()
     other_after: tuple[File, ...] = ()
     form: str = "json"
+    tables: tuple[tuple[str, str], ...] = ()
 
     def to_list(self) -> list[object]:
         """Everything it holds, for a digest."""
         sides = (self.before, self.after, self.other_before, self.other_after)
-        return [self.form, *([[each.at, each.rows] for each in side] for side in sides)]
+        found: list[object] = [self.form, *([[each.at, each.rows] for each in side] for side in sides)]
+        return [*found, self.tables] if self.tables else found
 
     def place(self, root: Path, *, after: bool) -> None:
         """Write the files below ``root/a`` and ``root/b``; those of after only when asked, else they are removed."""
+        for name, text in self.tables:
+            _write_table(root / "dims" / name, text)
         sides = (("a", self.before, self.after), ("b", self.other_before, self.other_after))
         for folder, early, late in sides:
             (root / folder).mkdir(parents=True, exist_ok=True)
@@ -53,12 +63,24 @@ class Data:
 
 
 def _write(path: Path, file: File, number: int, form: str) -> None:
-    lines = [_csv(row) if form == "csv" else _json(row) for row in file.rows]
+    as_text = _csv if form == "csv" else _json
+    lines = [row if isinstance(row, str) else as_text(row) for row in file.rows]
     draft = path.with_name(f".{path.name}")
     draft.write_text("\n".join(lines) + "\n")
     moment = _FIRST_AT + (number * _STEP_S if file.at is None else file.at)
     os.utime(draft, (moment, moment))
     draft.rename(path)
+
+
+def _write_table(path: Path, text: str) -> None:
+    if path.exists():
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.suffix == ".parquet":
+        rows = [json.loads(line) for line in text.splitlines()]
+        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path)
+    else:
+        path.write_text(text)
 
 
 def _time(minutes: float) -> str:

@@ -11,6 +11,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -72,8 +73,9 @@ class UnitRun(msgspec.Struct, frozen=True, kw_only=True):
 def open_session(scratch: Path) -> Iterator[SparkSession]:
     """A driver's session; its JVM ends with the block."""
     scratch.mkdir(parents=True, exist_ok=True)
-    conf = session_conf({"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2"}, scratch, "matrix")
-    session: Session = start_session(conf, {}, scratch, [])
+    # A reused Python worker keeps the modules that an earlier job file imported in it.
+    given = {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2", "spark.python.worker.reuse": "false"}
+    session: Session = start_session(session_conf(given, scratch, "matrix"), {}, scratch, [_stage() / "job"])
     session.spark.sparkContext.setLogLevel("OFF")
     try:
         yield session.spark
@@ -85,6 +87,7 @@ def write_job(job: Job, folder: Path) -> None:
     """Write the job file and its modules."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in ((ENTRY, job.render()), *job.files):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
 
 
@@ -191,13 +194,17 @@ def _await(writer: Any, timing: str) -> None:
 
 
 @functools.cache
-def _stage() -> tempfile.TemporaryDirectory[str]:
+def _stage_kept() -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory(prefix="matrix-")
+
+
+def _stage() -> Path:
+    return Path(_stage_kept().name).resolve()
 
 
 def _staged(folder: Path) -> Path:
     """The same directory for every job file: forgetting the modules of hundreds of roots takes seconds each time."""
-    stage = Path(_stage().name).resolve() / "job"
+    stage = _stage() / "job"
     shutil.rmtree(stage, ignore_errors=True)
     return Path(shutil.copytree(folder, stage, ignore=shutil.ignore_patterns("__pycache__")))
 
@@ -241,12 +248,21 @@ def _first_line(error: Exception) -> str:
 
 
 def _text(value: Any) -> str:
-    """A cell as text; lists in order, since Spark fixes none for a set."""
+    """A cell as text; lists in order, since Spark fixes none for a set; today as one word: each run has its own."""
     if isinstance(value, list):
         return "[" + ",".join(sorted(_text(each) for each in value)) + "]"
     if isinstance(value, tuple):
         return "(" + ",".join(_text(each) for each in value) + ")"
+    if isinstance(value, datetime):
+        return _text(value.date()) if _is_today(value.date()) else str(value)
+    if isinstance(value, date) and _is_today(value):
+        return "today"
     return "NULL" if value is None else str(value)
+
+
+def _is_today(day: date) -> bool:
+    """In any zone."""
+    return abs((day - datetime.now(UTC).date()).days) <= 1
 
 
 def _read_back(spark: SparkSession, sink: Any) -> tuple[list[dict[str, str]] | None, str]:
