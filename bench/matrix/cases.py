@@ -16,6 +16,7 @@ from bench.matrix import (
     python_state,
     realistic,
     realistic_inputs,
+    realistic_python,
     settings,
     sinks,
     sources,
@@ -36,6 +37,7 @@ _MODULES = (
     damaged,
     realistic,
     realistic_inputs,
+    realistic_python,
 )
 _RECORDED = Path(__file__).with_name("recorded.tsv")
 

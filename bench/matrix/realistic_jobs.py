@@ -132,7 +132,7 @@ _TABLES = (
 )
 
 ORDERS = Data(_BEFORE, _AFTER, form="text", tables=_TABLES)
-"""Orders as JSON text: one comes twice, two are written with single quotes, two do not parse, s9 is in no table of shops."""
+"""Orders as JSON text: one comes twice, two have single quotes, two do not parse, s9 is in no table of shops."""
 
 CLEAN = Data(
     (

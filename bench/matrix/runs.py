@@ -142,7 +142,7 @@ class _Running:
 
         def write(batch: DataFrame, number: int) -> None:
             try:
-                self._batches[number] = [tuple(_text(cell) for cell in row) for row in batch.collect()]
+                self._batches[number] = [tuple(cell_text(cell) for cell in row) for row in batch.collect()]
                 if writer is not None:
                     writer.write(batch, number)
             except Exception as error:  # kept as it is: through the JVM only its text comes back
@@ -247,14 +247,14 @@ def _first_line(error: Exception) -> str:
     return next(iter(text.splitlines()), "")[:300]
 
 
-def _text(value: Any) -> str:
+def cell_text(value: Any) -> str:
     """A cell as text; lists in order, since Spark fixes none for a set; today as one word: each run has its own."""
     if isinstance(value, list):
-        return "[" + ",".join(sorted(_text(each) for each in value)) + "]"
+        return "[" + ",".join(sorted(cell_text(each) for each in value)) + "]"
     if isinstance(value, tuple):
-        return "(" + ",".join(_text(each) for each in value) + ")"
+        return "(" + ",".join(cell_text(each) for each in value) + ")"
     if isinstance(value, datetime):
-        return _text(value.date()) if _is_today(value.date()) else str(value)
+        return cell_text(value.date()) if _is_today(value.date()) else str(value)
     if isinstance(value, date) and _is_today(value):
         return "today"
     return "NULL" if value is None else str(value)
@@ -269,12 +269,12 @@ def _read_back(spark: SparkSession, sink: Any) -> tuple[list[dict[str, str]] | N
     try:
         if isinstance(sink, FileSink):
             frame = spark.read.format(sink.format).load(os.path.join(sink.path, "v0001"))
-            return [{name: _text(row[name]) for name in frame.columns} for row in frame.collect()], ""
+            return [{name: cell_text(row[name]) for name in frame.columns} for row in frame.collect()], ""
         if isinstance(sink, TableSink):
             with sqlite3.connect(sink.url.removeprefix("sqlite:///")) as connection:
                 connection.row_factory = sqlite3.Row
                 rows = connection.execute(f'select * from "{sink.table}"').fetchall()
-            return [{name: _text(row[name]) for name in row.keys()} for row in rows], ""  # noqa: SIM118
+            return [{name: cell_text(row[name]) for name in row.keys()} for row in rows], ""  # noqa: SIM118
     except Exception as error:  # what a reader is told is what is measured
         return None, f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')[:200]}"
     return None, ""

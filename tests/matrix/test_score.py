@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,9 @@ from bench.matrix.__main__ import ask
 from bench.matrix.case import Case, Job, Outcome
 from bench.matrix.cases import CASES, pairs, read_recorded
 from bench.matrix.outcome import judge
+from bench.matrix.realistic_jobs import TOTALS, edited
 from bench.matrix.record import Truth
-from bench.matrix.runs import Run, UnitRun
+from bench.matrix.runs import Run, UnitRun, cell_text
 from bench.matrix.score import Answer, Grade, grade, read_answer, score
 
 JOB = Job('s.groupBy("k").agg(F.sum("x").alias("s"))')
@@ -243,3 +245,24 @@ def test_a_twin_is_a_case() -> None:
     """The same kind of change, with rows that show it."""
     assert {case.twin for case in CASES.values()} - {""} <= CASES.keys()
     assert not any(CASES[case.twin].twin for case in CASES.values() if case.twin)
+
+
+def test_two_runs_of_a_job_that_writes_its_clock_can_be_compared() -> None:
+    """The moment of a run is one word; every other moment stays as it is."""
+    now = datetime.now(UTC)
+    assert cell_text([now, now.date()]) == "[today,today]"
+    assert cell_text((datetime(2026, 1, 1, 10, tzinfo=UTC), None)) == "(2026-01-01 10:00:00+00:00,NULL)"
+
+
+def test_an_edit_that_changes_nothing_is_no_case() -> None:
+    """A pair would be a control without saying so."""
+    assert edited(TOTALS, ("processed_at", "written_at")) != TOTALS
+    with pytest.raises(ValueError, match="written_at"):
+        edited(TOTALS, ("written_at", "processed_at"))
+
+
+def test_only_controls_leave_a_job_as_it_is() -> None:
+    """Every other pair of a group of changes differs in its job, its confs, its params or what is broken."""
+    for case in CASES.values():
+        if case.group == "realistic" and "control" not in case.change:
+            assert case.old != case.new, case.id
