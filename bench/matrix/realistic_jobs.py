@@ -152,13 +152,8 @@ CLEAN = Data(
 )
 """Orders that all parse; of those that come after, one holds a word where a time was."""
 
-FAR = Data(
-    _BEFORE,
-    (*_AFTER, _lines(_order("o20", "s1", "DE", 1, 1, "01/06/2026 10:05:00"))),
-    form="text",
-    tables=_TABLES,
-)
-"""The same orders, then one that is months younger: every window closes."""
+SILENT = replace(ORDERS, after=(_lines(_order("o12", "s1", "DE", 3, 5, "02/03/2026 11:30:00", note=None)),))
+"""The same orders; of those that come after, none holds a note."""
 
 _COUNTRIES = '["DE", "AT", "CH", "FR", "IT", "ES", "PT", "NL", "BE", "LU", "PL", "DK"]'
 _ORDERS_TOP = f'''
