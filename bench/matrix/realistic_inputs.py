@@ -175,9 +175,9 @@ RULES_CASES = (
     _rule("same", "control: unchanged", cause="none"),
     _rule(
         "first_other",
-        "first(country) -> last(note) ignoring nulls",
-        ('F.first("country")', 'F.last("note", ignorenulls=True)'),
-        first=(('F.first("note")', 'F.first("country")'),),
+        "first(channel) -> last(note) ignoring nulls",
+        ('F.first("channel")', 'F.last("note", ignorenulls=True)'),
+        first=(('F.first("note")', 'F.first("channel")'),),
     ),
     _rule("first_last", "first(note) -> last(note)", ('F.first("note")', 'F.last("note")'), cause="none"),
     _rule("first_nulls", "first(note) -> ignoring nulls", ('F.first("note")', 'F.first("note", ignorenulls=True)')),

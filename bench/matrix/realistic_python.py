@@ -32,11 +32,12 @@ def _job(rules: str, *files: tuple[str, str], top: str = "") -> Job:
 
 
 def _python(name: str, change: str, job: Job, *edits: Edit, opaque: bool = True, **more: object) -> Case:
-    return varied(job, ORDERS, f"py_{name}", change, *edits, **{"cause": "python", "opaque": opaque, **more})  # type: ignore[arg-type]
+    more = {"cause": "python", "opaque": opaque, "providers": ("rocksdb",), **more}
+    return varied(job, ORDERS, f"py_{name}", change, *edits, **more)  # type: ignore[arg-type]
 
 
 def _none(name: str, change: str, job: Job, *edits: Edit, opaque: bool = False) -> Case:
-    return _python(name, change, job, *edits, opaque=opaque, cause="none")
+    return _python(name, change, job, *edits, opaque=opaque, cause="none", providers=("hdfs",))
 
 
 _RATES = '{"DE": 2, "AT": 3, "FR": 4, "US": 5}\n'
