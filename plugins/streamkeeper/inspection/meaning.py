@@ -277,9 +277,10 @@ class Meanings:
             if step is None:
                 return self._whole(node)
             path, base = step + path, self._behind(base.fields["child"])
-        kind = _field_type(node)
-        of = self._parsed(base) or self.of(base)
-        return f"{of}{path}:{kind}"
+        kind = _field_json(node)
+        if kind is None:
+            return self._whole(node)
+        return f"{self._parsed(base) or self.of(base)}{path}:{type_text(kind)}"
 
     def _step(self, node: Node) -> str | None:
         inner = _type_of(node.fields["child"], whole=True)
@@ -399,6 +400,8 @@ def _type_of(node: Node, *, whole: bool = False) -> Any:
     found = node.fields.get("dataType")
     if isinstance(found, Tagged) and found.tag == "t":
         return found.found if whole else type_text(found)
+    if node.name == "JsonToStructs" and whole:
+        return node.fields["schema"].found
     if node.name in _FIELDS and whole:
         return _field_json(node)
     return None
@@ -411,11 +414,6 @@ def _field_json(node: Node) -> Any:
     if isinstance(inner, dict) and inner.get("type") == "struct":
         return inner["fields"][node.fields["ordinal"]]["type"]
     return None
-
-
-def _field_type(node: Node) -> str:
-    found = _field_json(node)
-    return "?" if found is None else type_text(found)
 
 
 def type_text(found: Any, *, names: bool = True) -> str:

@@ -1,0 +1,200 @@
+"""What the walk of a plan tells: every argument of every node, the same for two builds of one query."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from bench.walk import RESULTS, FunctionWalk, line_of, variants
+from streamkeeper.inspection import plan_walker
+from streamkeeper.inspection.lineage import Lineage
+from streamkeeper.inspection.meaning import Meanings, Session
+from streamkeeper.inspection.plan_tree import structure_digest
+from streamkeeper.inspection.plan_walker import PlanWalker
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+SAMPLE = (
+    "aggregate any_value approx_count_distinct array_sort bround coalesce count_if date_format decode exists filter "
+    "first from_csv from_json from_xml get_json_object ilike in json_tuple lag like_all map_zip_with named_struct "
+    "nth_value overlay parse_url percentile_approx regexp_replace schema_of_json sequence session_window split to_json "
+    "to_timestamp transform transform_values translate try_add window zip_with"
+)
+
+
+@pytest.fixture(scope="module")
+def walk(spark: SparkSession) -> Iterator[FunctionWalk]:
+    walking = FunctionWalk(spark)
+    yield walking
+    walking.close()
+
+
+@pytest.fixture(scope="module")
+def table(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A view over files; none of its values is a literal that the optimizer could fold."""
+    folder = tmp_path_factory.mktemp("walker") / "t"
+    rows = spark.range(3).selectExpr(
+        "id AS x", "cast(id AS string) AS s", "array(id) AS a", "timestamp_seconds(id) AS ts", "id % 2 = 0 AS b"
+    )
+    rows.write.parquet(str(folder))
+    spark.read.parquet(str(folder)).createOrReplaceTempView("walked")
+    return "walked"
+
+
+def told(spark: SparkSession, sql: str) -> tuple[object, ...]:
+    """What a query over the view means."""
+    walker = PlanWalker(spark)
+    optimizer: Any = spark._jsparkSession.sessionState().optimizer()
+    tree = walker.walk(optimizer.execute(walker.without_time(spark.sql(sql)._jdf.queryExecution().analyzed())))
+    lineage = Lineage(tree, [], Session())
+    assert not lineage.unknown
+    return tuple(lineage.meaning(each) for each in lineage.output.columns), lineage.output.rows, lineage.output.shape
+
+
+def test_functions_of_sparks_registry_are_told_apart_by_each_of_their_literals(walk: FunctionWalk) -> None:
+    """The sample's lines are those of the committed list, which holds every function there is."""
+    committed = dict(line.split("\t", 1) for line in RESULTS.read_text().splitlines())
+    functions = walk.functions()
+    assert set(functions) == set(committed) - {"function"}
+    assert not [line for line in committed.values() if line.split("\t")[2] not in ("0", "alike")]
+    for name in SAMPLE.split():
+        walked = walk.walk(name, functions[name])
+        assert walked.alike == []
+        assert line_of(walked) == f"{name}\t{committed[name]}"
+
+
+def test_a_change_of_a_literal_is_one_that_spark_can_build() -> None:
+    """Whole numbers, fractions and texts, one at a time."""
+    assert list(variants("SELECT f(1, 'a2', 0.5)")) == [
+        "SELECT f(2, 'a2', 0.5)",
+        "SELECT f(1, 'a2z', 0.5)",
+        "SELECT f(1, '1a2', 0.5)",
+        "SELECT f(1, 'a', 0.5)",
+        "SELECT f(1, 'a3', 0.5)",
+        "SELECT f(1, 'a2', 1.5)",
+    ]
+
+
+ARGUMENTS = (
+    ("InSet", "hset", "s IN ('1','2','3','4','5','6','7','8','9','10','11')", "'11'", "'12'"),
+    ("JsonToStructs", "options", "from_json(s, 'a timestamp', map('timestampFormat', 'yyyy'))", "yyyy", "yy"),
+    ("First", "ignoreNulls", "first(s, true)", "true", "false"),
+    ("Last", "ignoreNulls", "last(s, true)", "true", "false"),
+    ("Cast", "dataType", "cast(x AS smallint)", "smallint", "tinyint"),
+    (
+        "StructsToJsonEvaluator",
+        "options",
+        "to_json(named_struct('a', ts), map('timestampFormat', 'yyyy'))",
+        "yyyy",
+        "yy",
+    ),
+    ("HyperLogLogPlusPlus", "relativeSD", "approx_count_distinct(s, 0.05)", "0.05", "0.04"),
+    ("Like", "escapeChar", "s LIKE concat(s, '/_') ESCAPE '/'", "ESCAPE '/'", "ESCAPE '!'"),
+    ("Add", "evalContext", "try_add(x, x)", "try_add(x, x)", "x + x"),
+    ("LikeAll", "patterns", "s LIKE ALL ('a_b', 'c_d')", "'c_d'", "'e_d'"),
+)
+
+
+@pytest.mark.parametrize(("kind", "argument", "sql", "before", "after"), ARGUMENTS)
+def test_an_argument_that_is_passed_over_is_found(
+    spark: SparkSession,
+    table: str,
+    monkeypatch: pytest.MonkeyPatch,
+    kind: str,
+    argument: str,
+    sql: str,
+    before: str,
+    after: str,
+) -> None:
+    """Control: with the argument dropped the two queries come out alike."""
+    one, other = (f"SELECT {each} AS c FROM {table}" for each in (sql, sql.replace(before, after)))
+    assert told(spark, one) != told(spark, other)
+    whole = Meanings.arguments
+
+    def passing_over(self: Meanings, node: Any, *, without: frozenset[str] = frozenset()) -> Any:
+        return whole(self, node, without=without | ({argument} if node.name == kind else set()))
+
+    monkeypatch.setattr(Meanings, "arguments", passing_over)
+    assert told(spark, one) == told(spark, other)
+
+
+def test_two_builds_of_a_query_have_one_structure(spark: SparkSession, table: str) -> None:
+    """Ids, lambda variables, seeds and the present time are of one build."""
+    sql = f"SELECT transform(a, (e, i) -> e + i) AS t, now() AS n, rand() AS r FROM {table} WHERE x > 0"
+    walker = PlanWalker(spark)
+    digests = {
+        structure_digest(walker.walk(walker.without_time(spark.sql(sql)._jdf.queryExecution().analyzed())))
+        for _ in range(2)
+    }
+    assert len(digests) == 1
+
+
+def test_the_class_is_compiled_once_for_an_environment(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And in memory where the environment cannot be written."""
+    monkeypatch.setattr(plan_walker.sys, "prefix", str(tmp_path))
+    for _ in range(2):
+        PlanWalker(spark)
+    [cached] = (tmp_path / "share" / "streamkeeper").iterdir()
+    assert len([*cached.rglob("*.class")]) == 2
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(plan_walker.sys, "prefix", str(tmp_path / "file"))
+    assert PlanWalker(spark).walk(spark.range(1)._jdf.queryExecution().analyzed()).name == "Range"
+
+
+OPERATORS = (
+    ("SELECT x FROM {t} WHERE x > 1", "x > 1", "x > 2"),
+    ("SELECT x, s FROM {t}", "x, s", "s, x"),
+    ("SELECT x FROM {t} ORDER BY x LIMIT 3", "LIMIT 3", "LIMIT 4"),
+    ("SELECT x FROM {t} ORDER BY x LIMIT 3", "ORDER BY x", "ORDER BY s"),
+    ("SELECT x FROM {t} LIMIT 3 OFFSET 1", "OFFSET 1", "OFFSET 2"),
+    ("SELECT x FROM {t} TABLESAMPLE (10 PERCENT) REPEATABLE (1)", "10 PERCENT", "20 PERCENT"),
+    ("SELECT DISTINCT x FROM {t}", "DISTINCT x", "x"),
+    ("SELECT s, sum(x) FROM {t} GROUP BY s", "GROUP BY s", "GROUP BY s, b"),
+    ("SELECT s, sum(x) FROM {t} GROUP BY s HAVING sum(x) > 1", "> 1", "> 2"),
+    ("SELECT s, sum(x) FROM {t} GROUP BY ROLLUP (s, b)", "ROLLUP", "CUBE"),
+    ("SELECT sum(x) FILTER (WHERE b) FROM {t}", "WHERE b", "WHERE NOT b"),
+    ("SELECT l.x FROM {t} l JOIN {t} r ON l.x = r.x", "l.x = r.x", "l.s = r.s"),
+    ("SELECT l.x FROM {t} l JOIN {t} r ON l.x = r.x", " JOIN", " LEFT JOIN"),
+    ("SELECT l.x FROM {t} l SEMI JOIN {t} r ON l.x = r.x", "SEMI", "ANTI"),
+    ("SELECT l.x FROM {t} l JOIN {t} r ON l.x = r.x WHERE r.b", "r.b", "NOT r.b"),
+    ("SELECT x FROM {t} UNION ALL SELECT size(a) FROM {t}", "size(a)", "x"),
+    ("SELECT x FROM {t} UNION SELECT size(a) FROM {t}", "UNION", "UNION ALL"),
+    ("SELECT x FROM {t} EXCEPT SELECT size(a) FROM {t}", "EXCEPT", "INTERSECT"),
+    ("SELECT x, explode(a) FROM {t}", "explode(a)", "explode(array(x))"),
+    ("SELECT x, explode(a) FROM {t}", "explode", "explode_outer"),
+    ("SELECT x, posexplode(a) FROM {t}", "posexplode(a)", "explode(map(x, x))"),
+    ("SELECT x FROM {t} LATERAL VIEW OUTER explode(a) e AS c", "OUTER ", ""),
+    ("SELECT x, row_number() OVER (PARTITION BY s ORDER BY x) FROM {t}", "PARTITION BY s", "PARTITION BY b"),
+    ("SELECT x, row_number() OVER (PARTITION BY s ORDER BY x) FROM {t}", "ORDER BY x", "ORDER BY x DESC"),
+    ("SELECT sum(x) OVER (ORDER BY x ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) FROM {t}", "1 PREC", "2 PREC"),
+    ("SELECT x FROM {t} WHERE x = (SELECT max(x) FROM {t})", "max(x)", "min(x)"),
+    ("SELECT x FROM {t} WHERE x IN (SELECT x FROM {t} WHERE b)", "WHERE b", "WHERE NOT b"),
+    ("SELECT x FROM {t} l WHERE EXISTS (SELECT 1 FROM {t} r WHERE r.x = l.x)", "r.x = l.x", "r.s = l.s"),
+    ("WITH c AS (SELECT x + 1 AS y FROM {t}) SELECT y FROM c", "x + 1", "x + 2"),
+    ("SELECT * FROM {t} PIVOT (sum(x) FOR s IN ('1', '2'))", "'2'", "'3'"),
+    ("SELECT * FROM (SELECT x, size(a) AS z FROM {t}) UNPIVOT (v FOR n IN (x, z))", "(x, z)", "(z, x)"),
+    ("SELECT t.x, u.y FROM {t} t, LATERAL (SELECT t.x + 1 AS y) u", "+ 1", "+ 2"),
+    ("SELECT x FROM VALUES (1), (2) AS v(x)", "(2)", "(3)"),
+    ("SELECT id FROM range(1, 9, 2)", "9, 2", "9, 3"),
+    ("SELECT stack(2, x, 1, x, 2) FROM {t}", "x, 2)", "x, 3)"),
+    ("SELECT inline(array(struct(x, s))) FROM {t}", "x, s", "s, x"),
+)
+
+
+@pytest.mark.parametrize(("sql", "before", "after"), OPERATORS)
+def test_the_arguments_of_an_operator_are_told_apart(
+    spark: SparkSession, table: str, sql: str, before: str, after: str
+) -> None:
+    """Those that SQL can write; on a stream as on static rows below it."""
+    assert before in sql
+    one, other = (each.format(t=table) for each in (sql, sql.replace(before, after, 1)))
+    assert told(spark, one) == told(spark, one)
+    assert told(spark, one) != told(spark, other)

@@ -1,0 +1,197 @@
+"""Each proof that a difference is harmless, and each thing that it relies on: without that the verdict rises."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from streamkeeper.compatibility.assess import find_changes
+from streamkeeper.inspection.describe import describe
+from streamkeeper.model.finding import Verdict, verdict_of
+from streamkeeper.model.manifest import Manifest
+from tests.inspection.queries import query, read, write_files
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+NESTED = "k string, v struct<a:int,b:string,c:array<struct<d:int,e:int>>>"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("proofs") / "in"
+    write_files(path, 1)
+    return path
+
+
+@pytest.fixture(scope="module")
+def described(spark: SparkSession, folder: Path) -> Callable[..., Manifest]:
+    """Describes SQL over the stream ``s`` (or ``nested``), under settings."""
+
+    def build(sql: str, **conf: str) -> Manifest:
+        with settings(spark, conf):
+            read(spark, folder).createOrReplaceTempView("s")
+            spark.readStream.schema(NESTED).json(str(folder)).createOrReplaceTempView("nested")
+            return describe(query(spark.sql(sql)), spark, bundle_root=None)
+
+    return build
+
+
+@contextmanager
+def settings(spark: SparkSession, conf: dict[str, str]) -> Iterator[None]:
+    """``a_b=c`` sets ``spark.sql.a.b``."""
+    keys = {f"spark.sql.{key.replace('_', '.')}": value for key, value in conf.items()}
+    for key, value in keys.items():
+        spark.conf.set(key, value)
+    try:
+        yield
+    finally:
+        for key in keys:
+            spark.conf.unset(key)
+
+
+LENIENT = "'allowSingleQuotes', 'true'"
+"""With an option Spark's own optimizer does not prune the fields of parsed JSON."""
+
+
+def json_sum(schema: str, options: str = "", used: str = "j.a") -> str:
+    """A sum over a field of parsed JSON."""
+    given = f", map({options})" if options else ""
+    return f"SELECT k2, sum({used}) AS t FROM (SELECT k2, from_json(k, '{schema}'{given}) AS j FROM s) GROUP BY k2"
+
+
+HARMLESS = [
+    ("json field added", json_sum("a int", LENIENT), json_sum("a int, b string", LENIENT)),
+    ("json field added before", json_sum("a int"), json_sum("b string, a int")),
+    ("json field removed", json_sum("a int, b string"), json_sum("a int")),
+    ("json field retyped", json_sum("a int, b string", LENIENT), json_sum("a int, b date", LENIENT)),
+    (
+        "nested json field added",
+        json_sum("a struct<c:int>", "", "j.a.c"),
+        json_sum("a struct<c:int,d:int>", "", "j.a.c"),
+    ),
+    ("permissive said", json_sum("a int, b int"), json_sum("a int, b date")),
+    (
+        "sum widened",
+        "SELECT k, sum(cast(y AS int)) AS t FROM s GROUP BY k",
+        "SELECT k, sum(cast(cast(y AS int) AS long)) AS t FROM s GROUP BY k",
+    ),
+    (
+        "mean widened",
+        "SELECT k, avg(cast(y AS int)) AS t FROM s GROUP BY k",
+        "SELECT k, avg(cast(cast(y AS int) AS long)) AS t FROM s GROUP BY k",
+    ),
+    (
+        "lambda variable renamed",
+        "SELECT sum(size(transform(array(x, y), a -> a + 1))) AS t FROM s GROUP BY k",
+        "SELECT sum(size(transform(array(x, y), b -> b + 1))) AS t FROM s GROUP BY k",
+    ),
+    ("commuted", "SELECT sum(x + y) AS t FROM s GROUP BY k", "SELECT sum(y + x) AS t FROM s GROUP BY k"),
+    (
+        "nested field beside",
+        "SELECT sum(v.a) AS t FROM nested GROUP BY k",
+        "SELECT sum(w.v.a) AS t FROM (SELECT k, struct(v, k) AS w FROM nested) GROUP BY k",
+    ),
+]
+"""What a proof takes out."""
+
+CHANGING = [
+    ("a used json field", json_sum("a int"), json_sum("a int", "", "j.a + 1")),
+    ("a used json field retyped", json_sum("a int, b int"), json_sum("a short, b int")),
+    ("another json field", json_sum("a int, b int"), json_sum("a int, b int", "", "j.b")),
+    (
+        "not permissive",
+        json_sum("a int", "'mode', 'FAILFAST'"),
+        json_sum("a int, b int", "'mode', 'FAILFAST'"),
+    ),
+    ("dropping", json_sum("a int", "'mode', 'DROPMALFORMED'"), json_sum("a int, b int", "'mode', 'DROPMALFORMED'")),
+    (
+        "corrupt records kept",
+        json_sum("a int, _corrupt_record string", LENIENT),
+        json_sum("a int, b int, _corrupt_record string", LENIENT),
+    ),
+    (
+        "a parser option",
+        json_sum("a int", "'allowSingleQuotes', 'true'"),
+        json_sum("a int", "'allowSingleQuotes', 'false'"),
+    ),
+    (
+        "the whole struct in use",
+        json_sum("a int", "", "length(to_json(j))"),
+        json_sum("a int, b int", "", "length(to_json(j))"),
+    ),
+    (
+        "a narrowing cast",
+        "SELECT k, sum(y) AS t FROM s GROUP BY k",
+        "SELECT k, sum(cast(y AS int)) AS t FROM s GROUP BY k",
+    ),
+    (
+        "a widened maximum",
+        "SELECT k, max(cast(y AS int)) AS t FROM s GROUP BY k",
+        "SELECT k, max(cast(cast(y AS int) AS long)) AS t FROM s GROUP BY k",
+    ),
+    (
+        "whole to floating",
+        "SELECT k, sum(cast(y AS int)) AS t FROM s GROUP BY k",
+        "SELECT k, sum(cast(cast(y AS int) AS double)) AS t FROM s GROUP BY k",
+    ),
+    (
+        "lambda variables swapped",
+        "SELECT sum(size(zip_with(array(x), array(y), (a, b) -> a - b))) AS t FROM s GROUP BY k",
+        "SELECT sum(size(zip_with(array(x), array(y), (a, b) -> b - a))) AS t FROM s GROUP BY k",
+    ),
+    ("what does not commute", "SELECT sum(x - y) AS t FROM s GROUP BY k", "SELECT sum(y - x) AS t FROM s GROUP BY k"),
+    ("first to last of nulls", "SELECT first(x) AS t FROM s GROUP BY k", "SELECT last(x, true) AS t FROM s GROUP BY k"),
+    ("first to last of another", "SELECT first(x) AS t FROM s GROUP BY k", "SELECT last(y) AS t FROM s GROUP BY k"),
+    (
+        "braces in a regex",
+        "SELECT sum(length(regexp_replace(k, 'a{1,2}', ''))) AS t FROM s GROUP BY k2",
+        "SELECT sum(length(regexp_replace(k, 'a{2,3}', ''))) AS t FROM s GROUP BY k2",
+    ),
+    (
+        "null and 'null'",
+        "SELECT count(nullif(k, 'null')) AS t FROM s GROUP BY k2",
+        "SELECT count(nullif(k, 'nulls')) AS t FROM s GROUP BY k2",
+    ),
+    (
+        "below the present time",
+        "SELECT k, max(p), sum(x) AS t FROM (SELECT k, now() AS p, x FROM s) GROUP BY k",
+        "SELECT k, max(p), sum(x) AS t FROM (SELECT k, now() AS p, y AS x FROM s) GROUP BY k",
+    ),
+]
+"""What each proof relies on, changed."""
+
+
+@pytest.mark.parametrize(("old", "new"), [each[1:] for each in HARMLESS], ids=[each[0] for each in HARMLESS])
+def test_what_is_proven_harmless_is_resumed(described: Callable[..., Manifest], old: str, new: str) -> None:
+    """In both directions."""
+    before, after = described(old), described(new)
+    for findings in (find_changes(before, after), find_changes(after, before)):
+        assert verdict_of(findings) is Verdict.RESUME, [(each.rule, each.evidence) for each in findings]
+
+
+@pytest.mark.parametrize(("old", "new"), [each[1:] for each in CHANGING], ids=[each[0] for each in CHANGING])
+def test_without_what_a_proof_relies_on_the_verdict_rises(
+    described: Callable[..., Manifest], old: str, new: str
+) -> None:
+    """In both directions."""
+    before, after = described(old), described(new)
+    for findings in (find_changes(before, after), find_changes(after, before)):
+        assert verdict_of(findings) is Verdict.SWITCH, [(each.rule, each.evidence) for each in findings]
+
+
+@pytest.mark.parametrize(
+    "conf",
+    [{"json_enablePartialResults": "false"}, {"columnNameOfCorruptRecord": "b"}],
+    ids=["partial results off", "another column for corrupt records"],
+)
+def test_a_setting_that_a_proof_relies_on_counts(described: Callable[..., Manifest], conf: dict[str, str]) -> None:
+    """The same change, harmless under the default."""
+    before, after = (described(json_sum(schema, LENIENT), **conf) for schema in ("a int", "a int, b string"))
+    assert verdict_of(find_changes(before, after)) is Verdict.SWITCH
