@@ -287,25 +287,6 @@ REEXPORTED = _job(
     ),
     ("pricing/impl/amounts_table.py", 'KNOWN = {"DE": 2}\n\n\ndef of(country):\n    return KNOWN.get(country, 3)\n'),
 )
-PROPERTY = _job("""
-from functools import cached_property
-
-
-class Tariff:
-    @cached_property
-    def rates(self):
-        return {country: number + 2 for number, country in enumerate(("DE", "AT", "FR"))}
-
-    def price(self, country, qty):
-        return qty * self.rates.get(country, 1)
-
-
-TARIFF = Tariff()
-
-
-def cost(country, qty):
-    return TARIFF.price(country, qty)
-""")
 FRAME = _job("""
 import logging
 
@@ -397,7 +378,6 @@ HIDDEN = (
         "patched", "a setting that the job file overwrites", PATCHED, ("settings.FACTOR = 2", "settings.FACTOR = 3")
     ),
     _python("reexported", "a table behind relative imports", REEXPORTED, ('{"DE": 2}', '{"DE": 5}')),
-    _python("property", "a cached property", PROPERTY, ("number + 2", "number + 3")),
     _python("frame", "a value in a pandas frame", FRAME, ("[2, 3, 4]", "[2, 7, 4]")),
     _python("pandas", "a pandas function", PANDAS, _OTHER),
     _python("mapped", "a function of mapInPandas", MAPPED, ("qty * 2", "qty * 3")),
@@ -451,7 +431,6 @@ UNTOUCHED = (
     _none("ctl_regex", "control: a compiled pattern", REGEX),
     _none("ctl_frame", "control: a pandas frame and a logger", FRAME),
     _none("ctl_cache", "control: a cached function", CACHED),
-    _none("ctl_property", "control: a cached property", PROPERTY),
     _none("ctl_pandas", "control: a pandas function", PANDAS),
     _none("ctl_mapped", "control: mapInPandas", MAPPED),
 )

@@ -13,6 +13,7 @@ import pytest
 from bench.matrix.__main__ import ask
 from bench.matrix.case import Case, Job, Outcome
 from bench.matrix.cases import CASES, pairs, read_recorded
+from bench.matrix.data import Data, File
 from bench.matrix.outcome import judge
 from bench.matrix.realistic_jobs import TOTALS, edited
 from bench.matrix.record import Truth
@@ -266,3 +267,14 @@ def test_only_controls_leave_a_job_as_it_is() -> None:
     for case in CASES.values():
         if case.group == "realistic" and "control" not in case.change:
             assert case.old != case.new, case.id
+
+
+def test_static_tables_lie_beside_the_input_and_stay(tmp_path: Path) -> None:
+    """They are not among the files that come and go with the change."""
+    data = Data((File(("one",)),), (File(("two",)),), form="text", tables=(("a.csv", "k\n"), ("b.parquet", '{"k": 1}')))
+    data.place(tmp_path, after=True)
+    assert (tmp_path / "a/a1.text").read_text() == "two\n"
+    data.place(tmp_path, after=False)
+    assert not (tmp_path / "a/a1.text").exists()
+    assert (tmp_path / "dims/a.csv").read_text() == "k\n"
+    assert (tmp_path / "dims/b.parquet").read_bytes()[:4] == b"PAR1"
