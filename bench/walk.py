@@ -127,7 +127,7 @@ class FunctionWalk:
 
     def _evaluate(self, sql: str) -> str:
         try:
-            return str(self._spark.sql(sql).collect())
+            return str([tuple(row) for row in self._spark.sql(sql).collect()])
         except Exception as error:
             return type(error).__name__
 

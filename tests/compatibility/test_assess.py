@@ -249,6 +249,11 @@ def test_what_touches_state_offsets_or_output_is_breaking(old: Manifest, new: Ma
             "watermark-removed",
         ),
         (
+            without_eviction(watermarked(WINDOWED, MINUTE), 0),
+            without_eviction(watermarked(WINDOWED, TEN_MINUTES), 0),
+            "watermark-delay-increased",
+        ),
+        (
             without_eviction(watermarked(WINDOWED, TEN_MINUTES, output_mode="append"), 0),
             without_eviction(watermarked(WINDOWED, TEN_MINUTES, output_mode="complete"), 0),
             "output-mode-changed",

@@ -18,7 +18,7 @@ def eviction_questions(old: Manifest, new: Manifest) -> list[int]:
     """Operators of which it decides whether they have evicted anything so far."""
     removed = len(old.delays) > len(new.delays)
     completed = old.output_mode == "append" and new.output_mode == "complete"
-    if not (removed or completed) or not same_kinds(old, new):
+    if not (removed or completed or _waits_longer(old, new)) or not same_kinds(old, new):
         return []
     return [number for number, each in enumerate(old.operators) if evicts(each, old.delays) and each.may_have_evicted]
 
@@ -66,7 +66,7 @@ def _compared(old: Manifest, new: Manifest, evidence: str) -> Iterator[Finding]:
             yield note("watermark-removed", "watermarks", evidence, "join_wm_removed", hint)
     elif [each.column for each in before] != [each.column for each in after]:
         yield breaking("watermark-column-changed", "watermarks", evidence)
-    elif any(left.delay_ms < right.delay_ms for left, right in zip(before, after, strict=True)):
+    elif _waits_longer(old, new):
         yield from _longer(old, evidence)
     elif before != after:
         yield from _shorter(old, evidence)
@@ -74,9 +74,21 @@ def _compared(old: Manifest, new: Manifest, evidence: str) -> Iterator[Finding]:
         yield note("watermark-changed", "watermarks", evidence, hint="the same column and delay in other words")
 
 
+def _waits_longer(old: Manifest, new: Manifest) -> bool:
+    """Whether the same columns are waited for, one of them longer than before."""
+    before, after = old.delays, new.delays
+    same = [each.column for each in before] == [each.column for each in after]
+    return same and any(left.delay_ms < right.delay_ms for left, right in zip(before, after, strict=True))
+
+
 def _longer(old: Manifest, evidence: str) -> Iterator[Finding]:
-    if any(evicts(each, old.delays) or each.kind == "deduplicate" for each in old.operators):
+    """What was evicted would be begun anew by a row that is not late any more; where nothing was, nothing is."""
+    judged = [each for each in old.operators if evicts(each, old.delays) or each.kind == "deduplicate"]
+    if any(each.may_have_evicted for each in judged):
         yield breaking("watermark-delay-increased", "watermarks", evidence, "win_delay_up_late")
+    elif judged:
+        hint = "nothing has been evicted so far; rows that are late by the watermark of now stay late"
+        yield note("watermark-delay-increased", "watermarks", evidence, "win_delay_up", hint)
     else:
         hint = "no operator evicts state by it"
         yield note("watermark-delay-increased", "watermarks", evidence, hint=hint)
