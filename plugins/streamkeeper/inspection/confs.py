@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
+
+from streamkeeper.inspection.plan_reading import is_secret
+from streamkeeper.model.spark_confs import SQL, Role, current_key, role
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -16,6 +22,7 @@ ALWAYS = (
     "spark.sql.session.timeZone",
     "spark.sql.shuffle.partitions",
     "spark.sql.streaming.aggregation.stateFormatVersion",
+    "spark.sql.streaming.checkpointFileManagerClass",
     "spark.sql.streaming.flatMapGroupsWithState.stateFormatVersion",
     "spark.sql.streaming.join.stateFormatVersion",
     "spark.sql.streaming.multipleWatermarkPolicy",
@@ -32,48 +39,116 @@ ALWAYS = (
 )
 """Recorded whether set or not, so that a changed default shows too; those this Spark does not know are left out."""
 
-_NEUTRAL = (
-    "spark.sql.adaptive.",
-    "spark.sql.artifact.",
-    "spark.sql.autoBroadcastJoinThreshold",
-    "spark.sql.broadcastTimeout",
-    "spark.sql.catalogImplementation",
-    "spark.sql.codegen.",
-    "spark.sql.debug.",
-    "spark.sql.execution.arrow.maxRecordsPerBatch",
-    "spark.sql.execution.arrow.pyspark.",
-    "spark.sql.execution.pyspark.",
-    "spark.sql.extensions",
-    "spark.sql.files.",
-    "spark.sql.hive.",
-    "spark.sql.inMemoryColumnarStorage.",
-    "spark.sql.maxMetadataStringLength",
-    "spark.sql.maxPlanStringLength",
-    "spark.sql.pyspark.",
-    "spark.sql.repl.",
-    "spark.sql.streaming.checkpointLocation",
-    "spark.sql.streaming.fileSource.",
-    "spark.sql.streaming.maxBatchesToRetainInMemory",
-    "spark.sql.streaming.metricsEnabled",
-    "spark.sql.streaming.minBatchesToRetain",
-    "spark.sql.streaming.numRecentProgressUpdates",
-    "spark.sql.streaming.pollingDelay",
-    "spark.sql.streaming.stateStore.maintenance",
-    "spark.sql.streaming.stateStore.minDeltasForSnapshot",
-    "spark.sql.streaming.stateStore.rocksdb.",
-    "spark.sql.streaming.stopTimeout",
-    "spark.sql.ui.",
-    "spark.sql.warehouse.dir",
+CODE = (
+    "spark.archives",
+    "spark.driver.extraClassPath",
+    "spark.jars",
+    "spark.jars.packages",
+    "spark.plugins",
+    "spark.submit.pyFiles",
 )
-"""Settings of speed, place and display: the same rows come out whatever they are."""
+"""Code beside the job's own, by the names of its files: where they are copied to is another place on every start."""
+
+_HADOOP = "spark.hadoop."
+_HADOOP_TUNING = (
+    "dfs.",
+    "fs.azure.",
+    "fs.gs.",
+    "fs.s3a.",
+    "hadoop.",
+    "io.file.buffer.size",
+    "ipc.",
+    "mapreduce.fileoutputcommitter.",
+    "parquet.block.size",
+    "parquet.compression",
+    "parquet.dictionary.page.size",
+    "parquet.enable.dictionary",
+    "parquet.page.size",
+)
+_HADOOP_MEANING = ("fs.s3a.bucket.", "fs.s3a.endpoint")
+"""Within those: another endpoint is another store."""
+_SET_IN_HADOOP = r"^(parquet|orc|avro|mapreduce\.input\.pathFilter|io\.compression\.codecs|textinputformat)\b.*"
+"""What readers take from Hadoop's configuration itself, which a job's code may write to beside the session."""
+_SPARKS_OWN = re.compile(
+    r"spark\.(app|archives|driver|executor|files|home|jars|kafka|kubernetes|local|log|master|plugins|port|pyspark"
+    r"|python|r|rdd|repl|serializer|shuffle|submit|ui|yarn)\b.*"
+)
+_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+_JAVA_MEANING = re.compile(r"-D(?:user\.(?:timezone|language|country|region|variant)|file\.encoding|java\.locale\.)\S*")
 
 
 def read_confs(spark: SparkSession) -> dict[str, str]:
-    """Every setting that may matter: those in ``ALWAYS``, and every other one of ``spark.sql`` that is set."""
-    runtime: Any = spark._jsparkSession.conf()
-    values = {key: runtime.getOption(key) for key in ALWAYS}
-    found = {key: str(value.get()) for key, value in values.items() if value.isDefined()}
-    for key, value in spark.conf.getAll.items():
-        if key.startswith("spark.sql.") and key not in found and not key.startswith(_NEUTRAL):
+    """Every setting that may matter: those in ``ALWAYS``, and every other one that is set to what is not its default.
+
+    Values are as Spark reads them (``TRUE`` is ``true``, ``1m`` is 60000), under the key by which it reads them. Of
+    settings that are not Spark SQL's only a hash is kept, and nothing of what a secret's name gives away.
+    """
+    state: Any = spark._jsparkSession.sessionState().conf()
+    jvm: Any = spark._jvm
+    known = _module(jvm, "org.apache.spark.sql.internal.SQLConf$")
+    given = {current_key(key): value for key, value in spark.conf.getAll.items()}
+    found: dict[str, str] = {}
+    for key in dict.fromkeys([*ALWAYS, *sorted(given)]):
+        if key not in ALWAYS and (not key.startswith(SQL) or role(key) is Role.TUNING):
+            continue
+        value, default = _effective(known, state, key, given.get(key))
+        if value is not None and (key in ALWAYS or value != default) and not _hidden(key, default):
             found[key] = value
-    return found
+    return found | dict(_hadoop(spark, given)) | dict(_beside(jvm, given))
+
+
+def _effective(known: Any, state: Any, key: str, given: str | None) -> tuple[str | None, str | None]:
+    """What Spark takes a setting for, and what it would without anybody setting it."""
+    entry = known.getConfigEntry(key)
+    if entry is None:
+        return given, None
+    return _text(state.getConf(entry)), _text(entry.defaultValue())
+
+
+def _text(value: Any) -> str | None:
+    """A typed value of Spark's; options by what they hold."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str | int | float):
+        return str(value)
+    if not hasattr(value, "isDefined") or "Option" not in str(value.getClass().getSuperclass().getName()):
+        return str(value.toString())
+    return _text(value.get()) if value.isDefined() else None
+
+
+def _hidden(key: str, default: str | None) -> bool:
+    """A setting that Spark does not know, of a catalog say, may hold a secret."""
+    return default is None and key not in ALWAYS and is_secret(key)
+
+
+def _hadoop(spark: SparkSession, given: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """A session hands all that is set on to Hadoop; a key without ``spark.`` counts there as it is."""
+    jvm: Any = spark.sparkContext._jsc
+    found = dict(jvm.hadoopConfiguration().getValByRegex(_SET_IN_HADOOP))
+    found |= {key.removeprefix(_HADOOP): value for key, value in given.items() if key.startswith(_HADOOP)}
+    found |= {key: value for key, value in given.items() if not key.startswith("spark.")}
+    for key, value in found.items():
+        tuning = key.startswith(_HADOOP_TUNING) and not key.startswith(_HADOOP_MEANING)
+        if not tuning and not is_secret(key):
+            yield _HADOOP + key, _hash(value)
+
+
+def _beside(jvm: Any, given: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Settings of the job's own and of what it brings along, other code, and what Java takes for zone and language."""
+    core = _module(jvm, "org.apache.spark.internal.config.ConfigEntry$")
+    for key, value in given.items():
+        if key in CODE and value:
+            yield key, ",".join(sorted(re.split(r"[/\\]", each)[-1] for each in re.split("[,:]", value)))
+        elif key == _JAVA_OPTIONS and (options := _JAVA_MEANING.findall(value)):
+            yield key, " ".join(sorted(options))
+        elif key.startswith("spark.") and not key.startswith((SQL, _HADOOP)) and not _SPARKS_OWN.fullmatch(key):
+            if core.findEntry(key) is None and not is_secret(key):
+                yield key, _hash(value)
+
+
+def _module(jvm: Any, name: str) -> Any:
+    return jvm.java.lang.Class.forName(name).getField("MODULE$").get(None)
+
+
+def _hash(value: str) -> str:
+    return "sha256:" + hashlib.sha256(value.encode()).hexdigest()[:12]
