@@ -60,6 +60,7 @@ OTHER_WINDOW = keys("window(source 0.ts, 1200000000; 0b)", "source 0.k", kind="w
 OTHER_JOIN_KEY = keys("equalto(source 0.z, source 1.k)", kind="")
 FIRST = with_operator(STATEFUL, values=keys("first(source 0.x, ignoreNulls=false)"))
 LAST = with_operator(STATEFUL, values=keys("last(source 0.x, ignoreNulls=false)"))
+IN_ANSI = changed(STATEFUL, confs={**STATEFUL.confs, "spark.sql.ansi.enabled": "true"})
 IN_ZONE = with_operator(STATEFUL, key_columns=keys("dateformat(source 0.ts, in session)"))
 FILLED = keys("coalesce(source 0.k, ?:string)", kind="string not null")
 BOUND = "lessthan(source 1.ts, timestampaddinterval(source 0.ts, 5:interval minute))"
@@ -283,11 +284,11 @@ def test_what_touches_state_offsets_or_output_is_breaking(old: Manifest, new: Ma
             changed(STATEFUL, confs={**STATEFUL.confs, "spark.sql.session.timeZone": "CET"}),
             "time-zone-changed",
         ),
-        (STATEFUL, changed(STATEFUL, confs={**STATEFUL.confs, "spark.sql.ansi.enabled": "false"}), "ansi-mode-changed"),
+        (IN_ANSI, changed(IN_ANSI, confs={**STATEFUL.confs, "spark.sql.ansi.enabled": "false"}), "ansi-mode-changed"),
         (
             STATEFUL,
             changed(STATEFUL, confs={**STATEFUL.confs, "spark.sql.streaming.noDataMicroBatches.enabled": "false"}),
-            "streaming-setting-changed",
+            "tuning-changed",
         ),
         (
             WITH_CODE,

@@ -1,171 +1,279 @@
-"""Rules about the session's settings: those a checkpoint pins, and those that change what rows mean."""
+"""Rules about the session's settings: those a checkpoint pins, and those that change what rows mean.
+
+A setting that changes meaning ends the state's life, unless a proof says why it cannot matter to this query.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 
 from streamkeeper.compatibility.rule import (
-    NEW_CHECKPOINT,
     Rule,
     breaking,
     change,
     is_stateful,
+    keeps_python_state,
     note,
     source_label,
     state_uses,
 )
 from streamkeeper.model.finding import Finding, Severity
-from streamkeeper.model.manifest import Manifest
+from streamkeeper.model.manifest import BELOW_STATE, Manifest
+from streamkeeper.model.spark_confs import ANSI, CASE_SENSITIVE, CODE, SQL, TIME_ZONE, Role, current_key, role
 
-PINNED = frozenset(
-    {
-        "spark.sql.function.protobufExtensions.enabled",
-        "spark.sql.optimizer.pruneFiltersCanPruneStreamingSubplan",
-        "spark.sql.shuffle.partitions",
-        "spark.sql.streaming.aggregation.stateFormatVersion",
-        "spark.sql.streaming.flatMapGroupsWithState.stateFormatVersion",
-        "spark.sql.streaming.join.stateFormatVersion",
-        "spark.sql.streaming.multipleWatermarkPolicy",
-        "spark.sql.streaming.stateStore.compression.codec",
-        "spark.sql.streaming.stateStore.encodingFormat",
-        "spark.sql.streaming.stateStore.providerClass",
-        "spark.sql.streaming.stateStore.rocksdb.formatVersion",
-        "spark.sql.streaming.stateStore.rocksdb.mergeOperatorVersion",
-        "spark.sql.streaming.stateStore.rowChecksum.enabled",
-        "spark.sql.streaming.statefulOperator.useStrictDistribution",
-    }
-)
-"""Written into every offset file; Spark takes them from there and ignores the session."""
+Condition = Callable[[str, Manifest, Manifest], bool]
+"""Of a setting, the deployed and the candidate manifest."""
 
-REFUSED = frozenset(
-    {
-        "spark.sql.streaming.queryEvolution.enableSourceEvolution",
-        "spark.sql.streaming.stateStore.checkpointFormatVersion",
-    }
-)
-"""Not taken from the checkpoint, and refused when they differ from what it was written with."""
 
-_SHOWN_IN_PLAN = (
-    "spark.sql.caseSensitive",
-    "spark.sql.cbo.",
-    "spark.sql.decimalOperations.",
-    "spark.sql.optimizer.",
-    "spark.sql.sources.",
-)
-"""What they change shows in the plan, where the other rules see it."""
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """Why another value of the settings that it ``concerns`` cannot matter to state, if all it ``relies_on`` holds."""
 
-_STREAMING = "spark.sql.streaming."
-"""A streaming setting that is neither pinned nor refused says when or how batches run, never what they compute."""
+    name: str
+    concerns: Callable[[str], bool]
+    relies_on: Mapping[str, Condition]
+    measured: str = ""
 
-ANSI = "spark.sql.ansi.enabled"
-TIME_ZONE = "spark.sql.session.timeZone"
-_TIMES = re.compile(r"\b(?:date|timestamp|timestamp_ntz)\b")
-_TEXT_FORMATS = frozenset({"csv", "json", "text", "xml"})
+    def holds(self, key: str, old: Manifest, new: Manifest) -> bool:
+        """Whether it covers this setting in both manifests."""
+        return self.concerns(key) and all(condition(key, old, new) for condition in self.relies_on.values())
 
 
 def setting_pinned(old: Manifest, new: Manifest) -> Iterator[Finding]:
     """The checkpoint's own value wins until there is a new checkpoint version."""
-    for key, before, after in _changed(old, new):
-        if key in PINNED:
-            yield Finding(
-                rule="setting-pinned",
-                severity=Severity.NOTE,
-                where=key,
-                evidence=change(before, after),
-                hint="has no effect: the checkpoint pins this setting",
-                reference="measured: conf_shuffle_up, conf_provider_hdfs_to_rocks, conf_compression",
-            )
+    for key, before, after in _changed(old, new, Role.PINNED):
+        hint = "has no effect: the checkpoint pins this setting"
+        measured = "conf_shuffle_up, conf_provider_hdfs_to_rocks, conf_compression"
+        yield note("setting-pinned", key, change(before, after), measured, hint)
 
 
 def checkpoint_layout_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
     """Spark cannot go on in a checkpoint of another layout."""
-    for key, before, after in _changed(old, new):
-        if key in REFUSED:
-            yield Finding(
-                rule="checkpoint-layout-changed",
-                severity=Severity.BREAKING,
-                where=key,
-                evidence=change(before, after),
-                hint=NEW_CHECKPOINT,
-                reference="measured: conf_ckptformat_1_2, conf_ckptformat_2_1",
-            )
+    for key, before, after in _changed(old, new, Role.REFUSED):
+        measured = "conf_ckptformat_1_2, conf_ckptformat_2_1"
+        yield breaking("checkpoint-layout-changed", key, change(before, after), measured)
 
 
-def ansi_mode_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """Values are the same in both modes; only what cannot be computed is an error in one and null in the other.
-
-    State that was made without ANSI may hold sums that wrapped around: with it nobody expects them.
-    """
-    for key, before, after in _changed(old, new):
-        if key != ANSI:
-            continue
-        evidence = change(before, after)
-        if after == "false":
-            hint = "from now on what cannot be computed is null or wraps around"
-            yield note("ansi-mode-changed", key, evidence, "conf_ansi_off_agg", hint)
-        elif is_stateful(old, new):
-            yield breaking("ansi-mode-changed", key, evidence)
-        else:
-            yield note("ansi-mode-changed", key, evidence, hint="from now on what cannot be computed is an error")
-
-
-def time_zone_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """Days, hours and texts of times mean something else in another zone; state keeps the old meaning."""
-    for key, before, after in _changed(old, new):
-        if key != TIME_ZONE:
-            continue
-        if is_stateful(old, new) and _depends_on_zone(new):
-            yield breaking("time-zone-changed", key, change(before, after))
-        else:
-            hint = "nothing in the state depends on the time zone" if is_stateful(new) else "holds for new rows"
-            yield note("time-zone-changed", key, change(before, after), hint=hint)
+def tuning_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
+    """When and how fast, never what; most such settings are not even recorded."""
+    for key, before, after in _changed(old, new, Role.TUNING):
+        yield note("tuning-changed", key, change(before, after), "conf_nodata, conf_checkcorrectness, conf_tuning")
 
 
 def setting_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
     """Settings that change what new rows mean: the state keeps the old meaning."""
-    for key, before, after in _changed(old, new):
-        if key in PINNED or key in REFUSED or key in (ANSI, TIME_ZONE):
-            continue
-        evidence = change(before, after)
-        if key.startswith(_STREAMING):
-            yield note("streaming-setting-changed", key, evidence, "conf_nodata, conf_checkcorrectness")
-        elif key.startswith(_SHOWN_IN_PLAN) or not is_stateful(old, new):
-            yield note("setting-changed", key, evidence, hint="holds for new rows")
+    for key, before, after in _changed(old, new, Role.MEANING):
+        evidence, rule = change(before, after), _RULES.get(key, "setting-changed")
+        if key in CODE:
+            yield _other_code(key, evidence, stateful=is_stateful(old, new))
+        elif not is_stateful(old, new):
+            yield _without_state(rule, key, evidence, errors=key == ANSI and after == "true")
+        elif proof := next((each for each in PROOFS if each.holds(key, old, new)), None):
+            yield note(rule, key, evidence, proof.measured, hint=proof.name)
         else:
-            yield breaking("setting-changed", key, evidence)
+            yield breaking(rule, key, evidence)
 
 
-def _depends_on_zone(manifest: Manifest) -> bool:
-    """Whether an expression in or below the state uses the session's zone, or times are read from text in it."""
-    for each in manifest.operators:
-        columns = [*each.key_columns, *each.values]
-        texts = [*(column.meaning for column in columns), *each.rows, *each.shape, each.detail.get("condition", "")]
-        if not each.resolved or any(_IN_SESSION_ZONE in text for text in texts):
-            return True
-    return any(
-        state_uses(f"{source_label(number, source)}.{line.partition(' ')[0]}", manifest)
-        for number, source in enumerate(manifest.sources)
+def settings_respelled(old: Manifest, new: Manifest) -> Iterator[Finding]:
+    """An older release kept values as they were written."""
+    if old.confs != new.confs and _as_read(old) == _as_read(new):
+        keys = sorted(key for key, _ in old.confs.items() ^ new.confs.items())
+        yield note("settings-respelled", ", ".join(dict.fromkeys(keys)), change("", "the same as Spark reads it"))
+
+
+RULES: tuple[Rule, ...] = (
+    setting_pinned,
+    checkpoint_layout_changed,
+    tuning_changed,
+    setting_changed,
+    settings_respelled,
+)
+
+_RULES = {ANSI: "ansi-mode-changed", TIME_ZONE: "time-zone-changed"}
+
+
+def _other_code(key: str, evidence: str, *, stateful: bool) -> Finding:
+    """A jar of another version may hold the same functions or others."""
+    if not stateful:
+        return note("added-code-changed", key, evidence, hint="holds for new rows")
+    hint = "take a snapshot and have a person approve: what this code does to the state is not known"
+    return Finding(rule="added-code-changed", severity=Severity.OPAQUE, where=key, evidence=evidence, hint=hint)
+
+
+def _without_state(rule: str, key: str, evidence: str, *, errors: bool) -> Finding:
+    """What was null until now may end the query later, on rows that no rehearsal has seen."""
+    if not errors:
+        return note(rule, key, evidence, hint="holds for new rows")
+    hint = "have a person approve: from now on a row of which something cannot be computed stops the query"
+    reference = "measured: conf_ansi_on_stateless_fails"
+    return Finding(rule=rule, severity=Severity.OPAQUE, where=key, evidence=evidence, hint=hint, reference=reference)
+
+
+def _resolved(key: str, old: Manifest, new: Manifest) -> bool:
+    return all(operator.resolved for each in (old, new) for operator in each.operators)
+
+
+def _sparks_own_sources(key: str, old: Manifest, new: Manifest) -> bool:
+    return all(source.kind in _KNOWN_SOURCES for each in (old, new) for source in each.sources)
+
+
+def _no_static_input(key: str, old: Manifest, new: Manifest) -> bool:
+    """Files and tables beside the streams are read anew in each batch, by the session's settings."""
+    found = {word for each in (old, new) for word in _RELATION.findall(_plans(each))}
+    return found <= _STREAMS_AND_ROWS
+
+
+def _no_python_below(key: str, old: Manifest, new: Manifest) -> bool:
+    return not any(
+        any(name.startswith(BELOW_STATE) for name in each.functions)
+        or any(keeps_python_state(operator) for operator in each.operators)
+        for each in (old, new)
+    )
+
+
+def _no_extension(key: str, old: Manifest, new: Manifest) -> bool:
+    return not any(name in each.confs for each in (old, new) for name in ("spark.sql.extensions", "spark.plugins"))
+
+
+def _nothing_in_session_zone(key: str, old: Manifest, new: Manifest) -> bool:
+    """No expression in or below the state takes the session's zone."""
+    return not any(_IN_SESSION_ZONE in text for each in (old, new) for text in _state_texts(each))
+
+
+def _no_time_from_text(key: str, old: Manifest, new: Manifest) -> bool:
+    """No time that a text format spells without a zone gets into the state."""
+    return not any(
+        state_uses(f"{source_label(number, source)}.{line.partition(' ')[0]}", old, new)
+        for each in (old, new)
+        for number, source in enumerate(each.sources)
         if source.options.get("format") in _TEXT_FORMATS and "timezone" not in source.options
         for line in source.schema.splitlines()
         if _TIMES.search(line)
     )
 
 
-_IN_SESSION_ZONE = "in session"
+def _names_as_written(key: str, old: Manifest, new: Manifest) -> bool:
+    """JSON and text know one spelling of a name; other formats look for a column in each file as it is read."""
+    formats = {source.options.get("format", "") for each in (old, new) for source in each.sources}
+    return formats <= {"", "json", "text"} and not any(
+        word in _plans(each) for each in (old, new) for word in _FORMATS if word not in ("json", "text")
+    )
 
 
-RULES: tuple[Rule, ...] = (
-    setting_pinned,
-    checkpoint_layout_changed,
-    ansi_mode_changed,
-    time_zone_changed,
-    setting_changed,
+def _format_not_read(key: str, old: Manifest, new: Manifest) -> bool:
+    return not any(
+        word in text
+        for each in (old, new)
+        for text in (_plans(each), *(source.options.get("format", "") for source in each.sources))
+        for word in _FORMATS
+        if _concerns_format(key, word)
+    )
+
+
+def _errors_until_now(key: str, old: Manifest, new: Manifest) -> bool:
+    """What could not be computed was an error: the state holds only what is the same in both modes."""
+    return old.confs.get(ANSI) == "true"
+
+
+_KNOWN_SOURCES = frozenset({"file", "kafka", "rate", "rate-micro-batch", "socket"})
+_STREAMS_AND_ROWS = frozenset(
+    {"streamingrelation", "streamingrelationv2", "streamingdatasourcev2relation", "localrelation", "onerowrelation"}
 )
+_RELATION = re.compile(r"\w*relation\w*")
+_IN_SESSION_ZONE = "in session"
+_TIMES = re.compile(r"\b(?:date|timestamp|timestamp_ntz)\b")
+_TEXT_FORMATS = frozenset({"csv", "json", "text", "xml"})
+_FORMATS = ("avro", "csv", "json", "orc", "parquet", "protobuf", "xml")
+_PYTHON = tuple(SQL + each for each in ("execution.arrow.", "execution.pandas.", "execution.py", "pyspark."))
+_PYTHON_LEGACY = tuple(SQL + each for each in ("legacy.execution.py", "legacy.execution.pandas."))
+
+PROOFS = (
+    Proof(
+        "what could not be computed was an error until now, and is null or wraps around from now on",
+        lambda key: key == ANSI,
+        {"errors until now": _errors_until_now},
+        "conf_ansi_off_agg, conf_ansi_off_overflow, conf_ansi_off_divide",
+    ),
+    Proof(
+        "nothing in the state depends on the time zone",
+        lambda key: key == TIME_ZONE,
+        {
+            "state is understood": _resolved,
+            "no expression in the session's zone": _nothing_in_session_zone,
+            "no time read from text": _no_time_from_text,
+            "no static input": _no_static_input,
+            "no Python below state": _no_python_below,
+            "Spark's own sources": _sparks_own_sources,
+        },
+        "conf_zone_no_times",
+    ),
+    Proof(
+        "columns are found by their names as they are written, whatever this says",
+        lambda key: key == CASE_SENSITIVE,
+        {
+            "JSON and text only": _names_as_written,
+            "no static input": _no_static_input,
+            "Spark's own sources": _sparks_own_sources,
+        },
+        "conf_case_sensitive",
+    ),
+    Proof(
+        "no Python code runs in or below the state",
+        lambda key: key.startswith((*_PYTHON, *_PYTHON_LEGACY)),
+        {"no Python below state": _no_python_below, "Spark's own sources": _sparks_own_sources},
+    ),
+    Proof(
+        "nothing is read from or written in this format in or below the state",
+        lambda key: any(_concerns_format(key, word) for word in _FORMATS),
+        {
+            "format not read": _format_not_read,
+            "no static input": _no_static_input,
+            "Spark's own sources": _sparks_own_sources,
+        },
+    ),
+    Proof(
+        "not Spark's: where the job's code reads it, plan and functions show what became of it",
+        lambda key: not key.startswith(("spark.sql.", "spark.hadoop.", "spark.driver.")),
+        {
+            "no extension": _no_extension,
+            "no static input": _no_static_input,
+            "no Python below state": _no_python_below,
+            "Spark's own sources": _sparks_own_sources,
+        },
+    ),
+)
+"""Each is perturbed, condition by condition, in tests/compatibility/test_settings_proofs.py."""
 
 
-def _changed(old: Manifest, new: Manifest) -> Iterator[tuple[str, str | None, str | None]]:
-    for key in sorted(old.confs.keys() | new.confs.keys()):
-        before, after = old.confs.get(key), new.confs.get(key)
-        if before != after:
+def _concerns_format(key: str, word: str) -> bool:
+    return key.startswith((f"{SQL}{word}.", f"{SQL}{word}Generator.", f"{SQL}legacy.{word}.", f"spark.hadoop.{word}."))
+
+
+def _state_texts(manifest: Manifest) -> Iterator[str]:
+    for operator in manifest.operators:
+        yield from (column.meaning for column in (*operator.key_columns, *operator.values))
+        yield from (*operator.rows, *operator.shape, operator.detail.get("condition", ""))
+    yield from (delay.column for delay in manifest.delays)
+
+
+def _plans(manifest: Manifest) -> str:
+    """Every plan that it shows, in lower case."""
+    return "\n".join(
+        [manifest.plan, *(text for each in manifest.operators for text in (each.upstream, *each.shape))]
+    ).lower()
+
+
+def _changed(old: Manifest, new: Manifest, kind: Role) -> Iterator[tuple[str, str | None, str | None]]:
+    had, has = _as_read(old), _as_read(new)
+    for key in sorted(had.keys() | has.keys()):
+        before, after = had.get(key), has.get(key)
+        if before != after and role(key) is kind:
             yield key, before, after
+
+
+def _as_read(manifest: Manifest) -> dict[str, str]:
+    """By the keys and in the spelling that Spark reads: an older release kept what was written."""
+    values = {current_key(key): value.strip() for key, value in manifest.confs.items()}
+    return {key: value.lower() if value.lower() in ("true", "false") else value for key, value in values.items()}

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from streamkeeper.inspection.plan_reading import is_secret
-from streamkeeper.model.spark_confs import SQL, Role, current_key, role
+from streamkeeper.model.spark_confs import CODE, SQL, Role, current_key, role
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,16 +38,6 @@ ALWAYS = (
     "spark.sql.streaming.statefulOperator.useStrictDistribution",
 )
 """Recorded whether set or not, so that a changed default shows too; those this Spark does not know are left out."""
-
-CODE = (
-    "spark.archives",
-    "spark.driver.extraClassPath",
-    "spark.jars",
-    "spark.jars.packages",
-    "spark.plugins",
-    "spark.submit.pyFiles",
-)
-"""Code beside the job's own, by the names of its files: where they are copied to is another place on every start."""
 
 _HADOOP = "spark.hadoop."
 _HADOOP_TUNING = (
@@ -134,16 +124,23 @@ def _hadoop(spark: SparkSession, given: Mapping[str, str]) -> Iterator[tuple[str
 
 
 def _beside(jvm: Any, given: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Settings of the job's own and of what it brings along, other code, and what Java takes for zone and language."""
+    """Settings of the job's own and of what it brings along, other code, and what Java takes for zone and language.
+
+    Code counts by the names of its files: where they are copied to is another place on every start.
+    """
     core = _module(jvm, "org.apache.spark.internal.config.ConfigEntry$")
     for key, value in given.items():
         if key in CODE and value:
             yield key, ",".join(sorted(re.split(r"[/\\]", each)[-1] for each in re.split("[,:]", value)))
         elif key == _JAVA_OPTIONS and (options := _JAVA_MEANING.findall(value)):
             yield key, " ".join(sorted(options))
-        elif key.startswith("spark.") and not key.startswith((SQL, _HADOOP)) and not _SPARKS_OWN.fullmatch(key):
-            if core.findEntry(key) is None and not is_secret(key):
-                yield key, _hash(value)
+        elif _may_be_own(key) and core.findEntry(key) is None:
+            yield key, _hash(value)
+
+
+def _may_be_own(key: str) -> bool:
+    known = key.startswith((SQL, _HADOOP)) or _SPARKS_OWN.fullmatch(key)
+    return key.startswith("spark.") and not known and not is_secret(key)
 
 
 def _module(jvm: Any, name: str) -> Any:
@@ -151,4 +148,6 @@ def _module(jvm: Any, name: str) -> Any:
 
 
 def _hash(value: str) -> str:
+    value = value.strip()
+    value = value.lower() if value.lower() in ("true", "false") else value
     return "sha256:" + hashlib.sha256(value.encode()).hexdigest()[:12]

@@ -20,6 +20,16 @@ ANSI = "spark.sql.ansi.enabled"
 CASE_SENSITIVE = "spark.sql.caseSensitive"
 TIME_ZONE = "spark.sql.session.timeZone"
 
+CODE = (
+    "spark.archives",
+    "spark.driver.extraClassPath",
+    "spark.jars",
+    "spark.jars.packages",
+    "spark.plugins",
+    "spark.submit.pyFiles",
+)
+"""Of Spark's other confs, those that bring code beside the job's own."""
+
 
 def current_key(key: str) -> str:
     """The key that Spark reads a conf by; keys have no other spelling, upper and lower case included."""

@@ -1,0 +1,165 @@
+"""Settings that change what rows mean end the state's life, unless a proof says why they cannot matter."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from streamkeeper.compatibility.assess import find_changes
+from streamkeeper.compatibility.settings import PROOFS
+from streamkeeper.model.finding import Severity, Verdict, verdict_of
+from streamkeeper.model.manifest import Manifest
+from streamkeeper.model.spark_confs import MEANING, PINNED, REFUSED, TUNING
+from tests.compatibility.manifests import (
+    AGGREGATE,
+    STATEFUL,
+    STATELESS,
+    TEN_MINUTES,
+    UPSTREAM,
+    changed,
+    watermarked,
+    with_operator,
+    with_source,
+)
+
+ZONE = "spark.sql.session.timeZone"
+ANSI = "spark.sql.ansi.enabled"
+CASE = "spark.sql.caseSensitive"
+STATIC = UPSTREAM + "\n   +- Relation [k#3,z#1L,t#8] delta"
+
+
+def settings(manifest: Manifest, **values: str) -> Manifest:
+    return changed(
+        manifest, confs={**manifest.confs, **{key.replace("__", "."): value for key, value in values.items()}}
+    )
+
+
+def verdict(manifest: Manifest, key: str, before: str, after: str) -> Verdict:
+    """On the change of one setting alone."""
+    old, new = (changed(manifest, confs={**manifest.confs, key: value}) for value in (before, after))
+    return verdict_of(find_changes(old, new))
+
+
+PROVEN = {
+    "what could not be computed was an error until now, and is null or wraps around from now on": (
+        ANSI,
+        "true",
+        "false",
+    ),
+    "nothing in the state depends on the time zone": (ZONE, "UTC", "Asia/Tokyo"),
+    "columns are found by their names as they are written, whatever this says": (CASE, "false", "true"),
+    "no Python code runs in or below the state": ("spark.sql.execution.pythonUDF.arrow.enabled", "true", "false"),
+    "nothing is read from or written in this format in or below the state": (
+        "spark.sql.parquet.int96RebaseModeInRead",
+        "CORRECTED",
+        "LEGACY",
+    ),
+    "not Spark's: where the job's code reads it, plan and functions show what became of it": ("spark.job.x", "1", "2"),
+}
+"""A change that each proof covers on the plain stateful manifest."""
+
+TIMES = with_source(STATEFUL, schema="k timestamp\nx bigint")
+BY_ZONE = msgspec.structs.replace(TEN_MINUTES, column="totimestamp(source 0.k, in session)")
+PYTHON = changed(STATEFUL, functions={"below/0 plus": "aa"})
+PERTURBED = {
+    "errors until now": [settings(STATEFUL)],
+    "state is understood": [with_operator(STATEFUL, resolved=False)],
+    "no expression in the session's zone": [
+        with_operator(STATEFUL, rows=("lessthan(hour(source 0.ts, in session), 3:int)",)),
+        watermarked(AGGREGATE, BY_ZONE),
+    ],
+    "no time read from text": [TIMES],
+    "no static input": [changed(STATEFUL, plan=STATIC), with_operator(STATEFUL, shape=("right: LogicalRelation k",))],
+    "no Python below state": [PYTHON, with_operator(STATEFUL, kind="pandas-with-state")],
+    "Spark's own sources": [with_source(STATEFUL, kind="delta")],
+    "JSON and text only": [
+        with_source(STATEFUL, options={"format": "parquet"}),
+        changed(STATEFUL, plan=UPSTREAM.replace("x#1L > 3", "from_avro(x) > 3")),
+    ],
+    "format not read": [
+        with_source(STATEFUL, options={"format": "parquet"}),
+        changed(STATEFUL, plan=UPSTREAM + "\n+- Scan parquet"),
+    ],
+    "no extension": [settings(STATEFUL, spark__sql__extensions="some.Extension")],
+}
+"""For each condition, manifests in which it alone does not hold."""
+
+
+def test_every_proof_has_a_change_that_it_covers() -> None:
+    assert {each.name for each in PROOFS} == set(PROVEN)
+    for key, before, after in PROVEN.values():
+        old = changed(STATEFUL, confs={**STATEFUL.confs, key: before})
+        [finding] = find_changes(old, changed(old, confs={**old.confs, key: after}))
+        assert finding.severity is Severity.NOTE
+        assert finding.hint in PROVEN
+
+
+@pytest.mark.parametrize(("proof", "condition"), [(proof.name, name) for proof in PROOFS for name in proof.relies_on])
+def test_a_proof_falls_with_each_thing_that_it_relies_on(proof: str, condition: str) -> None:
+    key, before, after = PROVEN[proof]
+    if condition == "errors until now":
+        before, after = after, before
+    for manifest in PERTURBED[condition]:
+        assert verdict(manifest, key, before, after) is Verdict.SWITCH, (proof, condition)
+        assert verdict(STATEFUL, key, *PROVEN[proof][1:]) is Verdict.RESUME
+
+
+@pytest.mark.parametrize("key", sorted(MEANING - {ANSI}))
+def test_no_setting_of_meaning_changes_in_silence(key: str) -> None:
+    manifest = changed(with_source(PYTHON, options={"format": "parquet"}), plan=STATIC + " json csv xml avro orc")
+    assert verdict(manifest, key, "1", "2") is Verdict.SWITCH
+    assert find_changes(settings(STATELESS), changed(STATELESS, confs={**STATELESS.confs, key: "2"}))
+
+
+@pytest.mark.parametrize("key", sorted(TUNING | PINNED))
+def test_tuning_and_what_is_pinned_goes_on(key: str) -> None:
+    assert verdict(STATEFUL, key, "1", "2") is Verdict.RESUME
+
+
+def test_what_nobody_has_judged_is_meaning() -> None:
+    assert verdict(STATEFUL, "spark.sql.of.tomorrow", "1", "2") is Verdict.SWITCH
+
+
+def test_a_hadoop_setting_that_readers_take_is_meaning() -> None:
+    parquet = with_source(STATEFUL, options={"format": "parquet"})
+    assert verdict(parquet, "spark.hadoop.parquet.strings.signed-min-max.enabled", "a", "b") is Verdict.SWITCH
+    assert verdict(STATEFUL, "spark.hadoop.textinputformat.record.delimiter", "a", "b") is Verdict.SWITCH
+
+
+def test_other_jars_below_state_are_looked_at_by_a_person() -> None:
+    assert verdict(STATEFUL, "spark.jars", "udf-1.jar", "udf-2.jar") is Verdict.BACKUP
+    assert verdict(STATELESS, "spark.jars", "udf-1.jar", "udf-2.jar") is Verdict.RESUME
+
+
+def test_errors_switched_on_are_looked_at_by_a_person_even_without_state() -> None:
+    assert verdict(STATELESS, ANSI, "false", "true") is Verdict.BACKUP
+    assert verdict(STATELESS, ANSI, "true", "false") is Verdict.RESUME
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ({"spark.sql.legacy.x": "TRUE"}, {"spark.sql.legacy.x": "true "}),
+        (
+            {"spark.sql.legacy.parquet.datetimeRebaseModeInRead": "LEGACY"},
+            {"spark.sql.parquet.datetimeRebaseModeInRead": "LEGACY"},
+        ),
+    ],
+)
+def test_another_spelling_is_no_change(before: dict[str, str], after: dict[str, str]) -> None:
+    old, new = (changed(STATEFUL, confs={**STATEFUL.confs, **values}) for values in (before, after))
+    assert [each.rule for each in find_changes(old, new)] == ["settings-respelled"]
+    assert verdict_of(find_changes(old, new)) is Verdict.RESUME
+
+
+@pytest.mark.parametrize("version", ["4.2.1", "4.3.0", "4.1.1"])
+def test_another_spark_is_a_finding_of_its_own_beside_others(version: str) -> None:
+    changes = find_changes(STATEFUL, settings(changed(STATEFUL, spark_version=version), spark__sql__legacy__x="1"))
+    rules = {each.rule for each in changes}
+    assert "setting-changed" in rules
+    assert rules & {"spark-version-changed", "spark-version-not-measured"}
+
+
+def test_no_conf_is_judged_twice() -> None:
+    judged = (MEANING, TUNING, PINNED, REFUSED)
+    assert len(frozenset().union(*judged)) == sum(len(each) for each in judged)
