@@ -15,6 +15,7 @@ from streamkeeper.compatibility.rule import (
     source_label,
     state_uses,
 )
+from streamkeeper.compatibility.source_options import said_by, stays_out_of_state
 from streamkeeper.compatibility.source_places import place, place_changed
 from streamkeeper.model.finding import Finding
 from streamkeeper.model.manifest import Manifest, Source
@@ -86,11 +87,15 @@ def source_options_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
     for where, before, after in _pairs(old, new):
         if before.kind != after.kind:
             continue
-        had, has = _effective(before), _effective(after)
+        had, has = said_by(before), said_by(after)
         for key in sorted(had.keys() | has.keys()):
             if had.get(key) != has.get(key):
-                evidence = change(had.get(key), has.get(key))
-                yield _option_changed(f"{where}, option {key}", key, evidence, old, new, caught_up=after.catches_up)
+                evidence, place_of = change(had.get(key), has.get(key)), f"{where}, option {key}"
+                if stays_out_of_state(key, old, before, new, after):
+                    hint = "no state is made of the columns that it is for"
+                    yield note("source-reading-changed", place_of, evidence, hint=hint)
+                else:
+                    yield _option_changed(place_of, key, evidence, old, new, caught_up=after.catches_up)
         if had == has and before.options != after.options:
             yield note("source-option-spelled-out", where, change(_options(before), _options(after)))
 
@@ -144,13 +149,15 @@ RULES: tuple[Rule, ...] = (
     rate_limit_changed,
 )
 
-_FALSE_BY_DEFAULT = frozenset({"header", "latestfirst", "multiline", "filenameonly", "recursivefilelookup"})
 _ORDER = frozenset({"latestfirst"})
 _ONLY_AT_START = frozenset({"startingoffsets", "startingtimestamp", "startingoffsetsbytimestamp", "endingoffsets"})
-_UPKEEP = frozenset({"cleansource", "sourcearchivedir", "failondataloss", "groupidprefix"})
+_UPKEEP = frozenset(
+    {"cleansource", "failondataloss", "fetchoffset.numretries", "fetchoffset.retryintervalms", "groupidprefix"}
+    | {"kafkaconsumer.polltimeoutms", "sourcearchivedir"}
+)
 _SELECTING = frozenset(
     {"filenameonly", "header", "format", "maxfileage", "modifiedafter", "modifiedbefore", "pathglobfilter"}
-    | {"recursivefilelookup", "includeheaders"}
+    | {"recursivefilelookup", "includeheaders", "kafka.isolation.level"}
 )
 _FINDING = frozenset({"pathglobfilter", "recursivefilelookup"})
 _FRAMING = frozenset({"charset", "delimiter", "encoding", "escape", "linesep", "multiline", "quote", "sep"})
@@ -167,7 +174,7 @@ def _option_changed(where: str, key: str, evidence: str, old: Manifest, new: Man
     if key in _ONLY_AT_START:
         hint = "has no effect: the checkpoint says where to go on"
         return note("source-start-changed", where, evidence, "kafka_starting_changed", hint)
-    if key in _UPKEEP or key.startswith("kafka."):
+    if key in _UPKEEP or (key.startswith("kafka.") and key not in _SELECTING):
         return note("source-upkeep-changed", where, evidence, "kafka_groupid, kafka_topic_replaced_fdl")
     if key in _FINDING and caught_up:
         hint = "every file that is found now and was not read yet is new enough to be read"
@@ -219,15 +226,6 @@ def _reordered(old: Manifest, new: Manifest) -> bool:
 
 def _labels(manifest: Manifest) -> list[str]:
     return [f"{each.kind} {place(each)}" + (f" named {each.name}" if each.name else "") for each in manifest.sources]
-
-
-def _effective(source: Source) -> dict[str, str]:
-    """Options without those that only say what holds anyway."""
-    return {
-        key: value
-        for key, value in source.options.items()
-        if not (key in _FALSE_BY_DEFAULT and value.lower() == "false")
-    }
 
 
 def _options(source: Source) -> list[str]:

@@ -36,6 +36,7 @@ LIMITS = frozenset(
 _TOPICS = ("subscribe", "subscribepattern", "assign")
 _BROKERS = "kafka.bootstrap.servers"
 _CLIENTS = "kafka."
+_PLACES = ("path", "paths", _BROKERS, *_TOPICS)
 _UNNAMED = frozenset({"", "Unassigned", "<Unassigned>", "name=<Unassigned>"})
 
 
@@ -99,14 +100,14 @@ def _read(relation: Any) -> tuple[str, dict[str, str]]:
 
 def describe_source(name: str, options: Mapping[str, str], schema: str, given: str | None) -> Source:
     """A source from its format and options; locations and limits are taken out of the options, secrets dropped."""
-    lowered = {key.lower(): value for key, value in options.items() if value}
+    lowered = {key.lower(): value for key, value in options.items() if value or key.lower() not in _PLACES}
     kind = name.rpartition(".")[2].lower() if name.startswith("org.apache.spark.") else name.lower()
     if kind in spark_classes.FILE_FORMATS:
         kind, lowered["format"] = "file", kind
     location = _location(lowered)
     limits = {key: value for key, value in lowered.items() if key in LIMITS}
     rest = {key: value for key, value in lowered.items() if key not in LIMITS and not is_secret(key)}
-    for key in ("path", "paths", _BROKERS, *_TOPICS):
+    for key in _PLACES:
         rest.pop(key, None)
     return Source(kind=kind, location=location, options=rest, limits=limits, schema=schema, name=given)
 

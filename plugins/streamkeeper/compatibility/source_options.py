@@ -1,0 +1,139 @@
+"""What a reader's option says beyond what holds anyway. Read from Spark 4.2.0's own option classes.
+
+A time format is in no table: unset, Spark reads times by a more generous parser than by the pattern it documents.
+"""
+
+from __future__ import annotations
+
+import re
+
+from streamkeeper.compatibility.rule import source_label, state_uses
+from streamkeeper.model.manifest import Manifest, Source
+
+STREAM = {"cleansource": "off", "filenameonly": "false", "latestfirst": "false", "maxfileage": "7d"}
+"""Options of every file stream."""
+
+DEFAULTS = {
+    "csv": {
+        "enforceschema": "true",
+        "encoding": "UTF-8",
+        "escape": "\\",
+        "header": "false",
+        "ignoreleadingwhitespace": "false",
+        "ignoretrailingwhitespace": "false",
+        "inferschema": "false",
+        "locale": "en-US",
+        "maxcharspercolumn": "-1",
+        "maxcolumns": "20480",
+        "mode": "PERMISSIVE",
+        "multiline": "false",
+        "nanvalue": "NaN",
+        "negativeinf": "-Inf",
+        "nullvalue": "",
+        "positiveinf": "Inf",
+        "preferdate": "true",
+        "quote": '"',
+        "samplingratio": "1.0",
+        "sep": ",",
+        "unescapedquotehandling": "STOP_AT_DELIMITER",
+    },
+    "json": {
+        "allowbackslashescapinganycharacter": "false",
+        "allowcomments": "false",
+        "allownonnumericnumbers": "true",
+        "allownumericleadingzeros": "false",
+        "allowsinglequotes": "true",
+        "allowunquotedfieldnames": "false",
+        "dropfieldifallnull": "false",
+        "infertimestamp": "false",
+        "locale": "en-US",
+        "mode": "PERMISSIVE",
+        "multiline": "false",
+        "prefersdecimal": "false",
+        "primitivesasstring": "false",
+        "samplingratio": "1.0",
+    },
+    "text": {"wholetext": "false"},
+    "xml": {
+        "arrayelementname": "item",
+        "attributeprefix": "_",
+        "charset": "UTF-8",
+        "excludeattribute": "false",
+        "ignorenamespace": "false",
+        "ignoresurroundingspaces": "true",
+        "locale": "en-US",
+        "mode": "PERMISSIVE",
+        "multiline": "true",
+        "preferdate": "true",
+        "prefersdecimal": "false",
+        "samplingratio": "1.0",
+        "valuetag": "_VALUE",
+        "wildcardcolname": "xs_any",
+    },
+}
+"""Format -> option, in lower case -> the constant that stands for it where it is not given."""
+
+_FILES = {"recursivefilelookup": "false"}
+_KAFKA = {"includeheaders": "false", "kafka.isolation.level": "read_uncommitted"}
+_SECOND_NAMES = {"csv": {"charset": "encoding", "delimiter": "sep"}, "json": {"charset": "encoding"}}
+"""Format -> second name -> the one that wins where both are given."""
+
+_WITHOUT_CASE = frozenset({"true", "false", "PERMISSIVE", "STOP_AT_DELIMITER", "off"})
+
+_FOR_TYPES = {
+    "dateformat": re.compile("date"),
+    "nanvalue": re.compile("double|float"),
+    "negativeinf": re.compile("double|float"),
+    "positiveinf": re.compile("double|float"),
+    "timestampformat": re.compile("timestamp"),
+    "timestampntzformat": re.compile("timestamp"),
+    "timezone": re.compile("timestamp"),
+}
+"""What is read by them: columns of these types and no others."""
+
+_CORRUPT = "_corrupt_record"
+_CONFS = ("spark.sql.json.enablePartialResults", "spark.sql.columnNameOfCorruptRecord")
+
+
+def said_by(source: Source) -> dict[str, str]:
+    """Its options under their first names, without those that only say what holds anyway."""
+    form = source.options.get("format", "")
+    first = _SECOND_NAMES.get(form, {})
+    given = {first[key]: value for key, value in source.options.items() if key in first}
+    given |= {key: value for key, value in source.options.items() if key not in first}
+    defaults = _KAFKA if source.kind == "kafka" else STREAM | _FILES | DEFAULTS.get(form, {})
+    return {key: value for key, value in given.items() if not _is(value, defaults.get(key))}
+
+
+def stays_out_of_state(key: str, old: Manifest, before: Source, new: Manifest, after: Source) -> bool:
+    """Whether no column is of a type that the option is for, or no state is made of one.
+
+    A value that cannot be read leaves the row's other columns alone in JSON and CSV: in mode PERMISSIVE, with partial
+    results, and without a column that takes broken rows as they are.
+    """
+    names = _columns(key, before, after)
+    if key not in _FOR_TYPES or not names:
+        return key in _FOR_TYPES
+    alone = all(
+        source.options.get("format") in ("csv", "json")
+        and "mode" not in said_by(source)
+        and "columnnameofcorruptrecord" not in source.options
+        and _CORRUPT not in source.schema
+        and not any(conf in manifest.confs for conf in _CONFS)
+        for manifest, source in ((old, before), (new, after))
+    )
+    labels = (source_label(old.sources.index(before), before), source_label(new.sources.index(after), after))
+    return alone and not any(state_uses(f"{label}.{name}", old, new) for label in labels for name in names)
+
+
+def _columns(key: str, *sources: Source) -> set[str]:
+    """Names of the columns that the option is for."""
+    kinds = _FOR_TYPES.get(key)
+    lines = [line.partition(" ") for each in sources for line in each.schema.splitlines()]
+    return {name for name, _, kind in lines if kinds is not None and kinds.search(kind)}
+
+
+def _is(value: str, default: str | None) -> bool:
+    if default in _WITHOUT_CASE:
+        return value.lower() == default.lower()
+    return value == default

@@ -1,0 +1,82 @@
+"""An option that says what holds anyway is no change; any other is."""
+
+from __future__ import annotations
+
+import pytest
+
+from streamkeeper.compatibility.assess import find_changes
+from streamkeeper.compatibility.source_options import DEFAULTS, STREAM
+from streamkeeper.model.finding import Verdict, verdict_of
+from streamkeeper.model.manifest import Manifest
+from tests.compatibility.manifests import STATEFUL, changed, with_source
+
+SPELLED = [(form, key, value) for form, options in DEFAULTS.items() for key, value in (options | STREAM).items()]
+FORMAT = "yyyy-MM-dd'T'HH:mm:ss[.SSS][XXX]"
+TIMED = with_source(STATEFUL, schema="k string\nx bigint\nts timestamp")
+
+
+def reading(manifest: Manifest, form: str, **options: str) -> Manifest:
+    return with_source(manifest, options={"format": form, **options})
+
+
+def verdict(old: Manifest, new: Manifest) -> Verdict:
+    return verdict_of(find_changes(old, new))
+
+
+@pytest.mark.parametrize(("form", "key", "value"), SPELLED)
+def test_a_default_spelled_out_goes_on_and_another_value_does_not(form: str, key: str, value: str) -> None:
+    schema = "k string\nx double"
+    plain = with_source(reading(STATEFUL, form), schema=schema)
+    spelled = with_source(reading(STATEFUL, form, **{key: value}), schema=schema)
+    assert [each.rule for each in find_changes(plain, spelled)] == ["source-option-spelled-out"]
+    other = with_source(reading(STATEFUL, form, **{key: "other"}), schema=schema)
+    if key not in ("cleansource", "maxfileage"):
+        assert verdict(plain, other) is Verdict.SWITCH
+
+
+def test_the_second_name_of_an_option_is_the_same_option() -> None:
+    assert verdict(reading(STATEFUL, "csv", sep=";"), reading(STATEFUL, "csv", delimiter=";")) is Verdict.RESUME
+    assert verdict(reading(STATEFUL, "csv", sep=";"), reading(STATEFUL, "csv", delimiter="|")) is Verdict.SWITCH
+    assert (
+        verdict(reading(STATEFUL, "csv", sep=";"), reading(STATEFUL, "csv", sep=";", delimiter="|")) is Verdict.RESUME
+    )
+
+
+def test_a_quote_that_is_switched_off_is_a_change() -> None:
+    assert verdict(reading(STATEFUL, "csv"), reading(STATEFUL, "csv", quote="")) is Verdict.SWITCH
+
+
+@pytest.mark.parametrize("form", ["csv", "json"])
+def test_a_time_format_is_a_change_only_where_state_is_made_of_times(form: str) -> None:
+    plain, spelled = reading(TIMED, form), reading(TIMED, form, timestampformat=FORMAT)
+    assert verdict(plain, spelled) is Verdict.RESUME
+    used = [with_source(each, schema="k timestamp\nx bigint") for each in (plain, spelled)]
+    assert verdict(*used) is Verdict.SWITCH
+
+
+def test_without_a_column_of_times_no_time_format_counts() -> None:
+    assert verdict(reading(STATEFUL, "xml"), reading(STATEFUL, "xml", timestampformat=FORMAT)) is Verdict.RESUME
+
+
+PERTURBED = {
+    "format": reading(TIMED, "xml"),
+    "mode": reading(TIMED, "json", mode="DROPMALFORMED"),
+    "name of the corrupt record": reading(TIMED, "json", columnnameofcorruptrecord="k"),
+    "corrupt record": with_source(TIMED, schema="k string\nx bigint\nts timestamp\n_corrupt_record string"),
+    "partial results": changed(TIMED, confs={"spark.sql.json.enablePartialResults": "false"}),
+}
+
+
+@pytest.mark.parametrize("perturbed", PERTURBED)
+def test_a_broken_time_may_cost_the_whole_row(perturbed: str) -> None:
+    plain = PERTURBED[perturbed]
+    options = {**plain.sources[0].options, "timestampformat": FORMAT}
+    assert verdict(plain, with_source(plain, options=options)) is Verdict.SWITCH
+
+
+def test_kafka_rows_that_are_not_committed_are_other_rows() -> None:
+    kafka = with_source(STATEFUL, kind="kafka", location="subscribe orders@a:9092", options={}, limits={})
+    committed = with_source(kafka, options={"kafka.isolation.level": "read_committed"})
+    assert verdict(kafka, committed) is Verdict.SWITCH
+    assert verdict(kafka, with_source(kafka, options={"kafka.isolation.level": "read_uncommitted"})) is Verdict.RESUME
+    assert verdict(kafka, with_source(kafka, options={"kafkaconsumer.polltimeoutms": "1"})) is Verdict.RESUME

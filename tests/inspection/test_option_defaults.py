@@ -1,0 +1,83 @@
+"""Spark's own option classes read a default spelled out as they read nothing."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from streamkeeper.compatibility.source_options import DEFAULTS, STREAM
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+CASES = [(form, key) for form, options in DEFAULTS.items() for key in options]
+NOT_READ = ("InWrite", "FlagInWrite", "hashCode", "toString", "logName", "apply")
+SIMPLE = ("String", "boolean", "int", "long", "double", "char", "Option", "Locale", "ParseMode", "ZoneId")
+PATTERN = "yyyy-MM-dd'T'HH:mm:ss[.SSS][XXX]"
+
+
+def options(spark: SparkSession, form: str, given: dict[str, str]) -> Any:
+    jvm: Any = spark._jvm
+    filled = {"rowTag": "row", **given} if form == "xml" else given
+    entries = jvm.java.util.HashMap()
+    for key, value in filled.items():
+        entries.put(key, value)
+    scala = jvm.org.apache.spark.api.python.PythonUtils.toScalaMap(entries)
+    catalyst = jvm.org.apache.spark.sql.catalyst
+    match form:
+        case "csv":
+            return catalyst.csv.CSVOptions(scala, True, "UTC", "_corrupt_record")
+        case "json":
+            return catalyst.json.JSONOptionsInRead(scala, "UTC", "_corrupt_record")
+        case "xml":
+            return catalyst.xml.XmlOptions(scala, "UTC", "_corrupt_record", True)
+        case "stream":
+            return jvm.org.apache.spark.sql.execution.streaming.runtime.FileStreamOptions(scala)
+        case _:
+            return jvm.org.apache.spark.sql.execution.datasources.text.TextOptions(scala)
+
+
+def readings(chosen: Any) -> dict[str, str]:
+    """Every value that an option class works out for reading."""
+    own = [each for each in chosen.getClass().getMethods() if is_reading(each)]
+    return {str(each.getName()): str(each.invoke(chosen, None)) for each in own}
+
+
+def is_reading(method: Any) -> bool:
+    name, kind = str(method.getName()), str(method.getReturnType().getSimpleName())
+    own = str(method.getDeclaringClass().getName()).startswith("org.apache.spark.sql")
+    simple = kind in SIMPLE or name == "unescapedQuoteHandling"
+    return own and simple and not method.getParameterCount() and "$" not in name and not name.endswith(NOT_READ)
+
+
+@pytest.mark.parametrize(("form", "key"), CASES)
+def test_a_default_spelled_out_is_read_like_nothing(spark: SparkSession, form: str, key: str) -> None:
+    spelled = options(spark, form, {key: DEFAULTS[form][key]})
+    assert readings(spelled) == readings(options(spark, form, {}))
+
+
+@pytest.mark.parametrize("key", STREAM)
+def test_a_streams_default_spelled_out_is_read_like_nothing(spark: SparkSession, key: str) -> None:
+    assert readings(options(spark, "stream", {key: STREAM[key]})) == readings(options(spark, "stream", {}))
+
+
+def test_another_value_is_read_otherwise(spark: SparkSession) -> None:
+    for form, key, value in (("csv", "sep", ";"), ("json", "mode", "FAILFAST"), ("xml", "valueTag", "v")):
+        assert readings(options(spark, form, {key: value})) != readings(options(spark, form, {}))
+
+
+def test_the_documented_time_pattern_reads_less_than_no_pattern(spark: SparkSession, tmp_path: Path) -> None:
+    """Why no time format counts as a default."""
+    texts = ["2026-01-01T10:00:00.000Z", "2026-01-01 10:00:00", "2026-01-01T10:00:00.123456Z", "2026-01-01"]
+    (tmp_path / "in.json").write_text("".join(f'{{"t": "{each}"}}\n' for each in texts))
+    reader = spark.read.schema("t timestamp")
+    unset = [row.t for row in reader.json(str(tmp_path)).collect()]
+    spelled = [row.t for row in reader.option("timestampFormat", PATTERN).json(str(tmp_path)).collect()]
+    assert all(isinstance(each, datetime.datetime) for each in unset)
+    assert spelled[0] == unset[0]
+    assert None in spelled[1:]
