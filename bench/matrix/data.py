@@ -7,8 +7,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-import pyarrow
-import pyarrow.parquet
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 Row = tuple[str | None, str | None, int | None, int | None, float]
 """k, k2, x, y, minutes after midnight."""
@@ -16,6 +16,7 @@ Row = tuple[str | None, str | None, int | None, int | None, float]
 _NAMES = ("k", "k2", "x", "y")
 _FIRST_AT = 1_700_000_000
 _STEP_S = 60
+_MIDNIGHT_US = 1_767_225_600_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +64,13 @@ class Data:
 
 
 def _write(path: Path, file: File, number: int, form: str) -> None:
-    as_text = _csv if form == "csv" else _json
-    lines = [row if isinstance(row, str) else as_text(row) for row in file.rows]
     draft = path.with_name(f".{path.name}")
-    draft.write_text("\n".join(lines) + "\n")
+    if form == "parquet":
+        _write_parquet(draft, file.rows)
+    else:
+        as_text = _csv if form == "csv" else _json
+        lines = [row if isinstance(row, str) else as_text(row) for row in file.rows]
+        draft.write_text("\n".join(lines) + "\n")
     moment = _FIRST_AT + (number * _STEP_S if file.at is None else file.at)
     os.utime(draft, (moment, moment))
     draft.rename(path)
@@ -78,9 +82,19 @@ def _write_table(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.suffix == ".parquet":
         rows = [json.loads(line) for line in text.splitlines()]
-        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path)
+        pq.write_table(pa.Table.from_pylist(rows), path)
     else:
         path.write_text(text)
+
+
+def _write_parquet(path: Path, rows: tuple[Row, ...]) -> None:
+    kinds = (pa.string(), pa.string(), pa.int32(), pa.int32())
+    columns = {
+        name: pa.array([row[at] for row in rows], kind)
+        for at, (name, kind) in enumerate(zip(_NAMES, kinds, strict=True))
+    }
+    times = pa.array([_MIDNIGHT_US + round(row[4] * 60_000_000) for row in rows], pa.timestamp("us", "UTC"))
+    pq.write_table(pa.table({**columns, "ts": times}), path)
 
 
 def _time(minutes: float) -> str:
@@ -154,7 +168,16 @@ BACKLOG = Data(
     tuple(File(((f"n{number}", "p", number, number, 20 + number),)) for number in range(3)),
 )
 
+PARQUET = Data((_FIRST, _SECOND), (_THIRD,), form="parquet")
+
 CSV = Data((_FIRST, _SECOND), (_THIRD,), form="csv")
+
+QUOTED = Data(
+    (File((('"a"', "p", 1, 10, 1), ("b", "q", 2, 20, 3))),),
+    (File((('"a"', "p", 2, 15, 21), ("b", "p", 4, 5, 23))),),
+    form="csv",
+)
+"""One key is quoted."""
 
 OLD_OTHER = Data(
     (_FIRST, _SECOND),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bench.matrix.case import BOTH, PROVIDERS, STATE_STORE, STATELESS, Case, Job, in_group
-from bench.matrix.data import JOIN
+from bench.matrix.data import CSV, JOIN, PARQUET, QUOTED
 
 SUM = Job('s.groupBy("k").agg(F.sum("x").alias("s"))')
 SELECT = Job('s.select("k", "x")', mode="append")
@@ -25,6 +25,7 @@ DIVIDED = Job('s.groupBy("k").agg(F.sum(F.expr("x / (y - 15)")).alias("s"))')
 UPPER_COLUMN = Job('s.groupBy("K").agg(F.sum("X").alias("s"))')
 
 _STREAMING = "spark.sql.streaming."
+_ARROW = "spark.sql.execution.pythonUDF.arrow"
 _ANSI = "spark.sql.ansi.enabled"
 _ZONE = "spark.sql.session.timeZone"
 _TOKYO = {_ZONE: "Asia/Tokyo"}
@@ -341,4 +342,180 @@ MEANING = (
     ),
 )
 
-CASES = in_group("settings", *PINNED, *LAYOUT, *SPEED, *MEANING)
+_STATIC = """
+from pathlib import Path
+place = Path(params["input"]).parent / "beside.{form}"
+if not place.exists():
+    if "{form}" == "json":
+        place.write_text('{{"k": "a", "t": "2026-01-01 00:30:00"}}\\n{{"k": "b", "t": "2026-01-01 09:00:00"}}\\n')
+    else:
+        beside = spark.range(4).selectExpr("substring('abcd', id + 1, 1) k", "id * 10 z")
+        beside.write.mode("overwrite").parquet(str(place))
+beside = spark.read.schema("{schema}").{form}(str(place))
+"""
+ZONE_BESIDE = Job(
+    's.join(beside, "k").groupBy("t").agg(F.sum("x").alias("s"))',
+    lines=_STATIC.format(form="json", schema="k string, t timestamp"),
+)
+PARQUET_BESIDE = Job(
+    's.join(beside, "k").groupBy("k").agg(F.sum(F.expr("x + z")).alias("s"))',
+    lines=_STATIC.format(form="parquet", schema="k string, z long"),
+)
+UPPER_BESIDE = PARQUET_BESIDE.but(lines=PARQUET_BESIDE.lines.replace("k string, z long", "k string, Z long"))
+FROM_PARQUET = Job('s.groupBy("k").agg(F.sum("x").alias("s"))', form="parquet")
+UPPER_PARQUET = Job(
+    's.groupBy("k").agg(F.sum("X").alias("s"))',
+    form="parquet",
+    schema="k string, k2 string, X int, y int, ts timestamp",
+)
+TEXT_TIMES = "k string, k2 string, x int, y int, ts string"
+PARSED = Job(
+    's.groupBy(F.try_to_timestamp("ts", F.lit("yyyy-MM-dd")).alias("d")).agg(F.sum("x").alias("s"))', schema=TEXT_TIMES
+)
+AS_TEXT = Job('s.groupBy(F.struct("k", "k2").cast("string").alias("k")).agg(F.sum("x").alias("s"))')
+ROUNDED = Job(
+    's.withColumn("n", halved("x")).groupBy("k").agg(F.sum("n").alias("s"))',
+    top='@F.udf("int")\ndef halved(x):\n    return x / 1\n',
+)
+SELECT_DIVIDED = Job('s.select("k", F.expr("x / (y - 15)").alias("q"))', mode="append")
+FROM_CSV = Job('s.groupBy("k").agg(F.sum("x").alias("s"))', form="csv")
+SPELLED_CSV = FROM_CSV.but(
+    options='.option("delimiter", ",").option("quote", "\\"").option("escape", "\\\\").option("HEADER", "False")'
+    '.option("mode", "permissive").option("encoding", "UTF-8").option("nanValue", "NaN").option("maxFileAge", "7d")'
+)
+QUOTED_CSV = FROM_CSV.but(options='.option("quote", "")')
+SPELLED_TIMES = SUM.but(options='.option("timestampFormat", "yyyy-MM-dd\'T\'HH:mm:ss[.SSS][XXX]")')
+
+_TUNED = {
+    "spark.sql.adaptive.coalescePartitions.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.execution.sortBeforeRepartition": "false",
+    "spark.sql.files.maxPartitionBytes": "1m",
+    "spark.sql.join.preferSortMergeJoin": "false",
+    "spark.sql.autoBroadcastJoinThreshold": "-1",
+    "spark.sql.parquet.compression.codec": "zstd",
+    "spark.sql.parquet.enableVectorizedReader": "false",
+    "spark.sql.parquet.filterPushdown": "false",
+}
+_SPELLED = {
+    "spark.sql.ansi.enabled": "TRUE",
+    "spark.sql.files.ignoreMissingFiles": "False",
+    "spark.sql.json.enablePartialResults": "true",
+    "spark.sql.legacy.timeParserPolicy": "corrected",
+    "spark.sql.mapKeyDedupPolicy": "exception",
+    "spark.sql.parquet.binaryAsString": "false",
+}
+_LENIENT_FILES = {"spark.sql.files.ignoreMissingFiles": "true", "spark.sql.files.ignoreCorruptFiles": "true"}
+
+
+def _confs(name: str, change: str, values: dict[str, str], job: Job = SUM, **more: object) -> Case:
+    given: dict[str, object] = {"cause": "none", "providers": ("rocksdb",), **more}
+    return Case(name, change, job, job, candidate_conf=values, **given)  # type: ignore[arg-type]
+
+
+HIDDEN = (
+    _confs("conf_tuning", "nine settings of speed at once", _TUNED, providers=BOTH),
+    _confs("conf_tuning_parquet", "nine settings of speed at once, Parquet source", _TUNED, FROM_PARQUET, data=PARQUET),
+    _confs(
+        "conf_tuning_beside",
+        "nine settings of speed at once, a static Parquet table below the sum",
+        _TUNED,
+        PARQUET_BESIDE,
+    ),
+    _confs("conf_defaults_spelled", "six defaults spelled out", _SPELLED, providers=BOTH),
+    _confs("conf_own", "a setting of the job's own", {"spark.shop.label": "new"}),
+    _confs("conf_lenient_files", "missing and corrupt files are passed over from now on", _LENIENT_FILES),
+    _confs("conf_python_unused", "Arrow for Python functions off, none there", {f"{_ARROW}.enabled": "false"}),
+    _confs(
+        "conf_python_arrow",
+        "Arrow for Python functions off, one below the sum returns another type",
+        {f"{_ARROW}.enabled": "false"},
+        ROUNDED,
+        cause="setting",
+    ),
+    _confs(
+        "conf_parquet_unused", "Parquet's calendar, none read", {"spark.sql.parquet.int96RebaseModeInRead": "LEGACY"}
+    ),
+    _confs(
+        "conf_case_parquet",
+        "caseSensitive false -> true, a Parquet source with names written otherwise",
+        {"spark.sql.caseSensitive": "true"},
+        UPPER_PARQUET,
+        data=PARQUET,
+        cause="setting",
+    ),
+    _confs(
+        "conf_case_parquet_same",
+        "caseSensitive false -> true, a Parquet source with names as they are",
+        {"spark.sql.caseSensitive": "true"},
+        FROM_PARQUET,
+        data=PARQUET,
+        twin="conf_case_parquet",
+    ),
+    _confs(
+        "conf_case_beside",
+        "caseSensitive false -> true, a static Parquet table with names written otherwise",
+        {"spark.sql.caseSensitive": "true"},
+        UPPER_BESIDE,
+        cause="setting",
+    ),
+    _confs(
+        "conf_zone_beside",
+        "time zone UTC -> Tokyo, times of a static JSON table are the key",
+        _TOKYO,
+        ZONE_BESIDE,
+        conf={_ZONE: "UTC"},
+        cause="setting",
+    ),
+    _confs(
+        "conf_time_parser",
+        "timeParserPolicy CORRECTED -> LEGACY, a parsed day is the key",
+        {"spark.sql.legacy.timeParserPolicy": "LEGACY"},
+        PARSED,
+        cause="setting",
+    ),
+    _confs(
+        "conf_cast_to_text",
+        "structs as text the old way, such a text is the key",
+        {"spark.sql.legacy.castComplexTypesToString.enabled": "true"},
+        AS_TEXT,
+        cause="setting",
+    ),
+    _confs(
+        "conf_ansi_on_stateless_fails",
+        "ansi false -> true, no state, a row divides by zero from now on",
+        {_ANSI: "true"},
+        SELECT_DIVIDED,
+        conf={_ANSI: "false"},
+        providers=STATELESS,
+        cause="setting",
+    ),
+    _confs(
+        "conf_ansi_on_stateless",
+        "ansi false -> true, no state, nothing to fail",
+        {_ANSI: "true"},
+        SELECT,
+        conf={_ANSI: "false"},
+        providers=STATELESS,
+        twin="conf_ansi_on_stateless_fails",
+    ),
+    _confs("conf_offset_log", "offsetLog.formatVersion 1 -> 2", {f"{_STREAMING}offsetLog.formatVersion": "2"}),
+    _confs(
+        "conf_offset_log_back",
+        "offsetLog.formatVersion 2 -> 1",
+        {f"{_STREAMING}offsetLog.formatVersion": "1"},
+        conf={f"{_STREAMING}offsetLog.formatVersion": "2"},
+    ),
+    _confs(
+        "conf_offset_log_stateless",
+        "offsetLog.formatVersion 1 -> 2, no state",
+        {f"{_STREAMING}offsetLog.formatVersion": "2"},
+        SELECT,
+        providers=STATELESS,
+    ),
+    Case("opt_csv_spelled", "a CSV reader's defaults spelled out", FROM_CSV, SPELLED_CSV, "none", data=CSV),
+    Case("opt_csv_quote_off", "a CSV reader's quote switched off", FROM_CSV, QUOTED_CSV, "setting", data=QUOTED),
+    Case("opt_times_spelled", "a time format, no time in the state", SUM, SPELLED_TIMES, "none"),
+)
+
+CASES = in_group("settings", *PINNED, *LAYOUT, *SPEED, *MEANING, *HIDDEN)

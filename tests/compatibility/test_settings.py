@@ -41,7 +41,7 @@ def verdict(manifest: Manifest, key: str, before: str, after: str) -> Verdict:
 
 
 PROVEN = {
-    "what could not be computed was an error until now, and is null or wraps around from now on": (
+    "what cannot be computed or read was an error until now, and is passed over from now on": (
         ANSI,
         "true",
         "false",
@@ -53,6 +53,11 @@ PROVEN = {
         "spark.sql.parquet.int96RebaseModeInRead",
         "CORRECTED",
         "LEGACY",
+    ),
+    "a log of sources without names is read on in both formats": (
+        "spark.sql.streaming.offsetLog.formatVersion",
+        "1",
+        "2",
     ),
     "not Spark's: where the job's code reads it, plan and functions show what became of it": ("spark.job.x", "1", "2"),
 }
@@ -80,6 +85,7 @@ PERTURBED = {
         with_source(STATEFUL, options={"format": "parquet"}),
         changed(STATEFUL, plan=UPSTREAM + "\n+- Scan parquet"),
     ],
+    "no named source": [with_source(STATEFUL, name="orders")],
     "no extension": [settings(STATEFUL, spark__sql__extensions="some.Extension")],
 }
 """For each condition, manifests in which it alone does not hold."""
@@ -104,9 +110,11 @@ def test_a_proof_falls_with_each_thing_that_it_relies_on(proof: str, condition: 
         assert verdict(STATEFUL, key, *PROVEN[proof][1:]) is Verdict.RESUME
 
 
-@pytest.mark.parametrize("key", sorted(MEANING - {ANSI}))
+@pytest.mark.parametrize("key", sorted(MEANING))
 def test_no_setting_of_meaning_changes_in_silence(key: str) -> None:
-    manifest = changed(with_source(PYTHON, options={"format": "parquet"}), plan=STATIC + " json csv xml avro orc")
+    manifest = changed(
+        with_source(PYTHON, options={"format": "parquet"}, name="orders"), plan=STATIC + " json csv xml avro orc"
+    )
     assert verdict(manifest, key, "1", "2") is Verdict.SWITCH
     assert find_changes(settings(STATELESS), changed(STATELESS, confs={**STATELESS.confs, key: "2"}))
 
@@ -158,6 +166,18 @@ def test_another_spark_is_a_finding_of_its_own_beside_others(version: str) -> No
     rules = {each.rule for each in changes}
     assert "setting-changed" in rules
     assert rules & {"spark-version-changed", "spark-version-not-measured"}
+
+
+@pytest.mark.parametrize(
+    ("key", "strict", "lenient"),
+    [("spark.sql.files.ignoreMissingFiles", "false", "true"), ("spark.sql.mapKeyDedupPolicy", "EXCEPTION", "LAST_WIN")],
+)
+def test_state_made_without_errors_holds_when_they_are_passed_over(key: str, strict: str, lenient: str) -> None:
+    assert verdict(STATEFUL, key, strict, lenient) is Verdict.RESUME
+    assert verdict(STATEFUL, key, lenient, strict) is Verdict.SWITCH
+    assert verdict(STATELESS, key, lenient, strict) is Verdict.BACKUP
+    unset = changed(STATEFUL, confs={**STATEFUL.confs, key: lenient})
+    assert verdict_of(find_changes(STATEFUL, unset)) is Verdict.RESUME
 
 
 def test_no_conf_is_judged_twice() -> None:

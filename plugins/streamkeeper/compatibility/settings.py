@@ -69,7 +69,8 @@ def setting_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
         if key in CODE:
             yield _other_code(key, evidence, stateful=is_stateful(old, new))
         elif not is_stateful(old, new):
-            yield _without_state(rule, key, evidence, errors=key == ANSI and after == "true")
+            lenient = _LENIENT.get(key, ("", ""))[1]
+            yield _without_state(rule, key, evidence, errors=lenient == before or (key == ANSI and after == "true"))
         elif proof := next((each for each in PROOFS if each.holds(key, old, new)), None):
             yield note(rule, key, evidence, proof.measured, hint=proof.name)
         else:
@@ -172,10 +173,24 @@ def _format_not_read(key: str, old: Manifest, new: Manifest) -> bool:
     )
 
 
-def _errors_until_now(key: str, old: Manifest, new: Manifest) -> bool:
-    """What could not be computed was an error: the state holds only what is the same in both modes."""
-    return old.confs.get(ANSI) == "true"
+def _no_named_source(key: str, old: Manifest, new: Manifest) -> bool:
+    return not any(source.name for each in (old, new) for source in each.sources)
 
+
+def _errors_until_now(key: str, old: Manifest, new: Manifest) -> bool:
+    """What could not be computed or read was an error: the state holds only what is the same in both modes."""
+    strict, lenient = _LENIENT[key]
+    unsaid = None if key == ANSI else strict  # ANSI's default was another one before Spark 4
+    return _as_read(old).get(key, unsaid) == strict and _as_read(new).get(key) == lenient
+
+
+_LENIENT = {
+    ANSI: ("true", "false"),
+    "spark.sql.files.ignoreCorruptFiles": ("false", "true"),
+    "spark.sql.files.ignoreMissingFiles": ("false", "true"),
+    "spark.sql.mapKeyDedupPolicy": ("EXCEPTION", "LAST_WIN"),
+}
+"""The value under which a row or a file that cannot be used ends the query, and the one that passes it over."""
 
 _KNOWN_SOURCES = frozenset({"file", "kafka", "rate", "rate-micro-batch", "socket"})
 _STREAMS_AND_ROWS = frozenset(
@@ -191,8 +206,8 @@ _PYTHON_LEGACY = tuple(SQL + each for each in ("legacy.execution.py", "legacy.ex
 
 PROOFS = (
     Proof(
-        "what could not be computed was an error until now, and is null or wraps around from now on",
-        lambda key: key == ANSI,
+        "what cannot be computed or read was an error until now, and is passed over from now on",
+        lambda key: key in _LENIENT,
         {"errors until now": _errors_until_now},
         "conf_ansi_off_agg, conf_ansi_off_overflow, conf_ansi_off_divide",
     ),
@@ -234,6 +249,12 @@ PROOFS = (
         },
     ),
     Proof(
+        "a log of sources without names is read on in both formats",
+        lambda key: key == "spark.sql.streaming.offsetLog.formatVersion",
+        {"no named source": _no_named_source},
+        "conf_offset_log, conf_offset_log_back",
+    ),
+    Proof(
         "not Spark's: where the job's code reads it, plan and functions show what became of it",
         lambda key: not key.startswith(("spark.sql.", "spark.hadoop.", "spark.driver.")),
         {
@@ -244,7 +265,7 @@ PROOFS = (
         },
     ),
 )
-"""Each is perturbed, condition by condition, in tests/compatibility/test_settings_proofs.py."""
+"""Each is perturbed, condition by condition, in tests/compatibility/test_settings.py."""
 
 
 def _concerns_format(key: str, word: str) -> bool:
