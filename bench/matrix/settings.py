@@ -361,7 +361,10 @@ PARQUET_BESIDE = Job(
     's.join(beside, "k").groupBy("k").agg(F.sum(F.expr("x + z")).alias("s"))',
     lines=_STATIC.format(form="parquet", schema="k string, z long"),
 )
-UPPER_BESIDE = PARQUET_BESIDE.but(lines=PARQUET_BESIDE.lines.replace("k string, z long", "k string, Z long"))
+UPPER_BESIDE = PARQUET_BESIDE.but(
+    df=PARQUET_BESIDE.df.replace("x + z", "x + Z"),
+    lines=PARQUET_BESIDE.lines.replace("k string, z long", "k string, Z long"),
+)
 FROM_PARQUET = Job('s.groupBy("k").agg(F.sum("x").alias("s"))', form="parquet")
 UPPER_PARQUET = Job(
     's.groupBy("k").agg(F.sum("X").alias("s"))',

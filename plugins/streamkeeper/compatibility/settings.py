@@ -192,6 +192,25 @@ _LENIENT = {
 }
 """The value under which a row or a file that cannot be used ends the query, and the one that passes it over."""
 
+_WRITING = frozenset(
+    SQL + each
+    for each in (
+        "avro.datetimeRebaseModeInWrite",
+        "fileSource.insert.enforceNotNull",
+        "parquet.datetimeRebaseModeInWrite",
+        "parquet.fieldId.write.enabled",
+        "parquet.int96RebaseModeInWrite",
+        "parquet.output.committer.class",
+        "parquet.outputTimestampType",
+        "parquet.writeLegacyFormat",
+        "sources.commitProtocolClass",
+        "sources.outputCommitterClass",
+        "sources.partitionOverwriteMode",
+        "storeAssignmentPolicy",
+    )
+)
+"""What a sink's function or format does with rows that it is given."""
+
 _KNOWN_SOURCES = frozenset({"file", "kafka", "rate", "rate-micro-batch", "socket"})
 _STREAMS_AND_ROWS = frozenset(
     {"streamingrelation", "streamingrelationv2", "streamingdatasourcev2relation", "localrelation", "onerowrelation"}
@@ -248,6 +267,7 @@ PROOFS = (
             "Spark's own sources": _sparks_own_sources,
         },
     ),
+    Proof("holds for what is written from now on, above the state", lambda key: key in _WRITING, {}),
     Proof(
         "a log of sources without names is read on in both formats",
         lambda key: key == "spark.sql.streaming.offsetLog.formatVersion",
