@@ -98,6 +98,7 @@ PERTURBED = {
 
 
 def test_every_proof_has_a_change_that_it_covers() -> None:
+    """On a plain stateful query each is a note that carries the proof's name."""
     assert {each.name for each in PROOFS} == set(PROVEN)
     for key, before, after in PROVEN.values():
         old = changed(STATEFUL, confs={**STATEFUL.confs, key: before})
@@ -108,6 +109,7 @@ def test_every_proof_has_a_change_that_it_covers() -> None:
 
 @pytest.mark.parametrize(("proof", "condition"), [(proof.name, name) for proof in PROOFS for name in proof.relies_on])
 def test_a_proof_falls_with_each_thing_that_it_relies_on(proof: str, condition: str) -> None:
+    """One condition taken away, and the same change asks for a switch."""
     key, before, after = PROVEN[proof]
     if condition == "errors until now":
         before, after = after, before
@@ -118,6 +120,7 @@ def test_a_proof_falls_with_each_thing_that_it_relies_on(proof: str, condition: 
 
 @pytest.mark.parametrize("key", sorted(MEANING))
 def test_no_setting_of_meaning_changes_in_silence(key: str) -> None:
+    """On a query that no proof covers; and without state there is a finding all the same."""
     manifest = changed(
         with_source(PYTHON, options={"format": "parquet"}, name="orders"), plan=STATIC + " json csv xml avro orc"
     )
@@ -127,25 +130,30 @@ def test_no_setting_of_meaning_changes_in_silence(key: str) -> None:
 
 @pytest.mark.parametrize("key", sorted(TUNING | PINNED))
 def test_tuning_and_what_is_pinned_goes_on(key: str) -> None:
+    """Whatever the value."""
     assert verdict(STATEFUL, key, "1", "2") is Verdict.RESUME
 
 
 def test_what_nobody_has_judged_is_meaning() -> None:
+    """A conf of a Spark to come, or of somebody else's."""
     assert verdict(STATEFUL, "spark.sql.of.tomorrow", "1", "2") is Verdict.SWITCH
 
 
 def test_a_hadoop_setting_that_readers_take_is_meaning() -> None:
+    """Of the format that is read, and of none in particular."""
     parquet = with_source(STATEFUL, options={"format": "parquet"})
     assert verdict(parquet, "spark.hadoop.parquet.strings.signed-min-max.enabled", "a", "b") is Verdict.SWITCH
     assert verdict(STATEFUL, "spark.hadoop.textinputformat.record.delimiter", "a", "b") is Verdict.SWITCH
 
 
 def test_other_jars_below_state_are_looked_at_by_a_person() -> None:
+    """Without state they hold for new rows."""
     assert verdict(STATEFUL, "spark.jars", "udf-1.jar", "udf-2.jar") is Verdict.BACKUP
     assert verdict(STATELESS, "spark.jars", "udf-1.jar", "udf-2.jar") is Verdict.RESUME
 
 
 def test_errors_switched_on_are_looked_at_by_a_person_even_without_state() -> None:
+    """The rows that fail are still to come."""
     assert verdict(STATELESS, ANSI, "false", "true") is Verdict.BACKUP
     assert verdict(STATELESS, ANSI, "true", "false") is Verdict.RESUME
 
@@ -161,6 +169,7 @@ def test_errors_switched_on_are_looked_at_by_a_person_even_without_state() -> No
     ],
 )
 def test_another_spelling_is_no_change(before: dict[str, str], after: dict[str, str]) -> None:
+    """Of a value, and of a key that has a newer name."""
     old, new = (changed(STATEFUL, confs={**STATEFUL.confs, **values}) for values in (before, after))
     assert [each.rule for each in find_changes(old, new)] == ["settings-respelled"]
     assert verdict_of(find_changes(old, new)) is Verdict.RESUME
@@ -168,6 +177,7 @@ def test_another_spelling_is_no_change(before: dict[str, str], after: dict[str, 
 
 @pytest.mark.parametrize("version", ["4.2.1", "4.3.0", "4.1.1"])
 def test_another_spark_is_a_finding_of_its_own_beside_others(version: str) -> None:
+    """Patch and minor versions, up and down."""
     changes = find_changes(STATEFUL, settings(changed(STATEFUL, spark_version=version), spark__sql__legacy__x="1"))
     rules = {each.rule for each in changes}
     assert "setting-changed" in rules
@@ -179,6 +189,7 @@ def test_another_spark_is_a_finding_of_its_own_beside_others(version: str) -> No
     [("spark.sql.files.ignoreMissingFiles", "false", "true"), ("spark.sql.mapKeyDedupPolicy", "EXCEPTION", "LAST_WIN")],
 )
 def test_state_made_without_errors_holds_when_they_are_passed_over(key: str, strict: str, lenient: str) -> None:
+    """And not the other way round; a default that nobody spelled is known."""
     assert verdict(STATEFUL, key, strict, lenient) is Verdict.RESUME
     assert verdict(STATEFUL, key, lenient, strict) is Verdict.SWITCH
     assert verdict(STATELESS, key, lenient, strict) is Verdict.BACKUP
@@ -187,5 +198,6 @@ def test_state_made_without_errors_holds_when_they_are_passed_over(key: str, str
 
 
 def test_no_conf_is_judged_twice() -> None:
+    """The four sets of the table share nothing."""
     judged = (MEANING, TUNING, PINNED, REFUSED)
     assert len(frozenset().union(*judged)) == sum(len(each) for each in judged)

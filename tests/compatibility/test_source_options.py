@@ -25,6 +25,7 @@ def verdict(old: Manifest, new: Manifest) -> Verdict:
 
 @pytest.mark.parametrize(("form", "key", "value"), SPELLED)
 def test_a_default_spelled_out_goes_on_and_another_value_does_not(form: str, key: str, value: str) -> None:
+    """Every entry of the table, with its negative control."""
     schema = "k string\nx double"
     plain = with_source(reading(STATEFUL, form), schema=schema)
     spelled = with_source(reading(STATEFUL, form, **{key: value}), schema=schema)
@@ -35,6 +36,7 @@ def test_a_default_spelled_out_goes_on_and_another_value_does_not(form: str, key
 
 
 def test_the_second_name_of_an_option_is_the_same_option() -> None:
+    """Where both are given the first name wins, as in Spark."""
     assert verdict(reading(STATEFUL, "csv", sep=";"), reading(STATEFUL, "csv", delimiter=";")) is Verdict.RESUME
     assert verdict(reading(STATEFUL, "csv", sep=";"), reading(STATEFUL, "csv", delimiter="|")) is Verdict.SWITCH
     assert (
@@ -43,11 +45,13 @@ def test_the_second_name_of_an_option_is_the_same_option() -> None:
 
 
 def test_a_quote_that_is_switched_off_is_a_change() -> None:
+    """An empty value is a value."""
     assert verdict(reading(STATEFUL, "csv"), reading(STATEFUL, "csv", quote="")) is Verdict.SWITCH
 
 
 @pytest.mark.parametrize("form", ["csv", "json"])
 def test_a_time_format_is_a_change_only_where_state_is_made_of_times(form: str) -> None:
+    """A time that cannot be read leaves the other columns alone."""
     plain, spelled = reading(TIMED, form), reading(TIMED, form, timestampformat=FORMAT)
     assert verdict(plain, spelled) is Verdict.RESUME
     used = [with_source(each, schema="k timestamp\nx bigint") for each in (plain, spelled)]
@@ -55,6 +59,7 @@ def test_a_time_format_is_a_change_only_where_state_is_made_of_times(form: str) 
 
 
 def test_without_a_column_of_times_no_time_format_counts() -> None:
+    """In any format."""
     assert verdict(reading(STATEFUL, "xml"), reading(STATEFUL, "xml", timestampformat=FORMAT)) is Verdict.RESUME
 
 
@@ -69,12 +74,14 @@ PERTURBED = {
 
 @pytest.mark.parametrize("perturbed", PERTURBED)
 def test_a_broken_time_may_cost_the_whole_row(perturbed: str) -> None:
+    """Each thing that the rule relies on, taken away alone."""
     plain = PERTURBED[perturbed]
     options = {**plain.sources[0].options, "timestampformat": FORMAT}
     assert verdict(plain, with_source(plain, options=options)) is Verdict.SWITCH
 
 
 def test_kafka_rows_that_are_not_committed_are_other_rows() -> None:
+    """How Kafka is asked is upkeep, which rows it gives is not."""
     kafka = with_source(STATEFUL, kind="kafka", location="subscribe orders@a:9092", options={}, limits={})
     committed = with_source(kafka, options={"kafka.isolation.level": "read_committed"})
     assert verdict(kafka, committed) is Verdict.SWITCH

@@ -61,12 +61,14 @@ def entries(spark: SparkSession) -> dict[str, Any]:
 
 
 def test_every_conf_of_spark_is_judged_and_no_other(spark: SparkSession) -> None:
+    """A new Spark's confs show up here."""
     known = set(entries(spark))
     assert known - JUDGED == set()
     assert JUDGED - known == UNLISTED_BY_SPARK
 
 
 def test_what_is_pinned_is_what_spark_writes_into_the_checkpoint(spark: SparkSession) -> None:
+    """Read from Spark's own list."""
     name = "org.apache.spark.sql.execution.streaming.checkpointing.OffsetSeqMetadata$"
     listed = module(spark, name).relevantSQLConfs()
     written = {str(listed.apply(number).key()) for number in range(listed.size())}
@@ -74,6 +76,7 @@ def test_what_is_pinned_is_what_spark_writes_into_the_checkpoint(spark: SparkSes
 
 
 def test_a_former_key_is_read_as_the_current_one(spark: SparkSession) -> None:
+    """Every second key that Spark knows."""
     for key, entry in entries(spark).items():
         former = entry.alternatives()
         assert {current_key(str(former.apply(number))) for number in range(former.size())} <= {key}
@@ -82,6 +85,7 @@ def test_a_former_key_is_read_as_the_current_one(spark: SparkSession) -> None:
 def test_a_default_spelled_out_and_a_tuning_conf_leave_no_trace(
     spark: SparkSession, setting: Callable[[str, str], None]
 ) -> None:
+    """In any spelling that Spark takes."""
     before = read_confs(spark)
     setting("spark.sql.parquet.binaryAsString", "FALSE")
     setting("spark.sql.ansi.enabled", " True")
@@ -115,6 +119,7 @@ def test_every_conf_of_meaning_that_is_set_is_recorded(
 def test_other_settings_are_recorded_without_what_they_say(
     spark: SparkSession, setting: Callable[[str, str], None]
 ) -> None:
+    """By a hash; a secret not at all."""
     setting("orc.force.positional.evolution", "true")
     setting("spark.job.threshold", "12345")
     setting("spark.sql.catalog.sales.password", "hidden")
@@ -126,6 +131,7 @@ def test_other_settings_are_recorded_without_what_they_say(
 
 
 def test_what_a_job_writes_into_hadoops_configuration_is_recorded(spark: SparkSession) -> None:
+    """Beside the session's own confs."""
     context: Any = spark.sparkContext
     context._jsc.hadoopConfiguration().set("parquet.strings.signed-min-max.enabled", "true")
     try:
@@ -136,6 +142,7 @@ def test_what_a_job_writes_into_hadoops_configuration_is_recorded(spark: SparkSe
 
 
 def test_what_is_always_recorded_is_of_spark_or_of_its_state_store(spark: SparkSession) -> None:
+    """Two of them Spark reads by their text alone."""
     assert set(ALWAYS) - set(entries(spark)) == {
         "spark.sql.streaming.checkpointFileManagerClass",
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled",
@@ -161,6 +168,7 @@ def test_files_beside_the_stream_are_read_by_the_sessions_settings(
     key: str,
     value: str,
 ) -> None:
+    """The same change goes on where there are none."""
     rows = spark.range(3).selectExpr("concat('k', id) k", "id z", "timestamp'2026-01-01 00:00:00' t")
     written = "parquet" if form in ("table", "cached") else form
     rows.write.format(written).save(str(tmp_path / "beside"))

@@ -57,16 +57,19 @@ def is_reading(method: Any) -> bool:
 
 @pytest.mark.parametrize(("form", "key"), CASES)
 def test_a_default_spelled_out_is_read_like_nothing(spark: SparkSession, form: str, key: str) -> None:
+    """Every value that the option class works out is the same."""
     spelled = options(spark, form, {key: DEFAULTS[form][key]})
     assert readings(spelled) == readings(options(spark, form, {}))
 
 
 @pytest.mark.parametrize("key", STREAM)
 def test_a_streams_default_spelled_out_is_read_like_nothing(spark: SparkSession, key: str) -> None:
+    """The same of a file stream's own options."""
     assert readings(options(spark, "stream", {key: STREAM[key]})) == readings(options(spark, "stream", {}))
 
 
 def test_another_value_is_read_otherwise(spark: SparkSession) -> None:
+    """The comparison tells options apart."""
     for form, key, value in (("csv", "sep", ";"), ("json", "mode", "FAILFAST"), ("xml", "valueTag", "v")):
         assert readings(options(spark, form, {key: value})) != readings(options(spark, form, {}))
 
