@@ -6,6 +6,14 @@ import msgspec
 
 from streamkeeper.model.manifest import FORMAT, Manifest, Operator
 
+_RECORDED_SINCE_3 = (
+    "spark.sql.execution.arrow.",
+    "spark.sql.execution.pyspark.",
+    "spark.sql.extensions",
+    "spark.sql.files.",
+    "spark.sql.hive.",
+    "spark.sql.pyspark.",
+)
 _STRUCTURES = ("structure ", "whole query ", "static ")
 
 
@@ -22,8 +30,20 @@ def _bare(manifest: Manifest, other: Manifest) -> Manifest:
         _bare_operator(each, details[number] if number < len(details) else each.detail.keys())
         for number, each in enumerate(manifest.operators)
     )
-    plan = _text_alone(manifest.plan)
-    return msgspec.structs.replace(manifest, operators=operators, plan=plan, delays=(), columns=(), format=1)
+    return msgspec.structs.replace(
+        manifest,
+        operators=operators,
+        plan=_text_alone(manifest.plan),
+        confs={key: value for key, value in manifest.confs.items() if _always_recorded(key)},
+        delays=(),
+        columns=(),
+        format=1,
+    )
+
+
+def _always_recorded(key: str) -> bool:
+    """Whether every format recorded a setting when it was set."""
+    return key.startswith("spark.sql.") and not key.startswith(_RECORDED_SINCE_3)
 
 
 def _bare_operator(operator: Operator, known: object) -> Operator:

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 import msgspec
 
 from streamkeeper.inspection import spark_classes
-from streamkeeper.inspection.meaning import Meanings, Session, quoted_name, type_text
+from streamkeeper.inspection.meaning import Meanings, Session
+from streamkeeper.inspection.plan_text import quoted_name, type_text
 from streamkeeper.inspection.plan_tree import PLAN, Node
 
 _TRANSPARENT = frozenset(

@@ -9,7 +9,6 @@ parsed JSON that nobody reads.
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -17,12 +16,21 @@ from typing import Any
 import msgspec
 
 from streamkeeper.inspection import spark_classes
+from streamkeeper.inspection.fields import (
+    FIELDS,
+    PARSER_SCHEMA,
+    TRANSPARENT,
+    field_step,
+    field_type,
+    parses_fields_apart,
+    type_of,
+)
+from streamkeeper.inspection.plan_text import quoted, type_text
 from streamkeeper.inspection.plan_tree import EXPRESSION, PLAN, Node, Tagged, stable_fields
 
 SESSION = "session"
 """Stands for the session's time zone in a meaning."""
 
-_TRANSPARENT = frozenset({"Alias", "KnownNullable", "KnownNotNull", "KnownNotContainsNull"})
 _COMMUTES = frozenset({"Add", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "EqualNullSafe", "EqualTo", "Multiply"})
 _MIRRORED = {"GreaterThan": "LessThan", "GreaterThanOrEqual": "LessThanOrEqual"}
 _ZONED_TYPES = frozenset({"date", "string", "timestamp", "timestamp_ntz"})
@@ -31,7 +39,6 @@ _FAILS = frozenset({"ansiEnabled", "failOnError"})
 _NAMES = frozenset({("PythonUDF", "name"), ("PythonUDAF", "name"), ("PythonUDTF", "name"), ("ScalarSubquery", "hint")})
 _WINDOW = "precisetimestampconversion("
 _WINDOW_PARTS = re.compile(r"(\d{4,}):long")
-_PLAIN_NAME = re.compile(r"\w+")
 
 _WIDENED = {
     "Average": {"byte", "short", "integer", "long", "float", "double"},
@@ -51,8 +58,6 @@ _WIDENS = {
 
 _BY_NAME = ("AvroFileFormat", "JsonFileFormat", "OrcFileFormat", "ParquetFileFormat")
 """Formats whose columns are found by name, so that those that are not in use do not count."""
-
-_FIELDS = frozenset({"GetStructField", "GetArrayStructFields"})
 
 
 class Session(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,7 +107,7 @@ class Meanings:
     def of(self, node: Node) -> str:
         """The meaning of an expression."""
         name = node.name
-        if name in _TRANSPARENT:
+        if name in TRANSPARENT:
             return self.of(node.children[0])
         if name == "AttributeReference":
             return self._attribute(node)
@@ -114,7 +119,7 @@ class Meanings:
             return self._lambda(node)
         if name == spark_classes.LAMBDA_VARIABLE:
             return self._variables.get(node.expression_id) or self._lost(str(node.fields["name"]))
-        if name in _FIELDS:
+        if name in FIELDS:
             return self._field(node)
         if name == "AggregateExpression":
             return self._aggregate(node)
@@ -183,7 +188,7 @@ class Meanings:
         """One argument that is no expression, unless it follows from the session."""
         if key in _ZONES and isinstance(value, str):
             if node.name != "Cast" or _zoned(node):
-                yield "", f"in {SESSION if value == self._session.time_zone else _quoted(value)}"
+                yield "", f"in {SESSION if value == self._session.time_zone else quoted(value)}"
         elif key == "evalContext" and isinstance(value, Node):
             yield from ((name, text) for each in stable_fields(value) for name, text in self._argument(value, *each))
         elif key == "evalMode" and isinstance(value, Tagged):
@@ -206,7 +211,7 @@ class Meanings:
             return f"[{', '.join(self._value(each) for each in found)}]"
         if isinstance(found, Tagged):
             return self._tagged(found)
-        return "null" if found is None else _quoted(found) if isinstance(found, str) else str(found)
+        return "null" if found is None else quoted(found) if isinstance(found, str) else str(found)
 
     def _node(self, found: Node) -> str:
         if found.kind == EXPRESSION:
@@ -244,8 +249,8 @@ class Meanings:
         inner = function.children
         if len(inner) != 1 or inner[0].name != "Cast":
             return None
-        before, after = _type_of(inner[0].children[0]), type_text(inner[0].fields["dataType"])
-        if after not in _WIDENS.get(before or "", ()):
+        before, after = type_of(inner[0].children[0]), type_text(inner[0].fields["dataType"])
+        if not isinstance(before, str) or after not in _WIDENS.get(before, ()):
             return None
         child = inner[0].children[0]
         fields = {key: _replaced(value, inner[0], child) for key, value in function.fields.items()}
@@ -271,76 +276,31 @@ class Meanings:
 
     def _field(self, node: Node) -> str:
         """A field by its name and type: where it stands among others, and which others there are, does not count."""
-        path, base = "", node
-        while base.name in _FIELDS:
-            step = self._step(base)
-            if step is None:
+        path, base, kind = "", node, field_type(node)
+        while base.name in FIELDS:
+            step = field_step(base)
+            if step is None or kind is None:
                 return self._whole(node)
             path, base = step + path, self._behind(base.fields["child"])
-        kind = _field_json(node)
-        if kind is None:
-            return self._whole(node)
         return f"{self._parsed(base) or self.of(base)}{path}:{type_text(kind)}"
 
-    def _step(self, node: Node) -> str | None:
-        inner = _type_of(node.fields["child"], whole=True)
-        if node.name == "GetArrayStructFields":
-            field = node.fields["field"]
-            return f"[].{quoted_name(str(field.fields['name']))}"
-        if not isinstance(inner, dict) or inner.get("type") != "struct":
-            name = node.fields.get("name")
-            return None if name is None else f".{quoted_name(str(name))}"
-        return f".{quoted_name(inner['fields'][node.fields['ordinal']]['name'])}"
+    def _parsed(self, node: Node) -> str | None:
+        """Parsed JSON without its schema, where the fields that are asked for do not count."""
+        of = self._session
+        if not parses_fields_apart(node, corrupt_record=of.corrupt_record, partial_results=of.partial_results):
+            return None
+        told = [f"{key}={text}" if key else text for key, text in self.arguments(node, without=PARSER_SCHEMA)]
+        return f"fromjson({', '.join([self.of(node.fields['child']), *told])})"
 
     def _behind(self, node: Node) -> Node:
         """The expression that made an attribute, where there is one."""
-        while node.name in _TRANSPARENT:
+        while node.name in TRANSPARENT:
             node = node.children[0]
         while node.name == "AttributeReference" and node.expression_id in self._made_by:
             node = self._made_by[node.expression_id]
-            while node.name in _TRANSPARENT:
+            while node.name in TRANSPARENT:
                 node = node.children[0]
         return node
-
-    def _parsed(self, node: Node) -> str | None:
-        """A parsed JSON text without its schema, where each field comes out the same whatever the others are.
-
-        That holds for PERMISSIVE without a column for corrupt records, if a text of which one field is of the wrong
-        type keeps the others (``spark.sql.json.enablePartialResults``). Source: JacksonParser, FailureSafeParser.
-        """
-        parser, text = _json_parser(node)
-        if parser is None or text is None or not self._session.partial_results:
-            return None
-        options = parser.fields["options"]
-        pairs = {str(key).lower(): value for key, value in options.found} if isinstance(options, Tagged) else {}
-        schema = next((parser.fields[key] for key in ("nullableSchema", "schema") if key in parser.fields), None)
-        if not isinstance(schema, Tagged) or not isinstance(schema.found, dict) or schema.found.get("type") != "struct":
-            return None
-        corrupt = pairs.get(
-            "columnnameofcorruptrecord", parser.fields.get("nameOfCorruptRecord", self._session.corrupt_record)
-        )
-        names = {str(each["name"]).lower() for each in schema.found["fields"]}
-        if str(pairs.get("mode", "PERMISSIVE")).upper() != "PERMISSIVE" or "singlevariantcolumn" in pairs:
-            return None
-        if str(corrupt).lower() in names:
-            return None
-        told = [
-            f"{key}={text}"
-            for key, text in self.arguments(parser, without=frozenset({"child", "schema", "nullableSchema"}))
-        ]
-        return f"fromjson({', '.join([self.of(text), *told])})"
-
-
-def _json_parser(node: Node) -> tuple[Node | None, Node | None]:
-    """The node that holds how a JSON text is parsed into a struct, and the text; both None for anything else."""
-    if node.name == "JsonToStructs":
-        return node, node.fields["child"]
-    if node.name == "Invoke":
-        target, arguments = node.fields.get("targetObject"), node.fields.get("arguments") or []
-        held = target.fields.get("value") if isinstance(target, Node) and target.name == "Literal" else None
-        if isinstance(held, Node) and held.name == "JsonToStructsEvaluator" and len(arguments) == 1:
-            return held, arguments[0]
-    return None, None
 
 
 def _read_by_name(node: Node, key: str) -> bool:
@@ -364,16 +324,6 @@ def _struct_field(name: str) -> str:
     return f"{{{name.removesuffix(':string')}}}"
 
 
-def quoted_name(name: str) -> str:
-    """A column's or field's name, in quotes unless it is a plain word."""
-    return name if _PLAIN_NAME.fullmatch(name) else _quoted(name)
-
-
-def _quoted(text: str) -> str:
-    """Text in quotes, without the braces by which a rule knows a field's name."""
-    return json.dumps(text).replace("{", "\\u007b").replace("}", "\\u007d")
-
-
 def _window(parts: list[str]) -> str:
     """A time window: its column, the durations in it in microseconds, and a digest of how they are used."""
     whole = ", ".join(parts)
@@ -389,47 +339,6 @@ def _zoned(cast: Node) -> bool:
     while child is not None and "dataType" not in child.fields and child.children:
         child = child.children[0]
     target = type_text(cast.fields["dataType"])
-    source = (_type_of(child) if child is not None else None) or "timestamp"
-    return bool({target, source} & {"date", "timestamp"}) and target in _ZONED_TYPES
-
-
-def _type_of(node: Node, *, whole: bool = False) -> Any:
-    """The type that an expression says it has, as text or as decoded JSON; None where it only follows from others."""
-    while node.name in _TRANSPARENT:
-        node = node.children[0]
-    found = node.fields.get("dataType")
-    if isinstance(found, Tagged) and found.tag == "t":
-        return found.found if whole else type_text(found)
-    if node.name == "JsonToStructs" and whole:
-        return node.fields["schema"].found
-    if node.name in _FIELDS and whole:
-        return _field_json(node)
-    return None
-
-
-def _field_json(node: Node) -> Any:
-    if node.name == "GetArrayStructFields":
-        return node.fields["field"].fields["dataType"].found
-    inner = _type_of(node.fields["child"], whole=True)
-    if isinstance(inner, dict) and inner.get("type") == "struct":
-        return inner["fields"][node.fields["ordinal"]]["type"]
-    return None
-
-
-def type_text(found: Any, *, names: bool = True) -> str:
-    """A data type as text; ``names``: with those of its fields."""
-    kind = found.found if isinstance(found, Tagged) else found
-    if isinstance(kind, str):
-        return kind
-    return json.dumps(kind if names else nameless(kind), sort_keys=True, separators=(",", ":"))
-
-
-def nameless(found: Any) -> Any:
-    """A type without the names of its fields: state keeps their types and order only."""
-    match found:
-        case {"type": "struct", "fields": fields}:
-            return {"struct": [[nameless(each["type"]), each["nullable"]] for each in fields]}
-        case dict():
-            return {key: nameless(value) for key, value in found.items() if key != "metadata"}
-        case _:
-            return found
+    source = (type_of(child) if child is not None else None) or "timestamp"
+    times = target in _ZONED_TYPES and (not isinstance(source, str) or bool({target, source} & {"date", "timestamp"}))
+    return times

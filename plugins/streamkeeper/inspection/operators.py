@@ -7,9 +7,9 @@ from typing import Any
 
 from streamkeeper.inspection import spark_classes
 from streamkeeper.inspection.lineage import Lineage, Reached
-from streamkeeper.inspection.meaning import nameless
 from streamkeeper.inspection.normalised import normalised
 from streamkeeper.inspection.plan_reading import QueryPlan, bottom_up, class_name, columns, expression, has, items, walk
+from streamkeeper.inspection.plan_text import nameless
 from streamkeeper.model.manifest import Operator, StateColumn, Watermark
 
 

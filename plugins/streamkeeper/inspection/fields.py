@@ -1,0 +1,62 @@
+"""Fields of structs inside expressions: which one is read, of what type, and where the others do not count."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from streamkeeper.inspection.plan_text import quoted_name
+from streamkeeper.inspection.plan_tree import Node, Tagged
+
+TRANSPARENT = frozenset({"Alias", "KnownNullable", "KnownNotNull", "KnownNotContainsNull"})
+"""Expressions that are what is below them."""
+
+FIELDS = frozenset({"GetStructField", "GetArrayStructFields"})
+_PARSES_JSON = "JsonToStructs"
+PARSER_SCHEMA = frozenset({"child", "schema"})
+"""Arguments of ``JsonToStructs`` that are not how it reads a text."""
+
+
+def type_of(node: Node) -> Any:
+    """The type that an expression says it has, as decoded JSON; None where it only follows from others."""
+    while node.name in TRANSPARENT:
+        node = node.children[0]
+    if node.name in FIELDS:
+        return field_type(node)
+    found = node.fields.get("schema" if node.name == _PARSES_JSON else "dataType")
+    return found.found if isinstance(found, Tagged) and found.tag == "t" else None
+
+
+def field_type(node: Node) -> Any:
+    """The type of the field that is read; None where the struct's type only follows from others."""
+    if node.name == "GetArrayStructFields":
+        return node.fields["field"].fields["dataType"].found
+    inner = type_of(node.fields["child"])
+    if isinstance(inner, dict) and inner.get("type") == "struct":
+        return inner["fields"][node.fields["ordinal"]]["type"]
+    return None
+
+
+def field_step(node: Node) -> str | None:
+    """The field that is read, as a step of a path."""
+    if node.name == "GetArrayStructFields":
+        return f"[].{quoted_name(str(node.fields['field'].fields['name']))}"
+    inner = type_of(node.fields["child"])
+    if not isinstance(inner, dict) or inner.get("type") != "struct":
+        return None
+    return f".{quoted_name(inner['fields'][node.fields['ordinal']]['name'])}"
+
+
+def parses_fields_apart(node: Node, *, corrupt_record: str, partial_results: bool) -> bool:
+    """Whether it parses a JSON text of which each field comes out the same whatever other fields are asked for.
+
+    That holds for PERMISSIVE without a column for corrupt records (``corrupt_record`` unless an option names another),
+    if a text of which one field is of the wrong type keeps its others (``spark.sql.json.enablePartialResults``).
+    Source: Spark's JacksonParser and FailureSafeParser.
+    """
+    schema = type_of(node)
+    if node.name != _PARSES_JSON or not isinstance(schema, dict) or schema.get("type") != "struct":
+        return False
+    options = {str(key).lower(): value for key, value in node.fields["options"].found}
+    permissive = str(options.get("mode", "PERMISSIVE")).upper() == "PERMISSIVE" and "singlevariantcolumn" not in options
+    corrupt = str(options.get("columnnameofcorruptrecord", corrupt_record)).lower()
+    return permissive and partial_results and corrupt not in {str(each["name"]).lower() for each in schema["fields"]}

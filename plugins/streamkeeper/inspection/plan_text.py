@@ -1,0 +1,40 @@
+"""Names, texts and types as a meaning tells them."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from streamkeeper.inspection.plan_tree import Tagged
+
+_PLAIN_NAME = re.compile(r"\w+")
+
+
+def quoted_name(name: str) -> str:
+    """A column's or field's name, in quotes unless it is a plain word."""
+    return name if _PLAIN_NAME.fullmatch(name) else quoted(name)
+
+
+def quoted(text: str) -> str:
+    """Text in quotes, without the braces by which a rule knows a field's name."""
+    return json.dumps(text).replace("{", "\\u007b").replace("}", "\\u007d")
+
+
+def type_text(found: Any, *, names: bool = True) -> str:
+    """A data type as text; ``names``: with those of its fields."""
+    kind = found.found if isinstance(found, Tagged) else found
+    if isinstance(kind, str):
+        return kind
+    return json.dumps(kind if names else nameless(kind), sort_keys=True, separators=(",", ":"))
+
+
+def nameless(found: Any) -> Any:
+    """A type without the names of its fields: state keeps their types and order only."""
+    match found:
+        case {"type": "struct", "fields": fields}:
+            return {"struct": [[nameless(each["type"]), each["nullable"]] for each in fields]}
+        case dict():
+            return {key: nameless(value) for key, value in found.items() if key != "metadata"}
+        case _:
+            return found
