@@ -443,24 +443,20 @@ RULES = Job(
     sink="ForeachBatch(upsert)",
     lines="""
     orders = read_orders(s)
-    best = (
-        orders.groupBy("shop")
-        .agg(
-            F.first("note").alias("first_note"),
-            F.last("code", ignorenulls=True).alias("last_code"),
-            F.max_by("code", "qty").alias("best"),
-            F.min_by("code", "gift").alias("least"),
-            F.collect_list("channel").alias("channels"),
-            F.percentile_approx("gift", 0.5, 100).alias("median"),
-            F.count_if(F.col("qty") > 3).alias("big"),
-            F.approx_count_distinct("country", 0.05).alias("countries"),
-            F.expr("sum(qty) filter (where country in ('DE', 'AT'))").alias("german"),
-            F.corr("qty", "gift").alias("related"),
-            F.any_value("country").alias("some"),
-            F.max(F.struct("placed", "qty", "gift")).alias("newest"),
-            F.max("customer").alias("customer"),
-        )
-        .select("shop", "*")
+    best = orders.groupBy("shop").agg(
+        F.first("note").alias("first_note"),
+        F.last("code", ignorenulls=True).alias("last_code"),
+        F.max_by("code", "qty").alias("best"),
+        F.min_by("code", "gift").alias("least"),
+        F.collect_list("channel").alias("channels"),
+        F.percentile_approx("gift", 0.5, 100).alias("median"),
+        F.count_if(F.col("qty") > 3).alias("big"),
+        F.approx_count_distinct("country", 0.05).alias("countries"),
+        F.expr("sum(qty) filter (where country in ('DE', 'AT'))").alias("german"),
+        F.corr("qty", "gift").alias("related"),
+        F.any_value("country").alias("some"),
+        F.max(F.struct("placed", "qty", "gift")).alias("newest"),
+        F.max("customer").alias("customer"),
     )
     """,
 )

@@ -65,6 +65,10 @@ CHOSEN = (
     ("ckpt_copied", "hdfs"),
     ("ckpt_no_last_offset_stateless", "-"),
     ("ckpt_state_part_gone", "v2"),
+    ("real_now_swapped", "rocksdb"),
+    ("real_lambda_nested_renamed", "rocksdb"),
+    ("real_text_braces", "rocksdb"),
+    ("real_static_column", "rocksdb"),
 )
 """Of every group and outcome: the plainest changes there are."""
 
