@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import sys
 import traceback
 from collections.abc import Iterator
@@ -16,6 +17,10 @@ _WHY = "Streamkeeper injects the checkpoint version; a second owner would lose o
 
 
 _loaded_from: set[Path] = set()
+
+_MOST_FILES, _MOST_BYTES = 5_000, 64 * 1024 * 1024
+_NOT_OURS = frozenset({"__pycache__", "dist-packages", "node_modules", "site-packages", "spark-warehouse"})
+_ENVIRONMENTS = ("pyvenv.cfg", "conda-meta")
 
 
 def run_job_file(root: Path, entry: str) -> ModuleType:
@@ -37,9 +42,37 @@ def run_job_file(root: Path, entry: str) -> ModuleType:
     _loaded_from.add(root)
     sys.path.insert(0, str(root))
     module = _execute(path, ".".join(Path(entry).with_suffix("").parts), root)
-    for _, file in _modules_under(root):
+    for file in {file for _, file in _modules_under(root) if file.suffix == ".py"}:
         find_own_checkpoints(file, str(file.relative_to(root)))
     return module
+
+
+def own_files(root: Path) -> list[Path] | None:
+    """The files below ``root`` that a job's code may consist of or read, sorted; None when there are too many to tell.
+
+    Left out: hidden files and folders, caches, and what a package manager put there (virtual environments).
+    """
+    found: list[Path] = []
+    size = 0
+    for folder, folders, files in os.walk(root):
+        folders[:] = [each for each in folders if _may_be_own(folder, each)]
+        for name in files:
+            path = Path(folder, name)
+            if not name.startswith(".") and path.is_file():
+                found.append(path)
+                size += path.stat().st_size
+        if len(found) > _MOST_FILES or size > _MOST_BYTES:
+            return None
+    return sorted(found)
+
+
+def _may_be_own(parent: str, name: str) -> bool:
+    folder = os.path.join(parent, name)
+    return not (
+        name.startswith(".")
+        or name in _NOT_OURS
+        or any(os.path.exists(os.path.join(folder, mark)) for mark in _ENVIRONMENTS)
+    )
 
 
 def locate(error: BaseException, root: Path | None) -> str:
@@ -101,13 +134,14 @@ def _put_back(name: str, module: ModuleType | None) -> None:
 
 
 def _modules_under(root: Path) -> list[tuple[str, Path]]:
+    """Name and file of each loaded module below ``root``; a package without a file of its own by its folder."""
     found = []
     for name, module in list(sys.modules.items()):
-        file = getattr(module, "__file__", None)
-        if not isinstance(file, str) or not file.endswith(".py") or name.split(".")[0] == __package__:
+        place = getattr(module, "__file__", None) or next(iter(getattr(module, "__path__", ())), None)
+        if not isinstance(place, str) or name.split(".")[0] == __package__:
             continue
-        if file.startswith(f"{root}/") and "/site-packages/" not in file:
-            found.append((name, Path(file)))
+        if place.startswith(f"{root}/") and "/site-packages/" not in place:
+            found.append((name, Path(place)))
     return found
 
 

@@ -1,117 +1,184 @@
-"""A digest of a Python function: its code, what it closes over, and the job's own code that it uses.
+"""A digest of a Python function: its code, what it closes over, and everything of the job's own that it can reach.
 
-Equal in every process, whatever the hash seed and wherever the code lies; line numbers, comments, formatting and
-docstrings do not count. Code of libraries counts by name only: their versions are in the release's environment.
-What cannot be looked into (an open connection, a lock) counts by its type, and the digest says so.
+Closed by construction: whatever is reached is hashed by value, known to reach nothing further (``inert``), or opaque,
+and the digest says so. Where code may reach files or modules of the bundle by names that cannot be told, these count as
+a whole. Equal in every process, whatever the hash seed and wherever the code lies; line numbers, comments, formatting
+and docstrings do not count unless the code reads them. Code of libraries counts by name: their versions are in the
+release's environment. What lies outside of the bundle (files, services, the time of day) is no part of the code.
 """
 
 from __future__ import annotations
 
-import ast
+import builtins
 import dis
 import hashlib
-import importlib.util
 import json
 import math
 import sys
-import sysconfig
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum
-from pathlib import Path
-from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
+from pathlib import Path, PurePath
+from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MappingProxyType, MethodType, ModuleType
 from typing import Any
 
+from streamkeeper.inspection.inert import Reach, reach_of, reach_of_attribute, reach_of_global
+from streamkeeper.inspection.object_parts import (
+    Hidden,
+    Unordered,
+    attributes,
+    is_handle,
+    known_parts,
+    own_parts,
+    pickled_parts,
+    sorted_items,
+)
+from streamkeeper.inspection.own_code import OwnCode, absolute
+from streamkeeper.inspection.plan_reading import is_secret
 from streamkeeper.model.manifest import UNREADABLE
 
-_LIBRARIES = tuple(
+_ATOMS = (type(None), bool, str, int, float, complex, bytes, type(...), type(NotImplemented))
+_LONG = 64
+_SAYS_NOTHING = frozenset({"RESUME", "NOP", "EXTENDED_ARG"})
+
+_DERIVED = frozenset(
     {
-        Path(path).resolve()
-        for key, path in sysconfig.get_paths().items()
-        if key in ("stdlib", "platstdlib", "purelib", "platlib")
+        *("__dict__", "__weakref__", "__doc__", "__module__", "__qualname__", "__abstractmethods__", "_abc_impl"),
+        *("__firstlineno__", "__static_attributes__", "__annotate_func__", "__annotations_cache__"),
+        # What pydantic makes of a model's fields, decorators and configuration, with addresses in it.
+        *("__pydantic_core_schema__", "__pydantic_serializer__", "__pydantic_validator__", "__pydantic_complete__"),
+        *("__pydantic_parent_namespace__", "__pydantic_setattr_handlers__", "__signature__"),
     }
 )
-_HANDLES = frozenset({"SparkSession", "SparkContext", "DataFrame", "RDD", "Broadcast", "Accumulator"})
-"""Live things of one process; what is behind them cannot be compared."""
-_OWN = Path(__file__).resolve().parents[1]
+"""Members of a class that follow from others, or say where it stands."""
 
 
 class CodeDigest:
     """Computes digests; ``bundle_root``: the directory of the job's own code, wherever it was unpacked."""
 
     def __init__(self, bundle_root: Path | None) -> None:
-        self._scope = _Scope(bundle_root)
+        self._own = OwnCode(bundle_root)
 
     def of(self, function: object) -> str:
         """``sha256`` in hex, or ``unreadable:<sha256>`` when it does not cover everything."""
-        reading = _Reading(self._scope)
-        digest = hashlib.sha256(json.dumps(reading.value(function)).encode()).hexdigest()
-        return f"{UNREADABLE}{digest}" if reading.unreadable else digest
+        return self.read(function)[0]
+
+    def read(self, function: object) -> tuple[str, tuple[str, ...]]:
+        """The digest, and the texts that the function's code and values hold: names of tables and paths among them."""
+        reading = Reading(self._own)
+        try:
+            with warnings.catch_warnings(action="ignore"):
+                whole = reading.whole(function)
+            digest = hashlib.sha256(json.dumps(whole).encode()).hexdigest()
+        except RecursionError:
+            return f"{UNREADABLE}nested too deep", ()
+        return f"{UNREADABLE}{digest}" if reading.unreadable else digest, tuple(sorted(reading.texts))
 
 
-class _Scope:
-    """Which code is the job's own."""
-
-    def __init__(self, root: Path | None) -> None:
-        self._root = root.resolve() if root else None
-
-    def is_own(self, module: ModuleType | None) -> bool:
-        """Whether a module is the job's code rather than a library's."""
-        if module is None:
-            return False
-        file = getattr(module, "__file__", None)
-        return self.is_own_file(file) if file else module.__name__ == "__main__"
-
-    def is_own_file(self, file: str | None) -> bool:
-        """Whether a file is the job's code; what is built into the interpreter has none."""
-        if not file or file in ("built-in", "frozen"):
-            return False
-        path = Path(file).resolve()
-        if self._root and path.is_relative_to(self._root):
-            return True
-        return not any(path.is_relative_to(library) for library in (*_LIBRARIES, _OWN))
-
-    def whole_bundle(self) -> list[list[str | None]] | None:
-        """Every Python file of the bundle; None when there is no bundle."""
-        if self._root is None:
-            return None
-        return [[str(path.relative_to(self._root)), _source_of(path)] for path in sorted(self._root.rglob("*.py"))]
-
-
-class _Reading:
+class Reading:
     """One walk from a function; the result is plain JSON, cycles are cut by the number of the visit."""
 
-    def __init__(self, scope: _Scope) -> None:
-        self._scope = scope
+    def __init__(self, own: OwnCode) -> None:
+        self._own = own
         self._seen: dict[int, int] = {}
         self._kept: list[object] = []
+        self._reach = Reach.NOTHING
+        self._modules: dict[str, ModuleType] = {}
+        self._annotated: list[dict[str, Any]] = []
+        self._foreign = False
+        self._silent = 0
         self.unreadable = False
+        self.texts: set[str] = set()
+
+    def whole(self, function: object) -> Any:
+        """A function, and all else of the job that may decide what it does."""
+        found = [self.value(function)]
+        self._silent += 1
+        found.append(self._effects())
+        if self._foreign:
+            # A library that was given a function may have read these.
+            found.append([self._members(each.items()) for each in list(self._annotated)])
+        found.append(self._beyond())
+        return found
+
+    def _effects(self) -> Any:
+        """What the job's modules did to libraries when they were imported."""
+        modules = {each.__name__: each for each in self._own.loaded()} | self._modules
+        effects = [(each, self._own.effects(each)) for _, each in sorted(modules.items())]
+        return [self._code(code, vars(module), importing=True) for module, code in effects if code is not None]
+
+    def _beyond(self) -> Any:
+        """The bundle, as far as code was met that may reach into it by a name that cannot be told here.
+
+        The rule that closes the digest: what is not known to be harmless brings everything that it might reach.
+        """
+        if self._reach >= Reach.CODE:
+            modules = [self.value(each) for each in self._own.loaded()]
+            files = self._own.all_files(as_written=self._reach >= Reach.TEXT)
+        else:
+            modules, files = [], self._own.data_files() if self._reach >= Reach.DATA else []
+        self.unreadable |= files is None
+        return [modules, files]
+
+    def _meet(self, reach: Reach) -> None:
+        self.unreadable |= reach is Reach.ENVIRONMENT
+        self._reach = max(self._reach, reach)
+
+    def _meet_library(self, module: str, name: str) -> None:
+        reach = reach_of(module, name)
+        self._foreign |= reach >= Reach.DATA
+        self._meet(reach)
 
     def value(self, found: Any) -> Any:
         """Canonical JSON of any Python value."""
-        match found:
-            case None | bool() | str():
-                return [type(found).__name__, found]
-            case Enum():
-                return ["enum", type(found).__name__, found.name, self.value(found.value)]
-            case int():
-                return ["int", str(int(found))]
-            case float():
-                return ["float", "nan" if math.isnan(found) else float(found).hex()]
-            case bytes() | bytearray():
-                return ["bytes", bytes(found).hex()]
+        kind = type(found)
+        if kind in _ATOMS:
+            return self._atom(found)
+        if kind in (tuple, frozenset):
+            # Whether two equal ones are one object is up to the interpreter.
+            return self._compound(found)
         if id(found) in self._seen:
             return ["seen", self._seen[id(found)]]
         self._seen[id(found)] = len(self._seen)
         self._kept.append(found)
         return self._compound(found)
 
-    def _compound(self, found: Any) -> Any:
+    def _atom(self, found: Any) -> Any:
         match found:
-            case list() | tuple() if type(found) in (list, tuple):
-                return [type(found).__name__, [self.value(each) for each in found]]
-            case set() | frozenset():
-                return ["set", sorted(self._alone(each) for each in found)]
-            case dict() if type(found) is dict:
-                return ["dict", [[self.value(key), self.value(each)] for key, each in found.items()]]
+            case str():
+                self._meet(reach_of_attribute(found))
+                text = self._own.named(found)
+                if not self._silent:
+                    self.texts.add(text)
+                return ["str", text]
+            case bool() | None:
+                return [type(found).__name__, found]
+            case int():
+                return ["int", str(found)]
+            case float():
+                return ["float", "nan" if math.isnan(found) else found.hex()]
+            case complex():
+                return ["complex", self._atom(found.real), self._atom(found.imag)]
+            case bytes():
+                return self._binary(found)
+            case _:
+                return [type(found).__name__]
+
+    def _binary(self, found: bytes) -> Any:
+        short = found.hex() if len(found) <= _LONG else hashlib.sha256(found).hexdigest()
+        return ["bytes", len(found), short]
+
+    def _compound(self, found: Any) -> Any:
+        kind = type(found)
+        if kind in (list, tuple):
+            return [kind.__name__, [self.value(each) for each in found]]
+        if kind in (set, frozenset, Unordered):
+            return ["set", sorted(self._alone(each) for each in list(found))]
+        if kind in (dict, MappingProxyType):
+            return ["dict", [[self.value(key), self._under(key, each)] for key, each in list(found.items())]]
+        if kind in (bytearray, memoryview):
+            return [kind.__name__, self._binary(bytes(found))]
+        match found:
             case CodeType():
                 return self._code(found, {})
             case FunctionType():
@@ -122,129 +189,277 @@ class _Reading:
                 return self._module(found)
             case type():
                 return self._class(found)
-            case staticmethod() | classmethod():
-                return [type(found).__name__, self.value(found.__func__)]
-            case property():
-                return ["property", [self.value(each) for each in (found.fget, found.fset, found.fdel)]]
             case BuiltinFunctionType():
-                return ["builtin", found.__module__, found.__qualname__]
+                return self._builtin(found)
+            case CellType():
+                return self._cell(found)
+            case staticmethod() | classmethod():
+                return [self._kind(found), self.value(found.__func__)]
+            case property():
+                return [self._kind(found), [self.value(each) for each in (found.fget, found.fset, found.fdel)]]
             case _:
                 return self._instance(found)
 
+    def _kind(self, found: object) -> Any:
+        """The name of a type of Python's own, or the class that the job derived from it, with what it added."""
+        kind = type(found)
+        if kind.__module__ == "builtins":
+            return kind.__name__
+        return [self.value(kind), self._members(attributes(found, but="__wrapped__"))]
+
+    def _members(self, pairs: Iterable[tuple[str, Any]]) -> Any:
+        """Attributes or variables: their names are no texts."""
+        return [[name, self._under(name, each)] for name, each in pairs]
+
+    def _under(self, key: object, found: Any) -> Any:
+        """A value under a name; what is under a secret's name is never shown."""
+        hidden = isinstance(key, str) and is_secret(key)
+        self._silent += hidden
+        try:
+            return self.value(found)
+        finally:
+            self._silent -= hidden
+
     def _alone(self, found: Any) -> str:
         """An element of a set: read on its own, because the order of the visit is not defined."""
-        inner = _Reading(self._scope)
+        inner = Reading(self._own)
+        inner._seen, inner._silent = dict(self._seen), self._silent
         text = json.dumps(inner.value(found))
+        self._kept += inner._kept
+        self._annotated += inner._annotated
+        self._modules |= inner._modules
+        self._foreign |= inner._foreign
+        self._reach = max(self._reach, inner._reach)
         self.unreadable |= inner.unreadable
+        self.texts |= inner.texts
         return text
 
     def _function(self, found: FunctionType) -> Any:
-        own = self._own_object(found)
-        cells = {}
-        for name, cell in zip(found.__code__.co_freevars, found.__closure__ or (), strict=False):
-            try:
-                cells[name] = self.value(cell.cell_contents)
-            except ValueError:
-                cells[name] = ["empty"]
-        # A library's wrapper counts by name, what it wraps by its content.
-        code = self._code(found.__code__, found.__globals__) if own else [found.__module__, found.__qualname__]
+        names, home = found.__globals__, found.__globals__.get("__name__")
+        registry = getattr(found, "registry", None)
+        if home == "functools" and isinstance(registry, MappingProxyType):
+            return ["dispatch", self.value(Unordered(registry.items()))]
+        pairs = zip(found.__code__.co_freevars, found.__closure__ or (), strict=False)
+        cells = dict(sorted(pairs))
+        modules = {name: each for name, cell in cells.items() if isinstance(each := _inside(cell), ModuleType)}
+        if self._is_own_name(home):
+            self._annotated.append(dict(getattr(found, "__annotations__", None) or {}))
+            code = self._code(found.__code__, names, modules)
+        else:
+            # A library's wrapper counts by name, what it holds by its content.
+            self._meet_library(str(home), found.__name__)
+            code = [home, found.__code__.co_qualname]
         return [
             "function",
             code,
             self.value(found.__defaults__),
             self.value(found.__kwdefaults__),
-            sorted(cells.items()),
-            self.value(getattr(found, "__wrapped__", None)),
+            [[name, self._under(name, _inside(cell))] for name, cell in cells.items() if name not in modules],
+            self._members(attributes(found, but="__wrapped__")),
+            self.value(vars(found).get("__wrapped__")),
         ]
 
-    def _code(self, code: CodeType, names: dict[str, Any]) -> Any:
+    def _cell(self, cell: CellType) -> Any:
+        return self.value(_inside(cell))
+
+    def _builtin(self, found: BuiltinFunctionType) -> Any:
+        holder = found.__self__
+        module = str(found.__module__ or type(holder).__module__)
+        if holder is not None and not isinstance(holder, ModuleType):
+            return ["builtin-method", found.__qualname__, self.value(holder)]
+        if self._is_own_name(module):
+            return ["builtin", self.value(sys.modules.get(module)), found.__qualname__]
+        self._meet(reach_of_global(found.__name__) if module == "builtins" else Reach.NOTHING)
+        self._meet_library(module, found.__name__)
+        return ["builtin", module, found.__qualname__]
+
+    def _code(
+        self,
+        code: CodeType,
+        names: dict[str, Any],
+        cells: Mapping[str, ModuleType] = MappingProxyType({}),
+        *,
+        importing: bool = False,
+    ) -> Any:
+        """``names``: its globals; ``cells``: modules that it closes over; ``importing``: it ran already, once."""
         signature = [code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags, code.co_varnames]
-        steps = [self._step(each, names) for each in dis.get_instructions(code) if each.opname not in ("RESUME", "NOP")]
-        return ["code", signature, steps, code.co_exceptiontable.hex() if hasattr(code, "co_exceptiontable") else ""]
+        found: list[Any] = []
+        held: ModuleType | None = None
+        steps = [each for each in dis.get_instructions(code) if each.opname not in _SAYS_NOTHING]
+        hidden = _secret_constants(steps)
+        for number, step in enumerate(steps):
+            name, argument = step.opname, step.argval
+            if held is not None:
+                # A module whose attribute is read counts by that attribute, one that is handed on as a whole.
+                if name in ("LOAD_ATTR", "LOAD_METHOD"):
+                    rendered, held = self._attribute(held, str(argument), importing)
+                    found.append([name, argument, rendered])
+                    continue
+                found.append(["whole", self._escaped(held, importing)])
+                held = None
+            if name in ("LOAD_GLOBAL", "LOAD_NAME"):
+                rendered, held = self._global(str(argument), names, importing)
+                found.append([name, argument, rendered])
+            elif name in ("LOAD_DEREF", "LOAD_CLASSDEREF") and argument in cells:
+                held = cells[argument]
+                found.append([name, argument, held.__name__])
+            elif name == "IMPORT_NAME":
+                level, wanted = steps[number - 2].argval, steps[number - 1].argval
+                found.append([name, self._imported(code, absolute(str(argument), level, _package(names)), wanted)])
+            elif isinstance(argument, CodeType):
+                found.append([name, self._code(argument, names, cells, importing=importing)])
+            elif name in ("LOAD_CONST", "RETURN_CONST"):
+                self._silent += number in hidden
+                found.append([name, self.value(argument)])
+                self._silent -= number in hidden
+            else:
+                if not importing and name in ("LOAD_ATTR", "LOAD_METHOD"):
+                    self._meet(reach_of_attribute(str(argument)))
+                found.append([name, argument if isinstance(argument, str | int | None) else repr(argument)])
+        return ["code", signature, found, code.co_exceptiontable.hex()]
 
-    def _step(self, step: dis.Instruction, names: dict[str, Any]) -> Any:
-        argument = step.argval
-        if isinstance(argument, CodeType):
-            return [step.opname, self._code(argument, names)]
-        if step.opname == "IMPORT_NAME":
-            return [step.opname, self._imported(str(argument))]
-        if step.opname in ("LOAD_GLOBAL", "LOAD_NAME") and argument in names:
-            return [step.opname, argument, self.value(names[argument])]
-        return [step.opname, self.value(argument)]
+    def _global(self, name: str, names: dict[str, Any], importing: bool) -> tuple[Any, ModuleType | None]:
+        """A global's value; a module is returned as such, to see what is read from it."""
+        module = sys.modules.get(str(names.get("__name__")))
+        owner = module if module is not None and vars(module) is names else None
+        if not importing:
+            self._meet(reach_of_global(name))
+        if name in ("__builtins__", "__spec__", "__loader__", "__cached__", "__doc__"):
+            return name, None
+        if isinstance(value := names.get(name), ModuleType):
+            return value.__name__, value
+        if name in names:
+            return self._bound(owner, name, value), None
+        if not hasattr(builtins, name) and owner is not None:
+            # Nothing has set it yet: whatever code of the module will.
+            return ["later", self.value(owner)], None
+        return ["builtin"], None
 
-    def _imported(self, name: str) -> Any:
-        """A module that a function imports when it runs; one that is not loaded yet is not executed to read it."""
-        module = sys.modules.get(name)
-        if module is not None:
+    def _bound(self, owner: ModuleType | None, name: str, found: Any) -> Any:
+        """A global by its value here, and by what gives it one in a process that imports its module anew."""
+        if owner is None or name.startswith("__"):
+            return [self._under(name, found)]
+        self._modules[owner.__name__] = owner
+        return [self._under(name, found), self._own.bindings(owner, name)]
+
+    def _attribute(self, module: ModuleType, name: str, importing: bool) -> tuple[Any, ModuleType | None]:
+        """What ``module.name`` is: the module as a whole where it computes the name."""
+        found = vars(module).get(name)
+        if isinstance(found, ModuleType):
+            return found.__name__, found
+        if not importing:
+            self._meet(reach_of_attribute(name))
+        if not self._own.is_own(module):
+            if not importing:
+                self._meet(reach_of_global(name) if module is builtins else Reach.NOTHING)
+                self._meet_library(module.__name__, name)
+            return module.__name__, None
+        if name in vars(module):
+            return self._bound(module, name, found), None
+        return self.value(module), None
+
+    def _escaped(self, module: ModuleType, importing: bool) -> Any:
+        """A module that is handed on: anything in it may be used."""
+        if self._own.is_own(module):
             return self.value(module)
-        spec = importlib.util.find_spec(name.partition(".")[0]) if name else None
-        if spec is not None and not self._scope.is_own_file(spec.origin):
+        if not importing:
+            self._meet(max(reach_of(module.__name__, ""), Reach.DATA))
+        return ["module", module.__name__]
+
+    def _imported(self, code: CodeType, name: str, wanted: Iterable[str] | None) -> Any:
+        """A module that a function imports when it runs: by its files, since it is not run to read it."""
+        asked = [name, *(f"{name}.{each}" for each in wanted or ())]
+        files = sorted({path for each in asked for path in self._own.imports(each) or ()})
+        if not files:
+            if self._own.is_own(loaded := sys.modules.get(name)):
+                return ["loaded", name, self.value(loaded)]
+            for each in wanted or (each for each in _names_in(code) if each not in name.split(".")):
+                self._meet_library(name, each)
             return ["module", name]
-        bundle = self._scope.whole_bundle()
-        self.unreadable |= bundle is None
-        return ["bundle", name, bundle]
+        for path in files:
+            self._meet(self._own.reach_of_source(path))
+        return ["imported", name, [[self._own.relative(path), self._own.content(path)] for path in files]]
 
     def _module(self, found: ModuleType) -> Any:
-        if not self._scope.is_own(found):
-            return ["module", found.__name__]
-        source = _source_of(Path(str(found.__file__)))
-        self.unreadable |= source is None
-        used = [each for _, each in sorted(vars(found).items()) if self._own_object(each)]
-        return ["own-module", source, [self.value(each) for each in used]]
+        """One of the job's as a whole: its text, and every global by value."""
+        if not self._own.is_own(found):
+            return self._escaped(found, False)
+        file = getattr(found, "__file__", None)
+        self._modules[found.__name__] = found
+        held = [(name, each) for name, each in sorted_items(vars(found)) if not _is_dunder(name)]
+        used = [(name, each) for name, each in held if not isinstance(each, ModuleType) or self._own.is_own(each)]
+        return ["own-module", self._own.content(Path(file)) if file else "", self._members(used)]
 
-    def _own_object(self, found: Any) -> bool:
-        if isinstance(found, ModuleType):
-            return self._scope.is_own(found)
-        if not isinstance(found, FunctionType | type):
-            return False
-        name = getattr(found, "__module__", None)
+    def _is_own_name(self, name: object) -> bool:
+        """Whether a module of that name is the job's; code that was pickled by value belongs to no module here."""
         module = sys.modules.get(name) if isinstance(name, str) else None
-        # Code that was pickled by value belongs to no module here: it was written in the job.
-        return module is None or self._scope.is_own(module)
+        return module is None or self._own.is_own(module)
 
     def _class(self, found: type) -> Any:
-        if not self._own_object(found):
+        if not self._is_own_name(getattr(found, "__module__", None)):
+            self._meet_library(found.__module__, found.__qualname__)
             return ["class", found.__module__, found.__qualname__]
-        skipped = {"__dict__", "__weakref__", "__doc__", "__module__", "__qualname__", "__annotations__", "__slots__"}
-        skipped |= {"__firstlineno__", "__static_attributes__", "_abc_impl", "__abstractmethods__"}
-        members = [[name, self.value(each)] for name, each in sorted(vars(found).items()) if name not in skipped]
-        return ["own-class", members, [self.value(base) for base in found.__bases__ if base is not object]]
+        members = [pair for pair in sorted_items(vars(found)) if pair[0] not in _DERIVED]
+        bases = [self.value(base) for base in found.__bases__ if base is not object]
+        made_by = [] if type(found) is type else self.value(type(found))
+        return ["own-class", self._members(members), bases, made_by]
 
     def _instance(self, found: Any) -> Any:
-        if type(found).__module__.startswith("py4j.") or type(found).__name__ in _HANDLES:
-            self.unreadable = True
-            return ["handle", type(found).__qualname__]
-        wrapped = getattr(found, "__wrapped__", None)
-        if wrapped is not None:
-            return ["wrapper", type(found).__module__, type(found).__qualname__, self.value(wrapped)]
+        kind = type(found)
         try:
-            reduced = found.__reduce_ex__(4)
-        except Exception as reason:  # any object's own code may run here, and may raise anything
+            if isinstance(found, Enum):
+                return ["enum", self.value(kind), found._name_, self._members(attributes(found))]
+            if self._is_own_name(kind.__module__):
+                return ["own-object", self.value(kind), [self.value(each) for each in own_parts(found)]]
+            if isinstance(found, PurePath):
+                self._meet_library("pathlib", kind.__name__)
+                return ["path", kind.__name__, self._atom(str(found))]
+            known = known_parts(found)
+            if known is None and not is_handle(found):
+                self._meet_library(kind.__module__, kind.__qualname__)
+                known = f"{kind.__module__}.{kind.__qualname__}", pickled_parts(found)
+        except Hidden as reason:
             self.unreadable = True
-            return ["unreadable", type(found).__module__, type(found).__qualname__, type(reason).__name__]
-        if isinstance(reduced, str):
-            # It says only where it is to be found, not what it is.
-            self.unreadable |= self._own_object(type(found))
-            return ["global", type(found).__module__, reduced]
-        parts = [*reduced, *([None] * (6 - len(reduced)))]
-        parts[3] = list(parts[3]) if parts[3] is not None else None
-        parts[4] = list(parts[4]) if parts[4] is not None else None
-        return ["object", [self.value(each) for each in parts]]
+            return ["unreadable", kind.__module__, kind.__qualname__, str(reason)]
+        if known is None:
+            self.unreadable = True
+            return ["handle", kind.__qualname__, str(found) if kind.__name__ == "Column" else ""]
+        if known[0] == "environment":
+            self._meet(Reach.ENVIRONMENT)
+        return [known[0], [self.value(each) for each in known[1]]]
 
 
-def _source_of(path: Path) -> str | None:
-    """A file's code without comments, docstrings and formatting; None when there is no source."""
+def _inside(cell: CellType) -> Any:
     try:
-        tree = ast.parse(path.read_text())
-    except (OSError, SyntaxError, UnicodeDecodeError):
-        return None
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            first = node.body[0] if node.body else None
-            if (
-                isinstance(first, ast.Expr)
-                and isinstance(first.value, ast.Constant)
-                and isinstance(first.value.value, str)
-            ):
-                node.body = node.body[1:]
-    return hashlib.sha256(ast.dump(tree).encode()).hexdigest()
+        return cell.cell_contents
+    except ValueError:
+        return NotImplemented
+
+
+def _package(names: Mapping[str, Any]) -> str:
+    return str(names.get("__package__") or str(names.get("__name__", "")).rpartition(".")[0])
+
+
+def _is_dunder(name: str) -> bool:
+    return name.startswith("__") and name.endswith("__")
+
+
+def _names_in(code: CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for each in code.co_consts:
+        if isinstance(each, CodeType):
+            yield from _names_in(each)
+
+
+def _secret_constants(steps: Sequence[dis.Instruction]) -> set[int]:
+    """Positions of constants that a secret's name stands beside: ``option("password", …)``, ``token = …``, ``key=…``."""
+    found: set[int] = set()
+    for number, step in enumerate(steps):
+        named = step.argval if isinstance(step.argval, tuple) else (step.argval,)
+        if any(isinstance(each, str) and is_secret(each) for each in named):
+            if step.opname == "LOAD_CONST" and isinstance(step.argval, str):
+                found.add(number + 1)
+            else:
+                # Names of keywords and of targets follow the values.
+                found |= set(range(max(0, number - 2 * len(named)), number))
+    return found

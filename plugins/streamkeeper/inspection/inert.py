@@ -1,0 +1,132 @@
+"""What library code can reach of a job's bundle: nothing, its data files, or anything in it.
+
+A list of what is known to be harmless. Whatever it does not name may read files of the bundle; whatever can import,
+run or inspect code by a name that it computes may reach all of it.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import IntEnum
+
+
+class Reach(IntEnum):
+    """What a piece of library code may reach of the bundle, from nothing to its very text."""
+
+    NOTHING = 0
+    ENVIRONMENT = 1
+    """Variables of the process: nothing of the bundle, but nothing that a digest covers either."""
+    DATA = 2
+    CODE = 3
+    TEXT = 4
+    """Code as it is written: comments, docstrings, line numbers."""
+
+
+_INERT = frozenset(
+    """
+    __future__ _abc _ast _bisect _bz2 _codecs _collections _collections_abc _contextvars _csv _datetime _decimal
+    _functools _hashlib _heapq _io _json _locale _lzma _md5 _operator _queue _random _sha1 _sha2 _sha256 _sha512 _sre
+    _statistics _string _struct _thread _typing _uuid _weakref _weakrefset _zoneinfo
+    abc array ast attr attrs base64 binascii bisect calendar cmath codecs collections colorsys concurrent contextlib
+    contextvars copy copyreg csv dataclasses datetime dateutil decimal difflib email encodings enum errno fractions
+    functools gzip hashlib heapq hmac html io ipaddress itertools json keyword locale logging math msgspec numbers numpy
+    operator orjson pandas pprint py4j pyarrow pydantic pydantic_core pyspark pytz queue quopri random re reprlib
+    secrets signal stat statistics streamkeeper string stringprep struct textwrap threading time types typing
+    typing_extensions typing_inspection unicodedata urllib uuid warnings weakref xxhash zlib zoneinfo
+    """.split()
+)
+"""Libraries that read no file of the bundle and import none of its modules, unless ``_READS`` says so of a name.
+
+Their names: those of Python itself that only compute, and the ones that a streaming job commonly computes with.
+"""
+
+_READS = re.compile(
+    r"(^|_)(read|load|open|scan|import|run|exec|file|files|path|paths|dataset|mmap|memmap|memory_map|fs|parquet|config)"
+    r"($|_)|^(fromfile|genfromtxt|loadtxt|DataSource|ExcelFile|HDFStore|FileIO|SparkFiles|urlopen|urlretrieve"
+    r"|addPyFile|addFile|fileConfig|OSFile|LocalFileSystem)"
+)
+"""Names in an inert library that read a file all the same, such as ``pandas.read_csv`` and ``numpy.load``."""
+
+_COMPUTES = frozenset(
+    "altsep basename cpu_count curdir extsep fsdecode fsencode fspath getpid getppid join linesep name normcase normpath "
+    "pardir pathsep sep split splitdrive splitext strerror urandom commonprefix commonpath isabs PathLike".split()
+)
+"""Names in ``os`` and ``os.path`` that touch no file."""
+
+_BUILTINS = {
+    **dict.fromkeys(("open", "__file__", "__cached__"), Reach.DATA),
+    **dict.fromkeys("__import__ breakpoint compile eval exec globals input locals vars".split(), Reach.CODE),
+    **dict.fromkeys("__builtins__ __loader__ __path__ __spec__".split(), Reach.CODE),
+    **dict.fromkeys(("__doc__", "help"), Reach.TEXT),
+}
+"""Globals that every module has and that reach further."""
+
+_REFLECTS = {
+    **dict.fromkeys(("__file__", "__cached__"), Reach.DATA),
+    **dict.fromkeys("__builtins__ __globals__ __import__ __loader__ __path__ __spec__ __subclasses__".split(), Reach.CODE),
+    **dict.fromkeys("cr_frame f_back f_builtins f_globals f_locals gi_frame tb_frame".split(), Reach.CODE),
+    **dict.fromkeys("__annotations__ __code__ __doc__ __firstlineno__ __signature__".split(), Reach.TEXT),
+    **dict.fromkeys("co_code co_consts co_filename co_firstlineno co_lines f_lineno tb_lineno".split(), Reach.TEXT),
+}
+"""Attributes by which an object leads to other code than its own, or to the text that it was made of."""
+
+_RUNS_CODE = frozenset(
+    """
+    _ctypes _imp _pickle _posixsubprocess cffi cloudpickle code codeop ctypes dill gc imp importlib importlib_resources
+    joblib marshal multiprocessing pickle pkg_resources pkgutil pty pydoc runpy shelve site subprocess zipimport
+    """.split()
+)
+_READS_CODE = frozenset({"_tokenize", "dis", "inspect", "linecache", "symtable", "tokenize", "trace", "traceback"})
+_SYSTEM = frozenset("argv executable flags orig_argv platform prefix base_prefix".split())
+_SYSTEM_FRAMES = re.compile(r"modules|path|meta_path|path_.*|_.*frame.*|settrace|setprofile|gettrace|getprofile|exc_info")
+
+
+def reach_of_global(name: str) -> Reach:
+    """What a name reaches that is found in every module."""
+    return _BUILTINS.get(name, Reach.NOTHING)
+
+
+def reach_of_attribute(name: str) -> Reach:
+    """What reading an attribute of that name reaches, whatever it is read from; also where the name is a string."""
+    return _REFLECTS.get(name, Reach.NOTHING)
+
+
+def reach_of(module: str, name: str) -> Reach:
+    """What ``name`` of a library's module may reach; an empty name: the module as a whole."""
+    top = module.partition(".")[0]
+    if top in _RUNS_CODE:
+        return Reach.CODE
+    if top in _READS_CODE:
+        return Reach.TEXT
+    if top == "builtins":
+        return Reach.NOTHING if name else Reach.CODE
+    if top == "sys":
+        return Reach.CODE if not name or _SYSTEM_FRAMES.fullmatch(name) else _of_system(name)
+    if top in ("os", "posix", "posixpath", "genericpath", "nt", "ntpath"):
+        return _of_os(name)
+    if top not in _INERT:
+        return Reach.DATA
+    return Reach.DATA if _READS.search(name) or _READS.search(module.rpartition(".")[2]) else Reach.NOTHING
+
+
+def _of_system(name: str) -> Reach:
+    return Reach.ENVIRONMENT if name in _SYSTEM else Reach.NOTHING
+
+
+def _of_os(name: str) -> Reach:
+    if name in ("environ", "environb", "getenv", "getenvb", "_Environ"):
+        return Reach.ENVIRONMENT
+    if name in ("system", "popen", "startfile", "fork", "forkpty") or name.startswith(("exec", "spawn", "posix_spawn")):
+        return Reach.CODE
+    return Reach.NOTHING if name in _COMPUTES else Reach.DATA
+
+
+_SETS = re.compile(
+    r"set|seed|register|unregister|add|patch|install|enable|disable|configure|option|basicConfig|simplefilter"
+    r"|filterwarnings|update|append|insert|remove|push|start|activate|use|tz"
+)
+
+
+def is_quiet(module: str, name: str) -> bool:
+    """Whether calling ``name`` of a library while a module is imported leaves no trace in the library."""
+    return module.partition(".")[0] in {*_INERT, "os", "posixpath", "builtins", "pathlib"} and not _SETS.match(name)

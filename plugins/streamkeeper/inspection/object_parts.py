@@ -1,0 +1,176 @@
+"""What an object consists of, so that it can be compared by value: of Python's own, of libraries', of the job's."""
+
+from __future__ import annotations
+
+import copyreg
+import sys
+import weakref
+from collections.abc import Iterable
+from contextvars import ContextVar
+from importlib.machinery import ModuleSpec
+from typing import Any
+
+_SESSIONS = frozenset({"SparkSession", "SparkContext", "RuntimeConfig"})
+"""The session that the job was given: what it means is in the manifest's confs."""
+_HANDLES = frozenset({"Accumulator", "Column", "DataFrame", "DataFrameReader", "GroupedData", "RDD"})
+"""Live things of one process; what is behind them cannot be compared."""
+_NATIVE_HEAP = 1 << 9
+_PLAIN_BASES = frozenset({"abc", "collections.abc", "enum", "typing", "typing_extensions"})
+
+
+class Hidden(Exception):
+    """What an object consists of cannot be told."""
+
+
+def known_parts(found: Any) -> tuple[str, list[Any]] | None:
+    """A label and parts of types whose pickled form says too little, too much or nothing; None for all others."""
+    kind = type(found)
+    match (kind.__module__, kind.__name__):
+        case ("_thread" | "threading", "lock" | "RLock"):
+            return "lock", []
+        case ("_thread", "_local"):
+            return "local", sorted_items(vars(found))
+        case ("functools", "_lru_cache_wrapper"):
+            return "cache", [found.cache_parameters(), found.__wrapped__, attributes(found, but="__wrapped__")]
+        case ("functools", "cached_property"):
+            return "cached", [found.func, found.attrname]
+        case ("_json", "Scanner" | "Encoder"):
+            # Made of its coder's other attributes.
+            return "coder", []
+        case ("pydantic._internal._decorators", "Decorator"):
+            # Its reference to the class is an address.
+            return "decorator", [found.cls_var_name, found.func, found.info]
+        case ("os", "_Environ"):
+            return "environment", []
+        case ("pyspark.core.broadcast" | "pyspark.broadcast", "Broadcast"):
+            return "broadcast", [found.value]
+        case ("pyspark.sql.udf", "UserDefinedFunction"):
+            return "udf", [found.func, found.returnType, found.evalType, found.deterministic]
+        case (home, name) if home.startswith("pyspark.") and name in _SESSIONS:
+            return "session", []
+        case ("_io", "TextIOWrapper") if found in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__):
+            return "console", []
+        case ("_io", _) if getattr(found, "closed", False):
+            return "closed", []
+        case ("builtins", "dict_keys" | "dict_values" | "dict_items"):
+            return kind.__name__, list(found)
+        case _:
+            return _reference_parts(found)
+
+
+def _reference_parts(found: Any) -> tuple[str, list[Any]] | None:
+    match found:
+        case ContextVar():
+            return "context", [found.name, found.get(None)]
+        case weakref.ReferenceType():
+            return "weak", [found()]
+        case weakref.WeakValueDictionary() | weakref.WeakKeyDictionary():
+            return "weak", [frozenset_of(found.items())]
+        case weakref.WeakSet():
+            return "weak", [frozenset_of(found)]
+        case ModuleSpec():
+            return "spec", [found.name]
+        case _:
+            return None
+
+
+class Unordered(list[Any]):
+    """Elements whose order means nothing."""
+
+
+def frozenset_of(found: Iterable[Any]) -> Unordered:
+    """Elements without an order, hashable or not."""
+    return Unordered(found)
+
+
+def is_handle(found: object) -> bool:
+    """Whether an object stands for something in a JVM or in another process."""
+    home = type(found).__module__
+    return home.startswith("py4j.") or (home.startswith("pyspark.") and type(found).__name__ in _HANDLES)
+
+
+def pickled_parts(found: Any) -> list[Any]:
+    """What an object is pickled as; raises Hidden where it cannot be."""
+    reduce = copyreg.dispatch_table.get(type(found))
+    try:
+        reduced = reduce(found) if reduce else found.__reduce_ex__(4)
+        if isinstance(reduced, str):
+            # It says only where it is to be found: a library's constant.
+            return [reduced]
+        parts = [*reduced, *([None] * (6 - len(reduced)))]
+        for number in (3, 4):
+            parts[number] = list(parts[number]) if parts[number] is not None else None
+        return parts
+    except RecursionError:
+        raise
+    except Exception as reason:  # any object's own code may run here, and may raise anything
+        raise Hidden(type(reason).__name__) from reason
+
+
+def own_parts(found: Any) -> list[Any]:
+    """All that an object of the job's own class holds: its own pickling might leave something out."""
+    kind = type(found)
+    held = [attributes(found)]
+    for base in kind.__mro__:
+        for name, slot in sorted(vars(base).items()):
+            if type(slot).__name__ == "member_descriptor":
+                held.append((name, *_slot(slot, found)))
+    match found:
+        case str() | int() | float() | complex() | bytes():
+            held.append(_plain(found))
+        case dict():
+            held.append(list(dict.items(found)))
+        case list():
+            held.append(list(list.__iter__(found)))
+        case tuple():
+            held.append(list(tuple.__iter__(found)))
+        case set() | frozenset():
+            held.append(Unordered(set(found)))
+        case _ if any(_may_hide(base) for base in kind.__mro__):
+            held.append(pickled_parts(found))
+        case _:
+            pass
+    return held
+
+
+def _may_hide(base: type) -> bool:
+    """Whether a class is written in C and may keep something where no attribute shows it."""
+    if base is object or base.__module__ in _PLAIN_BASES:
+        return False
+    return not base.__flags__ & _NATIVE_HEAP or "__reduce__" in vars(base) or "__reduce_ex__" in vars(base)
+
+
+def attributes(found: Any, *, but: str = "") -> list[tuple[str, Any]]:
+    """An object's own attributes, by name."""
+    try:
+        held = object.__getattribute__(found, "__dict__")
+    except AttributeError:
+        return []
+    return [(name, each) for name, each in sorted_items(held) if name != but]
+
+
+def sorted_items(held: Any) -> list[tuple[str, Any]]:
+    """Names and values, by name."""
+    return sorted(((str(name), each) for name, each in dict(held).items()), key=lambda pair: pair[0])
+
+
+def _slot(slot: Any, found: Any) -> tuple[Any, ...]:
+    try:
+        return (slot.__get__(found),)
+    except AttributeError:
+        return ()
+
+
+def _plain(found: Any) -> Any:
+    """The number or text inside an object of a class derived from it."""
+    match found:
+        case str():
+            return str.__str__(found)
+        case bytes():
+            return bytes.__add__(b"", found)
+        case int():
+            return int.__pos__(found)
+        case float():
+            return float.__pos__(found)
+        case _:
+            return complex.__pos__(found)

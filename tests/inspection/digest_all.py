@@ -1,0 +1,40 @@
+"""Run as a program: prints the digests of every bundle below a folder as one JSON object. Arguments: folder, switch."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from pyspark import cloudpickle
+
+from streamkeeper.inspection.code_digest import CodeDigest, Reading
+from streamkeeper.job_code import run_job_file
+
+
+def main(folder: str, switch: str = "") -> None:
+    """Each bundle's digests: of the function itself, and of what a plan holds of it."""
+    if switch == "without-the-bundle":
+        Reading._beyond = lambda self: []  # type: ignore[method-assign]
+    print(json.dumps({each.name: digests(each) for each in sorted(Path(folder).iterdir())}))  # noqa: T201
+
+
+def digests(root: Path) -> list[str]:
+    """Without and with the way through pickle, as Spark takes it."""
+    module = run_job_file(root, "job.py")
+    function = entry(module)
+    command = cloudpickle.dumps(function)
+    return [CodeDigest(root).of(function), CodeDigest(root).of(cloudpickle.loads(command))]
+
+
+def entry(module: ModuleType) -> Any:
+    """``f``, or what ``make()`` builds; after what the driver does meanwhile."""
+    if hasattr(module, "drive"):
+        module.drive()
+    return module.f if hasattr(module, "f") else module.make()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
