@@ -50,15 +50,19 @@ def run_job_file(root: Path, entry: str) -> ModuleType:
 def own_files(root: Path) -> list[Path] | None:
     """The files below ``root`` that a job's code may consist of or read, sorted; None when there are too many to tell.
 
-    Left out: hidden files and folders, caches, and what a package manager put there (virtual environments).
+    Left out: hidden folders, caches, and what a package manager put there (virtual environments). Links are followed.
     """
     found: list[Path] = []
     size = 0
-    for folder, folders, files in os.walk(root):
+    entered: set[str] = set()
+    for folder, folders, files in os.walk(root, followlinks=True):
         folders[:] = [each for each in folders if _may_be_own(folder, each)]
-        for name in files:
-            path = Path(folder, name)
-            if not name.startswith(".") and path.is_file():
+        if (place := os.path.realpath(folder)) in entered:
+            folders.clear()
+            continue
+        entered.add(place)
+        for path in (Path(folder, name) for name in files):
+            if path.is_file():
                 found.append(path)
                 size += path.stat().st_size
         if len(found) > _MOST_FILES or size > _MOST_BYTES:
@@ -137,12 +141,21 @@ def _modules_under(root: Path) -> list[tuple[str, Path]]:
     """Name and file of each loaded module below ``root``; a package without a file of its own by its folder."""
     found = []
     for name, module in list(sys.modules.items()):
-        place = getattr(module, "__file__", None) or next(iter(getattr(module, "__path__", ())), None)
-        if not isinstance(place, str) or name.split(".")[0] == __package__:
+        place = _place_of(root, name, module)
+        if place is None or name.split(".")[0] == __package__:
             continue
         if place.startswith(f"{root}/") and "/site-packages/" not in place:
             found.append((name, Path(place)))
     return found
+
+
+def _place_of(root: Path, name: str, module: object) -> str | None:
+    if not isinstance(module, ModuleType):
+        # An object that took a module's place says nothing of where it is from.
+        file = root.joinpath(*name.split(".")).with_suffix(".py")
+        return str(file) if file.is_file() else None
+    place = getattr(module, "__file__", None) or next(iter(getattr(module, "__path__", ())), None)
+    return place if isinstance(place, str) else None
 
 
 def _first_line(error: BaseException) -> str:

@@ -25,8 +25,12 @@ def digests(root: Path) -> list[str]:
     """Without and with the way through pickle, as Spark takes it."""
     module = run_job_file(root, "job.py")
     function = entry(module)
-    command = cloudpickle.dumps(function)
-    return [CodeDigest(root).of(function), CodeDigest(root).of(cloudpickle.loads(command))]
+    try:
+        command = cloudpickle.loads(cloudpickle.dumps(function))
+    except (AttributeError, TypeError):
+        # Spark could not send it to a worker either: a sink's function.
+        command = function
+    return [CodeDigest(root).of(function), CodeDigest(root).of(command)]
 
 
 def entry(module: ModuleType) -> Any:

@@ -1540,6 +1540,684 @@ HIDINGS: dict[str, Hiding] = {
 }
 
 
+HIDINGS |= {
+    # Tried once the above were seen
+    "vectorised by numpy": _job(
+        "* 2",
+        "* 3",
+        """
+        import numpy as np
+        def rate(x):
+            return x * 2
+        rates = np.frompyfunc(rate, 1, 1)
+        def f(x):
+            return rates(x)
+        """,
+    ),
+    "np.vectorize": _job(
+        "* 2",
+        "* 3",
+        """
+        import numpy as np
+        rates = np.vectorize(lambda x: x * 2)
+        def f(x):
+            return rates(x)
+        """,
+    ),
+    "hints that typing evaluates": _job(
+        "x: int",
+        "x: str",
+        """
+        import typing
+        def f(x: int):
+            return typing.get_type_hints(f)["x"](x)
+        """,
+    ),
+    "name of a function that is read": _with(
+        "job.py",
+        "eu",
+        "us",
+        """
+        from helpers import RATES
+        def eu(x):
+            return x * RATES[eu.__name__]
+        f = eu
+        """,
+        {"helpers.py": 'RATES = {"eu": 2, "us": 3}\n'},
+    ),
+    "order of a class's members": _job(
+        "    EU = 1\n    US = 2",
+        "    US = 2\n    EU = 1",
+        """
+class Rates:
+    EU = 1
+    US = 2
+def f(x):
+    return [each for each in Rates.__dict__ if each.isupper()][0]
+        """,
+    ),
+    "order of a dictionary": _with(
+        "rates.json",
+        '"a": 1, "b": 2',
+        '"b": 2, "a": 1',
+        """
+        import json, pathlib
+        RATES = json.loads(pathlib.Path(__file__).with_name("rates.json").read_text())
+        def f(x):
+            return next(each for each in RATES if each in x)
+        """,
+        {"rates.json": '{"a": 1, "b": 2}'},
+    ),
+    "place handed to a reader that is given": _with(
+        "rates.json",
+        "2",
+        "3",
+        """
+        import os
+        HERE = os.path.dirname(__file__)
+        def f(batch):
+            return batch.sparkSession.read.json(HERE + "/rates.json").collect()
+        """,
+        _DATA,
+    ),
+    "source that is read as data": _with(
+        "rates.py",
+        "2",
+        "3",
+        """
+        import ast, os
+        HERE = os.path.dirname(__file__)
+        def f(x):
+            return x * ast.literal_eval(open(HERE + "/rates.py").read())["eu"]
+        """,
+        {"rates.py": '{"eu": 2}'},
+    ),
+    "hidden file": _with(
+        ".rates",
+        "2",
+        "3",
+        """
+        import os
+        HERE = os.path.dirname(__file__)
+        def f(x):
+            return x * int(open(HERE + "/.rates").read())
+        """,
+        {".rates": "2"},
+    ),
+    "module that replaced itself by an object": _with(
+        "helpers.py",
+        "* 2",
+        "* 3",
+        """
+        import helpers
+        def f(x):
+            return helpers.rate(x)
+        """,
+        {
+            "helpers.py": """
+            import sys
+            class Lazy:
+                def rate(self, x):
+                    return x * 2
+            sys.modules[__name__] = Lazy()
+            """
+        },
+    ),
+    "function of a module that replaced itself": _with(
+        "helpers.py",
+        "RATE = 2",
+        "RATE = 3",
+        """
+        import helpers
+        f = helpers.rate
+        """,
+        {
+            "helpers.py": """
+            import sys, types
+            RATE = 2
+            def rate(x):
+                return x * RATE
+            sys.modules[__name__] = types.SimpleNamespace(rate=rate)
+            """
+        },
+    ),
+    "class of a module": _with(
+        "helpers.py",
+        "return 2",
+        "return 3",
+        """
+        import helpers
+        def f(x):
+            return x * helpers.rate
+        """,
+        {
+            "helpers.py": """
+            import sys, types
+            class Computed(types.ModuleType):
+                @property
+                def rate(self):
+                    return 2
+            sys.modules[__name__].__class__ = Computed
+            """
+        },
+    ),
+    "function with globals of its own": _job(
+        '"RATE": 2',
+        '"RATE": 3',
+        """
+        import types
+        def plain(x):
+            return x * RATE
+        f = types.FunctionType(plain.__code__, {"RATE": 2})
+        """,
+    ),
+    "code exchanged": _job(
+        "x * 2",
+        "x * 3",
+        """
+        def f(x):
+            return x
+        f.__code__ = (lambda x: x * 2).__code__
+        """,
+    ),
+    "defaults exchanged": _job(
+        "(2,)",
+        "(3,)",
+        """
+        def f(x, rate=1):
+            return x * rate
+        f.__defaults__ = (2,)
+        """,
+    ),
+    "method put into a class": _with(
+        "more.py",
+        "x * 2",
+        "x * 3",
+        """
+        from table import Rates
+        import more
+        def f(x):
+            return Rates().of(x)
+        """,
+        {
+            "table.py": "class Rates:\n    pass\n",
+            "more.py": "from table import Rates\nRates.of = lambda self, x: x * 2\n",
+        },
+    ),
+    "factory of a default dictionary": _job(
+        "return 2",
+        "return 3",
+        """
+        import collections
+        def rate():
+            return 2
+        RATES = collections.defaultdict(rate)
+        def f(x):
+            return x * RATES["eu"]
+        """,
+    ),
+    "objects in a pandas series": _job(
+        "* 2",
+        "* 3",
+        """
+        import pandas as pd
+        class Rate:
+            def of(self, x):
+                return x * 2
+        RATES = pd.Series({"eu": Rate()})
+        def f(x):
+            return RATES["eu"].of(x)
+        """,
+    ),
+    "lazy iterator": _job(
+        "* 2",
+        "* 3",
+        """
+        RATES = map(lambda x: x * 2, [1, 2])
+        def f(x):
+            return x * next(RATES)
+        """,
+    ),
+    "generator that is held": _job(
+        "* 2",
+        "* 3",
+        """
+        RATES = (x * 2 for x in [1, 2])
+        def f(x):
+            return x * next(RATES)
+        """,
+    ),
+    "number inside of a derived partial": _job(
+        "Scaled(pow, 2)",
+        "Scaled(pow, 3)",
+        """
+        import functools
+        class Scaled(functools.partial):
+            pass
+        KEPT = Scaled(pow, 2)
+        def f(x):
+            return KEPT(x)
+        """,
+    ),
+    "time inside of a derived class": _job(
+        "Day(2026, 1, 2)",
+        "Day(2026, 1, 3)",
+        """
+        import datetime
+        class Day(datetime.date):
+            pass
+        KEPT = Day(2026, 1, 2)
+        def f(x):
+            return x >= KEPT
+        """,
+    ),
+    "library function replaced by exec": _job(
+        "1.5",
+        "2.5",
+        """
+        import colorsys
+        exec("colorsys.ONE_THIRD = 1.5")
+        def f(x):
+            return colorsys.rgb_to_hls(x, x, x)
+        """,
+    ),
+    "library function replaced in a loop": _job(
+        "* 2",
+        "* 3",
+        """
+        import colorsys
+        for name in ("rgb_to_hls", "hls_to_rgb"):
+            setattr(colorsys, name, lambda x, y, z: x * 2)
+        def f(x):
+            return colorsys.rgb_to_hls(x, x, x)
+        """,
+    ),
+    "library's dictionary updated": _job(
+        "1.5",
+        "2.5",
+        """
+        import colorsys
+        vars(colorsys)["ONE_SIXTH"] = 1.5
+        def f(x):
+            return colorsys.rgb_to_hls(x, x, x)
+        """,
+    ),
+    "library replaced under a condition": _job(
+        "NEW = False",
+        "NEW = True",
+        """
+        import colorsys
+        NEW = False
+        if NEW:
+            colorsys.TWO_THIRD = 1.5
+        def f(x):
+            return colorsys.rgb_to_hls(x, x, x)
+        """,
+    ),
+    "library replaced by a class's creation": _job(
+        "* 2",
+        "* 3",
+        """
+        import colorsys
+        class Patch:
+            colorsys.rgb_to_yiq = lambda x, y, z: x * 2
+        def f(x):
+            return colorsys.rgb_to_yiq(x, x, x)
+        """,
+    ),
+    "library replaced by a decorator": _job(
+        "* 2",
+        "* 3",
+        """
+        import colorsys
+        def instead(inner):
+            colorsys.yiq_to_rgb = lambda x, y, z: x * 2
+            return inner
+        @instead
+        def other():
+            pass
+        def f(x):
+            return colorsys.yiq_to_rgb(x, x, x)
+        """,
+    ),
+    "library replaced while a value is made": _job(
+        "* 2",
+        "* 3",
+        """
+        import colorsys
+        def install():
+            colorsys.hsv_to_rgb = lambda x, y, z: x * 2
+        done = install()
+        def f(x):
+            return colorsys.hsv_to_rgb(x, x, x)
+        """,
+    ),
+    "finder of modules": _job(
+        "RATE = 2",
+        "RATE = 3",
+        """
+        import importlib.abc, importlib.util, sys
+        class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+            def find_spec(self, name, path, target=None):
+                return importlib.util.spec_from_loader(name, self) if name == "no_such_tariff" else None
+            def create_module(self, spec):
+                return None
+            def exec_module(self, module):
+                exec("RATE = 2", vars(module))
+        sys.meta_path.append(Finder())
+        def f(x):
+            import no_such_tariff
+            return x * no_such_tariff.RATE
+        """,
+    ),
+    "json coder of a class": _job(
+        "return 2",
+        "return 3",
+        """
+        import json
+        class Coder(json.JSONEncoder):
+            def default(self, found):
+                return 2
+        def f(x):
+            return json.dumps(x, cls=Coder)
+        """,
+    ),
+    "dialect of csv": _job(
+        '";"',
+        '":"',
+        """
+        import csv
+        csv.register_dialect("ours", delimiter=";")
+        def f(x):
+            return next(csv.reader([x], "ours"))
+        """,
+    ),
+    "first day of the week": _job(
+        "setfirstweekday(6)",
+        "setfirstweekday(5)",
+        """
+        import calendar
+        calendar.setfirstweekday(6)
+        def f(x):
+            return calendar.monthcalendar(2026, x)
+        """,
+    ),
+    "how an object is pickled": _job(
+        "+ 2",
+        "+ 3",
+        """
+        import copyreg, fractions
+        def reduce(found):
+            return fractions.Fraction, (found.numerator + 2,)
+        copyreg.pickle(fractions.Fraction, reduce)
+        def f(x):
+            return fractions.Fraction(x)
+        """,
+    ),
+    "setter called on a library's object": _job(
+        "clear_flags",
+        "clear_traps",
+        """
+        import decimal
+        context = decimal.getcontext()
+        context.clear_flags()
+        def f(x):
+            return decimal.Decimal(x) / 0
+        """,
+    ),
+    "import under a condition in the function": _with(
+        "slow.py",
+        "RATE = 2",
+        "RATE = 3",
+        """
+        def f(x):
+            try:
+                from no_such_module import rate
+            except ImportError:
+                from slow import rate
+            return rate(x)
+        """,
+        {"slow.py": HELPERS},
+    ),
+    "import in a nested function": _with(
+        "helpers.py",
+        "RATE = 2",
+        "RATE = 3",
+        """
+        def f(x):
+            def inner():
+                import helpers
+                return helpers.rate(x)
+            return inner()
+        """,
+        _HELPER,
+    ),
+    "import in a method": _with(
+        "helpers.py",
+        "RATE = 2",
+        "RATE = 3",
+        """
+        class Rates:
+            def of(self, x):
+                from helpers import rate
+                return rate(x)
+        def f(x):
+            return Rates().of(x)
+        """,
+        _HELPER,
+    ),
+    "name that is given by the instance": _job(
+        "* 2",
+        "* 3",
+        """
+        class Rates:
+            def __init__(self):
+                self.step = "eu"
+            def step_eu(self, x):
+                return x * 2
+        RATES = Rates()
+        def f(x):
+            return getattr(RATES, "step_" + RATES.step)(x)
+        """,
+    ),
+    "slot of a base class": _job(
+        "self.rate = 2",
+        "self.rate = 3",
+        """
+        class Base:
+            __slots__ = ("rate",)
+        class Rates(Base):
+            __slots__ = ()
+            def __init__(self):
+                self.rate = 2
+        RATES = Rates()
+        def f(x):
+            return x * RATES.rate
+        """,
+    ),
+    "list with a class of its own": _job(
+        "[1, 2]",
+        "[1, 3]",
+        """
+        class Rates(list):
+            def __iter__(self):
+                return iter([])
+        RATES = Rates([1, 2])
+        def f(x):
+            return x * RATES[1]
+        """,
+    ),
+    "number with a sign": _job(
+        "0.0",
+        "-0.0",
+        """
+        import math
+        RATE = 0.0
+        def f(x):
+            return math.copysign(x, RATE)
+        """,
+    ),
+    "kind of a number": _job(
+        "RATE = 2",
+        "RATE = 2.0",
+        """
+        RATE = 2
+        def f(x):
+            return x // RATE
+        """,
+    ),
+    "truth for a number": _job(
+        "RATE = 1",
+        "RATE = True",
+        """
+        RATE = 1
+        def f(x):
+            return str(RATE)
+        """,
+    ),
+    "handler of an exception": _job(
+        "KeyError",
+        "IndexError",
+        """
+        EXPECTED = (KeyError,)
+        def f(x):
+            try:
+                return x["eu"]
+            except EXPECTED:
+                return 2
+        """,
+    ),
+}
+
+
+HARMLESS: dict[str, Hiding] = {
+    "comment, docstring, formatting": _job(
+        "    return x * 2",
+        '    "Twice."\n    # and not more\n    return (x *\n            2)',
+        "def f(x):\n    return x * 2\n",
+    ),
+    "another function added": _job(
+        "def f(x)", "def other(x):\n    return x\n\ndef f(x)", "RATE = 2\ndef f(x):\n    return x * RATE\n"
+    ),
+    "another global": _job("OTHER = 2", "OTHER = 3", "OTHER = 2\nRATE = 2\ndef f(x):\n    return x * RATE\n"),
+    "another function of a helper": _with(
+        "helpers.py",
+        "def rate",
+        "def other(x):\n    return x\n\ndef rate",
+        "import helpers\ndef f(x):\n    return helpers.rate(x)\n",
+        _HELPER,
+    ),
+    "another module that is loaded": _with(
+        "reports.py",
+        "1",
+        "2",
+        "import helpers, reports\ndef f(x):\n    return helpers.rate(x)\n",
+        {**_HELPER, "reports.py": "def report():\n    return 1\n"},
+    ),
+    "a data file that nothing reads": _with("rates.json", "2", "3", "def f(x):\n    return x\n", _DATA),
+    "a data file beside pandas code": _with(
+        "rates.json",
+        "2",
+        "3",
+        """
+        import pandas as pd
+        import numpy as np
+        def f(x):
+            return pd.Series(np.where(x > 1, x, 0)).rolling(3).mean()
+        """,
+        _DATA,
+    ),
+    "the job's function": _job(
+        "where('x > 1')",
+        "where('x > 2')",
+        """
+        from pyspark.sql import functions as F
+        from streamkeeper import Param, Query, streaming_job
+        def f(x):
+            return x * 2
+        @streaming_job(name="job", params={})
+        def job(spark, params):
+            yield spark.readStream.json("/in").where('x > 1').select(F.udf(f)("x"))
+        """,
+    ),
+    "a library's import": _job("import json", "import json, csv", "import json\ndef f(x):\n    return json.dumps(x)\n"),
+    "a logger": _job(
+        "import logging",
+        "import logging\nLOG = logging.getLogger(__name__)\nlogging.basicConfig(level='INFO')",
+        "import logging\ndef f(x):\n    return x\n",
+    ),
+    "a job that changes sys.path": _job(
+        "return 1",
+        "return 2",
+        """
+        import os, sys
+        sys.path.insert(0, os.path.dirname(__file__))
+        def other():
+            return 1
+        def f(x):
+            return x
+        """,
+    ),
+    "another function that reads a file": _with(
+        "rates.json",
+        "2",
+        "3",
+        """
+        import json, os
+        def other():
+            return open(os.path.dirname(__file__) + "/rates.json").read()
+        def f(x):
+            return json.dumps(x)
+        """,
+        _DATA,
+    ),
+    "type hints": _job("f(x)", "f(x: float) -> float", "def f(x):\n    return x * 2\n"),
+    "order of methods": _job(
+        "    def a(self): pass\n    def b(self): pass",
+        "    def b(self): pass\n    def a(self): pass",
+        "class C:\n    def a(self): pass\n    def b(self): pass\ndef f(x):\n    return C().a()\n",
+    ),
+    "a module, beside code that reads files": _with(
+        "reports.py",
+        "1",
+        "2",
+        """
+        import os
+        import reports
+        def f(x):
+            return open(os.path.dirname(__file__) + "/rates.json").read()
+        """,
+        {**_DATA, "reports.py": "def report():\n    return 1\n"},
+    ),
+    "the job's file, beside a lazy import": _with(
+        "job.py",
+        "OTHER = 2",
+        "OTHER = 3",
+        "OTHER = 2\ndef f(x):\n    import helpers\n    return helpers.rate(x)\n",
+        _HELPER,
+    ),
+    "a module that is not loaded": _with(
+        "other_job.py", "1", "2", "import math\ndef f(x):\n    return math.floor(x)\n", {"other_job.py": "RATE = 1\n"}
+    ),
+    "an Enum that is not used": _job(
+        "US = 2",
+        "US = 3",
+        "import enum\nclass Other(enum.Enum):\n    US = 2\nclass Region(enum.Enum):\n    EU = 1\n"
+        "def f(x):\n    return Region(x)\n",
+    ),
+    "a virtual environment": _with(
+        "venv/lib/x.py",
+        "1",
+        "2",
+        "import importlib\ndef f(x):\n    return importlib.import_module(x)\n",
+        {"venv/pyvenv.cfg": "", "venv/lib/x.py": "X = 1\n"},
+    ),
+    "what the guard of a script does": _job(
+        "f(1)", "f(2)", 'def f(x):\n    return x\nif __name__ == "__main__":\n    f(1)\n'
+    ),
+}
+
+
 def _same(top: str, body: str = "return x, KEPT", **others: str) -> dict[str, str]:
     lines = [*textwrap.dedent(top).strip().splitlines(), "def f(x):", f"    {body}", ""]
     return {"job.py": "\n".join(lines), **{name: textwrap.dedent(text) for name, text in others.items()}}
@@ -1601,7 +2279,7 @@ FORMS: dict[str, dict[str, str]] = {
     ),
     "numpy arrays": _same("import numpy as np\nKEPT = [np.arange(5), np.ones((2, 3)), np.array(['a', 'b'])]"),
     "numpy functions and scalars": _same(
-        "import numpy as np\nKEPT = [np.float64(1.5), np.sqrt, np.dtype('int64'), np.int8, np.datetime64('2026-01-01')]",
+        "import numpy as np\nKEPT = [np.float64(1.5), np.sqrt, np.dtype('int64'), np.datetime64('2026-01-01')]",
         "return np.where(x > 1, KEPT[0], np.nan)",
     ),
     "numpy generator with a seed": _same("import numpy as np\nKEPT = np.random.default_rng(7)"),
@@ -1622,7 +2300,9 @@ FORMS: dict[str, dict[str, str]] = {
         "import logging, sys\nKEPT = logging.getLogger('rates')\nKEPT.addHandler(logging.StreamHandler(sys.stderr))"
     ),
     "path of the file": _same("from pathlib import Path\nKEPT = Path(__file__).resolve().parent / 'rates.json'"),
-    "path of the file as text": _same("import os\nKEPT = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'a')"),
+    "path of the file as text": _same(
+        "import os\nKEPT = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'a')"
+    ),
     "data beside the file": _same(
         "import json, pathlib\nKEPT = json.loads(pathlib.Path(__file__).with_name('a.json').read_text())",
         **{"a.json": "[1, 2]"},
@@ -1891,7 +2571,9 @@ FORMS: dict[str, dict[str, str]] = {
         """,
         "raise Broken(x)",
     ),
-    "sentinel": _same("KEPT = object()\nNONE = [..., NotImplemented, None, range(3), slice(1, 2), 1j, b'x', bytearray(2)]"),
+    "sentinel": _same(
+        "KEPT = object()\nNONE = [..., NotImplemented, None, range(3), slice(1, 2), 1j, b'x', bytearray(2)]"
+    ),
     "thread pool": _same("import concurrent.futures\nKEPT = concurrent.futures.ThreadPoolExecutor(1)"),
     "hash": _same("import hashlib", "return hashlib.sha256(x).hexdigest()"),
     "pickled by value": {

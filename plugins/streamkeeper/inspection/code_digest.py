@@ -22,7 +22,7 @@ from pathlib import Path, PurePath
 from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MappingProxyType, MethodType, ModuleType
 from typing import Any
 
-from streamkeeper.inspection.inert import Reach, reach_of, reach_of_attribute, reach_of_global
+from streamkeeper.inspection.inert import AT_IMPORT, NAMES, Reach, reach_of, reach_of_attribute, reach_of_global
 from streamkeeper.inspection.object_parts import (
     Hidden,
     Unordered,
@@ -85,6 +85,8 @@ class Reading:
         self._reach = Reach.NOTHING
         self._modules: dict[str, ModuleType] = {}
         self._annotated: list[dict[str, Any]] = []
+        self._called: list[Any] = []
+        self._tells_names = False
         self._foreign = False
         self._silent = 0
         self.unreadable = False
@@ -99,6 +101,8 @@ class Reading:
             # A library that was given a function may have read these.
             found.append([self._members(each.items()) for each in list(self._annotated)])
         found.append(self._beyond())
+        if self._tells_names or self._foreign:
+            found.append(self._called)
         return found
 
     def _effects(self) -> Any:
@@ -147,7 +151,10 @@ class Reading:
         match found:
             case str():
                 self._meet(reach_of_attribute(found))
+                self._tells_names |= found in NAMES
                 text = self._own.named(found)
+                if text != found:
+                    self._meet(Reach.DATA)
                 if not self._silent:
                     self.texts.add(text)
                 return ["str", text]
@@ -227,6 +234,8 @@ class Reading:
         text = json.dumps(inner.value(found))
         self._kept += inner._kept
         self._annotated += inner._annotated
+        self._called += sorted(inner._called, key=str)
+        self._tells_names |= inner._tells_names
         self._modules |= inner._modules
         self._foreign |= inner._foreign
         self._reach = max(self._reach, inner._reach)
@@ -244,6 +253,7 @@ class Reading:
         modules = {name: each for name, cell in cells.items() if isinstance(each := _inside(cell), ModuleType)}
         if self._is_own_name(home):
             self._annotated.append(dict(getattr(found, "__annotations__", None) or {}))
+            self._called.append([found.__module__, found.__qualname__, found.__name__])
             code = self._code(found.__code__, names, modules)
         else:
             # A library's wrapper counts by name, what it holds by its content.
@@ -315,6 +325,7 @@ class Reading:
             else:
                 if not importing and name in ("LOAD_ATTR", "LOAD_METHOD"):
                     self._meet(reach_of_attribute(str(argument)))
+                    self._tells_names |= argument in NAMES
                 found.append([name, argument if isinstance(argument, str | int | None) else repr(argument)])
         return ["code", signature, found, code.co_exceptiontable.hex()]
 
@@ -322,8 +333,9 @@ class Reading:
         """A global's value; a module is returned as such, to see what is read from it."""
         module = sys.modules.get(str(names.get("__name__")))
         owner = module if module is not None and vars(module) is names else None
-        if not importing:
+        if not importing or name in AT_IMPORT:
             self._meet(reach_of_global(name))
+        self._tells_names |= name == "dir"
         if name in ("__builtins__", "__spec__", "__loader__", "__cached__", "__doc__"):
             return name, None
         if isinstance(value := names.get(name), ModuleType):
@@ -393,16 +405,18 @@ class Reading:
     def _is_own_name(self, name: object) -> bool:
         """Whether a module of that name is the job's; code that was pickled by value belongs to no module here."""
         module = sys.modules.get(name) if isinstance(name, str) else None
-        return module is None or self._own.is_own(module)
+        return not isinstance(module, ModuleType) or self._own.is_own(module)
 
     def _class(self, found: type) -> Any:
         if not self._is_own_name(getattr(found, "__module__", None)):
             self._meet_library(found.__module__, found.__qualname__)
             return ["class", found.__module__, found.__qualname__]
+        self._called.append([found.__module__, found.__qualname__, list(map(str, vars(found)))])
         members = [pair for pair in sorted_items(vars(found)) if pair[0] not in _DERIVED]
         bases = [self.value(base) for base in found.__bases__ if base is not object]
         made_by = [] if type(found) is type else self.value(type(found))
-        return ["own-class", self._members(members), bases, made_by]
+        compiled = self._own.compiled(sys.modules.get(found.__module__))
+        return ["own-class", self._members(members), bases, made_by, compiled]
 
     def _instance(self, found: Any) -> Any:
         kind = type(found)
@@ -452,7 +466,7 @@ def _names_in(code: CodeType) -> Iterator[str]:
 
 
 def _secret_constants(steps: Sequence[dis.Instruction]) -> set[int]:
-    """Positions of constants that a secret's name stands beside: ``option("password", …)``, ``token = …``, ``key=…``."""
+    """Positions of constants that a secret's name stands beside: ``option("password", …)``, ``token = …``."""
     found: set[int] = set()
     for number, step in enumerate(steps):
         named = step.argval if isinstance(step.argval, tuple) else (step.argval,)

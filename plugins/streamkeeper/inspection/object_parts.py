@@ -95,7 +95,8 @@ def pickled_parts(found: Any) -> list[Any]:
     try:
         reduced = reduce(found) if reduce else found.__reduce_ex__(4)
         if isinstance(reduced, str):
-            # It says only where it is to be found: a library's constant.
+            if not _is_found_as(found, reduced):
+                raise Hidden(f"called {reduced}")
             return [reduced]
         parts = [*reduced, *([None] * (6 - len(reduced)))]
         for number in (3, 4):
@@ -107,13 +108,22 @@ def pickled_parts(found: Any) -> list[Any]:
         raise Hidden(type(reason).__name__) from reason
 
 
+def _is_found_as(found: Any, name: str) -> bool:
+    """Whether a library holds an object under the name that is all its pickled form says."""
+    home = type(found).__module__
+    if home == "typing" or isinstance(found, type(...) | type(NotImplemented)):
+        return True
+    homes = (home, home.partition(".")[0], getattr(found, "__module__", None))
+    return any(getattr(sys.modules.get(str(each)), name, None) is found for each in homes)
+
+
 def own_parts(found: Any) -> list[Any]:
     """All that an object of the job's own class holds: its own pickling might leave something out."""
     kind = type(found)
-    held = [attributes(found)]
+    held: list[Any] = [attributes(found)]
     for base in kind.__mro__:
         for name, slot in sorted(vars(base).items()):
-            if type(slot).__name__ == "member_descriptor":
+            if type(slot).__name__ == "member_descriptor" and not name.startswith("__"):
                 held.append((name, *_slot(slot, found)))
     match found:
         case str() | int() | float() | complex() | bytes():

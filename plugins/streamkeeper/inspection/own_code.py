@@ -46,9 +46,9 @@ class OwnCode:
         self._bindings: dict[str, dict[str, list[str]]] = {}
         self._files: list[Path] | None = None
 
-    def is_own(self, module: ModuleType | None) -> bool:
+    def is_own(self, module: object) -> bool:
         """Whether a module is the job's code rather than a library's."""
-        if module is None:
+        if not isinstance(module, ModuleType):
             return False
         file = getattr(module, "__file__", None) or next(iter(getattr(module, "__path__", ())), None)
         if module.__name__.partition(".")[0] in _SHIPPED:
@@ -86,8 +86,9 @@ class OwnCode:
         return isinstance(file, str) and any(file.startswith(f"{place}/") for place in self._places)
 
     def data_files(self) -> list[list[str]] | None:
-        """Name and content of every file of the bundle that is no Python source; None when they cannot be told."""
-        return self._contents(lambda path: path.suffix != _SOURCE)
+        """Name and content of every file of the bundle that is no loaded module; None when they cannot be told."""
+        loaded = {str(getattr(each, "__file__", "")) for each in self.loaded()}
+        return self._contents(lambda path: str(path) not in loaded)
 
     def all_files(self, *, as_written: bool = False) -> list[list[str]] | None:
         """Name and content of every file of the bundle; None when they cannot be told."""
@@ -105,10 +106,11 @@ class OwnCode:
     def content(self, path: Path, as_written: bool = False) -> str:
         """A digest of a file; a Python source's without comments, docstrings and formatting."""
         tree = None if as_written else self.tree(path)
-        try:
-            return _sha256(ast.dump(tree).encode() if tree else path.read_bytes())
-        except OSError:
-            return "missing"
+        if tree is not None:
+            return _sha256(ast.dump(tree).encode())
+        # A module inside of an archive is as old as the archive.
+        held = next((each for each in (path, *path.parents) if each.is_file()), None)
+        return _sha256(held.read_bytes()) if held else "missing"
 
     def tree(self, path: Path) -> ast.Module | None:
         """A source's syntax without docstrings; None for what is no Python source."""
@@ -116,6 +118,11 @@ class OwnCode:
         if key not in self._trees:
             self._trees[key] = _parsed(path) if path.suffix == _SOURCE else None
         return self._trees[key]
+
+    def compiled(self, module: object) -> str:
+        """A digest of the file of one of the job's modules that has no source; empty for all others."""
+        file = getattr(module, "__file__", None) if self.is_own(module) else None
+        return self.content(Path(file)) if file and self.tree(Path(file)) is None else ""
 
     def source_of(self, module: ModuleType) -> ast.Module | None:
         """A loaded module's syntax."""
@@ -150,6 +157,8 @@ class OwnCode:
         match statement:
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
                 yield from self._applied(statement, names)
+                if isinstance(statement, ast.ClassDef):
+                    yield from (each for inner in statement.body for each in self._effects(inner, names))
             case ast.If() if _is_guard(statement.test):
                 yield from (each for inner in statement.orelse for each in self._effects(inner, names))
             case ast.If() | ast.For() | ast.While() | ast.With() | ast.Try():
@@ -446,4 +455,3 @@ def _aliases(tree: ast.Module) -> dict[str, str]:
                     alias.name if alias.asname else alias.name.partition(".")[0]
                 )
     return found
-

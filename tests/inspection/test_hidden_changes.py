@@ -1,0 +1,112 @@
+"""Changes that hide from a look at a function alone, code that did not change, and changes that reach no function."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from streamkeeper.model.manifest import UNREADABLE
+from tests.inspection.digest_cases import FORMS, HARMLESS, HIDINGS, Hiding
+
+ROOT = Path(__file__).resolve().parents[2]
+Digests = Mapping[str, list[str]]
+Run = Callable[..., Digests]
+
+
+@pytest.fixture(scope="module")
+def digests(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """Digests of all bundles of a table, by its name: from a folder of their own, in a process of their own."""
+    tables: dict[str, Mapping[str, Mapping[str, str]]] = {
+        "hidings": {name: each.files for name, each in HIDINGS.items()},
+        "changed hidings": {name: each.changed() for name, each in HIDINGS.items()},
+        "harmless": {name: each.files for name, each in HARMLESS.items()},
+        "changed harmless": {name: each.changed() for name, each in HARMLESS.items()},
+        "forms": FORMS,
+    }
+
+    @cache
+    def run(table: str, seed: int = 1, switch: str = "") -> Digests:
+        place = tmp_path_factory.mktemp("bundles") / ("deeper" if seed > 1 else "")
+        numbered = {f"{number:03}": name for number, name in enumerate(tables[table])}
+        for number, name in numbered.items():
+            _write(place / number, tables[table][name])
+        found = _digests(place, seed, switch)
+        return {name: found[number] for number, name in numbered.items()}
+
+    return run
+
+
+def _write(root: Path, files: Mapping[str, str]) -> None:
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+def _digests(place: Path, seed: int, switch: str) -> Digests:
+    path = os.pathsep.join([str(ROOT), str(ROOT / "plugins")])
+    environment = {**os.environ, "PYTHONHASHSEED": str(seed), "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
+    command = [sys.executable, "-m", "tests.inspection.digest_all", str(place), switch]
+    ran = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+    return json.loads(ran.stdout)
+
+
+def _unseen(before: Digests, after: Digests) -> list[str]:
+    """Bundles of which some way gives one readable digest before and after."""
+    return [
+        name
+        for name in before
+        if any(
+            one == other and not one.startswith(UNREADABLE)
+            for one, other in zip(before[name], after[name], strict=True)
+        )
+    ]
+
+
+def _opaque(found: Digests) -> list[str]:
+    return [name for name, each in found.items() if any(one.startswith(UNREADABLE) for one in each)]
+
+
+def test_no_way_of_hiding_a_change_goes_unseen(digests: Run) -> None:
+    assert len(HIDINGS) >= 60
+    assert _unseen(digests("hidings"), digests("changed hidings")) == []
+
+
+def test_what_is_seen_is_the_change_and_nothing_else(digests: Run) -> None:
+    assert digests("hidings") == digests("hidings", seed=2)
+    assert len(_opaque(digests("hidings"))) <= 5
+
+
+def test_without_the_rule_that_closes_the_digest_files_and_late_modules_go_unseen(digests: Run) -> None:
+    unseen = _unseen(
+        digests("hidings", switch="without-the-bundle"), digests("changed hidings", switch="without-the-bundle")
+    )
+    assert {"open in the function", "import_module with a computed name", "eval of a constant"} <= set(unseen)
+    assert len(unseen) >= 20
+
+
+def test_code_that_did_not_change_has_one_digest_in_every_process_and_folder(digests: Run) -> None:
+    assert len(FORMS) >= 40
+    assert digests("forms") == digests("forms", seed=2)
+
+
+def test_hardly_any_code_is_unreadable(digests: Run) -> None:
+    assert _opaque(digests("forms")) == ["thread pool", "open connection"]
+
+
+def test_a_change_that_a_function_does_not_reach_leaves_its_digest(digests: Run) -> None:
+    before, after = digests("harmless"), digests("changed harmless")
+    assert [name for name in HARMLESS if before[name] != after[name]] == []
+
+
+def test_every_change_is_one(digests: Run) -> None:
+    cases: list[Hiding] = [*HIDINGS.values(), *HARMLESS.values()]
+    assert [each for each in cases if each.changed() == each.files] == []
