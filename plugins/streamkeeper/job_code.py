@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import hashlib
 import os
 import sys
 import traceback
@@ -68,6 +69,19 @@ def own_files(root: Path) -> list[Path] | None:
         if len(found) > _MOST_FILES or size > _MOST_BYTES:
             return None
     return sorted(found)
+
+
+def content_of(root: Path) -> str:
+    """A digest of every file of a job's code, byte by byte; empty when there are too many to tell."""
+    files = own_files(root)
+    if files is None:
+        return ""
+    digest = hashlib.sha256()
+    for path in files:
+        data = path.read_bytes()
+        digest.update(f"{path.relative_to(root).as_posix()}\0{len(data)}\0".encode())
+        digest.update(data)
+    return digest.hexdigest()
 
 
 def _may_be_own(parent: str, name: str) -> bool:

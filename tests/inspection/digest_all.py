@@ -10,7 +10,8 @@ from typing import Any
 
 from pyspark import cloudpickle
 
-from streamkeeper.inspection.code_digest import CodeDigest, Reading
+from streamkeeper.inspection.code_digest import CodeDigest
+from streamkeeper.inspection.reading import Reading
 from streamkeeper.job_code import run_job_file
 
 

@@ -1229,6 +1229,16 @@ HIDINGS: dict[str, Hiding] = {
             return asyncio.run(rate(x))
         """,
     ),
+    "name of a keyword": _job(
+        "eu=x",
+        "us=x",
+        """
+        def rate(eu=1, us=1):
+            return eu / us
+        def f(x):
+            return rate(eu=x)
+        """,
+    ),
     "default argument": _job(
         "rates={1: 2}",
         "rates={1: 3}",

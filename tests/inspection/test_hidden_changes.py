@@ -76,16 +76,19 @@ def _opaque(found: Digests) -> list[str]:
 
 
 def test_no_way_of_hiding_a_change_goes_unseen(digests: Run) -> None:
+    """Every hidden change gives another digest, or one that says it does not cover everything."""
     assert len(HIDINGS) >= 60
     assert _unseen(digests("hidings"), digests("changed hidings")) == []
 
 
 def test_what_is_seen_is_the_change_and_nothing_else(digests: Run) -> None:
+    """Without a change the same bundles have the same digests in another process and folder, and few are unreadable."""
     assert digests("hidings") == digests("hidings", seed=2)
     assert len(_opaque(digests("hidings"))) <= 5
 
 
 def test_without_the_rule_that_closes_the_digest_files_and_late_modules_go_unseen(digests: Run) -> None:
+    """Negative control: what unknown code may reach has to be brought in."""
     unseen = _unseen(
         digests("hidings", switch="without-the-bundle"), digests("changed hidings", switch="without-the-bundle")
     )
@@ -94,19 +97,23 @@ def test_without_the_rule_that_closes_the_digest_files_and_late_modules_go_unsee
 
 
 def test_code_that_did_not_change_has_one_digest_in_every_process_and_folder(digests: Run) -> None:
+    """Whatever the hash seed, and whatever kind of object the code holds."""
     assert len(FORMS) >= 40
     assert digests("forms") == digests("forms", seed=2)
 
 
 def test_hardly_any_code_is_unreadable(digests: Run) -> None:
+    """Only what has no content to compare."""
     assert _opaque(digests("forms")) == ["thread pool", "open connection"]
 
 
 def test_a_change_that_a_function_does_not_reach_leaves_its_digest(digests: Run) -> None:
+    """Another function, module or file of the bundle is no reason for a person to look."""
     before, after = digests("harmless"), digests("changed harmless")
     assert [name for name in HARMLESS if before[name] != after[name]] == []
 
 
 def test_every_change_is_one(digests: Run) -> None:
+    """The tables hold no change of nothing."""
     cases: list[Hiding] = [*HIDINGS.values(), *HARMLESS.values()]
     assert [each for each in cases if each.changed() == each.files] == []

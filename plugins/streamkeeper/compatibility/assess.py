@@ -42,8 +42,8 @@ RULES: tuple[Rule, ...] = (
 )
 
 
-_DERIVED = frozenset({"columns", "format"})
-"""Fields of a manifest that follow from others."""
+_DERIVED = frozenset({"columns", "context", "format", "sink_names"})
+"""Fields of a manifest that follow from others, or say only how far others can be trusted."""
 
 
 def assess(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from streamkeeper.compatibility.rule import Rule, change, note
 from streamkeeper.model.finding import Finding, Severity
 from streamkeeper.model.manifest import ABOVE_STATE, BELOW_STATE, SINK_FUNCTION, UNREADABLE, Manifest
 
+_MOST_NAMES, _LONGEST = 12, 120
 _APPROVE = "take a snapshot and have a person approve: nothing can prove what the new code makes of the old state"
 
 
@@ -26,7 +27,13 @@ def code_in_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
 
 
 def code_in_state_unreadable(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """Code that cannot be looked into may have changed although its digest has not."""
+    """Code that cannot be looked into may have changed although its digest has not.
+
+    It has not where everything that it was made from is the same: the whole bundle, interpreter, packages, params,
+    confs and environment.
+    """
+    if _same_context(old, new):
+        return
     for name, digest in new.functions.items():
         if name.startswith(BELOW_STATE) and digest.startswith(UNREADABLE) and old.functions.get(name) == digest:
             yield Finding(
@@ -65,15 +72,52 @@ def code_above_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
 
 
 def sink_function_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """The function that writes batches is the author's own promise."""
+    """The function that writes batches is compared like all code outside of every stateful operator."""
+    names = f", which names {_listed(new.sink_names)}" if new.sink_names else ""
     for name, before, after in _changed(old, new, SINK_FUNCTION):
         yield Finding(
             rule="sink-function-changed",
             severity=Severity.NOTE,
-            where=f"sink, {name.removeprefix(SINK_FUNCTION)}",
+            where=f"sink, {name.removeprefix(SINK_FUNCTION)}{names}",
             evidence=change(_short(before), _short(after)),
             hint="the batch that is open at the handover may be written by both versions",
         )
+
+
+def sink_function_names_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
+    """A function that names another table or path may write to another output, which never gets the old rows.
+
+    Opaque rather than breaking: whether a text in the code is an output, a column or an option shows nowhere, and a
+    sink that is a function cannot be read again to tell.
+    """
+    if old.sink_names is None or new.sink_names is None or old.sink_names == new.sink_names:
+        return
+    if not _sink_functions(old) or not _sink_functions(new):
+        return
+    before, after = set(old.sink_names), set(new.sink_names)
+    yield Finding(
+        rule="sink-function-names-changed",
+        severity=Severity.OPAQUE,
+        where="sink, names in its function's code and values",
+        evidence=change(_listed(sorted(before - after)), _listed(sorted(after - before))),
+        hint="if it writes elsewhere now, switch this query to a new checkpoint version: the rows so far stay behind",
+    )
+
+
+def sink_function_unreadable(old: Manifest, new: Manifest) -> Iterator[Finding]:
+    """What a function writes to may hide in what cannot be looked into, such as an open connection."""
+    if _same_context(old, new):
+        return
+    before = _sink_functions(old)
+    for name, digest in _sink_functions(new).items():
+        if name in before and UNREADABLE in (digest[: len(UNREADABLE)], before[name][: len(UNREADABLE)]):
+            yield Finding(
+                rule="sink-function-unreadable",
+                severity=Severity.OPAQUE,
+                where=f"sink, {name.removeprefix(SINK_FUNCTION)}",
+                evidence=change(_short(before[name]), _short(digest)),
+                hint="open what it writes to inside of the function, so that its names can be compared",
+            )
 
 
 def function_renamed(old: Manifest, new: Manifest) -> Iterator[Finding]:
@@ -90,6 +134,8 @@ RULES: tuple[Rule, ...] = (
     rows_in_state_changed,
     code_above_state_changed,
     sink_function_changed,
+    sink_function_names_changed,
+    sink_function_unreadable,
     function_renamed,
 )
 
@@ -113,6 +159,23 @@ def _by_position(
 def _numbered(manifest: Manifest, place: str) -> dict[str, tuple[str, str]]:
     found = {name: digest for name, digest in manifest.functions.items() if name.startswith(place)}
     return {name.partition(" ")[0]: (name, digest) for name, digest in found.items()}
+
+
+def _same_context(old: Manifest, new: Manifest) -> bool:
+    """Whether both were built from the same in the same; never where it is not known of one of them."""
+    same = old.confs == new.confs and old.spark_version == new.spark_version
+    return same and bool(old.context) and old.context == new.context
+
+
+def _sink_functions(manifest: Manifest) -> dict[str, str]:
+    return {name: digest for name, digest in manifest.functions.items() if name.startswith(SINK_FUNCTION)}
+
+
+def _listed(names: Sequence[str] | None) -> str:
+    """The first few names, each cut to what a line holds."""
+    shown = [each if len(each) <= _LONGEST else f"{each[:_LONGEST]}…" for each in names or ()]
+    more = f" and {len(shown) - _MOST_NAMES} more" if len(shown) > _MOST_NAMES else ""
+    return ", ".join(shown[:_MOST_NAMES]) + more
 
 
 def _is_rows(name: str) -> bool:

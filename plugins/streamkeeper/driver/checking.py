@@ -31,7 +31,7 @@ from streamkeeper.inspection.state_reading import has_evicted, holds_null_key
 from streamkeeper.model.check import CheckAnswer, CheckRequest, JobFile, Seconds
 from streamkeeper.model.coding import to_json
 from streamkeeper.model.finding import Finding, Verdict, verdict_of
-from streamkeeper.model.manifest import Manifest
+from streamkeeper.model.manifest import Manifest, without_context
 from streamkeeper.sources.promises import reasons_against
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class Checker:
             if name in manifests:
                 found += request.findings.get(name, ())
                 found += observations.sources_without_promise(manifests[name], reasons_against(manifests[name]))
-                if to_json(manifests[name]) != to_json(again[name]):
+                if without_context(manifests[name]) != without_context(again[name]):
                     found.append(observations.plan_not_deterministic(name))
             if name in checkpoints and _is_runnable(request.findings.get(name, ())):
                 directory = Path(checkpoints[name])

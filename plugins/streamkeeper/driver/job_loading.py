@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,20 +11,26 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from streamkeeper.definition import JobDefinition, Query, load_job
-from streamkeeper.errors import PermanentError
+from streamkeeper.errors import PermanentError, RegistryDamaged
 from streamkeeper.inspection.describe import describe
+from streamkeeper.job_code import content_of
 from streamkeeper.model.coding import from_json, to_json
 from streamkeeper.model.control import LaunchSpec
-from streamkeeper.model.manifest import Manifest
+from streamkeeper.model.manifest import Manifest, without_context
 from streamkeeper.model.release import ParamValue
 from streamkeeper.model.secret_references import redact, substitute
 from streamkeeper.registry.bundles import unpack_bundle
+from streamkeeper.registry.environments import read_environment
 from streamkeeper.registry.objects import read_object
 from streamkeeper.sources.promises import check_sources
 from streamkeeper.stores.contract import Store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+_VARIABLES = ("LANG", "LC_ALL", "TZ")
+"""What a driver is passed that changes what code computes."""
 
 
 class PlannedQuery(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,24 +63,53 @@ def describe_queries(
 ) -> dict[str, PlannedQuery]:
     """Build and describe every query of a job, whatever it reads; raises JobUnusable, Unsupported or InvalidInput."""
     planned: dict[str, PlannedQuery] = {}
+    context = _context(root, params)
     for query in job.build(spark, substitute(params, secrets)):
-        manifest = _redacted(describe(query, spark, bundle_root=root), secrets)
+        described = msgspec.structs.replace(describe(query, spark, bundle_root=root), context=context)
+        manifest = _redacted(described, secrets)
         planned[query.name] = PlannedQuery(query=query, manifest=manifest, confs=dict(spark.conf.getAll))
     return planned
 
 
-def check_manifests(spec: LaunchSpec, planned: Mapping[str, PlannedQuery]) -> None:
-    """Raise PermanentError when the job is not what was checked."""
+def _context(root: Path, params: Mapping[str, ParamValue]) -> str:
+    """A digest of all that decides what code does which no digest of it covers; empty where it cannot be told.
+
+    Params with their references to secrets, never the secrets themselves.
+    """
+    content = content_of(root)
+    if not content:
+        return ""
+    variables = {name: os.environ.get(name, "") for name in _VARIABLES}
+    return hashlib.sha256(to_json([content, read_environment().digest, dict(params), variables])).hexdigest()
+
+
+def check_manifests(spec: LaunchSpec, planned: Mapping[str, PlannedQuery], store: Store) -> None:
+    """Raise PermanentError when the job is not what was checked; a changed environment alone is no reason."""
     expected = spec.expected_manifests
     if not expected:
         return
-    found = {name: hashlib.sha256(to_json(each.manifest)).hexdigest() for name, each in planned.items()}
-    differing = sorted(name for name in {*expected, *found} if expected.get(name) != found.get(name))
+    differing = sorted(
+        name
+        for name in {*expected, *planned}
+        if name not in expected or name not in planned or not _is_stored(store, spec, name, planned[name].manifest)
+    )
     if differing:
         raise PermanentError(
             f"release {spec.release} of job {spec.job} is not what was checked: {', '.join(differing)} differs",
             hint="build the same queries every time: no random names, times or unordered sets in the plan",
         )
+
+
+def _is_stored(store: Store, spec: LaunchSpec, query: str, found: Manifest) -> bool:
+    expected = spec.expected_manifests[query]
+    if hashlib.sha256(to_json(found)).hexdigest() == expected:
+        return True
+    try:
+        data = read_object(store, spec.job, "manifests", expected, ".json")
+    except RegistryDamaged:
+        return False
+    stored = from_json(data, Manifest, where=f"manifest {query}")
+    return without_context(stored) == without_context(found)
 
 
 def _redacted(manifest: Manifest, secrets: Mapping[str, str]) -> Manifest:

@@ -76,7 +76,7 @@ class Driver:
         session = self._session = self._start_session(root)
         crash_point("driver.describe.before")
         planned = build_queries(self._spec, root, session.spark, self._secrets)
-        check_manifests(self._spec, planned)
+        check_manifests(self._spec, planned, self._store)
         self._line.write_manifests({name: each.manifest for name, each in planned.items()})
         crash_point("driver.describe.after")
         if self._spec.mode is LaunchMode.DESCRIBE:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from streamkeeper.inspection.confs import read_confs
-from streamkeeper.inspection.functions import find_functions
+from streamkeeper.inspection.functions import find_functions, find_sink_names
 from streamkeeper.inspection.operators import find_delays, find_operators, find_watermarks
 from streamkeeper.inspection.plan_reading import QueryPlan, column, whole_strings
 from streamkeeper.inspection.plan_sources import find_sources
@@ -50,6 +50,7 @@ def _described(
         sink=query.sink.describe(),
         confs=confs,
         functions=find_functions(plan, query.sink, bundle_root),
+        sink_names=find_sink_names(query.sink, bundle_root),
         delays=find_delays(plan.chosen, lineage),
         columns=tuple(
             StateColumn(meaning=lineage.meaning(number), type=field.dataType.simpleString(), name=field.name)

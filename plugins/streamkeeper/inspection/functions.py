@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,12 +15,24 @@ from streamkeeper.inspection.code_digest import CodeDigest
 from streamkeeper.inspection.operators import keeps_state
 from streamkeeper.inspection.plan_reading import QueryPlan, class_name, expressions, items, walk
 from streamkeeper.model.manifest import ABOVE_STATE, BELOW_STATE, SINK_FUNCTION, UNREADABLE
+from streamkeeper.model.secret_references import MASK
 from streamkeeper.sinks.contract import Sink
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _MOST_ROWS = 10_000
+_MOST_WORDS = 500
+_SQL = re.compile(
+    r"\s*(alter|copy|create|delete|drop|insert|merge|replace|select|truncate|update|with)\s", re.IGNORECASE
+)
+_CREDENTIALS = re.compile(r"(://)[^/@\s]*@")
+_SECRET_PART = re.compile(
+    r"(\w*(?:pass|pwd|secret|token|credential|key|sig)\w*\s*=\s*)[^&;\s]+",
+    re.IGNORECASE,
+)
+_TOKEN = re.compile(r"(?=.*[a-z])(?=.*[0-9])((?=.*[A-Z])[A-Za-z0-9+/=_.\-]{20,}|[a-f0-9]{32,})")
+"""Letters of both cases and digits, or long hexadecimal: no name that a person gave."""
 
 
 def find_functions(plan: QueryPlan, sink: Sink, bundle_root: Path | None) -> dict[str, str]:
@@ -40,12 +55,35 @@ def find_functions(plan: QueryPlan, sink: Sink, bundle_root: Path | None) -> dic
     return found
 
 
+def find_sink_names(sink: Sink, bundle_root: Path | None) -> tuple[str, ...]:
+    """What a sink's functions name in their code and in the values they hold: tables, paths, statements, sorted.
+
+    Secrets are masked; a text of several words counts where it is SQL.
+    """
+    digests = CodeDigest(bundle_root)
+    texts = {each for function in _sink_functions(sink).values() for each in digests.read(function)[1]}
+    return tuple(sorted({_masked(each) for each in texts if _is_name(each)}))
+
+
+def _is_name(text: str) -> bool:
+    words = text.split()
+    return 0 < len(words) <= _MOST_WORDS and (len(words) == 1 or _SQL.match(text) is not None)
+
+
+def _masked(text: str) -> str:
+    """A name without credentials; what looks like a key or a token shows only whether it is the same."""
+    shown = _SECRET_PART.sub(rf"\1{MASK}", _CREDENTIALS.sub(rf"\1{MASK}@", " ".join(text.split())))
+    if _TOKEN.fullmatch(shown):
+        return f"{MASK} {hashlib.sha256(shown.encode()).hexdigest()[:12]}"
+    return shown
+
+
 def _of_node(spark: SparkSession, node: Any, digests: CodeDigest) -> list[tuple[str, str]]:
     found = []
     for each in expressions(node):
         kind = class_name(each)
         if kind in spark_classes.PYTHON_FUNCTIONS:
-            found.append((str(each.name()), _python_digest(each.func().command(), digests)))
+            found.append((str(each.name()), _python_digest(each.func(), digests)))
         elif kind in spark_classes.JVM_FUNCTIONS:
             name = each.getClass().getName()
             found.append((kind, f"{UNREADABLE}{name}"))
@@ -58,14 +96,33 @@ def _holds_rows(node: Any) -> bool:
     return class_name(node) in spark_classes.STATIC_ROWS and not node.isStreaming() and not node.output().isEmpty()
 
 
-def _python_digest(command: Any, digests: CodeDigest) -> str:
+def _python_digest(python: Any, digests: CodeDigest) -> str:
     from pyspark.serializers import CPickleSerializer
 
     try:
-        function = CPickleSerializer().loads(bytes(command.unsafeArray()))
+        with _broadcasts(python):
+            function = CPickleSerializer().loads(bytes(python.command().unsafeArray()))
     except Exception as reason:  # unpickling runs the job's own code, which may raise anything
         return f"{UNREADABLE}{type(reason).__name__}"
     return digests.of(function)
+
+
+@contextmanager
+def _broadcasts(python: Any) -> Iterator[None]:
+    """The function's broadcast variables are there meanwhile to be unpickled, as they are in a Python worker."""
+    from pyspark.core.broadcast import Broadcast, _broadcastRegistry
+
+    given: dict[int, Any] = {}
+    for each in python.broadcastVars():
+        path = each.value().path()
+        given[int(each.id())] = Broadcast(path=path)
+    before = dict(_broadcastRegistry)
+    _broadcastRegistry.update(given)
+    try:
+        yield
+    finally:
+        _broadcastRegistry.clear()
+        _broadcastRegistry.update(before)
 
 
 def _rows_digest(spark: SparkSession, relation: Any) -> str:

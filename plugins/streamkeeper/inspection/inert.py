@@ -23,129 +23,22 @@ class Reach(IntEnum):
 
 
 _INERT = frozenset(
-    [
-        "__future__",
-        "_abc",
-        "_ast",
-        "_bisect",
-        "_bz2",
-        "_codecs",
-        "_collections",
-        "_collections_abc",
-        "_contextvars",
-        "_csv",
-        "_datetime",
-        "_decimal",
-        "_functools",
-        "_hashlib",
-        "_heapq",
-        "_io",
-        "_json",
-        "_locale",
-        "_lzma",
-        "_md5",
-        "_operator",
-        "_queue",
-        "_random",
-        "_sha1",
-        "_sha2",
-        "_sha256",
-        "_sha512",
-        "_sre",
-        "_statistics",
-        "_string",
-        "_struct",
-        "_thread",
-        "_typing",
-        "_uuid",
-        "_weakref",
-        "_weakrefset",
-        "_zoneinfo",
-        "abc",
-        "array",
-        "ast",
-        "attr",
-        "attrs",
-        "base64",
-        "binascii",
-        "bisect",
-        "calendar",
-        "cmath",
-        "codecs",
-        "collections",
-        "colorsys",
-        "concurrent",
-        "contextlib",
-        "contextvars",
-        "copy",
-        "copyreg",
-        "csv",
-        "dataclasses",
-        "datetime",
-        "dateutil",
-        "decimal",
-        "difflib",
-        "email",
-        "encodings",
-        "enum",
-        "errno",
-        "fractions",
-        "functools",
-        "gzip",
-        "hashlib",
-        "heapq",
-        "hmac",
-        "html",
-        "io",
-        "ipaddress",
-        "itertools",
-        "json",
-        "keyword",
-        "locale",
-        "logging",
-        "math",
-        "msgspec",
-        "numbers",
-        "numpy",
-        "operator",
-        "orjson",
-        "pandas",
-        "pprint",
-        "py4j",
-        "pyarrow",
-        "pydantic",
-        "pydantic_core",
-        "pyspark",
-        "pytz",
-        "queue",
-        "quopri",
-        "random",
-        "re",
-        "reprlib",
-        "secrets",
-        "signal",
-        "stat",
-        "statistics",
-        "streamkeeper",
-        "string",
-        "stringprep",
-        "struct",
-        "textwrap",
-        "threading",
-        "time",
-        "types",
-        "typing",
-        "typing_extensions",
-        "typing_inspection",
-        "unicodedata",
-        "urllib",
-        "uuid",
-        "warnings",
-        "weakref",
-        "xxhash",
-        "zlib",
-        "zoneinfo",
-    ]
+    {
+        *("__future__", "_abc", "_ast", "_bisect", "_bz2", "_codecs", "_collections", "_collections_abc"),
+        *("_contextvars", "_csv", "_datetime", "_decimal", "_functools", "_hashlib", "_heapq", "_io", "_json"),
+        *("_locale", "_lzma", "_md5", "_operator", "_queue", "_random", "_sha1", "_sha2", "_sha256", "_sha512"),
+        *("_sre", "_statistics", "_string", "_struct", "_thread", "_typing", "_uuid", "_weakref", "_weakrefset"),
+        *("_zoneinfo", "abc", "array", "ast", "attr", "attrs", "base64", "binascii", "bisect", "calendar", "cmath"),
+        *("codecs", "collections", "colorsys", "concurrent", "contextlib", "contextvars", "copy", "copyreg", "csv"),
+        *("dataclasses", "datetime", "dateutil", "decimal", "difflib", "email", "encodings", "enum", "errno"),
+        *("fractions", "functools", "gzip", "hashlib", "heapq", "hmac", "html", "io", "ipaddress", "itertools"),
+        *("json", "keyword", "locale", "logging", "math", "msgspec", "numbers", "numpy", "operator", "orjson"),
+        *("pandas", "pprint", "py4j", "pyarrow", "pydantic", "pydantic_core", "pyspark", "pytz", "queue", "quopri"),
+        *("random", "re", "reprlib", "secrets", "signal", "stat", "statistics", "streamkeeper", "string"),
+        *("stringprep", "struct", "textwrap", "threading", "time", "types", "typing", "typing_extensions"),
+        *("typing_inspection", "unicodedata", "urllib", "uuid", "warnings", "weakref", "xxhash", "zlib"),
+        *("zoneinfo",),
+    }
 )
 """Libraries that read no file of the bundle and import none of its modules, unless ``_READS`` says so of a name.
 
@@ -160,49 +53,21 @@ _READS = re.compile(
 """Names in an inert library that read a file all the same, such as ``pandas.read_csv`` and ``numpy.load``."""
 
 _COMPUTES = frozenset(
-    [
-        "abspath",
-        "altsep",
-        "basename",
-        "cpu_count",
-        "dirname",
-        "expanduser",
-        "curdir",
-        "extsep",
-        "fsdecode",
-        "fsencode",
-        "fspath",
-        "getpid",
-        "getppid",
-        "join",
-        "linesep",
-        "name",
-        "normcase",
-        "normpath",
-        "pardir",
-        "pathsep",
-        "realpath",
-        "relpath",
-        "sep",
-        "split",
-        "splitdrive",
-        "splitext",
-        "strerror",
-        "urandom",
-        "commonprefix",
-        "commonpath",
-        "isabs",
-        "PathLike",
-    ]
+    {
+        *("abspath", "altsep", "basename", "cpu_count", "dirname", "expanduser", "curdir", "extsep", "fsdecode"),
+        *("fsencode", "fspath", "getpid", "getppid", "join", "linesep", "name", "normcase", "normpath", "pardir"),
+        *("pathsep", "realpath", "relpath", "sep", "split", "splitdrive", "splitext", "strerror", "urandom"),
+        *("commonprefix", "commonpath", "isabs", "PathLike"),
+    }
 )
 """Names in ``os`` and ``os.path`` that touch no file."""
 
 _BUILTINS = {
     **dict.fromkeys(("open", "__file__", "__cached__"), Reach.DATA),
     **dict.fromkeys(
-        ["__import__", "breakpoint", "compile", "eval", "exec", "globals", "input", "locals", "vars"], Reach.CODE
+        ("__import__", "breakpoint", "compile", "eval", "exec", "globals", "input", "locals", "vars"), Reach.CODE
     ),
-    **dict.fromkeys(["__builtins__", "__loader__", "__path__", "__spec__"], Reach.CODE),
+    **dict.fromkeys(("__builtins__", "__loader__", "__path__", "__spec__"), Reach.CODE),
     **dict.fromkeys(("__doc__", "help"), Reach.TEXT),
 }
 """Globals that every module has and that reach further."""
@@ -210,13 +75,13 @@ _BUILTINS = {
 _REFLECTS = {
     **dict.fromkeys(("__file__", "__cached__"), Reach.DATA),
     **dict.fromkeys(
-        ["__builtins__", "__globals__", "__import__", "__loader__", "__path__", "__spec__", "__subclasses__"],
+        ("__builtins__", "__globals__", "__import__", "__loader__", "__path__", "__spec__", "__subclasses__"),
         Reach.CODE,
     ),
-    **dict.fromkeys(["cr_frame", "f_back", "f_builtins", "f_globals", "f_locals", "gi_frame", "tb_frame"], Reach.CODE),
-    **dict.fromkeys(["__annotations__", "__code__", "__doc__", "__firstlineno__", "__signature__"], Reach.TEXT),
+    **dict.fromkeys(("cr_frame", "f_back", "f_builtins", "f_globals", "f_locals", "gi_frame", "tb_frame"), Reach.CODE),
+    **dict.fromkeys(("__annotations__", "__code__", "__doc__", "__firstlineno__", "__signature__"), Reach.TEXT),
     **dict.fromkeys(
-        ["co_code", "co_consts", "co_filename", "co_firstlineno", "co_lines", "f_lineno", "tb_lineno"], Reach.TEXT
+        ("co_code", "co_consts", "co_filename", "co_firstlineno", "co_lines", "f_lineno", "tb_lineno"), Reach.TEXT
     ),
 }
 """Attributes by which an object leads to other code than its own, or to the text that it was made of."""
@@ -228,38 +93,19 @@ AT_IMPORT = frozenset({"compile", "eval", "exec"})
 """What reaches further even where it ran while a module was imported, so that its result may be anywhere."""
 
 _RUNS_CODE = frozenset(
-    [
-        "_ctypes",
-        "_imp",
-        "_pickle",
-        "_posixsubprocess",
-        "cffi",
-        "cloudpickle",
-        "code",
-        "codeop",
-        "ctypes",
-        "dill",
-        "gc",
-        "imp",
-        "importlib",
-        "importlib_resources",
-        "joblib",
-        "marshal",
-        "multiprocessing",
-        "pickle",
-        "pkg_resources",
-        "pkgutil",
-        "pty",
-        "pydoc",
-        "runpy",
-        "shelve",
-        "site",
-        "subprocess",
-        "zipimport",
-    ]
+    {
+        *("_ctypes", "_imp", "_pickle", "_posixsubprocess", "cffi", "cloudpickle", "code", "codeop", "ctypes"),
+        *("dill", "gc", "imp", "importlib", "importlib_resources", "joblib", "marshal", "multiprocessing"),
+        *("pickle", "pkg_resources", "pkgutil", "pty", "pydoc", "runpy", "shelve", "site", "subprocess"),
+        *("zipimport",),
+    }
 )
 _READS_CODE = frozenset({"_tokenize", "dis", "inspect", "linecache", "symtable", "tokenize", "trace", "traceback"})
-_SYSTEM = frozenset(["argv", "executable", "flags", "orig_argv", "platform", "prefix", "base_prefix"])
+_SYSTEM = frozenset(
+    {
+        *("argv", "executable", "flags", "orig_argv", "platform", "prefix", "base_prefix"),
+    }
+)
 _SYSTEM_FRAMES = re.compile(
     r"modules|path|meta_path|path_.*|_.*frame.*|settrace|setprofile|gettrace|getprofile|exc_info"
 )

@@ -8,6 +8,7 @@ import weakref
 from collections.abc import Iterable
 from contextvars import ContextVar
 from importlib.machinery import ModuleSpec
+from types import CellType
 from typing import Any
 
 _SESSIONS = frozenset({"SparkSession", "SparkContext", "RuntimeConfig"})
@@ -16,6 +17,18 @@ _HANDLES = frozenset({"Accumulator", "Column", "DataFrame", "DataFrameReader", "
 """Live things of one process; what is behind them cannot be compared."""
 _NATIVE_HEAP = 1 << 9
 _PLAIN_BASES = frozenset({"abc", "collections.abc", "enum", "typing", "typing_extensions"})
+
+
+_DERIVED = frozenset(
+    {
+        *("__dict__", "__weakref__", "__doc__", "__module__", "__qualname__", "__abstractmethods__", "_abc_impl"),
+        *("__firstlineno__", "__static_attributes__", "__annotate_func__", "__annotations_cache__"),
+        # What pydantic makes of a model's fields, decorators and configuration, with addresses in it.
+        *("__pydantic_core_schema__", "__pydantic_serializer__", "__pydantic_validator__", "__pydantic_complete__"),
+        *("__pydantic_parent_namespace__", "__pydantic_setattr_handlers__", "__signature__"),
+    }
+)
+"""Members of a class that follow from others, or say where it stands."""
 
 
 class Hidden(Exception):
@@ -184,3 +197,16 @@ def _plain(found: Any) -> Any:
             return float.__pos__(found)
         case _:
             return complex.__pos__(found)
+
+
+def class_members(found: type) -> list[tuple[str, Any]]:
+    """What a class itself defines, by name."""
+    return [pair for pair in sorted_items(vars(found)) if pair[0] not in _DERIVED]
+
+
+def cell_value(cell: CellType) -> Any:
+    """What a closure holds; a cell that nothing was put into holds a mark."""
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return NotImplemented

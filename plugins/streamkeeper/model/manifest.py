@@ -89,7 +89,9 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """The canonical description of one un-started query.
 
     ``output_schema`` and a source's ``schema``: a column per line; ``functions``: place, number and name -> digest;
-    ``delays``: ``watermarks`` for rules; ``columns``: what the output's columns mean.
+    ``delays``: ``watermarks`` for rules; ``columns``: what the output's columns mean. ``context``: a digest of all the
+    bundle's files, the interpreter, the packages, the params and the environment that this was described in; empty
+    where it is not known. ``sink_names``: what the sink's functions name, such as tables and paths; None: not known.
     """
 
     format: int = FORMAT
@@ -107,3 +109,10 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     functions: dict[str, str]
     delays: tuple[Watermark, ...] = ()
     columns: tuple[StateColumn, ...] = ()
+    context: str = ""
+    sink_names: tuple[str, ...] | None = None
+
+
+def without_context(manifest: Manifest) -> Manifest:
+    """What two builds of the same query share, wherever and in whatever environment they were built."""
+    return msgspec.structs.replace(manifest, context="")

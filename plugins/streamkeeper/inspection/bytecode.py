@@ -1,0 +1,65 @@
+"""What a function's instructions say, apart from the values that they load."""
+
+from __future__ import annotations
+
+import dis
+from collections.abc import Iterator, Mapping, Sequence
+from types import CodeType
+from typing import Any
+
+from streamkeeper.inspection.plan_reading import is_secret
+
+_SAYS_NOTHING = frozenset({"RESUME", "NOP", "EXTENDED_ARG"})
+
+
+def instructions(code: CodeType) -> list[dis.Instruction]:
+    """Those that mean something, in order; names of keywords are those of the call."""
+    found = [each for each in dis.get_instructions(code) if each.opname not in _SAYS_NOTHING]
+    return [
+        each._replace(argval=code.co_consts[each.arg]) if each.opname == "KW_NAMES" and each.arg is not None else each
+        for each in found
+    ]
+
+
+def names_in(code: CodeType) -> Iterator[str]:
+    """Globals and attributes that a function names, those of functions inside of it included."""
+    yield from code.co_names
+    for each in code.co_consts:
+        if isinstance(each, CodeType):
+            yield from names_in(each)
+
+
+def secret_constants(steps: Sequence[dis.Instruction]) -> set[int]:
+    """Positions of what a secret's name stands beside: ``option("password", …)``, ``token = …``, ``key=…``."""
+    found: set[int] = set()
+    for number, step in enumerate(steps):
+        match step.argval:
+            case str() as name if step.opname == "LOAD_CONST" and is_secret(name):
+                found.add(number + 1)
+            case str() as name if step.opname.startswith("STORE_") and is_secret(name):
+                found |= set(range(_start_of_value(steps, number), number))
+            case tuple() as names if step.opname in ("KW_NAMES", "LOAD_CONST"):
+                # Names of keywords and keys of a dictionary follow the values.
+                end = number
+                for name in reversed(names if any(isinstance(each, str) and is_secret(each) for each in names) else ()):
+                    start = _start_of_value(steps, end)
+                    found |= set(range(start, end)) if is_secret(str(name)) else set()
+                    end = start
+            case _:
+                pass
+    return found
+
+
+def _start_of_value(steps: Sequence[dis.Instruction], end: int) -> int:
+    """Where the instructions begin that put the value on the stack which is on top before ``end``."""
+    height = 0
+    for number in reversed(range(end)):
+        height += dis.stack_effect(steps[number].opcode, steps[number].arg, jump=False)
+        if height >= 1:
+            return number
+    return 0
+
+
+def package_of(names: Mapping[str, Any]) -> str:
+    """The package that relative imports start at, from a function's globals."""
+    return str(names.get("__package__") or str(names.get("__name__", "")).rpartition(".")[0])

@@ -1,0 +1,212 @@
+"""What a module's code does when it is imported: the values it gives to its names, and its traces elsewhere."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Callable, Iterator
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
+
+from streamkeeper.inspection.inert import Reach, is_quiet, reach_of
+
+_HELD_ALONE = frozenset({"builtins", "collections", "logging", "numpy", "pandas", "pyspark", "types"})
+"""Homes of types whose objects are made by whoever uses them, not shared with a library."""
+
+
+class ImportEffects:
+    """Finds the statements of a module that may change something outside of it, such as those that patch a library.
+
+    ``names``: the module's globals as they are now; ``is_own``: whether a module is the job's.
+    """
+
+    def __init__(self, names: dict[str, Any], is_own: Callable[[object], bool]) -> None:
+        self._names = names
+        self._is_own = is_own
+
+    def compiled(self, tree: ast.Module) -> CodeType | None:
+        """The statements as code, to be run never; None where there are none."""
+        found = [each for statement in tree.body for each in self._effects(statement)]
+        if not found:
+            return None
+        body = ast.Module(body=found, type_ignores=[])
+        return compile(ast.fix_missing_locations(body), "<effects>", "exec", flags=0, dont_inherit=True)
+
+    def _effects(self, statement: ast.stmt) -> Iterator[ast.stmt]:
+        match statement:
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                yield from self._applied(statement)
+                if isinstance(statement, ast.ClassDef):
+                    yield from (each for inner in statement.body for each in self._effects(inner))
+            case ast.If() if _is_guard(statement.test):
+                yield from (each for inner in statement.orelse for each in self._effects(inner))
+            case ast.If() | ast.For() | ast.While() | ast.With() | ast.Try() | ast.TryStar() | ast.Match():
+                inner = [each for part in _bodies(statement) for each in part]
+                if any(True for each in inner for _ in self._effects(each)) or self._calls(statement):
+                    yield statement
+            case ast.Expr():
+                if self._calls(statement):
+                    yield statement
+            case ast.Assign(targets=targets) | ast.Delete(targets=targets):
+                if any(self._is_outside(each) for each in targets) or self._calls(statement):
+                    yield statement
+            case ast.AugAssign(target=target) | ast.AnnAssign(target=target):
+                if self._is_outside(target) or self._calls(statement):
+                    yield statement
+            case _:
+                pass
+
+    def _applied(self, statement: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> Iterator[ast.stmt]:
+        """Decorators and base classes that a library or the job itself may have taken note of."""
+        bases = statement.bases if isinstance(statement, ast.ClassDef) else []
+        for each in (*statement.decorator_list, *bases):
+            found = _resolved(each.func if isinstance(each, ast.Call) else each, self._names)
+            if self._is_own_code(found):
+                if each not in bases:
+                    yield ast.Expr(each)
+            elif isinstance(found, ModuleType | FunctionType | type) or callable(found):
+                module, name = _home(found)
+                if reach_of(module, "") is not Reach.NOTHING or _registers(name):
+                    yield ast.Expr(each)
+                    yield ast.Expr(ast.Name(statement.name, ast.Load()))
+
+    def _calls(self, statement: ast.stmt) -> bool:
+        """Whether a statement calls what may leave a trace outside of the module's own names."""
+        return any(
+            self._leaves_trace(each, bare=isinstance(statement, ast.Expr) and statement.value is each)
+            for each in _evaluated(statement)
+            if isinstance(each, ast.Call)
+        )
+
+    def _leaves_trace(self, call: ast.Call, *, bare: bool) -> bool:
+        found = _resolved(call.func, self._names)
+        if self._is_own_code(found):
+            return not isinstance(found, type) or bare
+        if found is None:
+            # A method of what another call gave: `decimal.getcontext().traps.clear()`.
+            root, name = _root(call.func), call.func.attr if isinstance(call.func, ast.Attribute) else ""
+            owned = isinstance(root, ast.Name) and not self._is_shared(self._names.get(root.id))
+            return not owned and (bare or not is_quiet("builtins", name))
+        module, name = _home(found)
+        if module.partition(".")[0] == "logging" or isinstance(found, type):
+            return False
+        written = call.func.attr if isinstance(call.func, ast.Attribute) else name
+        return not (is_quiet(module, name) and is_quiet(module, written))
+
+    def _is_outside(self, target: ast.expr) -> bool:
+        """Whether assigning to a target changes anything but the module's own names."""
+        if not isinstance(target, ast.Attribute | ast.Subscript):
+            return False
+        root = _root(target)
+        return not isinstance(root, ast.Name) or self._is_shared(self._names.get(root.id))
+
+    def _is_shared(self, found: object) -> bool:
+        """Whether others than the job's own code may hold the same object."""
+        if isinstance(found, ModuleType | FunctionType | type):
+            return not self._is_own_code(found)
+        return type(found).__module__.partition(".")[0] not in _HELD_ALONE and not self._is_own_code(found)
+
+    def _is_own_code(self, found: object) -> bool:
+        if isinstance(found, ModuleType):
+            return self._is_own(found)
+        inner = getattr(found, "__func__", found)
+        if not isinstance(inner, FunctionType | type):
+            inner = type(found)
+            if inner.__module__ == "builtins":
+                return False
+        return self._is_own(sys.modules.get(str(inner.__module__)))
+
+
+def _bodies(statement: ast.stmt) -> Iterator[list[ast.stmt]]:
+    for field in ("body", "orelse", "finalbody"):
+        yield getattr(statement, field, [])
+    for part in (*getattr(statement, "handlers", ()), *getattr(statement, "cases", ())):
+        yield part.body
+
+
+def _top_level(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """Statements that run when a module is imported; a compound one as a whole."""
+    for each in body:
+        if not isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and not (
+            isinstance(each, ast.If) and _is_guard(each.test)
+        ):
+            yield each
+
+
+def _is_guard(test: ast.expr) -> bool:
+    """``if __name__ == "__main__"`` and ``if TYPE_CHECKING``: never true where a job is imported."""
+    text = ast.unparse(test)
+    return text in ("__name__ == '__main__'", "TYPE_CHECKING", "typing.TYPE_CHECKING")
+
+
+def find_bindings(tree: ast.Module | None) -> dict[str, list[str]]:
+    """Name -> the statements at a module's top that give it a value or change what it holds, as canonical text."""
+    found: dict[str, list[str]] = {}
+    for statement in _top_level(tree.body) if tree else ():
+        names = set(_bound(statement))
+        text = ast.dump(statement) if names else ""
+        for name in names:
+            found.setdefault(name, []).append(text)
+    return found
+
+
+def _bound(statement: ast.stmt) -> Iterator[str]:
+    """The names that a statement stores to, or to a part of, or calls a method of."""
+    if isinstance(statement, ast.Import | ast.ImportFrom):
+        return
+    for node in ast.walk(statement):
+        match node:
+            case ast.Name(id=name, ctx=ast.Store() | ast.Del()):
+                yield name
+            case ast.Attribute(ctx=ast.Store() | ast.Del()) | ast.Subscript(ctx=ast.Store() | ast.Del()) | ast.Call():
+                root = _root(node.func if isinstance(node, ast.Call) else node)
+                if isinstance(root, ast.Name):
+                    yield root.id
+            case _:
+                pass
+
+
+def _root(node: ast.expr) -> ast.expr:
+    while isinstance(node, ast.Attribute | ast.Subscript):
+        node = node.value
+    return node
+
+
+def _evaluated(statement: ast.stmt) -> Iterator[ast.AST]:
+    """All nodes of a statement but the bodies of functions that it defines."""
+    waiting: list[ast.AST] = [statement]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            waiting += ast.iter_child_nodes(node)
+
+
+def _resolved(node: ast.expr, names: dict[str, Any]) -> Any:
+    """What a dotted name stands for in a module; None where that takes running code."""
+    match node:
+        case ast.Name(id=name):
+            builtins = names.get("__builtins__")
+            if name not in names:
+                return vars(builtins).get(name) if isinstance(builtins, ModuleType) else (builtins or {}).get(name)
+            return names[name]
+        case ast.Attribute(value=inner, attr=name):
+            found = _resolved(inner, names)
+            if isinstance(found, ModuleType | type):
+                return vars(found).get(name)
+            return None
+        case _:
+            return None
+
+
+def _home(found: Any) -> tuple[str, str]:
+    """Module and name of a library's object."""
+    if isinstance(found, ModuleType):
+        return found.__name__, ""
+    inner = getattr(found, "__func__", found)
+    module = getattr(inner, "__module__", None) or getattr(type(found), "__module__", "")
+    return str(module), str(getattr(inner, "__name__", type(found).__name__))
+
+
+def _registers(name: str) -> bool:
+    return "register" in name

@@ -1,0 +1,398 @@
+"""One walk over everything that a function reaches, by value; see ``code_digest`` for what the result promises."""
+
+from __future__ import annotations
+
+import builtins
+import hashlib
+import json
+import math
+import sys
+from collections.abc import Iterable, Mapping
+from enum import Enum
+from pathlib import Path, PurePath
+from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MappingProxyType, MethodType, ModuleType
+from typing import Any
+
+from streamkeeper.inspection.bytecode import instructions, names_in, package_of, secret_constants
+from streamkeeper.inspection.inert import AT_IMPORT, NAMES, Reach, reach_of, reach_of_attribute, reach_of_global
+from streamkeeper.inspection.object_parts import (
+    Hidden,
+    Unordered,
+    attributes,
+    cell_value,
+    class_members,
+    is_handle,
+    known_parts,
+    own_parts,
+    pickled_parts,
+    sorted_items,
+)
+from streamkeeper.inspection.own_code import OwnCode, absolute
+from streamkeeper.inspection.plan_reading import is_secret
+
+_ATOMS = (type(None), bool, str, int, float, complex, bytes, type(...), type(NotImplemented))
+_LONG = 64
+
+
+class Reading:
+    """One walk from a function; the result is plain JSON, cycles are cut by the number of the visit."""
+
+    def __init__(self, own: OwnCode) -> None:
+        self._own = own
+        self._seen: dict[int, int] = {}
+        self._kept: list[object] = []
+        self._reach = Reach.NOTHING
+        self._modules: dict[str, ModuleType] = {}
+        self._annotated: list[dict[str, Any]] = []
+        self._called: list[Any] = []
+        self._tells_names = False
+        self._foreign = False
+        self._silent = 0
+        self.unreadable = False
+        self.texts: set[str] = set()
+
+    def whole(self, function: object) -> Any:
+        """A function, and all else of the job that may decide what it does."""
+        found = [self.value(function)]
+        self._silent += 1
+        found.append(self._effects())
+        if self._foreign:
+            # A library that was given a function may have read these.
+            found.append([self._members(each.items()) for each in list(self._annotated)])
+        found.append(self._beyond())
+        if self._tells_names or self._foreign:
+            found.append(self._called)
+        return found
+
+    def _effects(self) -> Any:
+        """What the job's modules did to libraries when they were imported."""
+        modules = {each.__name__: each for each in self._own.loaded()} | self._modules
+        effects = [(each, self._own.effects(each)) for _, each in sorted(modules.items())]
+        return [self._code(code, vars(module), importing=True) for module, code in effects if code is not None]
+
+    def _beyond(self) -> Any:
+        """The bundle, as far as code was met that may reach into it by a name that cannot be told here.
+
+        The rule that closes the digest: what is not known to be harmless brings everything that it might reach.
+        """
+        if self._reach >= Reach.CODE:
+            modules = [self.value(each) for each in self._own.loaded()]
+            files = self._own.all_files(as_written=self._reach >= Reach.TEXT)
+        else:
+            modules, files = [], self._own.data_files() if self._reach >= Reach.DATA else []
+        self.unreadable |= files is None
+        return [modules, files]
+
+    def _meet(self, reach: Reach) -> None:
+        self.unreadable |= reach is Reach.ENVIRONMENT
+        self._reach = max(self._reach, reach)
+
+    def _meet_library(self, module: str, name: str) -> None:
+        reach = reach_of(module, name)
+        self._foreign |= reach >= Reach.DATA
+        self._meet(reach)
+
+    def value(self, found: Any) -> Any:
+        """Canonical JSON of any Python value."""
+        kind = type(found)
+        if kind in _ATOMS:
+            return self._atom(found)
+        if kind in (tuple, frozenset):
+            # Whether two equal ones are one object is up to the interpreter.
+            return self._compound(found)
+        if id(found) in self._seen:
+            return ["seen", self._seen[id(found)]]
+        self._seen[id(found)] = len(self._seen)
+        self._kept.append(found)
+        return self._compound(found)
+
+    def _atom(self, found: Any) -> Any:
+        match found:
+            case str():
+                self._meet(reach_of_attribute(found))
+                self._tells_names |= found in NAMES
+                text = self._own.named(found)
+                if text != found:
+                    self._meet(Reach.DATA)
+                if not self._silent:
+                    self.texts.add(text)
+                return ["str", text]
+            case bool() | None:
+                return [type(found).__name__, found]
+            case int():
+                return ["int", str(found)]
+            case float():
+                return ["float", "nan" if math.isnan(found) else found.hex()]
+            case complex():
+                return ["complex", self._atom(found.real), self._atom(found.imag)]
+            case bytes():
+                return self._binary(found)
+            case _:
+                return [type(found).__name__]
+
+    def _binary(self, found: bytes) -> Any:
+        short = found.hex() if len(found) <= _LONG else hashlib.sha256(found).hexdigest()
+        return ["bytes", len(found), short]
+
+    def _compound(self, found: Any) -> Any:
+        kind = type(found)
+        if kind in (list, tuple):
+            return [kind.__name__, [self.value(each) for each in found]]
+        if kind in (set, frozenset, Unordered):
+            return ["set", sorted(self._alone(each) for each in list(found))]
+        if kind in (dict, MappingProxyType):
+            return ["dict", [[self.value(key), self._under(key, each)] for key, each in list(found.items())]]
+        if kind in (bytearray, memoryview):
+            return [kind.__name__, self._binary(bytes(found))]
+        match found:
+            case CodeType():
+                return self._code(found, {})
+            case FunctionType():
+                return self._function(found)
+            case MethodType():
+                return ["method", self.value(found.__func__), self.value(found.__self__)]
+            case ModuleType():
+                return self._module(found)
+            case type():
+                return self._class(found)
+            case BuiltinFunctionType():
+                return self._builtin(found)
+            case CellType():
+                return self.value(cell_value(found))
+            case staticmethod() | classmethod():
+                return [self._kind(found), self.value(found.__func__)]
+            case property():
+                return [self._kind(found), [self.value(each) for each in (found.fget, found.fset, found.fdel)]]
+            case _:
+                return self._instance(found)
+
+    def _kind(self, found: object) -> Any:
+        """The name of a type of Python's own, or the class that the job derived from it, with what it added."""
+        kind = type(found)
+        if kind.__module__ == "builtins":
+            return kind.__name__
+        return [self.value(kind), self._members(attributes(found, but="__wrapped__"))]
+
+    def _members(self, pairs: Iterable[tuple[str, Any]]) -> Any:
+        """Attributes or variables: their names are no texts."""
+        return [[name, self._under(name, each)] for name, each in pairs]
+
+    def _under(self, key: object, found: Any) -> Any:
+        """A value under a name; what is under a secret's name is never shown."""
+        hidden = isinstance(key, str) and is_secret(key)
+        self._silent += hidden
+        try:
+            return self.value(found)
+        finally:
+            self._silent -= hidden
+
+    def _alone(self, found: Any) -> str:
+        """An element of a set: read on its own, because the order of the visit is not defined."""
+        inner = Reading(self._own)
+        inner._seen, inner._silent = dict(self._seen), self._silent
+        text = json.dumps(inner.value(found))
+        self._kept += inner._kept
+        self._annotated += inner._annotated
+        self._called += sorted(inner._called, key=str)
+        self._tells_names |= inner._tells_names
+        self._modules |= inner._modules
+        self._foreign |= inner._foreign
+        self._reach = max(self._reach, inner._reach)
+        self.unreadable |= inner.unreadable
+        self.texts |= inner.texts
+        return text
+
+    def _function(self, found: FunctionType) -> Any:
+        names, home = found.__globals__, found.__globals__.get("__name__")
+        registry = getattr(found, "registry", None)
+        if home == "functools" and isinstance(registry, MappingProxyType):
+            return ["dispatch", self.value(Unordered(registry.items()))]
+        pairs = zip(found.__code__.co_freevars, found.__closure__ or (), strict=False)
+        cells = dict(sorted(pairs))
+        modules = {name: each for name, cell in cells.items() if isinstance(each := cell_value(cell), ModuleType)}
+        if self._is_own_name(home):
+            self._annotated.append(dict(getattr(found, "__annotations__", None) or {}))
+            self._called.append([found.__module__, found.__qualname__, found.__name__])
+            code = self._code(found.__code__, names, modules)
+        else:
+            # A library's wrapper counts by name, what it holds by its content.
+            self._meet_library(str(home), found.__name__)
+            code = [home, found.__code__.co_qualname]
+        return [
+            "function",
+            code,
+            self.value(found.__defaults__),
+            self.value(found.__kwdefaults__),
+            [[name, self._under(name, cell_value(cell))] for name, cell in cells.items() if name not in modules],
+            self._members(attributes(found, but="__wrapped__")),
+            self.value(vars(found).get("__wrapped__")),
+        ]
+
+    def _builtin(self, found: BuiltinFunctionType) -> Any:
+        holder = found.__self__
+        module = str(found.__module__ or type(holder).__module__)
+        if holder is not None and not isinstance(holder, ModuleType):
+            return ["builtin-method", found.__qualname__, self.value(holder)]
+        if self._is_own_name(module):
+            return ["builtin", self.value(sys.modules.get(module)), found.__qualname__]
+        self._meet(reach_of_global(found.__name__) if module == "builtins" else Reach.NOTHING)
+        self._meet_library(module, found.__name__)
+        return ["builtin", module, found.__qualname__]
+
+    def _code(
+        self,
+        code: CodeType,
+        names: dict[str, Any],
+        cells: Mapping[str, ModuleType] = MappingProxyType({}),
+        *,
+        importing: bool = False,
+    ) -> Any:
+        """``names``: its globals; ``cells``: modules that it closes over; ``importing``: it ran already, once."""
+        signature = [code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags, code.co_varnames]
+        found: list[Any] = []
+        held: ModuleType | None = None
+        steps = instructions(code)
+        hidden = secret_constants(steps)
+        for number, step in enumerate(steps):
+            name, argument = step.opname, step.argval
+            if held is not None:
+                # A module whose attribute is read counts by that attribute, one that is handed on as a whole.
+                if name in ("LOAD_ATTR", "LOAD_METHOD"):
+                    rendered, held = self._attribute(held, str(argument), importing)
+                    found.append([name, argument, rendered])
+                    continue
+                found.append(["whole", self._escaped(held, importing)])
+                held = None
+            if name in ("LOAD_GLOBAL", "LOAD_NAME"):
+                rendered, held = self._global(str(argument), names, importing)
+                found.append([name, argument, rendered])
+            elif name in ("LOAD_DEREF", "LOAD_CLASSDEREF") and argument in cells:
+                held = cells[argument]
+                found.append([name, argument, held.__name__])
+            elif name == "IMPORT_NAME":
+                level, wanted = steps[number - 2].argval, steps[number - 1].argval
+                found.append([name, self._imported(code, absolute(str(argument), level, package_of(names)), wanted)])
+            elif isinstance(argument, CodeType):
+                found.append([name, self._code(argument, names, cells, importing=importing)])
+            elif name in ("LOAD_CONST", "RETURN_CONST"):
+                self._silent += number in hidden
+                found.append([name, self.value(argument)])
+                self._silent -= number in hidden
+            else:
+                if not importing and name in ("LOAD_ATTR", "LOAD_METHOD"):
+                    self._meet(reach_of_attribute(str(argument)))
+                    self._tells_names |= argument in NAMES
+                found.append([name, argument if isinstance(argument, str | int | None) else repr(argument)])
+        return ["code", signature, found, code.co_exceptiontable.hex()]
+
+    def _global(self, name: str, names: dict[str, Any], importing: bool) -> tuple[Any, ModuleType | None]:
+        """A global's value; a module is returned as such, to see what is read from it."""
+        module = sys.modules.get(str(names.get("__name__")))
+        owner = module if module is not None and vars(module) is names else None
+        if not importing or name in AT_IMPORT:
+            self._meet(reach_of_global(name))
+        self._tells_names |= name == "dir"
+        if name in ("__builtins__", "__spec__", "__loader__", "__cached__", "__doc__"):
+            return name, None
+        if isinstance(value := names.get(name), ModuleType):
+            return value.__name__, value
+        if name in names:
+            return self._bound(owner, name, value), None
+        if not hasattr(builtins, name) and owner is not None:
+            # Nothing has set it yet: whatever code of the module will.
+            return ["later", self.value(owner)], None
+        return ["builtin"], None
+
+    def _bound(self, owner: ModuleType | None, name: str, found: Any) -> Any:
+        """A global by its value here, and by what gives it one in a process that imports its module anew."""
+        if owner is None or name.startswith("__"):
+            return [self._under(name, found)]
+        self._modules[owner.__name__] = owner
+        return [self._under(name, found), self._own.bindings(owner, name)]
+
+    def _attribute(self, module: ModuleType, name: str, importing: bool) -> tuple[Any, ModuleType | None]:
+        """What ``module.name`` is: the module as a whole where it computes the name."""
+        found = vars(module).get(name)
+        if isinstance(found, ModuleType):
+            return found.__name__, found
+        if not importing:
+            self._meet(reach_of_attribute(name))
+        if not self._own.is_own(module):
+            if not importing:
+                self._meet(reach_of_global(name) if module is builtins else Reach.NOTHING)
+                self._meet_library(module.__name__, name)
+            return module.__name__, None
+        if name in vars(module):
+            return self._bound(module, name, found), None
+        return self.value(module), None
+
+    def _escaped(self, module: ModuleType, importing: bool) -> Any:
+        """A module that is handed on: anything in it may be used."""
+        if self._own.is_own(module):
+            return self.value(module)
+        if not importing:
+            self._meet(max(reach_of(module.__name__, ""), Reach.DATA))
+        return ["module", module.__name__]
+
+    def _imported(self, code: CodeType, name: str, wanted: Iterable[str] | None) -> Any:
+        """A module that a function imports when it runs: by its files, since it is not run to read it."""
+        asked = [name, *(f"{name}.{each}" for each in wanted or ())]
+        files = sorted({path for each in asked for path in self._own.imports(each) or ()})
+        if not files:
+            if self._own.is_own(loaded := sys.modules.get(name)):
+                return ["loaded", name, self.value(loaded)]
+            for each in wanted or (each for each in names_in(code) if each not in name.split(".")):
+                self._meet_library(name, each)
+            return ["module", name]
+        for path in files:
+            self._meet(self._own.reach_of_source(path))
+        return ["imported", name, [[self._own.relative(path), self._own.content(path)] for path in files]]
+
+    def _module(self, found: ModuleType) -> Any:
+        """One of the job's as a whole: its text, and every global by value."""
+        if not self._own.is_own(found):
+            return self._escaped(found, False)
+        file = getattr(found, "__file__", None)
+        self._modules[found.__name__] = found
+        held = [pair for pair in sorted_items(vars(found)) if not (pair[0].startswith("__") and pair[0].endswith("__"))]
+        used = [(name, each) for name, each in held if not isinstance(each, ModuleType) or self._own.is_own(each)]
+        return ["own-module", self._own.content(Path(file)) if file else "", self._members(used)]
+
+    def _is_own_name(self, name: object) -> bool:
+        """Whether a module of that name is the job's; code that was pickled by value belongs to no module here."""
+        module = sys.modules.get(name) if isinstance(name, str) else None
+        return not isinstance(module, ModuleType) or self._own.is_own(module)
+
+    def _class(self, found: type) -> Any:
+        if not self._is_own_name(getattr(found, "__module__", None)):
+            self._meet_library(found.__module__, found.__qualname__)
+            return ["class", found.__module__, found.__qualname__]
+        self._called.append([found.__module__, found.__qualname__, list(map(str, vars(found)))])
+        bases = [self.value(base) for base in found.__bases__ if base is not object]
+        made_by = [] if type(found) is type else self.value(type(found))
+        compiled = self._own.compiled(sys.modules.get(found.__module__))
+        return ["own-class", self._members(class_members(found)), bases, made_by, compiled]
+
+    def _instance(self, found: Any) -> Any:
+        kind = type(found)
+        try:
+            if isinstance(found, Enum):
+                return ["enum", self.value(kind), found._name_, self._members(attributes(found))]
+            if self._is_own_name(kind.__module__):
+                return ["own-object", self.value(kind), [self.value(each) for each in own_parts(found)]]
+            if isinstance(found, PurePath):
+                self._meet_library("pathlib", kind.__name__)
+                return ["path", kind.__name__, self._atom(str(found))]
+            known = known_parts(found)
+            if known is None and not is_handle(found):
+                self._meet_library(kind.__module__, kind.__qualname__)
+                known = f"{kind.__module__}.{kind.__qualname__}", pickled_parts(found)
+        except Hidden as reason:
+            self.unreadable = True
+            return ["unreadable", kind.__module__, kind.__qualname__, str(reason)]
+        if known is None:
+            self.unreadable = True
+            return ["handle", kind.__qualname__, str(found) if kind.__name__ == "Column" else ""]
+        if known[0] == "environment":
+            self._meet(Reach.ENVIRONMENT)
+        return [known[0], [self.value(each) for each in known[1]]]

@@ -1,0 +1,69 @@
+"""Rules about code: what cannot be read, and what a sink's function names."""
+
+from __future__ import annotations
+
+import pytest
+
+from streamkeeper.compatibility.assess import find_changes
+from streamkeeper.model.coding import from_json, to_json
+from streamkeeper.model.finding import Verdict, verdict_of
+from streamkeeper.model.manifest import UNREADABLE, Manifest
+from tests.compatibility.manifests import STATEFUL, STATELESS, changed
+
+OPAQUE = changed(STATEFUL, functions={"below/0 plus": f"{UNREADABLE}1"}, context="same")
+WRITES = changed(STATELESS, functions={"sink/function": "aa"}, sink_names=("append", "orders"))
+HIDDEN = changed(STATELESS, functions={"sink/function": f"{UNREADABLE}1"}, sink_names=(), context="same")
+
+
+def rules(old: Manifest, new: Manifest) -> list[str]:
+    return [each.rule for each in find_changes(old, new)]
+
+
+@pytest.mark.parametrize(
+    ("manifest", "rule"), [(OPAQUE, "code-in-state-unreadable"), (HIDDEN, "sink-function-unreadable")]
+)
+def test_what_cannot_be_read_is_equal_only_where_all_around_it_is(manifest: Manifest, rule: str) -> None:
+    """The same bundle, packages, params and environment make the same objects; anything less proves nothing."""
+    assert rules(manifest, manifest) == []
+    for other in (changed(manifest, context="other"), changed(manifest, context="")):
+        assert rules(manifest, other) == rules(other, manifest) == [rule]
+    unknown = changed(manifest, context="")
+    assert rules(unknown, unknown) == [rule]
+    confs = {**manifest.confs, "spark.sql.shuffle.partitions": "200"}
+    assert rule in rules(manifest, changed(manifest, confs=confs))
+
+
+def test_a_difference_by_value_counts_in_the_same_context_too() -> None:
+    """A param may have put another value into a closure beside what cannot be read."""
+    other = changed(OPAQUE, functions={"below/0 plus": f"{UNREADABLE}2"})
+    assert rules(OPAQUE, other) == ["code-in-state-changed"]
+
+
+def test_a_context_alone_is_no_difference() -> None:
+    """Another module of the bundle or another package is no change of a query whose code can be read."""
+    assert rules(changed(STATEFUL, context="one"), changed(STATEFUL, context="other")) == []
+
+
+def test_a_function_that_names_another_table_is_asked_about() -> None:
+    """It may write elsewhere from now on, where the rows so far never arrive."""
+    other = changed(WRITES, functions={"sink/function": "bb"}, sink_names=("append", "orders_v2"))
+    found = find_changes(WRITES, other)
+    assert [each.rule for each in found] == ["sink-function-changed", "sink-function-names-changed"]
+    assert found[1].evidence == "orders -> orders_v2"
+    assert verdict_of(found) is Verdict.BACKUP
+
+
+def test_a_function_that_names_the_same_is_resumed_with_a_note_of_what_it_names() -> None:
+    """Its code touches neither state nor offsets."""
+    found = find_changes(WRITES, changed(WRITES, functions={"sink/function": "bb"}))
+    assert [each.rule for each in found] == ["sink-function-changed"]
+    assert found[0].where == "sink, function, which names append, orders"
+    assert verdict_of(found) is Verdict.RESUME
+
+
+def test_a_manifest_of_before_names_were_kept_says_nothing_of_them() -> None:
+    """It still decodes, and its function is compared by its digest alone."""
+    stored = from_json(to_json(WRITES).replace(b',"sink_names":["append","orders"]', b""), Manifest, where="stored")
+    assert stored.sink_names is None
+    assert stored.context == ""
+    assert rules(stored, WRITES) == []
