@@ -8,6 +8,7 @@ import pytest
 
 from streamkeeper.definition import check_conf, load_job
 from streamkeeper.errors import JobUnusable, Unsupported
+from streamkeeper.job_code import content_of, own_files
 
 HEAD = "from streamkeeper import Param, streaming_job\n"
 
@@ -74,6 +75,55 @@ def test_imported_modules_are_searched_for_checkpoints_too(tmp_path: Path) -> No
     write(tmp_path, 'import writing\n@streaming_job(name="sales")\ndef f(s, p): ...\n')
     with pytest.raises(JobUnusable, match="writing.py:1"):
         load_job(tmp_path, "sales.py", "sales")
+
+
+def test_whatever_a_job_imported_is_forgotten(tmp_path: Path) -> None:
+    """A folder without an `__init__`, and an object that took a module's place, are read anew from another root."""
+    text = """
+from space import rate
+import lazy
+@streaming_job(name="sales")
+def f(s, p): return rate.RATE, lazy.rate
+"""
+    found = []
+    for number in (1, 2):
+        root = tmp_path / str(number)
+        (root / "space").mkdir(parents=True)
+        (root / "space" / "rate.py").write_text(f"RATE = {number}\n")
+        (root / "lazy.py").write_text(
+            f"import sys, types\nsys.modules[__name__] = types.SimpleNamespace(rate={number})\n"
+        )
+        write(root, text)
+        found.append(load_job(root, "sales.py", "sales").function(None, {}))  # type: ignore[arg-type]
+    assert found == [(1, 1), (2, 2)]
+
+
+def test_what_belongs_to_a_jobs_code_leaves_environments_and_caches_out(tmp_path: Path) -> None:
+    """Whatever lies below the root that a package manager or Python itself put there is not the job's."""
+    for name in ("job.py", "pkg/rates.json", ".env", ".venv/lib/x.py", "env/pyvenv.cfg", "env/lib/x.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("")
+    for name in ("pkg/__pycache__/x.pyc", "lib/site-packages/x.py", "node_modules/x.js", ".git/config"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("")
+    (tmp_path / "pkg" / "loop").symlink_to(tmp_path)
+    files = own_files(tmp_path)
+    assert files is not None
+    assert [str(each.relative_to(tmp_path)) for each in files] == [".env", "job.py", "pkg/rates.json"]
+
+
+def test_the_content_of_a_jobs_code_is_that_of_its_files_wherever_they_lie(tmp_path: Path) -> None:
+    """A byte or a name more is another content; more than a bundle may hold is none."""
+    for folder in ("one", "two"):
+        (tmp_path / folder).mkdir()
+        write(tmp_path / folder, "X = 1\n")
+    one = content_of(tmp_path / "one")
+    assert one == content_of(tmp_path / "two") != ""
+    (tmp_path / "two" / "a").write_text("")
+    assert content_of(tmp_path / "two") != one
+    for number in range(5_001):
+        (tmp_path / "two" / f"{number}").touch()
+    assert content_of(tmp_path / "two") == ""
 
 
 def test_file_outside_the_root_is_refused(tmp_path: Path) -> None:

@@ -114,6 +114,40 @@ def test_the_same_job_is_resumed_and_nothing_is_touched(house: House) -> None:
     assert snapshot(house.checkpoint) == before
 
 
+UNREADABLE_CODE = (
+    (
+        "def write(",
+        "OPEN = (each for each in \"ab\")\ndef plus(x):\n    return x + (1 if OPEN else 2)\n\ndef write(",
+    ),
+    ('F.sum("x")', 'F.sum(F.udf(plus, "long")("x"))'),
+)
+
+
+def test_code_that_cannot_be_read_is_the_same_in_the_same_bundle_only(house: House) -> None:
+    """A file more in the job's folder, and nothing shows that what the code holds is what it was."""
+    text = JOB
+    for old, new in UNREADABLE_CODE:
+        text = text.replace(old, new)
+    house.deployed = house.write("deployed", text)
+    assert house.rules(*UNREADABLE_CODE) == (Verdict.RESUME, [])
+    (house.root / "candidate" / "more.json").write_text("{}")
+    assert house.rules(*UNREADABLE_CODE) == (Verdict.BACKUP, ["code-in-state-unreadable"])
+
+
+def test_a_sinks_function_is_compared_by_its_code_and_by_what_it_names(house: House) -> None:
+    """Another table is asked about and shown; the same table in other words is resumed."""
+    writes = ('raise AssertionError("a check never writes")', 'batch.write.insertInto("orders")')
+    house.deployed = house.write("deployed", JOB.replace(*writes))
+    assert house.rules(writes) == (Verdict.RESUME, [])
+    other_words = (writes[0], 'rows = batch.write\n    rows.insertInto("orders")')
+    assert house.rules(other_words) == (Verdict.RESUME, ["sink-function-changed"])
+    answer = house.ask(house.candidate((writes[0], 'batch.write.insertInto("orders_v2")')))
+    assert answer.assessment is not None
+    assert answer.assessment.verdict is Verdict.BACKUP
+    shown = {each.rule: each.evidence for each in answer.assessment.queries["totals"].findings}
+    assert shown["sink-function-names-changed"] == "orders -> orders_v2"
+
+
 @pytest.mark.parametrize(
     ("changes", "verdict", "rule"),
     [

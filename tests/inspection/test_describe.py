@@ -12,7 +12,7 @@ from streamkeeper.compatibility.assess import find_changes
 from streamkeeper.inspection.describe import describe
 from streamkeeper.model.coding import to_json
 from streamkeeper.model.finding import Verdict, verdict_of
-from streamkeeper.model.manifest import Manifest
+from streamkeeper.model.manifest import UNREADABLE, Manifest
 from tests.inspection.queries import query, read, totals, varied, write_files
 
 if TYPE_CHECKING:
@@ -138,6 +138,19 @@ def test_python_below_state_asks_for_a_backup(manifest: Any) -> None:
     findings = find_changes(old, manifest(with_code(lambda x: x + 2, below=True)))
     assert [each.rule for each in findings] == ["code-in-state-changed"]
     assert verdict_of(findings) is Verdict.BACKUP
+
+
+def test_a_broadcast_counts_by_its_value(spark: SparkSession, manifest: Any) -> None:
+    """A function that uses one can be read, and another value is another function."""
+
+    def built(rate: int) -> Build:
+        rates = spark.sparkContext.broadcast({"eu": rate})
+        return with_code(lambda x: x * rates.value["eu"], below=True)
+
+    old = manifest(built(2))
+    assert not any(each.startswith(UNREADABLE) for each in old.functions.values())
+    assert find_changes(old, manifest(built(2))) == ()
+    assert [each.rule for each in find_changes(old, manifest(built(3)))] == ["code-in-state-changed"]
 
 
 def test_rows_that_the_job_made_are_part_of_what_its_state_means(spark: SparkSession, manifest: Any) -> None:
