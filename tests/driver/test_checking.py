@@ -117,7 +117,7 @@ def test_the_same_job_is_resumed_and_nothing_is_touched(house: House) -> None:
 UNREADABLE_CODE = (
     (
         "def write(",
-        "OPEN = (each for each in \"ab\")\ndef plus(x):\n    return x + (1 if OPEN else 2)\n\ndef write(",
+        'OPEN = (each for each in "ab")\ndef plus(x):\n    return x + (1 if OPEN else 2)\n\ndef write(',
     ),
     ('F.sum("x")', 'F.sum(F.udf(plus, "long")("x"))'),
 )
