@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from streamkeeper.compatibility.rule import Rule, change, note
+from streamkeeper.compatibility.rule import Rule, change, note, same_context
 from streamkeeper.model.finding import Finding, Severity
 from streamkeeper.model.manifest import ABOVE_STATE, BELOW_STATE, SINK_FUNCTION, UNREADABLE, Manifest
 
@@ -32,7 +32,7 @@ def code_in_state_unreadable(old: Manifest, new: Manifest) -> Iterator[Finding]:
     It has not where everything that it was made from is the same: the whole bundle, interpreter, packages, params,
     confs and environment.
     """
-    if _same_context(old, new):
+    if same_context(old, new):
         return
     for name, digest in new.functions.items():
         if name.startswith(BELOW_STATE) and digest.startswith(UNREADABLE) and old.functions.get(name) == digest:
@@ -106,7 +106,7 @@ def sink_function_names_changed(old: Manifest, new: Manifest) -> Iterator[Findin
 
 def sink_function_unreadable(old: Manifest, new: Manifest) -> Iterator[Finding]:
     """What a function writes to may hide in what cannot be looked into, such as an open connection."""
-    if _same_context(old, new):
+    if same_context(old, new):
         return
     before = _sink_functions(old)
     for name, digest in _sink_functions(new).items():
@@ -159,12 +159,6 @@ def _by_position(
 def _numbered(manifest: Manifest, place: str) -> dict[str, tuple[str, str]]:
     found = {name: digest for name, digest in manifest.functions.items() if name.startswith(place)}
     return {name.partition(" ")[0]: (name, digest) for name, digest in found.items()}
-
-
-def _same_context(old: Manifest, new: Manifest) -> bool:
-    """Whether both were built from the same in the same; never where it is not known of one of them."""
-    same = old.confs == new.confs and old.spark_version == new.spark_version
-    return same and bool(old.context) and old.context == new.context
 
 
 def _sink_functions(manifest: Manifest) -> dict[str, str]:

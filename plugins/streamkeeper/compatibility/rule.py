@@ -47,6 +47,13 @@ def is_stateful(*manifests: Manifest) -> bool:
     return any(each.operators for each in manifests)
 
 
+def same_context(old: Manifest, new: Manifest) -> bool:
+    """Whether both were built from the same in the same, so that what nobody can look into is the same as well; never
+    where it is not known of one of them."""
+    same = old.confs == new.confs and old.spark_version == new.spark_version
+    return same and bool(old.context) and old.context == new.context
+
+
 def source_label(number: int, source: Source) -> str:
     """How meanings call a source: by its name if it has one, else by its position."""
     return f'source "{source.name}"' if source.name else f"source {number}"
