@@ -2097,6 +2097,98 @@ def f(x):
                 return 2
         """,
     ),
+    "package that imports its modules when they are asked for": _with(
+        "pkg/rules.py",
+        "RATE = 2",
+        "RATE = 3",
+        """
+        import pkg
+        def f(x):
+            return pkg.rules.rate(x)
+        """,
+        _pkg(
+            init="import importlib\ndef __getattr__(name):\n    return importlib.import_module('.' + name, __name__)\n"
+        ),
+    ),
+    "compressed file": _with(
+        "rates.gz",
+        "2",
+        "3",
+        """
+        import gzip
+        def f(x):
+            return gzip.GzipFile("rates.gz").read()
+        """,
+        {"rates.gz": "2"},
+    ),
+    "reader inside of an inert library": _with(
+        "rates.arrow",
+        "2",
+        "3",
+        """
+        from pyarrow import feather
+        def f(x):
+            return feather.FeatherDataset("rates.arrow")
+        """,
+        {"rates.arrow": "2"},
+    ),
+    "pickled by name, by Spark": _with(
+        "helpers.py",
+        "RATE = 2",
+        "RATE = 3",
+        """
+        from pyspark import cloudpickle
+        def f(x):
+            return cloudpickle.loads(b"chelpers\\nrate\\n.")(x)
+        """,
+        _HELPER,
+    ),
+    "what a hint's text stands for": _job(
+        "Rate = int",
+        "Rate = float",
+        """
+        from __future__ import annotations
+        import msgspec
+        Rate = int
+        class Rates(msgspec.Struct):
+            eu: Rate
+        def f(x):
+            return msgspec.convert({"eu": x}, Rates, strict=False).eu
+        """,
+    ),
+    "configuration of a struct": _job(
+        "forbid_unknown_fields=False",
+        "forbid_unknown_fields=True",
+        """
+        import msgspec
+        class Rates(msgspec.Struct, forbid_unknown_fields=False):
+            eu: int
+        def f(x):
+            return msgspec.json.decode(x, type=Rates)
+        """,
+    ),
+    "names of a struct's fields outside": _job(
+        'rename="camel"',
+        'rename="pascal"',
+        """
+        import msgspec
+        class Rates(msgspec.Struct, rename="camel"):
+            eu_rate: int
+        def f(x):
+            return msgspec.json.decode(x, type=Rates)
+        """,
+    ),
+    "default of a struct": _job(
+        "eu: int = 2",
+        "eu: int = 3",
+        """
+        import msgspec
+        class Rates(msgspec.Struct):
+            eu: int = 2
+        def f(x):
+            return x * Rates().eu
+        """,
+    ),
 }
 
 

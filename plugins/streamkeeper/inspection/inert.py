@@ -31,7 +31,7 @@ _INERT = frozenset(
         *("_zoneinfo", "abc", "array", "ast", "attr", "attrs", "base64", "binascii", "bisect", "calendar", "cmath"),
         *("codecs", "collections", "colorsys", "concurrent", "contextlib", "contextvars", "copy", "copyreg", "csv"),
         *("dataclasses", "datetime", "dateutil", "decimal", "difflib", "email", "encodings", "enum", "errno"),
-        *("fractions", "functools", "gzip", "hashlib", "heapq", "hmac", "html", "io", "ipaddress", "itertools"),
+        *("fractions", "functools", "hashlib", "heapq", "hmac", "html", "io", "ipaddress", "itertools"),
         *("json", "keyword", "locale", "logging", "math", "msgspec", "numbers", "numpy", "operator", "orjson"),
         *("pandas", "pprint", "py4j", "pyarrow", "pydantic", "pydantic_core", "pyspark", "pytz", "queue", "quopri"),
         *("random", "re", "reprlib", "secrets", "signal", "stat", "statistics", "streamkeeper", "string"),
@@ -86,6 +86,12 @@ _REFLECTS = {
 }
 """Attributes by which an object leads to other code than its own, or to the text that it was made of."""
 
+_READERS_WITHIN = (
+    *("logging.config", "numpy.ctypeslib", "pandas.io", "pyspark.core.files", "urllib.request"),
+    *(f"pyarrow.{each}" for each in ("csv", "dataset", "feather", "fs", "hdfs", "ipc", "json", "orc", "parquet")),
+)
+"""Parts of inert libraries that are made to read files."""
+
 NAMES = frozenset({"__name__", "__qualname__", "__module__", "__dict__", "__slots__", "__members__", "dir"})
 """Attributes by which code sees how things are called, and in which order they stand."""
 
@@ -124,8 +130,10 @@ def reach_of_attribute(name: str) -> Reach:
 def reach_of(module: str, name: str) -> Reach:
     """What ``name`` of a library's module may reach; an empty name: the module as a whole."""
     top = module.partition(".")[0]
-    if top in _RUNS_CODE:
+    if top in _RUNS_CODE or module.startswith("pyspark.cloudpickle") or name == "read_pickle":
         return Reach.CODE
+    if module.startswith(_READERS_WITHIN):
+        return Reach.DATA
     if top in _READS_CODE:
         return Reach.TEXT
     if top == "builtins":

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import copyreg
 import sys
 import weakref
 from collections.abc import Iterable
+from contextlib import suppress
 from contextvars import ContextVar
 from importlib.machinery import ModuleSpec
-from types import CellType
+from types import CellType, ModuleType
 from typing import Any
 
 _SESSIONS = frozenset({"SparkSession", "SparkContext", "RuntimeConfig"})
@@ -29,6 +31,15 @@ _DERIVED = frozenset(
     }
 )
 """Members of a class that follow from others, or say where it stands."""
+
+
+_OF_STRUCTS = ("__struct_fields__", "__struct_defaults__", "__struct_encode_fields__", "__struct_config__")
+_OF_MODULES = frozenset(
+    {
+        *("__builtins__", "__cached__", "__doc__", "__file__", "__loader__", "__name__", "__package__", "__path__"),
+        "__spec__",
+    }
+)
 
 
 class Hidden(Exception):
@@ -53,6 +64,8 @@ def known_parts(found: Any) -> tuple[str, list[Any]] | None:
         case ("pydantic._internal._decorators", "Decorator"):
             # Its reference to the class is an address.
             return "decorator", [found.cls_var_name, found.func, found.info]
+        case ("msgspec.structs", "StructConfig"):
+            return "config", [[(name, getattr(found, name)) for name in dir(found) if not name.startswith("__")]]
         case ("os", "_Environ"):
             return "environment", []
         case ("pyspark.core.broadcast" | "pyspark.broadcast", "Broadcast"):
@@ -200,8 +213,24 @@ def _plain(found: Any) -> Any:
 
 
 def class_members(found: type) -> list[tuple[str, Any]]:
-    """What a class itself defines, by name."""
-    return [pair for pair in sorted_items(vars(found)) if pair[0] not in _DERIVED]
+    """What a class itself defines, by name; of a msgspec struct also what only its metaclass knows."""
+    struct = [(name, getattr(found, name)) for name in _OF_STRUCTS if hasattr(found, name)]
+    return [*(pair for pair in sorted_items(vars(found)) if pair[0] not in _DERIVED), *struct]
+
+
+def module_members(found: ModuleType) -> list[tuple[str, Any]]:
+    """A module's globals, by name, without what the interpreter put there."""
+    return [pair for pair in sorted_items(vars(found)) if pair[0] not in _OF_MODULES]
+
+
+def annotated_names(found: type) -> list[str]:
+    """The names in annotations that are texts: whoever evaluates them looks these up in the class's module."""
+    texts = [each for each in vars(found).get("__annotations__", {}).values() if isinstance(each, str)]
+    names: set[str] = set()
+    for text in texts:
+        with suppress(SyntaxError, ValueError):
+            names |= {each.id for each in ast.walk(ast.parse(text, mode="eval")) if isinstance(each, ast.Name)}
+    return sorted(names)
 
 
 def cell_value(cell: CellType) -> Any:

@@ -18,14 +18,15 @@ from streamkeeper.inspection.inert import AT_IMPORT, NAMES, Reach, reach_of, rea
 from streamkeeper.inspection.object_parts import (
     Hidden,
     Unordered,
+    annotated_names,
     attributes,
     cell_value,
     class_members,
     is_handle,
     known_parts,
+    module_members,
     own_parts,
     pickled_parts,
-    sorted_items,
 )
 from streamkeeper.inspection.own_code import OwnCode, absolute
 from streamkeeper.inspection.plan_reading import is_secret
@@ -207,8 +208,7 @@ class Reading:
         registry = getattr(found, "registry", None)
         if home == "functools" and isinstance(registry, MappingProxyType):
             return ["dispatch", self.value(Unordered(registry.items()))]
-        pairs = zip(found.__code__.co_freevars, found.__closure__ or (), strict=False)
-        cells = dict(sorted(pairs))
+        cells = dict(sorted(zip(found.__code__.co_freevars, found.__closure__ or (), strict=False)))
         modules = {name: each for name, cell in cells.items() if isinstance(each := cell_value(cell), ModuleType)}
         if self._is_own_name(home):
             self._annotated.append(dict(getattr(found, "__annotations__", None) or {}))
@@ -354,7 +354,7 @@ class Reading:
             return self._escaped(found, False)
         file = getattr(found, "__file__", None)
         self._modules[found.__name__] = found
-        held = [pair for pair in sorted_items(vars(found)) if not (pair[0].startswith("__") and pair[0].endswith("__"))]
+        held = module_members(found)
         used = [(name, each) for name, each in held if not isinstance(each, ModuleType) or self._own.is_own(each)]
         return ["own-module", self._own.content(Path(file)) if file else "", self._members(used)]
 
@@ -370,8 +370,10 @@ class Reading:
         self._called.append([found.__module__, found.__qualname__, list(map(str, vars(found)))])
         bases = [self.value(base) for base in found.__bases__ if base is not object]
         made_by = [] if type(found) is type else self.value(type(found))
-        compiled = self._own.compiled(sys.modules.get(found.__module__))
-        return ["own-class", self._members(class_members(found)), bases, made_by, compiled]
+        home = sys.modules.get(found.__module__)
+        compiled = self._own.compiled(home)
+        hints = [(name, vars(home)[name]) for name in annotated_names(found) if home and name in vars(home)]
+        return ["own-class", self._members(class_members(found)), bases, made_by, compiled, self._members(hints)]
 
     def _instance(self, found: Any) -> Any:
         kind = type(found)
