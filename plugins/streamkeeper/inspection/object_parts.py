@@ -64,6 +64,8 @@ def known_parts(found: Any) -> tuple[str, list[Any]] | None:
         case ("pydantic._internal._decorators", "Decorator"):
             # Its reference to the class is an address.
             return "decorator", [found.cls_var_name, found.func, found.info]
+        case ("msgspec._core", "Factory"):
+            return "factory", [found.factory]
         case ("msgspec.structs", "StructConfig"):
             return "config", [[(name, getattr(found, name)) for name in dir(found) if not name.startswith("__")]]
         case ("os", "_Environ"):
