@@ -22,7 +22,7 @@ pytestmark = pytest.mark.spark
 
 SAMPLE = (
     "aggregate any_value approx_count_distinct array_sort bround coalesce count_if date_format decode exists filter "
-    "first from_csv from_json from_xml get_json_object ilike in json_tuple lag like_all map_zip_with named_struct "
+    "first from_csv from_json from_xml get_json_object ilike in json_tuple lag map_zip_with named_struct "
     "nth_value overlay parse_url percentile_approx regexp_replace schema_of_json sequence session_window split to_json "
     "to_timestamp transform transform_values translate try_add window zip_with"
 )
