@@ -1,7 +1,9 @@
 """``python -m bench.check``: the whole compatibility check, cold, against a bare PySpark session and one batch.
 
 Both run the same query over the same checkpoint, in turn; then further candidates in one session, and the same check
-on a checkpoint of few and of many batches. Goals: at most 1.5 times the bare start, 2 s per further candidate, flat.
+on a checkpoint of few and of many batches. Goals: at most 1.1 times the bare start, 1.2 s per further candidate, flat.
+With ``--candidates 200`` instead: that many with Python functions in one session, their seconds, and what the processes
+hold in memory meanwhile. Goals: as above, and flat after the first quarter.
 """
 
 from __future__ import annotations
@@ -15,14 +17,19 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+import psutil
 
 from bench.bed import ROOT
 from bench.report import write_report
 
-GOAL_COLD = 1.5
-GOAL_FURTHER_S = 2.0
+GOAL_COLD = 1.1
+GOAL_FURTHER_S = 1.2
+GOAL_GROWTH = 1.15
+"""Memory of the last quarter of candidates, to that of the second."""
 
 JOB = """
 from pyspark.sql import functions as F
@@ -116,6 +123,30 @@ class CheckBed:
             raise SystemExit(f"not resumed: {done.stdout}")
         return [float(each["seconds"]["total"]) for each in answers[1:]]
 
+    def campaign(self, count: int) -> dict[str, list[float]]:
+        """Seconds, MB of memory and Python processes after each of many candidates with a Python function."""
+        file = self.root / "campaign.jsonl"
+        with file.open("w") as requests:
+            for number in range(count):
+                candidate = self.root / f"campaign{number}" / "job.py"
+                candidate.parent.mkdir()
+                function = f'F.sum(F.udf(lambda x: x + {number}, "long")("x"))'
+                candidate.write_text(JOB.replace('F.sum("x")', function))
+                requests.write(json.dumps(self._request(candidate)) + "\n")
+        found: dict[str, list[float]] = {"seconds": [], "memory_mb": [], "python_processes": []}
+        command = [*_CHECK, "--batch", str(file)]
+        with subprocess.Popen(command, env=_ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as running:
+            assert running.stdout is not None
+            for line in running.stdout:
+                answer = json.loads(line)
+                if answer.get("verdict") != "SWITCH":
+                    raise SystemExit(f"not a switch: {answer}")
+                processes = _tree(running.pid)
+                found["seconds"].append(float(answer["seconds"]["total"]))
+                found["memory_mb"].append(round(sum(each.rss for each in processes) / 1e6))
+                found["python_processes"].append(sum(each.python for each in processes))
+        return found
+
     def _request(self, candidate: Path) -> dict[str, Any]:
         return {
             "deployed": f"{self.root / 'job.py'}:totals",
@@ -123,6 +154,19 @@ class CheckBed:
             "checkpoint": str(self.checkpoint),
             "params": {"input": str(self.input)},
         }
+
+
+class _Process(NamedTuple):
+    rss: int
+    python: bool
+
+
+def _tree(pid: int) -> list[_Process]:
+    found = []
+    for each in [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]:
+        with suppress(psutil.Error):
+            found.append(_Process(each.memory_info().rss, "pyspark.daemon" in each.cmdline()))
+    return found
 
 
 _CHECK = [sys.executable, "-m", "streamkeeper.cli.main", "check"]
@@ -135,7 +179,10 @@ def main() -> int:
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--batches", default="10,1000", help="few and many")
     parser.add_argument("--out", type=Path, help="folder of the report")
+    parser.add_argument("--candidates", type=int, default=0, help="only that many candidates in one session")
     chosen = parser.parse_args()
+    if chosen.candidates:
+        return _campaign(chosen.candidates, chosen.out)
     few, many = (int(each) for each in chosen.batches.split(","))
     with tempfile.TemporaryDirectory(prefix="streamkeeper-bench-check-") as folder:
         beds = {batches: CheckBed(Path(folder) / str(batches), batches) for batches in (few, many)}
@@ -155,6 +202,21 @@ def main() -> int:
     print(json.dumps(figures, indent=1))
     print(f"written to {write_report('check', figures, into=chosen.out)}")
     return int(figures["cold"]["ratio"] > GOAL_COLD or figures["further_median_s"] > GOAL_FURTHER_S)
+
+
+def _campaign(count: int, out: Path | None) -> int:
+    with tempfile.TemporaryDirectory(prefix="streamkeeper-bench-check-") as folder:
+        found = CheckBed(Path(folder), 10).campaign(count)
+    memory, quarter = found["memory_mb"], max(1, count // 4)
+    growth = statistics.median(memory[-quarter:]) / statistics.median(memory[quarter : 2 * quarter])
+    median = statistics.median(found["seconds"][1:])
+    most = max(found["python_processes"])
+    figures = {**found, "further_median_s": round(median, 3), "growth": round(growth, 3), "most_processes": most}
+    print(
+        {key: figures[key] for key in ("further_median_s", "growth", "most_processes")}, memory[::quarter], memory[-1]
+    )
+    print(f"written to {write_report('check-candidates', figures, into=out)}")
+    return int(median > GOAL_FURTHER_S or growth > GOAL_GROWTH or most > 2)
 
 
 def _timed(command: list[str]) -> float:

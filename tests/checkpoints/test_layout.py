@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 
 from streamkeeper.checkpoints.layout import (
+    find_checkpoints,
     last_committed,
     last_planned,
     open_batch,
@@ -59,3 +61,24 @@ def test_a_damaged_query_id_is_named(tmp_path: Path, text: str) -> None:
     (tmp_path / "metadata").write_text(text)
     with pytest.raises(CheckpointDamaged, match="metadata"):
         query_id(tmp_path)
+
+
+def test_the_checkpoints_of_a_job_are_found_by_query_at_their_newest_version(tmp_path: Path) -> None:
+    """Each query's own directory, or the versions in it by number; what is no checkpoint is passed over."""
+    Tree(tmp_path / "plain", "hdfs", batches=1)
+    for version in ("v0002", "v9999", "v10000"):
+        Tree(tmp_path / "sums" / version, "hdfs", batches=1)
+    (tmp_path / "notes").mkdir()
+    found = find_checkpoints(tmp_path)
+    assert found == {"plain": tmp_path / "plain", "sums": tmp_path / "sums" / "v10000"}
+    assert find_checkpoints(tmp_path / "sums") == {"": tmp_path / "sums" / "v10000"}
+    assert find_checkpoints(tmp_path / "plain") == {"": tmp_path / "plain"}
+    assert (find_checkpoints(tmp_path / "notes"), find_checkpoints(tmp_path / "none")) == ({}, {})
+
+
+def test_a_checkpoint_that_lost_its_logs_is_still_taken_for_one(tmp_path: Path) -> None:
+    """What is missing of it is for the check of its files to tell."""
+    Tree(tmp_path, "hdfs", batches=1)
+    for name in ("offsets", "commits"):
+        shutil.rmtree(tmp_path / name)
+    assert find_checkpoints(tmp_path) == {"": tmp_path}

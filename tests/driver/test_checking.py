@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
+import psutil
 import pytest
 
 from streamkeeper.driver.checking import Checker
@@ -317,3 +319,72 @@ def test_two_jobs_of_one_file_name_do_not_share_their_modules(house: House) -> N
         answer = house.ask(candidate)
         assert answer.assessment is not None, answer.error
         assert "grouping-key-changed" in [each.rule for each in answer.assessment.queries["totals"].findings]
+
+
+TWO = JOB.replace(
+    "    yield Query",
+    """    maxima = rows.groupBy("k").agg(F.max("x").alias("s"))
+    yield Query("maxima", maxima, sink=ForeachBatch(write), output_mode="update", trigger="availableNow")
+    yield Query""",
+)
+
+
+@pytest.mark.parametrize("below", ["", "v0003"])
+def test_the_parent_of_a_jobs_checkpoints_is_enough(house: House, below: str) -> None:
+    """Each query finds its own below it, by name, in the newest version where there are versions."""
+    parent = house.root / "parent"
+    for query in ("totals", "maxima"):
+        shutil.copytree(house.checkpoint, parent / query / below)
+    if below:
+        (parent / "totals" / "v0002").mkdir()
+    house.deployed = house.write("deployed", TWO)
+    candidate = house.write("candidate", TWO.replace("F.sum", "F.avg"))
+    answer = house.ask(candidate, checkpoints={"": str(parent)})
+    assert answer.assessment is not None, answer.error
+    found = {name: each.verdict for name, each in answer.assessment.queries.items()}
+    assert found["totals"] is Verdict.SWITCH
+    shutil.rmtree(parent / "maxima")
+    assert "holds no checkpoint of query maxima" in house.ask(candidate, checkpoints={"": str(parent)}).error
+    alone = house.ask(candidate, checkpoints={"": str(parent)}, query="totals")
+    assert alone.assessment is not None, alone.error
+
+
+def test_candidates_leave_no_python_processes_behind(house: House, spark: SparkSession) -> None:
+    """Each runs its function in workers of its own environment, which end with its answer."""
+    seen = []
+    for number in (1, 2, 1):
+        text = JOB.replace('F.sum("x")', f'F.sum(F.udf(lambda x: x + {number}, "long")("x"))')
+        candidate = house.write(f"candidate{number}", text)
+        ran = house.ask(candidate)
+        assert ran.assessment is not None, ran.error
+        rules = [each.rule for each in ran.assessment.queries["totals"].findings]
+        assert (ran.assessment.verdict, "fails-on-the-last-batch" in rules) == (Verdict.SWITCH, False)
+        seen.append(python_processes(spark))
+    assert seen == [[], [], []]
+
+
+def test_a_function_that_runs_has_a_process(house: House, spark: SparkSession) -> None:
+    """The negative control: what the test above counts is there while nobody has ended it."""
+    from pyspark.sql import functions as F
+
+    assert spark.range(1).select(F.udf(lambda x: x + 1, "long")("id")).collect()[0][0] == 1
+    assert python_processes(spark)
+
+
+def python_processes(spark: SparkSession) -> list[str]:
+    """Command lines of the Python processes below the JVM, once those that were told to end have had a moment."""
+    jvm: Any = spark.sparkContext._gateway
+    deadline = time.monotonic() + 5.0
+    while True:
+        below = psutil.Process(jvm.proc.pid).children(recursive=True)
+        found = [" ".join(line) for each in below if (line := _command(each)) and "pyspark.daemon" in line]
+        if not found or time.monotonic() > deadline:
+            return found
+        time.sleep(0.1)
+
+
+def _command(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []

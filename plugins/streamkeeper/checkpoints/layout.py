@@ -12,7 +12,28 @@ from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.errors import CheckpointDamaged
 
 _NUMBER = re.compile(r"\d+")
+_VERSION = re.compile(r"v\d{4,}")
 _VOID = "{}"
+
+
+def find_checkpoints(directory: Path) -> dict[str, Path]:
+    """Query -> its checkpoint, of those that lie in ``directory``; the empty name stands for itself being one.
+
+    A checkpoint of versions (``v0001``, ``v0002``, ...) is the newest of them. Empty where nothing looks like one.
+    """
+    own = _checkpoint_or_newest(directory)
+    if own is not None:
+        return {"": own}
+    folders = [each for each in sorted(directory.iterdir()) if each.is_dir()] if directory.is_dir() else []
+    found = {each.name: _checkpoint_or_newest(each) for each in folders}
+    return {name: each for name, each in found.items() if each is not None}
+
+
+def _checkpoint_or_newest(directory: Path) -> Path | None:
+    if (directory / "metadata").is_file() or any((directory / log).is_dir() for log in ("offsets", "commits")):
+        return directory
+    versions = [each for each in directory.glob("v*") if each.is_dir() and _VERSION.fullmatch(each.name)]
+    return max(versions, key=lambda each: int(each.name[1:]), default=None)
 
 
 def last_committed(checkpoint: Path) -> int | None:

@@ -29,7 +29,10 @@ ERROR = 2
 
 _Deployed = Annotated[str, typer.Option("--deployed", metavar="FILE:NAME", help="The job as it runs now")]
 _Candidate = Annotated[str, typer.Option("--candidate", metavar="FILE:NAME", help="The job as it would run")]
-_Checkpoint = Annotated[str, typer.Option("--checkpoint", metavar="DIR", help="The query's checkpoint; only read")]
+_Checkpoint = Annotated[
+    str,
+    typer.Option("--checkpoint", metavar="DIR", help="The query's checkpoint, or the folder of the job's; only read"),
+]
 _Job = Annotated[str, typer.Option("--job", metavar="NAME", help="A registered job, for --deployed and --checkpoint")]
 _Query = Annotated[str, typer.Option("--query", metavar="NAME", help="Look at this query only")]
 _Params = Annotated[str, typer.Option("--params", metavar="JSON", help="Params of both jobs")]

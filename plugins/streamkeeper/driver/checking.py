@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from streamkeeper.checkpoints.fsck import examine
+from streamkeeper.checkpoints.layout import find_checkpoints
 from streamkeeper.checkpoints.seen_files import would_read_all
 from streamkeeper.compatibility import observations
 from streamkeeper.compatibility.assess import assess
@@ -21,7 +22,7 @@ from streamkeeper.compatibility.state_keys import null_questions, without_nulls
 from streamkeeper.compatibility.watermarks import eviction_questions, without_eviction
 from streamkeeper.driver.faults import describe_fault
 from streamkeeper.driver.job_loading import PlannedQuery
-from streamkeeper.driver.job_sessions import build_job
+from streamkeeper.driver.job_sessions import build_job, end_python_workers
 from streamkeeper.driver.preflight import look_before_start
 from streamkeeper.driver.queries import restore_confs
 from streamkeeper.driver.warm_up import rehearsal_findings
@@ -58,6 +59,8 @@ class Checker:
         except Exception as error:
             root = Path(request.candidate.root)
             return CheckAnswer(error=" ".join(describe_fault(error, root).split()))
+        finally:
+            end_python_workers(self._spark)
 
     def _answer(self, request: CheckRequest) -> CheckAnswer:
         started = time.monotonic()
@@ -179,9 +182,10 @@ def _stamp(job: JobFile) -> list[tuple[str, int]]:
 def _layout_of(request: CheckRequest) -> dict[str, str]:
     """The state store's layout as the checkpoint has it: it is kept unless a job's own conf says otherwise."""
     layout: dict[str, str] = {}
-    for directory in request.checkpoints.values():
+    single = find_checkpoints(Path(request.checkpoints[""])).values() if "" in request.checkpoints else ()
+    for directory in single or map(Path, request.checkpoints.values()):
         try:
-            layout |= state_layout(Path(directory))
+            layout |= state_layout(directory)
         except CheckpointDamaged:
             continue
     return layout
@@ -199,19 +203,23 @@ def _chosen(request: CheckRequest, deployed: Mapping[str, object], candidate: Ma
 def _checkpoints_of(
     request: CheckRequest, deployed: Mapping[str, object], candidate: Mapping[str, object]
 ) -> dict[str, str]:
-    """Query -> checkpoint; a single directory belongs to the only query, or to the one that was named."""
+    """Query -> checkpoint; a single one belongs to the only query, or to the one that was named."""
     if "" not in request.checkpoints:
         return dict(request.checkpoints)
-    directory = request.checkpoints[""]
-    if request.query:
-        return {request.query: directory}
-    names = sorted(deployed)
-    if len(names) == 1:
-        return {names[0]: directory}
-    below = {name: Path(directory, name) for name in names}
-    if all(path.is_dir() for path in below.values()):
-        return {name: str(path) for name, path in below.items()}
-    raise InvalidInput(
-        f"the job has {len(names)} queries ({', '.join(names)}), and one checkpoint was given",
-        hint="name the query it belongs to: --query NAME",
-    )
+    given = request.checkpoints[""]
+    found = {name: str(each) for name, each in find_checkpoints(Path(given)).items()}
+    wanted = [request.query] if request.query else sorted(deployed)
+    if len(wanted) == 1 and (not found or "" in found):
+        return {wanted[0]: found.get("", given)}
+    missing = [name for name in wanted if name not in found]
+    if "" in found or missing == wanted:
+        raise InvalidInput(
+            f"the job has {len(wanted)} queries ({', '.join(wanted)}), and one checkpoint was given",
+            hint="name the query it belongs to: --query NAME; or the directory in which each has one of its name",
+        )
+    if missing:
+        raise InvalidInput(
+            f"{given} holds no checkpoint of query {', '.join(missing)}",
+            hint=f"it holds: {', '.join(sorted(found))}; look at one query alone: --query NAME",
+        )
+    return {name: found[name] for name in wanted}

@@ -34,6 +34,22 @@ def build_job(
     return describe_queries(definition, job.params, root, session, secrets)
 
 
+def end_python_workers(spark: SparkSession) -> None:
+    """End the Python processes in which jobs built so far ran their functions; the next task starts new ones.
+
+    Spark keeps a daemon for each environment that it ever saw, here one a job, until it ends itself. No task may run.
+    """
+    jvm: Any = spark._jvm
+    env = jvm.org.apache.spark.SparkEnv.get()
+    field = env.getClass().getDeclaredField("pythonWorkers")
+    field.setAccessible(True)
+    factories = field.get(env)
+    values = factories.values().iterator()
+    while values.hasNext():
+        values.next().stop()
+    factories.clear()
+
+
 def _session(spark: SparkSession, conf: Mapping[str, str]) -> SparkSession:
     check_conf(conf)
     session = spark.newSession()
