@@ -8,6 +8,7 @@ import os
 import sys
 import traceback
 from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
@@ -91,6 +92,19 @@ def _may_be_own(parent: str, name: str) -> bool:
         or name in _NOT_OURS
         or any(os.path.exists(os.path.join(folder, mark)) for mark in _ENVIRONMENTS)
     )
+
+
+@contextmanager
+def modules_put_back() -> Iterator[None]:
+    """What a job file that is run in between replaces of the modules that are loaded is put back afterwards."""
+    modules, path, loaded = dict(sys.modules), list(sys.path), set(_loaded_from)
+    try:
+        yield
+    finally:
+        sys.modules.update(modules)
+        sys.path[:] = path
+        _loaded_from.clear()
+        _loaded_from.update(loaded)
 
 
 def locate(error: BaseException, root: Path | None) -> str:

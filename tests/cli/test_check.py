@@ -106,11 +106,11 @@ def test_many_requests_are_answered_line_by_line(place: Path, checkpoint: Path) 
     found = run("--batch", str(place / "requests.jsonl"))
     assert found.exit_code == 0, found.stderr
     answers = [json.loads(line) for line in found.stdout.splitlines()]
-    assert [each.get("verdict") for each in answers] == ["RESUME", None, None, "SWITCH", "RESUME", None, None, None]
+    assert [each.get("verdict") for each in answers] == ["RESUME", None, None, "SWITCH", "BACKUP", None, None, None]
     assert "no_such_module" in answers[1]["error"]
     assert "no deployed job is named" in answers[2]["error"]
     assert [each["rule"] for each in answers[3]["queries"]["totals"]["findings"]] == ["aggregate-input-changed"]
-    assert [each["rule"] for each in answers[4]["queries"]["totals"]["findings"]] == ["setting-pinned"]
+    assert [each["rule"] for each in answers[4]["queries"]["totals"]["findings"]] == ["setting-pinned", "not-looked"]
     assert "there is no query elsewhere" in answers[5]["error"]
     assert "is not a checkpoint" in answers[6]["error"]
     assert "surprise" in answers[7]["error"]

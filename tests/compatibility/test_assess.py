@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamkeeper.compatibility.assess import RULES, assess, find_changes
+from streamkeeper.compatibility.assess import RULES, assess, assess_evidence, find_changes
 from streamkeeper.compatibility.state_keys import without_nulls
 from streamkeeper.compatibility.watermarks import without_eviction
+from streamkeeper.model.evidence import Evidence, Look, QueryEvidence
 from streamkeeper.model.finding import Finding, Severity, Verdict, verdict_of
 from streamkeeper.model.manifest import UNREADABLE, Manifest, Operator, SinkDescription, StateColumn, Watermark
 from tests.compatibility.manifests import (
@@ -506,3 +507,20 @@ def _keep_the_same(before: Operator, after: Operator) -> bool:
         return (before.kind, before.upstream) == (after.kind, after.upstream)
     meant = [(each.kind, [key.meaning for key in each.key_columns], each.shape) for each in (before, after)]
     return meant[0] == meant[1]
+
+
+@pytest.mark.parametrize("look", list(Look))
+def test_a_look_that_was_not_taken_is_never_resumed(look: Look) -> None:
+    """Whichever it is; the reason is told, unless the candidate is refused for what was found."""
+    query = QueryEvidence(deployed=STATEFUL, candidate=STATEFUL, not_looked={look: "nobody answered"})
+    found = assess_evidence(Evidence(queries={"totals": query})).queries["totals"]
+    assert (found.verdict, [each.evidence for each in found.findings]) == (Verdict.BACKUP, ["nobody answered"])
+    fatal = Finding(rule="checkpoint-state-missing", severity=Severity.FATAL, where="state", evidence="gone")
+    refused = msgspec.structs.replace(query, found={Look.DAMAGE: (fatal,)})
+    assert assess_evidence(Evidence(queries={"totals": refused})).queries["totals"].findings == (fatal,)
+
+
+def test_a_first_release_is_compared_with_nothing() -> None:
+    """No query is told to be new where all of them are."""
+    evidence = Evidence(first=True, queries={"totals": QueryEvidence(candidate=STATEFUL)})
+    assert assess_evidence(evidence).queries["totals"].findings == ()

@@ -14,7 +14,9 @@ import msgspec
 import psutil
 import pytest
 
+from streamkeeper.driver import checking, gathering
 from streamkeeper.driver.checking import Checker
+from streamkeeper.errors import CheckpointChanged
 from streamkeeper.model.check import CheckAnswer, CheckRequest, JobFile
 from streamkeeper.model.finding import Verdict
 
@@ -226,6 +228,29 @@ def test_without_a_rehearsal_the_plan_alone_decides(made: House) -> None:
     assert answer.seconds is not None
 
 
+def test_without_a_rehearsal_an_unchanged_job_is_not_resumed(made: House) -> None:
+    """Spark might refuse what nobody let it try."""
+    answer = made.ask(made.candidate(), rehearse=False)
+    assert answer.assessment is not None
+    assert [(each.rule, each.where) for each in answer.assessment.queries["totals"].findings] == [
+        ("not-looked", "rehearsal")
+    ]
+    assert answer.assessment.verdict is Verdict.BACKUP
+
+
+def test_a_job_that_is_as_the_deployed_one_is_built_once(made: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is itself the second build; where it differs there is another, which tells chance from change."""
+    built: list[str] = []
+    build = checking.build_job
+    monkeypatch.setattr(checking, "build_job", lambda *given: built.append(given[1].root) or build(*given))
+    candidate = made.candidate()
+    assert made.ask(candidate).assessment is not None
+    assert built.count(candidate.root) == 1
+    candidate = made.candidate(('alias("s")', 'alias("total")'))
+    assert made.ask(candidate).assessment is not None
+    assert built.count(candidate.root) == 3
+
+
 def remove_offsets(checkpoint: Path) -> None:
     shutil.rmtree(checkpoint / "offsets")
 
@@ -388,3 +413,26 @@ def _command(process: psutil.Process) -> list[str]:
         return process.cmdline()
     except psutil.Error:
         return []
+
+
+def test_what_only_one_look_shows_is_a_batch_under_way(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A driver that goes on while its files are read leaves what looks like damage, and another look does not."""
+    (house.checkpoint / "offsets" / "2").rename(house.root / "away")
+    (house.checkpoint / "commits" / "2").rename(house.root / "away too")
+    torn = gathering.examine(house.checkpoint)
+    assert torn
+    shutil.copy(house.root / "away", house.checkpoint / "offsets" / "2")
+    shutil.copy(house.root / "away too", house.checkpoint / "commits" / "2")
+    looks = iter([torn, gathering.examine(house.checkpoint)])
+    monkeypatch.setattr(gathering, "examine", lambda *given, **named: next(looks))
+    assert house.rules() == (Verdict.RESUME, [])
+
+
+def test_a_checkpoint_that_never_holds_still_is_not_resumed(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What could not be looked at once is told, and is no reason to go on."""
+
+    def changes(*given: object, **named: object) -> None:
+        raise CheckpointChanged("offsets/2 was removed meanwhile")
+
+    monkeypatch.setattr(gathering, "examine", changes)
+    assert house.rules() == (Verdict.BACKUP, ["not-looked"])

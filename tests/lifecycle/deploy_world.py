@@ -75,6 +75,8 @@ class Instance:
     life: Life = Life.ABSENT
     state: DriverState | None = None
     described: bool = False
+    gathered: bool = False
+    gathers: bool = True
     becomes_ready: bool = True
     serves: bool = True
     drains: bool = True
@@ -117,6 +119,7 @@ class Instance:
                 at="",
                 queries={"q": query},
                 compared={"q": self.compared} if self.compared is not None else {},
+                gathered=self.gathered,
             )
         ended = self.life is Life.DEAD and self.state is not None and self.state.terminal
         last = DriverExit(instance=self.name, state=self.state, code=0) if ended and self.state else None
@@ -232,11 +235,12 @@ class World:
             if each.life is not Life.ALIVE:
                 continue
             if each.state is DriverState.STARTING and each.becomes_ready:
-                each.described = True
-                describes_only = each.name.endswith("describer")
-                each.state = DriverState.STANDBY
-                if describes_only:
+                if "describer" not in each.name:
+                    each.state = DriverState.STANDBY
+                elif each.described and each.gathers:
+                    each.gathered = True
                     each.end(DriverState.STOPPED)
+                each.described = True
             elif each.state in (DriverState.SERVING, DriverState.SHADOW) and self._breaks(each):
                 each.failures += 1
             elif each.state in (DriverState.SERVING, DriverState.SHADOW) and each.serves:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import msgspec
 import pytest
@@ -450,3 +451,22 @@ def test_a_shadow_that_fails_again_and_again_is_given_up_with_its_own_error():
     assert ended.outcome is Outcome.REFUSED
     assert "it broke" in ended.sentence
     assert not world.instances["old"].sent
+
+
+@pytest.mark.parametrize("request_", [{"dry_run": True}, {"handover": Handover.COLD}])
+def test_a_describer_that_finds_no_end_is_refused_and_ended(request_: dict[str, Any]) -> None:
+    """What a dry run or a cold deploy could not look at in time is no reason to go on."""
+    world = World(**request_, traits={"describer": {"gathers": False}})
+    world.play()
+    assert world.operation.outcome is Outcome.REFUSED
+    assert "did not reach evidence within" in world.operation.sentence
+    assert world.operation.verdict is None
+    assert world.instances["op-describer"].life is Life.DEAD
+
+
+def test_a_cold_deploy_looks_again_once_a_person_has_approved() -> None:
+    """The old release has served on meanwhile: another describer gathers what is there by now."""
+    world = World(handover=Handover.COLD, verdict=Verdict.BACKUP)
+    world.play()
+    assert world.operation.outcome is Outcome.SUCCEEDED
+    assert {"op-describer", "op-describer-approved", "op-candidate-approved"} <= set(world.instances)

@@ -7,6 +7,8 @@ from pathlib import Path
 
 from streamkeeper.model.coding import to_json
 from streamkeeper.model.control import DriverState, DriverStatus, LaunchSpec, QueryStatus
+from streamkeeper.model.evidence import Evidence, Look, QueryEvidence
+from streamkeeper.model.finding import Finding
 from streamkeeper.model.journal import (
     CheckpointVersionCreated,
     DeployRequest,
@@ -27,6 +29,7 @@ from streamkeeper.model.manifest import Manifest, SinkDescription
 from streamkeeper.model.release import Environment, Release, ReleaseContent
 from streamkeeper.model.settings import Settings
 from streamkeeper.operations.backup import back_up
+from streamkeeper.operations.registered import stored_manifests
 from streamkeeper.operations.sites import Site
 from streamkeeper.operations.targets import query_target
 from streamkeeper.registry.control import Control
@@ -119,6 +122,17 @@ class Registered:
             queries={QUERY: QueryStatus(query=QUERY, version="v0001", epoch=1, committed=committed)},
         )  # fmt: skip
         Control(self.site.store, JOB, "op-candidate").write_status(status)
+
+    def gather(self, operation: str, *found: Finding, against: str = "r0001", look: Look = Look.DAMAGE) -> None:
+        """Let the operation's standby leave evidence of the same release: of all looks, one found this."""
+        instance = f"{operation}-candidate"
+        self.record(InstancePlanned(operation=operation, instance=instance, release="r0001", role=Role.CANDIDATE))
+        manifests = stored_manifests(self.site, self.site.journal(JOB, "test").state(), "r0001")
+        queries = {
+            query: QueryEvidence(deployed=each, candidate=each, checkpoint=str(self.directory), found={look: found})
+            for query, each in manifests.items()
+        }
+        Control(self.site.store, JOB, instance).write_evidence(Evidence(against=against, queries=queries))
 
     def write_table(self, batch: int, *, version: str = "v0001", owner: str = f"{JOB}/{QUERY}") -> None:
         """Let the table's own row say that it holds a batch."""

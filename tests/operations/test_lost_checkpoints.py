@@ -55,6 +55,7 @@ def assess(job: Registered, site: Site | None = None, operation: str = "op2") ->
     """A deploy of the same release, as far as its assessment."""
     Deploy.open(site or job.site, operation, DeployRequest(job=JOB, release="r0001"))
     job.record(StepDone(operation=operation, step=Step.BUNDLE.label, result={"release": "r0001"}))
+    job.gather(operation)
     state = job.site.journal(JOB, "test").state()
     return assess_candidate(site or job.site, state, state.operations[operation], "r0001")
 

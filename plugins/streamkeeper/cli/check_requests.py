@@ -70,6 +70,7 @@ def _registered(asked: Asked, site: Site) -> CheckRequest:
         manifests=found.manifests,
         checkpoints=found.checkpoints,
         findings=found.findings,
+        served=found.served,
         query=asked.query,
         rehearse=not asked.no_rehearsal,
     )

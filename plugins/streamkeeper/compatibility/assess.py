@@ -22,8 +22,10 @@ from streamkeeper.compatibility import (
     versions,
     watermarks,
 )
+from streamkeeper.compatibility.observations import not_looked
 from streamkeeper.compatibility.older_manifests import in_one_format
 from streamkeeper.compatibility.rule import Rule, change
+from streamkeeper.model.evidence import Evidence
 from streamkeeper.model.finding import Assessment, Finding, QueryAssessment, Severity, Verdict, verdict_of
 from streamkeeper.model.manifest import Manifest
 
@@ -63,6 +65,18 @@ def assess(
         queries[name] = _judged((*ruled, *seen.get(name, ())))
     verdict = max((each.verdict for each in queries.values()), default=Verdict.RESUME)
     return Assessment(verdict=verdict, queries=queries)
+
+
+def assess_evidence(evidence: Evidence) -> Assessment:
+    """Judge what was gathered; a look that was not taken asks for a person, unless what was found is fatal already."""
+    of = evidence.queries
+    observed: dict[str, tuple[Finding, ...]] = {}
+    for name, each in of.items():
+        missing = () if each.is_fatal else tuple(not_looked(look.value, why) for look, why in each.not_looked.items())
+        observed[name] = (*each.findings, *missing)
+    deployed = {name: each.deployed for name, each in of.items() if each.deployed is not None}
+    candidate = {name: each.candidate for name, each in of.items() if each.candidate is not None}
+    return assess(None if evidence.first else deployed, candidate, observed)
 
 
 def find_changes(old: Manifest, new: Manifest) -> tuple[Finding, ...]:

@@ -183,6 +183,17 @@ def sink_log_gone(directory: str, committed: int) -> Finding:
     )
 
 
+def not_looked(look: str, reason: str) -> Finding:
+    """What was not looked at is no reason to go on."""
+    return Finding(
+        rule="not-looked",
+        severity=Severity.OPAQUE,
+        where=look,
+        evidence=reason,
+        hint="try again when it can be looked at, or take a snapshot and have a person approve",
+    )
+
+
 def plan_not_deterministic(query: str) -> Finding:
     """Two builds of the same code gave two queries: what was checked is not what would run."""
     return Finding(

@@ -6,12 +6,15 @@ import threading
 import time
 from collections.abc import Callable
 
+from streamkeeper.model.coding import from_json
 from streamkeeper.model.control import Command, CommandKind, DriverStatus, LaunchSpec
+from streamkeeper.model.evidence import Evidence
 from streamkeeper.model.job_state import JobState
 from streamkeeper.model.journal import Record
 from streamkeeper.model.manifest import Manifest
 from streamkeeper.registry.control import Control
 from streamkeeper.registry.journal import Journal
+from streamkeeper.registry.objects import read_object
 from streamkeeper.stores.counting import CountingStore
 
 _ENDS = (CommandKind.DRAIN, CommandKind.STOP)
@@ -112,6 +115,17 @@ class StoreLine:
         with self._lock:
             self._control.write_manifests(manifests)
             self._answered()
+
+    def write_evidence(self, evidence: Evidence) -> None:
+        """Store what was gathered of the job."""
+        with self._lock:
+            self._control.write_evidence(evidence)
+            self._answered()
+
+    def read_deployed(self, sha256: str) -> Manifest:
+        """A manifest that a release of the job has described itself by."""
+        data = read_object(self._store, self._job, "manifests", sha256, ".json")
+        return from_json(data, Manifest, where=f"manifest {sha256}")
 
     def _answered(self) -> None:
         self.answered_at = time.monotonic()

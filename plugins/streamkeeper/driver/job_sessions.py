@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 from streamkeeper.definition import check_conf, load_job
 from streamkeeper.driver.job_loading import PlannedQuery, describe_queries
 from streamkeeper.errors import Unsupported
+from streamkeeper.job_code import modules_put_back
 from streamkeeper.model.check import JobFile
+from streamkeeper.model.manifest import Manifest
 from streamkeeper.model.secret_references import substitute
 
 if TYPE_CHECKING:
@@ -32,6 +34,28 @@ def build_job(
     # Each job's functions run in Python workers of their own: modules of one name in two jobs are two modules.
     session.sparkContext.environment["PYTHONPATH"] = os.pathsep.join((str(root), str(_PACKAGES)))
     return describe_queries(definition, job.params, root, session, secrets)
+
+
+def build_beside(spark: SparkSession, job: JobFile, secrets: Mapping[str, str]) -> dict[str, Manifest]:
+    """Query -> manifest of another build, which leaves the job that this process runs as it is.
+
+    Its modules, the active session and what Python workers import from are put back afterwards. Raises as build_job.
+    """
+    jvm: Any = spark._jvm
+    sessions = jvm.org.apache.spark.sql.classic.SparkSession
+    environment = spark.sparkContext.environment
+    path = environment.get("PYTHONPATH")
+    with modules_put_back():
+        try:
+            built = build_job(spark, job, {}, secrets)
+        finally:
+            sessions.setActiveSession(spark._jsparkSession)
+            type(spark)._instantiatedSession = spark
+            if path is None:
+                environment.pop("PYTHONPATH", None)
+            else:
+                environment["PYTHONPATH"] = path
+    return {name: each.manifest for name, each in built.items()}
 
 
 def end_python_workers(spark: SparkSession) -> None:

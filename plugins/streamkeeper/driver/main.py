@@ -25,9 +25,10 @@ from streamkeeper.driver.spans import Spans
 from streamkeeper.driver.taking_over import Surroundings
 from streamkeeper.driver.wakeups import Wakeups
 from streamkeeper.errors import NotFound, StoreUnavailable
+from streamkeeper.model.check import JobFile
 from streamkeeper.model.coding import from_json, to_json
 from streamkeeper.model.control import SECRETS, Command, CommandKind, DriverState, ExitCode, LaunchMode, LaunchSpec
-from streamkeeper.model.finding import Finding
+from streamkeeper.model.evidence import Evidence
 from streamkeeper.model.secret_references import redact, substitute
 from streamkeeper.model.settings import Settings, read_settings
 from streamkeeper.stores.counting import CountingStore
@@ -80,8 +81,9 @@ class Driver:
         self._line.write_manifests({name: each.manifest for name, each in planned.items()})
         crash_point("driver.describe.after")
         if self._spec.mode is LaunchMode.DESCRIBE:
+            self._gather(session, planned, root)
             raise Ending(DriverState.STOPPED, ExitCode.STOPPED)
-        order = self._stand_by(session, planned)
+        order = self._stand_by(session, planned, root)
         session.ring_when_dead(self._wakeups)
         at = Surroundings(
             spec=self._spec,
@@ -104,17 +106,45 @@ class Driver:
         secret = {key: conf[key] for key, value in self._spec.conf.items() if filled[key] != value}
         return start_session(conf, secret, self._scratch, [root, _PACKAGES])
 
-    def _stand_by(self, session: Session, planned: dict[str, PlannedQuery]) -> Command:
-        """Warm up unless an order is there already, then wait for ``go`` or ``shadow``; raises Ending for another."""
+    def _gather(self, session: Session, planned: dict[str, PlannedQuery], root: Path) -> Evidence | None:
+        """Gather the evidence that was asked for, and store it; None where none was."""
+        asked, spec = self._spec.gather, self._spec
+        if asked is None:
+            return None
+        from streamkeeper.driver.gathering import Subject, gather_evidence
+        from streamkeeper.driver.job_sessions import build_beside
+
+        job = JobFile(root=str(root), entry=spec.entry, name=spec.job, params=spec.params, conf=spec.conf)
+        deployed = {query: self._line.read_deployed(sha256) for query, sha256 in asked.deployed.items()}
+        subject = Subject(
+            job=spec.job,
+            deployed=deployed if asked.release else None,
+            candidate=planned,
+            checkpoints=spec.rehearse_on,
+            record=asked.record,
+            against=asked.release,
+            served=asked.served,
+            # A release that was described before has just been held against that.
+            build_again=None if spec.expected_manifests else lambda: build_beside(session.spark, job, self._secrets),
+        )
+        found = redact(to_json(gather_evidence(subject, self._scratch / "rehearsal")).decode(), self._secrets)
+        evidence = from_json(found.encode(), Evidence, where="evidence")
+        self._line.write_evidence(evidence)
+        self._board.gathered = True
+        return evidence
+
+    def _stand_by(self, session: Session, planned: dict[str, PlannedQuery], root: Path) -> Command:
+        """Gather evidence and warm up unless an order is there, then wait for ``go`` or ``shadow``; raises Ending."""
         crash_point("driver.standby.before")
         order = self._order(planned)
         if order is None:
             from streamkeeper.driver.warm_up import warm_up
 
-            found, observed = warm_up(session.spark, planned, self._spec.rehearse_on, self._scratch / "rehearsal")
+            evidence = self._gather(session, planned, root)
+            live = self._spec.rehearse_on if evidence is None else {}
+            rehearsed = {name: each.rehearsal for name, each in evidence.queries.items()} if evidence else {}
+            found = warm_up(session.spark, planned, live, self._scratch / "rehearsal", rehearsed)
             self._board.warm_up = redact(found, self._secrets)
-            text = redact(to_json(observed).decode(), self._secrets)
-            self._board.observed = from_json(text.encode(), dict[str, tuple[Finding, ...]], where="rehearsal")
         # Read now, so that little is left to read between ``go`` and the first batch.
         with suppress(StoreUnavailable):
             self._line.look()

@@ -11,7 +11,7 @@ from streamkeeper.checkpoints.facts import can_restart_open, offsets_at
 from streamkeeper.checkpoints.layout import last_committed, last_planned, open_batch
 from streamkeeper.compatibility import observations
 from streamkeeper.definition import Query
-from streamkeeper.errors import SourceOutOfReach, StreamkeeperError
+from streamkeeper.errors import SourceOutOfReach
 from streamkeeper.model.finding import Finding
 from streamkeeper.sinks.contract import SinkContext
 from streamkeeper.sinks.file import FileSink, newest_batch
@@ -20,13 +20,20 @@ _VERSION = re.compile(r"v\d{4,}")
 _LOG = "_spark_metadata"
 
 
-def look_before_start(job: str, query: Query, checkpoint: Path) -> Iterator[Finding]:
-    """Findings about the sources of the open batch, and about the sink."""
-    yield from _open_input(checkpoint)
+def look_at_sources(query: Query, checkpoint: Path, *, served: bool) -> Iterator[Finding]:
+    """Whether sources still hold what a start would read; ``served``: a driver has the open batch, if there is one."""
     yield from _topics(query, checkpoint)
+    yield from _history(query, checkpoint)
     batch = open_batch(checkpoint)
-    if batch is not None and not can_restart_open(checkpoint):
+    if batch is None or served:
+        return
+    yield from _open_input(checkpoint, batch)
+    if not can_restart_open(checkpoint):
         yield observations.open_batch_cannot_restart(batch)
+
+
+def look_at_sink(job: str, query: Query, checkpoint: Path) -> Iterator[Finding]:
+    """What the sink holds of this checkpoint version; raises StreamkeeperError where it cannot be asked."""
     version = _version(query, checkpoint)
     if version:
         yield from _sink(job, query, checkpoint, version)
@@ -41,11 +48,8 @@ def _version(query: Query, checkpoint: Path) -> str:
     return max((each.name for each in _entries(Path(query.sink.path)) if _VERSION.fullmatch(each.name)), default="")
 
 
-def _open_input(checkpoint: Path) -> Iterator[Finding]:
+def _open_input(checkpoint: Path, batch: int) -> Iterator[Finding]:
     """Files that are planned and not committed must still be there: Spark would run without them."""
-    batch = open_batch(checkpoint)
-    if batch is None:
-        return
     planned = [file for source in offsets_at(checkpoint, batch) for file in source.files]
     local = [unquote(urlsplit(each).path) for each in planned if each.startswith("file:")]
     gone = [each for each in local if not Path(each).exists()]
@@ -65,17 +69,25 @@ def _topics(query: Query, checkpoint: Path) -> Iterator[Finding]:
         yield observations.topic_short("(kafka)", str(error), answered=False)
 
 
+def _history(query: Query, checkpoint: Path) -> Iterator[Finding]:
+    """What topics no longer hold of what was read since the checkpoint began."""
+    from streamkeeper.inspection.kafka_topics import missing_after
+
+    try:
+        for source, clauses in missing_after(query, checkpoint, None).items():
+            yield observations.history_gone(f"{source} (kafka)", "; ".join(clauses))
+    except SourceOutOfReach as error:
+        yield observations.history_gone("(kafka)", f"what the topics hold is not known: {error}")
+
+
 def _sink(job: str, query: Query, checkpoint: Path, version: str) -> Iterator[Finding]:
     """What the sink holds of this checkpoint version, against what the checkpoint knows."""
     context = SinkContext(job=job, query=query.name, version=version, epoch=0)
+    writer = query.sink.open(context)
     try:
-        writer = query.sink.open(context)
-        try:
-            written = writer.last_batch()
-        finally:
-            writer.close()
-    except StreamkeeperError:
-        return
+        written = writer.last_batch()
+    finally:
+        writer.close()
     planned, committed = last_planned(checkpoint), last_committed(checkpoint)
     if written is not None and (planned is None or written > planned):
         yield observations.sink_ahead(query.sink.describe().output, written, planned)

@@ -14,7 +14,6 @@ from streamkeeper.driver.spans import Spans
 from streamkeeper.driver.wakeups import Wakeup, Wakeups
 from streamkeeper.model.comparison import OutputComparison
 from streamkeeper.model.control import DriverState, DriverStatus, LaunchSpec, QueryStatus
-from streamkeeper.model.finding import Finding
 from streamkeeper.model.known_checkpoint import commit_key, commits_of
 
 _LAG = "maxOffsetsBehindLatest"
@@ -63,7 +62,7 @@ class StatusBoard:
         self.state = DriverState.STARTING
         self.error = ""
         self.warm_up = ""
-        self.observed: dict[str, tuple[Finding, ...]] = {}
+        self.gathered = False
         self.compared: dict[str, OutputComparison] = {}
         self._unseen: dict[str, int] = {}
 
@@ -142,7 +141,7 @@ class StatusBoard:
                 store_requests=self._line.requests,
                 error=self.error,
                 warm_up=self.warm_up,
-                observed=self.observed,
+                gathered=self.gathered,
                 compared=dict(self.compared),
                 commits=dict(self._commits),
             )

@@ -1,4 +1,4 @@
-"""The standby's warm-up: the last batch of each live checkpoint again, on a clone, with the sink diverted."""
+"""The rehearsal: the last batch of a checkpoint again, on a clone, with the sink diverted. It warms a standby up."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from streamkeeper.definition import Query
 from streamkeeper.driver.faults import describe_fault
 from streamkeeper.driver.job_loading import PlannedQuery
 from streamkeeper.driver.queries import restore_confs
-from streamkeeper.errors import SourceOutOfReach
 from streamkeeper.model.finding import Finding
 
 if TYPE_CHECKING:
@@ -23,61 +22,53 @@ TIMEOUT_S = 120.0
 
 
 def warm_up(
-    spark: SparkSession, planned: Mapping[str, PlannedQuery], live: Mapping[str, str], scratch: Path
-) -> tuple[str, dict[str, tuple[Finding, ...]]]:
-    """What the warm-up found, one clause per query: ``ok: …``, or Spark's error class first; and query -> findings.
+    spark: SparkSession,
+    planned: Mapping[str, PlannedQuery],
+    live: Mapping[str, str],
+    scratch: Path,
+    rehearsed: Mapping[str, str],
+) -> str:
+    """How it went, one clause per query: ``ok: …``, or Spark's error class first. It never fails.
 
-    It never fails. ``live``: query -> checkpoint directory, as far as there is one.
+    ``live``: query -> checkpoint directory, as far as there is one; ``rehearsed``: query -> how its rehearsal went, of
+    those that had theirs.
     """
     told: list[str] = []
-    findings: dict[str, tuple[Finding, ...]] = {}
     for name, each in planned.items():
         try:
-            clause, found = _warm_up(spark, each, live.get(name), scratch / name)
+            told.append(rehearsed.get(name, "") or _warm_up(spark, each, live.get(name), scratch / name))
         except Exception as error:
-            clause, found = f"{describe_fault(error)} (query {name})", None
-        told.append(clause)
-        if found is not None:
-            findings[name] = (*_findings_of(found), *_history(each.query, live[name]))
+            told.append(f"{describe_fault(error)} (query {name})")
     failed = [each for each in told if not each.startswith("ok: ")]
-    return "; ".join(failed or told), findings
+    return "; ".join(failed or told)
 
 
-def rehearsal_findings(
+def rehearse_query(
     spark: SparkSession, query: Query, checkpoint: Path, scratch: Path, *, timeout_s: float
-) -> Iterator[Finding]:
-    """What a rehearsal on a clone of ``checkpoint`` finds."""
+) -> tuple[str, tuple[Finding, ...]]:
+    """How a rehearsal on a clone of ``checkpoint`` went, as a clause, and what it found.
+
+    The clause is empty where there is no batch to run again.
+    """
     from streamkeeper.inspection.rehearsal import rehearse
 
-    yield from _findings_of(rehearse(spark, query, checkpoint, scratch, timeout_s=timeout_s))
+    found = rehearse(spark, query, checkpoint, scratch, timeout_s=timeout_s)
+    told = ""
+    if not found.ok:
+        told = f"{found.error_class}: {found.message} (query {query.name})"
+    elif found.batch is not None:
+        told = f"ok: {query.name} ran batch {found.batch} again in {found.seconds:.1f} s"
+    return told, tuple(_findings_of(found))
 
 
-def _warm_up(
-    spark: SparkSession, planned: PlannedQuery, live: str | None, scratch: Path
-) -> tuple[str, Rehearsal | None]:
-    query, found = planned.query, None
+def _warm_up(spark: SparkSession, planned: PlannedQuery, live: str | None, scratch: Path) -> str:
+    query, told = planned.query, ""
     restore_confs(query.df.sparkSession, planned.confs)
     if live is not None and Path(live, "commits").is_dir():
-        from streamkeeper.inspection.rehearsal import rehearse
-
-        found = rehearse(spark, query, Path(live), scratch, timeout_s=TIMEOUT_S)
-        if not found.ok:
-            return f"{found.error_class}: {found.message} (query {query.name})", found
-        if found.batch is not None:
-            return f"ok: {query.name} ran batch {found.batch} again in {found.seconds:.1f} s", found
-    query.sink.rehearse(spark.createDataFrame([], query.df.schema))
-    return f"ok: {query.name} has no batch yet to run again", found
-
-
-def _history(query: Query, live: str) -> Iterator[Finding]:
-    """What topics no longer hold of what was read since the checkpoint began."""
-    from streamkeeper.inspection.kafka_topics import missing_after
-
-    try:
-        for source, clauses in missing_after(query, Path(live), None).items():
-            yield observations.history_gone(f"{source} (kafka)", "; ".join(clauses))
-    except SourceOutOfReach as error:
-        yield observations.history_gone("(kafka)", f"what the topics hold is not known: {error}")
+        told, _ = rehearse_query(spark, query, Path(live), scratch, timeout_s=TIMEOUT_S)
+    if not told:
+        query.sink.rehearse(spark.createDataFrame([], query.df.schema))
+    return told or f"ok: {query.name} has no batch yet to run again"
 
 
 def _findings_of(found: Rehearsal) -> Iterator[Finding]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from streamkeeper.lifecycle.actions import BackUp, CheckDrift, Decision, MarkDone, Wait
-from streamkeeper.lifecycle.draining import end
+from streamkeeper.lifecycle.draining import end, gathered
 from streamkeeper.lifecycle.instances import candidate_of, give_up, instance_name, ready, say, start
 from streamkeeper.lifecycle.observation import Observation
 from streamkeeper.lifecycle.steps import Step
@@ -49,12 +49,15 @@ def answer_about(operation: OperationState, about: About) -> ApprovalAnswered | 
 
 
 def get_ready(at: Observation) -> Decision:
-    """Start the standby again; it rehearses on what the checkpoint holds by now, and that is compared."""
+    """Gather the evidence again, on what the checkpoint holds by now: the standby does, where one is started."""
     step, operation = Step.READY, at.operation
+    release = operation.done[Step.BUNDLE.label]["release"]
     if operation.request.handover is Handover.WARM:
         name = candidate_of(operation)
-        release = operation.done[Step.BUNDLE.label]["release"]
         pending = start(at, step, name, release, Role.CANDIDATE) or ready(at, step, name)
-        if pending is not None:
-            return pending
+    else:
+        name = instance_name(operation.operation, Role.DESCRIBER, again=True)
+        pending = start(at, step, name, release, Role.DESCRIBER) or gathered(at, step, name)
+    if pending is not None:
+        return pending
     return say(step, CheckDrift(), "what was approved must be what is there")

@@ -15,7 +15,7 @@ from streamkeeper.lifecycle.actions import (
     Wait,
 )
 from streamkeeper.lifecycle.approval import approve, back_up, get_ready
-from streamkeeper.lifecycle.draining import drain, end, prove_dead
+from streamkeeper.lifecycle.draining import drain, gathered, prove_dead
 from streamkeeper.lifecycle.dual_run import catch_up, compare, reach, review, shadow
 from streamkeeper.lifecycle.fall_back import fall_back
 from streamkeeper.lifecycle.instances import (
@@ -76,9 +76,7 @@ def _standby(at: Observation) -> Decision:
         return ready(at, step, name) or say(step, MarkDone(), f"{name} stands by")
     if not seen.described:
         return not_yet(at, step, name, "its description")
-    if not at.state.instances[name].ended:
-        return end(at, step, name) or say(step, MarkDone(), f"{release} is described")
-    return say(step, MarkDone(), f"{release} is described")
+    return gathered(at, step, name) or say(step, MarkDone(), f"{release} is described")
 
 
 def _assess(at: Observation) -> Decision:

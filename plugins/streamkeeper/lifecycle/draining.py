@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from streamkeeper.lifecycle.actions import Decision, Finish, Kill, MarkBegun, MarkDone, RecordEnd, Send, Wait
-from streamkeeper.lifecycle.instances import candidate_of, give_up, kill_wait, ready, say, shadows
+from streamkeeper.lifecycle.instances import candidate_of, give_up, kill_wait, not_yet, ready, say, shadows
 from streamkeeper.lifecycle.observation import Observation, Seen
 from streamkeeper.lifecycle.steps import KILL_S, STOP_S, Step
 from streamkeeper.model.control import CommandKind
@@ -64,6 +64,15 @@ def end(at: Observation, step: Step, name: str) -> Decision | None:
     if at.waited_s > patience_s or _killing(at, name):
         return say(step, Kill(name), f"{name} did not end within {patience_s:g} s")
     return say(step, Wait(f"{name}: end", patience_s), f"{name} ends")
+
+
+def gathered(at: Observation, step: Step, name: str) -> Decision | None:
+    """None once a describer has left its evidence and has ended; else wait for it, end it or give it up."""
+    if not at.state.instances[name].ended:
+        if not at.of(name).gathered:
+            return not_yet(at, step, name, "evidence")
+        return end(at, step, name)
+    return None if at.of(name).gathered else give_up(step, f"{name} has ended before it had its evidence")
 
 
 def _drain_one(at: Observation, step: Step, owner: InstanceState, patience_s: float) -> Decision | None:

@@ -14,7 +14,7 @@ from streamkeeper.model.liveness import Life
 
 
 def instance_name(operation: str, role: Role, *, again: bool = False) -> str:
-    """An operation starts at most one instance in a role, and a second candidate once a person has approved."""
+    """An operation starts at most one instance in a role, and a second one once a person has approved."""
     return f"{operation}-{role.value}{'-approved' if again else ''}"
 
 

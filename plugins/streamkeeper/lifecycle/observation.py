@@ -41,6 +41,11 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
         return self.status.error if self.status is not None else ""
 
     @property
+    def gathered(self) -> bool:
+        """Whether the evidence that it was asked for is there."""
+        return self.status is not None and self.status.gathered
+
+    @property
     def broken(self) -> str:
         """Why it will not hold: a query that has failed again and again, with nothing between; empty otherwise."""
         told = self.status.queries.values() if self.status is not None else ()

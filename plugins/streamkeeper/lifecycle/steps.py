@@ -111,7 +111,7 @@ def _standby(request: DeployRequest) -> PlannedStep:
         case Handover.WARM:
             does = "start the candidate beside the serving driver: session, plans, warm-up; it owns nothing"
         case Handover.COLD:
-            does = "describe the candidate in a short-lived process; it is started only after the old one has ended"
+            does = "describe and rehearse the candidate in a process that then ends; it starts after the old one"
     return PlannedStep(
         step=Step.STANDBY, does=does, deadline_s=request.standby_s, otherwise="end the candidate and refuse"
     )

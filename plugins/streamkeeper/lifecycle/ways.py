@@ -26,6 +26,7 @@ _OTHER_SOURCES = frozenset(
     f"source-{each}-changed" for each in ("count", "order", "naming", "kind", "location", "selection")
 ) | {"source-renamed"}
 _HISTORY_GONE = "history-gone"
+_ON_RECORD = frozenset({"checkpoint-lost", "checkpoint-of-another-installation", "checkpoint-elsewhere"})
 _UNEXPLAINED = frozenset({"refused-by-spark", "unexplained-difference", "output-changes-hands"})
 
 
@@ -66,10 +67,10 @@ def choose_ways(request: DeployRequest, facts: Mapping[str, QueryFacts]) -> tupl
 
 
 def _choose(request: DeployRequest, at: QueryFacts) -> QueryWay | str:
+    if at.judged.verdict is Verdict.REFUSE and not (request.rollback and _only_of_the_present(at.judged.findings)):
+        return _refusal(at.judged.findings)
     if not at.current:
         return QueryWay(way=Way.START, version=at.next)
-    if at.judged.verdict is Verdict.REFUSE and not (request.rollback and _only_the_rehearsal(at.judged.findings)):
-        return _refusal(at.judged.findings)
     if request.rollback:
         return _roll_back(request, at)
     match request.strategy:
@@ -225,10 +226,16 @@ def _reads_other_sources(finding: Finding) -> bool:
     return finding.severity is Severity.BREAKING and finding.rule in _OTHER_SOURCES
 
 
-def _only_the_rehearsal(findings: Iterable[Finding]) -> bool:
-    """What a rehearsal on the candidate's state says is no word on the state that a rollback goes back to."""
+def _only_of_the_present(findings: Iterable[Finding]) -> bool:
+    """What is wrong with the files that serve now, or with a rehearsal on them, is no word on those that a rollback
+    goes back to."""
     fatal = [each for each in findings if each.severity is Severity.FATAL]
-    return all(each.where.startswith("rehearsal") for each in fatal)
+    return all(each.where.startswith("rehearsal") or _about_files(each) for each in fatal)
+
+
+def _about_files(finding: Finding) -> bool:
+    named = finding.rule in ("open-batch-of-named-sources", "input-of-open-batch-gone")
+    return named or (finding.rule.startswith("checkpoint-") and finding.rule not in _ON_RECORD)
 
 
 def _refusal(findings: Iterable[Finding]) -> str:

@@ -24,6 +24,7 @@ class CheckRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     ``deployed``: a job file, or its stored ``manifests``. ``checkpoints``: query -> directory; the empty name stands
     for the only query. ``query``: look at this one only. ``findings``: query -> what is known of its checkpoint.
+    ``served``: a driver goes on writing the checkpoints meanwhile.
     """
 
     candidate: JobFile
@@ -32,12 +33,13 @@ class CheckRequest(msgspec.Struct, frozen=True, kw_only=True):
     manifests: dict[str, Manifest] | None = None
     query: str = ""
     findings: dict[str, tuple[Finding, ...]] = {}
+    served: bool = False
     rehearse: bool = True
     timeout_s: float = 120.0
 
 
 class Seconds(msgspec.Struct, frozen=True, kw_only=True):
-    """What a check took, seconds."""
+    """What a check took, seconds; ``rehearse``: all the looks, of which the rehearsal takes longest."""
 
     describe: float
     rehearse: float

@@ -3,6 +3,7 @@
 ``launch.json``                 LaunchSpec, create-only: written before the process is started
 ``process-0001.json``           ProcessRecord, create-only: one per process generation, written by the supervisor
 ``manifests.json``              dict[query, Manifest], create-only: written by the driver once it has described itself
+``evidence.json``               Evidence, replaced as a whole: written by a driver that was launched to gather it
 ``status.json``                 DriverStatus, replaced as a whole: heartbeat, state, progress
 ``commands/000001.json``        Command, create-only and numbered: go, drain, stop
 ``exit.json``                   DriverExit, create-only: the last word of an instance
@@ -83,11 +84,25 @@ class LaunchMode(Enum):
     DESCRIBE = "describe"
 
 
+class Gather(msgspec.Struct, frozen=True, kw_only=True):
+    """What a driver gathers evidence against: the checkpoints that its launch names for a rehearsal.
+
+    ``release``: the one that is deployed, empty without; ``deployed``: query -> sha256 of its manifest; ``record``:
+    query -> what is on record of its checkpoint version; ``served``: whether a driver goes on writing them.
+    """
+
+    release: str = ""
+    deployed: dict[str, str] = {}
+    record: dict[str, tuple[Finding, ...]] = {}
+    served: bool = False
+
+
 class LaunchSpec(msgspec.Struct, frozen=True, kw_only=True):
     """All a driver needs to start; without secrets, which travel in the process environment only.
 
     ``checkpoints``: root directory; ``rehearse_on``: query -> checkpoint directory whose last batch warms it up.
     ``installation``: the id of the one that starts it, empty in launches of before there were ids.
+    ``gather``: what it is to gather evidence against, None where none is asked for.
     """
 
     format: int = FORMAT
@@ -105,6 +120,7 @@ class LaunchSpec(msgspec.Struct, frozen=True, kw_only=True):
     lease_s: float = 60.0
     restart_budget: int = 5
     installation: str = ""
+    gather: Gather | None = None
 
 
 class ProcessRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -151,7 +167,9 @@ class QueryStatus(msgspec.Struct, frozen=True, kw_only=True):
 class DriverStatus(msgspec.Struct, frozen=True, kw_only=True):
     """A driver's last word. ``beat`` grows with every write: liveness is seen by its growth, never by ``at``.
 
-    ``commits``: ``<query>/<version>`` -> the newest batch committed, in earlier generations too.
+    ``commits``: ``<query>/<version>`` -> the newest batch committed, in earlier generations too. ``gathered``: whether
+    the evidence that was asked for is there; ``observed``: what a rehearsal found, told by drivers of before there was
+    evidence.
     """
 
     format: int = FORMAT
@@ -170,6 +188,7 @@ class DriverStatus(msgspec.Struct, frozen=True, kw_only=True):
     observed: dict[str, tuple[Finding, ...]] = {}
     compared: dict[str, OutputComparison] = {}
     commits: dict[str, int] = {}
+    gathered: bool = False
 
 
 class DriverExit(msgspec.Struct, frozen=True, kw_only=True):

@@ -89,6 +89,7 @@ class OperationState(msgspec.Struct, frozen=True, kw_only=True):
     report: str = ""
     ways: dict[str, QueryWay] = {}
     refusal: str = ""
+    evidence: str = ""
     approval: ApprovalAnswered | None = None
     compared: dict[str, OutputComparison] = {}
     review: ApprovalAnswered | None = None
@@ -321,6 +322,7 @@ def _progressed(
                 "report": record.report,
                 "ways": record.ways,
                 "refusal": record.refusal,
+                "evidence": record.evidence,
             }
         case ApprovalAnswered(about=About.STATE):
             changes = {"approval": before.approval or record}

@@ -237,7 +237,8 @@ class InstanceEnded(msgspec.Struct, frozen=True, kw_only=True, tag="instance-end
 
 
 class Assessed(msgspec.Struct, frozen=True, kw_only=True, tag="assessed"):
-    """The verdict of a deploy, and of the way back; ``report`` is the key of the whole assessment.
+    """The verdict of a deploy, and of the way back; ``report`` is the key of the whole assessment, ``evidence`` of what
+    it rests on.
 
     ``ways``: of each query of the candidate; ``refusal``: why there is none for one of them.
     """
@@ -249,6 +250,7 @@ class Assessed(msgspec.Struct, frozen=True, kw_only=True, tag="assessed"):
     report: str
     ways: dict[str, QueryWay] = {}
     refusal: str = ""
+    evidence: str = ""
 
 
 class ApprovalAnswered(msgspec.Struct, frozen=True, kw_only=True, tag="approval-answered"):

@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 
 from streamkeeper.checkpoints.layout import last_committed, query_id
-from streamkeeper.compatibility.assess import assess
+from streamkeeper.compatibility.assess import assess_evidence
 from streamkeeper.crash_points import crash_point
 from streamkeeper.errors import OperationRefused
 from streamkeeper.lifecycle.approval import answer_about
@@ -16,7 +16,7 @@ from streamkeeper.model.finding import Assessment, Severity
 from streamkeeper.model.job_state import JobState, OperationState
 from streamkeeper.model.journal import About, ApprovalAnswered, Record
 from streamkeeper.model.snapshot import Snapshot, series_of_query, snapshot_number
-from streamkeeper.operations.assessing import observed_by
+from streamkeeper.operations.assessing import evidence_of
 from streamkeeper.operations.backup import back_up, hold_for
 from streamkeeper.operations.exporting import export_state
 from streamkeeper.operations.registered import checkpoint_directory, stored_manifests
@@ -145,12 +145,10 @@ def check_drift(site: Site, state: JobState, operation: OperationState) -> None:
 
 
 def _same_findings(site: Site, state: JobState, operation: OperationState, release: str) -> None:
-    """The standby has rehearsed again, on what the checkpoint holds by now: it must have found the same."""
+    """The evidence was gathered again, on what the checkpoint holds by now: it must be the same."""
     report = read_object(site.store, state.job, "reports", operation.report, ".json")
     approved = from_json(report, Assessment, where=f"report {operation.report}")
-    deployed = stored_manifests(site, state, state.serving_release)
-    candidate = stored_manifests(site, state, release)
-    now = assess(deployed, candidate, observed_by(site, state, operation.operation, release))
+    now = assess_evidence(evidence_of(site, state, operation.operation, release))
     came = _causes(now) - _causes(approved)
     if came:
         raise OperationRefused(f"the approval is void: found since then: {', '.join(sorted(came))}")

@@ -7,11 +7,12 @@ from pathlib import Path
 import msgspec
 
 from streamkeeper.checkpoints.reach import missing_files
-from streamkeeper.compatibility.assess import assess
+from streamkeeper.compatibility.assess import assess, assess_evidence
 from streamkeeper.compatibility.output_columns import names_of_columns
 from streamkeeper.errors import CheckpointChanged, CheckpointDamaged, Unsupported
 from streamkeeper.lifecycle.ways import Boundary, QueryFacts, choose_ways
 from streamkeeper.model.coding import to_json
+from streamkeeper.model.evidence import Evidence, Look, QueryEvidence
 from streamkeeper.model.finding import Assessment, Finding, Verdict
 from streamkeeper.model.job_state import JobState, OperationState
 from streamkeeper.model.journal import Assessed, Strategy
@@ -44,11 +45,8 @@ def assess_candidate(site: Site, state: JobState, operation: OperationState, rel
     described = [*candidate.items(), *(deployed or {}).items()]
     columns = {name for query, each in described for name in names_of_columns(query, each)}
     refuse_unknown("expect_different: column", operation.request.expect_different, columns)
-    observed = observed_by(site, state, operation.operation, release)
-    # Of a query that the candidate has not any more, nothing is gone on from.
-    recorded = {query: each for query, each in recorded_findings(site, state).items() if query in candidate}
-    observed = {query: (*observed.get(query, ()), *recorded.get(query, ())) for query in {*observed, *recorded}}
-    forward = assess(deployed, candidate, observed)
+    evidence = evidence_of(site, state, operation.operation, release)
+    forward = assess_evidence(evidence)
     backward = assess(candidate, deployed) if deployed is not None else forward
     ways, refusal = choose_ways(
         operation.request,
@@ -67,14 +65,48 @@ def assess_candidate(site: Site, state: JobState, operation: OperationState, rel
         report=put_object(site.store, state.job, "reports", to_json(forward), ".json"),
         ways=ways,
         refusal=refusal,
+        evidence=put_object(site.store, state.job, "evidence", to_json(evidence), ".json"),
     )
 
 
-def observed_by(site: Site, state: JobState, operation: str, release: str) -> dict[str, tuple[Finding, ...]]:
-    """What the standby's rehearsal found, of the instance that was launched for this operation last."""
+def evidence_of(site: Site, state: JobState, operation: str, release: str) -> Evidence:
+    """What the instance that was launched for this operation last has gathered, and what is on record by now.
+
+    Without it nothing was looked at, and that is what it says.
+    """
     mine = [each for each in state.instances.values() if each.operation == operation and each.release == release]
-    status = Control(site.store, state.job, mine[-1].instance).read_status() if mine else None
-    return status.observed if status is not None else {}
+    found = Control(site.store, state.job, mine[-1].instance).read_evidence() if mine else None
+    if found is None or found.against != state.serving_release:
+        found = _not_gathered(site, state, release)
+    record = recorded_findings(site, state)
+    queries = {
+        # Of a query that the candidate has not any more, nothing is gone on from.
+        query: each if each.candidate is None else _with_record(each, record.get(query, ()))
+        for query, each in found.queries.items()
+    }
+    return msgspec.structs.replace(found, queries=queries)
+
+
+def _with_record(query: QueryEvidence, record: tuple[Finding, ...]) -> QueryEvidence:
+    return msgspec.structs.replace(query, found={**query.found, Look.RECORD: record})
+
+
+def _not_gathered(site: Site, state: JobState, release: str) -> Evidence:
+    """The manifests alone, with a reason for each look that a checkpoint asks for."""
+    serving = state.serving_release
+    candidate = stored_manifests(site, state, release)
+    deployed = stored_manifests(site, state, serving) if serving else {}
+    why = "the candidate's driver has left no evidence"
+    looks = [each for each in Look if each is not Look.RECORD]
+    queries = {
+        query: QueryEvidence(
+            deployed=deployed.get(query),
+            candidate=candidate.get(query),
+            not_looked=dict.fromkeys(looks, why) if query in candidate and state.current_version(query) else {},
+        )
+        for query in {**deployed, **candidate}
+    }
+    return Evidence(against=serving, first=not serving, queries=queries)
 
 
 def _facts(

@@ -36,7 +36,7 @@ from streamkeeper.lifecycle.deploy import NOT_TAKEN
 from streamkeeper.lifecycle.fall_back import ways_back
 from streamkeeper.lifecycle.steps import Step
 from streamkeeper.model.coding import to_json
-from streamkeeper.model.control import CommandKind, LaunchMode, LaunchSpec
+from streamkeeper.model.control import CommandKind, Gather, LaunchMode, LaunchSpec
 from streamkeeper.model.job_state import JobState, OperationState
 from streamkeeper.model.journal import (
     FallBackDecided,
@@ -57,7 +57,7 @@ from streamkeeper.model.ways import Way
 from streamkeeper.operations.approval import back_up_state, check_drift
 from streamkeeper.operations.assessing import assess_candidate
 from streamkeeper.operations.boundary import preserve_boundary
-from streamkeeper.operations.registered import live_checkpoints, stored_manifests
+from streamkeeper.operations.registered import is_served, live_checkpoints, recorded_findings, stored_manifests
 from streamkeeper.operations.releases import push_release
 from streamkeeper.operations.sites import Site
 from streamkeeper.operations.version_acts import VersionActs
@@ -205,12 +205,27 @@ class DeployActs:
             params=content.params,
             conf=content.conf,
             checkpoints=self._site.settings.checkpoints,
-            rehearse_on={} if mode is LaunchMode.DESCRIBE else live_checkpoints(self._site, state),
+            rehearse_on=live_checkpoints(self._site, state),
             expected_manifests=state.described.get(release.name, {}),
             installation=self._site.id,
+            gather=self._gather(state),
         )
         secrets = resolve(find_references(content.params, content.conf), self._site.resolvers)
         self._site.runner.launch(spec, secrets)
+
+    def _gather(self, state: JobState) -> Gather | None:
+        """Against what evidence is asked for: before the assessment, and again once a person has approved."""
+        operation = state.operations[self._operation]
+        approved = Step.APPROVE.label in operation.done and Step.READY.label not in operation.done
+        if operation.fall_back or (operation.verdict is not None and not approved):
+            return None
+        serving = state.serving_release
+        return Gather(
+            release=serving,
+            deployed=state.described[serving] if serving else {},
+            record=recorded_findings(self._site, state),
+            served=is_served(self._site, state),
+        )
 
     def _record_description(self, instance: str) -> None:
         manifests = Control(self._site.store, self._job, instance).read_manifests() or {}

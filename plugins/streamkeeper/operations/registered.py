@@ -14,6 +14,7 @@ from streamkeeper.model.damage import Damage
 from streamkeeper.model.finding import Finding
 from streamkeeper.model.job_state import JobState
 from streamkeeper.model.known_checkpoint import KnownCheckpoint, commits_of, known_checkpoint
+from streamkeeper.model.liveness import Life
 from streamkeeper.model.manifest import Manifest
 from streamkeeper.model.names import check_name, check_version
 from streamkeeper.model.release import ParamValue
@@ -28,7 +29,8 @@ WAY_OUT_OF_A_COPY = "restore a snapshot here: streamkeeper snapshot restore {ser
 class Deployed(msgspec.Struct, frozen=True, kw_only=True):
     """The serving release of a job.
 
-    ``checkpoints``: query -> directory of its current checkpoint version; ``findings``: what is recorded of those.
+    ``checkpoints``: query -> directory of its current checkpoint version; ``findings``: what is recorded of those;
+    ``served``: whether a driver writes them.
     """
 
     release: str
@@ -37,6 +39,7 @@ class Deployed(msgspec.Struct, frozen=True, kw_only=True):
     manifests: dict[str, Manifest]
     checkpoints: dict[str, str]
     findings: dict[str, tuple[Finding, ...]]
+    served: bool
 
 
 def deployed_of(site: Site, job: str) -> Deployed:
@@ -54,7 +57,13 @@ def deployed_of(site: Site, job: str) -> Deployed:
         manifests=stored_manifests(site, state, release),
         checkpoints=live_checkpoints(site, state),
         findings=recorded_findings(site, state),
+        served=is_served(site, state),
     )
+
+
+def is_served(site: Site, state: JobState) -> bool:
+    """Whether a driver that lives owns the job's checkpoints: what is under way there is its own to end."""
+    return any(site.runner.observe(state.job, each.instance).life is Life.ALIVE for each in state.owners)
 
 
 def stored_manifests(site: Site, state: JobState, release: str) -> dict[str, Manifest]:

@@ -19,6 +19,7 @@ from streamkeeper.model.control import (
     command_key,
     control_key,
 )
+from streamkeeper.model.evidence import Evidence
 from streamkeeper.model.manifest import Manifest
 from streamkeeper.model.names import check_instance, check_name
 from streamkeeper.stores.contract import Store
@@ -126,6 +127,14 @@ class Control:
             return from_json(self._store.read(key), dict[str, Manifest], where=key)
         except KeyMissing:
             return None
+
+    def write_evidence(self, evidence: Evidence) -> None:
+        """Replace what this instance has gathered: a later generation gathers anew."""
+        self._store.replace(self._key("evidence.json"), to_json(evidence))
+
+    def read_evidence(self) -> Evidence | None:
+        """What this instance has gathered; None where it was not asked to, or has not yet."""
+        return self._read(self._key("evidence.json"), Evidence)
 
     def write_exit(self, ending: DriverExit) -> None:
         """Store the instance's last word; the same again is fine, another one raises KeyExists."""

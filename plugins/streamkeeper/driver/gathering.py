@@ -1,0 +1,242 @@
+"""The one place where the evidence of a candidate is gathered, in the Spark process that built it.
+
+A check, a standby and the driver that describes a candidate for a cold deploy, a dry run or a rollback all ask here.
+Nothing of the checkpoint or the outputs is touched, and a driver may go on writing them meanwhile.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from streamkeeper.checkpoints.fsck import examine
+from streamkeeper.checkpoints.layout import last_committed
+from streamkeeper.checkpoints.seen_files import would_read_all
+from streamkeeper.compatibility import observations
+from streamkeeper.compatibility.checkpoint_damage import damage_findings
+from streamkeeper.compatibility.state_keys import null_questions, without_nulls
+from streamkeeper.compatibility.watermarks import eviction_questions, without_eviction
+from streamkeeper.driver.faults import describe_fault
+from streamkeeper.driver.job_loading import PlannedQuery
+from streamkeeper.driver.preflight import look_at_sink, look_at_sources
+from streamkeeper.driver.queries import restore_confs
+from streamkeeper.driver.warm_up import rehearse_query
+from streamkeeper.errors import CheckpointChanged
+from streamkeeper.inspection.state_reading import has_evicted, holds_null_key
+from streamkeeper.model.coding import to_json
+from streamkeeper.model.damage import Damage
+from streamkeeper.model.evidence import Evidence, Look, QueryEvidence
+from streamkeeper.model.finding import Finding, Severity
+from streamkeeper.model.manifest import Manifest
+from streamkeeper.sources.promises import reasons_against
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+TIMEOUT_S = 120.0
+_LOOKS, _BETWEEN_S = 5, 0.2
+_LOST, _FORBIDDEN = "its checkpoint is not there to look at", "what was found before forbids to run it"
+_OWN_WAY_OF_LISTING = frozenset({"maxfileage", "latestfirst", "filenameonly"})
+"""Options by which a file source takes other files for read, or for too old, than by default."""
+
+
+class NotLooked(Exception):
+    """A look that was not taken, and why."""
+
+
+class Subject(msgspec.Struct, frozen=True, kw_only=True):
+    """What evidence is gathered of.
+
+    ``deployed``: None where nothing is; ``checkpoints``: query -> directory; ``record``: query -> what is on record of
+    it; ``served``: whether a driver goes on writing them meanwhile; ``build_again``: a second build of the candidate,
+    None where its manifests were held against those of an earlier build already.
+    """
+
+    job: str
+    deployed: Mapping[str, Manifest] | None
+    candidate: Mapping[str, PlannedQuery]
+    checkpoints: Mapping[str, str]
+    record: Mapping[str, tuple[Finding, ...]] = {}
+    against: str = ""
+    served: bool = False
+    build_again: Callable[[], Mapping[str, Manifest]] | None = None
+    rehearse: bool = True
+    timeout_s: float = TIMEOUT_S
+
+
+def gather_evidence(of: Subject, scratch: Path) -> Evidence:
+    """All looks at every query; ``scratch`` is the caller's to remove. What a look raises is why it was not taken."""
+    deployed = of.deployed or {}
+    unlike = _built_otherwise(of)
+    queries = {
+        name: QueryEvidence(deployed=each) for name, each in sorted(deployed.items()) if name not in of.candidate
+    }
+    for name, planned in sorted(of.candidate.items()):
+        queries[name] = _QueryLooks(of, name, planned, deployed.get(name), scratch, unlike).evidence()
+    return Evidence(against=of.against, first=of.deployed is None, queries=queries)
+
+
+def _built_otherwise(of: Subject) -> Callable[[str], bool]:
+    """Whether a second build of a query differs.
+
+    One that is as the deployed one is itself a second build of it, so that no other is needed.
+    """
+    deployed = of.deployed or {}
+    first = {name: to_json(each.manifest) for name, each in of.candidate.items()}
+    known = {name: to_json(each) for name, each in deployed.items()}
+    if of.build_again is None or all(known.get(name) == each for name, each in first.items()):
+        return lambda _: False
+    try:
+        again = {name: to_json(each) for name, each in of.build_again().items()}
+    except Exception as error:
+        why = f"a second build failed: {describe_fault(error)}"
+
+        def failed(_: str) -> bool:
+            raise NotLooked(why)
+
+        return failed
+    return lambda name: again.get(name) != first[name]
+
+
+class _QueryLooks:
+    """The looks at one query, one after the other: what is damaged or cannot go on is not run."""
+
+    def __init__(
+        self,
+        of: Subject,
+        name: str,
+        planned: PlannedQuery,
+        deployed: Manifest | None,
+        scratch: Path,
+        unlike: Callable[[str], bool],
+    ) -> None:
+        self._of = of
+        self._name = name
+        self._planned = planned
+        self._deployed = deployed
+        self._scratch = scratch
+        self._unlike = unlike
+        self._session: SparkSession = planned.query.df.sparkSession
+        self._found: dict[Look, tuple[Finding, ...]] = {}
+        self._not_looked: dict[Look, str] = {}
+        self._rehearsed = ""
+
+    def evidence(self) -> QueryEvidence:
+        """All of them; those that need a checkpoint where there is one."""
+        manifest = self._planned.manifest
+        self._look(Look.RECORD, lambda: self._of.record.get(self._name, ()))
+        self._look(Look.PROMISES, lambda: observations.sources_without_promise(manifest, reasons_against(manifest)))
+        self._look(Look.DETERMINISM, self._determinism)
+        directory = self._of.checkpoints.get(self._name, "")
+        batch, deployed = None, self._deployed
+        # Where none was begun there is nothing to look at; that one is lost is on record.
+        if directory and (Path(directory).is_dir() or self._is_fatal(Look.RECORD)):
+            batch = last_committed(Path(directory))
+            deployed, manifest = self._look_at_checkpoint(Path(directory))
+        return QueryEvidence(
+            deployed=deployed,
+            candidate=manifest,
+            checkpoint=directory,
+            batch=batch,
+            found=self._found,
+            not_looked=self._not_looked,
+            rehearsed=self._rehearsed,
+        )
+
+    def _look_at_checkpoint(self, checkpoint: Path) -> tuple[Manifest | None, Manifest]:
+        """Returns both manifests, with the facts of the state."""
+        of, query = self._of, self._planned.query
+        lost = _LOST if self._is_fatal(Look.RECORD) else ""
+        self._look(Look.DAMAGE, lambda: self._damage(checkpoint), unless=lost)
+        fatal = _FORBIDDEN if self._is_fatal(*Look) else ""
+        self._look(Look.SOURCES, lambda: look_at_sources(query, checkpoint, served=of.served), unless=fatal)
+        self._look(Look.SINK, lambda: look_at_sink(of.job, query, checkpoint), unless=fatal)
+        fatal = _FORBIDDEN if self._is_fatal(*Look) else ""
+        self._look(Look.REHEARSAL, lambda: self._rehearsal(checkpoint), unless=fatal)
+        manifests: list[tuple[Manifest | None, Manifest]] = [(self._deployed, self._planned.manifest)]
+
+        def look_into_state() -> tuple[Finding, ...]:
+            if self._deployed is not None:
+                manifests.append(self._sharpened(self._deployed, checkpoint))
+            return ()
+
+        self._look(Look.STATE, look_into_state, unless=lost)
+        return manifests[-1]
+
+    def _look(self, look: Look, find: Callable[[], Iterable[Finding]], *, unless: str = "") -> None:
+        try:
+            if unless:
+                raise NotLooked(unless)
+            self._found[look] = tuple(find())
+        except NotLooked as error:
+            self._not_looked[look] = str(error)
+        except Exception as error:
+            self._not_looked[look] = describe_fault(error)
+
+    def _is_fatal(self, *looks: Look) -> bool:
+        return any(found.severity is Severity.FATAL for look in looks for found in self._found.get(look, ()))
+
+    def _determinism(self) -> Iterator[Finding]:
+        if self._unlike(self._name):
+            yield observations.plan_not_deterministic(self._name)
+
+    def _damage(self, checkpoint: Path) -> tuple[Finding, ...]:
+        stateful = self._deployed is not None and bool(self._deployed.operators)
+        return damage_findings(_lasting_damage(checkpoint, stateful=stateful))
+
+    def _rehearsal(self, checkpoint: Path) -> tuple[Finding, ...]:
+        if not self._of.rehearse:
+            raise NotLooked("no rehearsal was wanted")
+        restore_confs(self._session, self._planned.confs)
+        self._rehearsed, found = rehearse_query(
+            self._session, self._planned.query, checkpoint, self._scratch, timeout_s=self._of.timeout_s
+        )
+        return found
+
+    def _sharpened(self, deployed: Manifest, checkpoint: Path) -> tuple[Manifest, Manifest]:
+        """Both manifests, with what a look into the state itself can settle."""
+        candidate = _located(deployed, self._planned.manifest, checkpoint)
+        for operator, position in null_questions(deployed, candidate):
+            if not holds_null_key(self._session, checkpoint, operator, position):
+                deployed = without_nulls(deployed, operator, position)
+        for operator in eviction_questions(deployed, candidate):
+            if not has_evicted(self._session, checkpoint, operator):
+                deployed, candidate = without_eviction(deployed, operator), without_eviction(candidate, operator)
+        return deployed, candidate
+
+
+def _located(deployed: Manifest, candidate: Manifest, checkpoint: Path) -> Manifest:
+    """The candidate with ``catches_up`` where its file source has moved to a place of which it would miss nothing."""
+    if len(deployed.sources) != len(candidate.sources):
+        return candidate
+    sources = list(candidate.sources)
+    for number, (before, after) in enumerate(zip(deployed.sources, candidate.sources, strict=True)):
+        same_kind = before.kind == after.kind == "file" and not _OWN_WAY_OF_LISTING & after.options.keys()
+        log = checkpoint / "sources" / (after.name or str(number))
+        if same_kind and before.location != after.location and would_read_all(log, before.location, after.location):
+            sources[number] = msgspec.structs.replace(after, catches_up=True)
+    return msgspec.structs.replace(candidate, sources=tuple(sources))
+
+
+def _lasting_damage(checkpoint: Path, *, stateful: bool) -> tuple[Damage, ...]:
+    """What every one of some looks shows, so that a batch under way is not taken for damage; raises NotLooked.
+
+    A batch that goes on between two of them moves what only looks like damage to another place; damage stays.
+    """
+    lasting: tuple[Damage, ...] | None = None
+    for number in range(_LOOKS):
+        if number:
+            time.sleep(_BETWEEN_S)
+        try:
+            found = examine(checkpoint, stateful=stateful)
+        except CheckpointChanged:
+            continue
+        if not found or lasting is not None:
+            seen = {(each.shape, each.where) for each in lasting or ()}
+            return tuple(each for each in found if (each.shape, each.where) in seen)
+        lasting = found
+    raise NotLooked(f"{checkpoint} changed during each of {_LOOKS} looks")
