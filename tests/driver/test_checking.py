@@ -374,6 +374,22 @@ def test_the_parent_of_a_jobs_checkpoints_is_enough(house: House, below: str) ->
     assert alone.assessment is not None, alone.error
 
 
+def test_a_stateless_query_says_nothing_of_where_others_keep_their_state(house: House, spark: SparkSession) -> None:
+    """Its commits look like those of the format without ids in the names of state files, whatever that is."""
+    text = JOB.replace(
+        "    yield Query",
+        "    yield Query('copies', rows, sink=ForeachBatch(write), trigger='availableNow')\n    yield Query",
+    )
+    rows = spark.readStream.schema("k string, k2 string, x long").option("maxFilesPerTrigger", 1).json(str(house.input))
+    writer = rows.writeStream.option("checkpointLocation", str(house.root / "copies")).format("noop")
+    assert writer.trigger(availableNow=True).start().awaitTermination(120)
+    house.deployed = house.write("deployed", text)
+    both = {"totals": str(house.checkpoint), "copies": str(house.root / "copies")}
+    answer = house.ask(house.write("candidate", text), checkpoints=both)
+    assert answer.assessment is not None, answer.error
+    assert {name: each.findings for name, each in answer.assessment.queries.items()} == {"totals": (), "copies": ()}
+
+
 def test_candidates_leave_no_python_processes_behind(house: House, spark: SparkSession) -> None:
     """Each runs its function in workers of its own environment, which end with its answer."""
     seen = []

@@ -14,6 +14,7 @@ import pytest
 
 from streamkeeper.model.coding import from_json, to_json
 from streamkeeper.model.control import Command, DriverExit, DriverStatus, LaunchSpec, ProcessRecord
+from streamkeeper.model.evidence import Evidence
 from streamkeeper.model.finding import Assessment
 from streamkeeper.model.job_state import FORMAT, JobState, fold
 from streamkeeper.model.journal import Entry, Record
@@ -32,6 +33,7 @@ KINDS: dict[str, Any] = {
     "control/launch.json": LaunchSpec,
     "control/process-0001.json": ProcessRecord,
     "control/manifests.json": dict[str, Manifest],
+    "control/evidence.json": Evidence,
     "control/status.json": DriverStatus,
     "control/commands/000001.json": Command,
     "control/exit.json": DriverExit,

@@ -23,8 +23,13 @@ _FORMAT_WITH_IDS = 2
 
 
 def state_layout(checkpoint: Path) -> dict[str, str]:
-    """Confs that say how the checkpoint's state is stored, as far as its logs tell; raises CheckpointDamaged."""
+    """Confs that say how the checkpoint's state is stored, as far as its logs tell; raises CheckpointDamaged.
+
+    Nothing of one without state: its commits name no state files, whatever the session says.
+    """
     facts = read_facts(checkpoint)
+    if not (checkpoint / "state").is_dir():
+        return {}
     found = {}
     if facts.conf.get(_PROVIDER):
         found[_PROVIDER] = facts.conf[_PROVIDER]

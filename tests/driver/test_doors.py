@@ -1,0 +1,36 @@
+"""Every door to a verdict: a check, a dry run, a warm and a cold deploy, a rollback, each with processes of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from bench.bed import fresh_bed
+from bench.doors import ask_every_door
+from bench.matrix.cases import CASES
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(1800)]
+
+CHANGES = (
+    "agg_same",
+    "agg_key_expr",
+    "agg_sum_other_column",
+    "dedup_key_dropped",
+    "proj_udf_added",
+    "src_schema_narrowed",
+)
+
+
+def test_every_door_finds_the_same(tmp_path: Path) -> None:
+    """One deployed job of as many queries as there are changes, and one candidate that makes them all."""
+    with fresh_bed(tmp_path / "bed", []) as bed:
+        doors = ask_every_door(bed, {f"q{number}": CASES[each] for number, each in enumerate(CHANGES)})
+        left = list(bed.processes())
+    assert doors.failed == {}
+    assert set(doors.found) == {"check", "dry-run", "cold", "warm", "rollback"}
+    assert {CHANGES[number]: doors.differing(f"q{number}") for number in range(len(CHANGES))} == {
+        each: {} for each in CHANGES
+    }
+    assert any(doors.found["check"].values())
+    assert left == []
