@@ -22,7 +22,7 @@ from streamkeeper.checkpoints.layout import last_committed
 from streamkeeper.checkpoints.pruning import plan_retired
 from streamkeeper.checkpoints.seeding import REBASED, seed, seed_start
 from streamkeeper.checkpoints.trees import LocalTree
-from streamkeeper.driver.preflight import look_before_start
+from streamkeeper.driver.preflight import look_at_sources
 from streamkeeper.inspection import kafka_topics
 from streamkeeper.inspection.diverted import run_planned
 from streamkeeper.inspection.rehearsal import OUT_OF_REACH, Rehearsal, rehearse
@@ -146,7 +146,7 @@ def test_a_batch_whose_records_are_gone_is_not_rehearsed(topic: Topic, tmp_path:
     not_run = rehearse(topic.spark, query, live, tmp_path / "scratch", timeout_s=120)
     assert (not_run.ok, not_run.batch) == (True, None)
     assert f"batch 1 did not run again: {topic.name} partition 0: offsets 2 to 3 are gone" in not_run.message
-    assert list(look_before_start("records", query, live)) == []
+    assert list(look_at_sources(query, live, served=False)) == []
     # Without that look the batch would fail, though everything was read.
     clone_last_batch(live, tmp_path / "clone")
     fault = run_planned(query, tmp_path / "clone", timeout_s=120).fault
@@ -156,7 +156,7 @@ def test_a_batch_whose_records_are_gone_is_not_rehearsed(topic: Topic, tmp_path:
 
 def told(topic: Topic, query: Query, checkpoint: Path) -> list[str]:
     """The evidence of what forbids a start."""
-    return [each.evidence for each in look_before_start("records", query, checkpoint)]
+    return [each.evidence for each in look_at_sources(query, checkpoint, served=False)]
 
 
 def test_a_start_is_refused_once_the_topic_lacks_what_comes_next(topic: Topic, tmp_path: Path) -> None:
@@ -168,7 +168,7 @@ def test_a_start_is_refused_once_the_topic_lacks_what_comes_next(topic: Topic, t
     topic.broker.delete_records(topic.name, 4, partition=1)
     assert told(topic, query, live) == []
     topic.broker.delete_records(topic.name, 9, partition=0)
-    (finding,) = look_before_start("records", query, live)
+    (finding,) = look_at_sources(query, live, served=False)
     assert (finding.rule, finding.severity.name) == ("source-no-longer-holds-offsets", "FATAL")
     assert finding.evidence == f"{topic.name} partition 0: offsets 4 to 8 are gone"
     (live / "commits/1").unlink()  # the open batch needs its own records
@@ -206,7 +206,7 @@ def test_brokers_out_of_reach_are_told_from_lost_records(
     live = tmp_path / "v0001"
     run(topic.read(), live)
     query = topic.query(tmp_path, **{"kafka.bootstrap.servers": "127.0.0.1:1"})
-    (finding,) = look_before_start("records", query, live)
+    (finding,) = look_at_sources(query, live, served=False)
     assert (finding.rule, finding.severity.name) == ("source-out-of-reach", "FATAL")
     assert "Kafka at 127.0.0.1:1 does not answer: TimeoutException" in finding.evidence
     found = rehearse(topic.spark, query, live, tmp_path / "scratch", timeout_s=120)

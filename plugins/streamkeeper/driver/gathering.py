@@ -22,9 +22,9 @@ from streamkeeper.compatibility.state_keys import null_questions, without_nulls
 from streamkeeper.compatibility.watermarks import eviction_questions, without_eviction
 from streamkeeper.driver.faults import describe_fault
 from streamkeeper.driver.job_loading import PlannedQuery
-from streamkeeper.driver.preflight import look_at_sink, look_at_sources
+from streamkeeper.driver.preflight import look_at_history, look_at_sink, look_at_sources
 from streamkeeper.driver.queries import restore_confs
-from streamkeeper.driver.warm_up import rehearse_query
+from streamkeeper.driver.warm_up import TIMEOUT_S, rehearse_query
 from streamkeeper.errors import CheckpointChanged
 from streamkeeper.inspection.state_reading import has_evicted, holds_null_key
 from streamkeeper.model.coding import to_json
@@ -37,7 +37,6 @@ from streamkeeper.sources.promises import reasons_against
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-TIMEOUT_S = 120.0
 _LOOKS, _BETWEEN_S = 5, 0.2
 _LOST, _FORBIDDEN = "its checkpoint is not there to look at", "what was found before forbids to run it"
 _OWN_WAY_OF_LISTING = frozenset({"maxfileage", "latestfirst", "filenameonly"})
@@ -153,7 +152,7 @@ class _QueryLooks:
         lost = _LOST if self._is_fatal(Look.RECORD) else ""
         self._look(Look.DAMAGE, lambda: self._damage(checkpoint), unless=lost)
         fatal = _FORBIDDEN if self._is_fatal(*Look) else ""
-        self._look(Look.SOURCES, lambda: look_at_sources(query, checkpoint, served=of.served), unless=fatal)
+        self._look(Look.SOURCES, lambda: self._sources(checkpoint), unless=fatal)
         self._look(Look.SINK, lambda: look_at_sink(of.job, query, checkpoint), unless=fatal)
         fatal = _FORBIDDEN if self._is_fatal(*Look) else ""
         self._look(Look.REHEARSAL, lambda: self._rehearsal(checkpoint), unless=fatal)
@@ -187,6 +186,12 @@ class _QueryLooks:
     def _damage(self, checkpoint: Path) -> tuple[Finding, ...]:
         stateful = self._deployed is not None and bool(self._deployed.operators)
         return damage_findings(_lasting_damage(checkpoint, stateful=stateful))
+
+    def _sources(self, checkpoint: Path) -> tuple[Finding, ...]:
+        query = self._planned.query
+        found = tuple(look_at_sources(query, checkpoint, served=self._of.served))
+        fatal = any(each.severity is Severity.FATAL for each in found)
+        return found if fatal else (*found, *look_at_history(query, checkpoint))
 
     def _rehearsal(self, checkpoint: Path) -> tuple[Finding, ...]:
         if not self._of.rehearse:

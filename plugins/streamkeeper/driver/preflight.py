@@ -23,13 +23,23 @@ _LOG = "_spark_metadata"
 def look_at_sources(query: Query, checkpoint: Path, *, served: bool) -> Iterator[Finding]:
     """Whether sources still hold what a start would read; ``served``: a driver has the open batch, if there is one."""
     yield from _topics(query, checkpoint)
-    yield from _history(query, checkpoint)
     batch = open_batch(checkpoint)
     if batch is None or served:
         return
     yield from _open_input(checkpoint, batch)
     if not can_restart_open(checkpoint):
         yield observations.open_batch_cannot_restart(batch)
+
+
+def look_at_history(query: Query, checkpoint: Path) -> Iterator[Finding]:
+    """What topics no longer hold of what was read since the checkpoint began."""
+    from streamkeeper.inspection.kafka_topics import missing_after
+
+    try:
+        for source, clauses in missing_after(query, checkpoint, None).items():
+            yield observations.history_gone(f"{source} (kafka)", "; ".join(clauses))
+    except SourceOutOfReach as error:
+        yield observations.history_gone("(kafka)", f"what the topics hold is not known: {error}")
 
 
 def look_at_sink(job: str, query: Query, checkpoint: Path) -> Iterator[Finding]:
@@ -67,17 +77,6 @@ def _topics(query: Query, checkpoint: Path) -> Iterator[Finding]:
             yield observations.topic_short(f"{source} (kafka)", "; ".join(clauses), answered=True)
     except SourceOutOfReach as error:
         yield observations.topic_short("(kafka)", str(error), answered=False)
-
-
-def _history(query: Query, checkpoint: Path) -> Iterator[Finding]:
-    """What topics no longer hold of what was read since the checkpoint began."""
-    from streamkeeper.inspection.kafka_topics import missing_after
-
-    try:
-        for source, clauses in missing_after(query, checkpoint, None).items():
-            yield observations.history_gone(f"{source} (kafka)", "; ".join(clauses))
-    except SourceOutOfReach as error:
-        yield observations.history_gone("(kafka)", f"what the topics hold is not known: {error}")
 
 
 def _sink(job: str, query: Query, checkpoint: Path, version: str) -> Iterator[Finding]:
