@@ -290,6 +290,16 @@ def test_input_that_an_open_batch_needs_is_missed(house: House) -> None:
     assert (verdict, "input-of-open-batch-gone" in rules) == (Verdict.REFUSE, True)
 
 
+def test_the_batch_that_a_driver_has_under_way_is_its_own(house: House) -> None:
+    """Where none serves it is told: a start runs it again."""
+    for name in ("2", ".2.crc"):
+        (house.checkpoint / "commits" / name).unlink(missing_ok=True)
+    assert house.rules() == (Verdict.RESUME, ["checkpoint-open-batch"])
+    served = house.ask(house.candidate(), served=True).assessment
+    assert served is not None
+    assert served.queries["totals"].findings == ()
+
+
 @pytest.mark.parametrize(
     ("changes", "fields", "told"),
     [

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _LOOKS, _BETWEEN_S = 5, 0.2
+_OPEN = "open-batch"
 _LOST, _FORBIDDEN = "its checkpoint is not there to look at", "what was found before forbids to run it"
 _OWN_WAY_OF_LISTING = frozenset({"maxfileage", "latestfirst", "filenameonly"})
 """Options by which a file source takes other files for read, or for too old, than by default."""
@@ -185,7 +186,9 @@ class _QueryLooks:
 
     def _damage(self, checkpoint: Path) -> tuple[Finding, ...]:
         stateful = self._deployed is not None and bool(self._deployed.operators)
-        return damage_findings(_lasting_damage(checkpoint, stateful=stateful))
+        found = _lasting_damage(checkpoint, stateful=stateful)
+        # That a batch is under way says nothing while a driver serves.
+        return damage_findings(each for each in found if not (self._of.served and each.shape == _OPEN))
 
     def _sources(self, checkpoint: Path) -> tuple[Finding, ...]:
         query = self._planned.query
