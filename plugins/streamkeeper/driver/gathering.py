@@ -31,7 +31,7 @@ from streamkeeper.model.coding import to_json
 from streamkeeper.model.damage import Damage
 from streamkeeper.model.evidence import Evidence, Look, QueryEvidence
 from streamkeeper.model.finding import Finding, Severity
-from streamkeeper.model.manifest import Manifest
+from streamkeeper.model.manifest import Manifest, without_context
 from streamkeeper.sources.promises import reasons_against
 
 if TYPE_CHECKING:
@@ -86,12 +86,12 @@ def _built_otherwise(of: Subject) -> Callable[[str], bool]:
     One that is as the deployed one is itself a second build of it, so that no other is needed.
     """
     deployed = of.deployed or {}
-    first = {name: to_json(each.manifest) for name, each in of.candidate.items()}
-    known = {name: to_json(each) for name, each in deployed.items()}
+    first = {name: to_json(without_context(each.manifest)) for name, each in of.candidate.items()}
+    known = {name: to_json(without_context(each)) for name, each in deployed.items()}
     if of.build_again is None or all(known.get(name) == each for name, each in first.items()):
         return lambda _: False
     try:
-        again = {name: to_json(each) for name, each in of.build_again().items()}
+        again = {name: to_json(without_context(each)) for name, each in of.build_again().items()}
     except Exception as error:
         why = f"a second build failed: {describe_fault(error)}"
 
