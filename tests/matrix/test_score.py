@@ -217,8 +217,8 @@ def test_the_cases_are_many_and_of_every_kind() -> None:
     assert len(found) >= 160
     assert recorded.keys() <= {(case.id, provider) for case, provider in found}
     assert len(CASES.keys() - {name for name, _ in recorded}) >= 40
-    assert len(list(pairs(spread=30))) == 30
-    assert len({case.group for case, _ in pairs(spread=30)}) == len({case.group for case in CASES.values()})
+    assert len(list(pairs(spread=60))) == 60
+    assert len({case.group for case, _ in pairs(spread=60)}) == len({case.group for case in CASES.values()})
 
 
 def test_every_job_file_compiles() -> None:
