@@ -61,11 +61,21 @@ def source_label(number: int, source: Source) -> str:
 
 def state_uses(column: str, *manifests: Manifest) -> bool:
     """Whether any state is made of a source's column, or might be."""
-    return any(
-        not operator.resolved or any(column in text for text in _texts(operator))
-        for each in manifests
-        for operator in each.operators
-    ) or any(column in delay.column for each in manifests if each.operators for delay in each.delays)
+    return not all_resolved(*manifests) or any(column in text for text in state_texts(*manifests))
+
+
+def all_resolved(*manifests: Manifest) -> bool:
+    """Whether it is known of every operator what its state is made of."""
+    return all(operator.resolved for each in manifests for operator in each.operators)
+
+
+def state_texts(*manifests: Manifest) -> Iterator[str]:
+    """What is known of what state is made of, and of what decides when it goes."""
+    for each in manifests:
+        for operator in each.operators:
+            yield from _texts(operator)
+        if each.operators:
+            yield from (delay.column for delay in each.delays)
 
 
 def _texts(operator: Operator) -> Iterator[str]:

@@ -5,14 +5,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from streamkeeper.compatibility.nested_fields import changed_fields, uses_a_field
 from streamkeeper.compatibility.rule import (
     SPARK_GUIDE,
     Rule,
+    all_resolved,
     breaking,
     change,
     is_stateful,
     note,
     source_label,
+    state_texts,
     state_uses,
 )
 from streamkeeper.compatibility.source_options import said_by, stays_out_of_state
@@ -124,7 +127,12 @@ def source_schema_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
             yield note("source-columns-removed", where, change(removed, ""))
         for name in had:
             if name in has and had[name] != has[name]:
-                yield _retyped(where, name, had[name], has[name], used=state_uses(f"{label}.{name}", old, new))
+                column = f"{label}.{name}"
+                fields = changed_fields(had[name], has[name])
+                if fields is not None and _reads_fields_apart(after):
+                    yield _fields_changed(where, name, fields, column, old, new)
+                else:
+                    yield _retyped(where, name, had[name], has[name], used=state_uses(column, old, new))
 
 
 def rate_limit_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
@@ -197,6 +205,25 @@ def _retyped(where: str, name: str, before: str, after: str, *, used: bool) -> F
             hint = "the numbers are the same; what the state keeps of them is compared by its own rules"
             return note("source-column-widened", where, evidence, "src_schema_widened", hint)
     return breaking("source-column-type-changed", where, evidence, "src_schema_wrong_type")
+
+
+def _reads_fields_apart(source: Source) -> bool:
+    """Whether a field inside a column comes out the same whatever other fields are asked for: found by name, and what
+    does not fit becomes null by itself."""
+    options = {key.lower(): value for key, value in source.options.items()}
+    permissive = options.get("mode", "PERMISSIVE").upper() == "PERMISSIVE"
+    corrupt = options.get("columnnameofcorruptrecord", "_corrupt_record")
+    return options.get("format") == "json" and permissive and corrupt not in _columns(source)
+
+
+def _fields_changed(
+    where: str, name: str, fields: set[tuple[str, ...]], column: str, old: Manifest, new: Manifest
+) -> Finding:
+    """Fields that no state is made of may come, go and change."""
+    told = ", ".join(sorted(".".join((name, *each)) for each in fields))
+    if not all_resolved(old, new) or uses_a_field(state_texts(old, new), column, fields):
+        return breaking("source-column-type-changed", where, told, "src_schema_wrong_type")
+    return note("source-fields-changed", where, told, hint="no state is made of them")
 
 
 def _pairs(old: Manifest, new: Manifest) -> Iterator[tuple[str, Source, Source]]:

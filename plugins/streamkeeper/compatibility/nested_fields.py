@@ -1,0 +1,82 @@
+"""Fields inside a source's column: which of them differ, and whether state is made of one of those."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+Path = tuple[str, ...]
+
+_NAME = re.compile(r"[\w$@ -]+(?=:)")
+_LEAF = re.compile(r"[a-z_ ]+(?:\([\d,]+\))?")
+_STEP = re.compile(r"(?:\[\])?\.(\w+|\"(?:[^\"\\]|\\.)*\")")
+
+
+def changed_fields(before: str, after: str) -> set[Path] | None:
+    """The fields that differ between two struct types (``catalogString``), or between arrays of such; None where more
+    does than fields, or where a type cannot be read."""
+    had, has = _fields(before), _fields(after)
+    if had is None or has is None:
+        return None
+    return {path for path in had.keys() | has.keys() if had.get(path) != has.get(path)}
+
+
+def uses_a_field(texts: Iterable[str], column: str, fields: set[Path]) -> bool:
+    """Whether any meaning reads the whole column, or one of these fields of it, or a struct that holds one."""
+    return any(_overlaps(path, field) for text in texts for path in _reads(text, column) for field in fields)
+
+
+def _reads(text: str, column: str) -> Iterator[Path]:
+    """The paths at which a meaning reads a column; the empty one is the whole of it."""
+    for found in re.finditer(rf"{re.escape(column)}(?!\w)", text):
+        path: list[str] = []
+        end = found.end()
+        while step := _STEP.match(text, end):
+            path.append(step[1].strip('"'))
+            end = step.end()
+        yield tuple(path)
+
+
+def _overlaps(path: Path, field: Path) -> bool:
+    shorter = min(len(path), len(field))
+    return path[:shorter] == field[:shorter]
+
+
+def _fields(kind: str) -> dict[Path, str] | None:
+    """Path -> type of every leaf; arrays are passed through, as a path passes through them."""
+    try:
+        found, rest = _read(kind.removesuffix(" not null"), ())
+    except ValueError:
+        return None
+    return found if not rest and () not in found else None
+
+
+def _read(text: str, path: Path) -> tuple[dict[Path, str], str]:
+    if text.startswith("array<"):
+        inner, rest = _read(text.removeprefix("array<"), path)
+        return {key: f"array of {value}" for key, value in inner.items()}, _after(rest, ">")
+    if text.startswith("map<"):
+        key, rest = _read(text.removeprefix("map<"), ())
+        value, rest = _read(_after(rest, ","), ())
+        return {path: f"map of {key} and {value}"}, _after(rest, ">")
+    if not text.startswith("struct<"):
+        leaf = _LEAF.match(text)
+        if leaf is None:
+            raise ValueError(text)
+        return {path: leaf[0]}, text[leaf.end() :]
+    found: dict[Path, str] = {}
+    rest = text.removeprefix("struct<")
+    while not rest.startswith(">"):
+        name = _NAME.match(rest)
+        if name is None:
+            raise ValueError(rest)
+        inner, rest = _read(rest[name.end() + 1 :], (*path, name[0]))
+        found |= inner
+        rest = rest.removeprefix(",") if not rest.startswith(">") else rest
+    return found, rest[1:]
+
+
+def _after(text: str, mark: str) -> str:
+    if not text.startswith(mark):
+        raise ValueError(text)
+    return text.removeprefix(mark)

@@ -1,0 +1,45 @@
+"""Fields inside a source's column."""
+
+from __future__ import annotations
+
+import pytest
+
+from streamkeeper.compatibility.nested_fields import changed_fields, uses_a_field
+
+ITEMS = "array<struct<d:int,e:decimal(10,2)>>"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "changed"),
+    [
+        ("struct<a:int>", "struct<a:int,b:string>", {("b",)}),
+        ("struct<a:int,b:string>", "struct<b:string,a:int>", set()),
+        ("struct<a:int,c:struct<d:int>>", "struct<a:int,c:struct<d:bigint>>", {("c", "d")}),
+        (f"struct<a:int,i:{ITEMS}>", "struct<a:int,i:array<struct<d:int>>>", {("i", "e")}),
+        ("struct<m:map<string,int>>", "struct<m:map<string,bigint>>", {("m",)}),
+        ("struct<i:struct<d:int>>", "struct<i:array<struct<d:int>>>", {("i", "d")}),
+        ("int", "bigint", None),
+        ("map<string,int>", "map<string,bigint>", None),
+        ("struct<a:in<t>", "struct<a:int>", None),
+    ],
+)
+def test_the_fields_that_differ(before: str, after: str, changed: set[tuple[str, ...]] | None) -> None:
+    """By their paths; None where it is not only fields."""
+    assert changed_fields(before, after) == changed
+
+
+@pytest.mark.parametrize(
+    ("text", "used"),
+    [
+        ("sum(source 0.v.b:integer)", True),
+        ("sum(source 0.v.a:integer)", False),
+        ("max(source 0.v)", True),
+        ("max(source 0.v.c:struct)", True),
+        ("sum(source 0.v.i[].b:integer)", False),
+        ("sum(source 0.vb.b:integer)", False),
+        ('sum(source 0.v."b":integer)', True),
+    ],
+)
+def test_a_field_is_in_use_where_it_or_what_holds_it_is_read(text: str, used: bool) -> None:
+    """The whole column holds every field."""
+    assert uses_a_field([text], "source 0.v", {("b",), ("c", "d")}) is used
