@@ -66,6 +66,16 @@ def json_sum(schema: str, options: str = "", used: str = "j.a") -> str:
     return f"SELECT k2, sum({used}) AS t FROM (SELECT k2, from_json(k, '{schema}'{given}) AS j FROM s) GROUP BY k2"
 
 
+def exploded(element: str) -> str:
+    """A sum over a field of the elements of a parsed array."""
+    parsed = f"from_json(k, 'i array<struct<{element}>>', map({LENIENT}))"
+    elements = f"SELECT k2, explode(j.i) AS e FROM (SELECT k2, {parsed} AS j FROM s)"
+    return f"SELECT k2, sum(e.d) AS t FROM ({elements}) GROUP BY k2"
+
+
+IN_LIST = "SELECT k, sum(x) AS t FROM s WHERE x IN ({0}) GROUP BY k"
+CLOCK = "SELECT count_if(old) AS t FROM (SELECT k, ts < current_timestamp() AS old FROM s) GROUP BY k"
+
 HARMLESS = [
     ("json field added", json_sum("a int", LENIENT), json_sum("a int, b string", LENIENT)),
     ("json field added before", json_sum("a int"), json_sum("b string, a int")),
@@ -93,6 +103,20 @@ HARMLESS = [
         "SELECT sum(size(transform(array(x, y), b -> b + 1))) AS t FROM s GROUP BY k",
     ),
     ("commuted", "SELECT sum(x + y) AS t FROM s GROUP BY k", "SELECT sum(y + x) AS t FROM s GROUP BY k"),
+    ("permissive said aloud", json_sum("a int", LENIENT), json_sum("a int", f"{LENIENT}, 'mode', 'permissive'")),
+    ("values in another order", IN_LIST.format("1, 2"), IN_LIST.format("2, 1")),
+    ("element field added", exploded("d int"), exploded("d int, f string")),
+    ("clock in a filter", CLOCK, CLOCK),
+    (
+        "percentile of the same sketch",
+        "SELECT percentile_approx(x, 0.5) AS t FROM s GROUP BY k",
+        "SELECT percentile_approx(x, 0.9) AS t FROM s GROUP BY k",
+    ),
+    (
+        "zero for null",
+        "SELECT sum(cast(x AS double)) AS t FROM s GROUP BY k",
+        "SELECT sum(coalesce(cast(x AS double), 0D)) AS t FROM s GROUP BY k",
+    ),
     (
         "nested field beside",
         "SELECT sum(v.a) AS t FROM nested GROUP BY k",
@@ -103,7 +127,7 @@ HARMLESS = [
 
 CHANGING = [
     ("a used json field", json_sum("a int"), json_sum("a int", "", "j.a + 1")),
-    ("a used json field retyped", json_sum("a int, b int"), json_sum("a short, b int")),
+    ("a used json field retyped", json_sum("a int, b int"), json_sum("a double, b int")),
     ("another json field", json_sum("a int, b int"), json_sum("a int, b int", "", "j.b")),
     (
         "not permissive",
@@ -126,6 +150,11 @@ CHANGING = [
         json_sum("a int", "", "length(to_json(j))"),
         json_sum("a int, b int", "", "length(to_json(j))"),
     ),
+    (
+        "another percentile's accuracy",
+        *(f"SELECT percentile_approx(x, 0.5, {each}) AS t FROM s GROUP BY k" for each in (9, 8)),
+    ),
+    ("a used element field", exploded("d int"), exploded("d string")),
     (
         "a narrowing cast",
         "SELECT k, sum(y) AS t FROM s GROUP BY k",

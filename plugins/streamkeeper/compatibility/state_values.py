@@ -22,6 +22,12 @@ _ZERO_FOR_NULL = re.compile(r"sum\(coalesce\((.*), 0(?:\.0+)?(?:E0)?:\w+(?:\([\d
 
 _FIELD = re.compile(r"\{[^}]*\}")
 _READ_NAMES = ("pythonudf(", "pythonudaf(", "structsto", "scalaudf(")
+_FIELD_BELOW = re.compile(r"((?:sum|average|count)\(.*[.\]]\S*):(byte|short|integer|long|float|double)\)")
+_WIDENS = frozenset(
+    {("byte", "short"), ("byte", "integer"), ("byte", "long"), ("short", "integer"), ("short", "long")}
+    | {("integer", "long"), ("float", "double")}
+)
+_AT_THE_END = re.compile(r"^(approximatepercentile\(.*, )[\d.]+:double(, \d+:integer\b.*)$")
 _MOMENTS = frozenset({"stddevpop", "stddevsamp", "variancepop", "variancesamp"})
 """They keep count, mean and squared deviations; what they make of them at the end differs."""
 _SAME_BUFFER = frozenset({("collectlist", "collectset")})
@@ -82,6 +88,14 @@ def _one_aggregate(where: str, before: StateColumn, after: StateColumn, output_m
             "agg_first_to_last",
             "exact from the next row of each group on; groups without a new row keep what was written",
         )
+    elif before.type == after.type and _field_widened(before.meaning, after.meaning):
+        hint = "the numbers are the same; the state keeps them in the same type"
+        yield note("aggregated-field-widened", where, evidence, "real_schema_used_widened", hint)
+    elif before.type == after.type and _AT_THE_END.sub(r"\1\2", before.meaning) == _AT_THE_END.sub(
+        r"\1\2", after.meaning
+    ):
+        hint = "the state keeps the same; which percentile is taken is said at the end"
+        yield note("percentile-changed", where, evidence, "real_rule_percentile_point", hint)
     elif function != other:
         measured = "agg_sum_to_max_long, agg_max_to_min, agg_set_to_list_k2, agg_count_to_countdistinct_hll"
         yield breaking("aggregate-function-changed", where, evidence, measured)
@@ -98,6 +112,12 @@ def _fields_renamed(before: StateColumn, after: StateColumn) -> bool:
     """Whether only names inside structs differ, and nothing reads them by name."""
     read = any(each in text for each in _READ_NAMES for text in (before.meaning, after.meaning))
     return not read and _FIELD.sub("", before.meaning) == _FIELD.sub("", after.meaning)
+
+
+def _field_widened(before: str, after: str) -> bool:
+    """Whether a field of parsed text is read as a wider number of the same kind, below a sum, a mean or a count."""
+    had, has = _FIELD_BELOW.fullmatch(before), _FIELD_BELOW.fullmatch(after)
+    return had is not None and has is not None and had[1] == has[1] and (had[2], has[2]) in _WIDENS
 
 
 def _kept_alike(function: str, other: str) -> bool:

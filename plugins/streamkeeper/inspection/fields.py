@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from streamkeeper.inspection.plan_text import quoted_name
@@ -11,7 +12,12 @@ TRANSPARENT = frozenset({"Alias", "KnownNullable", "KnownNotNull", "KnownNotCont
 """Expressions that are what is below them."""
 
 FIELDS = frozenset({"GetStructField", "GetArrayStructFields"})
+EXPLODED = "Exploded"
+"""Stands for one element of an array, as a generator puts it out; no class of Spark's."""
+
+EXPLODED_STEP = "[*]"
 _PARSES_JSON = "JsonToStructs"
+PARSERS = frozenset({_PARSES_JSON, "CsvToStructs"})
 PARSER_SCHEMA = frozenset({"child", "schema"})
 """Arguments of ``JsonToStructs`` that are not how it reads a text."""
 
@@ -44,6 +50,12 @@ def field_step(node: Node) -> str | None:
     if not isinstance(inner, dict) or inner.get("type") != "struct":
         return None
     return f".{quoted_name(inner['fields'][node.fields['ordinal']]['name'])}"
+
+
+def without_default_mode(options: Tagged) -> Iterator[Tagged]:
+    """A parser's options but for the mode that it has anyway."""
+    kept = [each for each in options.found if (str(each[0]).lower(), str(each[1]).upper()) != ("mode", "PERMISSIVE")]
+    yield Tagged(options.tag, kept)
 
 
 def parses_fields_apart(node: Node, *, corrupt_record: str, partial_results: bool) -> bool:

@@ -12,9 +12,10 @@ from collections.abc import Sequence
 import msgspec
 
 from streamkeeper.inspection import spark_classes
+from streamkeeper.inspection.fields import EXPLODED, EXPLODED_STEP
 from streamkeeper.inspection.meaning import Meanings, Session
 from streamkeeper.inspection.plan_text import quoted_name, type_text
-from streamkeeper.inspection.plan_tree import PLAN, Node
+from streamkeeper.inspection.plan_tree import EXPRESSION, PLAN, Node
 
 _TRANSPARENT = frozenset(
     {"CollectMetrics", "RebalancePartitions", "Repartition", "RepartitionByExpression", "ResolvedHint", "SubqueryAlias"}
@@ -26,6 +27,8 @@ _ORDER_AND_LIMIT = frozenset({"LocalLimit", "Sort"})
 
 _PYTHON_EVALUATION = frozenset({"ArrowEvalPython", "BatchEvalPython"})
 _LEFT_ONLY = ("LeftSemi", "LeftAnti")
+_INNER = ("Cross", "Inner")
+_EXPLODES = ("Explode", "PosExplode")
 _EQUALITIES = ("equalto(", "equalnullsafe(")
 _OUTPUTS = ("output", "outputAttrs", "outputAttr")
 _OWN_BY_OTHER_RULES = frozenset({*_OUTPUTS, "groupingAttributes", "groupingAttributesLen", "functionExpr", "keys"})
@@ -164,19 +167,19 @@ class Lineage:
         return msgspec.structs.replace(flow, shape=(*below.shape, f"group by ({keys})"))
 
     def _join(self, node: Node, below: list[Flow]) -> Flow:
-        """Rows of a static side are part of what is joined; those of a stream are filters on its way."""
+        """What is kept of a stream's rows, and of both sides of an inner join, is a filter on the way; what is kept of
+        another static side is part of what is joined."""
         kind = join_kind(node)
         condition = node.fields.get("condition")
         text = " and ".join(self._meanings.conjuncts(condition)) if condition is not None else ""
         left, right = below
         columns = left.columns if kind in _LEFT_ONLY else [*left.columns, *right.columns]
-        rows = self._joined_rows([each if each.streaming else msgspec.structs.replace(each, rows=()) for each in below])
-        if not (left.streaming or right.streaming):
-            rows = self._joined_rows(below)
-        sides = (f"left: {_side(left)}", f"right: {_side(right)}")
+        inner = kind in _INNER or not (left.streaming or right.streaming)
+        filtering = [each if inner or each.streaming else msgspec.structs.replace(each, rows=()) for each in below]
+        sides = (f"left: {_side(left, inner)}", f"right: {_side(right, inner)}")
         return Flow(
             columns=columns,
-            rows=rows,
+            rows=self._joined_rows(filtering),
             shape=(*sides, f"join {kind} on {text}"),
             streaming=left.streaming or right.streaming,
         )
@@ -200,14 +203,31 @@ class Lineage:
         return msgspec.structs.replace(below, columns=numbers, shape=(*below.shape, f"expand {len(projections)}"))
 
     def _generate(self, node: Node, below: Flow) -> Flow:
-        generator = self._meanings.of(node.fields["generator"])
+        made, attributes = node.fields["generator"], node.fields["generatorOutput"]
+        # How many rows come out does not depend on what is inside of an element.
+        exploded = made.fields["child"] if made.name in _EXPLODES else None
+        array, field = self._exploded(exploded) if exploded is not None else ("", "")
+        generator = f"{made.name}({array})" if exploded is not None else self._meanings.of(made)
         outer = " outer" if node.fields.get("outer") else ""
-        attributes = node.fields["generatorOutput"]
-        new = self._define_each(attributes, [f"{generator}[{number}]" for number in range(len(attributes))])
+        for position, each in enumerate(attributes):
+            kind = type_text(each.fields["dataType"])
+            if exploded is not None and position == len(attributes) - 1:
+                by = None if field else Node(EXPRESSION, EXPLODED, {"child": exploded})
+                self._meanings.define(each.expression_id, f"{array}{EXPLODED_STEP}{field}:{kind}", by)
+            else:
+                self._meanings.define(each.expression_id, f"{generator}[{position}]:{kind}")
         unrequired = set(node.fields.get("unrequiredChildIndex") or ())
         kept = [number for index, number in enumerate(below.columns) if index not in unrequired]
+        new = [each.expression_id for each in attributes]
         shape = (*below.shape, f"generate{outer} {generator}")
         return msgspec.structs.replace(below, columns=[*kept, *new], shape=shape)
+
+    def _exploded(self, node: Node) -> tuple[str, str]:
+        """The array whose elements come out, and the field that is taken of each: Spark takes it before, where it is
+        the only one in use."""
+        place = self._meanings.place(node)
+        array, mark, field = place.rpartition("[].")
+        return (array, f".{field}") if mark and node.name == "GetArrayStructFields" else (place, "")
 
     def _other(self, node: Node, below: list[Flow]) -> Flow:
         """Any other node: its own arguments are part of what its columns mean."""
@@ -311,9 +331,9 @@ def column_name(attribute: Node) -> str:
     return quoted_name(" ".join(str(attribute.fields["name"]).split()))
 
 
-def _side(flow: Flow) -> str:
-    """One side of a join: a static one with the rows that are kept of it."""
-    kept = () if flow.streaming or not flow.rows else (f"where {' and '.join(flow.rows)}",)
+def _side(flow: Flow, inner: bool) -> str:
+    """One side of a join: a static one with the rows that are kept of it, unless they are filters of the join."""
+    kept = () if inner or flow.streaming or not flow.rows else (f"where {' and '.join(flow.rows)}",)
     return "; ".join((*flow.shape, *kept))
 
 

@@ -17,13 +17,17 @@ import msgspec
 
 from streamkeeper.inspection import spark_classes
 from streamkeeper.inspection.fields import (
+    EXPLODED,
+    EXPLODED_STEP,
     FIELDS,
     PARSER_SCHEMA,
+    PARSERS,
     TRANSPARENT,
     field_step,
     field_type,
     parses_fields_apart,
     type_of,
+    without_default_mode,
 )
 from streamkeeper.inspection.plan_text import quoted, type_text
 from streamkeeper.inspection.plan_tree import EXPRESSION, PLAN, Node, Tagged, stable_fields
@@ -121,6 +125,8 @@ class Meanings:
             return self._variables.get(node.expression_id) or self._lost(str(node.fields["name"]))
         if name in FIELDS:
             return self._field(node)
+        if name == EXPLODED:
+            return f"{self.of(node.fields['child'])}{EXPLODED_STEP}"
         if name == "AggregateExpression":
             return self._aggregate(node)
         if name == "CreateNamedStruct":
@@ -154,6 +160,8 @@ class Meanings:
             name, parts = _MIRRORED[name], [*parts[1::-1], *parts[2:]]
         elif name in _COMMUTES:
             parts = [*sorted(parts[:2]), *parts[2:]]
+        elif name == "In":
+            parts = [parts[0], *sorted(set(parts[1:]))]
         return f"{name.lower()}({', '.join(parts)})"
 
     def arguments(self, node: Node, *, without: frozenset[str] = frozenset()) -> Iterator[tuple[str, str]]:
@@ -200,6 +208,8 @@ class Meanings:
         elif key == "nullOnOverflow" and isinstance(value, bool):
             if value == self._session.ansi:
                 yield key, str(value)
+        elif key == "options" and node.name in PARSERS:
+            yield from ((key, self._value(each)) for each in without_default_mode(value) if each.found)
         elif not (key == "allowDecimalPrecisionLoss" and value is True):
             yield key, self._value(value)
 
@@ -232,7 +242,7 @@ class Meanings:
             return f"unknown {found.found}"
         if found.tag == "id":
             return self._of.get(found.found) or self._lost(f"#{found.found}")
-        return f"{found.tag} {found.found}"
+        return str(found.found) if found.tag in ("d", "x") else f"{found.tag} {found.found}"
 
     def _aggregate(self, node: Node) -> str:
         fields = node.fields
@@ -276,13 +286,22 @@ class Meanings:
 
     def _field(self, node: Node) -> str:
         """A field by its name and type: where it stands among others, and which others there are, does not count."""
-        path, base, kind = "", node, field_type(node)
-        while base.name in FIELDS:
-            step = field_step(base)
-            if step is None or kind is None:
-                return self._whole(node)
+        kind, place = field_type(node), self._place(node)
+        return self._whole(node) if kind is None or place is None else f"{place}:{type_text(kind)}"
+
+    def place(self, node: Node) -> str:
+        """Where an expression is found, without its type where that is a field."""
+        return self._place(self._behind(node)) or self.of(node)
+
+    def _place(self, node: Node) -> str | None:
+        """A field's path, from what holds it; None for anything else."""
+        path, base = "", node
+        while base.name in FIELDS or (path and base.name == EXPLODED):
+            step = EXPLODED_STEP if base.name == EXPLODED else field_step(base)
+            if step is None:
+                return None
             path, base = step + path, self._behind(base.fields["child"])
-        return f"{self._parsed(base) or self.of(base)}{path}:{type_text(kind)}"
+        return f"{self._parsed(base) or self.of(base)}{path}" if path else None
 
     def _parsed(self, node: Node) -> str | None:
         """Parsed JSON without its schema, where the fields that are asked for do not count."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from streamkeeper.inspection.plan_tree import Node, structure_digest, texts
+from streamkeeper.inspection.plan_tree import Node, structure_digest, texts, unnumbered
 
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _ID = re.compile(r"#(\d+)")
@@ -36,7 +36,7 @@ def normalised_text(text: str, literals: Iterable[str] = ()) -> str:
         # An attribute's id follows its name; a literal follows a space or a bracket.
         literal = re.compile(rf"(?<![\w`)\]]){re.escape(each)}(?!\d)")
         text = literal.sub(each.replace("#", _NUMBER_SIGN).replace("\\", r"\\"), text)
-    text = _UUID.sub("UUID", text)
+    text = unnumbered(_UUID.sub("UUID", text))
     text = _V1_SOURCE.sub(r"\1\2\3", text)
     text = _V2_SOURCE.sub(r"\1 \2, [", text)
     text = _IDENTITY.sub(r"\1", text)

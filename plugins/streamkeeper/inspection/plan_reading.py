@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from streamkeeper.inspection.lineage import Lineage
 from streamkeeper.inspection.meaning import Session
 from streamkeeper.inspection.normalised import normalised
+from streamkeeper.inspection.plan_tree import unnumbered
 from streamkeeper.inspection.plan_walker import PlanWalker
 
 if TYPE_CHECKING:
@@ -123,7 +124,7 @@ def columns(attributes: Any) -> tuple[str, ...]:
 
 def column(name: str, kind: str, *, nullable: bool) -> str:
     """One column as one line."""
-    return f"{' '.join(name.split())} {kind}{'' if nullable else ' not null'}"
+    return f"{unnumbered(' '.join(name.split()))} {kind}{'' if nullable else ' not null'}"
 
 
 def expression(found: Any) -> str:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
 from streamkeeper.inspection import spark_classes
 
 PLAN, EXPRESSION = "p", "e"
+
+_NUMBERED = re.compile(r"\b(_common_expr|_gen_alias)_\d+\b")
 
 
 class Tagged:
@@ -61,6 +64,11 @@ def structure_digest(plan: Node) -> str:
     return hashlib.sha256(canonical.encode()).hexdigest()
 
 
+def unnumbered(text: str) -> str:
+    """Text without the numbers that Spark gives to columns of its own making: it counts them over a whole session."""
+    return _NUMBERED.sub(r"\1", text)
+
+
 def texts(found: Any) -> Iterator[str]:
     """Every text in a plan's arguments: literals, names, options."""
     if isinstance(found, str):
@@ -109,7 +117,7 @@ class _Stable:
             if found.tag == "id":
                 return {"id": self._numbers.setdefault(found.found, len(self._numbers))}
             return {found.tag: self.value(found.found) if found.tag in ("s", "m") else found.found}
-        return found
+        return unnumbered(found) if isinstance(found, str) else found
 
 
 def stable_fields(node: Node) -> Iterator[tuple[str, Any]]:
