@@ -227,7 +227,9 @@ class Lineage:
         the only one in use."""
         place = self._meanings.place(node)
         array, mark, field = place.rpartition("[].")
-        return (array, f".{field}") if mark and node.name == "GetArrayStructFields" else (place, "")
+        return (
+            (array, f".{field}") if mark and self._meanings.behind(node).name == "GetArrayStructFields" else (place, "")
+        )
 
     def _other(self, node: Node, below: list[Flow]) -> Flow:
         """Any other node: its own arguments are part of what its columns mean."""

@@ -291,7 +291,7 @@ class Meanings:
 
     def place(self, node: Node) -> str:
         """Where an expression is found, without its type where that is a field."""
-        return self._place(self._behind(node)) or self.of(node)
+        return self._place(self.behind(node)) or self.of(node)
 
     def _place(self, node: Node) -> str | None:
         """A field's path, from what holds it; None for anything else."""
@@ -300,7 +300,7 @@ class Meanings:
             step = EXPLODED_STEP if base.name == EXPLODED else field_step(base)
             if step is None:
                 return None
-            path, base = step + path, self._behind(base.fields["child"])
+            path, base = step + path, self.behind(base.fields["child"])
         return f"{self._parsed(base) or self.of(base)}{path}" if path else None
 
     def _parsed(self, node: Node) -> str | None:
@@ -311,7 +311,7 @@ class Meanings:
         told = [f"{key}={text}" if key else text for key, text in self.arguments(node, without=PARSER_SCHEMA)]
         return f"fromjson({', '.join([self.of(node.fields['child']), *told])})"
 
-    def _behind(self, node: Node) -> Node:
+    def behind(self, node: Node) -> Node:
         """The expression that made an attribute, where there is one."""
         while node.name in TRANSPARENT:
             node = node.children[0]
