@@ -73,6 +73,18 @@ def exploded(element: str) -> str:
     return f"SELECT k2, sum(e.d) AS t FROM ({elements}) GROUP BY k2"
 
 
+def reduced(element: str, read: str = "e.d") -> str:
+    """A sum over a text made of the elements of a parsed array by a lambda function."""
+    parsed = f"from_json(k, 'i array<struct<{element}>>', map({LENIENT}))"
+    text = f"concat_ws('', transform(j.i, e -> string({read})))"
+    return f"SELECT k2, sum(length({text})) AS t FROM (SELECT k2, {parsed} AS j FROM s) GROUP BY k2"
+
+
+def csv_sum(schema: str) -> str:
+    """A sum over a field of parsed CSV, which finds its fields by their number."""
+    return f"SELECT k2, sum(j.b) AS t FROM (SELECT k2, from_csv(k, '{schema}') AS j FROM s) GROUP BY k2"
+
+
 IN_LIST = "SELECT k, sum(x) AS t FROM s WHERE x IN ({0}) GROUP BY k"
 CLOCK = "SELECT count_if(old) AS t FROM (SELECT k, ts < current_timestamp() AS old FROM s) GROUP BY k"
 
@@ -107,6 +119,8 @@ HARMLESS = [
     ("values in another order", IN_LIST.format("1, 2"), IN_LIST.format("2, 1")),
     ("element field added", exploded("d int"), exploded("d int, f string")),
     ("clock in a filter", CLOCK, CLOCK),
+    ("element field unused by a lambda", reduced("d int"), reduced("d int, f string")),
+    ("csv field added at the end", csv_sum("a int, b int"), csv_sum("a int, b int, c string")),
     (
         "percentile of the same sketch",
         "SELECT percentile_approx(x, 0.5) AS t FROM s GROUP BY k",
@@ -154,6 +168,10 @@ CHANGING = [
         "another percentile's accuracy",
         *(f"SELECT percentile_approx(x, 0.5, {each}) AS t FROM s GROUP BY k" for each in (9, 8)),
     ),
+    ("a used field of a lambda's element", reduced("d int"), reduced("d short")),
+    ("a lambda's element in whole", reduced("d int", "to_json(e)"), reduced("d int, f string", "to_json(e)")),
+    ("csv field added before", csv_sum("a int, b int"), csv_sum("c string, a int, b int")),
+    ("csv field retyped before", csv_sum("a int, b int"), csv_sum("a string, b int")),
     ("a used element field", exploded("d int"), exploded("d string")),
     (
         "a narrowing cast",

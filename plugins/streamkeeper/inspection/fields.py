@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from streamkeeper.inspection.plan_text import quoted_name
+from streamkeeper.inspection.plan_text import quoted_name, type_text
 from streamkeeper.inspection.plan_tree import Node, Tagged
 
 TRANSPARENT = frozenset({"Alias", "KnownNullable", "KnownNotNull", "KnownNotContainsNull"})
@@ -16,10 +16,11 @@ EXPLODED = "Exploded"
 """Stands for one element of an array, as a generator puts it out; no class of Spark's."""
 
 EXPLODED_STEP = "[*]"
-_PARSES_JSON = "JsonToStructs"
-PARSERS = frozenset({_PARSES_JSON, "CsvToStructs"})
+PARSERS = {"JsonToStructs": "fromjson", "CsvToStructs": "fromcsv"}
+"""Expressions that parse a text into a struct, and what a meaning calls them."""
+
 PARSER_SCHEMA = frozenset({"child", "schema"})
-"""Arguments of ``JsonToStructs`` that are not how it reads a text."""
+"""Arguments of a parser that are not how it reads a text."""
 
 
 def type_of(node: Node) -> Any:
@@ -28,7 +29,7 @@ def type_of(node: Node) -> Any:
         node = node.children[0]
     if node.name in FIELDS:
         return field_type(node)
-    found = node.fields.get("schema" if node.name == _PARSES_JSON else "dataType")
+    found = node.fields.get("schema" if node.name in PARSERS else "dataType")
     return found.found if isinstance(found, Tagged) and found.tag == "t" else None
 
 
@@ -58,17 +59,31 @@ def without_default_mode(options: Tagged) -> Iterator[Tagged]:
     yield Tagged(options.tag, kept)
 
 
+def holds_fields(variable: Node) -> bool:
+    """Whether a lambda variable is a struct."""
+    kind = type_of(variable)
+    return isinstance(kind, dict) and kind.get("type") == "struct"
+
+
+def fields_before(parser: Node, field: Node) -> list[str]:
+    """The types of the fields by whose number a parser finds a field; none where it finds it by its name."""
+    if parser.name == "JsonToStructs":
+        return []
+    return [type_text(each["type"]) for each in type_of(parser)["fields"][: field.fields["ordinal"]]]
+
+
 def parses_fields_apart(node: Node, *, corrupt_record: str, partial_results: bool) -> bool:
-    """Whether it parses a JSON text of which each field comes out the same whatever other fields are asked for.
+    """Whether it parses a text of which each field comes out the same whatever (later) fields are asked for beside it.
 
     That holds for PERMISSIVE without a column for corrupt records (``corrupt_record`` unless an option names another),
-    if a text of which one field is of the wrong type keeps its others (``spark.sql.json.enablePartialResults``).
-    Source: Spark's JacksonParser and FailureSafeParser.
+    if a JSON text of which one field is of the wrong type keeps its others (``spark.sql.json.enablePartialResults``).
+    Source: Spark's JacksonParser, UnivocityParser and FailureSafeParser.
     """
-    schema = type_of(node)
-    if node.name != _PARSES_JSON or not isinstance(schema, dict) or schema.get("type") != "struct":
+    schema = type_of(node) if node.name in PARSERS else None
+    if not isinstance(schema, dict) or schema.get("type") != "struct":
         return False
     options = {str(key).lower(): value for key, value in node.fields["options"].found}
     permissive = str(options.get("mode", "PERMISSIVE")).upper() == "PERMISSIVE" and "singlevariantcolumn" not in options
+    partial = partial_results or node.name != "JsonToStructs"
     corrupt = str(options.get("columnnameofcorruptrecord", corrupt_record)).lower()
-    return permissive and partial_results and corrupt not in {str(each["name"]).lower() for each in schema["fields"]}
+    return permissive and partial and corrupt not in {str(each["name"]).lower() for each in schema["fields"]}

@@ -25,6 +25,8 @@ from streamkeeper.inspection.fields import (
     TRANSPARENT,
     field_step,
     field_type,
+    fields_before,
+    holds_fields,
     parses_fields_apart,
     type_of,
     without_default_mode,
@@ -41,6 +43,9 @@ _ZONED_TYPES = frozenset({"date", "string", "timestamp", "timestamp_ntz"})
 _ZONES = frozenset({"timeZoneId", "zoneId", "timeZone"})
 _FAILS = frozenset({"ansiEnabled", "failOnError"})
 _NAMES = frozenset({("PythonUDF", "name"), ("PythonUDAF", "name"), ("PythonUDTF", "name"), ("ScalarSubquery", "hint")})
+_ELEMENTS = frozenset((each, "argument") for each in ("ArrayAggregate", "ArrayExists", "ArrayForAll", "ArrayTransform"))
+"""Arrays of which only what a lambda function reads counts: the function tells its type."""
+
 _WINDOW = "precisetimestampconversion("
 _WINDOW_PARTS = re.compile(r"(\d{4,}):long")
 
@@ -90,6 +95,7 @@ class Meanings:
         self._of: dict[int, str] = {}
         self._made_by: dict[int, Node] = {}
         self._variables: dict[int, str] = {}
+        self._used_whole: set[int] = set()
         self.unresolved: list[str] = []
         self.unknown: list[str] = []
 
@@ -122,6 +128,7 @@ class Meanings:
         if name == spark_classes.LAMBDA:
             return self._lambda(node)
         if name == spark_classes.LAMBDA_VARIABLE:
+            self._used_whole.add(node.expression_id)
             return self._variables.get(node.expression_id) or self._lost(str(node.fields["name"]))
         if name in FIELDS:
             return self._field(node)
@@ -173,7 +180,9 @@ class Meanings:
             if key in without or (node.name, key) in _NAMES or _read_by_name(node, key):
                 continue
             inner = [value] if isinstance(value, Node) else value if isinstance(value, list) else []
-            if inner and all(isinstance(each, Node) and each.kind == EXPRESSION for each in inner):
+            if (node.name, key) in _ELEMENTS:
+                yield "", self.place(value)
+            elif inner and all(isinstance(each, Node) and each.kind == EXPRESSION for each in inner):
                 texts = [self.of(each) for each in inner]
                 if missing or (isinstance(value, list) and self._followed(node, key)):
                     named.append((key, f"[{', '.join(texts)}]" if isinstance(value, list) else texts[0]))
@@ -273,43 +282,42 @@ class Meanings:
         return f"struct({', '.join(f'{_struct_field(name)}{value}' for name, value in pairs)})"
 
     def _lambda(self, node: Node) -> str:
-        """Variables by the order in which they are bound, outer ones first."""
+        """Variables by the order in which they are bound, outer ones first; their types where they are used whole."""
         outer = dict(self._variables)
-        shown = []
+        names = {}
         for each in node.fields["arguments"]:
-            name = f"x{len(self._variables)}"
-            self._variables[each.expression_id] = name
-            shown.append(f"{name} {type_text(each.fields['dataType'])}")
+            names[each.expression_id] = self._variables[each.expression_id] = f"x{len(self._variables)}"
         body = self.of(node.fields["function"])
         self._variables = outer
+        shown = [
+            f"{names[each.expression_id]} {type_text(each.fields['dataType'])}"
+            if each.expression_id in self._used_whole or not holds_fields(each)
+            else names[each.expression_id]
+            for each in node.fields["arguments"]
+        ]
         return f"lambda({', '.join(shown)}: {body})"
 
     def _field(self, node: Node) -> str:
         """A field by its name and type: where it stands among others, and which others there are, does not count."""
-        kind, place = field_type(node), self._place(node)
-        return self._whole(node) if kind is None or place is None else f"{place}:{type_text(kind)}"
+        kind = field_type(node)
+        return self._whole(node) if kind is None else f"{self.place(node)}:{type_text(kind)}"
 
     def place(self, node: Node) -> str:
-        """Where an expression is found, without its type where that is a field."""
-        return self._place(self.behind(node)) or self.of(node)
-
-    def _place(self, node: Node) -> str | None:
-        """A field's path, from what holds it; None for anything else."""
-        path, base = "", node
-        while base.name in FIELDS or (path and base.name == EXPLODED):
-            step = EXPLODED_STEP if base.name == EXPLODED else field_step(base)
-            if step is None:
-                return None
-            path, base = step + path, self.behind(base.fields["child"])
-        return f"{self._parsed(base) or self.of(base)}{path}" if path else None
-
-    def _parsed(self, node: Node) -> str | None:
-        """Parsed JSON without its schema, where the fields that are asked for do not count."""
-        of = self._session
-        if not parses_fields_apart(node, corrupt_record=of.corrupt_record, partial_results=of.partial_results):
-            return None
-        told = [f"{key}={text}" if key else text for key, text in self.arguments(node, without=PARSER_SCHEMA)]
-        return f"fromjson({', '.join([self.of(node.fields['child']), *told])})"
+        """Where an expression is found, without the type of what is there: of that its fields tell what is read."""
+        node = self.behind(node)
+        if node.name in FIELDS and (step := field_step(node)) is not None:
+            within = self.behind(node.fields["child"])
+            return f"{self._parsed(within, node) or self.place(within)}{step}"
+        if node.name == EXPLODED:
+            return f"{self.place(node.fields['child'])}{EXPLODED_STEP}"
+        if node.name == "GetArrayItem":
+            return f"{self.place(node.fields['child'])}[{self.of(node.fields['ordinal'])}]"
+        if node.name in ("ArrayFilter", "ArraySort"):
+            told = [text for _, text in self.arguments(node, without=frozenset({"argument"}))]
+            return f"{node.name.lower()}({', '.join([self.place(node.fields['argument']), *told])})"
+        if node.name == spark_classes.LAMBDA_VARIABLE and node.expression_id in self._variables:
+            return self._variables[node.expression_id]
+        return self.of(node)
 
     def behind(self, node: Node) -> Node:
         """The expression that made an attribute, where there is one."""
@@ -320,6 +328,15 @@ class Meanings:
             while node.name in TRANSPARENT:
                 node = node.children[0]
         return node
+
+    def _parsed(self, node: Node, field: Node) -> str | None:
+        """Parsed text without those fields of its schema that do not count for one of them."""
+        of = self._session
+        if not parses_fields_apart(node, corrupt_record=of.corrupt_record, partial_results=of.partial_results):
+            return None
+        told = [f"{key}={text}" if key else text for key, text in self.arguments(node, without=PARSER_SCHEMA)]
+        told += [f"after {each}" for each in fields_before(node, field)]
+        return f"{PARSERS[node.name]}({', '.join([self.of(node.fields['child']), *told])})"
 
 
 def _read_by_name(node: Node, key: str) -> bool:
