@@ -202,6 +202,16 @@ def test_a_null_key_decides_whether_filling_nulls_is_safe(house: House) -> None:
     assert (verdict, "grouping-key-null-replaced" in rules) == (Verdict.RESUME, True)
 
 
+def test_what_the_state_holds_under_a_driver_that_goes_on_is_no_proof(house: House) -> None:
+    """The batch after the look may bring the null key that was not there."""
+    filled = ('groupBy("k")', 'groupBy(F.coalesce("k", F.lit("?")).alias("k"))')
+    assessment = house.ask(house.candidate(filled), served=True).assessment
+    assert assessment is not None
+    assert assessment.verdict is Verdict.SWITCH
+    [told] = [each for each in assessment.queries["totals"].findings if each.rule == "not-looked"]
+    assert told.evidence.startswith("a driver goes on writing it")
+
+
 def test_a_state_with_a_null_key_is_not_resumed(house: House, spark: SparkSession) -> None:
     """The negative control: with one row without a key the same change asks for a switch."""
     from pyspark.sql import functions as F

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 _LOOKS, _BETWEEN_S = 5, 0.2
 _OPEN = "open-batch"
 _LOST, _FORBIDDEN = "its checkpoint is not there to look at", "what was found before forbids to run it"
+_GOES_ON = "a driver goes on writing it, so what it holds now says nothing of what it will hold at the handover"
 _OWN_WAY_OF_LISTING = frozenset({"maxfileage", "latestfirst", "filenameonly"})
 """Options by which a file source takes other files for read, or for too old, than by default."""
 
@@ -160,8 +161,11 @@ class _QueryLooks:
         manifests: list[tuple[Manifest | None, Manifest]] = [(self._deployed, self._planned.manifest)]
 
         def look_into_state() -> tuple[Finding, ...]:
-            if self._deployed is not None:
-                manifests.append(self._sharpened(self._deployed, checkpoint))
+            if self._deployed is None:
+                return ()
+            if self._of.served and self._asks_the_state(self._deployed):
+                raise NotLooked(_GOES_ON)
+            manifests.append(self._sharpened(self._deployed, checkpoint))
             return ()
 
         self._look(Look.STATE, look_into_state, unless=lost)
@@ -204,6 +208,14 @@ class _QueryLooks:
             self._session, self._planned.query, checkpoint, self._scratch, timeout_s=self._of.timeout_s
         )
         return found
+
+    def _asks_the_state(self, deployed: Manifest) -> bool:
+        """Whether a fact decides that the next batch may change: before a handover it is no proof."""
+        candidate = self._planned.manifest
+        files = [[each.location for each in of.sources if each.kind == "file"] for of in (deployed, candidate)]
+        return files[0] != files[1] or bool(
+            null_questions(deployed, candidate) or eviction_questions(deployed, candidate)
+        )
 
     def _sharpened(self, deployed: Manifest, checkpoint: Path) -> tuple[Manifest, Manifest]:
         """Both manifests, with what a look into the state itself can settle."""
