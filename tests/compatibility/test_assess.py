@@ -130,8 +130,8 @@ TO_FUNCTION = changed(STATEFUL, sink=SinkDescription(kind="foreach", output="fun
             "aggregate-function-changed",
         ),
         (
-            with_operator(STATEFUL, values=keys("max(structstojson(struct({a}source 0.x)))")),
-            with_operator(STATEFUL, values=keys("max(structstojson(struct({b}source 0.x)))")),
+            with_operator(STATEFUL, values=keys('max(structstojson(struct(<"a">source 0.x)))')),
+            with_operator(STATEFUL, values=keys('max(structstojson(struct(<"b">source 0.x)))')),
             "aggregate-input-changed",
         ),
         (with_state(JOIN, detail=NARROWER), with_state(JOIN, detail=RANGE), "operator-condition-changed"),
@@ -266,8 +266,8 @@ def test_what_touches_state_offsets_or_output_is_breaking(old: Manifest, new: Ma
             "aggregate-function-changed",
         ),
         (
-            with_operator(STATEFUL, values=keys("max(struct({a}source 0.x))")),
-            with_operator(STATEFUL, values=keys("max(struct({b}source 0.x))")),
+            with_operator(STATEFUL, values=keys('max(struct(<"a">source 0.x))')),
+            with_operator(STATEFUL, values=keys('max(struct(<"b">source 0.x))')),
             "fields-renamed",
         ),
         (with_state(JOIN, detail=RANGE), with_state(JOIN, detail=NARROWER), "join-range-narrowed"),

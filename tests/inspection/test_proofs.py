@@ -127,11 +127,6 @@ HARMLESS = [
         "SELECT percentile_approx(x, 0.9) AS t FROM s GROUP BY k",
     ),
     (
-        "zero for null",
-        "SELECT sum(cast(x AS double)) AS t FROM s GROUP BY k",
-        "SELECT sum(coalesce(cast(x AS double), 0D)) AS t FROM s GROUP BY k",
-    ),
-    (
         "nested field beside",
         "SELECT sum(v.a) AS t FROM nested GROUP BY k",
         "SELECT sum(w.v.a) AS t FROM (SELECT k, struct(v, k) AS w FROM nested) GROUP BY k",

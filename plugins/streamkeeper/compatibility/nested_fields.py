@@ -9,7 +9,7 @@ Path = tuple[str, ...]
 
 _NAME = re.compile(r"[\w$@ -]+(?=:)")
 _LEAF = re.compile(r"[a-z_ ]+(?:\([\d,]+\))?")
-_STEP = re.compile(r"(?:\[\])?\.(\w+|\"(?:[^\"\\]|\\.)*\")")
+_STEP = re.compile(r"(?:\[(?:\*|\d+:integer)?\])?\.(\w+|\"(?:[^\"\\]|\\.)*\")")
 
 
 def changed_fields(before: str, after: str) -> set[Path] | None:

@@ -53,6 +53,9 @@ def checkpoint_layout_changed(old: Manifest, new: Manifest) -> Iterator[Finding]
     """Spark cannot go on in a checkpoint of another layout."""
     for key, before, after in _changed(old, new, Role.REFUSED):
         measured = "conf_ckptformat_1_2, conf_ckptformat_2_1"
+        if key == CHECKPOINT_FORMAT and not is_stateful(old, new):
+            yield note("setting-changed", key, change(before, after), "conf_ckptformat_stateless", "it is of state")
+            continue
         yield breaking("checkpoint-layout-changed", key, change(before, after), measured)
 
 
@@ -92,6 +95,7 @@ RULES: tuple[Rule, ...] = (
     settings_respelled,
 )
 
+CHECKPOINT_FORMAT = f"{SQL}streaming.stateStore.checkpointFormatVersion"
 _RULES = {ANSI: "ansi-mode-changed", TIME_ZONE: "time-zone-changed"}
 
 

@@ -92,7 +92,8 @@ _FOR_TYPES = {
 """What is read by them: columns of these types and no others."""
 
 _CORRUPT = "_corrupt_record"
-_CONFS = ("spark.sql.json.enablePartialResults", "spark.sql.columnNameOfCorruptRecord")
+JSON_CONFS = ("spark.sql.json.enablePartialResults", "spark.sql.columnNameOfCorruptRecord")
+"""Settings, recorded where they are not their defaults, by which a JSON text that does not fit is read otherwise."""
 
 
 def said_by(source: Source) -> dict[str, str]:
@@ -119,7 +120,7 @@ def stays_out_of_state(key: str, old: Manifest, before: Source, new: Manifest, a
         and "mode" not in said_by(source)
         and "columnnameofcorruptrecord" not in source.options
         and _CORRUPT not in source.schema
-        and not any(conf in manifest.confs for conf in _CONFS)
+        and not any(conf in manifest.confs for conf in JSON_CONFS)
         for manifest, source in ((old, before), (new, after))
     )
     labels = (source_label(old.sources.index(before), before), source_label(new.sources.index(after), after))

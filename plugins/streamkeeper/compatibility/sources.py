@@ -3,6 +3,7 @@ unless every source is named."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from streamkeeper.compatibility.nested_fields import changed_fields, uses_a_field
@@ -18,7 +19,7 @@ from streamkeeper.compatibility.rule import (
     state_texts,
     state_uses,
 )
-from streamkeeper.compatibility.source_options import said_by, stays_out_of_state
+from streamkeeper.compatibility.source_options import JSON_CONFS, said_by, stays_out_of_state
 from streamkeeper.compatibility.source_places import place, place_changed
 from streamkeeper.model.finding import Finding
 from streamkeeper.model.manifest import Manifest, Source
@@ -129,10 +130,13 @@ def source_schema_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
             if name in has and had[name] != has[name]:
                 column = f"{label}.{name}"
                 fields = changed_fields(had[name], has[name])
-                if fields is not None and _reads_fields_apart(after):
+                apart = _reads_fields_apart(old, before) and _reads_fields_apart(new, after)
+                if fields is not None and apart:
                     yield _fields_changed(where, name, fields, column, old, new)
                 else:
-                    yield _retyped(where, name, had[name], has[name], used=state_uses(column, old, new))
+                    used = state_uses(column, old, new)
+                    sums = all_resolved(old, new) and all(_sums(each, column) for each in state_texts(old, new))
+                    yield _retyped(where, name, had[name], has[name], used=used, told_by_sums=sums)
 
 
 def rate_limit_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
@@ -195,21 +199,29 @@ def _option_changed(where: str, key: str, evidence: str, old: Manifest, new: Man
     return note("source-reading-changed", where, evidence, hint="holds for new rows")
 
 
-def _retyped(where: str, name: str, before: str, after: str, *, used: bool) -> Finding:
+def _retyped(where: str, name: str, before: str, after: str, *, used: bool, told_by_sums: bool) -> Finding:
     evidence = change(f"{name} {before}", f"{name} {after}")
     widened = before in _WIDENING and after in _WIDENING and _WIDENING.index(before) < _WIDENING.index(after)
     if widened or after == "string" or before == f"{after} not null":
         if not used:
             return note("source-column-widened", where, evidence, "src_schema_widened")
-        if widened:
+        if widened and told_by_sums:
             hint = "the numbers are the same; what the state keeps of them is compared by its own rules"
             return note("source-column-widened", where, evidence, "src_schema_widened", hint)
     return breaking("source-column-type-changed", where, evidence, "src_schema_wrong_type")
 
 
-def _reads_fields_apart(source: Source) -> bool:
+def _sums(text: str, column: str) -> bool:
+    """Whether a meaning reads a column only where its value counts and its type does not: a hash is of the type."""
+    rest = re.sub(rf"(?:sum|average|count|isnotnull)\({re.escape(column)}\)", "", text)
+    return column not in rest
+
+
+def _reads_fields_apart(manifest: Manifest, source: Source) -> bool:
     """Whether a field inside a column comes out the same whatever other fields are asked for: found by name, and what
     does not fit becomes null by itself."""
+    if any(conf in manifest.confs for conf in JSON_CONFS):
+        return False
     options = {key.lower(): value for key, value in source.options.items()}
     permissive = options.get("mode", "PERMISSIVE").upper() == "PERMISSIVE"
     corrupt = options.get("columnnameofcorruptrecord", "_corrupt_record")

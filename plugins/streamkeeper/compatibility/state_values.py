@@ -20,14 +20,17 @@ from streamkeeper.model.manifest import Manifest, Operator, StateColumn
 
 _ZERO_FOR_NULL = re.compile(r"sum\(coalesce\((.*), 0(?:\.0+)?(?:E0)?:\w+(?:\([\d,]+\))?\)\)")
 
-_FIELD = re.compile(r"\{[^}]*\}")
+_FIELD = re.compile(r'<"(?:[^"\\]|\\.)*">|<\w+>')
+_OF_A_STRUCT = re.compile(r"(?:anyvalue|collectlist|collectset|first|last|max|maxby|min|minby)\(struct\(")
+"""Aggregates that keep a struct as it is, by the position of its fields."""
+
 _READ_NAMES = ("pythonudf(", "pythonudaf(", "structsto", "scalaudf(")
 _FIELD_BELOW = re.compile(r"((?:sum|average|count)\(.*[.\]]\S*):(byte|short|integer|long|float|double)\)")
 _WIDENS = frozenset(
     {("byte", "short"), ("byte", "integer"), ("byte", "long"), ("short", "integer"), ("short", "long")}
-    | {("integer", "long"), ("float", "double")}
+    | {("integer", "long")}
 )
-_AT_THE_END = re.compile(r"^(approximatepercentile\(.*, )[\d.]+:double(, \d+:integer\b.*)$")
+_AT_THE_END = re.compile(r"^((?:approximate)?percentile\(.*, )[\d.]+:double(, \d+:(?:integer|long)\b.*)$")
 _MOMENTS = frozenset({"stddevpop", "stddevsamp", "variancepop", "variancesamp"})
 """They keep count, mean and squared deviations; what they make of them at the end differs."""
 _SAME_BUFFER = frozenset({("collectlist", "collectset")})
@@ -75,7 +78,7 @@ def _one_aggregate(where: str, before: StateColumn, after: StateColumn, output_m
         return
     evidence = change(before.meaning, after.meaning)
     function, other = before.meaning.partition("(")[0], after.meaning.partition("(")[0]
-    if _fields_renamed(before, after):
+    if before.type == after.type and _fields_renamed(before, after):
         yield note("fields-renamed", where, evidence, "tws_field_renamed_unsafe", "state keeps fields by position")
     elif _kept_alike(function, other) and _same_buffer(before, after):
         hint = "both keep the same in the state, and differ in the last step only"
@@ -99,8 +102,9 @@ def _one_aggregate(where: str, before: StateColumn, after: StateColumn, output_m
     elif function != other:
         measured = "agg_sum_to_max_long, agg_max_to_min, agg_set_to_list_k2, agg_count_to_countdistinct_hll"
         yield breaking("aggregate-function-changed", where, evidence, measured)
-    elif before.type == after.type and _zero_for_null(before, after):
-        yield note("null-summed-as-zero", where, evidence, "agg_val_nullable_to_notnull", "sums are the same")
+    elif before.type == after.type and output_mode == "update" and _zero_for_null(before, after):
+        hint = "sums are the same; a group of nulls alone is zero from its next row on"
+        yield note("null-summed-as-zero", where, evidence, "agg_val_nullable_to_notnull", hint)
     elif before.type != after.type:
         yield _retyped(where, before, after)
     else:
@@ -111,7 +115,11 @@ def _one_aggregate(where: str, before: StateColumn, after: StateColumn, output_m
 def _fields_renamed(before: StateColumn, after: StateColumn) -> bool:
     """Whether only names inside structs differ, and nothing reads them by name."""
     read = any(each in text for each in _READ_NAMES for text in (before.meaning, after.meaning))
-    return not read and _FIELD.sub("", before.meaning) == _FIELD.sub("", after.meaning)
+    return (
+        not read
+        and _OF_A_STRUCT.match(before.meaning) is not None
+        and _FIELD.sub("", before.meaning) == _FIELD.sub("", after.meaning)
+    )
 
 
 def _field_widened(before: str, after: str) -> bool:
@@ -138,11 +146,8 @@ def _retyped(where: str, before: StateColumn, after: StateColumn) -> Finding:
 
 
 def _zero_for_null(before: StateColumn, after: StateColumn) -> bool:
-    for plain, filled in ((before.meaning, after.meaning), (after.meaning, before.meaning)):
-        found = _ZERO_FOR_NULL.fullmatch(filled)
-        if found is not None and plain == f"sum({found[1]})":
-            return True
-    return False
+    found = _ZERO_FOR_NULL.fullmatch(after.meaning)
+    return found is not None and before.meaning == f"sum({found[1]})"
 
 
 def _stored_columns(where: str, before: Operator, after: Operator) -> Iterator[Finding]:

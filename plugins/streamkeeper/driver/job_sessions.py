@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from streamkeeper.definition import check_conf, load_job
 from streamkeeper.driver.job_loading import PlannedQuery, describe_queries
-from streamkeeper.errors import Unsupported
+from streamkeeper.errors import InvalidInput, Unsupported
 from streamkeeper.job_code import modules_put_back
 from streamkeeper.model.check import JobFile
 from streamkeeper.model.manifest import Manifest
@@ -90,6 +90,9 @@ def _set_conf(session: SparkSession, key: str, value: str) -> None:
         session.conf.set(key, value)
     except Exception as error:
         # Resources and the like belong to the process; they change nothing of what a query means.
+        if key.startswith("spark.sql.") and "CANNOT_MODIFY" not in str(error):
+            told = next(iter(str(error).splitlines()), type(error).__name__)
+            raise InvalidInput(f"conf {key}={value}: {told}", hint="mend its value") from error
         if key.startswith("spark.sql.") and session.conf.get(key, None) != value:
             raise Unsupported(
                 f"conf {key} can only be set when Spark starts", hint="check this candidate alone"

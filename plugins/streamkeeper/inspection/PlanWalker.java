@@ -44,7 +44,7 @@ import org.apache.spark.unsafe.types.VariantVal;
  * {"n": number}. Kinds: p plan, e expression, o other case class. Values: null (None too), booleans, integers, texts,
  * lists, and {"d": floating}, {"b": bytes}, {"x": number, decimal, interval or enumerated value as text}, {"t": type},
  * {"id": expression id}, {"s": set, sorted}, {"m": map, sorted}, {"r": digest of rows}, {"c": class that has no more to
- * say}, {"u": unknown class}. Compiled by Janino: no lambdas, no generics that it cannot infer.
+ * say}, {"f": which of the plan's Python functions}, {"u": unknown class}. Compiled by Janino: no lambdas, no generics that it cannot infer.
  */
 public final class PlanWalker {
   private static final String[] SECRETS = {
@@ -54,6 +54,7 @@ public final class PlanWalker {
 
   private final List nodes = new ArrayList();
   private final IdentityHashMap above = new IdentityHashMap();
+  private final IdentityHashMap functions = new IdentityHashMap();
 
   private PlanWalker() {}
 
@@ -252,7 +253,8 @@ public final class PlanWalker {
       }
       text.append(']');
     } else if (found instanceof org.apache.spark.api.python.PythonFunction) {
-      tagged(text, "c", "org.apache.spark.api.python.PythonFunction");
+      if (!functions.containsKey(found)) functions.put(found, Integer.valueOf(functions.size()));
+      text.append("{\"f\":").append(functions.get(found)).append('}');
     } else if (found instanceof scala.Product && !above.containsKey(found)) {
       scala.Product product = (scala.Product) found;
       if (product.productArity() == 0 && found.getClass().getName().endsWith("$")) {

@@ -12,6 +12,9 @@ TRANSPARENT = frozenset({"Alias", "KnownNullable", "KnownNotNull", "KnownNotCont
 """Expressions that are what is below them."""
 
 FIELDS = frozenset({"GetStructField", "GetArrayStructFields"})
+ORDERED = frozenset({"ArrayFilter", "ArraySort"})
+"""Functions that choose or order the elements of an array, and leave each as it is."""
+
 EXPLODED = "Exploded"
 """Stands for one element of an array, as a generator puts it out; no class of Spark's."""
 
@@ -29,6 +32,11 @@ def type_of(node: Node) -> Any:
         node = node.children[0]
     if node.name in FIELDS:
         return field_type(node)
+    if node.name in ORDERED:
+        return type_of(node.fields["argument"])
+    if node.name == "GetArrayItem":
+        array = type_of(node.fields["child"])
+        return array.get("elementType") if isinstance(array, dict) else None
     found = node.fields.get("schema" if node.name in PARSERS else "dataType")
     return found.found if isinstance(found, Tagged) and found.tag == "t" else None
 

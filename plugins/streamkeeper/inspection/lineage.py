@@ -14,8 +14,16 @@ import msgspec
 from streamkeeper.inspection import spark_classes
 from streamkeeper.inspection.fields import EXPLODED, EXPLODED_STEP
 from streamkeeper.inspection.meaning import Meanings, Session
-from streamkeeper.inspection.plan_text import quoted_name, type_text
-from streamkeeper.inspection.plan_tree import EXPRESSION, PLAN, Node
+from streamkeeper.inspection.plan_parts import (
+    attributes_in,
+    attributes_not_null,
+    column_name,
+    conjuncts_of,
+    is_plan,
+    join_kind,
+)
+from streamkeeper.inspection.plan_text import type_text
+from streamkeeper.inspection.plan_tree import EXPRESSION, Node
 
 _TRANSPARENT = frozenset(
     {"CollectMetrics", "RebalancePartitions", "Repartition", "RepartitionByExpression", "ResolvedHint", "SubqueryAlias"}
@@ -28,10 +36,35 @@ _ORDER_AND_LIMIT = frozenset({"LocalLimit", "Sort"})
 _PYTHON_EVALUATION = frozenset({"ArrowEvalPython", "BatchEvalPython"})
 _LEFT_ONLY = ("LeftSemi", "LeftAnti")
 _INNER = ("Cross", "Inner")
+_NOT_KEPT = {
+    "Inner": ("left", "right"),
+    "LeftSemi": ("left", "right"),
+    "LeftOuter": ("right",),
+    "RightOuter": ("left",),
+}
+"""Join type -> the sides of which a row that finds no partner comes out nowhere."""
+
+_READS_BY_NAME = frozenset(
+    {"FlatMapCoGroupsInArrow", "FlatMapCoGroupsInPandas", "FlatMapGroupsInArrow", "FlatMapGroupsInPandas"}
+    | {"MapInArrow", "MapInPandas"}
+)
+"""Nodes whose function finds its columns by their names."""
+
 _EXPLODES = ("Explode", "PosExplode")
 _EQUALITIES = ("equalto(", "equalnullsafe(")
 _OUTPUTS = ("output", "outputAttrs", "outputAttr")
-_OWN_BY_OTHER_RULES = frozenset({*_OUTPUTS, "groupingAttributes", "groupingAttributesLen", "functionExpr", "keys"})
+_OWN_BY_OTHER_RULES = frozenset(
+    {
+        *_OUTPUTS,
+        "groupingAttributes",
+        "groupingAttributesLen",
+        "functionExpr",
+        "keys",
+        "stateType",
+        "timeMode",
+        "timeout",
+    }
+)
 """Arguments of a stateful node that are compared by themselves."""
 
 
@@ -115,7 +148,7 @@ class Lineage:
             return self._columns(below[0], node.fields["projectList"])
         if name == "Filter":
             rows = self._meanings.conjuncts(node.fields["condition"])
-            checked = below[0].not_null | _not_null(node.fields["condition"])
+            checked = below[0].not_null | attributes_not_null(node.fields["condition"])
             return msgspec.structs.replace(below[0], rows=_merged(below[0].rows, rows), not_null=checked)
         if name == spark_classes.AGGREGATE:
             return self._aggregate(node, below[0])
@@ -162,6 +195,7 @@ class Lineage:
         return numbers
 
     def _aggregate(self, node: Node, below: Flow) -> Flow:
+        below = _told_rows(below)
         keys = ", ".join(self._meanings.of(each) for each in node.fields["groupingExpressions"])
         flow = self._columns(below, node.fields["aggregateExpressions"])
         return msgspec.structs.replace(flow, shape=(*below.shape, f"group by ({keys})"))
@@ -174,7 +208,7 @@ class Lineage:
         text = " and ".join(self._meanings.conjuncts(condition)) if condition is not None else ""
         left, right = below
         columns = left.columns if kind in _LEFT_ONLY else [*left.columns, *right.columns]
-        inner = kind in _INNER or not (left.streaming or right.streaming)
+        inner = kind in _INNER
         filtering = [each if inner or each.streaming else msgspec.structs.replace(each, rows=()) for each in below]
         sides = (f"left: {_side(left, inner)}", f"right: {_side(right, inner)}")
         return Flow(
@@ -234,7 +268,11 @@ class Lineage:
     def _other(self, node: Node, below: list[Flow]) -> Flow:
         """Any other node: its own arguments are part of what its columns mean."""
         text = self._own_text(node)
-        attributes = next((_attributes(node.fields[key]) for key in _OUTPUTS if key in node.fields), [])
+        below = [_told_rows(each) for each in below]
+        if node.name in _READS_BY_NAME:
+            read = [column_name(each) for each in attributes_in(node.fields["functionExpr"].fields["children"])]
+            text = f"{text} of [{', '.join(read)}]"
+        attributes = next((attributes_in(node.fields[key]) for key in _OUTPUTS if key in node.fields), [])
         columns = [number for each in below[:1] for number in each.columns]
         if not below:
             label, self._statics = f"static {self._statics}", self._statics + 1
@@ -251,7 +289,7 @@ class Lineage:
 
     def _own_text(self, node: Node, without: frozenset[str] = frozenset(_OUTPUTS)) -> str:
         """Every argument of a node but the plans below it."""
-        below = {key for key, value in node.fields.items() if _is_plan(value)}
+        below = {key for key, value in node.fields.items() if is_plan(value)}
         told = self._meanings.arguments(node, without=without | below)
         return f"{node.name}({', '.join(f'{key}={text}' if key else text for key, text in told)})"
 
@@ -262,7 +300,8 @@ class Lineage:
         shape = tuple(part for each in below for part in each.shape)
         keys, values, condition = self._own(node, inputs)
         if joins:
-            rows = tuple(each for each in rows if not _implied(each, (*keys, *condition)))
+            implied = self._implied(node)
+            rows = tuple(each for each in rows if each not in implied)
         plain = joins or node.name in (spark_classes.AGGREGATE, spark_classes.GLOBAL_LIMIT)
         definition = "" if plain else self._own_text(node, _OWN_BY_OTHER_RULES)
         complete = len(self._meanings.unresolved) == lost
@@ -282,6 +321,14 @@ class Lineage:
                 unknown=tuple(dict.fromkeys(self._meanings.unknown[unknown:])),
             )
         )
+
+    def _implied(self, node: Node) -> frozenset[str]:
+        """Filters on a join's sides that only say what its keys need: that a column is not null, on a side of which a
+        row without a partner is not kept."""
+        sides = _NOT_KEPT.get(join_kind(node), ())
+        parts = [each for each in conjuncts_of(node.fields.get("condition")) if each.name == "EqualTo"]
+        compared = {self._meanings.of(each) for part in parts for each in part.children}
+        return frozenset(f"{side}: isnotnull({each})" for side in sides for each in compared)
 
     def _own(
         self, node: Node, inputs: tuple[tuple[str, ...], ...]
@@ -322,15 +369,11 @@ class Lineage:
         return _merged([f"left: {each}" for each in left.rows], [f"right: {each}" for each in right.rows])
 
 
-def join_kind(node: Node) -> str:
-    """A join's type, such as ``LeftOuter``."""
-    found = node.fields["joinType"]
-    return found.name if isinstance(found, Node) else str(found.found).rpartition(".")[2].rstrip("$")
-
-
-def column_name(attribute: Node) -> str:
-    """An attribute's name, in quotes unless it is a plain word."""
-    return quoted_name(" ".join(str(attribute.fields["name"]).split()))
+def _told_rows(flow: Flow) -> Flow:
+    """Static rows that something is made of, such as an aggregate: which of them are kept is part of what it is."""
+    if flow.streaming or not flow.rows:
+        return flow
+    return msgspec.structs.replace(flow, rows=(), shape=(*flow.shape, f"where {' and '.join(flow.rows)}"))
 
 
 def _side(flow: Flow, inner: bool) -> str:
@@ -339,41 +382,9 @@ def _side(flow: Flow, inner: bool) -> str:
     return "; ".join((*flow.shape, *kept))
 
 
-def _attributes(found: object) -> list[Node]:
-    parts = found if isinstance(found, list) else [found]
-    return [each for each in parts if isinstance(each, Node) and each.name == "AttributeReference"]
-
-
-def _is_plan(found: object) -> bool:
-    parts = found if isinstance(found, list) else [found]
-    return any(isinstance(each, Node) and each.kind == PLAN for each in parts)
-
-
-def _not_null(condition: Node) -> frozenset[int]:
-    """The attributes that a condition requires not to be null, one by one."""
-    found: set[int] = set()
-
-    def visit(part: Node) -> None:
-        if part.name == "And":
-            for each in part.children:
-                visit(each)
-        elif part.name == "IsNotNull" and part.children[0].name == "AttributeReference":
-            found.add(part.children[0].expression_id)
-
-    visit(condition)
-    return frozenset(found)
-
-
 def _one_of(word: str, meanings: Sequence[str]) -> str:
     return meanings[0] if len(set(meanings)) == 1 else f"{word}({', '.join(meanings)})"
 
 
 def _merged(before: tuple[str, ...] | list[str], more: list[str]) -> tuple[str, ...]:
     return tuple(sorted({*before, *more}))
-
-
-def _implied(row: str, conditions: tuple[str, ...]) -> bool:
-    """Whether a filter on a join's side only says what the join's condition needs: that a column of it is not null."""
-    _, _, predicate = row.partition(": ")
-    column = predicate.removeprefix("isnotnull(").removesuffix(")")
-    return predicate.startswith("isnotnull(") and any(column in each for each in conditions)

@@ -20,6 +20,7 @@ from streamkeeper.inspection.fields import (
     EXPLODED,
     EXPLODED_STEP,
     FIELDS,
+    ORDERED,
     PARSER_SCHEMA,
     PARSERS,
     TRANSPARENT,
@@ -31,7 +32,7 @@ from streamkeeper.inspection.fields import (
     type_of,
     without_default_mode,
 )
-from streamkeeper.inspection.plan_text import quoted, type_text
+from streamkeeper.inspection.plan_text import quoted, shortened, type_text
 from streamkeeper.inspection.plan_tree import EXPRESSION, PLAN, Node, Tagged, stable_fields
 
 SESSION = "session"
@@ -96,18 +97,19 @@ class Meanings:
         self._made_by: dict[int, Node] = {}
         self._variables: dict[int, str] = {}
         self._used_whole: set[int] = set()
+        self._functions: dict[int, int] = {}
         self.unresolved: list[str] = []
         self.unknown: list[str] = []
 
     def define(self, number: int, meaning: str, made_by: Node | None = None) -> None:
         """Set what an attribute means; ``made_by``: the expression, where fields of it may be read one by one."""
-        self._of.setdefault(number, meaning)
+        self._of.setdefault(number, shortened(meaning))
         if made_by is not None:
             self._made_by.setdefault(number, made_by)
 
     def redefine(self, number: int, meaning: str) -> None:
         """Set anew what an attribute means from here upward."""
-        self._of[number] = meaning
+        self._of[number] = shortened(meaning)
         self._made_by.pop(number, None)
 
     def known(self, number: int) -> str | None:
@@ -249,6 +251,8 @@ class Meanings:
         if found.tag == "u":
             self.unknown.append(str(found.found))
             return f"unknown {found.found}"
+        if found.tag == "f":
+            return str(self._functions.setdefault(found.found, len(self._functions)))
         if found.tag == "id":
             return self._of.get(found.found) or self._lost(f"#{found.found}")
         return str(found.found) if found.tag in ("d", "x") else f"{found.tag} {found.found}"
@@ -312,7 +316,7 @@ class Meanings:
             return f"{self.place(node.fields['child'])}{EXPLODED_STEP}"
         if node.name == "GetArrayItem":
             return f"{self.place(node.fields['child'])}[{self.of(node.fields['ordinal'])}]"
-        if node.name in ("ArrayFilter", "ArraySort"):
+        if node.name in ORDERED:
             told = [text for _, text in self.arguments(node, without=frozenset({"argument"}))]
             return f"{node.name.lower()}({', '.join([self.place(node.fields['argument']), *told])})"
         if node.name == spark_classes.LAMBDA_VARIABLE and node.expression_id in self._variables:
@@ -356,8 +360,8 @@ def _replaced(value: Any, before: Node, after: Node) -> Any:
 
 
 def _struct_field(name: str) -> str:
-    """A field's name, marked so that it can be told from what the field means: text in quotes holds no braces."""
-    return f"{{{name.removesuffix(':string')}}}"
+    """A field's name, marked so that it can be told from what the field means: nothing else holds such brackets."""
+    return f"<{name.removesuffix(':string')}>"
 
 
 def _window(parts: list[str]) -> str:
@@ -370,11 +374,8 @@ def _window(parts: list[str]) -> str:
 
 
 def _zoned(cast: Node) -> bool:
-    """Whether a cast may depend on a time zone: from or to a time, a date or a text."""
-    child: Node | None = cast.children[0] if cast.children else None
-    while child is not None and "dataType" not in child.fields and child.children:
-        child = child.children[0]
+    """Whether a cast may depend on a time zone: from or to a time, a date or a text; so it may where the type of what
+    is cast only follows from others."""
     target = type_text(cast.fields["dataType"])
-    source = (type_of(child) if child is not None else None) or "timestamp"
-    times = target in _ZONED_TYPES and (not isinstance(source, str) or bool({target, source} & {"date", "timestamp"}))
-    return times
+    source = type_of(cast.children[0]) or "timestamp"
+    return target in _ZONED_TYPES and (not isinstance(source, str) or bool({target, source} & {"date", "timestamp"}))

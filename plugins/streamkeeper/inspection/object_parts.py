@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import ast
 import copyreg
 import sys
@@ -68,6 +69,11 @@ def known_parts(found: Any) -> tuple[str, list[Any]] | None:
             return "factory", [found.factory]
         case ("msgspec.structs", "StructConfig"):
             return "config", [[(name, getattr(found, name)) for name in dir(found) if not name.startswith("__")]]
+        case ("pydantic.type_adapter", "TypeAdapter"):
+            # Its schemas refer to models by their addresses.
+            return "adapter", [found._type, found._config]
+        case ("_struct", "Struct"):
+            return "layout", [found.format]
         case ("os", "_Environ"):
             return "environment", []
         case ("pyspark.core.broadcast" | "pyspark.broadcast", "Broadcast"):
@@ -125,7 +131,8 @@ def pickled_parts(found: Any) -> list[Any]:
         if isinstance(reduced, str):
             if not _is_found_as(found, reduced):
                 raise Hidden(f"called {reduced}")
-            return [reduced]
+            # By its name a library's object says all; one that lives in the job's code may hold anything.
+            return [reduced] if _is_a_librarys(found, reduced) else [reduced, attributes(found), _hints(found)]
         parts = [*reduced, *([None] * (6 - len(reduced)))]
         for number in (3, 4):
             parts[number] = list(parts[number]) if parts[number] is not None else None
@@ -143,6 +150,19 @@ def _is_found_as(found: Any, name: str) -> bool:
         return True
     homes = (home, home.partition(".")[0], getattr(found, "__module__", None))
     return any(getattr(sys.modules.get(str(each)), name, None) is found for each in homes)
+
+
+def _is_a_librarys(found: Any, name: str) -> bool:
+    """Whether the module of its type holds the object, rather than one that only uses the type."""
+    home = type(found).__module__
+    if isinstance(found, type(...) | type(NotImplemented)):
+        return True
+    return any(getattr(sys.modules.get(each), name, None) is found for each in (home, home.partition(".")[0]))
+
+
+def _hints(found: Any) -> list[Any]:
+    """What a type made by the typing module stands for: it keeps that in places of its own."""
+    return [getattr(found, each, None) for each in ("__supertype__", "__bound__", "__constraints__", "__default__")]
 
 
 def own_parts(found: Any) -> list[Any]:
@@ -241,3 +261,25 @@ def cell_value(cell: CellType) -> Any:
         return cell.cell_contents
     except ValueError:
         return NotImplemented
+
+
+_MADE_AT_RUN_TIME = 1 << 9
+"""Python's flag of a class that is no part of the interpreter or of a compiled module (``Py_TPFLAGS_HEAPTYPE``)."""
+
+
+def is_held_by_its_module(kind: type) -> bool:
+    """Whether a class is found where it says that it is: one made by a library's function may only name that."""
+    if not kind.__flags__ & _MADE_AT_RUN_TIME:
+        return True
+    held: Any = sys.modules.get(kind.__module__)
+    for name in kind.__qualname__.split("."):
+        held = getattr(held, name, None)
+    return held is kind or "<locals>" in kind.__qualname__
+
+
+def registered_with(kind: type) -> list[type]:
+    """The classes that were registered with an abstract one, so that they pass for its subclasses."""
+    if not isinstance(kind, abc.ABCMeta):
+        return []
+    found = [each for ref in abc._get_dump(kind)[0] if (each := ref()) is not None]  # type: ignore[attr-defined]
+    return sorted(found, key=lambda each: (each.__module__, each.__qualname__))

@@ -124,12 +124,14 @@ def _aggregates(node: Any, reached: Reached) -> tuple[StateColumn, ...]:
         for each in walk(top)
         if class_name(each) == spark_classes.AGGREGATE_EXPRESSION
     ]
-    found: dict[str, StateColumn] = {}
+    found: dict[tuple[str, str], StateColumn] = {}
     for function, meaning in zip(functions, reached.values, strict=True):
-        if meaning not in found:
+        # Spark keeps one buffer for equal functions; two may mean the same and yet be kept apart.
+        key = (meaning, str(function.canonicalized().toString()))
+        if key not in found:
             buffer = json.loads(function.aggBufferSchema().json())
             kept = ", ".join(_kept(each["type"], nullable=each["nullable"]) for each in buffer["fields"])
-            found[meaning] = StateColumn(meaning=meaning, type=kept)
+            found[key] = StateColumn(meaning=meaning, type=kept)
     return tuple(found.values())
 
 

@@ -47,8 +47,8 @@ def _session(spark: SparkSession) -> Session:
     conf = spark.conf
     return Session(
         time_zone=str(conf.get("spark.sql.session.timeZone")),
-        ansi=conf.get("spark.sql.ansi.enabled") == "true",
-        partial_results=conf.get("spark.sql.json.enablePartialResults") == "true",
+        ansi=str(conf.get("spark.sql.ansi.enabled")).lower() == "true",
+        partial_results=str(conf.get("spark.sql.json.enablePartialResults")).lower() == "true",
         corrupt_record=str(conf.get("spark.sql.columnNameOfCorruptRecord")),
     )
 

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from typing import Any
 
 from streamkeeper.inspection.plan_tree import Tagged
 
+_LONGEST = 4000
+_TOLD = re.compile(
+    r'source (?:\d+|"[^"]*")\.(?:\w+|"(?:[^"\\]|\\.)*")(?:(?:\[[^\]]*\])?\.(?:\w+|"(?:[^"\\]|\\.)*"))*'
+    r"|in session|\?\w+|pythonudf\(|precisetimestampconversion\("
+)
 _PLAIN_NAME = re.compile(r"\w+")
 
 
@@ -18,7 +24,18 @@ def quoted_name(name: str) -> str:
 
 def quoted(text: str) -> str:
     """Text in quotes, without the braces by which a rule knows a field's name."""
-    return json.dumps(text).replace("{", "\\u007b").replace("}", "\\u007d")
+    return json.dumps(text).replace("<", "\\u003c").replace(">", "\\u003e")
+
+
+def shortened(meaning: str) -> str:
+    """A meaning that is too long to be told again wherever it is used, as a digest with all that rules look for in it.
+
+    A column that is rewritten in many steps would be told exponentially often.
+    """
+    if len(meaning) <= _LONGEST:
+        return meaning
+    told = sorted(set(_TOLD.findall(meaning)))
+    return f"long({hashlib.sha256(meaning.encode()).hexdigest()[:16]}; {'; '.join(told)})"
 
 
 def type_text(found: Any, *, names: bool = True) -> str:

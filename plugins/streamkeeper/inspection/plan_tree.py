@@ -85,7 +85,10 @@ def texts(found: Any) -> Iterator[str]:
 
 def _nodes(value: Any) -> list[Node]:
     if isinstance(value, Node):
-        return [value]
+        # The branches of a CASE lie in pairs, which are no expressions themselves.
+        return (
+            [value] if value.kind in (PLAN, EXPRESSION) else [n for each in value.fields.values() for n in _nodes(each)]
+        )
     return [each for part in value for each in _nodes(part)] if isinstance(value, list) else []
 
 
@@ -106,7 +109,7 @@ class _Stable:
     """Rewrites a plan as plain lists; ids are renumbered in the order in which they appear."""
 
     def __init__(self) -> None:
-        self._numbers: dict[int, int] = {}
+        self._numbers: dict[tuple[str, int], int] = {}
 
     def value(self, found: Any) -> Any:
         if isinstance(found, Node):
@@ -114,8 +117,8 @@ class _Stable:
         if isinstance(found, list):
             return [self.value(each) for each in found]
         if isinstance(found, Tagged):
-            if found.tag == "id":
-                return {"id": self._numbers.setdefault(found.found, len(self._numbers))}
+            if found.tag in ("id", "f"):
+                return {found.tag: self._numbers.setdefault((found.tag, found.found), len(self._numbers))}
             return {found.tag: self.value(found.found) if found.tag in ("s", "m") else found.found}
         return unnumbered(found) if isinstance(found, str) else found
 

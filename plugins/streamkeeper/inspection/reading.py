@@ -23,10 +23,12 @@ from streamkeeper.inspection.object_parts import (
     cell_value,
     class_members,
     is_handle,
+    is_held_by_its_module,
     known_parts,
     module_members,
     own_parts,
     pickled_parts,
+    registered_with,
 )
 from streamkeeper.inspection.own_code import OwnCode, absolute
 from streamkeeper.inspection.plan_reading import is_secret
@@ -364,16 +366,17 @@ class Reading:
         return not isinstance(module, ModuleType) or self._own.is_own(module)
 
     def _class(self, found: type) -> Any:
-        if not self._is_own_name(getattr(found, "__module__", None)):
-            self._meet_library(found.__module__, found.__qualname__)
-            return ["class", found.__module__, found.__qualname__]
-        self._called.append([found.__module__, found.__qualname__, list(map(str, vars(found)))])
+        home, name = found.__module__, found.__qualname__
+        if not self._is_own_name(home) and is_held_by_its_module(found):
+            self._meet_library(home, name)
+            return ["class", home, name]
+        self._called.append([home, name, list(map(str, vars(found)))])
         bases = [self.value(base) for base in found.__bases__ if base is not object]
         made_by = [] if type(found) is type else self.value(type(found))
-        home = sys.modules.get(found.__module__)
-        compiled = self._own.compiled(home)
-        hints = [(name, vars(home)[name]) for name in annotated_names(found) if home and name in vars(home)]
-        return ["own-class", self._members(class_members(found)), bases, made_by, compiled, self._members(hints)]
+        module = sys.modules.get(home)
+        hints = [(each, vars(module)[each]) for each in annotated_names(found) if module and each in vars(module)]
+        held = [self._members(class_members(found)), bases, made_by, self._own.compiled(module), self._members(hints)]
+        return ["own-class", *held, [self.value(each) for each in registered_with(found)]]
 
     def _instance(self, found: Any) -> Any:
         kind = type(found)

@@ -100,9 +100,8 @@ UNSTABLE_ARGUMENTS = frozenset(
         ("LogicalRDD", "rdd"),
         ("LogicalRDD", "outputPartitioning"),
         ("LogicalRDD", "outputOrdering"),
-        ("PythonUDF", "func"),
-        ("PythonUDAF", "func"),
-        ("PythonUDTF", "func"),
+        # Drawn anew for every build, unless the job gives one.
+        ("Sample", "seed"),
         # Once for the analysis, and never again.
         ("ScalarSubquery", "exprId"),
         ("ListQuery", "exprId"),
