@@ -32,10 +32,17 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def described(spark: SparkSession, folder: Path) -> Callable[..., Manifest]:
-    """Describes SQL over the stream ``s`` (or ``nested``), under settings."""
+    """Describes SQL over the streams ``s``, ``nested``, ``w`` and ``w2`` and the tables ``dim`` and ``rates``."""
+
+    for name in ("dim", "rates"):
+        rows = spark.range(4).selectExpr("id", "id * 2 AS price", "id % 2 = 0 AS active", "'fed' AS origin")
+        rows.write.parquet(str(folder.parent / name))
+        spark.read.parquet(str(folder.parent / name)).createOrReplaceTempView(name)
 
     def build(sql: str, **conf: str) -> Manifest:
         with settings(spark, conf):
+            for name in ("w", "w2"):
+                read(spark, folder).withWatermark("ts", "10 minutes").createOrReplaceTempView(name)
             read(spark, folder).createOrReplaceTempView("s")
             spark.readStream.schema(NESTED).json(str(folder)).createOrReplaceTempView("nested")
             return describe(query(spark.sql(sql)), spark, bundle_root=None)
@@ -134,7 +141,60 @@ HARMLESS = [
 ]
 """What a proof takes out."""
 
+NEWEST = "SELECT * FROM (SELECT *, row_number() OVER (PARTITION BY id ORDER BY price) AS n FROM dim {0}) WHERE n = 1"
+DEAREST = "SELECT id, max(price) AS price FROM dim {0} GROUP BY id"
+OUTER = "SELECT dim.id, rates.price FROM dim LEFT JOIN (SELECT * FROM rates {0}) rates ON dim.id = rates.id"
+JOINED = "SELECT w.k, w.x, w2.y FROM w {0} JOIN w2 ON {1} AND w.ts = w2.ts {2}"
+
+
+def over(table: str, condition: str) -> str:
+    """A sum over a static table that is made of filtered rows."""
+    return f"SELECT s.k, sum(d.price) AS t FROM s JOIN ({table.format(condition)}) d ON s.x = d.id GROUP BY s.k"
+
+
 CHANGING = [
+    ("rows below a static aggregate", over(DEAREST, ""), over(DEAREST, "WHERE active")),
+    ("rows below a static window", over(NEWEST, ""), over(NEWEST, "WHERE active")),
+    ("rows of a static optional side", over(OUTER, ""), over(OUTER, "WHERE active")),
+    (
+        "the type of a parsed map's values",
+        *(
+            f"SELECT sum(length(string(from_json(k, 'map<string,{each}>')['v']))) AS t FROM s GROUP BY k2"
+            for each in ("int", "double")
+        ),
+    ),
+    (
+        "fields of a struct that is read by their names",
+        *(
+            "SELECT sum(variant_get(to_variant_object(named_struct("
+            f"'{a}', x, '{b}', y)), '$.a', 'long')) AS t FROM s GROUP BY k"
+            for a, b in ("ab", "ba")
+        ),
+    ),
+    (
+        "a column whose name begins like a key",
+        JOINED.format("", "w.k2 = w2.k2", ""),
+        JOINED.format("", "w.k2 = w2.k2", "WHERE w.k IS NOT NULL"),
+    ),
+    (
+        "a key of the side that is kept",
+        JOINED.format("LEFT", "w.k2 = w2.k2", ""),
+        JOINED.format("LEFT", "w.k2 = w2.k2", "WHERE w.k2 IS NOT NULL"),
+    ),
+    (
+        "sums that Spark keeps apart",
+        *(
+            f"SELECT sum(a), sum({each}) AS u FROM (SELECT k, cast(x AS int) a, cast(y AS int) b FROM s) GROUP BY k"
+            for each in ("cast(a AS long)", "cast(b AS long)")
+        ),
+    ),
+    (
+        "another branch around an aggregate",
+        *(
+            f"SELECT k, CASE WHEN {each} > 2 THEN 'hot' ELSE 'cold' END AS t FROM s GROUP BY k"
+            for each in ("count(*)", "sum(x)")
+        ),
+    ),
     ("a used json field", json_sum("a int"), json_sum("a int", "", "j.a + 1")),
     ("a used json field retyped", json_sum("a int, b int"), json_sum("a double, b int")),
     ("another json field", json_sum("a int, b int"), json_sum("a int, b int", "", "j.b")),
@@ -226,6 +286,42 @@ def test_without_what_a_proof_relies_on_the_verdict_rises(
     before, after = described(old), described(new)
     for findings in (find_changes(before, after), find_changes(after, before)):
         assert verdict_of(findings) is Verdict.SWITCH, [(each.rule, each.evidence) for each in findings]
+
+
+def test_two_functions_and_two_inputs_do_not_change_places(
+    described: Callable[..., Manifest], spark: SparkSession, folder: Path
+) -> None:
+    """Neither their bodies nor their names are in a plan, and both are what a column is made of."""
+    from pyspark.sql import functions as F
+
+    more, less = F.udf(lambda x: x + 1, "long"), F.udf(lambda x: x - 1, "long")
+
+    def of(value: str) -> Manifest:
+        stream = read(spark, folder).withColumn("a", more("x")).withColumn("b", less("x"))
+        kept = stream.withWatermark("ts", "10 minutes").groupBy(F.window("ts", "5 minutes"), "k")
+        return describe(query(kept.agg(F.sum(F.expr(value)).alias("t"))), spark, bundle_root=None)
+
+    def mapped(one: str, other: str) -> Manifest:
+        named = read(spark, folder).selectExpr("k", f"x AS {one}", f"y AS {other}")
+        rows = named.mapInPandas(lambda frames: (each.assign(z=each.a - each.b) for each in frames), "k string, z long")
+        return describe(query(rows.groupBy("k").agg(F.sum("z").alias("t"))), spark, bundle_root=None)
+
+    assert verdict_of(find_changes(of("a - b"), of("a - b"))) is not Verdict.SWITCH
+    assert verdict_of(find_changes(of("a - b"), of("b - a"))) is Verdict.SWITCH
+    assert verdict_of(find_changes(mapped("a", "b"), mapped("b", "a"))) is Verdict.SWITCH
+
+
+def test_a_column_that_is_rewritten_in_many_steps_is_told_in_few_words(described: Callable[..., Manifest]) -> None:
+    """Each step names the one before it three times, and the last one is still told apart."""
+    inner = "SELECT k, x FROM s"
+    for step in range(14):
+        rewritten = f"CASE WHEN length(k) > {step} THEN regexp_replace(k, '{step}', k) ELSE k END"
+        inner = f"SELECT {rewritten} AS k, x FROM ({inner})"
+    one = described(f"SELECT k, sum(x) AS t FROM ({inner}) GROUP BY k")
+    other = described(f"SELECT k, sum(x) AS t FROM ({inner.replace('> 0', '> 99')}) GROUP BY k")
+    assert len(one.operators[0].key_columns[0].meaning) < 20_000
+    assert verdict_of(find_changes(one, one)) is Verdict.RESUME
+    assert verdict_of(find_changes(one, other)) is Verdict.SWITCH
 
 
 @pytest.mark.parametrize(

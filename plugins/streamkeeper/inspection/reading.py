@@ -59,8 +59,7 @@ class Reading:
         found = [self.value(function)]
         self._silent += 1
         found.append(self._effects())
-        if self._foreign:
-            # A library that was given a function may have read these.
+        if self._foreign:  # a library that was given a function may have read these
             found.append([self._members(each.items()) for each in list(self._annotated)])
         found.append(self._beyond())
         if self._tells_names or self._foreign:
@@ -69,8 +68,8 @@ class Reading:
 
     def _effects(self) -> Any:
         """What the job's modules did to libraries when they were imported."""
-        modules = {each.__name__: each for each in self._own.loaded()} | self._modules
-        effects = [(each, self._own.effects(each)) for _, each in sorted(modules.items())]
+        modules = sorted(({each.__name__: each for each in self._own.loaded()} | self._modules).items())
+        effects = [(each, self._own.effects(each)) for _, each in modules]
         return [self._code(code, vars(module), importing=True) for module, code in effects if code is not None]
 
     def _beyond(self) -> Any:
@@ -372,8 +371,7 @@ class Reading:
             return ["class", home, name]
         self._called.append([home, name, list(map(str, vars(found)))])
         bases = [self.value(base) for base in found.__bases__ if base is not object]
-        made_by = [] if type(found) is type else self.value(type(found))
-        module = sys.modules.get(home)
+        made_by, module = [] if type(found) is type else self.value(type(found)), sys.modules.get(home)
         hints = [(each, vars(module)[each]) for each in annotated_names(found) if module and each in vars(module)]
         held = [self._members(class_members(found)), bases, made_by, self._own.compiled(module), self._members(hints)]
         return ["own-class", *held, [self.value(each) for each in registered_with(found)]]
@@ -388,8 +386,7 @@ class Reading:
             if isinstance(found, PurePath):
                 self._meet_library("pathlib", kind.__name__)
                 return ["path", kind.__name__, self._atom(str(found))]
-            known = known_parts(found)
-            if known is None and not is_handle(found):
+            if (known := known_parts(found)) is None and not is_handle(found):
                 self._meet_library(kind.__module__, kind.__qualname__)
                 known = f"{kind.__module__}.{kind.__qualname__}", pickled_parts(found)
         except Hidden as reason:
