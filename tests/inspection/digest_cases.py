@@ -44,6 +44,48 @@ _HELPER = {"helpers.py": HELPERS}
 _DATA = {"rates.json": '{"eu": 2}'}
 
 HIDINGS: dict[str, Hiding] = {
+    # What says it is somebody else's
+    "a cache's wrapper that is pickled by its name": _with(
+        "helpers.py",
+        "x * 2",
+        "x * 3",
+        """
+        from helpers import g
+        def f(x):
+            return g(x)
+        """,
+        {
+            "helpers.py": (
+                "import cachetools\n\n@cachetools.cached(cachetools.TTLCache(9, 60))\ndef g(x):\n    return x * 2\n"
+            ),
+        },
+    ),
+    "a class that the types module made": _with(
+        "helpers.py",
+        "eu=2",
+        "eu=3",
+        """
+        from helpers import R
+        def f(x):
+            return x * R.eu
+        """,
+        {"helpers.py": "import types\n\nR = types.new_class('R', (), {}, lambda names: names.update(eu=2))\n"},
+    ),
+    "a class registered with an abstract one elsewhere": _with(
+        "reg.py",
+        "(int)",
+        "(str)",
+        """
+        import reg
+        from base import Num
+        def f(x):
+            return 1 if isinstance(x, Num) else 0
+        """,
+        {
+            "base.py": "import abc\n\nclass Num(abc.ABC):\n    pass\n",
+            "reg.py": "from base import Num\n\nNum.register(int)\n",
+        },
+    ),
     # Data that a module loads
     "json at import, open": _with(
         "rates.json",
