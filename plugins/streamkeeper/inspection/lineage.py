@@ -36,6 +36,9 @@ _ORDER_AND_LIMIT = frozenset({"LocalLimit", "Sort"})
 _PYTHON_EVALUATION = frozenset({"ArrowEvalPython", "BatchEvalPython"})
 _LEFT_ONLY = ("LeftSemi", "LeftAnti")
 _INNER = ("Cross", "Inner")
+_COMPARES = frozenset({"EqualTo", "GreaterThan", "GreaterThanOrEqual", "LessThan", "LessThanOrEqual"})
+"""Comparisons that no null passes."""
+
 _NOT_KEPT = {
     "Inner": ("left", "right"),
     "LeftSemi": ("left", "right"),
@@ -326,8 +329,10 @@ class Lineage:
         """Filters on a join's sides that only say what its keys need: that a column is not null, on a side of which a
         row without a partner is not kept."""
         sides = _NOT_KEPT.get(join_kind(node), ())
-        parts = [each for each in conjuncts_of(node.fields.get("condition")) if each.name == "EqualTo"]
-        compared = {self._meanings.of(each) for part in parts for each in part.children}
+        parts = [each for each in conjuncts_of(node.fields.get("condition")) if each.name in _COMPARES]
+        operands = [each for part in parts for each in part.children]
+        shifted = [each.children[0] for each in operands if each.name == "TimestampAddInterval"]
+        compared = {self._meanings.of(each) for each in (*operands, *shifted)}
         return frozenset(f"{side}: isnotnull({each})" for side in sides for each in compared)
 
     def _own(
