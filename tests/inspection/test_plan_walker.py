@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import pytest
 
@@ -141,11 +142,13 @@ def test_the_class_is_compiled_once_for_an_environment(
     """And in memory where the environment cannot be written."""
     monkeypatch.setattr(plan_walker.sys, "prefix", str(tmp_path))
     for _ in range(2):
+        monkeypatch.setattr(plan_walker, "_METHODS", WeakKeyDictionary())
         PlanWalker(spark)
     [cached] = (tmp_path / "share" / "streamkeeper").iterdir()
     assert len([*cached.rglob("*.class")]) == 2
     (tmp_path / "file").touch()
     monkeypatch.setattr(plan_walker.sys, "prefix", str(tmp_path / "file"))
+    monkeypatch.setattr(plan_walker, "_METHODS", WeakKeyDictionary())
     assert PlanWalker(spark).walk(spark.range(1)._jdf.queryExecution().analyzed()).name == "Range"
 
 

@@ -4,7 +4,6 @@ import java.util.ArrayList;
 import java.util.Collections;
 import java.util.IdentityHashMap;
 import java.util.List;
-import java.util.Locale;
 
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.Alias;
@@ -47,9 +46,6 @@ import org.apache.spark.unsafe.types.VariantVal;
  * say}, {"f": which of the plan's Python functions}, {"u": unknown class}. Compiled by Janino: no lambdas, no generics that it cannot infer.
  */
 public final class PlanWalker {
-  private static final String[] SECRETS = {
-    "credential", "jaas", "keystore", "password", "secret", "token", "truststore"
-  };
   private static final char[] HEX = "0123456789abcdef".toCharArray();
 
   private final List nodes = new ArrayList();
@@ -208,48 +204,31 @@ public final class PlanWalker {
   }
 
   private void compound(StringBuilder text, Object found) throws Exception {
-    if (found instanceof scala.collection.Map) {
+    if (found instanceof scala.collection.Map || found instanceof java.util.Map) {
       List parts = new ArrayList();
-      scala.collection.Iterator each = ((scala.collection.Map) found).iterator();
+      java.util.Iterator each = elements(found).iterator();
       while (each.hasNext()) {
-        scala.Tuple2 pair = (scala.Tuple2) each.next();
-        parts.add(entry(pair._1(), pair._2()));
-      }
-      sorted(text, "m", parts);
-    } else if (found instanceof java.util.Map) {
-      List parts = new ArrayList();
-      java.util.Iterator each = ((java.util.Map) found).entrySet().iterator();
-      while (each.hasNext()) {
-        java.util.Map.Entry pair = (java.util.Map.Entry) each.next();
-        parts.add(entry(pair.getKey(), pair.getValue()));
+        Object pair = each.next();
+        if (pair instanceof scala.Tuple2) {
+          parts.add(entry(((scala.Tuple2) pair)._1(), ((scala.Tuple2) pair)._2()));
+        } else {
+          parts.add(entry(((java.util.Map.Entry) pair).getKey(), ((java.util.Map.Entry) pair).getValue()));
+        }
       }
       sorted(text, "m", parts);
     } else if (found instanceof scala.collection.Set) {
       List parts = new ArrayList();
-      scala.collection.Iterator each = ((scala.collection.Set) found).iterator();
+      java.util.Iterator each = elements(found).iterator();
       while (each.hasNext()) parts.add(alone(each.next()));
       sorted(text, "s", parts);
-    } else if (found instanceof scala.collection.Seq) {
-      scala.collection.Iterator each = ((scala.collection.Seq) found).iterator();
+    } else if (found instanceof scala.collection.Seq
+        || found instanceof java.util.Collection
+        || found.getClass().isArray()) {
       text.append('[');
+      java.util.Iterator each = elements(found).iterator();
       for (boolean first = true; each.hasNext(); first = false) {
         if (!first) text.append(',');
         value(text, each.next());
-      }
-      text.append(']');
-    } else if (found instanceof java.util.Collection) {
-      java.util.Iterator each = ((java.util.Collection) found).iterator();
-      text.append('[');
-      for (boolean first = true; each.hasNext(); first = false) {
-        if (!first) text.append(',');
-        value(text, each.next());
-      }
-      text.append(']');
-    } else if (found.getClass().isArray()) {
-      text.append('[');
-      for (int i = 0; i < java.lang.reflect.Array.getLength(found); i++) {
-        if (i > 0) text.append(',');
-        value(text, java.lang.reflect.Array.get(found, i));
       }
       text.append(']');
     } else if (found instanceof org.apache.spark.api.python.PythonFunction) {
@@ -268,6 +247,24 @@ public final class PlanWalker {
       // A Scala object: there is one of its class.
       tagged(text, "c", found.getClass().getName());
     }
+  }
+
+  /** What a collection of Scala's or Java's holds, or an array, in its order. */
+  private static List elements(Object found) {
+    List parts = new ArrayList();
+    if (found instanceof scala.collection.Iterable) {
+      scala.collection.Iterator each = ((scala.collection.Iterable) found).iterator();
+      while (each.hasNext()) parts.add(each.next());
+    } else if (found instanceof java.util.Map) {
+      parts.addAll(((java.util.Map) found).entrySet());
+    } else if (found instanceof java.util.Collection) {
+      parts.addAll((java.util.Collection) found);
+    } else {
+      for (int i = 0; i < java.lang.reflect.Array.getLength(found); i++) {
+        parts.add(java.lang.reflect.Array.get(found, i));
+      }
+    }
+    return parts;
   }
 
   /** A value as Catalyst keeps it, which its type alone tells how to read. */
@@ -330,16 +327,7 @@ public final class PlanWalker {
   }
 
   private String entry(Object key, Object found) throws Exception {
-    return "[" + alone(key) + "," + (isSecret(key) ? "\"***\"" : alone(found)) + "]";
-  }
-
-  private static boolean isSecret(Object key) {
-    if (!(key instanceof String)) return false;
-    String lower = ((String) key).toLowerCase(Locale.ROOT);
-    for (int i = 0; i < SECRETS.length; i++) {
-      if (lower.contains(SECRETS[i])) return true;
-    }
-    return false;
+    return "[" + alone(key) + "," + alone(found) + "]";
   }
 
   private static void sorted(StringBuilder text, String tag, List parts) {

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import CodeType
 from typing import Any
 
-from streamkeeper.inspection.plan_reading import is_secret
+from streamkeeper.inspection.secret_names import is_secret
 
 _SAYS_NOTHING = frozenset({"RESUME", "NOP", "EXTENDED_ARG"})
 

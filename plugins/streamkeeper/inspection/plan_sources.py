@@ -10,7 +10,8 @@ from typing import Any
 import msgspec
 
 from streamkeeper.inspection import spark_classes
-from streamkeeper.inspection.plan_reading import class_name, columns, has, is_secret, items, walk
+from streamkeeper.inspection.plan_reading import class_name, columns, has, items, walk
+from streamkeeper.inspection.secret_names import is_secret
 from streamkeeper.model.manifest import Source
 
 LIMITS = frozenset(

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from streamkeeper.inspection import spark_classes
+from streamkeeper.inspection.secret_names import MASKED, is_secret
 
 PLAN, EXPRESSION = "p", "e"
 
@@ -102,6 +103,8 @@ def _decoded(value: Any, shells: list[Node]) -> Any:
         return shells[found]
     if tag in ("s", "m"):
         found = [_decoded(each, shells) for each in found]
+    if tag == "m":
+        found = [[key, MASKED if isinstance(key, str) and is_secret(key) else each] for key, each in found]
     return Tagged(tag, found)
 
 

@@ -9,14 +9,18 @@ import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from streamkeeper.inspection.plan_tree import Node, read_plan
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
 _SOURCE = Path(__file__).with_name("PlanWalker.java")
 _CLASS = "streamkeeper.inspection.PlanWalker"
+_METHODS: WeakKeyDictionary[SparkContext, dict[str, Any]] = WeakKeyDictionary()
+"""A JVM loads the class once: each loading is a class loader that stays."""
 
 
 class PlanWalker:
@@ -25,8 +29,11 @@ class PlanWalker:
     def __init__(self, spark: SparkSession) -> None:
         self._jvm: Any = spark._jvm
         self._gateway: Any = spark.sparkContext._gateway
-        kind = _loaded(self._jvm, self._gateway, spark.version)
-        self._methods = {str(each.getName()): each for each in kind.getMethods()}
+        context = spark.sparkContext
+        if context not in _METHODS:
+            kind = _loaded(self._jvm, self._gateway, spark.version)
+            _METHODS[context] = {str(each.getName()): each for each in kind.getMethods()}
+        self._methods = _METHODS[context]
 
     def walk(self, plan: Any) -> Node:
         """Every node of a logical plan with all of its arguments."""

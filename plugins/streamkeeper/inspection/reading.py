@@ -31,7 +31,7 @@ from streamkeeper.inspection.object_parts import (
     registered_with,
 )
 from streamkeeper.inspection.own_code import OwnCode, absolute
-from streamkeeper.inspection.plan_reading import is_secret
+from streamkeeper.inspection.secret_names import is_secret
 
 _ATOMS = (type(None), bool, str, int, float, complex, bytes, type(...), type(NotImplemented))
 _LONG = 64
