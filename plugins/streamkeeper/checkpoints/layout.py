@@ -16,6 +16,11 @@ _VERSION = re.compile(r"v\d{4,}")
 _VOID = "{}"
 
 
+def is_version_name(name: str) -> bool:
+    """Whether a directory is called as checkpoint versions are: ``v0001``."""
+    return _VERSION.fullmatch(name) is not None
+
+
 def find_checkpoints(directory: Path) -> dict[str, Path]:
     """Query -> its checkpoint, of those that lie in ``directory``; the empty name stands for itself being one.
 
@@ -32,7 +37,7 @@ def find_checkpoints(directory: Path) -> dict[str, Path]:
 def _checkpoint_or_newest(directory: Path) -> Path | None:
     if (directory / "metadata").is_file() or any((directory / log).is_dir() for log in ("offsets", "commits")):
         return directory
-    versions = [each for each in directory.glob("v*") if each.is_dir() and _VERSION.fullmatch(each.name)]
+    versions = [each for each in directory.glob("v*") if each.is_dir() and is_version_name(each.name)]
     return max(versions, key=lambda each: int(each.name[1:]), default=None)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from streamkeeper.model.manifest import Manifest
+from streamkeeper.model.manifest import Manifest, columns_of
 
 _UNKNOWN = "?"
 _NUMBERED = re.compile(r"\b(source|static) \d+")
@@ -44,7 +44,7 @@ def names_of_columns(query: str, manifest: Manifest) -> set[str]:
 
 def _meanings(manifest: Manifest) -> dict[str, str]:
     """Column of the output -> what it means; empty where that is not known."""
-    unknown = {each.partition(" ")[0]: "" for each in manifest.output_schema.splitlines()}
+    unknown = {name: "" for name, _ in columns_of(manifest.output_schema)}
     return unknown | {each.name: each.meaning for each in manifest.columns if each.name}
 
 

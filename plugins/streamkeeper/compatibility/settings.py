@@ -11,16 +11,18 @@ from dataclasses import dataclass
 
 from streamkeeper.compatibility.rule import (
     Rule,
+    all_resolved,
     breaking,
     change,
     is_stateful,
     keeps_python_state,
     note,
     source_label,
+    state_texts,
     state_uses,
 )
 from streamkeeper.model.finding import Finding, Severity
-from streamkeeper.model.manifest import BELOW_STATE, Manifest
+from streamkeeper.model.manifest import BELOW_STATE, Manifest, columns_of
 from streamkeeper.model.spark_confs import ANSI, CASE_SENSITIVE, CODE, SQL, TIME_ZONE, Role, current_key, role
 
 Condition = Callable[[str, Manifest, Manifest], bool]
@@ -117,7 +119,7 @@ def _without_state(rule: str, key: str, evidence: str, *, errors: bool) -> Findi
 
 
 def _resolved(key: str, old: Manifest, new: Manifest) -> bool:
-    return all(operator.resolved for each in (old, new) for operator in each.operators)
+    return all_resolved(old, new)
 
 
 def _sparks_own_sources(key: str, old: Manifest, new: Manifest) -> bool:
@@ -144,18 +146,18 @@ def _no_extension(key: str, old: Manifest, new: Manifest) -> bool:
 
 def _nothing_in_session_zone(key: str, old: Manifest, new: Manifest) -> bool:
     """No expression in or below the state takes the session's zone."""
-    return not any(_IN_SESSION_ZONE in text for each in (old, new) for text in _state_texts(each))
+    return not any(_IN_SESSION_ZONE in text for text in state_texts(old, new))
 
 
 def _no_time_from_text(key: str, old: Manifest, new: Manifest) -> bool:
     """No time that a text format spells without a zone gets into the state."""
     return not any(
-        state_uses(f"{source_label(number, source)}.{line.partition(' ')[0]}", old, new)
+        state_uses(f"{source_label(number, source)}.{name}", old, new)
         for each in (old, new)
         for number, source in enumerate(each.sources)
         if source.options.get("format") in _TEXT_FORMATS and "timezone" not in source.options
-        for line in source.schema.splitlines()
-        if _TIMES.search(line)
+        for name, kind in columns_of(source.schema)
+        if _TIMES.search(f"{name} {kind}")
     )
 
 
@@ -294,13 +296,6 @@ PROOFS = (
 
 def _concerns_format(key: str, word: str) -> bool:
     return key.startswith((f"{SQL}{word}.", f"{SQL}{word}Generator.", f"{SQL}legacy.{word}.", f"spark.hadoop.{word}."))
-
-
-def _state_texts(manifest: Manifest) -> Iterator[str]:
-    for operator in manifest.operators:
-        yield from (column.meaning for column in (*operator.key_columns, *operator.values))
-        yield from (*operator.rows, *operator.shape, operator.detail.get("condition", ""))
-    yield from (delay.column for delay in manifest.delays)
 
 
 def _plans(manifest: Manifest) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from streamkeeper.compatibility.rule import NEW_CHECKPOINT, Rule, breaking, change, note
 from streamkeeper.model.finding import Finding, Severity
-from streamkeeper.model.manifest import Manifest
+from streamkeeper.model.manifest import Manifest, columns_of
 
 _FUNCTION = "foreach"
 _NOT_NULL = " not null"
@@ -107,8 +107,7 @@ RULES: tuple[Rule, ...] = (
 def _columns(manifest: Manifest) -> dict[str, str]:
     """Name -> type; a name that comes twice keeps both."""
     found: dict[str, str] = {}
-    for line in manifest.output_schema.splitlines():
-        name, _, kind = line.partition(" ")
+    for name, kind in columns_of(manifest.output_schema):
         found[name] = f"{found[name]}, {kind}" if name in found else kind
     return found
 

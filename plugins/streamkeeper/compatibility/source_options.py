@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from streamkeeper.compatibility.rule import source_label, state_uses
-from streamkeeper.model.manifest import Manifest, Source
+from streamkeeper.model.manifest import Manifest, Source, columns_of
 
 STREAM = {"cleansource": "off", "filenameonly": "false", "latestfirst": "false", "maxfileage": "7d"}
 """Options of every file stream."""
@@ -130,8 +130,8 @@ def stays_out_of_state(key: str, old: Manifest, before: Source, new: Manifest, a
 def _columns(key: str, *sources: Source) -> set[str]:
     """Names of the columns that the option is for."""
     kinds = _FOR_TYPES.get(key)
-    lines = [line.partition(" ") for each in sources for line in each.schema.splitlines()]
-    return {name for name, _, kind in lines if kinds is not None and kinds.search(kind)}
+    columns = [column for each in sources for column in columns_of(each.schema)]
+    return {name for name, kind in columns if kinds is not None and kinds.search(kind)}
 
 
 def _is(value: str, default: str | None) -> bool:

@@ -22,7 +22,7 @@ from streamkeeper.compatibility.rule import (
 from streamkeeper.compatibility.source_options import JSON_CONFS, said_by, stays_out_of_state
 from streamkeeper.compatibility.source_places import place, place_changed
 from streamkeeper.model.finding import Finding
-from streamkeeper.model.manifest import Manifest, Source
+from streamkeeper.model.manifest import Manifest, Source, columns_of
 
 
 def source_count_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
@@ -281,5 +281,4 @@ def _by_position(source: Source) -> bool:
 
 def _columns(source: Source) -> dict[str, str]:
     """Name -> type of each column of its schema."""
-    lines = (line.partition(" ") for line in source.schema.splitlines())
-    return {name: kind for name, _, kind in lines}
+    return dict(columns_of(source.schema))

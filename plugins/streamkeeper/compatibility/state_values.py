@@ -20,7 +20,7 @@ from streamkeeper.model.manifest import Manifest, Operator, StateColumn
 
 _ZERO_FOR_NULL = re.compile(r"sum\(coalesce\((.*), 0(?:\.0+)?(?:E0)?:\w+(?:\([\d,]+\))?\)\)")
 
-_FIELD = re.compile(r'<"(?:[^"\\]|\\.)*">|<\w+>')
+_FIELD = re.compile(r'<"(?:[^"\\]|\\.)*">')
 _OF_A_STRUCT = re.compile(r"(?:anyvalue|collectlist|collectset|first|last|max|maxby|min|minby)\(struct\(")
 """Aggregates that keep a struct as it is, by the position of its fields."""
 

@@ -6,7 +6,6 @@ import threading
 import time
 from collections.abc import Callable
 
-from streamkeeper.model.coding import from_json
 from streamkeeper.model.control import Command, CommandKind, DriverStatus, LaunchSpec
 from streamkeeper.model.evidence import Evidence
 from streamkeeper.model.job_state import JobState
@@ -14,7 +13,7 @@ from streamkeeper.model.journal import Record
 from streamkeeper.model.manifest import Manifest
 from streamkeeper.registry.control import Control
 from streamkeeper.registry.journal import Journal
-from streamkeeper.registry.objects import read_object
+from streamkeeper.registry.objects import read_manifest
 from streamkeeper.stores.counting import CountingStore
 
 _ENDS = (CommandKind.DRAIN, CommandKind.STOP)
@@ -124,8 +123,7 @@ class StoreLine:
 
     def read_deployed(self, sha256: str) -> Manifest:
         """A manifest that a release of the job has described itself by."""
-        data = read_object(self._store, self._job, "manifests", sha256, ".json")
-        return from_json(data, Manifest, where=f"manifest {sha256}")
+        return read_manifest(self._store, self._job, sha256)
 
     def _answered(self) -> None:
         self.answered_at = time.monotonic()

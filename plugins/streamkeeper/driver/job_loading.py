@@ -21,7 +21,7 @@ from streamkeeper.model.release import ParamValue
 from streamkeeper.model.secret_references import redact, substitute
 from streamkeeper.registry.bundles import unpack_bundle
 from streamkeeper.registry.environments import read_environment
-from streamkeeper.registry.objects import read_object
+from streamkeeper.registry.objects import read_manifest, read_object
 from streamkeeper.sources.promises import check_sources
 from streamkeeper.stores.contract import Store
 
@@ -105,10 +105,9 @@ def _is_stored(store: Store, spec: LaunchSpec, query: str, found: Manifest) -> b
     if hashlib.sha256(to_json(found)).hexdigest() == expected:
         return True
     try:
-        data = read_object(store, spec.job, "manifests", expected, ".json")
+        stored = read_manifest(store, spec.job, expected)
     except RegistryDamaged:
         return False
-    stored = from_json(data, Manifest, where=f"manifest {query}")
     return without_context(stored) == without_context(found)
 
 

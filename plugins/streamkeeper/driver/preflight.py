@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from streamkeeper.checkpoints.facts import can_restart_open, offsets_at
-from streamkeeper.checkpoints.layout import last_committed, last_planned, open_batch
+from streamkeeper.checkpoints.layout import is_version_name, last_committed, last_planned, open_batch
 from streamkeeper.compatibility import observations
 from streamkeeper.definition import Query
 from streamkeeper.errors import SourceOutOfReach
@@ -16,7 +15,6 @@ from streamkeeper.model.finding import Finding
 from streamkeeper.sinks.contract import SinkContext
 from streamkeeper.sinks.file import FileSink, newest_batch
 
-_VERSION = re.compile(r"v\d{4,}")
 _LOG = "_spark_metadata"
 
 
@@ -51,11 +49,11 @@ def look_at_sink(job: str, query: Query, checkpoint: Path) -> Iterator[Finding]:
 
 def _version(query: Query, checkpoint: Path) -> str:
     """The checkpoint version, by the directory's name; a copy elsewhere goes by the newest output of a FileSink."""
-    if _VERSION.fullmatch(checkpoint.name):
+    if is_version_name(checkpoint.name):
         return checkpoint.name
     if not isinstance(query.sink, FileSink):
         return ""
-    return max((each.name for each in _entries(Path(query.sink.path)) if _VERSION.fullmatch(each.name)), default="")
+    return max((each.name for each in _entries(Path(query.sink.path)) if is_version_name(each.name)), default="")
 
 
 def _open_input(checkpoint: Path, batch: int) -> Iterator[Finding]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import msgspec
 
 FORMAT = 3
@@ -15,6 +17,13 @@ SINK_FUNCTION = "sink/"
 
 UNREADABLE = "unreadable:"
 """Prefix of a digest in ``Manifest.functions`` that does not cover all that the function depends on."""
+
+
+def columns_of(schema: str) -> Iterator[tuple[str, str]]:
+    """Name and type of each column of a schema that is a column per line."""
+    for line in schema.splitlines():
+        name, _, kind = line.partition(" ")
+        yield name, kind
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):

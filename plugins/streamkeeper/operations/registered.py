@@ -9,7 +9,6 @@ import msgspec
 from streamkeeper.checkpoints.identity import find_loss, way_out
 from streamkeeper.compatibility import observations
 from streamkeeper.errors import NotFound, OperationRefused
-from streamkeeper.model.coding import from_json
 from streamkeeper.model.damage import Damage
 from streamkeeper.model.finding import Finding
 from streamkeeper.model.job_state import JobState
@@ -21,7 +20,7 @@ from streamkeeper.model.release import ParamValue
 from streamkeeper.operations.sites import Site
 from streamkeeper.registry.control import Control
 from streamkeeper.registry.jobs import list_jobs
-from streamkeeper.registry.objects import read_object
+from streamkeeper.registry.objects import read_manifest
 
 WAY_OUT_OF_A_COPY = "restore a snapshot here: streamkeeper snapshot restore {series}; or deploy under another job name"
 
@@ -69,7 +68,7 @@ def is_served(site: Site, state: JobState) -> bool:
 def stored_manifests(site: Site, state: JobState, release: str) -> dict[str, Manifest]:
     """Query -> manifest, as a release described itself."""
     hashes = state.described[release]
-    return {query: _manifest(site, state.job, digest) for query, digest in hashes.items()}
+    return {query: read_manifest(site.store, state.job, digest) for query, digest in hashes.items()}
 
 
 def checkpoint_directory(site: Site, state: JobState, query: str, version: str) -> Path:
@@ -167,8 +166,3 @@ def find_damage(site: Site, directory: Path) -> Damage | None:
         safe=False,
         hint=way_out(known),
     )
-
-
-def _manifest(site: Site, job: str, digest: str) -> Manifest:
-    data = read_object(site.store, job, "manifests", digest, ".json")
-    return from_json(data, Manifest, where=f"manifest {digest}")

@@ -7,6 +7,8 @@ from contextlib import suppress
 
 from streamkeeper.crash_points import crash_point
 from streamkeeper.errors import KeyExists, KeyMissing, RegistryDamaged
+from streamkeeper.model.coding import from_json
+from streamkeeper.model.manifest import Manifest
 from streamkeeper.stores.contract import Store
 
 
@@ -23,6 +25,12 @@ def put_object(store: Store, job: str, kind: str, data: bytes, suffix: str) -> s
         store.create(object_key(job, kind, sha256, suffix), data)
     crash_point(f"object.{kind}.after")
     return sha256
+
+
+def read_manifest(store: Store, job: str, sha256: str) -> Manifest:
+    """A manifest that a release of the job has described itself by; raises RegistryDamaged as read_object."""
+    data = read_object(store, job, "manifests", sha256, ".json")
+    return from_json(data, Manifest, where=f"manifest {sha256}")
 
 
 def read_object(store: Store, job: str, kind: str, sha256: str, suffix: str) -> bytes:
