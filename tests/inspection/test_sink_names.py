@@ -6,7 +6,8 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
-from streamkeeper.inspection.functions import find_sink_names
+from streamkeeper.inspection.code_digest import CodeDigest
+from streamkeeper.inspection.functions import find_sink_functions
 from streamkeeper.sinks.foreach import ForeachBatch
 
 TABLES = {"eu": "orders_eu"}
@@ -24,7 +25,7 @@ class Writer:
 
 
 def names(function: Callable[[Any, Any], None]) -> tuple[str, ...]:
-    return find_sink_names(ForeachBatch(function), None)
+    return find_sink_functions(ForeachBatch(function), CodeDigest(None))[1]
 
 
 def test_tables_and_paths_are_found_in_code_globals_closures_and_objects() -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from streamkeeper.inspection.code_digest import CodeDigest
 from streamkeeper.inspection.confs import read_confs
-from streamkeeper.inspection.functions import find_functions, find_sink_names
+from streamkeeper.inspection.functions import find_functions, find_sink_functions
 from streamkeeper.inspection.operators import find_delays, find_operators, find_watermarks
 from streamkeeper.inspection.plan_reading import QueryPlan, column, whole_strings
 from streamkeeper.inspection.plan_sources import find_sources
@@ -35,6 +36,8 @@ def _described(
     plan = QueryPlan(session, query.df)
     sources = find_sources(plan.analyzed)
     lineage = plan.lineage([each.name for each in sources])
+    digests = CodeDigest(bundle_root)
+    sink_functions, sink_names = find_sink_functions(query.sink, digests)
     return Manifest(
         query=query.name,
         spark_version=version,
@@ -49,8 +52,8 @@ def _described(
         trigger=query.trigger,
         sink=query.sink.describe(),
         confs=confs,
-        functions=find_functions(plan, query.sink, bundle_root),
-        sink_names=find_sink_names(query.sink, bundle_root),
+        functions=find_functions(plan, digests) | sink_functions,
+        sink_names=sink_names,
         delays=find_delays(plan.chosen, lineage),
         columns=tuple(
             StateColumn(meaning=lineage.meaning(number), type=field.dataType.simpleString(), name=field.name)

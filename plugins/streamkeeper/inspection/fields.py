@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from streamkeeper.inspection.plan_text import quoted_name, type_text
@@ -61,10 +60,10 @@ def field_step(node: Node) -> str | None:
     return f".{quoted_name(inner['fields'][node.fields['ordinal']]['name'])}"
 
 
-def without_default_mode(options: Tagged) -> Iterator[Tagged]:
+def without_default_mode(options: Tagged) -> Tagged:
     """A parser's options but for the mode that it has anyway."""
     kept = [each for each in options.found if (str(each[0]).lower(), str(each[1]).upper()) != ("mode", "PERMISSIVE")]
-    yield Tagged(options.tag, kept)
+    return Tagged(options.tag, kept)
 
 
 def holds_fields(variable: Node) -> bool:

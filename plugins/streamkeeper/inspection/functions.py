@@ -7,7 +7,6 @@ import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from streamkeeper.inspection import spark_classes
@@ -35,9 +34,8 @@ _TOKEN = re.compile(r"(?=.*[a-z])(?=.*[0-9])((?=.*[A-Z])[A-Za-z0-9+/=_.\-]{20,}|
 """Letters of both cases and digits, or long hexadecimal: no name that a person gave."""
 
 
-def find_functions(plan: QueryPlan, sink: Sink, bundle_root: Path | None) -> dict[str, str]:
-    """``place/number name`` -> digest, for all that a plan and its sink run; see ``model.manifest`` for the places."""
-    digests = CodeDigest(bundle_root)
+def find_functions(plan: QueryPlan, digests: CodeDigest) -> dict[str, str]:
+    """``place/number name`` -> digest, for all that a plan runs; see ``model.manifest`` for the places."""
     found: dict[str, str] = {}
 
     def visit(node: Any, below: bool) -> None:
@@ -50,19 +48,18 @@ def find_functions(plan: QueryPlan, sink: Sink, bundle_root: Path | None) -> dic
             found[f"{place}{number} {name}"] = digest
 
     visit(plan.chosen, False)
-    for name, function in sorted(_sink_functions(sink).items()):
-        found[f"{SINK_FUNCTION}{name}"] = digests.of(function)
     return found
 
 
-def find_sink_names(sink: Sink, bundle_root: Path | None) -> tuple[str, ...]:
-    """What a sink's functions name in their code and in the values they hold: tables, paths, statements, sorted.
+def find_sink_functions(sink: Sink, digests: CodeDigest) -> tuple[dict[str, str], tuple[str, ...]]:
+    """Place and name -> digest, for all that a sink runs; and what these name in their code and in the values they
+    hold: tables, paths, statements, sorted.
 
     Secrets are masked; a text of several words counts where it is SQL.
     """
-    digests = CodeDigest(bundle_root)
-    texts = {each for function in _sink_functions(sink).values() for each in digests.read(function)[1]}
-    return tuple(sorted({_masked(each) for each in texts if _is_name(each)}))
+    read = {name: digests.read(function) for name, function in sorted(_sink_functions(sink).items())}
+    names = {_masked(each) for _, texts in read.values() for each in texts if _is_name(each)}
+    return {f"{SINK_FUNCTION}{name}": digest for name, (digest, _) in read.items()}, tuple(sorted(names))
 
 
 def _is_name(text: str) -> bool:

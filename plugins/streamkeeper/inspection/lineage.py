@@ -18,7 +18,7 @@ from streamkeeper.inspection.plan_parts import (
     attributes_in,
     attributes_not_null,
     column_name,
-    conjuncts_of,
+    flattened,
     is_plan,
     join_kind,
 )
@@ -211,13 +211,12 @@ class Lineage:
         text = " and ".join(self._meanings.conjuncts(condition)) if condition is not None else ""
         left, right = below
         columns = left.columns if kind in _LEFT_ONLY else [*left.columns, *right.columns]
-        inner = kind in _INNER
-        filtering = [each if inner or each.streaming else msgspec.structs.replace(each, rows=()) for each in below]
-        sides = (f"left: {_side(left, inner)}", f"right: {_side(right, inner)}")
+        sides = below if kind in _INNER else [_told_rows(each) for each in below]
+        told = (f"{side}: {'; '.join(each.shape)}" for side, each in zip(("left", "right"), sides, strict=True))
         return Flow(
             columns=columns,
-            rows=self._joined_rows(filtering),
-            shape=(*sides, f"join {kind} on {text}"),
+            rows=self._joined_rows(sides),
+            shape=(*told, f"join {kind} on {text}"),
             streaming=left.streaming or right.streaming,
         )
 
@@ -225,9 +224,7 @@ class Lineage:
         for position, number in enumerate(below[0].columns):
             branches = [self.meaning(each.columns[position]) for each in below]
             # The union's columns carry the first branch's numbers.
-            self._meanings.redefine(
-                number, branches[0] if len(set(branches)) == 1 else f"either({', '.join(branches)})"
-            )
+            self._meanings.redefine(number, _one_of("either", branches))
         rows = tuple(f"branch {number}: {row}" for number, each in enumerate(below) for row in each.rows)
         shape = tuple(f"branch {number}: {'; '.join(each.shape)}" for number, each in enumerate(below))
         streaming = any(each.streaming for each in below)
@@ -329,7 +326,8 @@ class Lineage:
         """Filters on a join's sides that only say what its keys need: that a column is not null, on a side of which a
         row without a partner is not kept."""
         sides = _NOT_KEPT.get(join_kind(node), ())
-        parts = [each for each in conjuncts_of(node.fields.get("condition")) if each.name in _COMPARES]
+        condition = node.fields.get("condition")
+        parts = [each for each in flattened(condition, "And") if each.name in _COMPARES] if condition else []
         operands = [each for part in parts for each in part.children]
         shifted = [each.children[0] for each in operands if each.name == "TimestampAddInterval"]
         compared = {self._meanings.of(each) for each in (*operands, *shifted)}
@@ -379,12 +377,6 @@ def _told_rows(flow: Flow) -> Flow:
     if flow.streaming or not flow.rows:
         return flow
     return msgspec.structs.replace(flow, rows=(), shape=(*flow.shape, f"where {' and '.join(flow.rows)}"))
-
-
-def _side(flow: Flow, inner: bool) -> str:
-    """One side of a join: a static one with the rows that are kept of it, unless they are filters of the join."""
-    kept = () if inner or flow.streaming or not flow.rows else (f"where {' and '.join(flow.rows)}",)
-    return "; ".join((*flow.shape, *kept))
 
 
 def _one_of(word: str, meanings: Sequence[str]) -> str:

@@ -32,6 +32,7 @@ from streamkeeper.inspection.fields import (
     type_of,
     without_default_mode,
 )
+from streamkeeper.inspection.plan_parts import flattened
 from streamkeeper.inspection.plan_text import quoted, shortened, type_text
 from streamkeeper.inspection.plan_tree import EXPRESSION, PLAN, Node, Tagged, stable_fields
 
@@ -50,11 +51,7 @@ _ELEMENTS = frozenset((each, "argument") for each in ("ArrayAggregate", "ArrayEx
 _WINDOW = "precisetimestampconversion("
 _WINDOW_PARTS = re.compile(r"(\d{4,}):long")
 
-_WIDENED = {
-    "Average": {"byte", "short", "integer", "long", "float", "double"},
-    "Count": None,
-    "Sum": {"byte", "short", "integer", "long", "float", "double"},
-}
+_WIDENED = frozenset({"Average", "Count", "Sum"})
 """Aggregates that make the same of a column and of the same column widened: a sum of whole numbers is kept as a long, a
 mean and a sum of others as doubles, a count as a long, and each casts its input to that itself."""
 
@@ -126,7 +123,7 @@ class Meanings:
         if name == "Literal":
             return f"{self._value(node.fields['value'])}:{type_text(node.fields['dataType'], names=False)}"
         if name in ("And", "Or"):
-            return f"({f' {name.lower()} '.join(sorted(set(self._flat(node, name))))})"
+            return f"({f' {name.lower()} '.join(self._parts(node, name))})"
         if name == spark_classes.LAMBDA:
             return self._lambda(node)
         if name == spark_classes.LAMBDA_VARIABLE:
@@ -144,16 +141,14 @@ class Meanings:
 
     def conjuncts(self, node: Node) -> list[str]:
         """The parts of a condition, in a fixed order."""
-        return sorted(set(self._flat(node, "And")))
+        return self._parts(node, "And")
 
     def ordered_conjuncts(self, node: Node) -> list[str]:
         """The parts of a condition, in the order in which they are written."""
-        return list(dict.fromkeys(self._flat(node, "And")))
+        return list(dict.fromkeys(self.of(each) for each in flattened(node, "And")))
 
-    def _flat(self, node: Node, name: str) -> list[str]:
-        if node.name == name:
-            return [each for child in node.children for each in self._flat(child, name)]
-        return [self.of(node)]
+    def _parts(self, node: Node, name: str) -> list[str]:
+        return sorted({self.of(each) for each in flattened(node, name)})
 
     def _attribute(self, node: Node) -> str:
         return self._of.get(node.expression_id) or self._lost(str(node.fields.get("name")))
@@ -220,7 +215,9 @@ class Meanings:
             if value == self._session.ansi:
                 yield key, str(value)
         elif key == "options" and node.name in PARSERS:
-            yield from ((key, self._value(each)) for each in without_default_mode(value) if each.found)
+            given = without_default_mode(value)
+            if given.found:
+                yield key, self._value(given)
         elif not (key == "allowDecimalPrecisionLoss" and value is True):
             yield key, self._value(value)
 
@@ -246,7 +243,7 @@ class Meanings:
             return type_text(found)
         if found.tag in ("s", "m"):
             return f"{found.tag}[{', '.join(self._value(each) for each in found.found)}]"
-        if found.tag == "c" or (found.tag == "u" and found.found in spark_classes.INERT):
+        if found.tag == "c":
             return str(found.found).rpartition(".")[2].rstrip("$")
         if found.tag == "u":
             self.unknown.append(str(found.found))

@@ -129,10 +129,12 @@ def pickled_parts(found: Any) -> list[Any]:
     try:
         reduced = reduce(found) if reduce else found.__reduce_ex__(4)
         if isinstance(reduced, str):
-            if not _is_found_as(found, reduced):
+            if _is_a_librarys(found, reduced):
+                return [reduced]
+            if type(found).__module__ != "typing" and not _is_in(getattr(found, "__module__", None), reduced, found):
                 raise Hidden(f"called {reduced}")
-            # By its name a library's object says all; one that lives in the job's code may hold anything.
-            return [reduced] if _is_a_librarys(found, reduced) else [reduced, attributes(found), _hints(found)]
+            # What lives in the job's code may hold anything beside its name.
+            return [reduced, attributes(found), _hints(found)]
         parts = [*reduced, *([None] * (6 - len(reduced)))]
         for number in (3, 4):
             parts[number] = list(parts[number]) if parts[number] is not None else None
@@ -143,21 +145,16 @@ def pickled_parts(found: Any) -> list[Any]:
         raise Hidden(type(reason).__name__) from reason
 
 
-def _is_found_as(found: Any, name: str) -> bool:
-    """Whether a library holds an object under the name that is all its pickled form says."""
-    home = type(found).__module__
-    if home == "typing" or isinstance(found, type(...) | type(NotImplemented)):
-        return True
-    homes = (home, home.partition(".")[0], getattr(found, "__module__", None))
-    return any(getattr(sys.modules.get(str(each)), name, None) is found for each in homes)
-
-
 def _is_a_librarys(found: Any, name: str) -> bool:
-    """Whether the module of its type holds the object, rather than one that only uses the type."""
+    """Whether the module of its type, or the package of that, holds the object: then its name says all."""
     home = type(found).__module__
-    if isinstance(found, type(...) | type(NotImplemented)):
-        return True
-    return any(getattr(sys.modules.get(each), name, None) is found for each in (home, home.partition(".")[0]))
+    return isinstance(found, type(...) | type(NotImplemented)) or any(
+        _is_in(each, name, found) for each in (home, home.partition(".")[0])
+    )
+
+
+def _is_in(module: object, name: str, found: Any) -> bool:
+    return getattr(sys.modules.get(str(module)), name, None) is found
 
 
 def _hints(found: Any) -> list[Any]:

@@ -16,7 +16,7 @@ from streamkeeper.model.manifest import Operator, StateColumn, Watermark
 def find_operators(plan: QueryPlan, lineage: Lineage) -> tuple[Operator, ...]:
     """Every node that keeps state, and every streaming node that nobody has measured (kind ``unknown …``)."""
     nodes = stateful_nodes(plan.chosen)
-    return tuple(_operator(plan, *each) for each in zip(nodes, lineage.operators, strict=True))
+    return tuple(_operator(*each) for each in zip(nodes, lineage.operators, strict=True))
 
 
 def stateful_nodes(plan: Any) -> list[Any]:
@@ -48,7 +48,7 @@ def find_delays(plan: Any, lineage: Lineage) -> tuple[Watermark, ...]:
     )
 
 
-def _operator(plan: QueryPlan, node: Any, reached: Reached) -> Operator:
+def _operator(node: Any, reached: Reached) -> Operator:
     name = class_name(node)
     keys: tuple[str, ...] = ()
     found: tuple[str, ...] = ()

@@ -29,23 +29,14 @@ def is_plan(found: object) -> bool:
     return any(isinstance(each, Node) and each.kind == PLAN for each in parts)
 
 
+def flattened(condition: Node, name: str) -> list[Node]:
+    """The parts of a condition that ``name`` (And, Or) joins, in the order in which they are written."""
+    if condition.name != name:
+        return [condition]
+    return [part for each in condition.children for part in flattened(each, name)]
+
+
 def attributes_not_null(condition: Node) -> frozenset[int]:
     """The attributes that a condition requires not to be null, one by one."""
-    found: set[int] = set()
-
-    def visit(part: Node) -> None:
-        if part.name == "And":
-            for each in part.children:
-                visit(each)
-        elif part.name == "IsNotNull" and part.children[0].name == "AttributeReference":
-            found.add(part.children[0].expression_id)
-
-    visit(condition)
-    return frozenset(found)
-
-
-def conjuncts_of(condition: Node | None) -> list[Node]:
-    """The parts of a condition."""
-    if condition is None or condition.name != "And":
-        return [] if condition is None else [condition]
-    return [part for each in condition.children for part in conjuncts_of(each)]
+    checked = [each.children[0] for each in flattened(condition, "And") if each.name == "IsNotNull"]
+    return frozenset(each.expression_id for each in checked if each.name == "AttributeReference")

@@ -47,13 +47,14 @@ def _session(spark: SparkSession) -> Session:
     conf = spark.conf
     return Session(
         time_zone=str(conf.get("spark.sql.session.timeZone")),
-        ansi=str(conf.get("spark.sql.ansi.enabled")).lower() == "true",
-        partial_results=str(conf.get("spark.sql.json.enablePartialResults")).lower() == "true",
+        ansi=_is_on(spark, "spark.sql.ansi.enabled"),
+        partial_results=_is_on(spark, "spark.sql.json.enablePartialResults"),
         corrupt_record=str(conf.get("spark.sql.columnNameOfCorruptRecord")),
     )
 
 
-_SECRET_WORDS = ("credential", "jaas", "keystore", "password", "secret", "token", "truststore")
+def _is_on(spark: SparkSession, key: str) -> bool:
+    return str(spark.conf.get(key)).lower() == "true"
 
 
 @contextmanager
@@ -130,8 +131,3 @@ def column(name: str, kind: str, *, nullable: bool) -> str:
 def expression(found: Any) -> str:
     """An expression as SQL, with its type."""
     return column(found.sql(), found.dataType().catalogString(), nullable=found.nullable())
-
-
-def is_secret(key: str) -> bool:
-    """Whether an option's value must never be written down."""
-    return any(word in key.lower() for word in _SECRET_WORDS)

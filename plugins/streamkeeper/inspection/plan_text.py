@@ -23,7 +23,7 @@ def quoted_name(name: str) -> str:
 
 
 def quoted(text: str) -> str:
-    """Text in quotes, without the braces by which a rule knows a field's name."""
+    """Text in quotes, without the brackets by which a rule knows a field's name."""
     return json.dumps(text).replace("<", "\\u003c").replace(">", "\\u003e")
 
 

@@ -75,7 +75,6 @@ JVM_FUNCTIONS = frozenset({"ScalaUDF", "ScalaUDAF", "HiveSimpleUDF", "HiveGeneri
 
 LAMBDA = "LambdaFunction"
 LAMBDA_VARIABLE = "NamedLambdaVariable"
-MICRO_BATCH_TIME = "CurrentBatchTimestamp"
 
 UNSTABLE_FIELDS = frozenset({"dataframeId", "nodeId", "queryContext", "initQueryContext", "resultId"})
 """Arguments that differ between two builds of the same query, whatever node they belong to."""
@@ -110,6 +109,3 @@ UNSTABLE_ARGUMENTS = frozenset(
     }
 )
 """(class, argument) that differs between two builds of the same query, or that says nothing of its rows."""
-
-INERT: frozenset[str] = frozenset()
-"""Classes inside plans that are no case classes and have nothing to say: one instance is as good as another."""
