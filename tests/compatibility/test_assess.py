@@ -34,7 +34,11 @@ OTHER_SOURCE = msgspec.structs.replace(SOURCE, location="/other")
 TWO = changed(STATELESS, sources=(SOURCE, OTHER_SOURCE))
 KAFKA = with_source(STATELESS, kind="kafka", location="subscribe orders@a:9092", options={}, limits={})
 ABOVE = "~Filter (s#2L > 3)\n+- " + UPSTREAM
-WITH_CODE = changed(STATEFUL, functions={"below/0 plus": "aa", "above/0 label": "bb", "sink/function": "cc"})
+WITH_CODE = changed(
+    STATEFUL,
+    functions={"below/0 plus": "aa", "above/0 label": "bb", "sink/function": "cc"},
+    sink_routing={"sink/function": "rr"},
+)
 
 
 def keys(*meanings: str, kind: str = "string") -> tuple[StateColumn, ...]:

@@ -11,7 +11,12 @@ from streamkeeper.model.manifest import UNREADABLE, Manifest
 from tests.compatibility.manifests import STATEFUL, STATELESS, changed
 
 OPAQUE = changed(STATEFUL, functions={"below/0 plus": f"{UNREADABLE}1"}, context="same")
-WRITES = changed(STATELESS, functions={"sink/function": "aa"}, sink_names=("append", "orders"))
+WRITES = changed(
+    STATELESS,
+    functions={"sink/function": "aa"},
+    sink_names=("append", "orders"),
+    sink_routing={"sink/function": "r"},
+)
 HIDDEN = changed(STATELESS, functions={"sink/function": f"{UNREADABLE}1"}, sink_names=(), context="same")
 
 
@@ -46,14 +51,22 @@ def test_a_context_alone_is_no_difference() -> None:
 
 def test_a_function_that_names_another_table_is_asked_about() -> None:
     """It may write elsewhere from now on, where the rows so far never arrive."""
-    other = changed(WRITES, functions={"sink/function": "bb"}, sink_names=("append", "orders_v2"))
+    other = changed(WRITES, functions={"sink/function": "bb"}, sink_names=("append", "orders_v2"), sink_routing={})
     found = find_changes(WRITES, other)
-    assert [each.rule for each in found] == ["sink-function-changed", "sink-function-names-changed"]
-    assert found[1].evidence == "orders -> orders_v2"
+    assert [each.rule for each in found] == ["sink-function-may-write-elsewhere"]
+    assert found[0].evidence == "orders -> orders_v2"
     assert verdict_of(found) is Verdict.BACKUP
 
 
-def test_a_function_that_names_the_same_is_resumed_with_a_note_of_what_it_names() -> None:
+def test_a_function_that_may_choose_another_of_its_names_is_asked_about() -> None:
+    """The same names in another order, or another of them."""
+    other = changed(WRITES, functions={"sink/function": "bb"}, sink_routing={"sink/function": "s"})
+    found = find_changes(WRITES, other)
+    assert [each.rule for each in found] == ["sink-function-may-write-elsewhere"]
+    assert "it names the same: append, orders" in found[0].evidence
+
+
+def test_a_function_that_writes_where_it_did_is_resumed_with_a_note_of_what_it_names() -> None:
     """Its code touches neither state nor offsets."""
     found = find_changes(WRITES, changed(WRITES, functions={"sink/function": "bb"}))
     assert [each.rule for each in found] == ["sink-function-changed"]
@@ -62,7 +75,7 @@ def test_a_function_that_names_the_same_is_resumed_with_a_note_of_what_it_names(
 
 
 def test_a_manifest_of_before_names_were_kept_says_nothing_of_them() -> None:
-    """It still decodes, and its function is compared by its digest alone."""
+    """It still decodes; its function is compared by its digest alone, and asked about where that has changed."""
     stored = from_json(to_json(WRITES).replace(b',"sink_names":["append","orders"]', b""), Manifest, where="stored")
     assert stored.sink_names is None
     assert stored.context == ""

@@ -25,7 +25,7 @@ class Writer:
 
 
 def names(function: Callable[[Any, Any], None]) -> tuple[str, ...]:
-    return find_sink_functions(ForeachBatch(function), CodeDigest(None))[1]
+    return find_sink_functions(ForeachBatch(function), CodeDigest(None)).names
 
 
 def test_tables_and_paths_are_found_in_code_globals_closures_and_objects() -> None:

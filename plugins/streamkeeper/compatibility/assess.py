@@ -44,7 +44,7 @@ RULES: tuple[Rule, ...] = (
 )
 
 
-_DERIVED = frozenset({"columns", "context", "format", "sink_names"})
+_DERIVED = frozenset({"columns", "context", "format", "sink_names", "sink_routing"})
 """Fields of a manifest that follow from others, or say only how far others can be trusted."""
 
 

@@ -72,36 +72,41 @@ def code_above_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
 
 
 def sink_function_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """The function that writes batches is compared like all code outside of every stateful operator."""
+    """The function that writes batches, where only what it makes of new rows has changed, its log or its tuning."""
     names = f", which names {_listed(new.sink_names)}" if new.sink_names else ""
     for name, before, after in _changed(old, new, SINK_FUNCTION):
-        yield Finding(
-            rule="sink-function-changed",
-            severity=Severity.NOTE,
-            where=f"sink, {name.removeprefix(SINK_FUNCTION)}{names}",
-            evidence=change(_short(before), _short(after)),
-            hint="the batch that is open at the handover may be written by both versions",
-        )
+        if _routes_alike(name, old, new):
+            yield Finding(
+                rule="sink-function-changed",
+                severity=Severity.NOTE,
+                where=f"sink, {name.removeprefix(SINK_FUNCTION)}{names}",
+                evidence=change(_short(before), _short(after)),
+                hint="the batch that is open at the handover may be written by both versions",
+            )
 
 
-def sink_function_names_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """A function that names another table or path may write to another output, which never gets the old rows.
+def sink_function_may_write_elsewhere(old: Manifest, new: Manifest) -> Iterator[Finding]:
+    """A function that writes to another table or path fills another output, which never gets the old rows.
 
-    Opaque rather than breaking: whether a text in the code is an output, a column or an option shows nowhere, and a
-    sink that is a function cannot be read again to tell.
+    Opaque rather than breaking: what of its code is an output shows nowhere, and a sink that is a function cannot be
+    read again to tell.
     """
-    if old.sink_names is None or new.sink_names is None or old.sink_names == new.sink_names:
-        return
-    if not _sink_functions(old) or not _sink_functions(new):
-        return
-    before, after = set(old.sink_names), set(new.sink_names)
-    yield Finding(
-        rule="sink-function-names-changed",
-        severity=Severity.OPAQUE,
-        where="sink, names in its function's code and values",
-        evidence=change(_listed(sorted(before - after)), _listed(sorted(after - before))),
-        hint="if it writes elsewhere now, switch this query to a new checkpoint version: the rows so far stay behind",
-    )
+    before, after = set(old.sink_names or ()), set(new.sink_names or ())
+    for name, had, has in _changed(old, new, SINK_FUNCTION):
+        if had is None or has is None or _routes_alike(name, old, new):
+            continue
+        if before != after:
+            evidence = change(_listed(sorted(before - after)), _listed(sorted(after - before)))
+        else:
+            evidence = f"{change(_short(had), _short(has))}; it names the same: {_listed(new.sink_names)}"
+        yield Finding(
+            rule="sink-function-may-write-elsewhere",
+            severity=Severity.OPAQUE,
+            where=f"sink, {name.removeprefix(SINK_FUNCTION)}",
+            evidence=evidence,
+            hint="if it writes elsewhere now, switch this query to a new checkpoint version: "
+            "the rows so far stay behind",
+        )
 
 
 def sink_function_unreadable(old: Manifest, new: Manifest) -> Iterator[Finding]:
@@ -134,7 +139,7 @@ RULES: tuple[Rule, ...] = (
     rows_in_state_changed,
     code_above_state_changed,
     sink_function_changed,
-    sink_function_names_changed,
+    sink_function_may_write_elsewhere,
     sink_function_unreadable,
     function_renamed,
 )
@@ -163,6 +168,12 @@ def _numbered(manifest: Manifest, place: str) -> dict[str, tuple[str, str]]:
 
 def _sink_functions(manifest: Manifest) -> dict[str, str]:
     return {name: digest for name, digest in manifest.functions.items() if name.startswith(SINK_FUNCTION)}
+
+
+def _routes_alike(name: str, old: Manifest, new: Manifest) -> bool:
+    """Whether nothing changed in a sink's function that may decide where its rows go."""
+    before, after = (old.sink_routing or {}).get(name), (new.sink_routing or {}).get(name)
+    return before is not None and before == after
 
 
 def _listed(names: Sequence[str] | None) -> str:

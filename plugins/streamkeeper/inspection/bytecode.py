@@ -9,6 +9,7 @@ from typing import Any
 
 from streamkeeper.inspection.secret_names import is_secret
 
+JUMPS = frozenset([*dis.hasjrel, *dis.hasjabs])
 _SAYS_NOTHING = frozenset({"RESUME", "NOP", "EXTENDED_ARG"})
 
 
@@ -37,12 +38,12 @@ def secret_constants(steps: Sequence[dis.Instruction]) -> set[int]:
             case str() as name if step.opname == "LOAD_CONST" and is_secret(name):
                 found.add(number + 1)
             case str() as name if step.opname.startswith("STORE_") and is_secret(name):
-                found |= set(range(_start_of_value(steps, number), number))
+                found |= set(range(start_of_value(steps, number), number))
             case tuple() as names if step.opname in ("KW_NAMES", "LOAD_CONST"):
                 # Names of keywords and keys of a dictionary follow the values.
                 end = number
                 for name in reversed(names if any(isinstance(each, str) and is_secret(each) for each in names) else ()):
-                    start = _start_of_value(steps, end)
+                    start = start_of_value(steps, end)
                     found |= set(range(start, end)) if is_secret(str(name)) else set()
                     end = start
             case _:
@@ -50,7 +51,7 @@ def secret_constants(steps: Sequence[dis.Instruction]) -> set[int]:
     return found
 
 
-def _start_of_value(steps: Sequence[dis.Instruction], end: int) -> int:
+def start_of_value(steps: Sequence[dis.Instruction], end: int) -> int:
     """Where the instructions begin that put the value on the stack which is on top before ``end``."""
     height = 0
     for number in reversed(range(end)):

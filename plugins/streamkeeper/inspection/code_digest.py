@@ -16,6 +16,7 @@ from pathlib import Path
 
 from streamkeeper.inspection.own_code import OwnCode
 from streamkeeper.inspection.reading import Reading
+from streamkeeper.inspection.routing import Routing
 from streamkeeper.model.manifest import UNREADABLE
 
 
@@ -31,7 +32,13 @@ class CodeDigest:
 
     def read(self, function: object) -> tuple[str, tuple[str, ...]]:
         """The digest, and the texts that the function's code and values hold: names of tables and paths among them."""
-        reading = Reading(self._own)
+        return self._read(function, Reading(self._own))
+
+    def routing(self, function: object) -> str:
+        """The digest of what in a sink's function may decide where its rows go (``routing``)."""
+        return self._read(function, Reading(self._own, Routing(function)))[0]
+
+    def _read(self, function: object, reading: Reading) -> tuple[str, tuple[str, ...]]:
         try:
             with warnings.catch_warnings(action="ignore"):
                 whole = reading.whole(function)

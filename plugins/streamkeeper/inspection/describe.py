@@ -37,7 +37,7 @@ def _described(
     sources = find_sources(plan.analyzed)
     lineage = plan.lineage([each.name for each in sources])
     digests = CodeDigest(bundle_root)
-    sink_functions, sink_names = find_sink_functions(query.sink, digests)
+    in_sink = find_sink_functions(query.sink, digests)
     return Manifest(
         query=query.name,
         spark_version=version,
@@ -52,8 +52,9 @@ def _described(
         trigger=query.trigger,
         sink=query.sink.describe(),
         confs=confs,
-        functions=find_functions(plan, digests) | sink_functions,
-        sink_names=sink_names,
+        functions=find_functions(plan, digests) | in_sink.digests,
+        sink_names=in_sink.names,
+        sink_routing=in_sink.routing,
         delays=find_delays(plan.chosen, lineage),
         columns=tuple(
             StateColumn(meaning=lineage.meaning(number), type=field.dataType.simpleString(), name=field.name)

@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from streamkeeper.inspection import spark_classes
 from streamkeeper.inspection.code_digest import CodeDigest
@@ -51,15 +51,28 @@ def find_functions(plan: QueryPlan, digests: CodeDigest) -> dict[str, str]:
     return found
 
 
-def find_sink_functions(sink: Sink, digests: CodeDigest) -> tuple[dict[str, str], tuple[str, ...]]:
-    """Place and name -> digest, for all that a sink runs; and what these name in their code and in the values they
-    hold: tables, paths, statements, sorted.
+class SinkFunctions(NamedTuple):
+    """Of all functions that a sink runs, by place and name: ``digests``; ``routing``: those of what may decide where
+    rows go; ``names``: what they name in their code and in the values they hold, such as tables, paths, statements,
+    sorted.
 
-    Secrets are masked; a text of several words counts where it is SQL.
+    Secrets are masked; a text of several words counts as a name where it is SQL.
     """
-    read = {name: digests.read(function) for name, function in sorted(_sink_functions(sink).items())}
-    names = {_masked(each) for _, texts in read.values() for each in texts if _is_name(each)}
-    return {f"{SINK_FUNCTION}{name}": digest for name, (digest, _) in read.items()}, tuple(sorted(names))
+
+    digests: dict[str, str]
+    routing: dict[str, str]
+    names: tuple[str, ...]
+
+
+def find_sink_functions(sink: Sink, digests: CodeDigest) -> SinkFunctions:
+    """What the job's author gave the sink to call."""
+    functions = {f"{SINK_FUNCTION}{name}": function for name, function in sorted(_sink_functions(sink).items())}
+    read = {place: digests.read(function) for place, function in functions.items()}
+    return SinkFunctions(
+        digests={place: digest for place, (digest, _) in read.items()},
+        routing={place: digests.routing(function) for place, function in functions.items()},
+        names=tuple(sorted({_masked(each) for _, texts in read.values() for each in texts if _is_name(each)})),
+    )
 
 
 def _is_name(text: str) -> bool:

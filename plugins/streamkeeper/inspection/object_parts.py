@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 import ast
 import copyreg
+import hashlib
 import sys
 import weakref
 from collections.abc import Iterable
@@ -19,6 +20,7 @@ _SESSIONS = frozenset({"SparkSession", "SparkContext", "RuntimeConfig"})
 _HANDLES = frozenset({"Accumulator", "Column", "DataFrame", "DataFrameReader", "GroupedData", "RDD"})
 """Live things of one process; what is behind them cannot be compared."""
 _NATIVE_HEAP = 1 << 9
+_LONG = 64
 _PLAIN_BASES = frozenset({"abc", "collections.abc", "enum", "typing", "typing_extensions"})
 
 
@@ -280,3 +282,9 @@ def registered_with(kind: type) -> list[type]:
         return []
     found = [each for ref in abc._get_dump(kind)[0] if (each := ref()) is not None]  # type: ignore[attr-defined]
     return sorted(found, key=lambda each: (each.__module__, each.__qualname__))
+
+
+def binary(found: bytes) -> list[object]:
+    """Bytes as JSON; long ones by their digest."""
+    short = found.hex() if len(found) <= _LONG else hashlib.sha256(found).hexdigest()
+    return ["bytes", len(found), short]

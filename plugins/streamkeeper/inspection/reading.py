@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import builtins
-import hashlib
 import json
 import math
 import sys
@@ -20,6 +19,7 @@ from streamkeeper.inspection.object_parts import (
     Unordered,
     annotated_names,
     attributes,
+    binary,
     cell_value,
     class_members,
     is_handle,
@@ -31,17 +31,18 @@ from streamkeeper.inspection.object_parts import (
     registered_with,
 )
 from streamkeeper.inspection.own_code import OwnCode, absolute
+from streamkeeper.inspection.routing import Routing
 from streamkeeper.inspection.secret_names import is_secret
 
 _ATOMS = (type(None), bool, str, int, float, complex, bytes, type(...), type(NotImplemented))
-_LONG = 64
 
 
 class Reading:
     """One walk from a function; the result is plain JSON, cycles are cut by the number of the visit."""
 
-    def __init__(self, own: OwnCode) -> None:
+    def __init__(self, own: OwnCode, routing: Routing | None = None) -> None:
         self._own = own
+        self._routing = routing
         self._seen: dict[int, int] = {}
         self._kept: list[object] = []
         self._reach = Reach.NOTHING
@@ -128,13 +129,9 @@ class Reading:
             case complex():
                 return ["complex", self._atom(found.real), self._atom(found.imag)]
             case bytes():
-                return self._binary(found)
+                return binary(found)
             case _:
                 return [type(found).__name__]
-
-    def _binary(self, found: bytes) -> Any:
-        short = found.hex() if len(found) <= _LONG else hashlib.sha256(found).hexdigest()
-        return ["bytes", len(found), short]
 
     def _compound(self, found: Any) -> Any:
         kind = type(found)
@@ -145,7 +142,7 @@ class Reading:
         if kind in (dict, MappingProxyType):
             return ["dict", [[self.value(key), self._under(key, each)] for key, each in list(found.items())]]
         if kind in (bytearray, memoryview):
-            return [kind.__name__, self._binary(bytes(found))]
+            return [kind.__name__, binary(bytes(found))]
         match found:
             case CodeType():
                 return self._code(found, {})
@@ -190,7 +187,7 @@ class Reading:
 
     def _alone(self, found: Any) -> str:
         """An element of a set: read on its own, because the order of the visit is not defined."""
-        inner = Reading(self._own)
+        inner = Reading(self._own, self._routing)
         inner._seen, inner._silent = dict(self._seen), self._silent
         text = json.dumps(inner.value(found))
         self._kept += inner._kept
@@ -249,13 +246,15 @@ class Reading:
         importing: bool = False,
     ) -> Any:
         """``names``: its globals; ``cells``: modules that it closes over; ``importing``: it ran already, once."""
-        signature = [code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags, code.co_varnames]
+        signature = [code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags]
         found: list[Any] = []
         held: ModuleType | None = None
         steps = instructions(code)
         hidden = secret_constants(steps)
-        for number, step in enumerate(steps):
-            name, argument = step.opname, step.argval
+        kept, told = self._routing.counting(code, steps, names) if self._routing else (range(len(steps)), {})
+        for number in kept:
+            step = steps[number]
+            name, argument = step.opname, told.get(number, step.argval)
             if held is not None:
                 # A module whose attribute is read counts by that attribute, one that is handed on as a whole.
                 if name in ("LOAD_ATTR", "LOAD_METHOD"):
@@ -284,7 +283,7 @@ class Reading:
                     self._meet(reach_of_attribute(str(argument)))
                     self._tells_names |= argument in NAMES
                 found.append([name, argument if isinstance(argument, str | int | None) else repr(argument)])
-        return ["code", signature, found, code.co_exceptiontable.hex()]
+        return ["code", signature, found, [] if self._routing else [code.co_varnames, code.co_exceptiontable.hex()]]
 
     def _global(self, name: str, names: dict[str, Any], importing: bool) -> tuple[Any, ModuleType | None]:
         """A global's value; a module is returned as such, to see what is read from it."""

@@ -100,7 +100,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     ``output_schema`` and a source's ``schema``: a column per line; ``functions``: place, number and name -> digest;
     ``delays``: ``watermarks`` for rules; ``columns``: what the output's columns mean. ``context``: a digest of all the
     bundle's files, the interpreter, the packages, the params and the environment that this was described in; empty
-    where it is not known. ``sink_names``: what the sink's functions name, such as tables and paths; None: not known.
+    where it is not known. ``sink_names``: what the sink's functions name, such as tables and paths; ``sink_routing``:
+    digests of what in them may decide where rows go; None: not known.
     """
 
     format: int = FORMAT
@@ -120,6 +121,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     columns: tuple[StateColumn, ...] = ()
     context: str = ""
     sink_names: tuple[str, ...] | None = None
+    sink_routing: dict[str, str] | None = None
 
 
 def without_context(manifest: Manifest) -> Manifest:

@@ -1,0 +1,224 @@
+"""What of a sink function's code may decide where its rows go: all of it, without what provably does not.
+
+Taken out are log lines, names of local variables, tuning of writes, and what the function does to the rows of its
+batch before it writes them: like code above all state, that holds for new rows, wherever they go.
+"""
+
+from __future__ import annotations
+
+import dis
+import logging
+import sys
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
+from typing import Any
+
+from streamkeeper.inspection.bytecode import JUMPS, start_of_value
+
+_TUNES = frozenset({"cache", "coalesce", "hint", "persist", "repartition", "sortWithinPartitions", "unpersist"})
+_SHAPES = frozenset(
+    {"drop", "dropDuplicates", "drop_duplicates", "fillna", "orderBy", "select", "selectExpr", "sort"}
+    | {"toDF", "withColumn", "withColumnRenamed", "withColumns", "withColumnsRenamed"}
+)
+_CHOOSES = frozenset({"distinct", "dropna", "filter", "limit", "sample", "where"})
+"""Where one batch goes to several places, these say which rows go to which."""
+_TUNING_OPTIONS = frozenset({"batchsize", "compression", "fetchsize", "maxrecordsperfile", "numpartitions"})
+_LOGS = frozenset({"critical", "debug", "error", "exception", "info", "log", "warning"})
+_LOGGERS = frozenset({"_log", "_logger", "log", "logger", "LOG", "LOGGER"})
+_HARMLESS = frozenset({len, str, int, float, bool, round, sum, min, max, sorted, list, tuple, set, dict})
+_LOCALS = frozenset({"LOAD_FAST", "LOAD_FAST_CHECK", "STORE_FAST", "DELETE_FAST", "LOAD_FAST_AND_CLEAR"})
+_ATTRIBUTES_SAY = sys.version_info >= (3, 12)
+"""Whether the lowest bit of ``LOAD_ATTR`` says that a method is called; before, that was an instruction of its own."""
+_ATOMS = (str, int, float, bytes, type(None))
+
+Steps = Sequence[dis.Instruction]
+
+
+class Routing:
+    """The look of a walk that follows one sink's function."""
+
+    def __init__(self, function: object) -> None:
+        self._sink = _batch_of(function)
+
+    def counting(self, code: CodeType, steps: Steps, names: Mapping[str, Any]) -> tuple[Sequence[int], dict[int, Any]]:
+        """Positions of the instructions that count; and arguments, by position, to be told instead of theirs.
+
+        ``steps``: the instructions of ``code``; ``names``: its globals.
+        """
+        parameters = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+        batch = self._sink[1] if self._sink and code is self._sink[0] else None
+        kept = _counting(steps, names, parameters, batch)
+        return kept, _arguments(steps, kept, parameters)
+
+
+def _batch_of(function: object) -> tuple[CodeType, str] | None:
+    """The function's own code, and the name of its parameter for the batch."""
+    match function:
+        case FunctionType():
+            code, position = function.__code__, 0
+        case MethodType(__func__=FunctionType() as inner):
+            code, position = inner.__code__, 1
+        case _:
+            if not isinstance(called := vars(type(function)).get("__call__"), FunctionType):
+                return None
+            code, position = called.__code__, 1
+    return (code, code.co_varnames[position]) if code.co_argcount > position else None
+
+
+def _counting(steps: Steps, names: Mapping[str, Any], parameters: Sequence[str], batch: str | None) -> list[int]:
+    out = {*_logging(steps, names), *_tuning_options(steps)}
+    if batch is None:
+        return _kept(steps, out)
+    frames = _frames(steps, names, parameters, batch)
+    kept = _kept(steps, out | _on_frames(steps, names, frames, _TUNES | _SHAPES | _CHOOSES))
+    loaded = [steps[number].opname == "LOAD_FAST" and steps[number].argval in frames for number in kept]
+    renamed = [steps[number].opname == "STORE_FAST" for number in kept[1:]]
+    if sum(here and not after for here, after in zip(loaded, [*renamed, False], strict=True)) > 1:
+        kept = _kept(steps, out | _on_frames(steps, names, frames, _TUNES | _SHAPES))
+    return kept
+
+
+def _arguments(steps: Steps, kept: Sequence[int], parameters: Sequence[str]) -> dict[int, Any]:
+    """Of instructions that name a variable or a place in the code.
+
+    Variables count by their order, places by what still stands there.
+    """
+    order = {name: number for number, name in enumerate(parameters)}
+    left = [steps[number].offset for number in kept]
+    found: dict[int, Any] = {}
+    for number in kept:
+        step = steps[number]
+        if step.opname in _LOCALS:
+            found[number] = order.setdefault(str(step.argval), len(order))
+        elif step.opcode in JUMPS:
+            found[number] = bisect_left(left, step.argval)
+    return found
+
+
+def _kept(steps: Steps, out: set[int]) -> list[int]:
+    """Without what was taken out, and without what only passes a variable on."""
+    found: list[int] = []
+    for number, step in enumerate(steps):
+        if number in out:
+            continue
+        before = steps[found[-1]] if found else None
+        if before is not None and before.opname == "LOAD_FAST" and found[-1] + 1 < number:
+            same = step.opname == "STORE_FAST" and step.argval == before.argval
+            if step.opname == "POP_TOP" or same:
+                found.pop()
+                continue
+        found.append(number)
+    uses = Counter(steps[number].argval for number in found if steps[number].opname in _LOCALS)
+    passed: set[int] = set()
+    for number, after in pairwise(found):
+        name = steps[number].argval
+        stored = steps[number].opname == "STORE_FAST" and steps[after].opname == "LOAD_FAST"
+        if stored and steps[after].argval == name and uses[name] == 2:
+            passed |= {number, after}
+    return [number for number in found if number not in passed]
+
+
+def _frames(steps: Steps, names: Mapping[str, Any], parameters: Sequence[str], batch: str) -> set[str]:
+    """Variables that only ever hold the batch, or what was made of its rows."""
+    stores = [number for number, step in enumerate(steps) if step.opname == "STORE_FAST"]
+    frames = {batch} | {str(steps[number].argval) for number in stores} - set(parameters)
+    while True:
+        ends = _frame_ends(steps, names, frames)
+        others = {str(steps[number].argval) for number in stores if number - 1 not in ends} & frames
+        if not others:
+            return frames
+        frames -= others
+
+
+def _frame_ends(steps: Steps, names: Mapping[str, Any], frames: set[str]) -> dict[int, range]:
+    """Where a frame is on top of the stack -> the call's instructions that made it of another frame."""
+    ends: dict[int, range] = {}
+    for number, step in enumerate(steps):
+        if step.opname == "LOAD_FAST" and step.argval in frames:
+            ends[number] = range(0)
+        elif step.opname == "CALL" and (called := _method_of(steps, number)) is not None:
+            method = steps[called].argval
+            known = method in _TUNES | _SHAPES | _CHOOSES and called - 1 in ends
+            if known and _is_plain(steps[called + 1 : number], names):
+                ends[number] = range(called, number + 1)
+    return ends
+
+
+def _on_frames(steps: Steps, names: Mapping[str, Any], frames: set[str], methods: frozenset[str]) -> set[int]:
+    made = _frame_ends(steps, names, frames).values()
+    return {number for each in made if each and steps[each[0]].argval in methods for number in each}
+
+
+def _method_of(steps: Steps, call: int) -> int | None:
+    """Where the method or function is loaded that is called at ``call``; None where that cannot be told."""
+    start = call
+    while start > 0 and steps[start - 1].opname in ("PRECALL", "KW_NAMES"):
+        start -= 1
+    for _ in range(steps[call].arg or 0):
+        if (start := start_of_value(steps, start)) <= 0:
+            return None
+    step = steps[start - 1]
+    method = step.opname == "LOAD_METHOD" or (step.opname == "LOAD_ATTR" and _ATTRIBUTES_SAY and (step.arg or 0) & 1)
+    return start - 1 if method or step.opname == "LOAD_GLOBAL" else None
+
+
+def _is_plain(steps: Steps, names: Mapping[str, Any]) -> bool:
+    """Whether the instructions only make a value: of constants, variables, and Spark's own functions."""
+    for step in steps:
+        if step.opcode in JUMPS or step.opname in ("LOAD_DEREF", "MAKE_FUNCTION", "LOAD_CLOSURE", "CALL_FUNCTION_EX"):
+            return False
+        if step.opname in ("LOAD_GLOBAL", "LOAD_NAME") and not _is_harmless(str(step.argval), names):
+            return False
+        if step.opname.startswith(("STORE_", "DELETE_", "IMPORT_", "YIELD", "SEND", "RAISE")):
+            return False
+    return True
+
+
+def _is_harmless(name: str, names: Mapping[str, Any]) -> bool:
+    built_in = names.get("__builtins__", {})
+    found = names.get(name, (built_in if isinstance(built_in, dict) else vars(built_in)).get(name))
+    match found:
+        case ModuleType():
+            return found.__name__.startswith("pyspark.sql")
+        case type() | FunctionType() | BuiltinFunctionType():
+            return found in _HARMLESS or str(found.__module__).startswith("pyspark.sql")
+        case list() | tuple() | set() | frozenset():
+            return all(isinstance(each, _ATOMS) for each in found)
+        case _:
+            return isinstance(found, _ATOMS)
+
+
+def _logging(steps: Steps, names: Mapping[str, Any]) -> Iterator[int]:
+    """Statements that only write a line to a log."""
+    for number, step in enumerate(steps[:-1]):
+        if step.opname != "CALL" or steps[number + 1].opname != "POP_TOP":
+            continue
+        called = _method_of(steps, number)
+        if called is None or not _is_plain(steps[called + 1 : number], names):
+            continue
+        if steps[called].opname == "LOAD_GLOBAL":
+            if steps[called].argval == "print" and "print" not in names:
+                yield from range(called, number + 2)
+        elif steps[called].argval in _LOGS and called and _is_logger(steps[called - 1], names):
+            yield from range(start_of_value(steps, called), number + 2)
+
+
+def _is_logger(step: dis.Instruction, names: Mapping[str, Any]) -> bool:
+    if step.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
+        found = names.get(str(step.argval))
+        return isinstance(found, logging.Logger | logging.LoggerAdapter) or found is logging
+    return step.opname in ("LOAD_FAST", "LOAD_ATTR", "LOAD_DEREF") and step.argval in _LOGGERS
+
+
+def _tuning_options(steps: Steps) -> Iterator[int]:
+    """``.option("batchsize", …)``, with a constant."""
+    for number, step in enumerate(steps):
+        called = _method_of(steps, number) if step.opname == "CALL" and step.arg == 2 else None
+        if called is None or steps[called].argval != "option" or steps[called].opname == "LOAD_GLOBAL":
+            continue
+        key, value = steps[called + 1], steps[called + 2]
+        if key.opname == value.opname == "LOAD_CONST" and str(key.argval).lower() in _TUNING_OPTIONS:
+            yield from range(called, number + 1)

@@ -1,0 +1,181 @@
+"""What of a sink's function decides where its rows go, and what of it provably does not."""
+
+from __future__ import annotations
+
+import importlib.util
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from streamkeeper.inspection.code_digest import CodeDigest
+from streamkeeper.inspection.functions import find_sink_functions
+from streamkeeper.sinks.foreach import ForeachBatch
+
+BEFORE = """
+import logging
+from enum import Enum
+from types import SimpleNamespace
+
+from pyspark.sql import functions as F
+
+LOG = logging.getLogger(__name__)
+TABLES = {"eu": "orders_eu", "us": "orders_us"}
+PLACES = ("/lake/a", "/lake/b")
+VERSION = 3
+SETTINGS = SimpleNamespace(live="orders", test="orders_test")
+RETRIES = [1, 2]
+
+
+class Target(Enum):
+    EU = "eu.orders"
+    US = "us.orders"
+
+
+def table(name):
+    return f"{name}_daily"
+
+
+def late(batch):
+    batch.write.insertInto("late")
+
+
+def append(rows, place):
+    rows.write.mode("append").save(place)
+
+
+def write(batch, context):
+    latest = batch.filter("amount > 0").withColumn("day", F.to_date("sent"))
+    latest.write.insertInto(TABLES["eu"])
+    batch.sparkSession.sql(f"MERGE INTO {table('orders')} t USING updates u ON t.id = u.id WHEN MATCHED THEN DELETE")
+    append(latest, PLACES[0])
+    append(batch, f"/lake/v{VERSION}")
+    late(batch)
+    latest.write.saveAsTable(Target.EU.value)
+    latest.write.option("batchsize", 1000).jdbc(SETTINGS.live, "orders")
+    LOG.info("wrote %s", context)
+"""
+SMALL = """
+import logging
+
+from pyspark.sql import functions as F
+
+LOG = logging.getLogger(__name__)
+LEAST = 3
+
+
+def write(batch, context):
+    latest = batch.filter(F.col("amount") > LEAST).withColumn("day", F.to_date("sent"))
+    latest.coalesce(4).write.mode("append").option("batchsize", 1000).save("/lake/orders")
+    LOG.info("wrote %s", context)
+"""
+TWO = """
+def write(batch, context):
+    good = batch.filter("amount > 0")
+    bad = batch.filter("amount <= 0")
+    good.withColumn("x", batch.y).write.save("/lake/good")
+    bad.write.save("/lake/bad")
+"""
+ELSEWHERE = {
+    "another entry": ('TABLES["eu"]', 'TABLES["us"]'),
+    "another position": ("PLACES[0]", "PLACES[1]"),
+    "places that change places": ('"/lake/a", "/lake/b"', '"/lake/b", "/lake/a"'),
+    "a number in a name": ("VERSION = 3", "VERSION = 4"),
+    "another member": ("Target.EU", "Target.US"),
+    "another attribute": ("SETTINGS.live", "SETTINGS.test"),
+    "a helper's name": ("{name}_daily", "{name}_hourly"),
+    "the end of a statement": ("THEN DELETE", "THEN UPDATE SET *"),
+    "the condition of a merge": ("t.id = u.id", "t.id = u.old_id"),
+    "arguments that change places": ('jdbc(SETTINGS.live, "orders")', 'jdbc("orders", SETTINGS.live)'),
+    "other rows to a place": ("append(latest, PLACES[0])", "append(batch, PLACES[0])"),
+    "a helper no more called": ("    late(batch)\n", "    pass\n"),
+    "a call only sometimes": ("    late(batch)\n", "    if context:\n        late(batch)\n"),
+    "a log line that does more": ('LOG.info("wrote %s", context)', 'LOG.info("wrote %s", late(batch))'),
+    "a filter that does more": ('filter("amount > 0")', 'filter(late(batch) or "amount > 0")'),
+    "an own method of a known name": ("latest.write.saveAsTable", "SETTINGS.filter(1).write.saveAsTable"),
+    "which rows go where": ("amount > 0", "amount > 9"),
+}
+THE_SAME = {
+    "a log line": ('LOG.info("wrote %s", context)', 'LOG.warning("%s rows", batch.count())'),
+    "no log line": ('    LOG.info("wrote %s", context)\n', ""),
+    "a print": ("    LOG.info", '    print(f"{context}")\n    LOG.info'),
+    "a comment and a docstring": ("    latest = ", '    """Keep orders."""\n    # the newest\n    latest = '),
+    "names of variables": ("latest", "newest"),
+    "another way to say it": (
+        'latest.coalesce(4).write.mode("append")',
+        'writer = latest.write\n    writer.mode("append")',
+    ),
+    "another filter": ("> LEAST", ">= 7 * LEAST"),
+    "a number in a filter": ("LEAST = 3", "LEAST = 4"),
+    "one more column": (
+        "    latest.coalesce",
+        '    latest = latest.withColumn("n", F.lit(1)).drop("m")\n    latest.coalesce',
+    ),
+    "another coalesce": ("coalesce(4)", "coalesce(8)"),
+    "no coalesce": (".coalesce(4)", ""),
+    "kept in memory": ("    latest.coalesce", "    latest.persist()\n    latest.coalesce"),
+    "a batch size": ('("batchsize", 1000)', '("batchSize", 5000)'),
+}
+
+
+def digests(tmp_path: Path, source: str) -> tuple[str, str]:
+    """Of the whole function, and of its routing."""
+    tmp_path.mkdir(exist_ok=True)
+    path = tmp_path / "job.py"
+    path.write_text(textwrap.dedent(source))
+    spec = importlib.util.spec_from_file_location("job", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    found = find_sink_functions(ForeachBatch(module.write), CodeDigest(tmp_path))
+    return found.digests["sink/function"], found.routing["sink/function"]
+
+
+@pytest.mark.parametrize("change", ELSEWHERE)
+def test_what_may_move_rows_is_seen(change: str, tmp_path: Path) -> None:
+    """Names, numbers, order, choice: whatever is not known to be harmless."""
+    old, new = ELSEWHERE[change]
+    assert old in BEFORE
+    before, after = digests(tmp_path / "a", BEFORE), digests(tmp_path / "b", BEFORE.replace(old, new))
+    assert before[0] != after[0]
+    assert before[1] != after[1]
+
+
+@pytest.mark.parametrize("change", THE_SAME)
+def test_what_moves_no_row_is_left_out(change: str, tmp_path: Path) -> None:
+    """Log, names of variables, tuning, and what becomes of the batch's rows before they are written."""
+    old, new = THE_SAME[change]
+    assert old in SMALL
+    before, after = digests(tmp_path / "a", SMALL), digests(tmp_path / "b", SMALL.replace(old, new))
+    assert before[1] == after[1]
+    assert change == "a comment and a docstring" or before[0] != after[0]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('good = batch.filter("amount > 0")', 'good = batch.filter("amount > 5")'),
+        ("good.withColumn", "bad.withColumn"),
+        ('"/lake/good"', '"/lake/bad"'),
+    ],
+)
+def test_a_batch_that_goes_to_two_places_is_split_by_its_filters(old: str, new: str, tmp_path: Path) -> None:
+    """Which rows go to which place is then a question of where rows go."""
+    assert digests(tmp_path / "a", TWO)[1] != digests(tmp_path / "b", TWO.replace(old, new))[1]
+
+
+def test_a_data_file_that_the_function_reads_counts(tmp_path: Path) -> None:
+    """The name of a table may stand in it."""
+    source = """
+    import json
+    from pathlib import Path
+
+
+    def write(batch, context):
+        batch.write.insertInto(json.loads((Path(__file__).parent / "tables.json").read_text())["orders"])
+    """
+    for folder, text in (("a", '{"orders": "one"}'), ("b", '{"orders": "two"}')):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "tables.json").write_text(text)
+    assert digests(tmp_path / "a", source)[1] != digests(tmp_path / "b", source)[1]
