@@ -10,6 +10,7 @@ from streamkeeper.model.journal import (
     Assessed,
     CheckpointVersionCreated,
     DeployRequest,
+    DesiredChanged,
     EpochClaimed,
     FallBackDecided,
     HandedOff,
@@ -36,6 +37,9 @@ def render_record(record: Record) -> str:
             return _render_progress(record)
         case FallBackDecided() | AbortRequested() | OperationFinished():
             return _render_end(record)
+        case DesiredChanged(serve=serve, requested_by=who, reason=reason):
+            wanted = "serve from here on" if serve else "stay stopped"
+            return f"it is to {wanted}, asked by {who or 'somebody'}" + (f": {reason}" if reason else "")
         case ReleaseRegistered() | ReleaseDescribed() | ReleasePromoted():
             return _render_release(record)
         case InstancePlanned() | InstanceAppointed() | ShadowAppointed() | InstanceEnded() | EpochClaimed():

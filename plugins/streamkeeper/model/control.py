@@ -18,6 +18,7 @@ import msgspec
 from streamkeeper.model.comparison import OutputComparison
 from streamkeeper.model.finding import Finding
 from streamkeeper.model.release import ParamValue
+from streamkeeper.model.signals import QuerySignals
 
 FORMAT = 1
 
@@ -146,7 +147,8 @@ class QueryStatus(msgspec.Struct, frozen=True, kw_only=True):
     ``triggers``: completed triggers, with or without data; ``committed``: last batch committed by this driver;
     ``offsets``: end offsets of that batch, one JSON text per source. ``failures``: runs that failed in a row since.
     ``behind``: records that wait in the partition that waits most, None where no source tells. ``admitted``: told by a
-    drained driver only: the last batch that it let through to the output, None when it let none through.
+    drained driver only: the last batch that it let through to the output, None when it let none through. ``signals``:
+    empty from drivers of before there were any.
     """
 
     query: str
@@ -162,6 +164,7 @@ class QueryStatus(msgspec.Struct, frozen=True, kw_only=True):
     failures: int = 0
     behind: int | None = None
     admitted: int | None = None
+    signals: QuerySignals = QuerySignals()
 
 
 class DriverStatus(msgspec.Struct, frozen=True, kw_only=True):

@@ -16,6 +16,7 @@ from streamkeeper.model.journal import (
     Assessed,
     CheckpointVersionCreated,
     DeployRequest,
+    DesiredChanged,
     Entry,
     EpochClaimed,
     FallBackDecided,
@@ -104,7 +105,8 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True):
     """The state of one job after entry ``number``. ``appointed`` is the only instance that may claim epochs.
 
     ``shadow``: the instance that may fill new versions unseen; ``current``: query -> the version that serves, as far as
-    an appointment named one; ``served``: release -> query -> the version it served on last, in the order of serving.
+    an appointment named one; ``stopped``: by whom and why, None where it should serve; ``served``: release -> query ->
+    the version it served on last, in the order of serving.
     """
 
     format: int = FORMAT
@@ -122,6 +124,12 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True):
     shadow: str = ""
     current: dict[str, str] = {}
     served: dict[str, dict[str, str]] = {}
+    stopped: DesiredChanged | None = None
+
+    @property
+    def wanted(self) -> bool:
+        """Whether something should serve: a release was promoted, and nobody has stopped the job since."""
+        return bool(self.serving_release) and self.stopped is None
 
     @property
     def open_operation(self) -> OperationState | None:
@@ -194,6 +202,8 @@ def fold(state: JobState, entry: Entry) -> JobState:
             return _put(state, "versions", record.query, tuple(completed(each, record) for each in known))
         case ReleasePromoted(release=name, instance=instance):
             return _promoted(state, name, instance)
+        case DesiredChanged(serve=serve):
+            return msgspec.structs.replace(state, stopped=None if serve else record)
         case StepBegun() | StepDone() | Assessed() | ApprovalAnswered() | FallBackDecided() | AbortRequested():
             return _progressed(state, record)
         case OperationFinished(operation=operation):

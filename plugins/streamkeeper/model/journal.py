@@ -300,6 +300,15 @@ class OperationFinished(msgspec.Struct, frozen=True, kw_only=True, tag="operatio
     sentence: str
 
 
+class DesiredChanged(msgspec.Struct, frozen=True, kw_only=True, tag="desired-changed"):
+    """From here on the job should serve, or stay stopped: nothing starts a stopped one but a person."""
+
+    serve: bool
+    requested_by: str
+    reason: str
+    operation: str = ""
+
+
 Record = (
     ReleaseRegistered
     | ReleaseDescribed
@@ -320,6 +329,7 @@ Record = (
     | AbortRequested
     | ReleasePromoted
     | OperationFinished
+    | DesiredChanged
 )
 
 

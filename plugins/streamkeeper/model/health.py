@@ -1,0 +1,116 @@
+"""What is looked at to say how a job is, what the rules find, and what a pass of the watch leaves behind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import Enum
+
+import msgspec
+
+from streamkeeper.model.control import DriverExit, DriverStatus
+from streamkeeper.model.liveness import Life
+
+
+class Severity(Enum):
+    """Who should know, and when."""
+
+    PAGE = "page"
+    """Somebody, now: output stands still, or data will be lost."""
+    TICKET = "ticket"
+    """Somebody, on a working day."""
+    INFO = "info"
+    """Whoever looks."""
+
+
+class CheckpointLook(msgspec.Struct, frozen=True, kw_only=True):
+    """A query's serving checkpoint version: ``lost``: one sentence, where it is not what is on record."""
+
+    version: str
+    directory: str
+    lost: str = ""
+    bytes: int | None = None
+
+
+class BackupLook(msgspec.Struct, frozen=True, kw_only=True):
+    """A query's snapshots: seconds since the newest one, since the newest verified one; None: there is none.
+
+    ``lacks_s``: how far the newest one is behind the query's newest commit.
+    """
+
+    age_s: float | None = None
+    verified_age_s: float | None = None
+    lacks_s: float | None = None
+
+
+class OpenOperation(msgspec.Struct, frozen=True, kw_only=True):
+    """An operation without an outcome: since when it was seen, and whether it waits for a person."""
+
+    operation: str
+    kind: str
+    step: str
+    open_s: float
+    waits_for_person: bool = False
+    owned: bool = True
+    """Whether a task or a process is known to carry it on."""
+
+
+class JobLook(msgspec.Struct, frozen=True, kw_only=True):
+    """All that the rules know of one job; gathered in one pass, so that the rules look at nothing.
+
+    ``now``: seconds since 1970 by the watch's clock. ``wanted``: whether it should serve; ``stopped``: why not.
+    ``silent_s``: how long its driver's beat has not grown, as the watch has seen it. ``rebooted``: the machine has been
+    booted since its driver was started. ``unlooked``: part -> why it could not be looked at.
+    """
+
+    job: str
+    now: float
+    wanted: bool = True
+    stopped: str = ""
+    desired_release: str = ""
+    serving_release: str = ""
+    instance: str = ""
+    life: Life | None = None
+    why: str = ""
+    frozen: bool = False
+    rebooted: bool = False
+    status: DriverStatus | None = None
+    exit: DriverExit | None = None
+    silent_s: float = 0.0
+    restarts_s: tuple[float, ...] = ()
+    """Seconds since each restart of the driver that the watch knows of."""
+    operation: OpenOperation | None = None
+    last_failure: str = ""
+    """The sentence of the last operation where that has failed and nothing has succeeded since."""
+    checkpoints: dict[str, CheckpointLook] = {}
+    backups: dict[str, BackupLook] = {}
+    objective_s: float = 86_400.0
+    prune_age_s: float | None = None
+    thresholds: dict[str, float] = {}
+    """Rule -> its threshold for this job, where the job's file says one."""
+    unlooked: dict[str, str] = {}
+
+
+class Symptom(msgspec.Struct, frozen=True, kw_only=True):
+    """What a rule found: ``rule``: its id; ``query``: empty where it is of the whole job.
+
+    ``cause``: one sentence with its evidence; ``action``: what is advised; ``heading``: of docs/runbook.md.
+    """
+
+    rule: str
+    severity: Severity
+    job: str
+    query: str = ""
+    cause: str
+    action: str
+    heading: str
+
+    @property
+    def key(self) -> str:
+        """One incident at a time for each."""
+        return f"{self.rule}/{self.query or '-'}"
+
+
+def worst(symptoms: Iterable[Symptom]) -> Severity | None:
+    """The severity that decides how a job is shown."""
+    order = list(Severity)
+    return min((each.severity for each in symptoms), key=order.index, default=None)
