@@ -171,6 +171,24 @@ def _rule(name: str, change: str, *edits: Edit, **more: object) -> Case:
 
 _WRITES = (Outcome.LOSES, "the totals of before stay in the old table and are never brought up to date")
 
+_WRITER: tuple[Edit, ...] = (
+    ("import sqlite3", "import logging\nimport sqlite3"),
+    (
+        "def upsert(",
+        'TABLES = {"daily": "totals", "hourly": "totals_hourly"}\nVERSION = 1\n'
+        "LOG = logging.getLogger(__name__)\n\n\ndef upsert(",
+    ),
+    ("replace into totals values", "replace into {TABLES['daily']}_v{VERSION} values"),
+    ("in batch.collect()", "in batch.coalesce(1).collect()"),
+)
+"""A function that takes its table's name from a table of names and a number."""
+
+
+def _writes(name: str, change: str, *edits: Edit, elsewhere: bool) -> Case:
+    more = {"cause": "sink", "truth": _WRITES, "opaque": True} if elsewhere else {"cause": "none"}
+    return _rule(f"fb_{name}", f"foreachBatch: {change}", *edits, first=_WRITER, **more)
+
+
 RULES_CASES = (
     _rule("same", "control: unchanged", cause="none"),
     _rule(
@@ -245,6 +263,18 @@ RULES_CASES = (
         ("    with sqlite3", "    # one transaction\n    with sqlite3"),
         cause="none",
     ),
+    _writes("entry", "another entry of a table of names", ("TABLES['daily']", "TABLES['hourly']"), elsewhere=True),
+    _writes("number", "a number within a name", ("VERSION = 1", "VERSION = 2"), elsewhere=True),
+    _writes(
+        "swapped",
+        "two names change places",
+        ('"daily": "totals", "hourly": "totals_hourly"', '"daily": "totals_hourly", "hourly": "totals"'),
+        elsewhere=True,
+    ),
+    _writes("log", "a log line", ("    with sqlite3", '    LOG.info("a batch")\n    with sqlite3'), elsewhere=False),
+    _writes("coalesce", "another number of files", ("coalesce(1)", "coalesce(3)"), elsewhere=False),
+    _writes("locals", "other names of variables", ("connection", "database"), elsewhere=False),
+    _writes("filter", "a filter of the batch's rows", ("batch.coalesce(1)", 'batch.filter("1 = 1")'), elsewhere=False),
 )
 
 _CORRUPT: tuple[Edit, ...] = (
