@@ -91,6 +91,7 @@ ELSEWHERE = {
     "a helper no more called": ("    late(batch)\n", "    pass\n"),
     "a call only sometimes": ("    late(batch)\n", "    if context:\n        late(batch)\n"),
     "a log line that does more": ('LOG.info("wrote %s", context)', 'LOG.info("wrote %s", late(batch))'),
+    "a log line that writes": ('LOG.info("wrote %s", context)', 'LOG.info("wrote %s", batch.write.save("x"))'),
     "a filter that does more": ('filter("amount > 0")', 'filter(late(batch) or "amount > 0")'),
     "an own method of a known name": ("latest.write.saveAsTable", "SETTINGS.filter(1).write.saveAsTable"),
     "which rows go where": ("amount > 0", "amount > 9"),
@@ -163,6 +164,16 @@ def test_what_moves_no_row_is_left_out(change: str, tmp_path: Path) -> None:
 def test_a_batch_that_goes_to_two_places_is_split_by_its_filters(old: str, new: str, tmp_path: Path) -> None:
     """Which rows go to which place is then a question of where rows go."""
     assert digests(tmp_path / "a", TWO)[1] != digests(tmp_path / "b", TWO.replace(old, new))[1]
+
+
+def test_a_batch_that_is_written_in_a_loop_is_split_by_its_filters(tmp_path: Path) -> None:
+    """One line of code may write to many places."""
+    loop = """
+    def write(batch, context):
+        for each in ("eu", "us"):
+            batch.filter(batch.region == each).write.save("/lake/" + each)
+    """
+    assert digests(tmp_path / "a", loop)[1] != digests(tmp_path / "b", loop.replace("==", "!="))[1]
 
 
 def test_a_data_file_that_the_function_reads_counts(tmp_path: Path) -> None:

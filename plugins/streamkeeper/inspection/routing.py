@@ -16,6 +16,8 @@ from itertools import pairwise
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
+from pyspark.sql import Column, functions
+
 from streamkeeper.inspection.bytecode import JUMPS, start_of_value
 
 _TUNES = frozenset({"cache", "coalesce", "hint", "persist", "repartition", "sortWithinPartitions", "unpersist"})
@@ -29,6 +31,10 @@ _TUNING_OPTIONS = frozenset({"batchsize", "compression", "fetchsize", "maxrecord
 _LOGS = frozenset({"critical", "debug", "error", "exception", "info", "log", "warning"})
 _LOGGERS = frozenset({"_log", "_logger", "log", "logger", "LOG", "LOGGER"})
 _HARMLESS = frozenset({len, str, int, float, bool, round, sum, min, max, sorted, list, tuple, set, dict})
+_ONLY_MAKES = frozenset(
+    {*dir(functions), *dir(Column), *dir(str), "batch_id", "columns", "count", "dtypes", "isEmpty", "rdd", "schema"}
+)
+"""Methods and attributes by which a value is made of others, and nothing is written."""
 _LOCALS = frozenset({"LOAD_FAST", "LOAD_FAST_CHECK", "STORE_FAST", "DELETE_FAST", "LOAD_FAST_AND_CLEAR"})
 _ATTRIBUTES_SAY = sys.version_info >= (3, 12)
 """Whether the lowest bit of ``LOAD_ATTR`` says that a method is called; before, that was an instruction of its own."""
@@ -76,7 +82,8 @@ def _counting(steps: Steps, names: Mapping[str, Any], parameters: Sequence[str],
     kept = _kept(steps, out | _on_frames(steps, names, frames, _TUNES | _SHAPES | _CHOOSES))
     loaded = [steps[number].opname == "LOAD_FAST" and steps[number].argval in frames for number in kept]
     renamed = [steps[number].opname == "STORE_FAST" for number in kept[1:]]
-    if sum(here and not after for here, after in zip(loaded, [*renamed, False], strict=True)) > 1:
+    uses = sum(here and not after for here, after in zip(loaded, [*renamed, False], strict=True))
+    if uses > 1 or any(step.opname.startswith("JUMP_BACKWARD") for step in steps):
         kept = _kept(steps, out | _on_frames(steps, names, frames, _TUNES | _SHAPES))
     return kept
 
@@ -171,6 +178,8 @@ def _is_plain(steps: Steps, names: Mapping[str, Any]) -> bool:
         if step.opcode in JUMPS or step.opname in ("LOAD_DEREF", "MAKE_FUNCTION", "LOAD_CLOSURE", "CALL_FUNCTION_EX"):
             return False
         if step.opname in ("LOAD_GLOBAL", "LOAD_NAME") and not _is_harmless(str(step.argval), names):
+            return False
+        if step.opname in ("LOAD_METHOD", "LOAD_ATTR") and step.argval not in _ONLY_MAKES:
             return False
         if step.opname.startswith(("STORE_", "DELETE_", "IMPORT_", "YIELD", "SEND", "RAISE")):
             return False
