@@ -117,8 +117,7 @@ class FunctionWalk:
         """What a query means, and the unknown classes in it; None for one that Spark does not take."""
         try:
             analyzed = self._spark.sql(sql)._jdf.queryExecution().analyzed()
-            optimizer: Any = self._spark._jsparkSession.sessionState().optimizer()
-            tree = self._walker.walk(optimizer.execute(self._walker.without_time(analyzed)))
+            tree = self._walker.walk(self._walker.optimized(analyzed))
         except Exception:  # a literal that does not fit its place is no change anybody could make
             return None
         lineage = Lineage(tree, [], Session(time_zone=self._zone))

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from streamkeeper.errors import JobUnusable, StreamkeeperError, Unsupported
-from streamkeeper.job_code import locate, run_job_file
+from streamkeeper.job_code import TOO_DEEP, is_too_deep, locate, run_job_file
 from streamkeeper.model.names import check_name
 from streamkeeper.model.params import Param, ParamMap, check_declared, validate_params
 from streamkeeper.model.release import ParamValue
@@ -99,6 +99,7 @@ class JobDefinition:
             raise
         except (Exception, SystemExit) as error:
             hint = _KAFKA_JARS if "Failed to find data source: kafka" in str(error) else ""
+            hint = TOO_DEEP if is_too_deep(error) else hint
             raise JobUnusable(f"job {self.name} failed to build: {locate(error, self.root)}", hint=hint) from error
 
 

@@ -15,6 +15,10 @@ from types import ModuleType
 
 from streamkeeper.errors import JobUnusable
 
+TOO_DEEP = (
+    "an expression is nested more deeply than the stack of Spark's JVM allows: build it in fewer steps, such as one "
+    "select, a join, or a sum over an array; or set spark.driver.extraJavaOptions=-Xss16m"
+)
 _WHY = "Streamkeeper injects the checkpoint version; a second owner would lose or double the output"
 
 
@@ -117,6 +121,11 @@ def locate(error: BaseException, root: Path | None) -> str:
     for frame in reversed(own):
         return f"{_relative(frame.filename, root)}:{frame.lineno}: {text}"
     return text
+
+
+def is_too_deep(error: BaseException) -> bool:
+    """Whether an error says that a stack of Spark's JVM ran out."""
+    return "java.lang.StackOverflowError" in str(error)
 
 
 def find_own_checkpoints(path: Path, shown: str) -> None:

@@ -51,8 +51,7 @@ def table(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
 def told(spark: SparkSession, sql: str) -> tuple[object, ...]:
     """What a query over the view means."""
     walker = PlanWalker(spark)
-    optimizer: Any = spark._jsparkSession.sessionState().optimizer()
-    tree = walker.walk(optimizer.execute(walker.without_time(spark.sql(sql)._jdf.queryExecution().analyzed())))
+    tree = walker.walk(walker.optimized(spark.sql(sql)._jdf.queryExecution().analyzed()))
     lineage = Lineage(tree, [], Session())
     assert not lineage.unknown
     return tuple(lineage.meaning(each) for each in lineage.output.columns), lineage.output.rows, lineage.output.shape
@@ -142,13 +141,13 @@ def test_the_class_is_compiled_once_for_an_environment(
     """And in memory where the environment cannot be written."""
     monkeypatch.setattr(plan_walker.sys, "prefix", str(tmp_path))
     for _ in range(2):
-        monkeypatch.setattr(plan_walker, "_METHODS", WeakKeyDictionary())
+        monkeypatch.setattr(plan_walker, "_LOADED", WeakKeyDictionary())
         PlanWalker(spark)
     [cached] = (tmp_path / "share" / "streamkeeper").iterdir()
     assert len([*cached.rglob("*.class")]) == 2
     (tmp_path / "file").touch()
     monkeypatch.setattr(plan_walker.sys, "prefix", str(tmp_path / "file"))
-    monkeypatch.setattr(plan_walker, "_METHODS", WeakKeyDictionary())
+    monkeypatch.setattr(plan_walker, "_LOADED", WeakKeyDictionary())
     assert PlanWalker(spark).walk(spark.range(1)._jdf.queryExecution().analyzed()).name == "Range"
 
 

@@ -20,6 +20,7 @@ import org.apache.spark.sql.catalyst.expressions.LocalTimestamp;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.plans.logical.LocalRelation;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.rules.RuleExecutor;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.catalyst.util.ArrayData;
 import org.apache.spark.sql.catalyst.util.MapData;
@@ -45,23 +46,61 @@ import org.apache.spark.unsafe.types.VariantVal;
  * {"id": expression id}, {"s": set, sorted}, {"m": map, sorted}, {"r": digest of rows}, {"c": class that has no more to
  * say}, {"f": which of the plan's Python functions}, {"u": unknown class}. Compiled by Janino: no lambdas, no generics that it cannot infer.
  */
-public final class PlanWalker {
+public final class PlanWalker implements Runnable {
   private static final char[] HEX = "0123456789abcdef".toCharArray();
+
+  /** Of which a thread touches only what it needs: an expression may be deeper than a stack of the JVM's default. */
+  private static final long STACK_BYTES = 1L << 28;
 
   private final List nodes = new ArrayList();
   private final IdentityHashMap above = new IdentityHashMap();
   private final IdentityHashMap functions = new IdentityHashMap();
 
-  private PlanWalker() {}
+  private Object plan;
+  private RuleExecutor optimizer;
+  private Object result;
+  private Throwable thrown;
+
+  /** For py4j, which calls methods of an object. */
+  public PlanWalker() {}
 
   /** The plan as JSON. */
   public static String walk(Object plan) throws Exception {
+    return (String) onDeepStack(plan, null);
+  }
+
+  /** An analyzed plan, optimized as a micro-batch's, at no time at all. */
+  public static LogicalPlan optimized(Object plan, Object optimizer) throws Exception {
+    return (LogicalPlan) onDeepStack(plan, (RuleExecutor) optimizer);
+  }
+
+  /** Spark's session is inherited by a thread that is begun. */
+  private static Object onDeepStack(Object plan, RuleExecutor optimizer) throws Exception {
     PlanWalker walker = new PlanWalker();
-    int root = walker.node((scala.Product) plan);
+    walker.plan = plan;
+    walker.optimizer = optimizer;
+    Thread thread = new Thread(null, walker, "streamkeeper-plan-walker", STACK_BYTES);
+    thread.start();
+    thread.join();
+    if (walker.thrown instanceof Error) throw (Error) walker.thrown;
+    if (walker.thrown != null) throw (Exception) walker.thrown;
+    return walker.result;
+  }
+
+  public void run() {
+    try {
+      result = optimizer == null ? (Object) text() : (Object) optimizer.execute(withoutTime(plan));
+    } catch (Throwable found) {
+      thrown = found;
+    }
+  }
+
+  private String text() throws Exception {
+    int root = node((scala.Product) plan);
     StringBuilder text = new StringBuilder("{\"nodes\":[");
-    for (int i = 0; i < walker.nodes.size(); i++) {
+    for (int i = 0; i < nodes.size(); i++) {
       if (i > 0) text.append(',');
-      text.append((String) walker.nodes.get(i));
+      text.append((String) nodes.get(i));
     }
     return text.append("],\"root\":").append(root).append('}').toString();
   }

@@ -5,12 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from streamkeeper.errors import JobUnusable
 from streamkeeper.inspection.code_digest import CodeDigest
 from streamkeeper.inspection.confs import read_confs
 from streamkeeper.inspection.functions import find_functions, find_sink_functions
 from streamkeeper.inspection.operators import find_delays, find_operators, find_watermarks
 from streamkeeper.inspection.plan_reading import QueryPlan, column, whole_strings
 from streamkeeper.inspection.plan_sources import find_sources
+from streamkeeper.job_code import TOO_DEEP, is_too_deep
 from streamkeeper.model.manifest import Manifest, StateColumn
 
 if TYPE_CHECKING:
@@ -22,12 +24,21 @@ if TYPE_CHECKING:
 def describe(query: Query, spark: SparkSession, *, bundle_root: Path | None) -> Manifest:
     """The manifest of ``query``; nothing is started. ``bundle_root``: where the job's own code was unpacked.
 
-    Settings are read from the query's own session as they are now. Rows that the job made itself are read.
+    Settings are read from the query's own session as they are now. Rows that the job made itself are read. Raises
+    JobUnusable for a query that is nested more deeply than Spark plans it.
     """
     session = query.df.sparkSession
     confs = read_confs(session)
-    with whole_strings(session):
-        return _described(query, session, confs, spark.version, bundle_root)
+    try:
+        with whole_strings(session):
+            return _described(query, session, confs, spark.version, bundle_root)
+    except RecursionError as error:
+        hint = "build it in fewer steps"
+        raise JobUnusable(f"query {query.name} is nested too deeply to be described", hint=hint) from error
+    except Exception as error:
+        if not is_too_deep(error):
+            raise
+        raise JobUnusable(f"query {query.name} is nested too deeply for Spark to plan it", hint=TOO_DEEP) from error
 
 
 def _described(

@@ -27,12 +27,10 @@ PARSER_SCHEMA = frozenset({"child", "schema"})
 
 def type_of(node: Node) -> Any:
     """The type that an expression says it has, as decoded JSON; None where it only follows from others."""
-    while node.name in TRANSPARENT:
-        node = node.children[0]
+    while node.name in TRANSPARENT | ORDERED:
+        node = node.fields["argument"] if node.name in ORDERED else node.children[0]
     if node.name in FIELDS:
         return field_type(node)
-    if node.name in ORDERED:
-        return type_of(node.fields["argument"])
     if node.name == "GetArrayItem":
         array = type_of(node.fields["child"])
         return array.get("elementType") if isinstance(array, dict) else None

@@ -37,17 +37,22 @@ _TOKEN = re.compile(r"(?=.*[a-z])(?=.*[0-9])((?=.*[A-Z])[A-Za-z0-9+/=_.\-]{20,}|
 def find_functions(plan: QueryPlan, digests: CodeDigest) -> dict[str, str]:
     """``place/number name`` -> digest, for all that a plan runs; see ``model.manifest`` for the places."""
     found: dict[str, str] = {}
-
-    def visit(node: Any, below: bool) -> None:
-        below = below or keeps_state(node)
-        for child in items(node.children()):
-            visit(child, below)
-        place = BELOW_STATE if below else ABOVE_STATE
+    for node, place in reversed(_top_down(plan.chosen)):
         for name, digest in _of_node(plan.spark, node, digests):
             number = sum(1 for each in found if each.startswith(place))
             found[f"{place}{number} {name}"] = digest
+    return found
 
-    visit(plan.chosen, False)
+
+def _top_down(plan: Any) -> list[tuple[Any, str]]:
+    """Every node with its place, a node before those below it, the last of these first."""
+    found: list[tuple[Any, str]] = []
+    waiting = [(plan, ABOVE_STATE)]
+    while waiting:
+        node, place = waiting.pop()
+        place = BELOW_STATE if place == BELOW_STATE or keeps_state(node) else place
+        found.append((node, place))
+        waiting += [(child, place) for child in items(node.children())]
     return found
 
 

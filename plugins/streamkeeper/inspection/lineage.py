@@ -125,6 +125,9 @@ class Lineage:
         return self._meanings.known(number) or "?"
 
     def _flow(self, node: Node) -> Flow:
+        return self._meanings.nesting.call(self._flow_out_of, node)
+
+    def _flow_out_of(self, node: Node) -> Flow:
         lost, unknown = len(self._meanings.unresolved), len(self._meanings.unknown)
         below = [self._flow(each) for each in node.children]
         flow = self._through(node, below)
@@ -355,16 +358,13 @@ class Lineage:
     def _aggregates(self, node: Node) -> list[str]:
         """Each aggregate, in the order in which it appears."""
         found: list[str] = []
-
-        def visit(each: Node) -> None:
+        waiting = [*reversed(node.fields["aggregateExpressions"])]
+        while waiting:
+            each = waiting.pop()
             if each.name == spark_classes.AGGREGATE_EXPRESSION:
                 found.append(self._meanings.of(each))
-                return
-            for child in each.children:
-                visit(child)
-
-        for each in node.fields["aggregateExpressions"]:
-            visit(each)
+            else:
+                waiting += reversed(each.children)
         return found
 
     def _joined_rows(self, below: list[Flow]) -> tuple[str, ...]:

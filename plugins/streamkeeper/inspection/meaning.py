@@ -32,6 +32,7 @@ from streamkeeper.inspection.fields import (
     type_of,
     without_default_mode,
 )
+from streamkeeper.inspection.nesting import Nesting
 from streamkeeper.inspection.plan_parts import flattened
 from streamkeeper.inspection.plan_text import quoted, shortened, type_text
 from streamkeeper.inspection.plan_tree import EXPRESSION, PLAN, Node, Tagged, stable_fields
@@ -84,7 +85,7 @@ class Meanings:
     """Meanings of attributes so far, by expression id.
 
     ``unresolved`` collects what could not be resolved, ``unknown`` the classes that nothing is known of; ``of_plan``
-    tells a subquery's plan.
+    tells a subquery's plan; ``nesting``: of expressions and plans in each other.
     """
 
     def __init__(self, session: Session, of_plan: Callable[[Node], str]) -> None:
@@ -95,6 +96,7 @@ class Meanings:
         self._variables: dict[int, str] = {}
         self._used_whole: set[int] = set()
         self._functions: dict[int, int] = {}
+        self.nesting = Nesting()
         self.unresolved: list[str] = []
         self.unknown: list[str] = []
 
@@ -115,6 +117,9 @@ class Meanings:
 
     def of(self, node: Node) -> str:
         """The meaning of an expression."""
+        return self.nesting.call(self._meaning, node)
+
+    def _meaning(self, node: Node) -> str:
         name = node.name
         if name in TRANSPARENT:
             return self.of(node.children[0])
@@ -305,7 +310,9 @@ class Meanings:
 
     def place(self, node: Node) -> str:
         """Where an expression is found, without the type of what is there: of that its fields tell what is read."""
-        node = self.behind(node)
+        return self.nesting.call(self._place, self.behind(node))
+
+    def _place(self, node: Node) -> str:
         if node.name in FIELDS and (step := field_step(node)) is not None:
             within = self.behind(node.fields["child"])
             return f"{self._parsed(within, node) or self.place(within)}{step}"

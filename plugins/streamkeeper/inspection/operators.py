@@ -154,6 +154,12 @@ def _join(node: Any) -> tuple[str, tuple[str, ...], tuple[str, ...], dict[str, s
 
 
 def _conjuncts(condition: Any) -> list[Any]:
-    if class_name(condition) == "And":
-        return [*_conjuncts(condition.left()), *_conjuncts(condition.right())]
-    return [condition]
+    found: list[Any] = []
+    waiting = [condition]
+    while waiting:
+        each = waiting.pop()
+        if class_name(each) == "And":
+            waiting += [each.right(), each.left()]
+        else:
+            found.append(each)
+    return found

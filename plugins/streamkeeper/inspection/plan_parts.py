@@ -31,9 +31,15 @@ def is_plan(found: object) -> bool:
 
 def flattened(condition: Node, name: str) -> list[Node]:
     """The parts of a condition that ``name`` (And, Or) joins, in the order in which they are written."""
-    if condition.name != name:
-        return [condition]
-    return [part for each in condition.children for part in flattened(each, name)]
+    found: list[Node] = []
+    waiting = [condition]
+    while waiting:
+        each = waiting.pop()
+        if each.name == name:
+            waiting += reversed(each.children)
+        else:
+            found.append(each)
+    return found
 
 
 def attributes_not_null(condition: Node) -> frozenset[int]:

@@ -30,8 +30,7 @@ class QueryPlan:
         self.spark = spark
         self.analyzed: Any = df._jdf.queryExecution().analyzed()
         walker = PlanWalker(spark)
-        session: Any = spark._jsparkSession
-        self.chosen: Any = session.sessionState().optimizer().execute(walker.without_time(self.analyzed))
+        self.chosen: Any = walker.optimized(self.analyzed)
         self.tree = walker.walk(self.chosen)
 
     def normalised(self) -> str:
@@ -95,16 +94,21 @@ def has(node: Any, method: str) -> bool:
 
 def walk(node: Any) -> Iterator[Any]:
     """``node`` and everything below it, the node first, children left to right."""
-    yield node
-    for child in items(node.children()):
-        yield from walk(child)
+    waiting = [node]
+    while waiting:
+        found = waiting.pop()
+        yield found
+        waiting += reversed(items(found.children()))
 
 
 def bottom_up(node: Any) -> Iterator[Any]:
     """Everything below ``node``, left to right, then ``node``."""
-    for child in items(node.children()):
-        yield from bottom_up(child)
-    yield node
+    found: list[Any] = []
+    waiting = [node]
+    while waiting:
+        found.append(waiting.pop())
+        waiting += items(found[-1].children())
+    yield from reversed(found)
 
 
 def expressions(node: Any) -> Iterator[Any]:

@@ -61,8 +61,7 @@ def read_plan(text: str) -> Node:
 
 def structure_digest(plan: Node) -> str:
     """sha256 over a plan and all below it, equal for two builds of the same query; where sources lie does not count."""
-    canonical = json.dumps(_Stable().value(plan), separators=(",", ":"))
-    return hashlib.sha256(canonical.encode()).hexdigest()
+    return hashlib.sha256("".join(_canonical(plan)).encode()).hexdigest()
 
 
 def unnumbered(text: str) -> str:
@@ -71,17 +70,20 @@ def unnumbered(text: str) -> str:
 
 
 def texts(found: Any) -> Iterator[str]:
-    """Every text in a plan's arguments: literals, names, options."""
-    if isinstance(found, str):
-        yield found
-    elif isinstance(found, Node):
-        for value in found.fields.values():
-            yield from texts(value)
-    elif isinstance(found, Tagged):
-        yield from texts(found.found)
-    elif isinstance(found, list):
-        for each in found:
-            yield from texts(each)
+    """Every text in a plan's arguments, in no order: literals, names, options."""
+    waiting = [found]
+    while waiting:
+        match waiting.pop():
+            case str(text):
+                yield text
+            case Node(fields=fields):
+                waiting += fields.values()
+            case Tagged(found=inner):
+                waiting.append(inner)
+            case list(parts):
+                waiting += parts
+            case _:
+                pass
 
 
 def _nodes(value: Any) -> list[Node]:
@@ -108,22 +110,41 @@ def _decoded(value: Any, shells: list[Node]) -> Any:
     return Tagged(tag, found)
 
 
-class _Stable:
-    """Rewrites a plan as plain lists; ids are renumbered in the order in which they appear."""
+class _Json(str):
+    """A part of the canonical JSON as it stands, and no text of the plan's."""
 
-    def __init__(self) -> None:
-        self._numbers: dict[tuple[str, int], int] = {}
+    __slots__ = ()
 
-    def value(self, found: Any) -> Any:
-        if isinstance(found, Node):
-            return [found.name, [[name, self.value(each)] for name, each in stable_fields(found)]]
-        if isinstance(found, list):
-            return [self.value(each) for each in found]
-        if isinstance(found, Tagged):
-            if found.tag in ("id", "f"):
-                return {found.tag: self._numbers.setdefault((found.tag, found.found), len(self._numbers))}
-            return {found.tag: self.value(found.found) if found.tag in ("s", "m") else found.found}
-        return unnumbered(found) if isinstance(found, str) else found
+
+def _canonical(plan: Node) -> Iterator[str]:
+    """A plan as the JSON of nested lists; ids are renumbered in the order in which they appear.
+
+    Without recursion: an expression may be as deep as Spark plans it, and deeper than Python's encoder goes.
+    """
+    numbers: dict[tuple[str, int], int] = {}
+    waiting: list[Any] = [plan]
+    while waiting:
+        match waiting.pop():
+            case _Json() as ready:
+                yield ready
+            case Node() as node:
+                fields = [[_Json(_json(name)), value] for name, value in stable_fields(node)]
+                waiting += [_Json("]"), fields, _Json(f"[{_json(node.name)},")]
+            case list(parts):
+                told = [part for each in parts for part in (_Json(","), each)][1:]
+                waiting += [_Json("]"), *reversed(told), _Json("[")]
+            case Tagged(tag="id" | "f" as tag, found=found):
+                yield _json({tag: numbers.setdefault((tag, found), len(numbers))})
+            case Tagged(tag="s" | "m" as tag, found=found):
+                waiting += [_Json("}"), found, _Json(f"{{{_json(tag)}:")]
+            case Tagged(tag=tag, found=found):
+                yield _json({tag: found})
+            case found:
+                yield _json(unnumbered(found) if isinstance(found, str) else found)
+
+
+def _json(found: Any) -> str:
+    return json.dumps(found, separators=(",", ":"))
 
 
 def stable_fields(node: Node) -> Iterator[tuple[str, Any]]:

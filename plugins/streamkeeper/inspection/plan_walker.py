@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _SOURCE = Path(__file__).with_name("PlanWalker.java")
 _CLASS = "streamkeeper.inspection.PlanWalker"
-_METHODS: WeakKeyDictionary[SparkContext, dict[str, Any]] = WeakKeyDictionary()
+_LOADED: WeakKeyDictionary[SparkContext, Any] = WeakKeyDictionary()
 """A JVM loads the class once: each loading is a class loader that stays."""
 
 
@@ -27,26 +27,23 @@ class PlanWalker:
     """Walks plans of one session's JVM."""
 
     def __init__(self, spark: SparkSession) -> None:
-        self._jvm: Any = spark._jvm
-        self._gateway: Any = spark.sparkContext._gateway
-        context = spark.sparkContext
-        if context not in _METHODS:
-            kind = _loaded(self._jvm, self._gateway, spark.version)
-            _METHODS[context] = {str(each.getName()): each for each in kind.getMethods()}
-        self._methods = _METHODS[context]
+        context: Any = spark.sparkContext
+        if context not in _LOADED:
+            _LOADED[context] = _loaded(spark._jvm, context._gateway, spark.version).newInstance()
+        self._java = _LOADED[context]
+        self._session: Any = spark._jsparkSession
 
     def walk(self, plan: Any) -> Node:
         """Every node of a logical plan with all of its arguments."""
-        return read_plan(str(self._call("walk", plan)))
+        return read_plan(str(self._java.walk(plan)))
 
     def without_time(self, plan: Any) -> Any:
         """An analyzed plan in which the present time is what it is in a micro-batch, and no moment."""
-        return self._call("withoutTime", plan)
+        return self._java.withoutTime(plan)
 
-    def _call(self, name: str, plan: Any) -> Any:
-        arguments = self._gateway.new_array(self._jvm.java.lang.Object, 1)
-        arguments[0] = plan
-        return self._methods[name].invoke(None, arguments)
+    def optimized(self, plan: Any) -> Any:
+        """An analyzed plan as the session's optimizer leaves it, without the present time."""
+        return self._java.optimized(plan, self._session.sessionState().optimizer())
 
 
 def _loaded(jvm: Any, gateway: Any, spark_version: str) -> Any:

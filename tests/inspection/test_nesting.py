@@ -1,0 +1,211 @@
+"""Expressions as deep as Spark plans them, and deeper than Python's own recursion goes."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import reduce
+from operator import add, or_
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from streamkeeper.compatibility.assess import find_changes
+from streamkeeper.definition import JobDefinition
+from streamkeeper.errors import JobUnusable
+from streamkeeper.inspection import describe as describing
+from streamkeeper.inspection.describe import describe
+from streamkeeper.inspection.lineage import Lineage
+from streamkeeper.inspection.meaning import Session
+from streamkeeper.inspection.nesting import Nesting
+from streamkeeper.inspection.normalised import normalised
+from streamkeeper.inspection.plan_tree import EXPRESSION, PLAN, Node, Tagged, structure_digest
+from tests.inspection.queries import query, read, write_files
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+DEPTH = 20_000
+SPARKS_DEPTH = 200
+"""On the JVM's default stack Spark itself stops at 260 to 320 levels, by their shape and by what is compiled so far."""
+
+
+def test_calls_inside_each_other_do_not_end_at_the_limit_of_recursion() -> None:
+    """And neither that limit nor the depth that is counted is another one afterwards."""
+    nesting, limit = Nesting(), sys.getrecursionlimit()
+
+    def count(number: int) -> int:
+        return 1 + nesting.call(count, number - 1) if number else 0
+
+    assert nesting.call(count, DEPTH) == DEPTH
+    assert sys.getrecursionlimit() == limit
+    assert nesting._open == 0
+
+
+def test_an_error_comes_through_all_threads() -> None:
+    """As what it is, and with the depth counted back."""
+    nesting = Nesting()
+
+    def fail(number: int) -> int:
+        if not number:
+            raise KeyError("at the bottom")
+        return nesting.call(fail, number - 1)
+
+    with pytest.raises(KeyError, match="at the bottom"):
+        nesting.call(fail, 200)
+    assert nesting._open == 0
+
+
+def deep_plan(depth: int, literal: int) -> Node:
+    """``SELECT 0 + 1 + … FROM`` a range, with one literal in the middle."""
+
+    def number(value: int) -> Node:
+        return Node(EXPRESSION, "Literal", {"value": value, "dataType": Tagged("t", "long")})
+
+    terms = [number(literal if each == depth // 2 else 1) for each in range(depth)]
+    whole = reduce(lambda left, right: Node(EXPRESSION, "Add", {"left": left, "right": right}), terms)
+    column = Node(EXPRESSION, "Alias", {"child": whole, "name": "c", "exprId": Tagged("id", 1)})
+    rows = Node(PLAN, "Range", {"start": 0, "output": []})
+    return Node(PLAN, "Project", {"projectList": [column], "child": rows})
+
+
+def test_a_literal_deep_inside_is_part_of_digest_and_meaning() -> None:
+    """At a depth that no stack of Spark's reaches."""
+    one, same, other = deep_plan(3000, 7), deep_plan(3000, 7), deep_plan(3000, 8)
+    assert structure_digest(one) == structure_digest(same) != structure_digest(other)
+    assert normalised("plan", one) == normalised("plan", same) != normalised("plan", other)
+    meanings = [Lineage(each, [], Session()).meaning(1) for each in (one, same, other)]
+    assert meanings[0] == meanings[1] != meanings[2]
+
+
+def test_plans_inside_each_other_are_read_at_any_depth() -> None:
+    """Filters on filters; each of their conditions counts."""
+    condition = Node(EXPRESSION, "Literal", {"value": True, "dataType": Tagged("t", "boolean")})
+    plan = Node(PLAN, "Range", {"start": 0, "output": []})
+    for _ in range(3000):
+        plan = Node(PLAN, "Filter", {"condition": condition, "child": plan})
+    assert Lineage(plan, [], Session()).output.rows == ("True:boolean",)
+
+
+Build = Callable[["DataFrame", int], "DataFrame"]
+
+
+def sum_of_terms(stream: DataFrame, literal: int) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    terms = [F.col("x") * (literal if each == SPARKS_DEPTH // 2 else 1) for each in range(SPARKS_DEPTH)]
+    return stream.groupBy("k").agg(F.sum(reduce(add, terms)).alias("s"))
+
+
+def columns_of_columns(stream: DataFrame, literal: int) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    for each in range(SPARKS_DEPTH):
+        stream = stream.withColumn("x", F.col("x") % 1000 * 3 + (literal if each == SPARKS_DEPTH // 2 else 1))
+    return stream.groupBy("k").agg(F.sum("x").alias("s"))
+
+
+def wide_select(stream: DataFrame, literal: int) -> DataFrame:
+    wide = [f"x + {literal if each == 125 else 1000 + each} AS c{each}" for each in range(250)]
+    sums = [f"sum(c{each})" for each in range(250)]
+    from pyspark.sql import functions as F
+
+    return stream.selectExpr("k", *wide).groupBy("k").agg(*(F.expr(each) for each in sums))
+
+
+def cases_in_cases(stream: DataFrame, literal: int) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    case = F.lit(-1)
+    for each in range(SPARKS_DEPTH):
+        case = F.when(F.col("x") == (literal if each == SPARKS_DEPTH // 2 else 1000 + each), each).otherwise(case)
+    return stream.groupBy("k").agg(F.sum(case).alias("s"))
+
+
+def one_long_case(stream: DataFrame, literal: int) -> DataFrame:
+    cases = [f"WHEN x = {literal if each == 200 else 1000 + each} THEN {each}" for each in range(400)]
+    from pyspark.sql import functions as F
+
+    return stream.groupBy("k").agg(F.expr(f"sum(CASE {' '.join(cases)} END)").alias("s"))
+
+
+def alternatives(stream: DataFrame, literal: int) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    each_one = [
+        (F.col("x") == (literal if n == SPARKS_DEPTH // 2 else 1000 + n)) & (F.col("y") > n) for n in range(200)
+    ]
+    return stream.groupBy("k").agg(F.max(reduce(or_, each_one)).alias("s"))
+
+
+def calls_in_calls(stream: DataFrame, literal: int) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    key = F.col("k")
+    for each in range(SPARKS_DEPTH):
+        key = F.regexp_replace(key, f"a{literal if each == SPARKS_DEPTH // 2 else 1000 + each}", "b")
+    return stream.groupBy(key.alias("g")).agg(F.sum("x").alias("s"))
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("build", "rule"),
+    [
+        (sum_of_terms, "aggregate-input-changed"),
+        (columns_of_columns, "aggregate-input-changed"),
+        (wide_select, "aggregate-input-changed"),
+        (cases_in_cases, "aggregate-input-changed"),
+        (one_long_case, "aggregate-input-changed"),
+        (alternatives, "aggregate-input-changed"),
+        (calls_in_calls, "grouping-key-changed"),
+    ],
+)
+def test_a_changed_literal_deep_inside_is_told(spark: SparkSession, tmp_path: Path, build: Build, rule: str) -> None:
+    """Each of these queries is one that Spark itself runs."""
+    write_files(tmp_path / "in", 1)
+
+    def described(literal: int) -> Any:
+        return describe(query(build(read(spark, tmp_path / "in"), literal)), spark, bundle_root=None)
+
+    before, after = described(7), described(8)
+    assert [each.rule for each in find_changes(before, before)] == []
+    assert rule in {each.rule for each in find_changes(before, after)}
+
+
+@pytest.mark.spark
+def test_what_spark_cannot_build_is_one_line_with_the_way_out(spark: SparkSession, tmp_path: Path) -> None:
+    """The job, its error, and the setting that gives the JVM more stack."""
+    write_files(tmp_path / "in", 1)
+
+    def build(session: SparkSession, params: object) -> Any:
+        from pyspark.sql import functions as F
+
+        yield query(read(session, tmp_path / "in").select(reduce(add, [F.col("x")] * 5000)))
+
+    with pytest.raises(JobUnusable, match="-Xss16m") as refused:
+        list(JobDefinition(name="deep", params={}, function=build).build(spark, {}))
+    assert "job deep failed to build" in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (RuntimeError("calling o1.sql.\n: java.lang.StackOverflowError\n\tat x"), "for Spark to plan it.*-Xss16m"),
+        (RecursionError("maximum recursion depth exceeded"), "to be described.*fewer steps"),
+    ],
+)
+def test_what_cannot_be_described_is_one_line_that_names_the_query(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, told: str
+) -> None:
+    """Whichever side ran out of stack."""
+    write_files(tmp_path / "in", 1)
+
+    def fail(*arguments: object) -> None:
+        raise error
+
+    monkeypatch.setattr(describing, "_described", fail)
+    with pytest.raises(JobUnusable, match=f"query totals is nested too deeply {told}"):
+        describe(query(read(spark, tmp_path / "in")), spark, bundle_root=None)
