@@ -12,7 +12,7 @@ from streamkeeper.compatibility.assess import find_changes
 from streamkeeper.inspection.describe import describe
 from streamkeeper.model.coding import to_json
 from streamkeeper.model.finding import Verdict, verdict_of
-from streamkeeper.model.manifest import UNREADABLE, Manifest
+from streamkeeper.model.manifest import UNREADABLE, Manifest, columns_of
 from tests.inspection.queries import query, read, totals, varied, write_files
 
 if TYPE_CHECKING:
@@ -227,3 +227,19 @@ def test_a_long_plan_is_described_whole(manifest: Any) -> None:
     one, other = manifest(select(*many)), manifest(select(*many[:-1], "x + 999 AS c199"))
     assert "more fields" not in one.plan
     assert [each.rule for each in find_changes(one, other)] == ["stateless-change"]
+
+
+def test_columns_with_spaces_in_their_names_are_told_apart(spark: SparkSession, folder: Path) -> None:
+    """In a source's schema, in the output's, and in what state is made of."""
+    from pyspark.sql import functions as F
+
+    def described(kind: str, key: str = "order id") -> Manifest:
+        stream = spark.readStream.schema(f"`order id` {kind}, `order no` int, x long").json(str(folder))
+        return describe(query(stream.groupBy(key).agg(F.sum("x").alias("the sum"))), spark, bundle_root=None)
+
+    before = described("int")
+    assert before.sources[0].schema.splitlines() == ["`order id` int", "`order no` int", "x bigint"]
+    assert before.output_schema.splitlines() == ["`order id` int", "`the sum` bigint"]
+    assert dict(columns_of(before.sources[0].schema)) == {"order id": "int", "order no": "int", "x": "bigint"}
+    assert "source-column-type-changed" in {each.rule for each in find_changes(before, described("bigint"))}
+    assert "grouping-key-changed" in {each.rule for each in find_changes(before, described("int", "order no"))}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from streamkeeper.model.manifest import FORMAT, Manifest, Operator
+from streamkeeper.model.manifest import FORMAT, Manifest, Operator, columns_of
+from streamkeeper.model.quoting import schema_text
 
 _RECORDED_SINCE_3 = (
     "spark.sql.execution.arrow.",
@@ -19,9 +20,23 @@ _STRUCTURES = ("structure ", "whole query ", "static ")
 
 def in_one_format(old: Manifest, new: Manifest) -> tuple[Manifest, Manifest]:
     """Both as they are, or, where one lacks what its state means, both without it: then its text decides alone."""
+    old, new = _schemas_rewritten(old), _schemas_rewritten(new)
     if old.format == new.format == FORMAT:
         return old, new
     return _bare(old, new), _bare(new, old)
+
+
+def _schemas_rewritten(manifest: Manifest) -> Manifest:
+    """Names with spaces as they are written now: earlier versions put none in backticks."""
+    return msgspec.structs.replace(
+        manifest,
+        sources=tuple(msgspec.structs.replace(each, schema=_rewritten(each.schema)) for each in manifest.sources),
+        output_schema=_rewritten(manifest.output_schema),
+    )
+
+
+def _rewritten(schema: str) -> str:
+    return schema_text(columns_of(schema))
 
 
 def _bare(manifest: Manifest, other: Manifest) -> Manifest:

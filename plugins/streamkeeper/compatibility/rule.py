@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 from streamkeeper.model.finding import Finding, Severity
 from streamkeeper.model.manifest import Manifest, Operator, Source
+from streamkeeper.model.quoting import quoted_name
 
 Rule = Callable[[Manifest, Manifest], Iterator[Finding]]
 
@@ -57,6 +58,11 @@ def same_context(old: Manifest, new: Manifest) -> bool:
 def source_label(number: int, source: Source) -> str:
     """How meanings call a source: by its name if it has one, else by its position."""
     return f'source "{source.name}"' if source.name else f"source {number}"
+
+
+def source_column(number: int, source: Source, name: str) -> str:
+    """How meanings call a column of a source."""
+    return f"{source_label(number, source)}.{quoted_name(name)}"
 
 
 def state_uses(column: str, *manifests: Manifest) -> bool:

@@ -17,7 +17,7 @@ from streamkeeper.compatibility.rule import (
     is_stateful,
     keeps_python_state,
     note,
-    source_label,
+    source_column,
     state_texts,
     state_uses,
 )
@@ -152,7 +152,7 @@ def _nothing_in_session_zone(key: str, old: Manifest, new: Manifest) -> bool:
 def _no_time_from_text(key: str, old: Manifest, new: Manifest) -> bool:
     """No time that a text format spells without a zone gets into the state."""
     return not any(
-        state_uses(f"{source_label(number, source)}.{name}", old, new)
+        state_uses(source_column(number, source, name), old, new)
         for each in (old, new)
         for number, source in enumerate(each.sources)
         if source.options.get("format") in _TEXT_FORMATS and "timezone" not in source.options

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from streamkeeper.compatibility.rule import source_label, state_uses
+from streamkeeper.compatibility.rule import source_column, state_uses
 from streamkeeper.model.manifest import Manifest, Source, columns_of
 
 STREAM = {"cleansource": "off", "filenameonly": "false", "latestfirst": "false", "maxfileage": "7d"}
@@ -123,8 +123,8 @@ def stays_out_of_state(key: str, old: Manifest, before: Source, new: Manifest, a
         and not any(conf in manifest.confs for conf in JSON_CONFS)
         for manifest, source in ((old, before), (new, after))
     )
-    labels = (source_label(old.sources.index(before), before), source_label(new.sources.index(after), after))
-    return alone and not any(state_uses(f"{label}.{name}", old, new) for label in labels for name in names)
+    places = ((old.sources.index(before), before), (new.sources.index(after), after))
+    return alone and not any(state_uses(source_column(*each, name), old, new) for each in places for name in names)
 
 
 def _columns(key: str, *sources: Source) -> set[str]:

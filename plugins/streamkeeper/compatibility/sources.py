@@ -15,7 +15,7 @@ from streamkeeper.compatibility.rule import (
     change,
     is_stateful,
     note,
-    source_label,
+    source_column,
     state_texts,
     state_uses,
 )
@@ -110,7 +110,6 @@ def source_schema_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
         if before.kind != after.kind or before.schema == after.schema:
             continue
         had, has = _columns(before), _columns(after)
-        label = source_label(number, before)
         removed, added = [each for each in had if each not in has], [each for each in has if each not in had]
         kept = [each for each in has if each in had]
         if _by_position(after) and list(has)[: len(had)] != list(had):
@@ -128,7 +127,7 @@ def source_schema_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
             yield note("source-columns-removed", where, change(removed, ""))
         for name in had:
             if name in has and had[name] != has[name]:
-                column = f"{label}.{name}"
+                column = source_column(number, before, name)
                 fields = changed_fields(had[name], has[name])
                 apart = _reads_fields_apart(old, before) and _reads_fields_apart(new, after)
                 if fields is not None and apart:

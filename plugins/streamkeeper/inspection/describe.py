@@ -10,10 +10,12 @@ from streamkeeper.inspection.code_digest import CodeDigest
 from streamkeeper.inspection.confs import read_confs
 from streamkeeper.inspection.functions import find_functions, find_sink_functions
 from streamkeeper.inspection.operators import find_delays, find_operators, find_watermarks
-from streamkeeper.inspection.plan_reading import QueryPlan, column, whole_strings
+from streamkeeper.inspection.plan_reading import QueryPlan, whole_strings
 from streamkeeper.inspection.plan_sources import find_sources
+from streamkeeper.inspection.plan_tree import unnumbered
 from streamkeeper.job_code import TOO_DEEP, is_too_deep
 from streamkeeper.model.manifest import Manifest, StateColumn
+from streamkeeper.model.quoting import schema_text
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -56,8 +58,9 @@ def _described(
         watermarks=find_watermarks(plan.chosen),
         operators=find_operators(plan, lineage),
         plan=plan.normalised(),
-        output_schema="\n".join(
-            column(field.name, field.dataType.simpleString(), nullable=field.nullable) for field in query.df.schema
+        output_schema=schema_text(
+            (unnumbered(field.name), f"{field.dataType.simpleString()}{'' if field.nullable else ' not null'}")
+            for field in query.df.schema
         ),
         output_mode=query.output_mode.lower(),
         trigger=query.trigger,

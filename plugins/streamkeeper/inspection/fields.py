@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamkeeper.inspection.plan_text import quoted_name, type_text
+from streamkeeper.inspection.plan_text import type_text
 from streamkeeper.inspection.plan_tree import Node, Tagged
+from streamkeeper.model.quoting import quoted_name
 
 TRANSPARENT = frozenset({"Alias", "KnownNullable", "KnownNotNull", "KnownNotContainsNull"})
 """Expressions that are what is below them."""

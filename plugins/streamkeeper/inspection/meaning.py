@@ -34,8 +34,9 @@ from streamkeeper.inspection.fields import (
 )
 from streamkeeper.inspection.nesting import Nesting
 from streamkeeper.inspection.plan_parts import flattened
-from streamkeeper.inspection.plan_text import quoted, shortened, type_text
+from streamkeeper.inspection.plan_text import shortened, type_text
 from streamkeeper.inspection.plan_tree import EXPRESSION, PLAN, Node, Tagged, stable_fields
+from streamkeeper.model.quoting import quoted
 
 SESSION = "session"
 """Stands for the session's time zone in a meaning."""

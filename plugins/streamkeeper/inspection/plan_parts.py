@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from streamkeeper.inspection.plan_text import quoted_name
 from streamkeeper.inspection.plan_tree import PLAN, Node
+from streamkeeper.model.quoting import quoted_name
 
 
 def join_kind(node: Node) -> str:
@@ -14,7 +14,7 @@ def join_kind(node: Node) -> str:
 
 def column_name(attribute: Node) -> str:
     """An attribute's name, in quotes unless it is a plain word."""
-    return quoted_name(" ".join(str(attribute.fields["name"]).split()))
+    return quoted_name(str(attribute.fields["name"]))
 
 
 def attributes_in(found: object) -> list[Node]:

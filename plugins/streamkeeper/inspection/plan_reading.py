@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,7 @@ from streamkeeper.inspection.meaning import Session
 from streamkeeper.inspection.normalised import normalised
 from streamkeeper.inspection.plan_tree import unnumbered
 from streamkeeper.inspection.plan_walker import PlanWalker
+from streamkeeper.model.quoting import schema_text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -124,6 +125,17 @@ def columns(attributes: Any) -> tuple[str, ...]:
     """``name type`` per attribute, with ``not null`` where it holds."""
     return tuple(
         column(each.name(), each.dataType().catalogString(), nullable=each.nullable()) for each in items(attributes)
+    )
+
+
+def schema(attributes: Iterable[Any]) -> str:
+    """The columns of a relation, a line each, with ``not null`` where it holds."""
+    return schema_text(
+        (
+            unnumbered(str(each.name())),
+            f"{each.dataType().catalogString()}{'' if each.nullable() else ' not null'}",
+        )
+        for each in attributes
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from streamkeeper.inspection import spark_classes
-from streamkeeper.inspection.plan_reading import class_name, columns, has, items, walk
+from streamkeeper.inspection.plan_reading import class_name, has, items, schema, walk
 from streamkeeper.inspection.secret_names import is_secret
 from streamkeeper.model.manifest import Source
 
@@ -85,7 +85,7 @@ def kafka_reading(options: Mapping[str, str]) -> KafkaReading:
 
 def _source(relation: Any) -> Source:
     name, options = _read(relation)
-    return describe_source(name, options, "\n".join(columns(relation.output())), _name(relation))
+    return describe_source(name, options, schema(items(relation.output())), _name(relation))
 
 
 def _read(relation: Any) -> tuple[str, dict[str, str]]:

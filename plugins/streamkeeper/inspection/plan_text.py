@@ -1,4 +1,4 @@
-"""Names, texts and types as a meaning tells them."""
+"""Long meanings, and types, as a meaning tells them."""
 
 from __future__ import annotations
 
@@ -14,17 +14,6 @@ _TOLD = re.compile(
     r'source (?:\d+|"[^"]*")\.(?:\w+|"(?:[^"\\]|\\.)*")(?:(?:\[[^\]]*\])?\.(?:\w+|"(?:[^"\\]|\\.)*"))*'
     r"|in session|\?\w+|pythonudf\(|precisetimestampconversion\("
 )
-_PLAIN_NAME = re.compile(r"\w+")
-
-
-def quoted_name(name: str) -> str:
-    """A column's or field's name, in quotes unless it is a plain word."""
-    return name if _PLAIN_NAME.fullmatch(name) else quoted(name)
-
-
-def quoted(text: str) -> str:
-    """Text in quotes, without the brackets by which a rule knows a field's name."""
-    return json.dumps(text).replace("<", "\\u003c").replace(">", "\\u003e")
 
 
 def shortened(meaning: str) -> str:

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 import msgspec
 
+from streamkeeper.model.quoting import read_schema_line
+
 FORMAT = 3
 """1: operators without ``StateColumn``s, ``rows`` and ``shape``; watermarks as text only. 2: meanings and
 structures that left out what Spark's own JSON of a plan leaves out."""
@@ -21,9 +23,7 @@ UNREADABLE = "unreadable:"
 
 def columns_of(schema: str) -> Iterator[tuple[str, str]]:
     """Name and type of each column of a schema that is a column per line."""
-    for line in schema.splitlines():
-        name, _, kind = line.partition(" ")
-        yield name, kind
+    return map(read_schema_line, schema.splitlines())
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,0 +1,51 @@
+"""Names of columns within a manifest's texts: in a schema's lines, and in what expressions mean."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+
+_PLAIN_NAME = re.compile(r"\w+")
+_BARE = re.compile(r"(?!`)\S+")
+_ESCAPED = re.compile(r"[^\S ]|\\")
+_ESCAPE = re.compile(r"\\u([0-9a-f]{4})")
+_QUOTED_LINE = re.compile(r"`((?:[^`]|``)*)` (.+)")
+_TYPE = (
+    r"(?:(?:array|map|struct)<.*>|interval(?: [a-z]+(?: to [a-z]+)?)?|string collate \w+|\w+(?:\([^()]*\))?)"
+    r"(?: not null)?"
+)
+_BARE_LINE = re.compile(rf"(.+?) ({_TYPE})")
+
+
+def quoted_name(name: str) -> str:
+    """A column's or field's name as meanings have it: in quotes unless it is a plain word."""
+    return name if _PLAIN_NAME.fullmatch(name) else quoted(name)
+
+
+def quoted(text: str) -> str:
+    """Text in quotes, without the brackets by which a rule knows a field's name."""
+    return json.dumps(text).replace("<", "\\u003c").replace(">", "\\u003e")
+
+
+def schema_text(columns: Iterable[tuple[str, str]]) -> str:
+    """A line per column, ``name type``; a name with a space in it is in backticks."""
+    return "\n".join(f"{_in_backticks(name)} {' '.join(kind.splitlines())}" for name, kind in columns)
+
+
+def read_schema_line(line: str) -> tuple[str, str]:
+    """Name and type of a line of ``schema_text``, or of one of an earlier version, which put no name in backticks."""
+    if found := _QUOTED_LINE.fullmatch(line):
+        name = found[1].replace("``", "`")
+        return _ESCAPE.sub(lambda each: chr(int(each[1], 16)), name), found[2]
+    if found := _BARE_LINE.fullmatch(line):
+        return found[1], found[2]
+    name, _, kind = line.partition(" ")
+    return name, kind
+
+
+def _in_backticks(name: str) -> str:
+    if _BARE.fullmatch(name):
+        return name
+    escaped = _ESCAPED.sub(lambda each: f"\\u{ord(each[0]):04x}", name)
+    return f"`{escaped.replace('`', '``')}`"

@@ -1,0 +1,54 @@
+"""Columns whose names are no plain words: told apart, and found in what state is made of."""
+
+from __future__ import annotations
+
+import pytest
+
+from streamkeeper.compatibility.assess import find_changes
+from streamkeeper.model.finding import Verdict, verdict_of
+from streamkeeper.model.manifest import Manifest, StateColumn
+from tests.compatibility.manifests import STATEFUL, STATELESS, changed, with_operator, with_source
+
+ZONE = "spark.sql.session.timeZone"
+
+
+def rules(old: Manifest, new: Manifest) -> set[str]:
+    return {each.rule for each in find_changes(old, new)}
+
+
+def test_two_names_that_begin_alike_are_two_columns() -> None:
+    """Of which each may be read as another type."""
+    before = with_source(STATELESS, schema="`order id` bigint\n`order no` bigint")
+    assert rules(before, with_source(before, schema="`order id` string\n`order no` bigint")) >= {
+        "source-column-widened"
+    }
+    assert rules(before, with_source(before, schema="`order id` int\n`order no` bigint")) == {
+        "source-column-type-changed"
+    }
+    assert rules(before, with_source(before, schema="`order no` bigint")) == {"source-columns-removed"}
+
+
+def test_a_manifest_of_an_earlier_version_is_the_same_as_todays() -> None:
+    """Its names with spaces are in no backticks."""
+    before = changed(with_source(STATELESS, schema="order id bigint\nk string"), output_schema="order id bigint")
+    after = changed(with_source(STATELESS, schema="`order id` bigint\nk string"), output_schema="`order id` bigint")
+    assert find_changes(before, after) == ()
+    assert rules(before, with_source(after, schema="`order id` int\nk string")) == {"source-column-type-changed"}
+
+
+@pytest.mark.parametrize("name", ["order id", "order-id"])
+def test_state_is_found_to_be_made_of_such_a_column(name: str) -> None:
+    """A meaning has it in quotes; read as a wider type it is another key, and a time in it depends on the zone."""
+    shown = f"`{name}`" if " " in name else name
+    by_name = with_operator(
+        with_source(STATEFUL, schema=f"{shown} int\nx bigint"),
+        key_columns=(StateColumn(meaning=f'source 0."{name}"', type="integer"),),
+    )
+    assert "source-column-type-changed" in rules(by_name, with_source(by_name, schema=f"{shown} bigint\nx bigint"))
+    timed = with_source(by_name, schema=f"{shown} timestamp\nx bigint")
+    moved = changed(timed, confs={**timed.confs, ZONE: "Asia/Tokyo"})
+    assert verdict_of(find_changes(timed, moved)) is Verdict.SWITCH
+    unused = with_source(STATEFUL, schema=f"{shown} timestamp\nk string\nx bigint")
+    assert verdict_of(find_changes(unused, changed(unused, confs={**unused.confs, ZONE: "Asia/Tokyo"}))) is (
+        Verdict.RESUME
+    )
