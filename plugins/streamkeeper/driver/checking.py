@@ -18,6 +18,7 @@ from streamkeeper.driver.job_loading import PlannedQuery
 from streamkeeper.driver.job_sessions import build_job, end_python_workers
 from streamkeeper.errors import CheckpointDamaged, InvalidInput, NotFound
 from streamkeeper.inspection.state_layout import state_layout
+from streamkeeper.job_code import content_of
 from streamkeeper.model.check import CheckAnswer, CheckRequest, JobFile, Seconds
 from streamkeeper.model.coding import to_json
 from streamkeeper.model.manifest import Manifest
@@ -75,24 +76,20 @@ class Checker:
         return CheckAnswer(assessment=assessment, seconds=seconds)
 
     def _deployed(self, request: CheckRequest, layout: Mapping[str, str]) -> dict[str, Manifest]:
+        """What the deployed job is; built once for all requests, as long as no file of its bundle changes."""
         if request.manifests is not None:
             return request.manifests
         if request.deployed is None:
             raise InvalidInput("there is nothing to compare with", hint="name the deployed job, or a registered one")
-        key = to_json([request.deployed, _stamp(request.deployed), dict(layout)])
-        if key not in self._described:
+        content = content_of(Path(request.deployed.root))
+        key = to_json([request.deployed, content, dict(layout)])
+        if not content or key not in self._described:
             built = self._build(request.deployed, layout)
             self._described[key] = {name: each.manifest for name, each in built.items()}
         return self._described[key]
 
     def _build(self, job: JobFile, layout: Mapping[str, str]) -> dict[str, PlannedQuery]:
         return build_job(self._spark, job, layout, self._secrets)
-
-
-def _stamp(job: JobFile) -> list[tuple[str, int]]:
-    """What tells a changed job folder from the one that was described before."""
-    root = Path(job.root)
-    return sorted((str(path.relative_to(root)), path.stat().st_mtime_ns) for path in root.rglob("*.py"))
 
 
 def _layout_of(request: CheckRequest) -> dict[str, str]:

@@ -1,0 +1,102 @@
+"""When a further request of a session may go by what was described of the deployed job before."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streamkeeper import job_code
+from streamkeeper.driver import checking
+from streamkeeper.driver.checking import Checker
+from streamkeeper.model.check import CheckRequest, JobFile
+
+SPARK: Any = None
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A bundle of code, data and what is no part of it."""
+    for name in ("job.py", "rates.json", "sql/totals.sql", "conf/job.yaml", *ELSEWHERE):
+        path = tmp_path / "bundle" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("before")
+    return tmp_path / "bundle"
+
+
+ELSEWHERE = (
+    ".venv/pyvenv.cfg",
+    ".venv/lib/site.py",
+    "own_env/pyvenv.cfg",
+    "own_env/lib/site.py",
+    ".git/index",
+    "__pycache__/job.cpython-311.pyc",
+    ".hidden/notes.py",
+)
+
+
+@pytest.fixture
+def builds(root: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
+    """Asks once more; how often the deployed job has been built since the beginning."""
+    built: list[JobFile] = []
+
+    def build(spark: object, job: JobFile, *more: object) -> dict[str, object]:
+        built.append(job)
+        return {}
+
+    monkeypatch.setattr(checking, "build_job", build)
+    checker = Checker(SPARK, root, {})
+    job = JobFile(root=str(root), entry="job.py", name="totals", params={})
+
+    def ask() -> int:
+        checker._deployed(CheckRequest(candidate=job, deployed=job, checkpoints={}), {})
+        return len(built)
+
+    return ask
+
+
+@pytest.mark.parametrize("name", ["job.py", "rates.json", "sql/totals.sql", "conf/job.yaml", "new.csv"])
+def test_any_changed_file_of_the_bundle_has_the_job_built_anew(
+    root: Path, builds: Callable[[], int], name: str
+) -> None:
+    """Data as well as code: a job may read it; and by content, whatever its time says."""
+    assert [builds(), builds()] == [1, 1]
+    (root / name).write_text("after!")
+    os.utime(root / "job.py", (1, 1))
+    assert [builds(), builds()] == [2, 2]
+
+
+@pytest.mark.parametrize("name", ELSEWHERE)
+def test_what_is_no_part_of_the_bundle_does_not_count(root: Path, builds: Callable[[], int], name: str) -> None:
+    """Environments, caches and hidden folders."""
+    assert builds() == 1
+    (root / name).write_text("after!")
+    assert builds() == 1
+
+
+def test_environments_and_hidden_folders_are_not_walked(
+    root: Path, builds: Callable[[], int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An environment may hold a hundred thousand files."""
+    entered: list[str] = []
+    walk = os.walk
+
+    def noted(*given: Any, **options: Any) -> Iterator[Any]:
+        for found in walk(*given, **options):
+            entered.append(os.path.relpath(found[0], root))
+            yield found
+
+    monkeypatch.setattr(job_code.os, "walk", noted)
+    builds()
+    assert sorted(entered) == [".", "conf", "sql"]
+
+
+def test_a_bundle_too_large_to_tell_is_described_with_every_request(
+    builds: Callable[[], int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What cannot be told counts as changed."""
+    monkeypatch.setattr(job_code, "_MOST_FILES", 1)
+    assert [builds(), builds()] == [1, 2]
