@@ -38,7 +38,7 @@ test: setup ## every test, the fast ones first
 	@$(PYTEST) -n 2 --dist loadfile
 
 test-fast: setup ## the tests that need no Spark, server or Airflow: under a minute
-	@$(PYTEST) -m "not (spark or s3 or postgres or kafka or airflow)"
+	@$(PYTEST) -n 2 --dist loadfile -m "not (spark or s3 or postgres or kafka or airflow)"
 
 lint: setup ## style, types and import contracts
 	$(RUN) ruff check .
