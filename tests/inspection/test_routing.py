@@ -114,6 +114,7 @@ THE_SAME = {
     ),
     "another coalesce": ("coalesce(4)", "coalesce(8)"),
     "no coalesce": (".coalesce(4)", ""),
+    "a batch that is counted": ("    latest.coalesce", "    batch.count()\n    latest.coalesce"),
     "kept in memory": ("    latest.coalesce", "    latest.persist()\n    latest.coalesce"),
     "a batch size": ('("batchsize", 1000)', '("batchSize", 5000)'),
 }
@@ -174,6 +175,40 @@ def test_a_batch_that_is_written_in_a_loop_is_split_by_its_filters(tmp_path: Pat
             batch.filter(batch.region == each).write.save("/lake/" + each)
     """
     assert digests(tmp_path / "a", loop)[1] != digests(tmp_path / "b", loop.replace("==", "!="))[1]
+
+
+def test_a_loop_over_what_was_collected_is_none(tmp_path: Path) -> None:
+    """The filter is read once, and its rows go to one place; a file beside it that nothing reads is none of it."""
+    loop = """
+    import sqlite3
+
+    def write(batch, context):
+        with sqlite3.connect("/srv/orders.db") as database:
+            for each in batch.filter("amount > 0").collect():
+                database.execute("insert into orders values (?, ?)", list(each))
+    """
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / "notes.txt").write_text("nothing")
+    assert digests(tmp_path / "a", loop)[1] == digests(tmp_path / "b", loop.replace("> 0", "> 1"))[1]
+
+
+def test_a_schema_in_other_words_leaves_no_trace(tmp_path: Path) -> None:
+    """What a module builds for itself when it is imported changes no library."""
+    words = """
+    from pyspark.sql.types import LongType, StringType, StructField, StructType
+
+    ORDER = StructType([StructField("a", StringType()), StructField("b", LongType())])
+
+
+    def write(batch, context):
+        batch.write.save("/lake")
+    """
+    built = words.replace(
+        '([StructField("a", StringType()), StructField("b", LongType())])',
+        '()\n    for each in ("a",):\n        ORDER = ORDER.add(StructField(each, StringType()))\n'
+        '    ORDER = ORDER.add("b", LongType()).add("c", StructType().add("d", LongType()))',
+    )
+    assert digests(tmp_path / "a", words) == digests(tmp_path / "b", built)
 
 
 def test_a_data_file_that_the_function_reads_counts(tmp_path: Path) -> None:

@@ -86,12 +86,20 @@ class ImportEffects:
             # A method of what another call gave: `decimal.getcontext().traps.clear()`.
             root, name = _root(call.func), call.func.attr if isinstance(call.func, ast.Attribute) else ""
             owned = isinstance(root, ast.Name) and not self._is_shared(self._names.get(root.id))
-            return not owned and (bare or not is_quiet("builtins", name))
+            return not (owned or self._builds_schema(call)) and (bare or not is_quiet("builtins", name))
         module, name = _home(found)
         if module.partition(".")[0] == "logging" or isinstance(found, type):
             return False
         written = call.func.attr if isinstance(call.func, ast.Attribute) else name
         return not (is_quiet(module, name) and is_quiet(module, written))
+
+    def _builds_schema(self, call: ast.Call) -> bool:
+        """``StructType().add(…).add(…)``, which changes nothing but the type that it is called on."""
+        node: ast.expr = call
+        while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            node = node.func.value
+        made = _resolved(node.func if isinstance(node, ast.Call) else node, self._names)
+        return (made if isinstance(made, type) else type(made)).__module__ == "pyspark.sql.types"
 
     def _is_outside(self, target: ast.expr) -> bool:
         """Whether assigning to a target changes anything but the module's own names."""

@@ -31,7 +31,7 @@ from streamkeeper.inspection.object_parts import (
     registered_with,
 )
 from streamkeeper.inspection.own_code import OwnCode, absolute
-from streamkeeper.inspection.routing import Routing
+from streamkeeper.inspection.routing import Routing, is_told_where
 from streamkeeper.inspection.secret_names import is_secret
 
 _ATOMS = (type(None), bool, str, int, float, complex, bytes, type(...), type(NotImplemented))
@@ -91,7 +91,7 @@ class Reading:
         self._reach = max(self._reach, reach)
 
     def _meet_library(self, module: str, name: str) -> None:
-        reach = reach_of(module, name)
+        reach = Reach.NOTHING if self._routing and is_told_where(module) else reach_of(module, name)
         self._foreign |= reach >= Reach.DATA
         self._meet(reach)
 

@@ -21,6 +21,8 @@ from pyspark.sql import Column, functions
 from streamkeeper.inspection.bytecode import JUMPS, start_of_value
 
 _TUNES = frozenset({"cache", "coalesce", "hint", "persist", "repartition", "sortWithinPartitions", "unpersist"})
+_READS = frozenset({"collect", "count", "head", "isEmpty", "show", "take"})
+"""As statements of their own they run the batch's query, and nothing comes of that."""
 _SHAPES = frozenset(
     {"drop", "dropDuplicates", "drop_duplicates", "fillna", "orderBy", "select", "selectExpr", "sort"}
     | {"toDF", "withColumn", "withColumnRenamed", "withColumns", "withColumnsRenamed"}
@@ -35,12 +37,25 @@ _ONLY_MAKES = frozenset(
     {*dir(functions), *dir(Column), *dir(str), "batch_id", "columns", "count", "dtypes", "isEmpty", "rdd", "schema"}
 )
 """Methods and attributes by which a value is made of others, and nothing is written."""
+_WRITES = frozenset(
+    {
+        *("boto3", "botocore", "clickhouse_connect", "confluent_kafka", "delta", "elasticsearch", "google", "httpx"),
+        *("kafka", "mysql", "oracledb", "psycopg", "psycopg2", "pymongo", "pymysql", "redis", "requests"),
+        *("_sqlite3", "snowflake", "sqlalchemy", "sqlite3", "urllib3"),
+    }
+)
+"""Libraries through which a sink's function writes; they are told where to, and do not look for it in the bundle."""
 _LOCALS = frozenset({"LOAD_FAST", "LOAD_FAST_CHECK", "STORE_FAST", "DELETE_FAST", "LOAD_FAST_AND_CLEAR"})
 _ATTRIBUTES_SAY = sys.version_info >= (3, 12)
 """Whether the lowest bit of ``LOAD_ATTR`` says that a method is called; before, that was an instruction of its own."""
 _ATOMS = (str, int, float, bytes, type(None))
 
 Steps = Sequence[dis.Instruction]
+
+
+def is_told_where(module: str) -> bool:
+    """Whether a library writes to what its caller names, and to nothing that it finds by itself."""
+    return module.partition(".")[0] in _WRITES
 
 
 class Routing:
@@ -79,13 +94,20 @@ def _counting(steps: Steps, names: Mapping[str, Any], parameters: Sequence[str],
     if batch is None:
         return _kept(steps, out)
     frames = _frames(steps, names, parameters, batch)
-    kept = _kept(steps, out | _on_frames(steps, names, frames, _TUNES | _SHAPES | _CHOOSES))
+    kept = _kept(steps, out | _on_frames(steps, names, frames, _TUNES | _READS | _SHAPES | _CHOOSES))
     loaded = [steps[number].opname == "LOAD_FAST" and steps[number].argval in frames for number in kept]
     renamed = [steps[number].opname == "STORE_FAST" for number in kept[1:]]
-    uses = sum(here and not after for here, after in zip(loaded, [*renamed, False], strict=True))
-    if uses > 1 or any(step.opname.startswith("JUMP_BACKWARD") for step in steps):
-        kept = _kept(steps, out | _on_frames(steps, names, frames, _TUNES | _SHAPES))
+    uses = [number for number, here, after in zip(kept, loaded, [*renamed, False], strict=True) if here and not after]
+    if len(uses) > 1 or any(steps[number].offset in loop for number in uses for loop in _loops(steps)):
+        kept = _kept(steps, out | _on_frames(steps, names, frames, _TUNES | _READS | _SHAPES))
     return kept
+
+
+def _loops(steps: Steps) -> Iterator[range]:
+    """Offsets of the code that runs again and again."""
+    for step in steps:
+        if step.opname.startswith(("JUMP_BACKWARD", "POP_JUMP_BACKWARD")):
+            yield range(step.argval, step.offset)
 
 
 def _arguments(steps: Steps, kept: Sequence[int], parameters: Sequence[str]) -> dict[int, Any]:
@@ -148,7 +170,8 @@ def _frame_ends(steps: Steps, names: Mapping[str, Any], frames: set[str]) -> dic
             ends[number] = range(0)
         elif step.opname == "CALL" and (called := _method_of(steps, number)) is not None:
             method = steps[called].argval
-            known = method in _TUNES | _SHAPES | _CHOOSES and called - 1 in ends
+            reads = method in _READS and steps[number + 1 : number + 2] and steps[number + 1].opname == "POP_TOP"
+            known = (reads or method in _TUNES | _SHAPES | _CHOOSES) and called - 1 in ends
             if known and _is_plain(steps[called + 1 : number], names):
                 ends[number] = range(called, number + 1)
     return ends
