@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from streamkeeper.errors import JobUnusable, StreamkeeperError, Unsupported
+from streamkeeper.health.rules import check_thresholds
 from streamkeeper.job_code import TOO_DEEP, is_too_deep, locate, run_job_file
 from streamkeeper.model.names import check_name
 from streamkeeper.model.params import Param, ParamMap, check_declared, validate_params
@@ -106,14 +107,19 @@ class JobDefinition:
 _declared: list[JobDefinition] = []
 
 
-def streaming_job(*, name: str, params: Mapping[str, Param] | None = None) -> Callable[[JobFunction], JobDefinition]:
+def streaming_job(
+    *, name: str, params: Mapping[str, Param] | None = None, health: Mapping[str, float | None] | None = None
+) -> Callable[[JobFunction], JobDefinition]:
     """Declare a function of ``(spark, params)`` that yields the job's queries.
 
-    ``params`` maps each name to a ``Param``; the function is given a read-only mapping of checked values.
+    ``params`` maps each name to a ``Param``; the function is given a read-only mapping of checked values. ``health``
+    maps a rule of health to the job's own threshold, or to None, which switches it off; write it out in place, for it
+    is read without running the job. Raises InvalidInput for an unknown rule, with the nearest name.
     """
     check_name("job", name)
     declared = MappingProxyType(dict(params or {}))
     check_declared(name, declared)
+    check_thresholds(name, health or {})
 
     def declare(function: JobFunction) -> JobDefinition:
         if not callable(function):

@@ -13,10 +13,10 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "plugins" / "streamkeeper"
 TOP_LEVEL = {
-    ".ci", "bench", "dags", "demo", "docker", "docs", "jobs", "plugins", "requirements", "scripts", "tests",
+    ".ci", "bench", "dags", "demo", "deploy", "docker", "docs", "jobs", "plugins", "requirements", "scripts", "tests",
 }  # fmt: skip
 ROOMS = {
-    "checkpoints", "cli", "compatibility", "driver", "inspection", "lifecycle", "model", "operations",
+    "checkpoints", "cli", "compatibility", "driver", "health", "inspection", "lifecycle", "model", "operations",
     "orchestration", "registry", "runners", "sinks", "snapshots", "sources", "stores",
 }  # fmt: skip
 EMPTY_WORDS = {"base", "common", "helper", "helpers", "manager", "misc", "shared", "util", "utils"}

@@ -9,6 +9,7 @@ import msgspec
 
 from streamkeeper.model.control import DriverExit, DriverStatus
 from streamkeeper.model.liveness import Life
+from streamkeeper.model.signals import HistoryPoint
 
 
 class Severity(Enum):
@@ -34,12 +35,14 @@ class CheckpointLook(msgspec.Struct, frozen=True, kw_only=True):
 class BackupLook(msgspec.Struct, frozen=True, kw_only=True):
     """A query's snapshots: seconds since the newest one, since the newest verified one; None: there is none.
 
-    ``lacks_s``: how far the newest one is behind the query's newest commit.
+    ``lacks_s``: how far the newest one is behind the query's newest commit; ``oldest_age_s``: of the first snapshot,
+    told where none was ever verified.
     """
 
     age_s: float | None = None
     verified_age_s: float | None = None
     lacks_s: float | None = None
+    oldest_age_s: float | None = None
 
 
 class OpenOperation(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,7 +62,9 @@ class JobLook(msgspec.Struct, frozen=True, kw_only=True):
 
     ``now``: seconds since 1970 by the watch's clock. ``wanted``: whether it should serve; ``stopped``: why not.
     ``silent_s``: how long its driver's beat has not grown, as the watch has seen it. ``rebooted``: the machine has been
-    booted since its driver was started. ``unlooked``: part -> why it could not be looked at.
+    booted since its driver was started. ``history``: query -> its signals, oldest first, as far as they were read.
+    ``prune_age_s``: seconds since the last prune of everything, None before the first; ``prune_failed``: what of this
+    job it could not plan or remove. ``unlooked``: part -> why it could not be looked at; ``store``: its records.
     """
 
     job: str
@@ -85,8 +90,10 @@ class JobLook(msgspec.Struct, frozen=True, kw_only=True):
     backups: dict[str, BackupLook] = {}
     objective_s: float = 86_400.0
     prune_age_s: float | None = None
-    thresholds: dict[str, float] = {}
-    """Rule -> its threshold for this job, where the job's file says one."""
+    prune_failed: str = ""
+    history: dict[str, tuple[HistoryPoint, ...]] = {}
+    thresholds: dict[str, float | None] = {}
+    """Rule -> its threshold for this job, where the job's file says one; None: the job has switched it off."""
     unlooked: dict[str, str] = {}
 
 

@@ -21,7 +21,12 @@ class Life(Enum):
 
 
 class Liveness(msgspec.Struct, frozen=True, kw_only=True):
-    """``why`` is the proof for DEAD and the reason for UNKNOWN, as one sentence."""
+    """``why`` is the proof for DEAD and the reason for UNKNOWN, as one sentence.
+
+    ``frozen``: a process of a living tree is stopped; ``rebooted``: a dead one ended with the boot it ran in.
+    """
 
     life: Life
     why: str
+    frozen: bool = False
+    rebooted: bool = False

@@ -26,7 +26,8 @@ class ReleaseContent(msgspec.Struct, frozen=True, kw_only=True):
     """All that makes a release what it is; two equal contents are one release.
 
     ``bundle``: sha256 of the code zip; ``entry``: the job's file inside it; ``params``: with ``secret://`` references,
-    never their values; ``state_format``: what a new checkpoint version of it is written in.
+    never their values; ``state_format``: what a new checkpoint version of it is written in. ``health``: rule -> the
+    job's own threshold, None where it switches the rule off; empty in releases of before there were any.
     """
 
     bundle: str
@@ -36,6 +37,7 @@ class ReleaseContent(msgspec.Struct, frozen=True, kw_only=True):
     conf: dict[str, str]
     environment: Environment
     state_format: str
+    health: dict[str, float | None] = {}
 
 
 class Release(msgspec.Struct, frozen=True, kw_only=True):

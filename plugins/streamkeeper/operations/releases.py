@@ -45,6 +45,7 @@ def push_release(
         conf=dict(conf),
         environment=read_environment(conf, site.settings.jars),
         state_format=STATE_FORMAT,
+        health=bundle.health,
     )
     put_object(site.store, job, "bundles", bundle.data, ".zip")
     return _register(Journal(site.store, job, writer=writer or _this_process()), job, content)

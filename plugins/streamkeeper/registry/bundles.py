@@ -19,6 +19,7 @@ import msgspec
 from streamkeeper.errors import InvalidInput, NotFound, RegistryDamaged
 from streamkeeper.model.names import check_name
 from streamkeeper.registry.imports import find_files
+from streamkeeper.registry.job_health import read_thresholds
 
 MAX_BYTES = 64 * 1024 * 1024
 _LONG_AGO = (1980, 1, 1, 0, 0, 0)
@@ -26,18 +27,19 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 class Bundle(msgspec.Struct, frozen=True, kw_only=True):
-    """``entry``: the job's file, relative to the bundle's root."""
+    """``entry``: the job's file, relative to the bundle's root; ``health``: its own thresholds, by rule."""
 
     data: bytes
     sha256: str
     entry: str
+    health: dict[str, float | None] = {}
 
 
 def build_bundle(jobs_root: Path, job: str) -> Bundle:
     """The bundle of ``<jobs_root>/<job>.py``.
 
     Raises InvalidInput (bad name, missing root, too large, a file that leads out of the root), NotFound (unknown job)
-    and JobUnusable (a file that is no Python, as file:line).
+    and JobUnusable (a file that is no Python, or whose thresholds of health are not written out, as file:line).
     """
     check_name("job", job)
     root = jobs_root.resolve()
@@ -48,7 +50,8 @@ def build_bundle(jobs_root: Path, job: str) -> Bundle:
         known = ", ".join(sorted(each.stem for each in root.glob("*.py") if each.stem != "__init__"))
         raise NotFound(f"there is no job {job} under {jobs_root}", hint=f"jobs there: {known or 'none'}")
     data = _zip(root, find_files(root, entry))
-    return Bundle(data=data, sha256=hashlib.sha256(data).hexdigest(), entry=entry.name)
+    health = read_thresholds(entry.read_text(), job, where=entry.name)
+    return Bundle(data=data, sha256=hashlib.sha256(data).hexdigest(), entry=entry.name, health=health)
 
 
 def _zip(root: Path, files: list[Path]) -> bytes:

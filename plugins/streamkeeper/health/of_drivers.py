@@ -1,0 +1,183 @@
+"""Rules about the process: whether it lives, how often it began again, and what it said when it ended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from streamkeeper.health.rule import Found, Rule, is_gone, should_run, tell_span
+from streamkeeper.health.told_errors import Fault, find_fault
+from streamkeeper.model.control import DriverState, ExitCode
+from streamkeeper.model.health import JobLook, Severity
+from streamkeeper.model.liveness import Life
+
+LOOP_S = 600.0
+RESTARTS_S = 3600.0
+LONGEST_ERROR = 300
+
+
+def told_error(look: JobLook) -> str:
+    """What the driver said last of the whole job, empty where it said nothing."""
+    return (look.exit.error if look.exit is not None else "") or (look.status.error if look.status is not None else "")
+
+
+def faults(look: JobLook) -> dict[str, tuple[Fault, str]]:
+    """Query, or empty for the whole job -> what its error tells of, and the error."""
+    queries = look.status.queries.items() if look.status is not None else ()
+    told = {"": told_error(look), **{query: each.error for query, each in queries if each.error}}
+    kinds = {query: (find_fault(text), text) for query, text in told.items()}
+    found = {query: (fault, text) for query, (fault, text) in kinds.items() if fault is not None}
+    # A query's error is its driver's too: it is told once, of the query.
+    own = {fault for query, (fault, _) in found.items() if query}
+    return {query: each for query, each in found.items() if query or each[0] not in own}
+
+
+def find_told(fault: Fault, sentence: str) -> Callable[[JobLook, float], Found]:
+    """A rule's search for an error of one kind; ``sentence`` is what such an error means."""
+
+    def find(look: JobLook, _: float) -> Found:
+        if not look.wanted:
+            return
+        for query, (kind, text) in faults(look).items():
+            if kind is fault:
+                yield query, f"{sentence}: {text[:LONGEST_ERROR]}"
+
+    return find
+
+
+def _dead(look: JobLook, _: float) -> Found:
+    if is_gone(look):
+        yield "", f"no process of {look.instance or 'its driver'} is left: {_last_word(look)}{look.why or 'not seen'}"
+
+
+def _last_word(look: JobLook) -> str:
+    if look.exit is not None:
+        return f"it ended {look.exit.state.value}" + (
+            f" ({told_error(look)[:LONGEST_ERROR]}); " if told_error(look) else "; "
+        )
+    return "it left no last word; "
+
+
+def _rebooted(look: JobLook, _: float) -> Found:
+    if is_gone(look) and look.rebooted:
+        yield "", f"the machine has booted since {look.instance} was started, and nothing has started it again"
+
+
+def _looping(look: JobLook, most: float) -> Found:
+    if not should_run(look):
+        return
+    recent = [each for each in look.restarts_s if each <= LOOP_S]
+    if len(recent) >= most:
+        error = told_error(look) or "it told no error"
+        yield "", f"its driver began {len(recent)} times again in {tell_span(LOOP_S)}: {error[:LONGEST_ERROR]}"
+    elif look.exit is not None and look.exit.state is DriverState.FAILED and _used_up(look):
+        yield "", f"its driver failed until no restart was left: {told_error(look)[:LONGEST_ERROR]}"
+
+
+def _used_up(look: JobLook) -> bool:
+    """Whether the supervisor gave up: it was neither killed itself nor told that a restart cannot help."""
+    assert look.exit is not None
+    return look.exit.code not in (ExitCode.REFUSED, ExitCode.FENCED) and "restarts" in look.exit.error
+
+
+def _restarted(look: JobLook, most: float) -> Found:
+    recent = [each for each in look.restarts_s if each <= RESTARTS_S]
+    if should_run(look) and len(recent) >= most:
+        error = told_error(look)
+        told = f": {error[:LONGEST_ERROR]}" if error else ""
+        yield "", f"its driver began {len(recent)} times again in {tell_span(RESTARTS_S)}{told}"
+
+
+def _silent(look: JobLook, longest_s: float) -> Found:
+    if should_run(look) and look.life is Life.ALIVE and look.silent_s >= longest_s:
+        yield "", f"its driver lives ({look.why}) and has not told anything for {tell_span(look.silent_s)}"
+
+
+def _frozen(look: JobLook, longest_s: float) -> Found:
+    if should_run(look) and look.life is Life.ALIVE and look.frozen and look.silent_s >= longest_s:
+        yield "", f"processes of its driver are stopped ({look.why}), silent for {tell_span(look.silent_s)}"
+
+
+def _fenced(look: JobLook, _: float) -> Found:
+    if is_gone(look) and look.exit is not None and look.exit.state is DriverState.FENCED:
+        yield "", f"{look.instance} was superseded, and nothing else serves: {told_error(look) or look.why}"
+
+
+def _refused(look: JobLook, _: float) -> Found:
+    if is_gone(look) and look.exit is not None and look.exit.code == ExitCode.REFUSED:
+        yield "", f"its driver ended by an error that a restart cannot mend: {told_error(look)[:LONGEST_ERROR]}"
+
+
+def _unknown(look: JobLook, _: float) -> Found:
+    if should_run(look) and look.life is Life.UNKNOWN:
+        yield "", f"whether {look.instance} lives cannot be known here: {look.why}"
+
+
+_AGAIN = "the watch starts it again; by hand: streamkeeper start {job}"
+
+RULES: tuple[Rule, ...] = (
+    Rule("driver-dead", Severity.PAGE, None, "", _AGAIN, "Nothing serves", _dead),
+    Rule("machine-rebooted", Severity.PAGE, None, "", _AGAIN, "The machine was rebooted", _rebooted),
+    Rule(
+        "driver-fenced",
+        Severity.PAGE,
+        None,
+        "",
+        "streamkeeper history {job} names what was appointed after it; start {job} once nothing else runs",
+        "Nothing serves",
+        _fenced,
+    ),
+    Rule(
+        "driver-refused",
+        Severity.PAGE,
+        None,
+        "",
+        "mend what the sentence names, then deploy {job} again",
+        "The driver restarts again and again",
+        _refused,
+    ),
+    Rule(
+        "driver-unknown",
+        Severity.TICKET,
+        None,
+        "",
+        "run the watch on the machine, or in the pid namespace, where the driver was started",
+        "Nothing serves",
+        _unknown,
+    ),
+    Rule(
+        "crash-loop",
+        Severity.PAGE,
+        3,
+        "restarts in ten minutes",
+        "read the error and the log of {job}; roll back if a release brought it",
+        "The driver restarts again and again",
+        _looping,
+    ),
+    Rule(
+        "restarts",
+        Severity.TICKET,
+        1,
+        "restarts in an hour",
+        "read the log of {job}: it runs again, and what ended it may come back",
+        "The driver restarts again and again",
+        _restarted,
+    ),
+    Rule(
+        "heartbeat-lost",
+        Severity.PAGE,
+        90,
+        "seconds",
+        "streamkeeper status {job} --watch; if the beat does not grow, deploy the serving release again",
+        "The heartbeat does not grow",
+        _silent,
+    ),
+    Rule(
+        "frozen",
+        Severity.PAGE,
+        30,
+        "seconds",
+        "send SIGCONT to the stopped processes, or deploy the serving release of {job} again",
+        "The heartbeat does not grow",
+        _frozen,
+    ),
+)

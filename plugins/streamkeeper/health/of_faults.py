@@ -1,0 +1,128 @@
+"""Rules about what a driver depends on and told to be wrong: store, disk, memory, checkpoint, source and sink."""
+
+from __future__ import annotations
+
+from streamkeeper.health.of_drivers import faults, find_told
+from streamkeeper.health.rule import Found, Rule
+from streamkeeper.health.told_errors import Fault
+from streamkeeper.model.control import ExitCode
+from streamkeeper.model.health import JobLook, Severity
+
+
+def _store(look: JobLook, _: float) -> Found:
+    if "store" in look.unlooked:
+        yield "", f"the store cannot be read: {look.unlooked['store']}"
+    elif look.wanted and look.exit is not None and look.exit.code == ExitCode.STORE_LOST:
+        yield "", f"its driver ended without an answer from the store: {look.exit.error}"
+    else:
+        yield from find_told(Fault.STORE_LOST, "its driver gets no answer from the store")(look, 0)
+
+
+def _missing(look: JobLook, _: float) -> Found:
+    for query, each in sorted(look.checkpoints.items()):
+        if each.lost:
+            yield query, f"checkpoint {each.version} is not what was recorded: {each.lost}"
+    seen = {query for query, each in look.checkpoints.items() if each.lost}
+    told = [(query, text) for query, (fault, text) in faults(look).items() if fault is Fault.CHECKPOINT_LOST]
+    if look.wanted and not seen:
+        yield from told
+
+
+def _unlooked(look: JobLook, _: float) -> Found:
+    for part, why in sorted(look.unlooked.items()):
+        if part != "store":
+            yield "", f"{part} could not be looked at: {why}"
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        "store-out-of-reach",
+        Severity.PAGE,
+        None,
+        "",
+        "bring the store back; drivers go on by themselves once it answers",
+        "The store is down",
+        _store,
+    ),
+    Rule(
+        "disk-full",
+        Severity.PAGE,
+        None,
+        "",
+        "make room, never inside a checkpoint directory; then start {job}",
+        "The disk is full",
+        find_told(Fault.DISK_FULL, "a disk is full"),
+    ),
+    Rule(
+        "out-of-memory",
+        Severity.PAGE,
+        None,
+        "",
+        "give the driver of {job} more memory, or less per batch, and deploy it",
+        "The driver runs out of memory",
+        find_told(Fault.OUT_OF_MEMORY, "its driver ran out of memory"),
+    ),
+    Rule(
+        "checkpoint-missing",
+        Severity.PAGE,
+        None,
+        "",
+        "put the directory back as it was, or restore a snapshot of {series}",
+        "A checkpoint is lost or damaged beyond repair",
+        _missing,
+    ),
+    Rule(
+        "checkpoint-damaged",
+        Severity.PAGE,
+        None,
+        "",
+        "streamkeeper fsck names the damage; restore a snapshot of {series} from before it",
+        "A checkpoint may be damaged",
+        find_told(Fault.CHECKPOINT_DAMAGED, "its checkpoint cannot be read"),
+    ),
+    Rule(
+        "sink-ahead",
+        Severity.PAGE,
+        None,
+        "",
+        "put back the checkpoint that belongs to the sink, or restore a snapshot of {series}",
+        "The sink is ahead of its checkpoint",
+        find_told(Fault.SINK_AHEAD, "the sink holds batches that its checkpoint does not know"),
+    ),
+    Rule(
+        "sink-down",
+        Severity.PAGE,
+        None,
+        "",
+        "bring the sink back; {job} goes on by itself once it answers",
+        "A sink or a source does not answer",
+        find_told(Fault.SINK_DOWN, "the sink does not answer"),
+    ),
+    Rule(
+        "source-down",
+        Severity.PAGE,
+        None,
+        "",
+        "bring the source back; {job} goes on by itself once it answers",
+        "A sink or a source does not answer",
+        find_told(Fault.SOURCE_DOWN, "the source does not answer"),
+    ),
+    Rule(
+        "source-offset-lost",
+        Severity.PAGE,
+        None,
+        "",
+        "put the input back if somebody has it; else skip it as the runbook says: it is lost",
+        "The source has dropped what comes next",
+        find_told(Fault.SOURCE_LOST, "the source no longer holds what comes next"),
+    ),
+    Rule(
+        "not-looked",
+        Severity.INFO,
+        None,
+        "",
+        "mend what the sentence names: until then nothing is known of that part of {job}",
+        "The watch could not look",
+        _unlooked,
+    ),
+)

@@ -1,0 +1,238 @@
+"""Rules about how a query keeps up: triggers, delay, lag, the checkpoint's share, state and the source's runway."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from itertools import pairwise
+
+from streamkeeper.health.rule import Found, Rule, serving, serving_queries, tell_span
+from streamkeeper.model.health import JobLook, Severity
+from streamkeeper.model.signals import HistoryPoint, QuerySignals
+
+SHORTEST_STALL_S = 60.0
+LEAST_POINTS = 5
+SMALL_CHECKPOINT_BYTES = 256 * 2**20
+GROWTH_S = 3600.0
+FORECAST_S = 24 * 3600.0
+SHORT_WRITE_S = 1.0
+GIB = 2**30
+
+
+def _driver_now(look: JobLook) -> float | None:
+    """The driver's own clock when it spoke last, seconds since 1970: its moments are compared with nothing else."""
+    status = serving(look)
+    if status is None or not status.at:
+        return None
+    try:
+        return datetime.fromisoformat(status.at).timestamp()
+    except ValueError:
+        return None
+
+
+def _stalled(look: JobLook, times: float) -> Found:
+    now = _driver_now(look)
+    if now is None:
+        return
+    for query, status in serving_queries(look):
+        at = status.signals
+        if at.open_since is not None:
+            allowed = max(SHORTEST_STALL_S, times * at.usual_batch_s)
+            if now - at.open_since >= allowed:
+                usual = f", and {tell_span(at.usual_batch_s)} is usual" if at.usual_batch_s else ""
+                yield query, f"batch {at.batch + 1} has been open for {tell_span(now - at.open_since)}{usual}"
+        elif at.last_trigger is not None and at.trigger_s is not None and not status.finished:
+            allowed = max(SHORTEST_STALL_S, times * max(at.trigger_s, at.usual_batch_s))
+            if now - at.last_trigger >= allowed:
+                due = f"one is due every {tell_span(at.trigger_s)}"
+                yield query, f"no trigger was completed for {tell_span(now - at.last_trigger)}, and {due}"
+
+
+def _above(value: Callable[[QuerySignals], float | None], sentence: str) -> Callable[[JobLook, float], Found]:
+    """Queries of which a signal, in seconds, is at its threshold or above; ``sentence`` has one ``{}`` for it."""
+
+    def find(look: JobLook, most: float) -> Found:
+        for query, status in serving_queries(look):
+            found = value(status.signals)
+            if found is not None and found >= most:
+                yield query, sentence.format(tell_span(found))
+
+    return find
+
+
+def _longer_than_trigger(look: JobLook, times: float) -> Found:
+    for query, status in serving_queries(look):
+        at = status.signals
+        if at.trigger_s and at.usual_batch_s >= times * at.trigger_s:
+            yield query, f"a batch takes {at.usual_batch_s:.1f} s, and one is due every {at.trigger_s:.1f} s"
+
+
+def _behind(look: JobLook, query: str, over_s: float) -> tuple[HistoryPoint, ...]:
+    """The newest points of a query that cover ``over_s``; none where the history is shorter or too thin."""
+    points = look.history.get(query, ())
+    if not points:
+        return ()
+    since = points[-1].at - over_s
+    covered = tuple(each for each in points if each.at >= since)
+    full = points[0].at <= since + over_s * 0.1
+    return covered if full and len(covered) >= LEAST_POINTS else ()
+
+
+def _waiting(at: QuerySignals) -> float | None:
+    """What waits at the sources: records, or files where only they are told; else seconds."""
+    for name in ("lag_records", "lag_files"):
+        told = [value for each in at.sources if (value := getattr(each, name)) is not None]
+        if told:
+            return float(sum(told))
+    return at.lag_s
+
+
+def _lag_grows(look: JobLook, over_s: float) -> Found:
+    for query, _ in serving_queries(look):
+        told = [_waiting(each.signals) for each in _behind(look, query, over_s)]
+        known = [each for each in told if each is not None]
+        rises = all(after >= before for before, after in pairwise(known))
+        if len(known) >= LEAST_POINTS and rises and known[-1] > max(1.0, known[0] * 1.1):
+            yield (
+                query,
+                f"what waits at its sources grew from {known[0]:,.0f} to {known[-1]:,.0f} in {tell_span(over_s)}",
+            )
+
+
+def _slow_write(look: JobLook, share: float) -> Found:
+    for query, status in serving_queries(look):
+        at = status.signals
+        if at.checkpoint_write_s >= SHORT_WRITE_S and at.checkpoint_share >= share:
+            told = f"{at.checkpoint_write_s:.1f} s of a batch's {at.batch_s:.1f} s"
+            yield query, f"writing the checkpoint takes {told} ({at.checkpoint_share:.0%})"
+
+
+def _grows(look: JobLook, times: float) -> Found:
+    for query, _ in serving_queries(look):
+        sizes = [each.signals.checkpoint_bytes for each in _behind(look, query, GROWTH_S)]
+        known = [each for each in sizes if each is not None]
+        if len(known) >= LEAST_POINTS and known[-1] >= max(SMALL_CHECKPOINT_BYTES, times * known[0]):
+            yield query, f"its checkpoint grew from {known[0]:,} to {known[-1]:,} bytes in {tell_span(GROWTH_S)}"
+
+
+def _memory(look: JobLook, most_gib: float) -> Found:
+    for query, status in serving_queries(look):
+        now = status.signals.state_memory_bytes
+        points = look.history.get(query, ())
+        if now >= most_gib * GIB:
+            yield query, f"its state holds {now / GIB:.1f} GiB of memory"
+        elif len(points) >= LEAST_POINTS and (span := points[-1].at - points[0].at) > 0:
+            rate = (points[-1].signals.state_memory_bytes - points[0].signals.state_memory_bytes) / span
+            left_s = (most_gib * GIB - now) / rate if rate > 0 else FORECAST_S + 1
+            if left_s <= FORECAST_S:
+                told = f"{now / GIB:.1f} GiB now and {rate * 3600 / GIB:.2f} GiB more each hour"
+                yield query, f"its state will hold {most_gib:g} GiB in {tell_span(left_s)}: {told}"
+
+
+def _short_runway(look: JobLook, least_s: float) -> Found:
+    for query, status in serving_queries(look):
+        runway = status.signals.runway_s
+        if runway is not None and runway <= least_s:
+            yield query, f"its source drops what it needs next in {tell_span(max(0.0, runway))}"
+
+
+def _repaired(look: JobLook, least: float) -> Found:
+    for query, status in serving_queries(look):
+        if (count := status.signals.repaired_stores) >= least:
+            yield query, f"Spark repaired {count} of its state stores by itself: what was damaged is not known"
+
+
+_BEHIND = "A query falls behind"
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        "stalled",
+        Severity.PAGE,
+        10,
+        "times the usual batch",
+        "look at the driver's log and at what the batch waits for; deploy the serving release of {job} again",
+        "A query stands still",
+        _stalled,
+    ),
+    Rule(
+        "scheduling-delay",
+        Severity.TICKET,
+        30,
+        "seconds",
+        "give {job} more cores or less per batch: its batches begin late",
+        _BEHIND,
+        _above(lambda at: at.scheduling_delay_s, "its last batch began {} later than due"),
+    ),
+    Rule(
+        "batch-longer-than-trigger",
+        Severity.TICKET,
+        1,
+        "times the trigger interval",
+        "a longer trigger for {query}, or more cores",
+        _BEHIND,
+        _longer_than_trigger,
+    ),
+    Rule(
+        "lag-seconds",
+        Severity.TICKET,
+        600,
+        "seconds",
+        "see whether input has grown or batches have slowed; more cores, or larger batches, for {job}",
+        _BEHIND,
+        _above(lambda at: at.lag_s, "what waits at its sources is {} behind"),
+    ),
+    Rule(
+        "lag-growing",
+        Severity.TICKET,
+        600,
+        "seconds of growth",
+        "see whether input has grown or batches have slowed; more cores, or larger batches, for {job}",
+        _BEHIND,
+        _lag_grows,
+    ),
+    Rule(
+        "checkpoint-write-slow",
+        Severity.TICKET,
+        0.5,
+        "of a batch's time",
+        "a longer trigger (5 to 10 batches' time), or faster storage for the checkpoints of {job}",
+        "Writing the checkpoint is slow, or it grows",
+        _slow_write,
+    ),
+    Rule(
+        "checkpoint-growing",
+        Severity.TICKET,
+        2,
+        "times in an hour",
+        "see that prunes run; a watermark or a state timeout for {query}",
+        "Writing the checkpoint is slow, or it grows",
+        _grows,
+    ),
+    Rule(
+        "state-memory-forecast",
+        Severity.TICKET,
+        4,
+        "GiB of state within a day",
+        "a watermark or a state timeout for {query}, or more memory for {job}",
+        "The driver runs out of memory",
+        _memory,
+    ),
+    Rule(
+        "state-repaired",
+        Severity.TICKET,
+        1,
+        "state stores",
+        "streamkeeper fsck, then hold the output against its input; restore a snapshot of {series} if it differs",
+        "A checkpoint may be damaged",
+        _repaired,
+    ),
+    Rule(
+        "runway-short",
+        Severity.PAGE,
+        4 * 3600.0,
+        "seconds",
+        "a longer retention at the source now; then let {job} catch up",
+        "The source has dropped what comes next",
+        _short_runway,
+    ),
+)

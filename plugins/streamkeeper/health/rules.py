@@ -1,0 +1,93 @@
+"""All rules of health, and which of what they find is the cause of the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from streamkeeper.errors import InvalidInput
+from streamkeeper.health import of_care, of_drivers, of_faults, of_progress
+from streamkeeper.health.rule import Rule
+from streamkeeper.model.health import JobLook, Severity, Symptom
+from streamkeeper.model.names import nearest
+
+RULES: tuple[Rule, ...] = (*of_faults.RULES, *of_drivers.RULES, *of_progress.RULES, *of_care.RULES)
+_BY_ID = {rule.id: rule for rule in RULES}
+
+_BEHIND = frozenset({"stalled", "scheduling-delay", "batch-longer-than-trigger", "lag-seconds", "lag-growing"})
+_ENDS = frozenset({"driver-dead", "driver-refused", "crash-loop", "restarts", "heartbeat-lost"})
+_TOLD = frozenset({"sink-down", "source-down", "checkpoint-damaged", "sink-ahead", "source-offset-lost"})
+
+EXPLAINS: Mapping[str, frozenset[str]] = {
+    "store-out-of-reach": _ENDS | _BEHIND | {"not-looked", "sink-down"},
+    "machine-rebooted": _ENDS | _BEHIND | {"frozen"},
+    "disk-full": _ENDS | _BEHIND | _TOLD | {"store-out-of-reach"},
+    "out-of-memory": _ENDS | _BEHIND,
+    "checkpoint-missing": _ENDS | _BEHIND | _TOLD | {"backup-late", "not-looked"},
+    **dict.fromkeys(_TOLD, _ENDS | _BEHIND),
+    "driver-fenced": _ENDS | _BEHIND,
+    "driver-refused": frozenset({"driver-dead", "crash-loop", "restarts"}) | _BEHIND,
+    "crash-loop": frozenset({"driver-dead", "restarts", "heartbeat-lost"}) | _BEHIND,
+    "driver-dead": frozenset({"restarts", "heartbeat-lost"}) | _BEHIND,
+    "driver-unknown": frozenset({"heartbeat-lost"}),
+    "frozen": frozenset({"heartbeat-lost"}) | _BEHIND,
+    "heartbeat-lost": _BEHIND,
+    "stalled": _BEHIND - {"stalled"},
+    "checkpoint-write-slow": frozenset({"batch-longer-than-trigger", "scheduling-delay"}),
+    "batch-longer-than-trigger": frozenset({"scheduling-delay"}),
+    "lag-growing": frozenset({"lag-seconds"}),
+    "runway-short": frozenset({"lag-seconds", "lag-growing"}),
+}
+"""Cause -> what it brings about: of those only the cause is told."""
+
+PERMANENT = frozenset(
+    {"driver-fenced", "driver-refused", "sink-ahead", "checkpoint-missing", "checkpoint-damaged", "source-offset-lost"}
+)
+"""What a start cannot mend, and could make worse: somebody has to change something first."""
+
+
+def find_symptoms(look: JobLook, *, but: frozenset[str] = frozenset()) -> tuple[Symptom, ...]:
+    """What is wrong with a job: causes only, the worst first. ``but``: rules that are not asked."""
+    found = [symptom for rule in RULES if rule.id not in but for symptom in rule.symptoms(look)]
+    return tuple(sorted(_causes(found), key=lambda each: (list(Severity).index(each.severity), each.key)))
+
+
+def _causes(found: Iterable[Symptom]) -> list[Symptom]:
+    """Without what another symptom of the same query, or one of a whole job, explains."""
+    every = list(found)
+    return [each for each in every if not any(_explains(other, each) for other in every)]
+
+
+def _explains(cause: Symptom, effect: Symptom) -> bool:
+    related = not cause.query or not effect.query or cause.query == effect.query
+    return related and effect.rule in EXPLAINS.get(cause.rule, frozenset())
+
+
+def find_rule(name: str) -> Rule:
+    """The rule of that id; raises InvalidInput with the nearest name."""
+    if name not in _BY_ID:
+        meant = nearest(name, _BY_ID)
+        hint = f"perhaps {meant}" if meant else f"known: {', '.join(sorted(_BY_ID))}"
+        raise InvalidInput(f"health rule {name!r} is not known", hint=hint)
+    return _BY_ID[name]
+
+
+def check_thresholds(job: str, given: Mapping[str, object]) -> dict[str, float | None]:
+    """A job's own thresholds, None where a rule is switched off; raises InvalidInput, naming job and rule."""
+    checked: dict[str, float | None] = {}
+    for name, value in given.items():
+        rule = find_rule(name) if isinstance(name, str) else None
+        if rule is None:
+            raise InvalidInput(f"job {job}: health rule {name!r} is not a name", hint='health={"lag-seconds": 600}')
+        if value is None:
+            checked[name] = None
+            continue
+        number = float(value) if isinstance(value, int | float) and not isinstance(value, bool) else -1.0
+        if not 0 <= number < float("inf"):
+            raise InvalidInput(
+                f"job {job}: the threshold of health rule {name} is {value!r}",
+                hint=f"a number of {rule.unit}, or None to switch it off" if rule.unit else "None switches it off",
+            )
+        if not rule.unit:
+            raise InvalidInput(f"job {job}: health rule {name} has no threshold", hint="None switches it off")
+        checked[name] = number
+    return checked

@@ -1,0 +1,51 @@
+"""A job's own thresholds of health, read from its file's text; nothing is executed.
+
+They become part of the release, so that whoever watches a job need not run it.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from streamkeeper.errors import JobUnusable
+from streamkeeper.health.rules import check_thresholds
+
+_HINT = 'write it out where the job is declared: health={"lag-seconds": 600, "frozen": None}'
+
+
+def read_thresholds(text: str, job: str, *, where: str) -> dict[str, float | None]:
+    """Rule -> threshold, None where switched off, as ``@streaming_job(name=job, health={...})`` says.
+
+    Raises JobUnusable, naming file and line, for what is not written out; InvalidInput for an unknown rule or value.
+    """
+    for given in _given(ast.parse(text), job):
+        try:
+            found = ast.literal_eval(given)
+        except ValueError:
+            found = None
+        if not isinstance(found, dict):
+            raise JobUnusable(
+                f"{where}:{given.lineno}: the health of job {job} can only be known by running it", hint=_HINT
+            )
+        return check_thresholds(job, found)
+    return {}
+
+
+def _given(tree: ast.Module, job: str) -> Iterator[ast.expr]:
+    """What is passed as ``health`` where this job is declared."""
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call) or _name(node.func) != "streaming_job":
+            continue
+        given = {each.arg: each.value for each in node.keywords}
+        named = given.get("name")
+        if "health" in given and not (isinstance(named, ast.Constant) and named.value != job):
+            yield given["health"]
+
+
+def _name(function: ast.expr) -> str:
+    match function:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return name
+        case _:
+            return ""

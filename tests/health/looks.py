@@ -1,0 +1,91 @@
+"""Looks at a job that is well, and what one thing makes of them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from msgspec.structs import replace
+
+from streamkeeper.model.control import DriverExit, DriverState, DriverStatus, QueryStatus
+from streamkeeper.model.health import BackupLook, CheckpointLook, JobLook, OpenOperation
+from streamkeeper.model.liveness import Life
+from streamkeeper.model.signals import HistoryPoint, QuerySignals, SourceSignals
+
+NOW = 1_700_000_000.0
+GIB = 2**30
+
+
+def well(**changes: Any) -> JobLook:
+    """A job that serves, keeps up and is backed up."""
+    look = JobLook(
+        job="sales",
+        now=NOW,
+        desired_release="r0002",
+        serving_release="r0002",
+        instance="op-candidate",
+        life=Life.ALIVE,
+        why="processes 1, 2",
+        status=status(),
+        checkpoints={"totals": CheckpointLook(version="v0001", directory="/cp/sales/totals/v0001")},
+        backups={"totals": BackupLook(age_s=600, verified_age_s=3600, lacks_s=60)},
+        prune_age_s=3600,
+    )
+    return replace(look, **changes)
+
+
+def status(error: str = "", query_error: str = "", **signals: Any) -> DriverStatus:
+    """A driver's last word, with these signals of its only query."""
+    at = QuerySignals(**{"batch": 7, "batch_s": 2.0, "usual_batch_s": 2.0, "trigger_s": 5.0, **signals})
+    query = QueryStatus(query="totals", version="v0001", epoch=1, error=query_error, signals=at)
+    told = datetime.fromtimestamp(NOW, UTC).isoformat()
+    return DriverStatus(
+        instance="op-candidate", release="r0002", generation=1, state=DriverState.SERVING, beat=3, at=told,
+        queries={"totals": query}, error=error,
+    )  # fmt: skip
+
+
+def dead(error: str = "", *, state: DriverState = DriverState.FAILED, code: int = 5, **changes: Any) -> JobLook:
+    """A job whose driver has ended, with its last word."""
+    ending = DriverExit(instance="op-candidate", state=state, code=code, error=error)
+    return well(**{"life": Life.DEAD, "why": "it is gone", "exit": ending, **changes})
+
+
+def serving(**signals: Any) -> JobLook:
+    """A job that serves, with these signals."""
+    return well(status=status(**signals))
+
+
+def source(**signals: Any) -> dict[str, Any]:
+    """Signals of one source."""
+    return {"sources": (SourceSignals(source="kafka", **signals),)}
+
+
+def history(count: int, over_s: float, **last: Any) -> dict[str, Any]:
+    """A history whose figures grow evenly from zero to ``last``, and end with it."""
+    points = []
+    for step in range(count):
+        part = (step + 1) / count
+        told = {name: value if isinstance(value, tuple) else int(value * part) for name, value in last.items()}
+        if "lag_records" in told:
+            told = source(lag_records=told.pop("lag_records"))
+        at = NOW - over_s * (1 - part)
+        points.append(HistoryPoint(at=at, slowest_batch_s=2.0, signals=QuerySignals(**told)))
+    return {"history": {"totals": tuple(points)}}
+
+
+def operation(**changes: Any) -> dict[str, Any]:
+    """An operation that is open."""
+    return {
+        "operation": OpenOperation(**{"operation": "op2", "kind": "deploy", "step": "drain", "open_s": 60.0, **changes})
+    }
+
+
+def backup(**changes: Any) -> dict[str, Any]:
+    """The query's snapshots."""
+    return {"backups": {"totals": BackupLook(**changes)}}
+
+
+def checkpoint(lost: str) -> dict[str, Any]:
+    """The query's checkpoint."""
+    return {"checkpoints": {"totals": CheckpointLook(version="v0001", directory="/cp", lost=lost)}}

@@ -1,0 +1,288 @@
+"""The rules of health: each at its threshold, below it, switched off; and which of several causes is told."""
+
+from __future__ import annotations
+
+import re
+from itertools import combinations
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from streamkeeper.errors import InvalidInput
+from streamkeeper.health.rules import EXPLAINS, PERMANENT, RULES, check_thresholds, find_rule, find_symptoms
+from streamkeeper.health.told_errors import Fault, find_fault
+from streamkeeper.model.control import DriverState, ExitCode
+from streamkeeper.model.health import JobLook, Severity
+from streamkeeper.model.liveness import Life
+from tests.health.looks import (
+    GIB,
+    NOW,
+    backup,
+    checkpoint,
+    dead,
+    history,
+    operation,
+    serving,
+    source,
+    status,
+    well,
+)
+
+DAY_S = 86_400.0
+USED_UP = "it failed with exit code 5; 5 restarts in 10 minutes used up: boom"
+AHEAD = "query totals: output t holds batch 9 of v0001, its checkpoint knows up to 7"
+LOST = "checkpoint v0001 of sales/totals is not what was recorded: /cp/sales/totals/v0001 is missing"
+
+CASES: dict[str, list[tuple[JobLook, JobLook]]] = {
+    "driver-dead": [
+        (dead(USED_UP.replace("restarts", "x")), well()),
+        (well(life=Life.ABSENT), well(wanted=False, life=Life.ABSENT)),
+        (dead(), dead(state=DriverState.FINISHED, code=3)),
+        (dead(**operation(owned=False)), dead(**operation())),
+    ],
+    "machine-rebooted": [(dead(rebooted=True), dead())],
+    "driver-fenced": [(dead(state=DriverState.FENCED, code=4), dead())],
+    "driver-refused": [(dead(code=ExitCode.REFUSED), dead())],
+    "driver-unknown": [(well(life=Life.UNKNOWN), well())],
+    "crash-loop": [
+        (well(restarts_s=(1.0, 300.0, 600.0)), well(restarts_s=(1.0, 300.0, 601.0))),
+        (dead(USED_UP), dead("boom")),
+    ],
+    "restarts": [(well(restarts_s=(3600.0,)), well(restarts_s=(3601.0,)))],
+    "heartbeat-lost": [(well(silent_s=90.0), well(silent_s=89.0))],
+    "frozen": [(well(frozen=True, silent_s=30.0), well(frozen=True, silent_s=29.0))],
+    "store-out-of-reach": [
+        (well(unlooked={"store": "timed out"}), well()),
+        (well(status=status(error="store s3://b: cannot read x: timed out")), well(status=status(error="boom"))),
+        (dead("no answer", code=ExitCode.STORE_LOST), dead("no answer")),
+    ],
+    "disk-full": [(dead("OSError: [Errno 28] No space left on device"), dead("boom"))],
+    "out-of-memory": [(dead("java.lang.OutOfMemoryError: Java heap space"), dead("boom"))],
+    "checkpoint-missing": [
+        (well(**checkpoint("/cp is missing")), well(**checkpoint(""))),
+        (dead(LOST), dead("boom")),
+    ],
+    "checkpoint-damaged": [(dead("CANNOT_LOAD_STATE_STORE.UNCATEGORIZED: no"), dead("boom"))],
+    "sink-ahead": [(dead(AHEAD), dead("boom")), (well(status=status(query_error=AHEAD)), well())],
+    "sink-down": [
+        (
+            well(status=status(query_error='OperationalError: (psycopg) connection refused: "db"')),
+            well(status=status(query_error="ValueError: a row is wrong")),
+        )
+    ],
+    "source-down": [
+        (
+            well(status=status(query_error="TimeoutException: Timed out waiting for a node assignment.")),
+            well(status=status(query_error="TimeoutException: of something else")),
+        )
+    ],
+    "source-offset-lost": [(dead("KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE: gone"), dead("boom"))],
+    "not-looked": [(well(unlooked={"backups": "no credentials"}), well())],
+    "stalled": [
+        (serving(open_since=NOW - 60.0), serving(open_since=NOW - 59.0)),
+        (serving(open_since=NOW - 100.0, usual_batch_s=10.0), serving(open_since=NOW - 99.0, usual_batch_s=10.0)),
+        (serving(last_trigger=NOW - 60.0), serving(last_trigger=NOW - 59.0)),
+        (serving(last_trigger=NOW - 600.0, trigger_s=60.0), serving(last_trigger=NOW - 599.0, trigger_s=60.0)),
+    ],
+    "scheduling-delay": [(serving(scheduling_delay_s=30.0), serving(scheduling_delay_s=29.9))],
+    "batch-longer-than-trigger": [(serving(usual_batch_s=5.0), serving(usual_batch_s=4.9))],
+    "lag-seconds": [(serving(**source(lag_s=600.0)), serving(**source(lag_s=599.0)))],
+    "lag-growing": [
+        (well(**history(12, 660.0, lag_records=1200)), well(**history(12, 500.0, lag_records=1200))),
+        (well(**history(12, 660.0, lag_records=1200)), well(**history(3, 660.0, lag_records=1200))),
+    ],
+    "checkpoint-write-slow": [
+        (serving(batch_s=4.0, checkpoint_write_s=2.0), serving(batch_s=4.0, checkpoint_write_s=1.9)),
+        (serving(batch_s=1.2, checkpoint_write_s=1.0), serving(batch_s=1.2, checkpoint_write_s=0.9)),
+    ],
+    "checkpoint-growing": [
+        (
+            well(**history(60, 3660.0, checkpoint_bytes=256 * 2**20)),
+            well(**history(60, 3660.0, checkpoint_bytes=255 * 2**20)),
+        )
+    ],
+    "state-memory-forecast": [
+        (serving(state_memory_bytes=4 * GIB), serving(state_memory_bytes=4 * GIB - 1)),
+        (
+            well(**history(6, 3600.0, state_memory_bytes=GIB), status=status(state_memory_bytes=GIB)),
+            well(**history(6, 40 * DAY_S, state_memory_bytes=GIB), status=status(state_memory_bytes=GIB)),
+        ),
+    ],
+    "state-repaired": [(serving(repaired_stores=1), serving(repaired_stores=0))],
+    "runway-short": [(serving(**source(runway_s=14_400.0)), serving(**source(runway_s=14_401.0)))],
+    "backup-late": [
+        (well(**backup(age_s=9.0, lacks_s=DAY_S)), well(**backup(age_s=9.0, lacks_s=DAY_S - 1))),
+        (well(**backup(lacks_s=600.0), objective_s=600.0), well(**backup(lacks_s=600.0))),
+    ],
+    "none-verified": [
+        (well(**backup(age_s=1, verified_age_s=7 * DAY_S)), well(**backup(age_s=1, verified_age_s=7 * DAY_S - 1))),
+        (well(**backup(age_s=1, oldest_age_s=7 * DAY_S)), well(**backup(age_s=1, oldest_age_s=7 * DAY_S - 1))),
+    ],
+    "prune-stopped": [
+        (well(prune_age_s=3 * DAY_S), well(prune_age_s=3 * DAY_S - 1)),
+        (well(prune_failed="s0001 is not what was stored"), well(prune_age_s=None)),
+    ],
+    "operation-open": [
+        (well(**operation(open_s=3600.0)), well(**operation(open_s=3599.0))),
+        (well(**operation(owned=False)), well(**operation(open_s=9e9, waits_for_person=True))),
+    ],
+    "approval-waiting": [
+        (well(**operation(waits_for_person=True, open_s=300)), well(**operation(waits_for_person=True, open_s=299)))
+    ],
+    "release-differs": [
+        (well(desired_release="r0003", last_failure="no first commit"), well()),
+        (well(serving_release="r0001", desired_release=""), well(desired_release="")),
+        (well(desired_release="r0003"), well(desired_release="r0003", **operation())),
+    ],
+}
+PAIRS = [pytest.param(rule, *pair, id=f"{rule}-{number}") for rule in CASES for number, pair in enumerate(CASES[rule])]
+
+
+def rules_of(look: JobLook, **given: frozenset[str]) -> list[str]:
+    """Which rules find something."""
+    return [each.rule for each in find_symptoms(look, **given)]
+
+
+def test_every_rule_has_cases() -> None:
+    """No rule is left out of these tests, and ids are unique."""
+    ids = [rule.id for rule in RULES]
+    assert sorted(ids) == sorted(CASES)
+
+
+def test_nothing_is_wrong_with_a_job_that_is_well() -> None:
+    """A job that serves, keeps up and is backed up has no symptom, nor has one that nobody wants to serve."""
+    assert find_symptoms(well()) == ()
+    assert find_symptoms(well(wanted=False, stopped="by ann", life=Life.DEAD, status=None)) == ()
+
+
+@pytest.mark.parametrize(("rule", "at", "below"), PAIRS)
+def test_a_rule_fires_at_its_threshold_and_not_below(rule: str, at: JobLook, below: JobLook) -> None:
+    """At the threshold it names its cause, one step below it nothing."""
+    found = next(each for each in find_symptoms(at) if each.rule == rule)
+    assert found.cause
+    assert "{" not in found.cause + found.action
+    assert rule not in rules_of(below)
+
+
+@pytest.mark.parametrize(("rule", "at", "below"), PAIRS)
+def test_a_rule_that_is_switched_off_is_missed(rule: str, at: JobLook, below: JobLook) -> None:
+    """The control: without the rule, by the caller or by the job, the very same look does not name that cause."""
+    assert rule not in rules_of(at, but=frozenset({rule}))
+    assert rule not in rules_of(replace(at, thresholds={rule: None}))
+
+
+def test_a_jobs_own_threshold_counts() -> None:
+    """What the job's file says stands in place of the default."""
+    look = serving(**source(lag_s=60.0))
+    assert rules_of(look) == []
+    assert rules_of(replace(look, thresholds={"lag-seconds": 60.0})) == ["lag-seconds"]
+
+
+@pytest.mark.parametrize(
+    ("look", "causes"),
+    [
+        (dead(USED_UP, rebooted=True), ["machine-rebooted"]),
+        (dead(f"{USED_UP} OperationalError: refused", restarts_s=(1, 2, 3, 4, 5)), ["sink-down"]),
+        (dead(AHEAD, code=ExitCode.REFUSED), ["sink-ahead"]),
+        (dead(LOST, code=ExitCode.REFUSED, **checkpoint("/cp is missing")), ["checkpoint-missing"]),
+        (well(frozen=True, silent_s=500.0), ["frozen"]),
+        (well(restarts_s=(1, 2, 3), silent_s=200.0), ["crash-loop"]),
+        (dead("store s3://b: cannot read x: timed out", code=ExitCode.STORE_LOST), ["store-out-of-reach"]),
+        (dead("no space: No space left on device", restarts_s=(5,)), ["disk-full"]),
+        (serving(usual_batch_s=40.0, scheduling_delay_s=90.0), ["batch-longer-than-trigger"]),
+        (
+            serving(batch_s=40.0, usual_batch_s=40.0, scheduling_delay_s=90.0, checkpoint_write_s=30.0),
+            ["checkpoint-write-slow"],
+        ),
+        (dead(**operation(owned=False), desired_release="r0003"), ["driver-dead", "operation-open"]),
+    ],
+)
+def test_only_the_cause_is_told(look: JobLook, causes: list[str]) -> None:
+    """Where one thing brings the others about, it alone is named."""
+    assert rules_of(look) == causes
+
+
+def test_an_error_of_one_query_does_not_hide_another_querys_trouble() -> None:
+    """A cause explains what happens to its own query and to the whole job, nothing of a sibling."""
+    told = status(query_error=AHEAD)
+    late = replace(told.queries["totals"], query="other", error="", signals=serving(**source(lag_s=900.0)).status.queries["totals"].signals)  # type: ignore[union-attr]  # fmt: skip # noqa: E501
+    look = well(status=replace(told, queries={**told.queries, "other": late}))
+    assert [(each.rule, each.query) for each in find_symptoms(look)] == [
+        ("sink-ahead", "totals"),
+        ("lag-seconds", "other"),
+    ]
+
+
+def test_something_is_told_whatever_comes_together() -> None:
+    """What explains what has no circle: of any two rules that find something, one at least is told."""
+    for cause, effect in combinations(EXPLAINS, 2):
+        assert not (cause in EXPLAINS[effect] and effect in EXPLAINS[cause]), (cause, effect)
+    order: list[str] = []
+    left = {name: set(effects) & set(EXPLAINS) for name, effects in EXPLAINS.items()}
+    while left:
+        free = [name for name in left if not any(name in effects for effects in left.values())]
+        assert free, sorted(left)
+        order += free
+        left = {name: effects for name, effects in left.items() if name not in free}
+    assert set().union(*EXPLAINS.values()) | set(EXPLAINS) | PERMANENT <= {rule.id for rule in RULES}
+
+
+def test_the_worst_stands_first() -> None:
+    """Whoever reads one line reads the one that a person is woken for."""
+    found = find_symptoms(well(silent_s=300.0, prune_age_s=9 * DAY_S))
+    assert [each.severity for each in found] == [Severity.PAGE, Severity.TICKET]
+
+
+RUNBOOK = Path(__file__).resolve().parents[2] / "docs" / "runbook.md"
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
+def test_the_runbook_has_a_heading_for_each_rule(rule) -> None:
+    """The heading that a symptom names exists, and its section tells of that rule."""
+    sections = dict(re.findall(r"^## (.+?)\n(.*?)(?=^## |\Z)", RUNBOOK.read_text(), re.MULTILINE | re.DOTALL))
+    assert rule.heading in sections
+    assert f"`{rule.id}`" in sections[rule.heading]
+
+
+@pytest.mark.parametrize(
+    ("given", "line"),
+    [
+        ({"lag-secnds": 6}, "health rule 'lag-secnds' is not known (perhaps lag-seconds)"),
+        ({"lag-seconds": "6"}, "job sales: the threshold of health rule lag-seconds is '6' (a number of seconds"),
+        ({"lag-seconds": -1}, "job sales: the threshold of health rule lag-seconds is -1"),
+        ({"lag-seconds": True}, "job sales: the threshold of health rule lag-seconds is True"),
+        ({"driver-dead": 3}, "job sales: health rule driver-dead has no threshold (None switches it off)"),
+        ({7: 3}, "job sales: health rule 7 is not a name"),
+    ],
+)
+def test_a_threshold_that_cannot_be_is_one_clear_line(given: dict[str, object], line: str) -> None:
+    """The rule is named, and the nearest one where there is none of that name."""
+    with pytest.raises(InvalidInput) as caught:
+        check_thresholds("sales", given)
+    assert str(caught.value).startswith(line)
+
+
+def test_thresholds_are_numbers_or_off() -> None:
+    """What a job's file may say comes back as it will be held against the signals."""
+    assert check_thresholds("sales", {"lag-seconds": 6, "frozen": None}) == {"lag-seconds": 6.0, "frozen": None}
+    assert find_rule("lag-seconds").unit == "seconds"
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        (AHEAD, Fault.SINK_AHEAD),
+        (LOST, Fault.CHECKPOINT_LOST),
+        ("checkpoint v0001 of sales/totals has gone back: batch 7 comes again", Fault.CHECKPOINT_LOST),
+        ("store file:///s: cannot create /s/x: No space left on device (free some space)", Fault.DISK_FULL),
+        ("query totals: epoch 3 has been superseded by epoch 4", Fault.FENCED),
+        ("Partition sales-0's offset was changed from 90 to 20, some data may have been missed", Fault.SOURCE_LOST),
+        ("FAILED_READ_FILE.FILE_NOT_EXIST: Encountered error while reading file", Fault.SOURCE_LOST),
+        ("ValueError: 3 is no colour", None),
+        ("", None),
+    ],
+)
+def test_errors_are_told_apart(text: str, fault: Fault | None) -> None:
+    """The sentences that drivers leave, ours and Spark's, are of one kind each; what nobody has listed is of none."""
+    assert find_fault(text) is fault

@@ -1,0 +1,54 @@
+"""A job's own thresholds: read from its file's text, part of the release, refused in one line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from streamkeeper.definition import streaming_job
+from streamkeeper.errors import InvalidInput, JobUnusable
+from streamkeeper.model.coding import from_json, to_json
+from streamkeeper.model.release import ReleaseContent
+from streamkeeper.registry.bundles import build_bundle
+from streamkeeper.registry.job_health import read_thresholds
+
+DECLARED = (
+    '@streamkeeper.streaming_job(name="sales", health={"lag-seconds": 600, "frozen": None})\ndef sales(a, b): ...\n'
+)
+
+
+def test_thresholds_are_read_without_running_the_job(tmp_path: Path) -> None:
+    """A file that would end the process when it is run tells them all the same; another job's are passed over."""
+    (tmp_path / "sales.py").write_text(
+        f"raise SystemExit\n{DECLARED}{DECLARED.replace('sales', 'other').replace('600', '7')}"
+    )
+    assert build_bundle(tmp_path, "sales").health == {"lag-seconds": 600.0, "frozen": None}
+    assert read_thresholds("x = 1\n", "sales", where="sales.py") == {}
+
+
+def test_what_is_not_written_out_is_refused(tmp_path: Path) -> None:
+    """Thresholds that only running the job could tell are refused by file and line."""
+    (tmp_path / "sales.py").write_text("H = {}\n@streaming_job(name='sales', health=H)\ndef sales(a, b): ...\n")
+    with pytest.raises(JobUnusable, match=r"^sales.py:2: the health of job sales can only be known by running it"):
+        build_bundle(tmp_path, "sales")
+
+
+def test_an_unknown_rule_is_refused_by_both_doors(tmp_path: Path) -> None:
+    """Where the job is bundled and where it is built, in one line with the nearest name."""
+    (tmp_path / "sales.py").write_text(DECLARED.replace("frozen", "frosen"))
+    with pytest.raises(InvalidInput, match=r"health rule 'frosen' is not known \(perhaps frozen\)"):
+        build_bundle(tmp_path, "sales")
+    with pytest.raises(InvalidInput, match=r"health rule 'frosen' is not known \(perhaps frozen\)"):
+        streaming_job(name="sales", health={"frosen": None})
+
+
+def test_a_release_of_before_there_were_thresholds_reads_and_is_the_same_release() -> None:
+    """A stored release without them has none, and equals what the same code makes today."""
+    old = (
+        b'{"bundle":"b","bundle_bytes":1,"entry":"sales.py","params":{},"conf":{},"environment":{"python":"3.11",'
+        b'"spark":"4.2.0","packages_sha256":"p","jars_sha256":"j","digest":"d"},"state_format":"f"}'
+    )
+    read = from_json(old, ReleaseContent, where="old")
+    assert read.health == {}
+    assert from_json(to_json(read), ReleaseContent, where="new") == read
