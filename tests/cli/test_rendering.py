@@ -16,7 +16,8 @@ from streamkeeper.model.finding import Verdict
 from streamkeeper.model.journal import DeployRequest, Outcome, Role
 from streamkeeper.model.names import check_instance
 from streamkeeper.model.release import Environment, Release, ReleaseContent
-from streamkeeper.operations.overview import JobOverview, Standing
+from streamkeeper.model.standing import Standing
+from streamkeeper.operations.overview import JobOverview
 
 ENVIRONMENT = Environment(python="3.11", spark="4.2.0", packages_sha256="a", jars_sha256="b", digest="c")
 CONTENT = ReleaseContent(

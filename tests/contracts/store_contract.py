@@ -35,6 +35,14 @@ class StoreContract:
             winners = race(8, lambda writer, key=key: store.create(key, b"%d" % writer))
             assert [b"%d" % writer for writer in winners] == [store.read(key)]
 
+    def test_folders_are_told_by_name(self, store: Store) -> None:
+        """Each folder once and in order, also with names that continue each other's; keys beside them are none."""
+        for key in ("jobs/a/1", "jobs/a/b/2", "jobs/a-b/1", "jobs/a0/1", "jobs/b/1", "jobs/top", "other/c/1"):
+            store.create(key, b"")
+        assert sorted(store.folders("jobs/")) == ["a", "a-b", "a0", "b"]
+        assert list(store.folders("jobs/b/")) == []
+        assert list(store.folders("nothing/")) == []
+
     def test_missing_key_is_told(self, store: Store) -> None:
         """Reading what is not there is KeyMissing, also below a key and for a folder."""
         store.create("a/b", b"")

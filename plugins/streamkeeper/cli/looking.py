@@ -6,6 +6,7 @@ import time
 from typing import Annotated
 
 import typer
+from msgspec.structs import replace
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.table import Table
@@ -13,10 +14,16 @@ from rich.text import Text
 
 from streamkeeper.cli.given import Job, Json, open_to_look
 from streamkeeper.cli.sentences import render_record, render_request
+from streamkeeper.health.rule import tell_span
 from streamkeeper.model.coding import to_json
 from streamkeeper.model.control import SENTENCES
+from streamkeeper.model.fleet import JobMemory, JobRow
+from streamkeeper.model.health import Severity
 from streamkeeper.model.job_state import OperationState
-from streamkeeper.operations.overview import JobOverview, Standing, job_overview, job_overviews, read_job
+from streamkeeper.model.standing import Standing
+from streamkeeper.operations.overview import JobOverview, job_overview, read_job
+from streamkeeper.operations.watching import look_now
+from streamkeeper.registry.fleet import read_index
 
 REFRESH_S = 2.0
 
@@ -31,18 +38,40 @@ _STYLES = {
     Standing.UNKNOWN: "magenta",
 }
 
+_SEVERITIES = {Severity.PAGE: "bold red", Severity.TICKET: "yellow", Severity.INFO: "dim"}
 
-def jobs(*, json: Json = False) -> None:
-    """List every job, the release that serves and how it stands."""
-    seen = job_overviews(open_to_look())
+
+def jobs(
+    *,
+    now: Annotated[
+        bool, typer.Option("--now", help="Look at every job now, not at the last pass of the watch")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """List every job, the release that serves, how it stands and what is wrong with it."""
+    site = open_to_look()
+    index = None if now else read_index(site.store, site.id)
+    index = index or look_now(site, now=time.time())
     if json:
-        typer.echo(to_json(seen))
+        typer.echo(to_json([replace(each, memory=JobMemory()) for each in index.rows]))
         return
-    table = Table("job", "release", "standing", "open operation")
-    for each in seen:
-        operation = each.operation.operation if each.operation else ""
-        table.add_row(each.job, each.release or "-", _standing(each.standing), operation)
-    Console().print(table if seen else "no job is known yet: deploy one, or push a release")
+    age_s = max(0.0, time.time() - index.started)
+    told = f"as the watch saw them {tell_span(age_s)} ago (--now looks again)" if index.number else "as they are now"
+    table = Table("job", "release", "standing", "wrong", "open operation", caption=told, caption_justify="left")
+    for each in index.rows:
+        table.add_row(each.job, each.release or "-", _standing(each.standing), _wrong(each), each.operation)
+    Console().print(table if index.rows else "no job is known yet: deploy one, or push a release")
+
+
+def _wrong(row: JobRow) -> Text:
+    """The worst symptom, and how many more there are; why nothing of it runs where somebody has stopped it."""
+    if not row.symptoms:
+        return Text(f"stopped {row.stopped}" if row.stopped else "", style="dim")
+    first, more = row.symptoms[0], len(row.symptoms) - 1
+    about = f"{first.rule} ({first.query})" if first.query else first.rule
+    return Text(
+        f"{first.severity.value}: {about}" + (f" and {more} more" if more else ""), style=_SEVERITIES[first.severity]
+    )
 
 
 def status(

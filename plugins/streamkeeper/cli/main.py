@@ -19,6 +19,7 @@ from streamkeeper.cli import (
     pruning,
     releases,
     snapshots,
+    watching,
 )
 from streamkeeper.errors import StreamkeeperError
 
@@ -61,6 +62,8 @@ app.command("decline")(approving.decline)
 app.command("offsets")(checkpoints.offsets)
 app.command("fsck")(checkpoints.fsck)
 app.command("prune")(pruning.prune_)
+app.command("watch")(watching.watch)
+app.command("incidents")(watching.incidents)
 app.add_typer(homes.app, name="home")
 app.add_typer(releases.app, name="release")
 app.add_typer(snapshots.app, name="snapshot")

@@ -8,6 +8,7 @@ import msgspec
 
 from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.errors import CheckpointChanged, CheckpointDamaged, NotFound
+from streamkeeper.model.fleet import SnapshotFacts
 from streamkeeper.model.snapshot import Hold, Snapshot
 from streamkeeper.operations.sites import Site
 from streamkeeper.operations.targets import Target
@@ -61,8 +62,12 @@ def lateness_of(site: Site, target: Target, *, now: datetime | None = None) -> L
 
     Raises CheckpointDamaged, CheckpointChanged.
     """
+    return find_lateness(target, Catalogue(site.snapshots, target.series).newest(), now=now)
+
+
+def find_lateness(target: Target, newest: Snapshot | SnapshotFacts | None, *, now: datetime | None) -> Lateness | None:
+    """The same, of a newest snapshot that is known; reads the checkpoint only."""
     tree = target.open()
-    newest = Catalogue(site.snapshots, target.series).newest()
     try:
         anchor = find_anchor(tree)
     except NotFound as error:
@@ -88,7 +93,7 @@ def hold_for(owner: str, reason: str) -> Hold:
     return Hold(owner=owner, reason=reason, at=datetime.now(UTC).isoformat(timespec="seconds"))
 
 
-def _must_be_new(target: Target, newest: Snapshot | None, error: NotFound) -> None:
+def _must_be_new(target: Target, newest: Snapshot | SnapshotFacts | None, error: NotFound) -> None:
     """A checkpoint without a commit has not begun yet, unless there is a snapshot of it: then it was emptied."""
     if target.job and newest is not None and newest.version == target.origin.version:
         raise CheckpointDamaged(

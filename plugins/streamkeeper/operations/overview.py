@@ -2,41 +2,18 @@
 
 from __future__ import annotations
 
-from enum import Enum
-
 import msgspec
 
 from streamkeeper.errors import NotFound
-from streamkeeper.model.control import DriverExit, DriverState, DriverStatus
+from streamkeeper.model.control import DriverExit, DriverStatus
 from streamkeeper.model.job_state import JobState, OperationState
-from streamkeeper.model.journal import journal_prefix
 from streamkeeper.model.liveness import Life, Liveness
 from streamkeeper.model.names import check_name
+from streamkeeper.model.standing import Standing, find_standing
 from streamkeeper.operations.sites import Site
 from streamkeeper.registry.control import Control
 from streamkeeper.registry.jobs import list_jobs
-from streamkeeper.registry.journal import Journal
-
-
-class Standing(Enum):
-    """How a job stands, in one word."""
-
-    NOT_DEPLOYED = "not deployed"
-    """No release of it ever served."""
-    STARTING = "starting"
-    """Its driver runs and does not serve yet."""
-    SERVING = "serving"
-    """Its driver runs, owns its checkpoints and writes."""
-    DRAINING = "draining"
-    """Its driver finishes the open batch."""
-    FINISHED = "finished"
-    """Its driver read all there was and ended (availableNow)."""
-    FAILED = "failed"
-    """Its driver ended with an error, or without a word."""
-    ENDED = "ended"
-    """Its driver ended as it was asked to, or was superseded."""
-    UNKNOWN = "unknown"
-    """Its driver runs where it cannot be looked at from here."""
+from streamkeeper.registry.journal import Journal, has_journal
 
 
 class JobOverview(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,7 +61,7 @@ def job_overviews(site: Site) -> list[JobOverview]:
 
 def recorded_jobs(site: Site) -> list[str]:
     """Names of all jobs with a journal, in order: a push that died leaves a bundle and none."""
-    return [job for job in list_jobs(site.store) if next(site.store.list(journal_prefix(job)), None)]
+    return [job for job in list_jobs(site.store) if has_journal(site.store, job)]
 
 
 def read_job(site: Site, job: str) -> JobState:
@@ -94,34 +71,6 @@ def read_job(site: Site, job: str) -> JobState:
         known = ", ".join(list_jobs(site.store)) or "none yet"
         raise NotFound(f"job {job} is not known to {site.settings.store}", hint=f"known jobs: {known}")
     return state
-
-
-def find_standing(status: DriverStatus | None, exit: DriverExit | None, liveness: Liveness | None) -> Standing:
-    """One word from the driver's last word and what the runner sees of its processes."""
-    if liveness is None:
-        return Standing.NOT_DEPLOYED
-    if exit is not None:
-        return _ENDS.get(exit.state, Standing.ENDED)
-    match liveness.life:
-        case Life.UNKNOWN:
-            return Standing.UNKNOWN
-        case Life.DEAD | Life.ABSENT:
-            return Standing.FAILED
-        case Life.ALIVE:
-            return _LIVES.get(status.state, Standing.ENDED) if status else Standing.STARTING
-
-
-_ENDS = {DriverState.FINISHED: Standing.FINISHED, DriverState.FAILED: Standing.FAILED}
-
-_LIVES = {
-    DriverState.STARTING: Standing.STARTING,
-    DriverState.STANDBY: Standing.STARTING,
-    DriverState.SERVING: Standing.SERVING,
-    DriverState.DRAINING: Standing.DRAINING,
-    # The word is said shortly before the last process is gone; a failed driver may be started again.
-    DriverState.FINISHED: Standing.FINISHED,
-    DriverState.FAILED: Standing.STARTING,
-}
 
 
 def _look(site: Site, job: str, instance: str) -> tuple[DriverStatus | None, DriverExit | None, Liveness]:

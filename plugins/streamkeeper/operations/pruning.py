@@ -18,6 +18,7 @@ from streamkeeper.checkpoints.prune_plan import Extent, PrunePlan, removed_path
 from streamkeeper.checkpoints.pruning import plan_leftovers, plan_live, plan_retired
 from streamkeeper.checkpoints.removal import carry_out
 from streamkeeper.errors import CheckpointLost, InvalidInput, StreamkeeperError
+from streamkeeper.model.fleet import PruneRecord
 from streamkeeper.model.job_state import JobState
 from streamkeeper.operations.overview import read_job, recorded_jobs
 from streamkeeper.operations.registered import (
@@ -27,6 +28,7 @@ from streamkeeper.operations.registered import (
     stored_manifests,
 )
 from streamkeeper.operations.sites import Site
+from streamkeeper.registry.fleet import write_prune
 from streamkeeper.snapshots.catalogue import Catalogue, list_series
 from streamkeeper.snapshots.restore import stale_drafts
 from streamkeeper.snapshots.retention import Policy
@@ -48,13 +50,16 @@ class CheckpointGrowth(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PruneRun(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that a prune would do. ``untold``: what could not be planned, one sentence each."""
+    """Everything that a prune would do. ``untold``: what could not be planned, one sentence each; ``everything``:
+    whether all jobs were looked at.
+    """
 
     sweeps: tuple[SweepPlan, ...] = ()
     directories: tuple[PrunePlan, ...] = ()
     drafts: tuple[str, ...] = ()
     growth: tuple[CheckpointGrowth, ...] = ()
     untold: tuple[str, ...] = ()
+    everything: bool = False
 
 
 class PruneReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -115,6 +120,7 @@ def plan_prune(
         drafts=tuple(drafts),
         growth=tuple(growth),
         untold=tuple(untold),
+        everything=not job,
     )
 
 
@@ -145,6 +151,8 @@ def prune(store: Store, run: PruneRun) -> PruneReport:
         size += pruned.bytes
         failed += pruned.failed
         failed += pruned.left if directory.extent is not Extent.LEFTOVERS else ()
+    if run.everything:
+        write_prune(store, PruneRecord(at=now.timestamp(), failed=tuple(failed)))
     return PruneReport(snapshots=snapshots, packs=packs, files=files, bytes=size, failed=tuple(failed))
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TypeVar
 
 from streamkeeper.crash_points import crash_point
-from streamkeeper.errors import JobUnusable, KeyExists, KeyMissing, RegistryDamaged
+from streamkeeper.errors import FormatTooNew, JobUnusable, KeyExists, KeyMissing, RegistryDamaged
 from streamkeeper.model import control
 from streamkeeper.model.coding import from_json, to_json
 from streamkeeper.model.control import (
@@ -22,6 +22,7 @@ from streamkeeper.model.control import (
 from streamkeeper.model.evidence import Evidence
 from streamkeeper.model.manifest import Manifest
 from streamkeeper.model.names import check_instance, check_name
+from streamkeeper.model.signals import History
 from streamkeeper.stores.contract import Store
 
 T = TypeVar("T")
@@ -71,6 +72,13 @@ class Control:
     def read_status(self) -> DriverStatus | None:
         """The driver's last word; None before its first."""
         return self._read(self._key("status.json"), DriverStatus)
+
+    def read_history(self) -> History | None:
+        """What the driver measured in the last hours; None where nothing is there, or nothing that can be read."""
+        try:
+            return self._read(self._key("history.json"), History)
+        except (FormatTooNew, RegistryDamaged):
+            return None
 
     def send(
         self,

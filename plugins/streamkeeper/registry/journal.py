@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 
 import pendulum
 
@@ -22,6 +23,8 @@ from streamkeeper.model.names import check_name
 from streamkeeper.stores.contract import Store
 
 FOLD_EVERY = 100
+KEPT_FOLDS = 2
+"""One to read, and one before it in case that cannot be."""
 
 
 def _number_of(key: str) -> int:
@@ -33,6 +36,20 @@ def _number_of(key: str) -> int:
 
 def _utc_now() -> pendulum.DateTime:
     return pendulum.now("UTC")
+
+
+def has_journal(store: Store, job: str) -> bool:
+    """Whether anything was ever recorded of a job; one read, however long its journal is."""
+    return grew_beyond(store, job, 0)
+
+
+def grew_beyond(store: Store, job: str, number: int) -> bool:
+    """Whether a job's journal has an entry after ``number``; one read. Raises StoreUnavailable."""
+    try:
+        store.read(entry_key(job, number + 1))
+    except KeyMissing:
+        return False
+    return True
 
 
 class Journal:
@@ -156,3 +173,10 @@ class Journal:
             self._fold_due = True
             return
         self._fold_due = False
+        self._forget_folds()
+
+    def _forget_folds(self) -> None:
+        """Only the newest copies are ever read; with all of them a job's folder grows by the square of its journal."""
+        with suppress(StoreUnavailable):
+            for key in list(self._store.list(fold_prefix(self._job)))[:-KEPT_FOLDS]:
+                self._store.delete(key)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Collection
 
 from streamkeeper.model.control import LaunchSpec
 from streamkeeper.model.liveness import Life, Liveness
@@ -24,6 +25,13 @@ class Runner(ABC):
     @abstractmethod
     def observe(self, job: str, instance: str) -> Liveness:
         """Look, change nothing."""
+
+    def observe_many(self, instances: Collection[tuple[str, str]]) -> dict[tuple[str, str], Liveness]:
+        """Look at many, ``(job, instance)`` each, for about the price of one look at the machine; change nothing.
+
+        One that cannot be looked at is UNKNOWN, with the reason.
+        """
+        return {each: self.observe(*each) for each in instances}
 
     @abstractmethod
     def nudge(self, job: str, instance: str) -> None:

@@ -13,7 +13,8 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -31,7 +32,7 @@ from streamkeeper.runners import process_tree
 from streamkeeper.runners.contract import Life, Liveness, Runner
 from streamkeeper.runners.driver_log import log_path
 from streamkeeper.runners.machine import Machine, Sight, this_machine
-from streamkeeper.runners.process_tree import Mark, Process, Root
+from streamkeeper.runners.process_tree import Mark, Process, ProcessTable, Root
 from streamkeeper.stores.contract import Store
 
 _FORMER = "its records are those of the installation that this one was copied from"
@@ -54,6 +55,16 @@ class Launcher(msgspec.Struct, frozen=True, kw_only=True):
     machine: str
     host: str
     installation: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Claims:
+    """What the store says of an instance's processes; ``launched``: whether anybody was told to start it."""
+
+    mark: Mark
+    recorded: list[ProcessRecord]
+    launched: bool
+    launchers: list[Launcher]
 
 
 class LocalProcessRunner(Runner):
@@ -94,14 +105,40 @@ class LocalProcessRunner(Runner):
 
     def observe(self, job: str, instance: str) -> Liveness:
         """See Runner; a living tree is seen without asking the store."""
-        marked = self._mark(job, instance)
-        if found := process_tree.find_tree(marked):
+        if found := process_tree.find_tree(self._mark(job, instance)):
             return self._seen(found)
+        return self._judge(self._read_claims(job, instance), ProcessTable())
+
+    def observe_many(self, instances: Collection[tuple[str, str]]) -> dict[tuple[str, str], Liveness]:
+        """See Runner. The proof is the same for each: all records of those not seen are read before the second look."""
+        before = ProcessTable()
+        seen: dict[tuple[str, str], Liveness] = {}
+        for each in instances:
+            if found := before.find(self._mark(*each)):
+                seen[each] = self._seen(found)
+        claims: dict[tuple[str, str], _Claims] = {}
+        for job, instance in instances:
+            if (job, instance) not in seen:
+                try:
+                    claims[job, instance] = self._read_claims(job, instance)
+                except StreamkeeperError as error:
+                    seen[job, instance] = Liveness(life=Life.UNKNOWN, why=f"its records cannot be read: {error}")
+        after = ProcessTable() if claims else before
+        return seen | {each: self._judge(read, after) for each, read in claims.items()}
+
+    def _read_claims(self, job: str, instance: str) -> _Claims:
+        """What the store knows of an instance's processes; who has not claimed it may have been about to start."""
         control = Control(self._store, job, instance)
         recorded = control.processes()
-        if not recorded:
-            return self._observe_unclaimed(control, job, instance)
-        records = [each for each in recorded if self._is_mine(each.installation)]
+        launched = bool(recorded) or control.read_launch() is not None
+        launchers = self._launchers(job, instance) if launched and not recorded else []
+        return _Claims(self._mark(job, instance), recorded, launched, launchers)
+
+    def _judge(self, claims: _Claims, table: ProcessTable) -> Liveness:
+        """What the claims and a look that was taken after they were read prove."""
+        if not claims.recorded:
+            return self._judge_unclaimed(claims, table)
+        records = [each for each in claims.recorded if self._is_mine(each.installation)]
         if not records:
             return Liveness(life=Life.DEAD, why=f"it never ran here: {_FORMER}")
         if all(record.pid == 0 for record in records):
@@ -109,11 +146,11 @@ class LocalProcessRunner(Runner):
         sights = [self._here().look_at(record.machine, record.host) for record in records]
         blind = next((why for sight, why in sights if sight is Sight.ELSEWHERE), None)
         roots = [_root(record) for record, (sight, _) in zip(records, sights, strict=True) if sight is Sight.HERE]
-        if found := process_tree.find_tree(marked, roots):
+        if found := table.find(claims.mark, roots):
             return self._seen(found)
         if blind is not None:
             return Liveness(life=Life.UNKNOWN, why=blind)
-        return Liveness(life=Life.DEAD, why=_proof(records, sights))
+        return Liveness(life=Life.DEAD, why=_proof(records, sights), rebooted=sights[-1][0] is Sight.OVER)
 
     def nudge(self, job: str, instance: str) -> None:
         """SIGUSR1 to a driver process that has a handler for it; its JVM and its supervisor get none."""
@@ -197,17 +234,19 @@ class LocalProcessRunner(Runner):
         except KeyExists:
             return
 
-    def _observe_unclaimed(self, control: Control, job: str, instance: str) -> Liveness:
-        if control.read_launch() is None:
+    def _launchers(self, job: str, instance: str) -> list[Launcher]:
+        keys = self._store.list(control_key(job, instance, "launchers", ""))
+        found = [from_json(self._store.read(key), Launcher, where=key, newest_format=1) for key in keys]
+        return [each for each in found if self._is_mine(each.installation)]
+
+    def _judge_unclaimed(self, claims: _Claims, table: ProcessTable) -> Liveness:
+        if not claims.launched:
             return Liveness(life=Life.ABSENT, why="it was never launched")
-        for key in self._store.list(control_key(job, instance, "launchers", "")):
-            launcher = from_json(self._store.read(key), Launcher, where=key, newest_format=1)
-            if not self._is_mine(launcher.installation):
-                continue
+        for launcher in claims.launchers:
             sight, why = self._here().look_at(launcher.machine, launcher.host)
             if sight is Sight.ELSEWHERE:
                 return Liveness(life=Life.UNKNOWN, why=f"launched, and not seen since: {why}")
-        if found := process_tree.find_tree(self._mark(job, instance)):
+        if found := table.find(claims.mark):
             return self._seen(found)
         return Liveness(life=Life.ABSENT, why="launched, but no process has claimed it and none is on its way")
 
@@ -260,7 +299,7 @@ class LocalProcessRunner(Runner):
 
 def _alive(found: Sequence[Process]) -> Liveness:
     pids = ", ".join(f"{each.pid}{' (frozen)' if each.frozen else ''}" for each in found)
-    return Liveness(life=Life.ALIVE, why=f"processes {pids}")
+    return Liveness(life=Life.ALIVE, why=f"processes {pids}", frozen=any(each.frozen for each in found))
 
 
 def _root(record: ProcessRecord) -> Root:

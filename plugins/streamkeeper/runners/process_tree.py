@@ -98,32 +98,76 @@ def read_process(pid: int) -> Process | None:
 
 def find_tree(marked: Mark, roots: Iterable[Root] = ()) -> list[Process]:
     """Every living process of an instance on this machine, in order of pid; about 20 us for each process there is."""
-    seen = [each for name in os.listdir("/proc") if name.isdigit() and (each := read_process(int(name))) is not None]
-    environments = {each.pid: _environment(each.pid) for each in seen}
-    sessions = _sessions(seen, roots)
-    # One member that says so speaks for its session: of the others the environment may not be there to be read.
-    sessions -= {each.session for each in seen if each.session in sessions and marked.excludes(environments[each.pid])}
-    found = [each for each in seen if each.session in sessions or marked.is_on(environments[each.pid])]
-    return found or _find_among_starting([each for each in seen if environments[each.pid] == _EMPTY], marked)
+    return ProcessTable().find(marked, roots)
 
 
-def _find_among_starting(blank: list[Process], marked: Mark) -> list[Process]:
-    """A process that replaces its program (exec) shows an empty environment for a moment: look again, briefly."""
-    for _ in range(_LOOKS_AT_BLANK):
-        if not blank:
-            break
-        time.sleep(_BLANK_PAUSE_S)
-        environments = {each.pid: _environment(each.pid) for each in blank}
-        if found := [each for each in blank if marked.is_on(environments[each.pid])]:
-            return found
-        blank = [each for each in blank if environments[each.pid] == _EMPTY]
-    return []
+class ProcessTable:
+    """All processes of this machine at one moment, for any number of instances to be looked up in.
+
+    What it finds lived then. What it does not find is proven gone only where everything that names the instance's
+    processes was read before the table was: a supervisor that started later is not in it.
+    """
+
+    def __init__(self) -> None:
+        listed = [int(name) for name in os.listdir("/proc") if name.isdigit()]
+        self._seen = {pid: each for pid in listed if (each := read_process(pid)) is not None}
+        self._environments = {pid: _environment(pid) for pid in self._seen}
+        self._marked: dict[bytes, list[Process]] = {}
+        self._sessions: dict[int, list[Process]] = {}
+        for each in self._seen.values():
+            self._sessions.setdefault(each.session, []).append(each)
+            for name in _instances(self._environments[each.pid]):
+                self._marked.setdefault(name, []).append(each)
+        self._blank = [each for each in self._seen.values() if self._environments[each.pid] == _EMPTY]
+        self._looked_again = False
+
+    def find(self, marked: Mark, roots: Iterable[Root] = ()) -> list[Process]:
+        """Every process of an instance, in order of pid."""
+        found: dict[int, Process] = {}
+        for session in self._sessions_of(roots):
+            members = self._sessions.get(session, [])
+            # One member that says so speaks for its session: of the others the environment may not be there to be read.
+            if not any(marked.excludes(self._environments[each.pid]) for each in members):
+                found |= {each.pid: each for each in members}
+        found |= {each.pid: each for each in self._with(marked)}
+        if not found:
+            self._look_again()
+            found = {each.pid: each for each in self._with(marked)}
+        return [found[pid] for pid in sorted(found)]
+
+    def _with(self, marked: Mark) -> list[Process]:
+        candidates = self._marked.get(marked.instance.encode(), ())
+        return [each for each in candidates if marked.is_on(self._environments[each.pid])]
+
+    def _sessions_of(self, roots: Iterable[Root]) -> set[int]:
+        """Sessions of the roots, without those whose number a later process has taken over."""
+        known = ((root, self._seen.get(root.pid)) for root in roots if root.pid > 0)
+        return {root.pid for root, each in known if each is None or each.started == root.started}
+
+    def _look_again(self) -> None:
+        """A process that replaces its program (exec) shows an empty environment for a moment: look again, briefly."""
+        if self._looked_again:
+            return
+        self._looked_again = True
+        blank = self._blank
+        for _ in range(_LOOKS_AT_BLANK):
+            if not blank:
+                return
+            time.sleep(_BLANK_PAUSE_S)
+            for each in blank:
+                environment = _environment(each.pid)
+                self._environments[each.pid] = environment
+                for name in _instances(environment):
+                    self._marked.setdefault(name, []).append(each)
+            blank = [each for each in blank if self._environments[each.pid] == _EMPTY]
 
 
-def _sessions(seen: list[Process], roots: Iterable[Root]) -> set[int]:
-    """Sessions of the roots, without those whose number a later process has taken over."""
-    started = {each.pid: each.started for each in seen}
-    return {root.pid for root in roots if root.pid > 0 and started.get(root.pid, root.started) == root.started}
+def _instances(environment: bytes) -> set[bytes]:
+    """The marks in a raw environment."""
+    first = f"{INSTANCE}=".encode()
+    if first not in environment:
+        return set()
+    return {each.removeprefix(first) for each in environment.split(b"\0") if each.startswith(first)}
 
 
 def _environment(pid: int) -> bytes:

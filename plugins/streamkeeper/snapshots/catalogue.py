@@ -101,6 +101,10 @@ class Catalogue:
         found = (self._record(key, DrillResult) for key in self.store.list(prefix))
         return [each for each in found if each is not None]
 
+    def drilled(self) -> list[int]:
+        """Numbers of the snapshots that were ever drilled, in order; one request."""
+        return sorted(int(name) for name in self.store.folders(series_key(self.series, "drills") + "/"))
+
     def is_verified(self, number: int) -> bool:
         """Whether the newest drill of a snapshot went well."""
         drills = self.drills(number)

@@ -41,6 +41,19 @@ class Store(ABC):
         ``.`` (``a/x``, ``a-b/x``): there servers differ, so use ``after`` within one flat folder only.
         """
 
+    def folders(self, prefix: str) -> Iterator[str]:
+        """Names of the folders just below the folder ``prefix``, in order: of those that were there before the call.
+
+        Here by one list for each; a store that can does better.
+        """
+        after = ""
+        while key := next(self.list(prefix, after=after), ""):
+            name, below, _ = key.removeprefix(prefix).partition("/")
+            if below:
+                yield name
+            # "0" is the character after "/": every key of this folder lies before it, every other one's after it.
+            after = f"{prefix}{name}0" if below else key
+
     @abstractmethod
     def delete(self, key: str) -> None:
         """Remove ``key``; removing what is not there is no error."""

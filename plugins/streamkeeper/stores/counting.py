@@ -42,6 +42,13 @@ class CountingStore(Store):
                 self._count()
             yield key
 
+    def folders(self, prefix: str) -> Iterator[str]:
+        self._count()
+        for position, name in enumerate(self._inner.folders(prefix)):
+            if position and position % _PAGE == 0:
+                self._count()
+            yield name
+
     def delete(self, key: str) -> None:
         self._count()
         self._inner.delete(key)

@@ -80,6 +80,18 @@ class LocalStore(Store):
                 return
             yield from _keys_below(folder, prefix, after)
 
+    def folders(self, prefix: str) -> Iterator[str]:
+        """One listing of a directory; a folder in which nothing is left counts as one."""
+        check_prefix(prefix)
+        with self._told("list", prefix):
+            try:
+                with os.scandir(os.path.join(self._root, prefix)) as entries:
+                    names = sorted(each.name for each in entries if each.is_dir() and not each.name.startswith("."))
+            except (FileNotFoundError, NotADirectoryError):
+                self._require_root()
+                return
+        yield from names
+
     def delete(self, key: str) -> None:
         path = self._path(key)
         with self._told("delete", key):

@@ -26,6 +26,9 @@ class ReadOnlyStore(Store):
     def list(self, prefix: str, *, after: str = "") -> Iterator[str]:
         return self._inner.list(prefix, after=after)
 
+    def folders(self, prefix: str) -> Iterator[str]:
+        return self._inner.folders(prefix)
+
     def create(self, key: str, value: bytes) -> None:
         self._refuse()
 

@@ -1,0 +1,127 @@
+"""``watch`` and ``incidents``: one pass after another without Airflow, and what they have raised."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from streamkeeper.cli.given import Json, open_site, open_to_look
+from streamkeeper.errors import StreamkeeperError
+from streamkeeper.health.rule import tell_span
+from streamkeeper.model.coding import to_json
+from streamkeeper.model.incident import (
+    IncidentCleared,
+    IncidentRaised,
+    IncidentRecord,
+    IncidentRepeated,
+    JobIncidents,
+    NoticeSent,
+    WatchActed,
+)
+from streamkeeper.operations.overview import read_job
+from streamkeeper.operations.watching import Watch, run_pass
+from streamkeeper.registry.incidents import IncidentLog
+from streamkeeper.registry.jobs import list_jobs
+
+EVERY_S = 60.0
+
+Name = Annotated[str, typer.Argument(metavar="[JOB]", help="Only this job's, and all that came of each")]
+
+
+def watch(
+    *,
+    once: Annotated[bool, typer.Option("--once", help="One pass, then end")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be raised and done, and write nothing")
+    ] = False,
+) -> None:
+    """Look at every job each minute, name causes, and do what is safe without a person; until Ctrl-C.
+
+    Notices go out through Airflow's notifiers only: the DAG streaming_watch sends what is raised here.
+    """
+    site = open_site()
+    while True:
+        began = time.monotonic()
+        try:
+            _pass(Watch(site=site, dry_run=dry_run))
+        except StreamkeeperError as error:
+            if once:
+                raise
+            typer.echo(f"{_moment(time.time())}  the pass failed: {error}", err=True)
+        if once:
+            return
+        try:
+            time.sleep(max(0.0, EVERY_S - (time.monotonic() - began)))
+        except KeyboardInterrupt:
+            return
+
+
+def _pass(made: Watch) -> None:
+    report = run_pass(made)
+    for line in report.lines:
+        typer.echo(f"{_moment(time.time())}  {line}")
+    wrong = sum(1 for each in report.index.rows if each.symptoms)
+    told = f"{len(report.index.rows)} jobs in {report.index.seconds:.1f} s, {wrong} with something wrong"
+    typer.echo(f"{_moment(time.time())}  pass {report.index.number}: {told}")
+
+
+def incidents(job: Name = "", *, json: Json = False) -> None:
+    """Show what is wrong now, of all jobs; of one, everything that was ever raised, done and cleared."""
+    site = open_to_look()
+    if job:
+        read_job(site, job)
+        entries = list(IncidentLog(site.store, job).entries())
+        if json:
+            typer.echo(to_json(entries))
+            return
+        console = Console(soft_wrap=True, highlight=False)
+        for entry in entries:
+            console.print(Text(f"{entry.number:6}  {_moment(entry.at)}  {render_incident(entry.record)}"))
+        if not entries:
+            console.print(f"nothing was ever wrong with {job}, as far as a watch has seen")
+        return
+    found = [IncidentLog(site.store, each).state() for each in list_jobs(site.store)]
+    if json:
+        typer.echo(to_json([each for each in found if each.open]))
+        return
+    _show_open(found)
+
+
+def _show_open(found: list[JobIncidents]) -> None:
+    table = Table("job", "severity", "rule", "since", "cause", "what to do", "runbook")
+    for state in found:
+        for each in state.open.values():
+            symptom = each.symptom
+            about = f"{symptom.job}/{symptom.query}" if symptom.query else symptom.job
+            since = tell_span(max(0.0, time.time() - each.raised_at))
+            done = f"{symptom.action}; done: {each.acts[-1]}" if each.acts else symptom.action
+            told = (symptom.severity.value, symptom.rule, since, symptom.cause, done, symptom.heading)
+            table.add_row(about, *(Text(part) for part in told))
+    Console().print(table if table.row_count else "nothing is wrong, as far as a watch has seen")
+
+
+def render_incident(record: IncidentRecord) -> str:
+    """One line that says what a record of an incident means."""
+    match record:
+        case IncidentRaised(symptom=symptom) | IncidentRepeated(symptom=symptom):
+            verb = "raised" if isinstance(record, IncidentRaised) else "still there"
+            about = f" of {symptom.query}" if symptom.query else ""
+            return (
+                f"{symptom.severity.value} {symptom.rule}{about} {verb}: {symptom.cause} (runbook: {symptom.heading})"
+            )
+        case IncidentCleared(key=key, sentence=sentence):
+            return f"{key} cleared: {sentence}"
+        case WatchActed(key=key, sentence=sentence):
+            return f"{key}: the watch {sentence}"
+        case NoticeSent(of=of, to=to):
+            return f"notice of {of} sent to {', '.join(to) or 'nobody'}"
+
+
+def _moment(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")[:19]

@@ -1,0 +1,143 @@
+"""The fleet index: what the last pass of the watch saw of every job, and what it remembers for the next.
+
+``fleet/index.json`` is replaced as a whole at the end of a pass. It is a copy: whoever finds none looks for himself,
+and nothing is decided by it that the records do not say.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from streamkeeper.model.checkpoint_version import CheckpointVersion
+from streamkeeper.model.health import Severity, Symptom
+from streamkeeper.model.incident import JobIncidents
+from streamkeeper.model.liveness import Life
+from streamkeeper.model.standing import Standing
+
+FORMAT = 1
+INDEX_KEY = "fleet/index.json"
+PRUNE_KEY = "fleet/prune.json"
+
+
+class OperationFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """An operation without an outcome. ``began_at``: seconds since 1970, by the clock of whoever began it."""
+
+    operation: str
+    kind: str
+    step: str
+    began_at: float
+    waits_for_person: bool = False
+
+
+class JobFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What a job's journal says up to entry ``number``: it stays true until there is a later entry.
+
+    ``versions``: query -> its serving checkpoint version, of this installation; ``stopped``: by whom and why;
+    ``operations``: how many there were; ``last_operation``: the sentence of the newest that is over.
+    """
+
+    number: int
+    wanted: bool
+    stopped: str
+    serving_release: str
+    serving_instance: str
+    desired_release: str
+    last_failure: str
+    versions: dict[str, CheckpointVersion] = {}
+    thresholds: dict[str, float | None] = {}
+    operation: OperationFacts | None = None
+    operations: int = 0
+
+
+class SnapshotFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """A query's snapshots when they were looked at last; ``due_at``: when they are again.
+
+    Moments are seconds since 1970.
+    """
+
+    looked_at: float
+    due_at: float = 0.0
+    lacks_s: float | None = None
+    number: int = 0
+    version: str = ""
+    batch: int = -1
+    query_id: str = ""
+    checkpoint: str = ""
+    taken_at: float | None = None
+    oldest_at: float | None = None
+    verified: int = 0
+    verified_at: float | None = None
+
+    @property
+    def name(self) -> str:
+        """``s0007``."""
+        return f"s{self.number:04d}"
+
+
+class JobMemory(msgspec.Struct, frozen=True, kw_only=True):
+    """What the next pass needs to know of this one. Moments are seconds since 1970 by the watch's clock.
+
+    ``beat``: instance, generation and beat of the driver's last word, and ``beat_at`` since when it has been that;
+    ``restarts``: moments at which its driver began again; ``acts``: act -> moments at which the watch did it; ``wait``:
+    operation, what it waits for, and since when, of one that the watch carries on.
+    """
+
+    facts: JobFacts | None = None
+    beat: tuple[str, int, int] = ("", 0, 0)
+    beat_at: float = 0.0
+    restarts: tuple[float, ...] = ()
+    acts: dict[str, tuple[float, ...]] = {}
+    wait: tuple[str, str, float] = ("", "", 0.0)
+    snapshots: dict[str, SnapshotFacts] = {}
+    incidents: JobIncidents | None = None
+
+
+class JobRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One job as a person sees it. ``silent_s``: how long its driver's beat had not grown."""
+
+    job: str
+    standing: Standing
+    release: str
+    instance: str = ""
+    life: Life | None = None
+    why: str = ""
+    wanted: bool = True
+    stopped: str = ""
+    operation: str = ""
+    versions: dict[str, str] = {}
+    committed: dict[str, int] = {}
+    silent_s: float = 0.0
+    worst: Severity | None = None
+    symptoms: tuple[Symptom, ...] = ()
+    unlooked: dict[str, str] = {}
+    memory: JobMemory = JobMemory()
+
+
+class FleetIndex(msgspec.Struct, frozen=True, kw_only=True):
+    """One pass. ``started``: seconds since 1970; ``seconds``: how long it took; ``requests``: asked of the store.
+
+    ``installation``: whose pass it was: in a copied store the index is that of what it was copied from.
+    """
+
+    format: int = FORMAT
+    number: int
+    started: float
+    seconds: float = 0.0
+    requests: int = 0
+    by: str = ""
+    installation: str = ""
+    rows: tuple[JobRow, ...] = ()
+    failed: tuple[str, ...] = ()
+    """What the pass could not do, one sentence each: a notifier that fails, an act."""
+
+    def row(self, job: str) -> JobRow | None:
+        """The row of one job."""
+        return next((each for each in self.rows if each.job == job), None)
+
+
+class PruneRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """The last prune of everything: when (seconds since 1970), and what it could not plan or remove."""
+
+    format: int = FORMAT
+    at: float
+    failed: tuple[str, ...] = ()

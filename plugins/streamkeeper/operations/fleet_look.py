@@ -1,0 +1,269 @@
+"""One look at every job: what the rules need, in as few requests as can be, and one look at the machine for all.
+
+A part that cannot be looked at is told in ``unlooked``; it stops neither the rest of its job nor the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from streamkeeper.checkpoints.identity import find_loss
+from streamkeeper.errors import StoreUnavailable, StreamkeeperError
+from streamkeeper.model.control import DriverExit, DriverStatus
+from streamkeeper.model.fleet import FleetIndex, JobFacts, JobMemory, PruneRecord
+from streamkeeper.model.health import BackupLook, CheckpointLook, JobLook, OpenOperation
+from streamkeeper.model.known_checkpoint import commits_of, known_checkpoint
+from streamkeeper.model.liveness import Life, Liveness
+from streamkeeper.model.signals import HistoryPoint
+from streamkeeper.model.standing import Standing, find_standing
+from streamkeeper.operations.carriers import RunIsOver, is_abandoned, nobody_knows
+from streamkeeper.operations.job_facts import read_facts
+from streamkeeper.operations.overview import recorded_jobs
+from streamkeeper.operations.sites import Site
+from streamkeeper.operations.snapshot_ages import backup_look, look_at_snapshots
+from streamkeeper.registry.control import Control
+from streamkeeper.registry.fleet import read_prune
+from streamkeeper.registry.jobs import list_jobs
+from streamkeeper.registry.journal import has_journal
+
+WORKERS = 8
+"""At once: what a store far away answers in parallel."""
+FORGET_S = 3600.0
+"""Restarts and acts that are older are forgotten."""
+LAG_WORTH_A_HISTORY_S = 60.0
+STATE_WORTH_A_HISTORY_BYTES = 256 * 2**20
+OWN = "again-"
+"""How operations are called that the watch has begun: each pass carries them on."""
+
+
+@dataclass
+class Seen:
+    """One job, as far as it was looked at; filled part by part."""
+
+    job: str
+    memory: JobMemory
+    facts: JobFacts | None = None
+    status: DriverStatus | None = None
+    exit: DriverExit | None = None
+    liveness: Liveness | None = None
+    abandoned: bool = False
+    checkpoints: dict[str, CheckpointLook] = field(default_factory=dict)
+    history: dict[str, tuple[HistoryPoint, ...]] = field(default_factory=dict)
+    unlooked: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def instance(self) -> str:
+        """The instance that serves, on record."""
+        return self.facts.serving_instance if self.facts is not None else ""
+
+    @contextmanager
+    def looking(self, part: str) -> Iterator[None]:
+        """What goes wrong is told, and the next part is looked at."""
+        try:
+            yield
+        except StoreUnavailable as error:
+            self.unlooked["store"] = str(error)
+        except (StreamkeeperError, OSError, ValueError) as error:
+            self.unlooked[part] = str(error)
+
+    @property
+    def standing(self) -> Standing:
+        """In one word."""
+        if self.facts is None or ("store" in self.unlooked and self.liveness is None):
+            return Standing.UNKNOWN
+        return find_standing(self.status, self.exit, self.liveness)
+
+
+def look_at_fleet(
+    site: Site,
+    before: FleetIndex | None,
+    *,
+    now: float,
+    run_is_over: RunIsOver = nobody_knows,
+    whole: bool = True,
+    job: str = "",
+) -> list[Seen]:
+    """Every job, or one; ``now``: seconds since 1970. Not ``whole``: only how they stand.
+
+    Raises StoreUnavailable where not even the jobs can be listed.
+    """
+    remembered = {row.job: row.memory for row in before.rows} if before is not None else {}
+    jobs = [job] if job else _known_jobs(site, remembered)
+    fleet = [Seen(job=each, memory=remembered.get(each, JobMemory())) for each in jobs]
+    with ThreadPoolExecutor(WORKERS) as pool:
+        _all(pool, fleet, lambda seen: _read_records(site, seen))
+        _observe(site, fleet)
+        _all(pool, fleet, lambda seen: _read_end(site, seen))
+        if whole:
+            _all(pool, fleet, lambda seen: _look_deeper(site, seen, now, run_is_over))
+    return fleet
+
+
+def compose_look(site: Site, seen: Seen, now: float, prune: PruneRecord | None) -> tuple[JobLook, JobMemory]:
+    """What the rules are asked about, and what the next pass has to remember."""
+    memory = _remember(seen, now)
+    facts, liveness = seen.facts, seen.liveness
+    if facts is None:
+        return JobLook(job=seen.job, now=now, wanted=False, unlooked=dict(seen.unlooked)), memory
+    look = JobLook(
+        job=seen.job,
+        now=now,
+        wanted=facts.wanted,
+        stopped=facts.stopped,
+        desired_release=facts.desired_release,
+        serving_release=facts.serving_release,
+        instance=facts.serving_instance,
+        life=liveness.life if liveness is not None else None,
+        why=liveness.why if liveness is not None else "",
+        frozen=liveness is not None and liveness.frozen,
+        rebooted=liveness is not None and liveness.rebooted,
+        status=seen.status,
+        exit=seen.exit,
+        silent_s=max(0.0, now - memory.beat_at),
+        restarts_s=tuple(now - each for each in memory.restarts),
+        operation=_operation(seen, now),
+        last_failure=facts.last_failure,
+        checkpoints=seen.checkpoints,
+        backups=_backups(seen, now),
+        objective_s=site.settings.objective_s,
+        prune_age_s=now - prune.at if prune is not None else None,
+        prune_failed=_unpruned(seen.job, prune),
+        history=seen.history,
+        thresholds=facts.thresholds,
+        unlooked=dict(seen.unlooked),
+    )
+    return look, memory
+
+
+def find_prune(site: Site) -> PruneRecord | None:
+    """The last prune of everything; None before there was one, and where the store of snapshots cannot be asked."""
+    try:
+        return read_prune(site.snapshots)
+    except StreamkeeperError:
+        return None
+
+
+def _known_jobs(site: Site, remembered: dict[str, JobMemory]) -> list[str]:
+    """Names of all jobs; of those that a pass has seen before nobody asks whether they have a journal."""
+    if not remembered:
+        return recorded_jobs(site)
+    return [job for job in list_jobs(site.store) if job in remembered or has_journal(site.store, job)]
+
+
+def _all(pool: ThreadPoolExecutor, fleet: list[Seen], act: Callable[[Seen], None]) -> None:
+    for _ in pool.map(act, fleet):
+        pass
+
+
+def _read_records(site: Site, seen: Seen) -> None:
+    with seen.looking("records"):
+        seen.facts = read_facts(site, seen.job, seen.memory.facts)
+    if seen.instance:
+        with seen.looking("status"):
+            seen.status = Control(site.store, seen.job, seen.instance).read_status()
+
+
+def _observe(site: Site, fleet: list[Seen]) -> None:
+    """One look at the machine for all of them."""
+    known = {(seen.job, seen.instance): seen for seen in fleet if seen.instance}
+    for each, liveness in site.runner.observe_many(list(known)).items():
+        known[each].liveness = liveness
+
+
+def _read_end(site: Site, seen: Seen) -> None:
+    """A driver that lives has not ended: its last word is only asked for where it does not."""
+    if seen.liveness is not None and seen.liveness.life is not Life.ALIVE:
+        with seen.looking("exit"):
+            seen.exit = Control(site.store, seen.job, seen.instance).read_exit()
+
+
+def _look_deeper(site: Site, seen: Seen, now: float, run_is_over: RunIsOver) -> None:
+    facts = seen.facts
+    if facts is None:
+        return
+    if facts.operation is not None and not facts.operation.operation.startswith(OWN):
+        with seen.looking("operation"):
+            seen.abandoned = is_abandoned(site.store, seen.job, facts.operation.operation, run_is_over)
+    statuses = {seen.instance: seen.status}
+    for query, version in sorted(facts.versions.items()):
+        directory = Path(version.root) / seen.job / query / version.version
+        with seen.looking(f"checkpoint of {query}"):
+            by = version.claimed_by
+            if by and by not in statuses:
+                statuses[by] = Control(site.store, seen.job, by).read_status()
+            known = known_checkpoint(seen.job, version, commits_of(statuses.get(by)))
+            lost = find_loss(directory, known)
+            seen.checkpoints[query] = CheckpointLook(version=version.version, directory=str(directory), lost=lost)
+            if not lost:
+                with seen.looking(f"snapshots of {query}"):
+                    told = look_at_snapshots(
+                        site, known, directory, facts, query, seen.memory.snapshots.get(query), now
+                    )
+                    seen.memory = replace(seen.memory, snapshots={**seen.memory.snapshots, query: told})
+    with seen.looking("history"):
+        _read_history(site, seen)
+
+
+def _read_history(site: Site, seen: Seen) -> None:
+    """Only where a query is behind, or its state large: else no rule would make anything of it."""
+    queries = seen.status.queries.values() if seen.status is not None else ()
+    worth = any(
+        (each.signals.lag_s or 0.0) >= LAG_WORTH_A_HISTORY_S
+        or any(source.lag_records or source.lag_files for source in each.signals.sources)
+        or each.signals.state_memory_bytes >= STATE_WORTH_A_HISTORY_BYTES
+        or (each.signals.checkpoint_bytes or 0) >= STATE_WORTH_A_HISTORY_BYTES
+        for each in queries
+    )
+    if worth and seen.liveness is not None and seen.liveness.life is Life.ALIVE:
+        history = Control(site.store, seen.job, seen.instance).read_history()
+        seen.history = dict(history.queries) if history is not None else {}
+
+
+def _remember(seen: Seen, now: float) -> JobMemory:
+    """Since when the beat has been the same, and when the driver began again."""
+    before = seen.memory
+    restarts = tuple(each for each in before.restarts if now - each <= FORGET_S)
+    acts = {act: tuple(each for each in moments if now - each <= FORGET_S) for act, moments in before.acts.items()}
+    told = seen.status
+    beat, beat_at = before.beat, before.beat_at
+    if told is not None:
+        beat = (told.instance, told.generation, told.beat)
+        if beat != before.beat:
+            beat_at = now
+        if told.instance == before.beat[0] and told.generation > before.beat[1]:
+            restarts += (now,) * (told.generation - before.beat[1])
+    elif seen.instance != before.beat[0]:
+        beat, beat_at = (seen.instance, 0, 0), now
+    facts = seen.facts if seen.facts is not None else before.facts
+    return replace(before, facts=facts, beat=beat, beat_at=beat_at, restarts=restarts, acts=acts)
+
+
+def _operation(seen: Seen, now: float) -> OpenOperation | None:
+    at = seen.facts.operation if seen.facts is not None else None
+    if at is None:
+        return None
+    return OpenOperation(
+        operation=at.operation,
+        kind=at.kind,
+        step=at.step,
+        open_s=max(0.0, now - at.began_at),
+        waits_for_person=at.waits_for_person,
+        owned=not seen.abandoned,
+    )
+
+
+def _backups(seen: Seen, now: float) -> dict[str, BackupLook]:
+    versions = seen.facts.versions if seen.facts is not None else {}
+    return {query: backup_look(each, now) for query, each in seen.memory.snapshots.items() if query in versions}
+
+
+def _unpruned(job: str, prune: PruneRecord | None) -> str:
+    """What the last prune could not do of this job."""
+    failed = prune.failed if prune is not None else ()
+    return next((each for each in failed if each.startswith((f"{job}:", f"{job}/")) or f"/{job}/" in each), "")

@@ -1,0 +1,102 @@
+"""Keeping a job's incidents true to what a pass has found: raised once, repeated while they last, cleared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from streamkeeper.health.rules import EXPLAINS
+from streamkeeper.model.health import JobLook, Severity, Symptom
+from streamkeeper.model.incident import (
+    IncidentCleared,
+    IncidentRaised,
+    IncidentRecord,
+    IncidentRepeated,
+    JobIncidents,
+)
+from streamkeeper.registry.incidents import IncidentLog
+
+REPEAT_S = 1800.0
+_ENDS_WITH_OPERATIONS = EXPLAINS["machine-rebooted"] | set(EXPLAINS)
+
+
+def reconcile(
+    log: IncidentLog, look: JobLook, symptoms: Iterable[Symptom], *, now: float, dry_run: bool = False
+) -> list[str]:
+    """Record what is new, what lasts and what is over; a line each. ``now``: seconds since 1970.
+
+    Raises StoreUnavailable and RegistryDamaged.
+    """
+    found = {each.key: each for each in symptoms if each.severity is not Severity.INFO}
+    lines: list[str] = []
+    for key, symptom in found.items():
+        add(log, _raise_or_repeat(key, symptom, now), lines, now=now, dry_run=dry_run)
+    for key in list(log.state().open):
+        if key not in found and _is_over(look, key):
+            add(log, _clear(key, found), lines, now=now, dry_run=dry_run)
+    return lines
+
+
+def add(
+    log: IncidentLog,
+    decide: Callable[[JobIncidents], IncidentRecord | None],
+    lines: list[str],
+    *,
+    now: float,
+    dry_run: bool,
+) -> None:
+    """Add one record and say so; a dry run only says what it would be."""
+    record = decide(log.state()) if dry_run else None
+    told: list[IncidentRecord] = [] if record is None else [record]
+
+    def deciding(state: JobIncidents) -> IncidentRecord | None:
+        told[:] = [each for each in [decide(state)] if each is not None]
+        return told[0] if told else None
+
+    if not dry_run:
+        log.append(deciding, now=now)
+    lines += [f"{'would be ' if dry_run else ''}{_render(each)}" for each in told]
+
+
+def _raise_or_repeat(key: str, symptom: Symptom, now: float) -> Callable[[JobIncidents], IncidentRecord | None]:
+    def decide(state: JobIncidents) -> IncidentRecord | None:
+        before = state.open.get(key)
+        if before is None:
+            return IncidentRaised(symptom=symptom)
+        return IncidentRepeated(symptom=symptom) if now - before.told_at >= REPEAT_S else None
+
+    return decide
+
+
+def _clear(key: str, found: dict[str, Symptom]) -> Callable[[JobIncidents], IncidentRecord | None]:
+    causes = ", ".join(sorted(each.rule for each in found.values()))
+    sentence = f"not seen any more; what is seen now: {causes}" if causes else "not seen any more"
+    return lambda state: IncidentCleared(key=key, sentence=sentence) if key in state.open else None
+
+
+def _is_over(look: JobLook, key: str) -> bool:
+    """Whether an absence says anything: what could not be looked at may last, and what is switched is not well yet."""
+    rule = key.partition("/")[0]
+    if any(_hides(part, rule) for part in look.unlooked):
+        return False
+    return look.operation is None or rule not in _ENDS_WITH_OPERATIONS
+
+
+def _hides(part: str, rule: str) -> bool:
+    """Whether a rule may have found nothing because a part was not looked at."""
+    if part.startswith("snapshots"):
+        return rule in ("backup-late", "none-verified")
+    if part.startswith("checkpoint"):
+        return rule in ("backup-late", "none-verified", "checkpoint-missing")
+    return True
+
+
+def _render(record: IncidentRecord) -> str:
+    match record:
+        case IncidentRaised(symptom=symptom) | IncidentRepeated(symptom=symptom):
+            verb = "raised" if isinstance(record, IncidentRaised) else "repeated"
+            about = f"{symptom.job}/{symptom.query}" if symptom.query else symptom.job
+            return f"{verb} {symptom.severity.value} {symptom.rule} of {about}: {symptom.cause}"
+        case IncidentCleared(key=key, sentence=sentence):
+            return f"cleared {key}: {sentence}"
+        case _:
+            return str(record)

@@ -1,0 +1,96 @@
+"""What of a job's journal the watch needs at every pass: taken once, and kept until the journal has more."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from msgspec.structs import replace
+
+from streamkeeper.errors import KeyMissing, StreamkeeperError
+from streamkeeper.lifecycle.steps import Step, current_step
+from streamkeeper.model.checkpoint_version import CheckpointVersion
+from streamkeeper.model.coding import from_json
+from streamkeeper.model.fleet import JobFacts, OperationFacts
+from streamkeeper.model.job_state import JobState, OperationState
+from streamkeeper.model.journal import Entry, Outcome, entry_key
+from streamkeeper.operations.registered import checkpoint_directory
+from streamkeeper.operations.sites import Site
+from streamkeeper.registry.journal import grew_beyond
+
+_NOT_DESIRED = frozenset({Outcome.DRY_RUN, Outcome.ABORTED, Outcome.SUCCEEDED})
+
+
+def read_facts(site: Site, job: str, known: JobFacts | None) -> JobFacts:
+    """What the journal says now: one read where nothing was added to what is ``known``."""
+    if known is not None and not grew_beyond(site.store, job, known.number):
+        return known
+    return make_facts(site, site.journal(job, "watch").state())
+
+
+def make_facts(site: Site, state: JobState) -> JobFacts:
+    """The same of a state that was read."""
+    release = state.releases.get(state.serving_release)
+    operation = state.open_operation
+    failed = _failed_last(state)
+    return JobFacts(
+        number=state.number,
+        wanted=state.wanted,
+        stopped="" if state.stopped is None else f"by {state.stopped.requested_by}: {state.stopped.reason}",
+        serving_release=state.serving_release,
+        serving_instance=state.serving_instance,
+        desired_release=_release_of(failed) if failed is not None else state.serving_release,
+        last_failure=failed.sentence if failed is not None else "",
+        versions=_serving_versions(site, state),
+        thresholds=dict(release.content.health) if release is not None else {},
+        operation=_facts_of(site, state.job, operation) if operation is not None else None,
+        operations=len(state.operations),
+    )
+
+
+def _serving_versions(site: Site, state: JobState) -> dict[str, CheckpointVersion]:
+    """Query -> version, of the queries that the serving release has; where it lies is part of it."""
+    queries = state.described.get(state.serving_release, {})
+    found: dict[str, CheckpointVersion] = {}
+    for query in queries:
+        version = state.current_version(query)
+        if version is not None and site.is_mine(version.installation):
+            root = checkpoint_directory(site, state, query, version.version).parents[2]
+            began = None if version.start_offsets is None else ()
+            found[query] = replace(version, root=str(root), start_offsets=began)
+    return found
+
+
+def _failed_last(state: JobState) -> OperationState | None:
+    """The newest deploy that is over, where it was meant to bring another release to serve and did not."""
+    over = [each for each in state.operations.values() if each.outcome not in (None, Outcome.DRY_RUN)]
+    newest = max(over, key=lambda each: each.started, default=None)
+    if newest is None or newest.outcome in _NOT_DESIRED or not _release_of(newest):
+        return None
+    return newest
+
+
+def _release_of(operation: OperationState) -> str:
+    """The release that an operation was about, as far as it came to have one."""
+    return operation.done.get(Step.BUNDLE.label, {}).get("release", "") or operation.request.release or ""
+
+
+def _facts_of(site: Site, job: str, operation: OperationState) -> OperationFacts:
+    step = current_step(operation)
+    asked = (step is Step.APPROVE and operation.approval is None) or (step is Step.REVIEW and operation.review is None)
+    return OperationFacts(
+        operation=operation.operation,
+        kind="rollback" if operation.request.rollback else "deploy",
+        step=step.label,
+        began_at=_moment_of(site, job, operation.started),
+        waits_for_person=asked,
+    )
+
+
+def _moment_of(site: Site, job: str, number: int) -> float:
+    """When an entry was written, by its writer's clock; now where that cannot be read."""
+    key = entry_key(job, number)
+    try:
+        entry = from_json(site.store.read(key), Entry, where=key)
+        return datetime.fromisoformat(entry.at).timestamp()
+    except (KeyMissing, StreamkeeperError, ValueError):
+        return datetime.now(UTC).timestamp()

@@ -1,0 +1,97 @@
+"""A notice of an incident in words, and its way to whoever is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from streamkeeper.model.health import Severity
+from streamkeeper.model.incident import JobIncidents, Notice, NoticeSent
+from streamkeeper.registry.incidents import IncidentLog
+
+GRACE_S = 45.0
+"""Until then a notice is its writer's to send: less than a pass later another one makes up for it."""
+TOO_OLD_S = 24 * 3600.0
+
+
+class Message(msgspec.Struct, frozen=True, kw_only=True):
+    """What a notifier is given: one line, and all of it."""
+
+    job: str
+    query: str
+    rule: str
+    severity: str
+    event: str
+    subject: str
+    text: str
+    runbook: str
+
+
+Sender = Callable[[Message], None]
+"""Tells somebody; raises whatever it likes when that fails."""
+
+
+def compose_message(notice: Notice) -> Message:
+    """``[page] sales/totals: sink-down raised``, and under it cause, advice and the runbook's heading."""
+    symptom = notice.symptom
+    about = f"{symptom.job}/{symptom.query}" if symptom.query else symptom.job
+    advice = "" if notice.event == "cleared" else f"\n\nWhat to do: {symptom.action}."
+    runbook = symptom.heading.lower().replace(",", "").replace(":", "").replace(" ", "-")
+    return Message(
+        job=symptom.job,
+        query=symptom.query,
+        rule=symptom.rule,
+        severity=symptom.severity.value,
+        event=notice.event,
+        subject=f"[{symptom.severity.value}] {about}: {symptom.rule} {notice.event}",
+        text=f"{notice.sentence}.{advice}\nRunbook: {symptom.heading}",
+        runbook=f"docs/runbook.md#{runbook}",
+    )
+
+
+def send_notices(log: IncidentLog, senders: Mapping[str, Sender], *, now: float) -> list[str]:
+    """Send what was not sent yet, a job's oldest first, and record that; what failed, a sentence each.
+
+    Each notice reaches each notifier at least once: who dies between the two sends it again.
+    """
+    failed: list[str] = []
+    if not senders:
+        return failed
+    for notice in log.state().unsent:
+        if notice.by != log.writer and now - notice.at < GRACE_S:
+            continue
+        reached, missed = _send(notice, senders, now=now)
+        failed += missed
+        done = not missed
+        if reached or done:
+            log.append(_mark(notice.number, reached, done=done), now=now)
+        if missed:
+            break  # Order tells people what came of what: the rest waits for the next pass.
+    return failed
+
+
+def _send(notice: Notice, senders: Mapping[str, Sender], *, now: float) -> tuple[tuple[str, ...], list[str]]:
+    if now - notice.at > TOO_OLD_S or notice.symptom.severity is Severity.INFO:
+        return (), []
+    message = compose_message(notice)
+    reached: list[str] = []
+    failed: list[str] = []
+    for name, send in senders.items():
+        if name in notice.sent:
+            continue
+        try:
+            send(message)
+        except Exception as error:  # A notifier is anybody's code: whatever it raises must not stop the watch.
+            failed.append(f"notifier {name} failed for {message.subject!r}: {type(error).__name__}: {error}")
+        else:
+            reached.append(name)
+    return tuple(reached), failed
+
+
+def _mark(number: int, reached: tuple[str, ...], *, done: bool) -> Callable[[JobIncidents], NoticeSent | None]:
+    def decide(state: JobIncidents) -> NoticeSent | None:
+        still = any(each.number == number for each in state.unsent)
+        return NoticeSent(of=number, to=reached, done=done) if still else None
+
+    return decide

@@ -1,0 +1,94 @@
+"""How old a query's snapshots are: asked of the store every few minutes, and remembered in between."""
+
+from __future__ import annotations
+
+import zlib
+from datetime import UTC, datetime
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from streamkeeper.model.fleet import JobFacts, SnapshotFacts
+from streamkeeper.model.health import BackupLook
+from streamkeeper.model.known_checkpoint import KnownCheckpoint
+from streamkeeper.operations.backup import find_lateness
+from streamkeeper.operations.sites import Site
+from streamkeeper.operations.targets import Target
+from streamkeeper.snapshots.capture import Origin
+from streamkeeper.snapshots.catalogue import Catalogue
+
+LOOK_EVERY_S = 600.0
+
+
+def look_at_snapshots(
+    site: Site,
+    known: KnownCheckpoint,
+    directory: Path,
+    facts: JobFacts,
+    query: str,
+    before: SnapshotFacts | None,
+    now: float,
+) -> SnapshotFacts:
+    """A query's snapshots, looked at now where that is due; jobs take turns, so that no pass has to ask for all.
+
+    Raises CheckpointDamaged, CheckpointChanged, SnapshotDamaged, StoreUnavailable.
+    """
+    if before is not None and now < before.due_at:
+        return before
+    found = _newest(Catalogue(site.snapshots, known.series), before)
+    target = Target(
+        series=known.series,
+        location=str(directory),
+        known=known,
+        origin=Origin(version=known.version, release=facts.serving_release),
+        job=known.series.partition("/")[0],
+        query=query,
+    )
+    newest = found if found.number else None
+    lateness = find_lateness(target, newest, now=datetime.fromtimestamp(now, UTC))
+    turn_s = zlib.crc32(known.series.encode()) % LOOK_EVERY_S if before is None else LOOK_EVERY_S
+    return replace(found, looked_at=now, due_at=now + turn_s, lacks_s=lateness.late_s if lateness is not None else None)
+
+
+def backup_look(facts: SnapshotFacts, now: float) -> BackupLook:
+    """What the rules are asked about; what a snapshot lacks has grown older since it was looked at."""
+    lacks_s = facts.lacks_s + now - facts.looked_at if facts.lacks_s else facts.lacks_s
+    return BackupLook(
+        age_s=now - facts.taken_at if facts.taken_at is not None else None,
+        verified_age_s=now - facts.verified_at if facts.verified_at is not None else None,
+        lacks_s=lacks_s,
+        oldest_age_s=now - facts.oldest_at if facts.oldest_at is not None else None,
+    )
+
+
+def _newest(catalogue: Catalogue, before: SnapshotFacts | None) -> SnapshotFacts:
+    """The newest snapshot and the newest verified one: of one that is known already only its drills are asked for."""
+    found = replace(before, oldest_at=None) if before is not None else SnapshotFacts(looked_at=0.0)
+    numbers = catalogue.numbers()
+    if not numbers:
+        return SnapshotFacts(looked_at=0.0)
+    if numbers[-1] != found.number:
+        newest = catalogue.read(numbers[-1])
+        found = replace(
+            found,
+            number=newest.number,
+            version=newest.version,
+            batch=newest.batch,
+            query_id=newest.query_id,
+            checkpoint=newest.checkpoint,
+            taken_at=_moment(newest.taken_at),
+        )
+    if found.verified not in numbers:
+        found = replace(found, verified=0, verified_at=None)
+    drilled = [each for each in catalogue.drilled() if each > found.verified and each in numbers]
+    verified = next((each for each in reversed(drilled) if catalogue.is_verified(each)), 0)
+    if verified:
+        at = found.taken_at if verified == found.number else _moment(catalogue.read(verified).taken_at)
+        return replace(found, verified=verified, verified_at=at)
+    if not found.verified:
+        return replace(found, oldest_at=_moment(catalogue.read(numbers[0]).taken_at))
+    return found
+
+
+def _moment(text: str) -> float:
+    return datetime.fromisoformat(text).timestamp()

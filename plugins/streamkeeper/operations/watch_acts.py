@@ -1,0 +1,120 @@
+"""Carrying out what the watch may do by itself: starts, operations that nobody carries on, late backups."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+from streamkeeper.errors import StreamkeeperError
+from streamkeeper.health.acts import Act, PlannedAct
+from streamkeeper.lifecycle.steps import Step
+from streamkeeper.model.fleet import JobFacts
+from streamkeeper.model.journal import DeployRequest, Handover, Strategy
+from streamkeeper.operations.backup import back_up
+from streamkeeper.operations.deploy import Deploy, OnOpen, ProgressKind
+from streamkeeper.operations.fleet_look import OWN
+from streamkeeper.operations.sites import Site
+from streamkeeper.operations.targets import query_target
+
+AT_ONCE = max(2, os.cpu_count() or 2)
+"""So many operations are carried on at once: each starts a JVM."""
+REQUESTED_BY = "the watch"
+_PAUSE_S = 0.25
+
+
+class Carried(msgspec.Struct, frozen=True, kw_only=True):
+    """An operation that the watch carries on. ``on`` and ``since``: what it waits for, and from when on."""
+
+    job: str
+    operation: str
+    on: str = ""
+    since: float = 0.0
+    sentence: str = ""
+    over: bool = False
+
+
+class Begun(msgspec.Struct, frozen=True, kw_only=True):
+    """What an act came to so far; ``operation``: what has to be carried on, if anything."""
+
+    sentence: str
+    operation: str = ""
+
+
+def begin(site: Site, job: str, facts: JobFacts, planned: PlannedAct) -> Begun:
+    """Do what of an act needs no waiting. Raises StreamkeeperError."""
+    match planned.act:
+        case Act.START:
+            operation = start_again(site, job, facts, reason=planned.reason)
+            return Begun(sentence=f"starts {facts.serving_release} again, as {operation}", operation=operation)
+        case Act.BACK_UP:
+            return Begun(sentence=back_up(site.snapshots, query_target(site, job, planned.query)).sentence)
+        case Act.CARRY_ON:
+            open_one = facts.operation.operation if facts.operation is not None else ""
+            return Begun(sentence=f"carries {open_one} on", operation=open_one)
+
+
+def start_again(site: Site, job: str, facts: JobFacts, *, reason: str) -> str:
+    """Begin to let the serving release go again from its checkpoint; the operation. Idempotent.
+
+    Raises OperationOpen.
+    """
+    # One name for one death, whoever sees it: two schedulers begin the same operation.
+    seed = f"{job}\n{facts.serving_instance}\n{facts.operations}"
+    operation = f"{OWN}{hashlib.sha256(seed.encode()).hexdigest()[:16]}"
+    request = DeployRequest(
+        job=job,
+        release=facts.serving_release,
+        strategy=Strategy.RESUME,
+        handover=Handover.COLD,
+        requested_by=REQUESTED_BY,
+        reason=reason,
+    )
+    Deploy.open(site, operation, request, on_open=OnOpen.REFUSE)
+    return operation
+
+
+def carry_on(
+    site: Site, operations: Iterable[Carried], *, now: Callable[[], float], until: float
+) -> tuple[list[Carried], list[str]]:
+    """Advance operations side by side until each is over or ``until`` (as ``now`` has it); what failed, in sentences.
+
+    What waits beyond it is carried on by the next pass, with the same deadline.
+    """
+    left = list(operations)[:AT_ONCE]
+    rest = list(operations)[AT_ONCE:]
+    over: list[Carried] = []
+    failed: list[str] = []
+    while left:
+        waiting: list[Carried] = []
+        for each in left:
+            try:
+                after = _advance(site, each, now=now)
+            except StreamkeeperError as error:
+                failed.append(f"{each.job}: {each.operation} cannot go on: {error}")
+                over.append(each)
+                continue
+            (over if after.over else waiting).append(after)
+        while rest and len(waiting) < AT_ONCE:
+            waiting.append(rest.pop(0))
+        left = waiting
+        if now() >= until:
+            break
+        if left:
+            time.sleep(_PAUSE_S)
+    return over + left, failed
+
+
+def _advance(site: Site, at: Carried, *, now: Callable[[], float]) -> Carried:
+    waited_s = max(0.0, now() - at.since) if at.on else 0.0
+    progress = Deploy.load(site, at.job, at.operation, on=at.on, waited_s=waited_s).advance(Step.FALL_BACK)
+    return msgspec.structs.replace(
+        at,
+        on=progress.on,
+        since=now() - progress.waited_s,
+        sentence=progress.sentence,
+        over=progress.kind is not ProgressKind.WAITING,
+    )

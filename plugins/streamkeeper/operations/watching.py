@@ -1,0 +1,250 @@
+"""One pass of the watch: look at every job, name causes, keep incidents, do what is safe, tell people, leave the index.
+
+A pass that dies anywhere is finished by the next: incidents and operations are records, the index is only a copy.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import socket
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from msgspec.structs import replace
+
+from streamkeeper.crash_points import crash_point
+from streamkeeper.errors import StreamkeeperError
+from streamkeeper.health.acts import Act, PlannedAct, decide_acts
+from streamkeeper.health.rules import find_symptoms
+from streamkeeper.model.fleet import FleetIndex, JobMemory, JobRow
+from streamkeeper.model.health import JobLook, Symptom, worst
+from streamkeeper.model.incident import WatchActed
+from streamkeeper.operations.carriers import RunIsOver, nobody_knows
+from streamkeeper.operations.fleet_look import OWN, Seen, compose_look, find_prune, look_at_fleet
+from streamkeeper.operations.incidents import reconcile
+from streamkeeper.operations.notices import Sender, send_notices
+from streamkeeper.operations.sites import Site
+from streamkeeper.operations.watch_acts import AT_ONCE, Carried, begin, carry_on
+from streamkeeper.registry.fleet import read_index, write_index
+from streamkeeper.registry.incidents import IncidentLog
+from streamkeeper.stores.counting import CountingStore
+
+ACT_S = 30.0
+"""How long a pass carries operations on: what takes longer goes on in the next one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """How a pass is made. ``now``: seconds since 1970; ``senders``: name -> who tells people.
+
+    ``dry_run``: say what would be done, and write nothing; ``acts``: whether it does by itself what is safe; ``but``:
+    rules that are not asked; ``act_s``: how long it carries operations on.
+    """
+
+    site: Site
+    senders: Mapping[str, Sender] = field(default_factory=dict)
+    run_is_over: RunIsOver = nobody_knows
+    dry_run: bool = False
+    acts: bool = True
+    but: frozenset[str] = frozenset()
+    act_s: float = ACT_S
+    now: Callable[[], float] = time.time
+    by: str = ""
+
+
+@dataclass
+class _Job:
+    """One job in a pass."""
+
+    seen: Seen
+    look: JobLook
+    memory: JobMemory
+    symptoms: tuple[Symptom, ...]
+    log: IncidentLog
+
+
+@dataclass(frozen=True, slots=True)
+class PassReport:
+    """What a pass left: the index, and a line for each thing that it did or, in a dry run, would do."""
+
+    index: FleetIndex
+    lines: tuple[str, ...]
+
+
+def run_pass(watch: Watch) -> PassReport:
+    """Make one pass; raises StoreUnavailable where the jobs cannot be listed or the index cannot be written."""
+    store = CountingStore(watch.site.store)
+    watch = dataclasses.replace(watch, site=dataclasses.replace(watch.site, store=store))
+    began, clock = watch.now(), time.monotonic()
+    before = read_index(store, watch.site.id)
+    jobs = _look(watch, before, began)
+    crash_point("watch.looked")
+    lines: list[str] = []
+    failed: list[str] = []
+    for each in jobs:
+        _keep_incidents(watch, each, began, lines, failed)
+    crash_point("watch.raised")
+    if watch.acts:
+        _act(watch, jobs, lines, failed)
+    crash_point("watch.acted")
+    for each in jobs:
+        _tell(watch, each, failed)
+    crash_point("watch.told")
+    index = FleetIndex(
+        number=(before.number if before is not None else 0) + 1,
+        started=began,
+        seconds=round(time.monotonic() - clock, 3),
+        requests=store.requests + 1,
+        by=watch.by or _this_watch(),
+        installation=watch.site.id,
+        rows=tuple(_row(each) for each in jobs),
+        failed=tuple(failed),
+    )
+    if not watch.dry_run:
+        write_index(store, index)
+    return PassReport(index=index, lines=(*lines, *failed))
+
+
+def look_now(site: Site, *, now: float, job: str = "") -> FleetIndex:
+    """How every job stands now, without its checkpoints and snapshots; nothing is written.
+
+    What the last pass remembers saves reading whole journals. Raises StoreUnavailable.
+    """
+    before = read_index(site.store, site.id)
+    rows = []
+    for seen in look_at_fleet(site, before, now=now, whole=False, job=job):
+        look, memory = compose_look(site, seen, now, None)
+        symptoms = find_symptoms(replace(look, prune_age_s=None, backups={}))
+        rows.append(_row_of(seen, look, memory, symptoms))
+    return FleetIndex(number=0, started=now, rows=tuple(rows))
+
+
+def _look(watch: Watch, before: FleetIndex | None, now: float) -> list[_Job]:
+    prune = find_prune(watch.site)
+    found: list[_Job] = []
+    writer = f"watch:{watch.by or _this_watch()}"
+    for seen in look_at_fleet(watch.site, before, now=now, run_is_over=watch.run_is_over):
+        look, memory = compose_look(watch.site, seen, now, prune)
+        log = IncidentLog(watch.site.store, seen.job, writer=writer, known=memory.incidents)
+        symptoms = find_symptoms(look, but=watch.but)
+        found.append(_Job(seen=seen, look=look, memory=memory, symptoms=symptoms, log=log))
+    return found
+
+
+def _keep_incidents(watch: Watch, job: _Job, now: float, lines: list[str], failed: list[str]) -> None:
+    """Raise, repeat and clear; of a job that is well and was well, nothing is asked of the store."""
+    known = job.memory.incidents
+    if known is not None and not (known.open or known.unsent or job.symptoms):
+        return
+    try:
+        lines += reconcile(job.log, job.look, job.symptoms, now=now, dry_run=watch.dry_run)
+    except StreamkeeperError as error:
+        failed.append(f"{job.look.job}: its incidents cannot be kept: {error}")
+
+
+def _act(watch: Watch, jobs: list[_Job], lines: list[str], failed: list[str]) -> None:
+    deadline = watch.now() + watch.act_s
+    carried = [each for job in jobs for each in _own(job)]
+    for job in jobs:
+        try:
+            for planned in decide_acts(job.look, job.symptoms, job.memory.acts, now=watch.now()):
+                if watch.dry_run:
+                    lines.append(f"would {planned.act.value} {job.look.job}: {planned.reason}")
+                elif planned.act is not Act.BACK_UP and len(carried) >= AT_ONCE:
+                    lines.append(f"{job.look.job}: to {planned.act.value} waits for a later pass: {planned.reason}")
+                elif planned.act is not Act.BACK_UP or watch.now() < deadline:
+                    carried += _begin(watch, job, planned, lines)
+        except StreamkeeperError as error:
+            failed.append(f"{job.look.job}: nothing could be done: {error}")
+    if watch.dry_run or not carried:
+        return
+    after, told = carry_on(watch.site, carried, now=watch.now, until=deadline)
+    failed += told
+    by_job = {job.look.job: job for job in jobs}
+    for each in after:
+        if each.sentence:
+            lines.append(f"{each.job}: {each.operation}: {each.sentence}")
+        by_job[each.job].memory = replace(by_job[each.job].memory, wait=(each.operation, each.on, each.since))
+
+
+def _begin(watch: Watch, job: _Job, planned: PlannedAct, lines: list[str]) -> list[Carried]:
+    """Do an act, record it in its incident, remember when; the operation that is to be carried on, if it is one."""
+    assert job.seen.facts is not None
+    now, memory = watch.now(), job.memory
+    operation = ""
+    try:
+        begun = begin(watch.site, job.look.job, job.seen.facts, planned)
+        sentence, operation = begun.sentence, begun.operation
+    except (StreamkeeperError, OSError) as error:
+        sentence = f"could not {planned.act.value}: {error}"
+    lines.append(f"{job.look.job}: {sentence}")
+    first = planned.act is not Act.CARRY_ON or planned.name not in memory.acts
+    # After a backup the next pass looks again: what was lacking is there.
+    left = {query: each for query, each in memory.snapshots.items() if query != planned.query}
+    acts = {**memory.acts, planned.name: (*memory.acts.get(planned.name, ()), now)}
+    job.memory = replace(memory, acts=acts, snapshots=left)
+    if first:
+        act = WatchActed(key=planned.key, act=planned.act.value, sentence=f"{sentence}, because {planned.reason}")
+        job.log.append(lambda state: act if act.key in state.open else None, now=now)
+    return [_wait_of(job, operation)] if operation else []
+
+
+def _own(job: _Job) -> list[Carried]:
+    """An operation that an earlier pass began."""
+    operation = _operation_of(job)
+    return [_wait_of(job, operation)] if operation.startswith(OWN) else []
+
+
+def _operation_of(job: _Job) -> str:
+    return job.look.operation.operation if job.look.operation is not None else ""
+
+
+def _wait_of(job: _Job, operation: str) -> Carried:
+    """Where the last pass left it."""
+    known, on, since = job.memory.wait
+    same = known == operation
+    return Carried(job=job.look.job, operation=operation, on=on if same else "", since=since if same else 0.0)
+
+
+def _tell(watch: Watch, job: _Job, failed: list[str]) -> None:
+    known = job.memory.incidents
+    if watch.dry_run or (known is not None and not (known.unsent or job.symptoms or known.open)):
+        return
+    try:
+        failed += send_notices(job.log, watch.senders, now=watch.now())
+        job.memory = replace(job.memory, incidents=job.log.state())
+    except StreamkeeperError as error:
+        failed.append(f"{job.look.job}: its notices cannot be sent: {error}")
+
+
+def _row(job: _Job) -> JobRow:
+    return _row_of(job.seen, job.look, job.memory, job.symptoms)
+
+
+def _row_of(seen: Seen, look: JobLook, memory: JobMemory, symptoms: tuple[Symptom, ...]) -> JobRow:
+    facts = seen.facts
+    queries = seen.status.queries if seen.status is not None else {}
+    return JobRow(
+        job=seen.job,
+        standing=seen.standing,
+        release=facts.serving_release if facts is not None else "",
+        instance=seen.instance,
+        life=look.life,
+        why=look.why,
+        wanted=look.wanted,
+        stopped=look.stopped,
+        operation=look.operation.operation if look.operation is not None else "",
+        versions={query: each.version for query, each in facts.versions.items()} if facts is not None else {},
+        committed={query: each.committed for query, each in queries.items() if each.committed is not None},
+        silent_s=round(look.silent_s, 1),
+        worst=worst(symptoms),
+        symptoms=symptoms,
+        unlooked=dict(seen.unlooked),
+        memory=memory,
+    )
+
+
+def _this_watch() -> str:
+    return f"{socket.gethostname()}:{os.getpid()}"

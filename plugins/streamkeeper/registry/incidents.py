@@ -1,0 +1,93 @@
+"""A job's incident records in a store: numbered and create-only, as its journal is; the number is the lock."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+
+from streamkeeper.crash_points import crash_point
+from streamkeeper.errors import KeyExists, KeyMissing, RegistryDamaged
+from streamkeeper.model.coding import from_json, to_json
+from streamkeeper.model.incident import (
+    FORMAT,
+    IncidentEntry,
+    IncidentRecord,
+    JobIncidents,
+    fold_incident,
+    incident_key,
+    incident_prefix,
+)
+from streamkeeper.model.journal import key_number
+from streamkeeper.model.names import check_name
+from streamkeeper.stores.contract import Store
+
+
+class IncidentLog:
+    """One reader and writer of a job's incidents; not for sharing between threads.
+
+    ``known``: what an earlier reader came to, so that only newer records are read; None: all of them are.
+    """
+
+    def __init__(self, store: Store, job: str, *, writer: str = "reader", known: JobIncidents | None = None) -> None:
+        self._store = store
+        self._job = check_name("job", job)
+        self.writer = f"{writer}#{uuid.uuid4().hex[:12]}" if "#" not in writer else writer
+        self._state = known if known is not None else JobIncidents(job=job)
+        self._read_all = known is None
+
+    def state(self) -> JobIncidents:
+        """What the records add up to now: one read, and one for each that is new. Raises RegistryDamaged."""
+        if self._read_all:
+            newest = max((key_number(key) for key in self._store.list(incident_prefix(self._job))), default=0)
+            for number in range(1, newest + 1):
+                self._state = fold_incident(self._state, self._read(number))
+            self._read_all = False
+        while (entry := self._find(self._state.number + 1)) is not None:
+            self._state = fold_incident(self._state, entry)
+        return self._state
+
+    def append(self, decide: Callable[[JobIncidents], IncidentRecord | None], *, now: float) -> int:
+        """Add what ``decide`` makes of the newest state; its number, 0 where there is nothing to add.
+
+        ``decide`` is called again each time another writer was faster. Raises StoreUnavailable, RegistryDamaged.
+        """
+        if self._read_all:
+            self.state()
+        while (record := decide(self._state)) is not None:
+            entry = IncidentEntry(number=self._state.number + 1, at=now, by=self.writer, record=record)
+            tag = str(type(record).__struct_config__.tag)
+            crash_point(f"incident.{tag}.before")
+            try:
+                self._store.create(incident_key(self._job, entry.number), to_json(entry))
+            except KeyExists:
+                # A store may have retried a write whose first answer was lost: then the winner is this very entry.
+                winner = self._read(entry.number)
+                self._state = fold_incident(self._state, winner)
+                if winner != entry:
+                    continue
+            else:
+                self._state = fold_incident(self._state, entry)
+            crash_point(f"incident.{tag}.after")
+            return entry.number
+        return 0
+
+    def entries(self) -> Iterator[IncidentEntry]:
+        """Every record from the first on."""
+        number = 1
+        while (entry := self._find(number)) is not None:
+            yield entry
+            number += 1
+
+    def _find(self, number: int) -> IncidentEntry | None:
+        key = incident_key(self._job, number)
+        try:
+            data = self._store.read(key)
+        except KeyMissing:
+            return None
+        return from_json(data, IncidentEntry, where=key, newest_format=FORMAT)
+
+    def _read(self, number: int) -> IncidentEntry:
+        found = self._find(number)
+        if found is None:
+            raise RegistryDamaged(f"{incident_key(self._job, number)} is missing, and later ones are there")
+        return found

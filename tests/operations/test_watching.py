@@ -1,0 +1,351 @@
+"""A pass of the watch: what it raises, repeats, clears and sends, alone, beside another, and after one that died."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from streamkeeper.model.control import DriverExit, DriverState
+from streamkeeper.model.fleet import FleetIndex
+from streamkeeper.model.incident import IncidentCleared, IncidentEntry, IncidentRaised, IncidentRepeated, NoticeSent
+from streamkeeper.model.journal import DeployRequest, StartOffsetsKnown
+from streamkeeper.model.liveness import Life
+from streamkeeper.model.standing import Standing
+from streamkeeper.operations import carriers, watching
+from streamkeeper.operations.carriers import Carrier, note_carrier, this_process
+from streamkeeper.operations.deploy import Deploy
+from streamkeeper.operations.notices import Message
+from streamkeeper.operations.sites import Site
+from streamkeeper.operations.watching import PassReport, Watch, look_now, run_pass
+from streamkeeper.registry.control import Control
+from streamkeeper.registry.fleet import read_index
+from streamkeeper.registry.incidents import IncidentLog
+from streamkeeper.stores.contract import Store
+from streamkeeper.stores.counting import CountingStore
+from tests.checkpoints.damaging import lose
+from tests.checkpoints.trees import QUERY_ID
+from tests.operations.registered_job import JOB, QUERY, Registered
+
+START = time.time()
+
+
+class Crash(BaseException):
+    """The process ends here."""
+
+
+class Clock:
+    """Time as a test says, seconds since 1970."""
+
+    def __init__(self) -> None:
+        self.at = START
+
+    def __call__(self) -> float:
+        return self.at
+
+
+class House:
+    """A job whose driver is dead, a clock, and somebody who is told."""
+
+    def __init__(self, root: Path) -> None:
+        self.job = Registered(root)
+        self.job.record(StartOffsetsKnown(query=QUERY, version="v0001", offsets=("null",), query_id=QUERY_ID))
+        self.job.report(committed=7)
+        self.job.take()
+        self.clock = Clock()
+        self.told: list[Message] = []
+        self.site: Site = self.job.site
+
+    def make(self, *, after_s: float = 0.0, **given: object) -> PassReport:
+        """One pass, so much later; it only looks and tells, unless a test says otherwise."""
+        self.clock.at += after_s
+        if self.job.runner.life is Life.ALIVE:
+            self.beat()
+        values = {"acts": False, "senders": {"mail": self.told.append}, **given}
+        return run_pass(Watch(site=self.site, now=self.clock, **values))  # type: ignore[arg-type]
+
+    def beat(self) -> None:
+        """The driver's next word."""
+        control = Control(self.job.site.store, JOB, "op-candidate")
+        before = control.read_status()
+        assert before is not None
+        control.write_status(replace(before, state=DriverState.SERVING, beat=before.beat + 1))
+
+    @property
+    def entries(self) -> list[IncidentEntry]:
+        return list(IncidentLog(self.job.site.store, JOB).entries())
+
+    def raised(self) -> list[str]:
+        """Rules for which an incident was raised, in order."""
+        return [each.record.symptom.rule for each in self.entries if isinstance(each.record, IncidentRaised)]
+
+    def index(self) -> FleetIndex:
+        found = read_index(self.site.store, self.site.id)
+        assert found is not None
+        return found
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> House:
+    """A job that should serve, backed up, with its driver proven dead."""
+    return House(tmp_path)
+
+
+def test_a_dead_driver_is_raised_repeated_and_cleared(house: House) -> None:
+    """One incident: raised at once, repeated every half hour, cleared when it lives; a notice of each, in order."""
+    house.make()
+    house.make(after_s=60)
+    house.make(after_s=1740)
+    house.job.runner.life = Life.ALIVE
+    house.make(after_s=60)
+    house.make(after_s=60)
+    kinds = [type(each.record) for each in house.entries if not isinstance(each.record, NoticeSent)]
+    assert kinds == [IncidentRaised, IncidentRepeated, IncidentCleared]
+    assert [each.event for each in house.told] == ["raised", "repeated", "cleared"]
+    assert house.told[0].subject == "[page] sales: driver-dead raised"
+    assert "op-candidate" in house.told[0].text
+    assert "Runbook: Nothing serves" in house.told[0].text
+
+
+def test_a_job_that_is_well_costs_few_requests(house: House) -> None:
+    """After the first pass: the index, the jobs, the last prune, and of a job its next entry and its status."""
+    house.job.runner.life = Life.ALIVE
+    house.make()
+    assert house.make(after_s=1).index.requests == 1 + 1 + 1 + 2 + 1
+    assert not house.entries
+
+
+def test_two_watches_raise_and_send_once(house: House) -> None:
+    """Both see the same death at the same time: one record is created, and its writer alone sends it."""
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda _: house.make(), range(8)))
+    assert house.raised() == ["driver-dead"]
+    assert len(house.told) == 1
+
+
+def test_without_deciding_again_two_watches_raise_twice(house: House) -> None:
+    """The negative control: a watch that does not decide again by what the other wrote doubles it."""
+
+    for _ in range(2):
+        log = IncidentLog(house.job.site.store, JOB)
+        look, _memory = watching.compose_look(
+            house.site, watching.look_at_fleet(house.site, None, now=START)[0], START, None
+        )
+        symptom = watching.find_symptoms(look)[0]
+        log.append(lambda _, symptom=symptom: IncidentRaised(symptom=symptom), now=START)
+    assert house.raised() == ["driver-dead", "driver-dead"]
+
+
+class DyingStore(Store):
+    """Ends the process before its nth write; everything goes to a real store."""
+
+    def __init__(self, inner: Store, nth: int) -> None:
+        self.url, self._inner, self.left = inner.url, inner, nth
+
+    def _write(self, write: Callable[[], None]) -> None:
+        self.left -= 1
+        if self.left == 0:
+            raise Crash
+        write()
+
+    def read(self, key: str) -> bytes:
+        return self._inner.read(key)
+
+    def read_range(self, key: str, start: int, length: int) -> bytes:
+        return self._inner.read_range(key, start, length)
+
+    def create(self, key: str, value: bytes) -> None:
+        self._write(lambda: self._inner.create(key, value))
+
+    def replace(self, key: str, value: bytes) -> None:
+        self._write(lambda: self._inner.replace(key, value))
+
+    def list(self, prefix: str, *, after: str = ""):  # type: ignore[no-untyped-def]
+        return self._inner.list(prefix, after=after)
+
+    def delete(self, key: str) -> None:
+        self._write(lambda: self._inner.delete(key))
+
+
+@pytest.mark.parametrize("nth", [1, 2, 3, 4])
+def test_a_pass_that_dies_halfway_is_finished_by_the_next(house: House, nth: int) -> None:
+    """Before any of its writes: the next pass raises what is missing, sends what was not sent, leaves the index."""
+    house.site = dataclasses.replace(house.job.site, store=DyingStore(house.job.site.store, nth))
+    died = False
+    try:
+        house.make()
+    except Crash:
+        died = True
+    assert died is (nth <= 3)
+    house.site = house.job.site
+    house.make(after_s=60)
+    assert house.raised() == ["driver-dead"]
+    assert {each.subject for each in house.told} == {"[page] sales: driver-dead raised"}
+    assert len(house.told) == (2 if nth == 2 else 1)
+    assert [row.standing for row in house.index().rows] == [Standing.FAILED]
+    house.make(after_s=60)
+    assert len(house.told) == (2 if nth == 2 else 1)
+
+
+def test_a_notifier_that_fails_is_told_tried_again_and_stops_nothing(house: House) -> None:
+    """The other one gets each notice once, the failing one gets it when it answers again; the index names it."""
+    other: list[Message] = []
+    broken = [True]
+
+    def mail(message: Message) -> None:
+        if broken:
+            raise ConnectionRefusedError("no server there")
+        house.told.append(message)
+
+    senders = {"mail": mail, "hook": other.append}
+    report = house.make(senders=senders)
+    assert any("notifier mail failed" in line and "no server there" in line for line in report.index.failed)
+    house.make(after_s=60, senders=senders)
+    broken.clear()
+    assert house.make(after_s=60, senders=senders).index.failed == ()
+    assert [each.event for each in house.told] == ["raised"]
+    assert [each.event for each in other] == ["raised"]
+
+
+def test_what_cannot_be_looked_at_is_told_and_hides_nothing_else(house: House) -> None:
+    """A job whose records are damaged is a row of its own, and the others are looked at; what is open stays open."""
+    house.make()
+    house.job.site.store.create("registry/broken/journal/0000000001.json", b"{")
+    house.job.runner.life = Life.ALIVE
+    report = house.make(after_s=60)
+    rows = {row.job: row for row in report.index.rows}
+    assert rows["broken"].standing is Standing.UNKNOWN
+    assert "cannot be read" in rows["broken"].unlooked["records"]
+    assert [each.rule for each in rows["broken"].symptoms] == ["not-looked"]
+    assert rows[JOB].symptoms == ()
+
+
+def test_a_checkpoint_that_is_gone_is_named_beside_the_dead_driver_that_it_explains(house: House) -> None:
+    """Right cause: the directory, not the driver; nothing is started on it."""
+    house.make()
+    lose(house.job.directory, "missing")
+    report = house.make(after_s=60, acts=True)
+    assert [each.rule for each in report.index.rows[0].symptoms] == ["checkpoint-missing"]
+    assert house.job.site.journal(JOB, "test").state().open_operation is None
+
+
+def test_a_rule_that_is_switched_off_raises_nothing(house: House) -> None:
+    """The negative control of the whole pass: without the rule nobody hears of the death."""
+    house.make(but=frozenset({"driver-dead"}))
+    assert house.raised() == []
+
+
+def test_a_dry_run_says_and_writes_nothing(house: House) -> None:
+    """It names the incident and the act; neither records nor the index change."""
+    report = house.make(dry_run=True, acts=True)
+    assert any(line.startswith("would be raised page driver-dead of sales") for line in report.lines)
+    assert any(line.startswith("would start sales: op-candidate is proven dead") for line in report.lines)
+    assert house.entries == []
+    assert read_index(house.site.store, house.site.id) is None
+    assert house.told == []
+
+
+def test_a_stopped_job_is_left_alone(house: House) -> None:
+    """Nobody wants it to serve: no incident, and nothing is started."""
+    from streamkeeper.model.journal import DesiredChanged
+
+    house.job.record(DesiredChanged(serve=False, requested_by="ann", reason="for the night"))
+    report = house.make(acts=True)
+    assert report.index.rows[0].stopped == "by ann: for the night"
+    assert house.entries == []
+    assert house.job.site.journal(JOB, "test").state().open_operation is None
+
+
+@pytest.mark.parametrize(
+    ("state", "code", "error"),
+    [
+        (DriverState.FENCED, 4, "superseded"),
+        (DriverState.FAILED, 7, "it ended refused: no such column"),
+        (DriverState.FAILED, 5, "it failed with exit code 5; 5 restarts in 10 minutes used up: boom"),
+        (DriverState.FAILED, 5, "query totals: output t holds batch 9 of v0001, its checkpoint knows up to 7"),
+    ],
+)
+def test_what_a_start_cannot_mend_is_not_started(house: House, state: DriverState, code: int, error: str) -> None:
+    """Superseded, refused, in a loop, or with a sink ahead: a person is called, and nothing is started."""
+    ending = DriverExit(instance="op-candidate", state=state, code=code, error=error)
+    Control(house.job.site.store, JOB, "op-candidate").write_exit(ending)
+    house.make(acts=True)
+    assert len(house.raised()) == 1
+    assert house.job.site.journal(JOB, "test").state().open_operation is None
+
+
+def test_a_late_backup_is_taken(house: House) -> None:
+    """What was committed longer ago than is allowed gets its snapshot, the incident says so, and is cleared."""
+    house.job.runner.life = Life.ALIVE
+    settings = replace(house.site.settings, objective_s=300.0)
+    house.site = dataclasses.replace(house.site, settings=settings)
+    house.make()
+    house.job.commit(8)
+    newest = house.job.catalogue.numbers()
+    house.make(after_s=700, acts=True)
+    assert house.raised() == ["backup-late"]
+    assert len(house.job.catalogue.numbers()) == len(newest) + 1
+    assert [each.event for each in house.told] == ["raised", "acted"]
+    house.make(after_s=60, acts=True)
+    assert [each.event for each in house.told][2:] == ["cleared"]
+
+
+def test_an_operation_is_carried_on_only_when_provably_nobody_does(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One whose process lives is left, and so is one of which nobody knows; one whose process is gone goes on."""
+    house.job.runner.life = Life.ALIVE
+    Deploy.open(house.job.site, "op2", DeployRequest(job=JOB, release="r0009"))
+
+    def outcome() -> object:
+        return house.job.site.journal(JOB, "test").state().operations["op2"].outcome
+
+    house.make(acts=True)
+    assert outcome() is None
+    note_carrier(house.job.site.store, JOB, "op2", this_process())
+    house.make(after_s=60, acts=True)
+    assert outcome() is None
+    gone = Carrier(machine=carriers.this_machine().text, host=carriers.this_machine().host, pid=4_000_000, started=1)
+    note_carrier(house.job.site.store, JOB, "op2", gone)
+    house.make(after_s=60, acts=True)
+    assert outcome() is not None
+    assert house.raised() == ["operation-open"]
+
+
+def test_a_run_of_a_dag_that_has_ended_carries_nothing_on(house: House) -> None:
+    """Airflow is asked; only where it says that the run is over is the operation taken over."""
+    Deploy.open(house.job.site, "op2", DeployRequest(job=JOB, release="r0009"))
+    note_carrier(house.job.site.store, JOB, "op2", Carrier(dag="streaming_deploy", run="manual_1"))
+    house.make(acts=True, run_is_over=lambda dag, run: False)
+    assert house.job.site.journal(JOB, "test").state().operations["op2"].outcome is None
+    house.make(after_s=60, acts=True, run_is_over=lambda dag, run: (dag, run) == ("streaming_deploy", "manual_1"))
+    assert house.job.site.journal(JOB, "test").state().operations["op2"].outcome is not None
+
+
+def test_jobs_can_be_looked_at_without_an_index_and_beside_one(house: House) -> None:
+    """Live, as the records and the machine say, also where the index is of another time; nothing is written."""
+    store = CountingStore(house.job.site.store)
+    site = dataclasses.replace(house.job.site, store=store)
+    assert [row.standing for row in look_now(site, now=START).rows] == [Standing.FAILED]
+    cold = store.requests
+    house.make()
+    house.job.runner.life = Life.ALIVE
+    house.beat()
+    store.requests = 0
+    (row,) = look_now(site, now=START + 60).rows
+    assert (row.standing, row.release) == (Standing.SERVING, "r0001")
+    assert store.requests < cold
+
+
+def test_a_damaged_index_is_passed_over(house: House) -> None:
+    """It is only a copy: the pass reads the records, and keeps one incident."""
+    house.make()
+    house.job.site.store.replace("fleet/index.json", b"{")
+    house.make(after_s=60)
+    assert house.raised() == ["driver-dead"]
+    assert house.index().number == 1
