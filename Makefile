@@ -3,7 +3,7 @@ RUN := scripts/run
 PYTEST := $(RUN) python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help setup connectors demo demo-kafka up down test test-fast lint format campaign bench-handover bench-switching bench-driver bench-check bench-matrix bench-snapshots lock clean
+.PHONY: help setup connectors demo demo-kafka up down test test-fast lint format campaign bench-handover bench-switching bench-driver bench-check bench-matrix bench-snapshots bench-watch lock clean
 
 help: ## what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 18
@@ -70,6 +70,9 @@ bench-driver: setup ## the driver's own work per batch
 
 bench-snapshots: setup ## snapshots against restic, rclone and s5cmd
 	@$(RUN) python -m bench.snapshots
+
+bench-watch: setup ## a pass of the watch over 1,000 jobs, `jobs` and `jobs --now`
+	@$(RUN) python -m bench.watch
 
 # Lines that uv keeps from the old lock stay; `rm requirements/*.txt` first to take everything anew.
 lock: setup ## compile requirements/*.in into the hash-locked *.txt

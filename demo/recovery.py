@@ -30,6 +30,7 @@ SCHEDULES = {
     "STREAMKEEPER_BACKUP_SCHEDULE": "* * * * *",
     "STREAMKEEPER_DRILL_SCHEDULE": "never",
     "STREAMKEEPER_PRUNE_SCHEDULE": "never",
+    "STREAMKEEPER_WATCH_SCHEDULE": "never",
 }
 """Backups start by themselves in their act, and nothing else does: each act is to be seen."""
 

@@ -181,7 +181,7 @@ class AirflowStage(SwitchStage):
     def __init__(self, bed: Bed) -> None:
         super().__init__(bed)
         self._system = System(Places(bed.root), lambda line: None)
-        for each in ("BACKUP", "DRILL", "PRUNE"):
+        for each in ("BACKUP", "DRILL", "PRUNE", "WATCH"):
             self._system.environment[f"STREAMKEEPER_{each}_SCHEDULE"] = "never"
         self._airflow = MortalAirflow(self._system)
         self._runs = 0

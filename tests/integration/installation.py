@@ -34,7 +34,7 @@ class Installation:
         self.disarmed = root / f"crash-disarmed-{CRASH_AT}"
         self.disarmed.touch()
         self.system = System(self.places, lambda line: None)
-        for each in ("BACKUP", "DRILL", "PRUNE"):
+        for each in ("BACKUP", "DRILL", "PRUNE", "WATCH"):
             self.system.environment[f"STREAMKEEPER_{each}_SCHEDULE"] = "never"
         self.system.environment["STREAMKEEPER_CRASH"] = CRASH_AT
         self.system.environment["STREAMKEEPER_CRASH_ONCE"] = str(root / "crash-disarmed")

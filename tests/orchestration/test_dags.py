@@ -13,7 +13,12 @@ import pytest
 
 pytestmark = pytest.mark.airflow
 ROOT = Path(__file__).resolve().parents[2]
-SCHEDULES = {"streaming_backup": "@hourly", "streaming_drill": "20 2 * * *", "streaming_prune": "40 4 * * *"}
+SCHEDULES = {
+    "streaming_backup": "@hourly",
+    "streaming_drill": "20 2 * * *",
+    "streaming_prune": "40 4 * * *",
+    "streaming_watch": "* * * * *",
+}
 TAKEOVER = {
     "takeover.first_commit": ["takeover.handover"],
     "takeover.snapshot": ["takeover.first_commit"],
@@ -168,6 +173,7 @@ def test_backups_drills_and_prunes_read_like_the_runbook(seen: dict[str, Any]) -
         "streaming_backup": {"find": [], "backup": ["find"], "objective": ["backup"]},
         "streaming_drill": {"find": [], "drill": ["find"]},
         "streaming_prune": {"plan": [], "prune": ["plan"]},
+        "streaming_watch": {"watch": []},
     }
     backup, drill = seen["dags"]["streaming_backup"]["tasks"], seen["dags"]["streaming_drill"]["tasks"]
     assert backup["backup"]["mapped"]

@@ -132,7 +132,7 @@ def wrong_clock(at: Attack, chance: random.Random) -> None:
 def _airflow(at: Attack) -> Iterator[AirflowApi]:
     """An Airflow of the site, ended with the body."""
     system = System(Places(at.bed.root), lambda line: None)
-    for each in ("BACKUP", "DRILL", "PRUNE"):
+    for each in ("BACKUP", "DRILL", "PRUNE", "WATCH"):
         system.environment[f"STREAMKEEPER_{each}_SCHEDULE"] = "never"
     airflow = MortalAirflow(system)
     try:

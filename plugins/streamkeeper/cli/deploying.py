@@ -24,6 +24,7 @@ from streamkeeper.lifecycle.steps import PlannedStep, Step, plan_deploy
 from streamkeeper.model.coding import from_json
 from streamkeeper.model.finding import Assessment
 from streamkeeper.model.journal import DeployRequest, Handover, Outcome, Strategy
+from streamkeeper.operations.carriers import note_carrier, this_process
 from streamkeeper.operations.deploy import Deploy, OnOpen, Progress, ProgressKind
 from streamkeeper.operations.dual_runs import TURN, dual_run_before, never_came
 from streamkeeper.operations.questions import render_question
@@ -154,6 +155,7 @@ def _carry_out(request: DeployRequest, on_open: OnOpen) -> None:
         real = msgspec.structs.replace(request, dry_run=False)
         Console().print(render_plan(plan_deploy(real, serving=serving)))
     running = Deploy.open(site, new_operation(), request, on_open=on_open)
+    note_carrier(site.store, request.job, running.operation, this_process())
     progress = _run(running)
     _tell_end(site, running, progress)
 

@@ -15,7 +15,7 @@ from streamkeeper.model.names import nearest
 _PREFIX = "STREAMKEEPER_"
 _KNOWN = (
     *("HOME", "STORE", "CHECKPOINTS", "JOBS", "SNAPSHOTS", "KEEP", "BACKUP_OBJECTIVE_S", "RETIRED_DAYS", "JARS"),
-    *("BACKUP_SCHEDULE", "DRILL_SCHEDULE", "PRUNE_SCHEDULE"),
+    *("BACKUP_SCHEDULE", "DRILL_SCHEDULE", "PRUNE_SCHEDULE", "WATCH_SCHEDULE", "WATCH_ACTS", "NOTIFIERS"),
 )
 """The variables that an installation is set by, without their prefix."""
 _LIKENESS = 0.7

@@ -68,12 +68,15 @@ class BundleOperator(StreamkeeperTask):
 
     def work(self, context: Context) -> str:
         """Returns the sentence of how far it came; raises OperationOpen when another operation is open."""
+        from streamkeeper.operations.carriers import Carrier, note_carrier
         from streamkeeper.operations.deploy import Deploy, OnOpen
 
         requested_by = context["dag_run"].triggering_user_name or "airflow"
         request = read_request(context["params"], requested_by=requested_by, rollback=self.rollback)
         on_open = OnOpen(context["params"]["on_open"])
-        deploy = Deploy.open(open_site(), own_operation(context), request, on_open=on_open)
+        site, run = open_site(), context["dag_run"]
+        deploy = Deploy.open(site, own_operation(context), request, on_open=on_open)
+        note_carrier(site.store, request.job, deploy.operation, Carrier(dag=run.dag_id, run=run.run_id))
         context["ti"].xcom_push(key="operation", value=deploy.operation)
         for planned in _announced(deploy):
             self.log.info("%s: %s; else %s", planned.step.label, planned.does, planned.otherwise)

@@ -1,0 +1,231 @@
+"""``python -m bench.watch``: what a pass of the watch and ``jobs`` cost for a whole fleet, on a store of its own.
+
+Makes ``--jobs`` jobs of two queries each by their records (journal, status, checkpoint files, a snapshot each), and for
+each a living process that carries its driver's mark. Prints seconds and requests of the first pass, of later ones, of
+``jobs`` and ``jobs --now``, of the pass after all those processes were killed, and the same with a tenth of the jobs,
+which shows whether cost is linear.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+from bench.bed import ROOT
+from bench.report import write_report
+from streamkeeper.model.coding import to_json
+from streamkeeper.model.control import DriverState, DriverStatus, ProcessRecord, QueryStatus
+from streamkeeper.model.journal import (
+    CheckpointVersionCreated,
+    DeployRequest,
+    Entry,
+    EpochClaimed,
+    InstanceAppointed,
+    InstancePlanned,
+    OperationFinished,
+    OperationStarted,
+    Outcome,
+    Record,
+    ReleaseDescribed,
+    ReleasePromoted,
+    ReleaseRegistered,
+    Role,
+    StartOffsetsKnown,
+    StepDone,
+    entry_key,
+)
+from streamkeeper.model.release import Environment, Release, ReleaseContent
+from streamkeeper.model.signals import QuerySignals
+from streamkeeper.model.snapshot import Snapshot, series_key
+from streamkeeper.operations.sites import Site
+from streamkeeper.operations.watching import Watch, run_pass
+from streamkeeper.runners.local_process import LocalProcessRunner
+from streamkeeper.runners.machine import this_machine
+from streamkeeper.runners.process_tree import read_process
+from streamkeeper.snapshots.sealing import seal
+from streamkeeper.stores.counting import CountingStore
+
+QUERIES = ("first", "second")
+QUERY_ID = "0f0f0f0f-0000-4000-8000-{:012d}"
+BATCHES = 100
+STEPS = 56
+"""Entries of a journal: what a deploy and some later ones leave."""
+
+
+def main() -> int:
+    """Measure, print, write the report."""
+    parser = argparse.ArgumentParser(prog="bench.watch", description="A pass of the watch over a whole fleet.")
+    parser.add_argument("--jobs", type=int, default=1000)
+    parser.add_argument("--store", default="", help="URL of an empty store; a local directory without it")
+    parser.add_argument("--out", type=Path, default=None, help="folder of the report")
+    parser.add_argument("--name", default="watch", help="of the report")
+    chosen = parser.parse_args()
+    figures = {
+        "jobs": chosen.jobs,
+        "queries": chosen.jobs * len(QUERIES),
+        "a_tenth": _measure(max(1, chosen.jobs // 10), f"{chosen.store}/tenth" if chosen.store else ""),
+        "all": _measure(chosen.jobs, f"{chosen.store}/all" if chosen.store else ""),
+    }
+    file = write_report(chosen.name, figures, into=chosen.out)
+    print(json.dumps(figures, indent=1))
+    print(f"written to {file}")
+    return 0
+
+
+def _measure(count: int, url: str) -> dict[str, float]:
+    root = ROOT / "build/bench/watch-site"
+    shutil.rmtree(root, ignore_errors=True)
+    root.mkdir(parents=True)
+    environ = _environment(root, url)
+    made = time.monotonic()
+    # The store is opened once as a person's command does it, which makes it an installation.
+    site = Site.from_environment(environ)
+    for number in range(count):
+        _make_job(site, root, f"job_{number:05d}")
+    figures: dict[str, float] = {"made_s": round(time.monotonic() - made, 1)}
+    living = [_a_driver(site, f"job_{number:05d}") for number in range(count)]
+    try:
+        for name in ("first_pass", "second_pass", "third_pass"):
+            figures |= _pass(site, name, count)
+        for name, words in (("jobs", []), ("jobs_now", ["--now"])):
+            figures[f"{name}_s"] = _command(environ, "jobs", "--json", *words)
+    finally:
+        for each in living:
+            each.kill()
+        for each in living:
+            each.wait()
+    figures |= _pass(site, "all_dead_pass", count)
+    shutil.rmtree(root, ignore_errors=True)
+    return figures
+
+
+def _pass(site: Site, name: str, count: int) -> dict[str, float]:
+    """Seconds and requests of one pass, also those that the runner makes to tell whether a driver lives."""
+    store = CountingStore(site.store)
+    runner = LocalProcessRunner(store, site.settings, installation=site.installation)
+    began = time.monotonic()
+    report = run_pass(Watch(site=replace(site, store=store, runner=runner), acts=False))
+    seconds = time.monotonic() - began
+    assert len(report.index.rows) == count
+    assert not any(row.unlooked for row in report.index.rows), report.index.rows[0].unlooked
+    return {f"{name}_s": round(seconds, 2), f"{name}_requests_per_job": round(store.requests / count, 2)}
+
+
+def _command(environ: dict[str, str], *words: str) -> float:
+    began = time.monotonic()
+    program = [sys.executable, "-m", "streamkeeper.cli.main", *words]
+    done = subprocess.run(program, env=environ, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(done.stderr)
+    return round(time.monotonic() - began, 2)
+
+
+def _environment(root: Path, url: str) -> dict[str, str]:
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("STREAMKEEPER_")}
+    here = {"PYTHONPATH": f"{ROOT / 'plugins'}:{ROOT}", "STREAMKEEPER_HOME": str(root / "home")}
+    return {**kept, **here, **({"STREAMKEEPER_STORE": url} if url else {})}
+
+
+def _a_driver(site: Site, job: str) -> subprocess.Popen[bytes]:
+    """A process that carries the mark of a job's driver, and the record of it."""
+    mark = {"STREAMKEEPER_INSTANCE": f"{job}/op-candidate", "STREAMKEEPER_INSTALLATION": site.id}
+    process = subprocess.Popen(["/bin/sleep", "3600"], env=mark, start_new_session=True)
+    found, here = read_process(process.pid), this_machine()
+    assert found is not None
+    record = ProcessRecord(
+        instance="op-candidate", generation=1, machine=here.text, host=here.host, pid=process.pid,
+        started=found.started, installation=site.id,
+    )  # fmt: skip
+    _put(site, f"control/{job}/op-candidate/process-0001.json", to_json(record))
+    return process
+
+
+def _put(site: Site, key: str, value: bytes) -> None:
+    """Into a local store without waiting for the disk: making the fleet is not what is measured."""
+    if not site.store.url.startswith("file:"):
+        site.store.replace(key, value)
+        return
+    path = Path(site.store.url.removeprefix("file://")) / key
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(value)
+
+
+def _make_job(site: Site, root: Path, job: str) -> None:
+    for number, record in enumerate(_records(site, root, job), start=1):
+        entry = Entry(number=number, at="2026-01-01T00:00:00Z", by="bench", record=record)
+        _put(site, entry_key(job, number), to_json(entry))
+    queries = {
+        query: QueryStatus(
+            query=query, version="v0001", epoch=1, committed=BATCHES, signals=QuerySignals(batch=BATCHES)
+        )
+        for query in QUERIES
+    }
+    status = DriverStatus(
+        instance="op-candidate", release="r0001", generation=1, state=DriverState.SERVING, beat=1, at="",
+        queries=queries,
+    )  # fmt: skip
+    _put(site, f"control/{job}/op-candidate/status.json", to_json(status))
+    for query in QUERIES:
+        _make_checkpoint(site, root / "home" / "checkpoints" / job / query / "v0001", job, query)
+
+
+def _records(site: Site, root: Path, job: str) -> list[Record]:
+    environment = Environment(python="3.11", spark="4.2.0", packages_sha256="p", jars_sha256="j", digest="d")
+    content = ReleaseContent(
+        bundle="b" * 64, bundle_bytes=1, entry=f"{job}.py", params={}, conf={}, environment=environment,
+        state_format="rocksdb+changelog/v2",
+    )  # fmt: skip
+    checkpoints = str(root / "home" / "checkpoints")
+    records: list[Record] = [
+        ReleaseRegistered(release=Release(job=job, number=1, content=content)),
+        ReleaseDescribed(release="r0001", manifests=dict.fromkeys(QUERIES, "m" * 64)),
+        OperationStarted(operation="op", request=DeployRequest(job=job), steps=()),
+        InstancePlanned(operation="op", instance="op-candidate", release="r0001", role=Role.CANDIDATE),
+    ]
+    for query in QUERIES:
+        records += [
+            CheckpointVersionCreated(
+                query=query, version="v0001", release="r0001", origin="fresh", state_format="f", root=checkpoints,
+                installation=site.id,
+            ),
+        ]  # fmt: skip
+    records.append(InstanceAppointed(operation="op", instance="op-candidate"))
+    for query in QUERIES:
+        claimed = EpochClaimed(
+            query=query, output=query, epoch=1, instance="op-candidate", generation=1, version="v0001"
+        )
+        known = StartOffsetsKnown(query=query, version="v0001", offsets=("{}",), query_id=QUERY_ID.format(1))
+        records += [claimed, known]
+    records += [StepDone(operation="op", step=f"step-{number}") for number in range(STEPS - len(records) - 2)]
+    return [
+        *records,
+        ReleasePromoted(operation="op", release="r0001", instance="op-candidate"),
+        OperationFinished(operation="op", outcome=Outcome.SUCCEEDED, sentence="serves"),
+    ]
+
+
+def _make_checkpoint(site: Site, directory: Path, job: str, query: str) -> None:
+    """Logs as Spark keeps them: the last hundred batches; and a snapshot of the newest."""
+    for log in ("offsets", "commits"):
+        (directory / log).mkdir(parents=True)
+    (directory / "metadata").write_text(json.dumps({"id": QUERY_ID.format(1)}))
+    for batch in range(BATCHES + 1):
+        (directory / "offsets" / str(batch)).write_text('v1\n{"batchWatermarkMs":0,"batchTimestampMs":0,"conf":{}}\n{}')
+        (directory / "commits" / str(batch)).write_text('v1\n{"nextBatchWatermarkMs":0}')
+    snapshot = Snapshot(
+        number=1, series=f"{job}/{query}", checkpoint=directory.as_uri(), version="v0001", release="r0001",
+        query_id=QUERY_ID.format(1), batch=BATCHES, pending=False, offsets={}, watermark_ms=None,
+        taken_at="2026-11-22T00:00:00+00:00", stored=1, packs=(), files=(),
+    )  # fmt: skip
+    _put(site, series_key(snapshot.series, "index", f"{1:010d}"), seal(snapshot, packed=True))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,102 @@
+"""Who is told of incidents: any of Airflow's notifiers, as ``STREAMKEEPER_NOTIFIERS`` names them.
+
+A JSON list of dotted paths, or of ``{"notifier": path, "kwargs": {...}}``; one bare path will do. Templates in kwargs
+know ``incident``: job, query, rule, severity, event, subject, text, runbook. What a notifier takes and nobody gave is
+filled in: subject, text and the like.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from streamkeeper.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from streamkeeper.operations.notices import Message, Sender
+
+VARIABLE = "STREAMKEEPER_NOTIFIERS"
+_EXAMPLE = '[{"notifier": "airflow.providers.smtp.notifications.smtp.SmtpNotifier", "kwargs": {"to": "oncall@x.org"}}]'
+_USUAL = {
+    "subject": "{{ incident.subject }}",
+    "html_content": "<pre>{{ incident.text | e }}</pre>",
+    "summary": "{{ incident.subject }}",
+    "text": "{{ incident.subject }}\n{{ incident.text }}",
+    "message": "{{ incident.subject }}\n{{ incident.text }}",
+}
+
+
+class NamedNotifier(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One entry of the setting."""
+
+    notifier: str
+    kwargs: dict[str, Any] = {}
+
+
+def read_notifiers(environ: Mapping[str, str]) -> dict[str, NamedNotifier]:
+    """Name -> entry, the name being the same in every pass; raises InvalidInput, naming the variable."""
+    text = environ.get(VARIABLE, "").strip()
+    if not text:
+        return {}
+    try:
+        given = json.loads(text) if text[0] in '[{"' else [text]
+        entries = given if isinstance(given, list) else [given]
+        found = [NamedNotifier(notifier=each) if isinstance(each, str) else _entry(each) for each in entries]
+    except (json.JSONDecodeError, msgspec.ValidationError) as error:
+        raise InvalidInput(f"{VARIABLE} cannot be read: {error}", hint=_EXAMPLE) from None
+    return {f"{each.notifier}#{number}": each for number, each in enumerate(found, start=1)}
+
+
+def make_senders(environ: Mapping[str, str], context: Context) -> dict[str, Sender]:
+    """A sender for each notifier; raises nothing: one that cannot be is a sender that fails, and is told as such."""
+    try:
+        named = read_notifiers(environ)
+    except InvalidInput as error:
+        return {VARIABLE: _failing(error)}
+    return {name: _sender(each, context) for name, each in named.items()}
+
+
+def _entry(given: object) -> NamedNotifier:
+    return msgspec.convert(given, NamedNotifier)
+
+
+def _failing(error: InvalidInput) -> Sender:
+    def send(_: Message) -> None:
+        raise error
+
+    return send
+
+
+def _sender(named: NamedNotifier, context: Context) -> Sender:
+    def send(message: Message) -> None:
+        # Each anew: rendering writes into a notifier.
+        kind = _load(named.notifier)
+        told: Any = {**context, "incident": msgspec.structs.asdict(message)}
+        kind(**_with_usual(kind, named.kwargs))(told)
+
+    return send
+
+
+def _load(path: str) -> Callable[..., Any]:
+    """The notifier's class; raises InvalidInput."""
+    module, _, name = path.rpartition(".")
+    try:
+        found = getattr(import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise InvalidInput(f"{VARIABLE}: {path} cannot be loaded: {error}", hint=_EXAMPLE) from None
+    if not callable(found):
+        raise InvalidInput(f"{VARIABLE}: {path} is no notifier", hint=_EXAMPLE)
+    return found
+
+
+def _with_usual(kind: Callable[..., Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """What it takes by name and nobody gave, where an incident has something for it."""
+    takes = inspect.signature(kind).parameters
+    return {**{name: text for name, text in _USUAL.items() if name in takes}, **given}

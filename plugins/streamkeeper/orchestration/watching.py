@@ -1,0 +1,92 @@
+"""The task of the watch: one pass, told in the log and by notifiers, and the health asset that says it was made."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import Asset, Param
+
+from streamkeeper.errors import InvalidInput
+from streamkeeper.orchestration.notifiers import make_senders
+from streamkeeper.orchestration.tasks import StreamkeeperTask, open_site
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from streamkeeper.model.fleet import FleetIndex
+
+LONGEST_PASS = timedelta(minutes=10)
+HEALTH = Asset(name="streamkeeper_health", uri="streamkeeper://health")
+"""Updated by every pass: what is scheduled on it runs when something may have changed."""
+ACTS = "STREAMKEEPER_WATCH_ACTS"
+
+
+def watch_form() -> dict[str, Param]:
+    """The fields of the trigger form; a scheduled run fills in none."""
+    return {
+        "dry_run": Param(
+            False,
+            type="boolean",
+            title="Dry run",
+            description_md="Say what would be raised and done, and write nothing.",
+        )
+    }
+
+
+class WatchOperator(StreamkeeperTask):
+    """Makes one pass; a notifier that fails is told, and tried again by the next pass."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(outlets=[HEALTH], **kwargs)
+
+    def work(self, context: Context) -> str:
+        """Returns how many jobs were looked at and how many have something wrong; raises StoreUnavailable."""
+        from streamkeeper.operations.watching import Watch, run_pass
+
+        dry_run = bool(context["params"]["dry_run"])
+        made = Watch(
+            site=open_site(),
+            senders=make_senders(os.environ, context),
+            run_is_over=lambda dag, run: _is_over(context, dag, run),
+            dry_run=dry_run,
+            acts=read_acts(os.environ),
+        )
+        report = run_pass(made)
+        for line in report.index.failed:
+            self.log.warning("%s", line)
+        self._report(context, list(report.lines) or ["nothing new"])
+        sentence = tell_pass(report.index)
+        self.log.info("%s", sentence)
+        if not dry_run and "outlet_events" in context:
+            context["outlet_events"][HEALTH].extra = health_of(report.index)
+        return sentence
+
+
+def read_acts(environ: Mapping[str, str]) -> bool:
+    """Whether this watch does what is safe, or leaves that to another one (``no``); raises InvalidInput."""
+    text = environ.get(ACTS, "").strip().lower() or "yes"
+    if text not in ("yes", "no"):
+        raise InvalidInput(f"{ACTS}={text} is neither yes nor no", hint="leave it out for yes")
+    return text == "yes"
+
+
+def tell_pass(index: FleetIndex) -> str:
+    """One sentence."""
+    wrong = sum(1 for each in index.rows if each.symptoms)
+    return f"{len(index.rows)} jobs in {index.seconds:.1f} s: something is wrong with {wrong}"
+
+
+def health_of(index: FleetIndex) -> dict[str, Any]:
+    """What travels with the asset's event: how many jobs are at each severity, and what is wrong with whom."""
+    severities = Counter(each.worst.value for each in index.rows if each.worst is not None)
+    wrong = {each.job: sorted({symptom.rule for symptom in each.symptoms}) for each in index.rows if each.symptoms}
+    return {"number": index.number, "jobs": len(index.rows), "severities": dict(severities), "wrong": wrong}
+
+
+def _is_over(context: Context, dag: str, run: str) -> bool:
+    """Whether Airflow says that a run has ended; of one that it does not know nothing is known."""
+    return bool(context["ti"].get_dr_count(dag_id=dag, run_ids=[run], states=["failed", "success"]))
