@@ -25,7 +25,7 @@ def dockerfile() -> str:
 
 def test_every_airflow_component_is_there(compose) -> None:
     """Airflow 3 needs each of these processes, and a database that takes several writers."""
-    assert set(compose["services"]) == {"postgres", *AIRFLOW}
+    assert set(compose["services"]) == {"postgres", "drivers", *AIRFLOW}
 
 
 def test_images_are_pinned(compose, dockerfile) -> None:
@@ -59,8 +59,8 @@ def test_depends_on_and_volumes_name_what_exists(compose) -> None:
 
 
 def test_whoever_proves_drivers_dead_sees_their_process_ids(compose) -> None:
-    """Scheduler (tasks) and triggerer (waits) share the host's process ids; the ports stay on this machine."""
-    for name in ("scheduler", "triggerer"):
+    """Scheduler (tasks), triggerer (waits) and watch share the host's process ids; ports stay on this machine."""
+    for name in ("scheduler", "triggerer", "drivers"):
         service = compose["services"][name]
         assert service["pid"] == "host"
         assert service["hostname"] == "streamkeeper"
@@ -69,6 +69,15 @@ def test_whoever_proves_drivers_dead_sees_their_process_ids(compose) -> None:
     ports = [port for service in compose["services"].values() for port in service.get("ports", [])]
     assert ports
     assert all(port.startswith("127.0.0.1:") for port in ports)
+
+
+def test_drivers_have_a_watch_of_their_own(compose) -> None:
+    """It waits for no other service and runs nothing but the watch: what it starts outlives every part of Airflow."""
+    service = compose["services"]["drivers"]
+    assert service["command"] == ["streamkeeper", "watch"]
+    assert not service["depends_on"]
+    assert service["restart"] == "unless-stopped"
+    assert service["volumes"] == compose["services"]["scheduler"]["volumes"]
 
 
 def test_waits_only_for_services_that_can_answer(compose) -> None:

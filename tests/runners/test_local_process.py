@@ -355,3 +355,42 @@ def test_a_copy_at_the_same_path_in_another_container_ends_nobody(
     assert ours.observe(JOB, "one").life is Life.ALIVE, "with the root that it has"
     ours.kill(JOB, "one")
     wait_for(lambda: not is_running(supervisor), what="its end, the negative control")
+
+
+def test_many_are_looked_at_as_one(place: Place) -> None:
+    """A living, a frozen, a dead, a failed and a never launched instance: the same words as one by one."""
+    for name in ("lives", "frozen", "killed", "failed"):
+        place.runner.launch(place.spec(name, restart_budget=0), {})
+    pids = {name: place.pids(name) for name in ("lives", "frozen", "killed", "failed")}
+    end(pids["frozen"][1], signal.SIGSTOP)
+    place.runner.kill(JOB, "killed")
+    place.order("exit 7", "failed")
+    place.wait_dead("killed")
+    place.wait_dead("failed")
+    names = [*pids, "never"]
+    found = place.runner.observe_many([(JOB, name) for name in names])
+    assert {name: found[JOB, name] for name in names} == {name: place.runner.observe(JOB, name) for name in names}
+    assert [found[JOB, name].life for name in names] == [Life.ALIVE, Life.ALIVE, Life.DEAD, Life.DEAD, Life.ABSENT]
+    assert [found[JOB, name].frozen for name in names] == [False, True, False, False, False]
+
+
+def test_a_look_from_before_the_records_would_call_a_new_driver_dead(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The negative control: who started after the only look is in the records, and not in it."""
+    early = process_tree.ProcessTable()
+    place.runner.launch(place.spec(), {})
+    place.pids()
+    assert place.runner.observe_many([(JOB, "one")])[JOB, "one"].life is Life.ALIVE
+    monkeypatch.setattr("streamkeeper.runners.local_process.ProcessTable", lambda: early)
+    assert place.runner.observe_many([(JOB, "one")])[JOB, "one"].life is Life.DEAD
+
+
+def test_a_machine_that_has_booted_since_is_told(place: Place) -> None:
+    """The proof says so in a word that the watch can read; a death in the same boot does not."""
+    here = replace(this_machine(), hardware="h", pid_namespace="4026531836")
+    place.control().write_launch(place.spec())
+    before = replace(here, boot="another-boot")
+    place.control().write_process(replace(record(pid=1, started=1), machine=before.text, host=here.host))
+    seen = place.new_runner(machine=here).observe(JOB, "one")
+    assert (seen.life, seen.rebooted) == (Life.DEAD, True)

@@ -33,7 +33,8 @@ class JobFacts(msgspec.Struct, frozen=True, kw_only=True):
     """What a job's journal says up to entry ``number``: it stays true until there is a later entry.
 
     ``versions``: query -> its serving checkpoint version, of this installation; ``stopped``: by whom and why;
-    ``operations``: how many there were; ``last_operation``: the sentence of the newest that is over.
+    ``operations``: how many there were; ``last_failure``: the sentence of the newest that is over, where it failed;
+    ``secrets``: schemes of the references for which a start needs values.
     """
 
     number: int
@@ -47,6 +48,7 @@ class JobFacts(msgspec.Struct, frozen=True, kw_only=True):
     thresholds: dict[str, float | None] = {}
     operation: OperationFacts | None = None
     operations: int = 0
+    secrets: tuple[str, ...] = ()
 
 
 class SnapshotFacts(msgspec.Struct, frozen=True, kw_only=True):

@@ -13,6 +13,8 @@ from streamkeeper.model.coding import from_json
 from streamkeeper.model.fleet import JobFacts, OperationFacts
 from streamkeeper.model.job_state import JobState, OperationState
 from streamkeeper.model.journal import Entry, Outcome, entry_key
+from streamkeeper.model.release import Release
+from streamkeeper.model.secret_references import find_references, split_reference
 from streamkeeper.operations.registered import checkpoint_directory
 from streamkeeper.operations.sites import Site
 from streamkeeper.registry.journal import grew_beyond
@@ -44,7 +46,16 @@ def make_facts(site: Site, state: JobState) -> JobFacts:
         thresholds=dict(release.content.health) if release is not None else {},
         operation=_facts_of(site, state.job, operation) if operation is not None else None,
         operations=len(state.operations),
+        secrets=_secrets(release),
     )
+
+
+def _secrets(release: Release | None) -> tuple[str, ...]:
+    """Where the values of a release's secrets come from."""
+    if release is None:
+        return ()
+    references = find_references(release.content.params, release.content.conf)
+    return tuple(sorted({split_reference(each)[0] for each in references}))
 
 
 def _serving_versions(site: Site, state: JobState) -> dict[str, CheckpointVersion]:

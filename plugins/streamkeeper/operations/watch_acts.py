@@ -23,6 +23,8 @@ from streamkeeper.operations.targets import query_target
 AT_ONCE = max(2, os.cpu_count() or 2)
 """So many operations are carried on at once: each starts a JVM."""
 REQUESTED_BY = "the watch"
+FIRST_COMMIT_S = 1800.0
+"""Longer than a deploy's: after an outage the first batch may be large, and there is no other release to try."""
 _PAUSE_S = 0.25
 
 
@@ -69,7 +71,10 @@ def start_again(site: Site, job: str, facts: JobFacts, *, reason: str) -> str:
         job=job,
         release=facts.serving_release,
         strategy=Strategy.RESUME,
-        handover=Handover.COLD,
+        # The old driver is dead, so one driver is started; the release has had its probation.
+        handover=Handover.WARM,
+        probation_batches=0,
+        first_commit_s=FIRST_COMMIT_S,
         requested_by=REQUESTED_BY,
         reason=reason,
     )

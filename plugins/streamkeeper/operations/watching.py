@@ -146,12 +146,16 @@ def _keep_incidents(watch: Watch, job: _Job, now: float, lines: list[str], faile
 
 def _act(watch: Watch, jobs: list[_Job], lines: list[str], failed: list[str]) -> None:
     deadline = watch.now() + watch.act_s
-    carried = [each for job in jobs for each in _own(job)]
+    carried = [each for job in jobs for each in _own(job) if not _unknown_secrets(watch, job)]
     for job in jobs:
         try:
             for planned in decide_acts(job.look, job.symptoms, job.memory.acts, now=watch.now()):
                 if watch.dry_run:
                     lines.append(f"would {planned.act.value} {job.look.job}: {planned.reason}")
+                elif planned.act is not Act.BACK_UP and (unknown := _unknown_secrets(watch, job)):
+                    lines.append(
+                        f"{job.look.job}: to {planned.act.value} is left to a watch that knows {unknown} secrets"
+                    )
                 elif planned.act is not Act.BACK_UP and len(carried) >= AT_ONCE:
                     lines.append(f"{job.look.job}: to {planned.act.value} waits for a later pass: {planned.reason}")
                 elif planned.act is not Act.BACK_UP or watch.now() < deadline:
@@ -167,6 +171,12 @@ def _act(watch: Watch, jobs: list[_Job], lines: list[str], failed: list[str]) ->
         if each.sentence:
             lines.append(f"{each.job}: {each.operation}: {each.sentence}")
         by_job[each.job].memory = replace(by_job[each.job].memory, wait=(each.operation, each.on, each.since))
+
+
+def _unknown_secrets(watch: Watch, job: _Job) -> str:
+    """Schemes of secrets that this watch cannot resolve: outside Airflow there are none of its connections."""
+    needed = job.seen.facts.secrets if job.seen.facts is not None else ()
+    return ", ".join(each for each in needed if each not in watch.site.resolvers)
 
 
 def _begin(watch: Watch, job: _Job, planned: PlannedAct, lines: list[str]) -> list[Carried]:

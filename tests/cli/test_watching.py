@@ -1,0 +1,70 @@
+"""``watch``, ``incidents`` and ``jobs`` as a person types them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from streamkeeper.cli.main import app
+from streamkeeper.model.journal import DesiredChanged
+from tests.operations.registered_job import JOB, Registered
+
+
+@pytest.fixture
+def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Registered:
+    """A job that should serve, of which nothing runs; starting it would need its code, which is not there."""
+    job = Registered(tmp_path)
+    monkeypatch.setenv("STREAMKEEPER_HOME", job.site.settings.home)
+    monkeypatch.setenv("STREAMKEEPER_STORE", Path(job.site.settings.store).as_uri())
+    monkeypatch.setenv("STREAMKEEPER_CHECKPOINTS", job.site.settings.checkpoints)
+    monkeypatch.setenv("COLUMNS", "300")
+    return job
+
+
+def run(*words: str) -> Result:
+    found = CliRunner().invoke(app, list(words))
+    assert found.exit_code == 0, found.output
+    return found
+
+
+def test_a_dry_run_says_what_a_pass_would_do(job: Registered) -> None:
+    """Both lines, and nothing is left behind."""
+    told = run("watch", "--once", "--dry-run").output
+    assert "would be raised page driver-dead of sales" in told
+    assert "would start sales" in told
+    assert run("incidents").output.startswith("nothing is wrong")
+
+
+def test_an_incident_is_shown_with_what_was_done(job: Registered) -> None:
+    """In the list of all, in the job's own story, and as JSON; ``jobs`` names it and says how old that is."""
+    run("watch", "--once")
+    assert "driver-dead" in run("incidents").output
+    story = run("incidents", JOB).output
+    assert "page driver-dead raised: no process of op-candidate is left" in story
+    assert "(runbook: Nothing serves)" in story
+    assert "driver-dead/-: the watch" in story
+    assert next(iter(json.loads(run("incidents", "--json").stdout)[0]["open"])) == "driver-dead/-"
+    listed = run("jobs").output
+    assert "page: driver-dead" in listed
+    assert "as the watch saw them" in listed
+    assert "as they are now" in run("jobs", "--now").output
+
+
+def test_jobs_without_a_pass_looks_for_itself(job: Registered) -> None:
+    """No index is no error, and a stopped job says by whom."""
+    job.record(DesiredChanged(serve=False, requested_by="ann", reason="for the night"))
+    assert "as they are now" in run("jobs").output
+    assert "stopped by ann: for the night" in run("jobs").output
+    (row,) = json.loads(run("jobs", "--json").stdout)
+    assert (row["standing"], row["wanted"], row["symptoms"]) == ("failed", False, [])
+
+
+def test_an_unknown_job_is_one_clear_line(job: Registered) -> None:
+    """With the jobs that there are."""
+    found = CliRunner().invoke(app, ["incidents", "nope"])
+    assert found.exit_code == 2
+    assert "job nope is not known" in found.stderr
+    assert "known jobs: sales" in found.stderr
