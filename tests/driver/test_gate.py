@@ -17,7 +17,7 @@ from streamkeeper.driver.control import StoreLine
 from streamkeeper.driver.epoch import Claim
 from streamkeeper.driver.gate import Gate, GateClosed
 from streamkeeper.driver.lease import Heartbeat, Lease
-from streamkeeper.driver.progress import QueryProgress, StatusBoard
+from streamkeeper.driver.progress import StatusBoard
 from streamkeeper.driver.spans import Spans
 from streamkeeper.driver.wakeups import Wakeup, Wakeups
 from streamkeeper.errors import CheckpointLost, Fenced
@@ -32,6 +32,7 @@ from streamkeeper.model.journal import (
     ShadowAppointed,
 )
 from streamkeeper.model.known_checkpoint import KnownCheckpoint
+from streamkeeper.model.measuring import QueryProgress
 from streamkeeper.registry.control import Control
 from streamkeeper.registry.journal import Journal
 from streamkeeper.sinks.contract import SinkWriter, WriterRole

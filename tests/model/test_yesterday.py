@@ -19,6 +19,7 @@ from streamkeeper.model.finding import Assessment
 from streamkeeper.model.job_state import FORMAT, JobState, fold
 from streamkeeper.model.journal import Entry, Record
 from streamkeeper.model.manifest import Manifest
+from streamkeeper.model.signals import History, QuerySignals
 
 YESTERDAY = Path(__file__).parent / "yesterday"
 ENTRIES = (YESTERDAY / "entries.jsonl").read_bytes().splitlines()
@@ -35,6 +36,7 @@ KINDS: dict[str, Any] = {
     "control/manifests.json": dict[str, Manifest],
     "control/evidence.json": Evidence,
     "control/status.json": DriverStatus,
+    "control/history.json": History,
     "control/commands/000001.json": Command,
     "control/exit.json": DriverExit,
 }
@@ -105,3 +107,11 @@ def test_lost_field_is_seen() -> None:
     """Negative control: a field that reading drops is named."""
     with pytest.raises(AssertionError, match=r"entry\.record\.step is lost"):
         assert_keeps({"record": {"step": "go"}}, {"record": {}}, "entry")
+
+
+def test_a_status_of_before_there_were_signals_has_empty_ones() -> None:
+    """Drivers of an older release run on: what they do not tell is not taken for zero lag or a recent commit."""
+    status = from_json((YESTERDAY / "control/status.json").read_bytes(), DriverStatus, where="status")
+    signals = status.queries["totals"].signals
+    assert signals == QuerySignals()
+    assert (signals.lag_s, signals.runway_s, signals.last_commit, signals.batch) == (None, None, None, -1)

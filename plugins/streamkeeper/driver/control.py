@@ -11,6 +11,7 @@ from streamkeeper.model.evidence import Evidence
 from streamkeeper.model.job_state import JobState
 from streamkeeper.model.journal import Record
 from streamkeeper.model.manifest import Manifest
+from streamkeeper.model.signals import History
 from streamkeeper.registry.control import Control
 from streamkeeper.registry.journal import Journal
 from streamkeeper.registry.objects import read_manifest
@@ -93,6 +94,19 @@ class StoreLine:
             self._control.write_status(status())
             self._answered()
             self.told_at = time.monotonic()
+
+    def write_history(self, history: Callable[[], History | None]) -> None:
+        """Replace the history by what ``history`` says now, if anything."""
+        with self._lock:
+            found = history()
+            if found is not None:
+                self._control.write_history(found)
+                self._answered()
+
+    def read_history(self) -> History | None:
+        """The history as it was last written; None where there is none."""
+        with self._lock:
+            return self._control.read_history()
 
     def read_launch(self) -> LaunchSpec | None:
         """What this driver was started with."""

@@ -45,7 +45,9 @@ class Gate:
         continuity: Continuity,
         spans: Spans,
         wakeups: Wakeups,
+        began: Callable[[int], None] = lambda batch: None,
     ) -> None:
+        """``began``: told of every batch, before anything is done with it."""
         self._query = query
         self._continuity = continuity
         self._writer = writer
@@ -53,6 +55,7 @@ class Gate:
         self._superseded_by = superseded_by
         self._spans = spans
         self._wakeups = wakeups
+        self._began = began
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
         self._closed = False
@@ -65,6 +68,7 @@ class Gate:
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         """Admit the batch and write it."""
+        self._began(batch_id)
         crash_point("driver.batch.offered")
         try:
             with self._spans.measure("gate"):

@@ -56,7 +56,8 @@ class Driver:
         self._spans = Spans()
         self._wakeups = Wakeups()
         before = self._line.read_status()
-        self._board = StatusBoard(spec, generation, self._spans, self._line, before=before)
+        history = self._line.read_history() if before is not None else None
+        self._board = StatusBoard(spec, generation, self._spans, self._line, before=before, history=history)
         self._session: Session | None = None
         self._store_lost = False
 
@@ -198,7 +199,7 @@ class Driver:
             self._tell()
 
     def _tell(self) -> None:
-        self._line.write_status(self._board.compose)
+        self._board.tell()
 
     def _lose_store(self, silent_s: float) -> None:
         # First: the main thread is to know why it finds its JVM dead, should it leave before this thread does.

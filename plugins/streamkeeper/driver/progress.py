@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -12,33 +14,19 @@ import pendulum
 from streamkeeper.driver.control import StoreLine
 from streamkeeper.driver.spans import Spans
 from streamkeeper.driver.wakeups import Wakeup, Wakeups
+from streamkeeper.errors import StoreUnavailable
 from streamkeeper.model.comparison import OutputComparison
 from streamkeeper.model.control import DriverState, DriverStatus, LaunchSpec, QueryStatus
 from streamkeeper.model.known_checkpoint import commit_key, commits_of
+from streamkeeper.model.measuring import Meter, QueryProgress, SourceLook, SourceProgress, add_point
+from streamkeeper.model.signals import History, HistoryPoint, SourceSignals
 
 _LAG = "maxOffsetsBehindLatest"
+HISTORY_EVERY_S = 60.0
+IDLE_HISTORY_EVERY_S = 120.0
 
 
-class _SourceProgress(msgspec.Struct):
-    endOffset: msgspec.Raw = msgspec.Raw(b"null")
-    metrics: dict[str, str] = {}
-
-
-class _OperatorProgress(msgspec.Struct):
-    numRowsTotal: int = 0
-
-
-class QueryProgress(msgspec.Struct):
-    """The part of Spark's progress JSON that is told on."""
-
-    name: str
-    batchId: int
-    numInputRows: int = 0
-    sources: list[_SourceProgress] = []
-    stateOperators: list[_OperatorProgress] = []
-
-
-def _behind(sources: list[_SourceProgress]) -> int | None:
+def _behind(sources: list[SourceProgress]) -> int | None:
     """Records that the sources hold beyond the batch, as far as any of them tells: Kafka does, files do not."""
     told = [float(each.metrics[_LAG]) for each in sources if _LAG in each.metrics]
     return round(max(told)) if told else None
@@ -48,9 +36,20 @@ class StatusBoard:
     """The status as it will be written next; threads may share it."""
 
     def __init__(
-        self, spec: LaunchSpec, generation: int, spans: Spans, line: StoreLine, *, before: DriverStatus | None = None
+        self,
+        spec: LaunchSpec,
+        generation: int,
+        spans: Spans,
+        line: StoreLine,
+        *,
+        before: DriverStatus | None = None,
+        history: History | None = None,
+        clock: Callable[[], float] = time.time,
     ) -> None:
-        """``before``: the last status of an earlier generation, whose beat and commits go on."""
+        """``before``, ``history``: those of an earlier generation, whose beat, commits and points go on.
+
+        ``clock``: seconds since 1970.
+        """
         self._lock = threading.Lock()
         self._spec = spec
         self._line = line
@@ -59,6 +58,10 @@ class StatusBoard:
         self._beat = before.beat if before is not None else 0
         self._commits = commits_of(before)
         self._queries: dict[str, QueryStatus] = {}
+        self._meters: dict[str, Meter] = {}
+        self._points: dict[str, tuple[HistoryPoint, ...]] = dict(history.queries) if history else {}
+        self._clock = clock
+        self._new = True
         self.state = DriverState.STARTING
         self.error = ""
         self.warm_up = ""
@@ -67,9 +70,10 @@ class StatusBoard:
         self._unseen: dict[str, int] = {}
 
     def put(self, query: QueryStatus) -> None:
-        """Begin to tell of a query."""
+        """Begin to tell of a query, and to measure it."""
         with self._lock:
             self._queries[query.query] = query
+            self._meters[query.query] = Meter(query.signals.trigger_s)
 
     def change(self, query: str, **changes: object) -> None:
         """Replace fields of a query's status."""
@@ -98,6 +102,7 @@ class StatusBoard:
             before = self._queries.get(query)
             if before is None:
                 return
+            self._measure(query, progress)
             # Spark tells late: a batch of the shadow may be told once its query serves.
             seen = progress is None or progress.batchId > self._unseen.get(query, -1)
             changes: dict[str, Any] = {"triggers": before.triggers + seen, "error": "", "failures": 0}
@@ -113,8 +118,41 @@ class StatusBoard:
                 self._commits[key] = max(progress.batchId, self._commits.get(key, progress.batchId))
             self._queries[query] = msgspec.structs.replace(before, **changes)
 
+    def note_batch(self, query: str, batch: int) -> None:
+        """A batch begins."""
+        with self._lock:
+            self._meters[query].begin(batch, self._clock())
+
+    def note_run_end(self, query: str) -> None:
+        """A run has ended, whatever the reason."""
+        with self._lock:
+            self._meters[query].end()
+
+    def note_looks(self, query: str, sources: Sequence[SourceLook]) -> None:
+        """What a query's sources, in its order, were found to hold."""
+        with self._lock:
+            self._meters[query].look(sources, self._clock())
+
+    def note_size(self, query: str, checkpoint_bytes: int | None) -> None:
+        """How large a query's checkpoint was found to be."""
+        with self._lock:
+            self._meters[query].weigh(checkpoint_bytes)
+
+    def sources(self, query: str) -> tuple[SourceSignals, ...]:
+        """What is known of a query's sources; none before its first batch."""
+        with self._lock:
+            return self._meters[query].signals(self._clock()).sources
+
+    def _measure(self, query: str, progress: QueryProgress | None) -> None:
+        meter, now = self._meters[query], self._clock()
+        if progress is None:
+            meter.idle(now)
+        else:
+            meter.commit(progress, now)
+            self._new = True
+
     def query(self, name: str) -> QueryStatus:
-        """What is told of a query now."""
+        """What is told of a query now, without its signals."""
         with self._lock:
             return self._queries[name]
 
@@ -128,6 +166,8 @@ class StatusBoard:
         """The next status to write; its beat is one more than the last one's."""
         with self._lock:
             self._beat += 1
+            now = self._clock()
+            measured = {name: meter.signals(now) for name, meter in self._meters.items()}
             return DriverStatus(
                 instance=self._spec.instance,
                 release=self._spec.release,
@@ -136,7 +176,9 @@ class StatusBoard:
                 beat=self._beat,
                 at=pendulum.now("UTC").to_iso8601_string(),
                 last_command=max((each.number for each in self._line.commands), default=0),
-                queries=dict(self._queries),
+                queries={
+                    name: msgspec.structs.replace(each, signals=measured[name]) for name, each in self._queries.items()
+                },
                 spans_ms=self._spans.sums(),
                 store_requests=self._line.requests,
                 error=self.error,
@@ -145,6 +187,27 @@ class StatusBoard:
                 compared=dict(self.compared),
                 commits=dict(self._commits),
             )
+
+    def tell(self) -> None:
+        """Write the status, and once a minute the history. Raises StoreUnavailable when the status is not written."""
+        self._line.write_status(self.compose)
+        # Lost history is no error, and the status has just shown that the store answers.
+        with suppress(StoreUnavailable):
+            self._line.write_history(self.add_to_history)
+
+    def add_to_history(self) -> History | None:
+        """The history with a point more for each query; None while the last one is younger than a minute, or two where
+        nothing was committed since.
+        """
+        with self._lock:
+            now, every_s = self._clock(), HISTORY_EVERY_S if self._new else IDLE_HISTORY_EVERY_S
+            newest = max((ring[-1].at for ring in self._points.values() if ring), default=None)
+            if not self._meters or (newest is not None and 0 <= now - newest < every_s):
+                return None
+            self._new = False
+            for name, meter in self._meters.items():
+                self._points[name] = add_point(self._points.get(name, ()), meter.point(now))
+            return History(queries=dict(self._points))
 
 
 class RunEnded(msgspec.Struct, frozen=True, kw_only=True):
@@ -189,10 +252,13 @@ class EventListener:
 
     def onQueryTerminated(self, event: Any) -> None:
         """A run ended, whatever the reason."""
+        run = event.runId().toString()
+        if (name := self._name_of(run)) is not None:
+            self._board.note_run_end(name)
         condition, text = event.errorClassOnException(), event.exception()
         self.ended.append(
             RunEnded(
-                run=event.runId().toString(),
+                run=run,
                 condition=condition.get() if condition.isDefined() else "",
                 text=text.get() if text.isDefined() else "",
             )

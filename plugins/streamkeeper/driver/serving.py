@@ -16,6 +16,7 @@ from streamkeeper.driver.faults import describe_fault
 from streamkeeper.driver.job_loading import PlannedQuery
 from streamkeeper.driver.progress import EventListener
 from streamkeeper.driver.queries import Ended, ServedQuery
+from streamkeeper.driver.source_looks import SourceLooks
 from streamkeeper.driver.taking_over import Surroundings, shadow, take_over
 from streamkeeper.driver.wakeups import Wakeup
 from streamkeeper.errors import CheckpointLost, Fenced, InvalidInput, PermanentError, StoreUnavailable
@@ -38,6 +39,7 @@ class Serving:
         self._runs: dict[str, str] = {}
         self._start_unknown: set[str] = set()
         self._listener = EventListener(at.board, at.spans, at.wakeups, self._runs.get)
+        self._looks = SourceLooks(at.board)
 
     def run(self, order: Command) -> NoReturn:
         """Take over what the order names, start it, and serve; raises Ending, Fenced or another PermanentError."""
@@ -79,6 +81,7 @@ class Serving:
         self._queries |= {query.name: query for query in taken}
         for query in taken:
             self._start(query)
+            self._looks.add(query)
         self._at.board.state = state
         self._tell()
 
@@ -228,7 +231,7 @@ class Serving:
                 raise Fenced(f"query {query.name}: {superseded}")
 
     def _tell(self) -> None:
-        self._at.line.write_status(self._at.board.compose)
+        self._at.board.tell()
 
     def _end_as_asked(self) -> NoReturn:
         """By a drain; in a dual run nothing of it is kept."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from streamkeeper.checkpoints.identity import must_be_there
@@ -25,6 +26,8 @@ from streamkeeper.errors import Fenced
 from streamkeeper.model.control import LaunchSpec, QueryStatus
 from streamkeeper.model.job_state import JobState
 from streamkeeper.model.known_checkpoint import KnownCheckpoint
+from streamkeeper.model.signals import QuerySignals
+from streamkeeper.model.trigger import parse_trigger
 from streamkeeper.sinks.contract import SinkWriter
 
 
@@ -120,6 +123,9 @@ def _behind_its_gate(
     writer: SinkWriter,
 ) -> ServedQuery:
     continuity = Continuity(checkpoint, known)
-    gate = Gate(claim.query, writer, at.line, claim.superseded_by, continuity, at.spans, at.wakeups)
-    at.board.put(QueryStatus(query=claim.query, version=claim.version, epoch=claim.epoch))
+    name = claim.query
+    began = partial(at.board.note_batch, name)
+    gate = Gate(name, writer, at.line, claim.superseded_by, continuity, at.spans, at.wakeups, began)
+    signals = QuerySignals(trigger_s=parse_trigger(planned.query.trigger).interval_s)
+    at.board.put(QueryStatus(query=name, version=claim.version, epoch=claim.epoch, signals=signals))
     return ServedQuery(planned, claim, checkpoint, gate, continuity, at.root)

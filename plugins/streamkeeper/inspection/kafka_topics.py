@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +40,52 @@ def reads_all_of(query: Query, checkpoint: Path) -> bool:
     return all(name in readings and all(map(readings[name].reads, topics)) for name, topics in began.items())
 
 
+class HeldTopics:
+    """The topics of one Kafka source, asked now and then by a client that stays. Not for several threads."""
+
+    def __init__(self, jvm: Any, reading: KafkaReading) -> None:
+        self._jvm = jvm
+        self._reading = reading
+        self._admin: Any = None
+        self._asked: frozenset[tuple[str, int]] = frozenset()
+        self._requests: tuple[Any, Any] | None = None
+
+    def ask(self, partitions: Iterable[tuple[str, int]]) -> tuple[dict[tuple[str, int], int], ...]:
+        """Of each partition the oldest offset there is, and the next one to be written; raises SourceOutOfReach."""
+        from py4j.protocol import Py4JJavaError
+
+        wanted = frozenset(partitions)
+        try:
+            if self._admin is None:
+                self._admin = _client(self._jvm, self._reading)
+            if wanted != self._asked or self._requests is None:
+                self._requests, self._asked = self._ask_for(wanted), wanted
+            return tuple(self._offsets(each) for each in self._requests)
+        except Py4JJavaError as error:
+            self.close()
+            raise SourceOutOfReach(_no_answer(self._reading, error)) from error
+
+    def close(self) -> None:
+        """End the client: one that stays while nobody answers tells the log so, several times a second."""
+        admin, self._admin = self._admin, None
+        if admin is not None:
+            admin.close(self._jvm.java.time.Duration.ofSeconds(1))
+
+    def _ask_for(self, wanted: Iterable[tuple[str, int]]) -> tuple[Any, Any]:
+        keys = [self._jvm.org.apache.kafka.common.TopicPartition(topic, number) for topic, number in wanted]
+        spec = self._jvm.org.apache.kafka.clients.admin.OffsetSpec
+        oldest, newest = spec.earliest(), spec.latest()
+        return _map(self._jvm, dict.fromkeys(keys, oldest)), _map(self._jvm, dict.fromkeys(keys, newest))
+
+    def _offsets(self, request: Any) -> dict[tuple[str, int], int]:
+        # As one text: a topic may have hundreds of partitions, and every value asked of the JVM takes a while.
+        text = str(_answer(self._jvm, self._admin.listOffsets(request).all()).toString())
+        return {(topic, int(number)): int(offset) for topic, number, offset in _LISTED.findall(text)}
+
+
+_LISTED = re.compile(r"([\w.-]+)-(\d+)=ListOffsetsResultInfo\(offset=(-?\d+)")
+
+
 def _missing(query: Query, needed: Mapping[str, Positions]) -> dict[str, list[str]]:
     if not any(needed.values()):
         return {}
@@ -57,15 +104,22 @@ def _missing(query: Query, needed: Mapping[str, Positions]) -> dict[str, list[st
 def _compare(jvm: Any, reading: KafkaReading, needed: Positions) -> Iterator[str]:
     from py4j.protocol import Py4JJavaError
 
-    servers = reading.clients.get("bootstrap.servers", "")
     try:
-        admin = jvm.org.apache.kafka.clients.admin.AdminClient.create(_map(jvm, {**reading.clients, **_CLIENT}))
+        admin = _client(jvm, reading)
         try:
             yield from _gaps(jvm, admin, needed)
         finally:
             admin.close(jvm.java.time.Duration.ofSeconds(1))
     except Py4JJavaError as error:
-        raise SourceOutOfReach(f"Kafka at {servers} does not answer: {_told(error)}") from error
+        raise SourceOutOfReach(_no_answer(reading, error)) from error
+
+
+def _client(jvm: Any, reading: KafkaReading) -> Any:
+    return jvm.org.apache.kafka.clients.admin.AdminClient.create(_map(jvm, {**reading.clients, **_CLIENT}))
+
+
+def _no_answer(reading: KafkaReading, error: Any) -> str:
+    return f"Kafka at {reading.clients.get('bootstrap.servers', '')} does not answer: {_told(error)}"
 
 
 def _gaps(jvm: Any, admin: Any, needed: Positions) -> Iterator[str]:

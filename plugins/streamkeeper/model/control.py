@@ -5,6 +5,7 @@
 ``manifests.json``              dict[query, Manifest], create-only: written by the driver once it has described itself
 ``evidence.json``               Evidence, replaced as a whole: written by a driver that was launched to gather it
 ``status.json``                 DriverStatus, replaced as a whole: heartbeat, state, progress
+``history.json``                History, replaced as a whole at most once a minute: what it measured in the last hours
 ``commands/000001.json``        Command, create-only and numbered: go, drain, stop
 ``exit.json``                   DriverExit, create-only: the last word of an instance
 """

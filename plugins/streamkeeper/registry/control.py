@@ -35,7 +35,10 @@ def instances(store: Store, job: str) -> list[str]:
 
 
 class Control:
-    """One instance's control folder. Everything but the status is create-only; holds no state, threads may share it."""
+    """One instance's control folder: create-only, but for status, history and evidence.
+
+    Holds no state, threads may share it.
+    """
 
     def __init__(self, store: Store, job: str, instance: str) -> None:
         self._store = store
@@ -72,6 +75,10 @@ class Control:
     def read_status(self) -> DriverStatus | None:
         """The driver's last word; None before its first."""
         return self._read(self._key("status.json"), DriverStatus)
+
+    def write_history(self, history: History) -> None:
+        """Replace what the driver measured in the last hours."""
+        self._store.replace(self._key("history.json"), to_json(history))
 
     def read_history(self) -> History | None:
         """What the driver measured in the last hours; None where nothing is there, or nothing that can be read."""

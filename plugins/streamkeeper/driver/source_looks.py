@@ -1,0 +1,153 @@
+"""What a driver asks of its sources and checkpoints beside the batches: now and then, in a thread of its own.
+
+Nothing waits for it, and what fails is asked again next time: a broker out of reach costs a query its lag and runway in
+the status, and no more.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator
+from typing import Any
+
+from streamkeeper.checkpoints.entries import read_offsets
+from streamkeeper.checkpoints.file_sources import FileSource, file_sources
+from streamkeeper.checkpoints.growth import checkpoint_growth
+from streamkeeper.checkpoints.layout import last_committed
+from streamkeeper.checkpoints.unread_files import UnreadFiles
+from streamkeeper.driver.ending import say
+from streamkeeper.driver.faults import describe_fault
+from streamkeeper.driver.progress import StatusBoard
+from streamkeeper.driver.queries import ServedQuery
+from streamkeeper.errors import CheckpointDamaged, SourceOutOfReach
+from streamkeeper.inspection.kafka_topics import HeldTopics
+from streamkeeper.inspection.plan_sources import KafkaReading, kafka_readings
+from streamkeeper.model.measuring import Held, Partition, SourceLook, positions, records_behind, runway_s
+
+LOOK_S = 60.0
+_WEIGH_EVERY = 10
+"""A checkpoint of some hundred thousand files takes seconds to be weighed."""
+_WINDOW = 120
+"""Looks that the rate at which a topic drops its records is taken over: two hours."""
+
+
+class SourceLooks:
+    """Looks at every query that it was given, once a minute; ``look_s``: seconds between two looks."""
+
+    def __init__(self, board: StatusBoard, *, look_s: float = LOOK_S) -> None:
+        self._board = board
+        self._look_s = look_s
+        self._queries: list[QueryLooks] = []
+        self._begun = False
+
+    def add(self, query: ServedQuery) -> None:
+        """Look at a query from now on; the main thread's call."""
+        self._queries.append(QueryLooks(query, self._board))
+        if not self._begun:
+            self._begun = True
+            threading.Thread(target=self._look, name="source looks", daemon=True).start()
+
+    def _look(self) -> None:
+        rounds = 0
+        while True:
+            # A moment first: what a query begins with is done by then.
+            time.sleep(self._look_s if rounds else min(2.0, self._look_s))
+            for each in list(self._queries):
+                each.look(weigh=rounds % _WEIGH_EVERY == 0)
+            rounds += 1
+
+
+class QueryLooks:
+    """One query's sources and checkpoint."""
+
+    def __init__(self, query: ServedQuery, board: StatusBoard) -> None:
+        self._query = query
+        self._board = board
+        self._readings: list[KafkaReading] | None = None
+        self._topics: dict[int, _Topics] = {}
+        self._unread: dict[int, UnreadFiles] = {}
+        self._failed = self._said = False
+
+    def look(self, *, weigh: bool) -> None:
+        """Look once, and tell the board; raises nothing."""
+        self._failed, found = False, []
+        try:
+            if weigh:
+                self._board.note_size(self._query.name, checkpoint_growth(self._query.checkpoint).bytes)
+            found = list(self._sources())
+        except Exception as error:
+            # Whatever it is: the batches do without, and say themselves what is wrong with a source or a checkpoint.
+            self._note(error)
+        self._board.note_looks(self._query.name, found)
+        self._said = self._failed
+
+    def _note(self, error: Exception) -> None:
+        self._failed = True
+        if not self._said:
+            say(f"query {self._query.name}: what waits for it cannot be asked: {describe_fault(error)}")
+
+    def _sources(self) -> Iterator[SourceLook]:
+        checkpoint = self._query.checkpoint
+        status = self._board.query(self._query.name)
+        batch = status.committed if status.committed is not None else last_committed(checkpoint)
+        if batch is None:
+            return
+        plan = read_offsets(checkpoint, batch)
+        files = {each.name: each for each in file_sources(checkpoint, plan, None)}
+        descriptions = [each.source for each in self._board.sources(self._query.name)]
+        for number, (name, end) in enumerate(plan.ends.items()):
+            needed = positions(end.encode())
+            if name in files and len(descriptions) == len(plan.ends):
+                yield self._files(number, files[name], descriptions[number])
+            elif needed:
+                yield self._kafka(number, needed)
+            else:
+                yield SourceLook()
+
+    def _files(self, number: int, source: FileSource, description: str) -> SourceLook:
+        if number not in self._unread:
+            known = self._query.planned.manifest.sources
+            options = known[number].options if number < len(known) else {}
+            self._unread[number] = UnreadFiles(description, options)
+        try:
+            found = self._unread[number].look(source)
+        except CheckpointDamaged as error:
+            self._note(error)
+            return SourceLook()
+        if found is None:
+            return SourceLook()
+        waited = 0.0 if found.oldest is None else max(0.0, time.time() - found.oldest)
+        return SourceLook(lag_files=found.files, waited_s=waited)
+
+    def _kafka(self, number: int, needed: dict[Partition, int]) -> SourceLook:
+        if self._readings is None:
+            frame: Any = self._query.planned.query.df
+            self._readings = list(kafka_readings(frame._jdf.queryExecution().analyzed()).values())
+        if number not in self._topics:
+            names = {topic for topic, _ in needed}
+            reading = next((each for each in self._readings if all(map(each.reads, names))), None)
+            if reading is None:
+                return SourceLook()
+            frame = self._query.planned.query.df
+            self._topics[number] = _Topics(HeldTopics(frame.sparkSession._jvm, reading))
+        try:
+            return self._topics[number].look(needed)
+        except SourceOutOfReach as error:
+            self._note(error)
+            return SourceLook()
+
+
+class _Topics:
+    """What a Kafka source's topics held, now and before."""
+
+    def __init__(self, held: HeldTopics) -> None:
+        self._held = held
+        self._seen: deque[Held] = deque(maxlen=_WINDOW)
+
+    def look(self, needed: dict[Partition, int]) -> SourceLook:
+        oldest, newest = self._held.ask(needed)
+        now = Held(at=time.time(), oldest=oldest, newest=newest)
+        self._seen.append(now)
+        return SourceLook(lag_records=records_behind(newest, needed), runway_s=runway_s(needed, now, self._seen[0]))

@@ -1,0 +1,311 @@
+"""From Spark's progress of a batch to the signals of its query: arithmetic over what it is told; asks nothing itself.
+
+Moments are seconds since 1970, as ``model/signals.py`` says; ``now`` is always an argument.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections import deque
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+import msgspec
+
+from streamkeeper.model.signals import HISTORY_POINTS, HistoryPoint, QuerySignals, SourceSignals
+
+RECENT_BATCHES = 30
+"""What is usual, and how fast a source is read, is judged by so many."""
+STEADY_S = 600.0
+"""What a source dropped is spread over at least so long: Kafka drops a segment at a time."""
+STALE_S = 60.0
+"""A batch older than this says less of its sources than asking them does."""
+
+Partition = tuple[str, int]
+"""Topic and number."""
+
+
+class Durations(msgspec.Struct, frozen=True):
+    """Milliseconds, in Spark's words."""
+
+    triggerExecution: int = 0
+    addBatch: int = 0
+    walCommit: int = 0
+    commitOffsets: int = 0
+
+
+class SourceProgress(msgspec.Struct, frozen=True):
+    """One source; its offsets as Spark wrote them."""
+
+    description: str = ""
+    endOffset: msgspec.Raw = msgspec.Raw(b"null")
+    latestOffset: msgspec.Raw = msgspec.Raw(b"null")
+    numInputRows: int = 0
+    metrics: dict[str, str] = {}
+
+
+class OperatorMetrics(msgspec.Struct, frozen=True):
+    """Of the state store's own. A store tells its repair for as long as it stays loaded."""
+
+    rocksdbNumSnapshotsAutoRepaired: int = 0
+
+
+class OperatorProgress(msgspec.Struct, frozen=True):
+    """One stateful operator."""
+
+    numRowsTotal: int = 0
+    commitTimeMs: int = 0
+    memoryUsedBytes: int = 0
+    numRowsDroppedByWatermark: int = 0
+    customMetrics: OperatorMetrics = OperatorMetrics()
+
+
+class QueryProgress(msgspec.Struct, frozen=True):
+    """The part of Spark's progress JSON that is told on; ``timestamp``: when the trigger began."""
+
+    name: str
+    batchId: int
+    runId: str = ""
+    timestamp: datetime | None = None
+    numInputRows: int = 0
+    inputRowsPerSecond: float = 0.0
+    processedRowsPerSecond: float = 0.0
+    durationMs: Durations = Durations()
+    sources: list[SourceProgress] = []
+    stateOperators: list[OperatorProgress] = []
+
+
+class SourceLook(msgspec.Struct, frozen=True, kw_only=True):
+    """What a source holds, asked beside the batches; ``waited_s``: how long the oldest unread of it has waited."""
+
+    lag_records: int | None = None
+    lag_files: int | None = None
+    waited_s: float | None = None
+    runway_s: float | None = None
+
+
+class Held(msgspec.Struct, frozen=True, kw_only=True):
+    """What topics held at ``at``: the oldest offset of each partition, and the next one to be written."""
+
+    at: float
+    oldest: dict[Partition, int]
+    newest: dict[Partition, int]
+
+
+def checkpoint_write_s(progress: QueryProgress) -> float:
+    """Writing offsets and commit, and the longest commit of state.
+
+    Spark adds up the commits of tasks that ran side by side: they count for at most as long as the batch ran.
+    """
+    durations = progress.durationMs
+    state = max((each.commitTimeMs for each in progress.stateOperators), default=0)
+    return (durations.walCommit + durations.commitOffsets + min(state, durations.addBatch)) / 1000
+
+
+def scheduling_delay_s(begun_ms: int, interval_s: float | None, before: tuple[int, int] | None) -> float:
+    """How much later than due a trigger began; ``before``: begin and end of the last trigger that had data, in ms.
+
+    Spark's triggers are due at multiples of the interval (``ProcessingTimeExecutor``), and at once after one that ran
+    past the next one's moment. Triggers without data in between are not known; they are taken to have been in time.
+    """
+    interval_ms = round((interval_s or 0) * 1000)
+    if interval_ms <= 0 or before is None:
+        return 0.0
+    began, ended = before
+    followed = begun_ms < _next_due(ended, interval_ms)
+    due = _next_due(began, interval_ms) if followed else begun_ms // interval_ms * interval_ms
+    return max(0, begun_ms - due) / 1000
+
+
+def _next_due(moment_ms: int, interval_ms: int) -> int:
+    return (moment_ms // interval_ms + 1) * interval_ms
+
+
+def records_behind(newest: Mapping[Partition, int], end: Mapping[Partition, int]) -> int:
+    """Records beyond ``end`` in the partitions that it knows."""
+    return sum(max(0, newest[each] - offset) for each, offset in end.items() if each in newest)
+
+
+def positions(offset: bytes) -> dict[Partition, int] | None:
+    """A Kafka source's offset by partition; None for another kind of source."""
+    try:
+        topics = _POSITIONS.decode(offset)
+    except msgspec.DecodeError:
+        return None
+    return {(topic, int(number)): at for topic, partitions in topics.items() for number, at in partitions.items()}
+
+
+def told_lag(source: SourceProgress) -> int | None:
+    """Records that waited in a Kafka source when its batch was planned; None for another kind of source."""
+    try:
+        ends, newest = _POSITIONS.decode(source.endOffset), _POSITIONS.decode(source.latestOffset)
+    except msgspec.DecodeError:
+        return None
+    lag = 0
+    for topic, partitions in ends.items():
+        there = newest.get(topic, {})
+        lag += sum(max(0, there.get(number, at) - at) for number, at in partitions.items())
+    return lag
+
+
+_POSITIONS = msgspec.json.Decoder(dict[str, dict[str, int]])
+
+
+def runway_s(needed: Mapping[Partition, int], now: Held, before: Held) -> float | None:
+    """Until the first of the partitions drops the offset that is needed of it, at the rate since ``before``.
+
+    0 once one has dropped it. None when none drops anything, or has anything that was not read.
+    """
+    found = []
+    for each, offset in needed.items():
+        oldest, newest = now.oldest.get(each), now.newest.get(each)
+        if oldest is None or newest is None:
+            continue
+        dropped = oldest - before.oldest.get(each, oldest)
+        if oldest > offset:
+            found.append(0.0)
+        elif newest > offset and dropped > 0:
+            found.append((offset - oldest) * max(now.at - before.at, STEADY_S) / dropped)
+    return min(found, default=None)
+
+
+class Meter:
+    """One query's measurements over all its runs in one process; not for several threads."""
+
+    def __init__(self, trigger_s: float | None) -> None:
+        self._trigger_s = trigger_s
+        self._newest: QueryProgress | None = None
+        self._lags: tuple[int | None, ...] = ()
+        self._signals = QuerySignals(trigger_s=trigger_s)
+        self._durations: deque[float] = deque(maxlen=RECENT_BATCHES)
+        self._rows: deque[tuple[int, ...]] = deque(maxlen=RECENT_BATCHES)
+        self._before: tuple[int, int] | None = None
+        self._run = ""
+        self._dropped = 0
+        self._repairs: tuple[int, ...] = ()
+        self._repaired = 0
+        self._looks: tuple[SourceLook, ...] = ()
+        self._looked_at = 0.0
+        self._bytes: int | None = None
+        self._open: tuple[int, float] | None = None
+        self._triggered: float | None = None
+        self._slowest = 0.0
+
+    def begin(self, batch: int, now: float) -> None:
+        """A batch runs from now on."""
+        self._open = batch, now
+
+    def end(self) -> None:
+        """The run has ended: no batch runs."""
+        self._open = None
+
+    def idle(self, now: float) -> None:
+        """A trigger found no data."""
+        self._triggered = max(now, self._triggered or now)
+
+    def look(self, sources: Sequence[SourceLook], now: float) -> None:
+        """What the sources, in the query's order, hold now."""
+        self._looks, self._looked_at = tuple(sources), now
+
+    def weigh(self, checkpoint_bytes: int | None) -> None:
+        """How large the checkpoint is now."""
+        self._bytes = checkpoint_bytes
+
+    def commit(self, progress: QueryProgress, now: float) -> None:
+        """A batch was committed. Told late as it may be, it does not end a batch that began after it."""
+        if progress.runId != self._run:
+            self._run, self._before, self._repairs = progress.runId, None, ()
+        took_ms = progress.durationMs.triggerExecution
+        begun_ms = round((progress.timestamp.timestamp() if progress.timestamp else now) * 1000)
+        ended = begun_ms + took_ms
+        delay = scheduling_delay_s(begun_ms, self._trigger_s, self._before)
+        self._before = begun_ms, ended
+        self._newest = progress
+        self._lags = tuple(map(told_lag, progress.sources))
+        self._durations.append(took_ms / 1000)
+        self._rows.append(tuple(each.numInputRows for each in progress.sources))
+        self._slowest = max(self._slowest, took_ms / 1000)
+        self._dropped += sum(each.numRowsDroppedByWatermark for each in progress.stateOperators)
+        self._count_repairs(progress.stateOperators)
+        if self._open is not None and self._open[0] <= progress.batchId:
+            self._open = None
+        self._triggered = max(ended / 1000, self._triggered or 0.0)
+        self._signals = QuerySignals(
+            batch=progress.batchId,
+            batch_s=took_ms / 1000,
+            usual_batch_s=statistics.median(self._durations),
+            trigger_s=self._trigger_s,
+            scheduling_delay_s=delay,
+            input_rows_per_s=progress.inputRowsPerSecond,
+            processed_rows_per_s=progress.processedRowsPerSecond,
+            checkpoint_write_s=checkpoint_write_s(progress),
+            state_rows=sum(each.numRowsTotal for each in progress.stateOperators),
+            state_memory_bytes=sum(each.memoryUsedBytes for each in progress.stateOperators),
+            dropped_rows=self._dropped,
+            repaired_stores=self._repaired,
+            last_commit=ended / 1000,
+        )
+
+    def signals(self, now: float) -> QuerySignals:
+        """All of it, as it is at ``now``."""
+        return msgspec.structs.replace(
+            self._signals,
+            sources=self._sources(now),
+            checkpoint_bytes=self._bytes,
+            last_trigger=self._triggered,
+            open_since=self._open[1] if self._open else None,
+        )
+
+    def point(self, now: float) -> HistoryPoint:
+        """The history's next point; the slowest batch is counted anew after it."""
+        slowest, self._slowest = self._slowest, 0.0
+        return HistoryPoint(at=now, slowest_batch_s=slowest, signals=self.signals(now))
+
+    def _count_repairs(self, operators: Sequence[OperatorProgress]) -> None:
+        told = tuple(each.customMetrics.rocksdbNumSnapshotsAutoRepaired for each in operators)
+        before = self._repairs if len(self._repairs) == len(told) else (0,) * len(told)
+        self._repaired += sum(max(0, now - then) for now, then in zip(told, before, strict=True))
+        self._repairs = told
+
+    def _sources(self, now: float) -> tuple[SourceSignals, ...]:
+        told = self._newest.sources if self._newest else []
+        looks = self._looks if len(self._looks) == len(told) or not told else (SourceLook(),) * len(told)
+        return tuple(
+            self._source(position, told[position] if told else SourceProgress(), look, now)
+            for position, look in enumerate(looks or (SourceLook(),) * len(told))
+        )
+
+    def _source(self, position: int, told: SourceProgress, look: SourceLook, now: float) -> SourceSignals:
+        lag = self._lags[position] if position < len(self._lags) else None
+        if lag is None or (look.lag_records is not None and self._looked_at - (self._committed_at or 0) > STALE_S):
+            lag = look.lag_records
+        waited = look.waited_s
+        if lag is not None:
+            waited = self._time_to_read(position, lag)
+        elif waited and (self._committed_at or 0) <= self._looked_at:
+            # Nothing was read since: what waited then waits still.
+            waited += max(0.0, now - self._looked_at)
+        return SourceSignals(
+            source=told.description,
+            lag_records=lag,
+            lag_files=look.lag_files,
+            lag_s=waited,
+            runway_s=look.runway_s,
+        )
+
+    @property
+    def _committed_at(self) -> float | None:
+        return self._signals.last_commit
+
+    def _time_to_read(self, position: int, lag: int) -> float | None:
+        """At the rate of the last batches, which begin no more often than they are due; None without one."""
+        if lag == 0:
+            return 0.0
+        rows = sum(each[position] for each in self._rows if position < len(each))
+        spent = sum(max(each, self._trigger_s or 0.0) for each in self._durations)
+        return lag * spent / rows if rows > 0 else None
+
+
+def add_point(ring: Sequence[HistoryPoint], point: HistoryPoint) -> tuple[HistoryPoint, ...]:
+    """The ring with its newest point, without the oldest where it is full."""
+    return (*ring, point)[-HISTORY_POINTS:]

@@ -1,0 +1,109 @@
+"""Files that wait for a file source: its directory against its log."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from streamkeeper.checkpoints.file_sources import FileSource, source_entries
+from streamkeeper.checkpoints.unread_files import UnreadFiles
+from streamkeeper.errors import CheckpointDamaged
+
+NOW = 1_795_000_000
+
+
+class Source:
+    """A directory and a log of what was read of it."""
+
+    def __init__(self, root: Path) -> None:
+        self.directory, self.log = root / "in put", root / "sources" / "0"
+        self.directory.mkdir(parents=True)
+        self.log.mkdir(parents=True)
+        self.unread = UnreadFiles(f"FileStreamSource[file:{self.directory}]", {})
+
+    def put(self, *names: str, age_s: float = 0.0) -> None:
+        for name in names:
+            path = self.directory / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("x")
+            os.utime(path, (NOW - age_s, NOW - age_s))
+
+    def read(self, name: str, entry: int, *files: tuple[int, str]) -> None:
+        """One file of the log, as Spark writes it; ``files``: more of them, with their entries."""
+        lines = [
+            json.dumps({"path": (self.directory / each).as_uri(), "timestamp": NOW * 1000, "batchId": number})
+            for number, each in files
+        ]
+        (self.log / name).write_text("\n".join(["v1", *lines]))
+        assert int(name.removesuffix(".compact")) == entry
+
+    def look(self, end: int) -> tuple[int, float | None] | None:
+        entries = source_entries(self.log)
+        found = self.unread.look(FileSource(name="0", start=None, end=end, log="0", entries=entries))
+        return None if found is None else (found.files, found.oldest)
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Source:
+    return Source(tmp_path)
+
+
+def test_what_is_there_and_not_in_the_log_waits(source: Source) -> None:
+    """Up to the committed entry: what the open batch has listed is not read yet. Hidden files are nobody's."""
+    source.put("a.csv", "b.csv", age_s=50)
+    source.put("day=1/c.csv", age_s=30)
+    source.put("_draft", ".d.crc", "folder/e.csv")
+    source.read("0", 0, (0, "a.csv"))
+    source.read("1", 1, (1, "b.csv"))
+    assert source.look(0) == (2, NOW - 50)
+    assert source.look(1) == (1, NOW - 30)
+    source.read("2", 2, (2, "day=1/c.csv"))
+    assert source.look(2) == (0, None)
+
+
+def test_a_compacted_log_is_taken_in_once(source: Source) -> None:
+    """Spark removes what it has compacted; each entry is read from wherever it is, and none twice."""
+    names = [f"f{number}.csv" for number in range(12)]
+    source.put(*names)
+    source.read("9.compact", 9, *enumerate(names[:10]))
+    source.read("10", 10, (10, names[10]))
+    assert source.look(4) == (7, NOW)
+    assert source.look(10) == (1, NOW)
+    (source.log / "9.compact").write_text("nothing that could be read")
+    source.read("11", 11, (11, names[11]))
+    assert source.look(11) == (0, None)
+
+
+def test_what_spark_will_never_read_does_not_wait(source: Source) -> None:
+    """Older by a week than the newest file that was read (maxFileAge)."""
+    source.put("old.csv", age_s=8 * 24 * 3600)
+    source.put("a.csv")
+    source.read("0", 0)
+    assert source.look(0) == (2, NOW - 8 * 24 * 3600)
+    source.read("1", 1, (1, "a.csv"))
+    assert source.look(1) == (0, None)
+
+
+def test_a_hole_in_the_log_is_damage(source: Source) -> None:
+    """Without an entry its files would seem to wait."""
+    source.read("1", 1)
+    with pytest.raises(CheckpointDamaged, match="lacks entry 0"):
+        source.look(1)
+
+
+@pytest.mark.parametrize(
+    ("description", "options"),
+    [
+        ("FileStreamSource[s3a://bucket/in]", {}),
+        ("FileStreamSource[file:/data/*/in]", {}),
+        ("KafkaV2[Subscribe[t]]", {}),
+        ("FileStreamSource[file:/data/in]", {"pathglobfilter": "*.csv"}),
+    ],
+)
+def test_what_cannot_be_told_cheaply_is_not_told(description: str, options: dict[str, str]) -> None:
+    """None is not 0."""
+    source = FileSource(name="0", start=None, end=0, log="0", entries={})
+    assert UnreadFiles(description, options).look(source) is None

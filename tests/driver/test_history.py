@@ -1,0 +1,125 @@
+"""The history beside the status: at most a point a minute, carried on by the next generation, and never in the way."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from streamkeeper.driver.control import StoreLine
+from streamkeeper.driver.progress import StatusBoard
+from streamkeeper.driver.spans import Spans
+from streamkeeper.errors import StoreUnavailable
+from streamkeeper.model.control import QueryStatus
+from streamkeeper.model.measuring import QueryProgress
+from streamkeeper.model.signals import History
+from streamkeeper.registry.control import Control
+from streamkeeper.stores.contract import Store
+from streamkeeper.stores.counting import CountingStore
+from streamkeeper.stores.local import LocalStore
+from tests.driver.driver_house import standby_spec
+
+NOW = 1_795_000_000.0
+
+
+class Bench:
+    """A board over a real store, under a clock that is set."""
+
+    def __init__(self, store: Store, history: History | None = None) -> None:
+        self.now = NOW
+        self.store = CountingStore(store)
+        self.control = Control(store, "sales", "first")
+        line = StoreLine(self.store, "sales", "first", 1)
+        spec = standby_spec("first", "r0001")
+        self.board = StatusBoard(spec, 1, Spans(), line, history=history, clock=lambda: self.now)
+
+    def serve(self) -> None:
+        self.board.put(QueryStatus(query="totals", version="v0001", epoch=1))
+
+    def tell(self, at_s: float, *batches: int) -> int:
+        """Commit these batches, tell; how many requests that took."""
+        self.now = NOW + at_s
+        for each in batches:
+            self.board.note_trigger("totals", QueryProgress(name="totals", batchId=each))
+        before = self.store.requests
+        self.board.tell()
+        return self.store.requests - before
+
+    def points(self) -> list[tuple[float, int]]:
+        history = self.control.read_history()
+        return [(each.at - NOW, each.signals.batch) for each in history.queries["totals"]] if history else []
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(LocalStore(tmp_path))
+
+
+def test_a_minute_costs_one_request_more(bench: Bench) -> None:
+    """A status for each batch, a point for each minute, every second minute where nothing was committed."""
+    assert bench.tell(0) == 1
+    bench.serve()
+    requests = [bench.tell(second, second) for second in range(0, 130, 10)]
+    assert requests == [2, 1, 1, 1, 1, 1, 2, 1, 1, 1, 1, 1, 2]
+    assert bench.points() == [(0, 0), (60, 60), (120, 120)]
+    assert [bench.tell(second) for second in (132, 180, 230, 240, 300)] == [1, 1, 1, 2, 1]
+    assert bench.tell(301, 301) == 2
+
+
+def test_the_next_generation_goes_on_with_it(bench: Bench, tmp_path: Path) -> None:
+    """A driver that restarts again and again writes no more points than one that runs."""
+    bench.serve()
+    bench.tell(0, 0)
+    again = Bench(LocalStore(tmp_path), bench.control.read_history())
+    again.serve()
+    assert [again.tell(second, 1) for second in (5, 61)] == [1, 2]
+    assert again.points() == [(0, 0), (61, 1)]
+
+
+def test_a_clock_set_back_stops_no_history(bench: Bench) -> None:
+    """The next point is written at once, and the following ones a minute apart."""
+    bench.serve()
+    assert [bench.tell(second, 1) for second in (0, -3600, -3590, -3500)] == [2, 2, 1, 2]
+
+
+class NoHistory(LocalStore):
+    """A store that takes everything else."""
+
+    def replace(self, key: str, value: bytes) -> None:
+        if key.endswith("history.json"):
+            raise StoreUnavailable("no answer")
+        super().replace(key, value)
+
+
+class NoStatus(LocalStore):
+    """A store that takes nothing that is replaced."""
+
+    def replace(self, key: str, value: bytes) -> None:
+        raise StoreUnavailable("no answer")
+
+
+def test_lost_history_is_no_error_and_a_lost_status_is(tmp_path: Path) -> None:
+    """The status is told whether or not the history can be written; without it the driver's caller is told."""
+    bench = Bench(NoHistory(tmp_path))
+    bench.serve()
+    bench.tell(0, 0)
+    status = bench.control.read_status()
+    assert status is not None
+    assert status.queries["totals"].signals.batch == 0
+    assert bench.points() == []
+    silent = Bench(NoStatus(tmp_path))
+    silent.serve()
+    with pytest.raises(StoreUnavailable):
+        silent.tell(0, 0)
+
+
+@pytest.mark.parametrize("stored", [b"{ cut", b'{"format": 2, "queries": {}}', b'{"queries": {"totals": 7}}'])
+def test_history_that_cannot_be_read_is_none(bench: Bench, tmp_path: Path, stored: bytes) -> None:
+    """Whatever lies there, a driver begins anew over it and an operator sees no history."""
+    path = tmp_path / "control/sales/first/history.json"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(stored)
+    assert bench.control.read_history() is None
+    bench.serve()
+    bench.tell(0, 4)
+    assert bench.points() == [(0, 4)]
