@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import statistics
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
@@ -14,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from msgspec.structs import replace
 
+from demo.processes import free_ports
 from streamkeeper.driver.control import StoreLine
 from streamkeeper.driver.progress import EventListener, StatusBoard
 from streamkeeper.driver.source_looks import SourceLooks
@@ -264,9 +267,11 @@ def house(tmp_path: Path) -> Iterator[DriverHouse]:
 
 
 def test_a_driver_tells_its_signals_and_keeps_a_history(house: DriverHouse) -> None:
-    """In its status after a batch and while idle; a history that cannot be read begins anew."""
+    """In its status and its metrics, after a batch and while idle; a history that cannot be read begins anew."""
     house.add([("a", 1), ("b", 2)])
-    first = house.launch("first", environ={"STREAMKEEPER_CRASH": "driver.batch.written:2"})
+    port = free_ports(1)[0]
+    metrics = {"STREAMKEEPER_DRIVER_METRICS": f"{port}-{port + 20}"}
+    first = house.launch("first", environ={"STREAMKEEPER_CRASH": "driver.batch.written:2", **metrics})
     house.wait_state("first", DriverState.STANDBY)
     assert house.control("first").read_history() is None
     house.go("first", first, "totals")
@@ -276,6 +281,9 @@ def test_a_driver_tells_its_signals_and_keeps_a_history(house: DriverHouse) -> N
     assert seen.batch_s > 0
     assert seen.checkpoint_share < 1
     assert [each.source for each in seen.sources] == [f"FileStreamSource[file:{house.input}]"]
+    told = metrics_of(house.root / "first-1.log")
+    assert 'streamkeeper_state_rows{job="sales_totals",query="totals",version="v0001"} 2.0' in told
+    assert 'streamkeeper_job_info{job="sales_totals",release="r0001",spark="4.2.0"} 1.0' in told
     wait_for("an idle trigger", lambda: (signals_of(house).last_trigger or 0) > (seen.last_commit or 0) + 5, 60)
     assert signals_of(house).last_commit == seen.last_commit
     history = house.control("first").read_history()
@@ -287,6 +295,13 @@ def test_a_driver_tells_its_signals_and_keeps_a_history(house: DriverHouse) -> N
     house.start("first", 2)
     wait_for("the totals after the crash", lambda: house.totals() == house.oracle(), 300)
     wait_for("a history anew", lambda: house.control("first").read_history() is not None)
+
+
+def metrics_of(log: Path) -> str:
+    """What the driver serves where its log says so."""
+    (url,) = re.findall(r"^streamkeeper: metrics at (http://127.0.0.1:\d+/metrics)$", log.read_text(), re.MULTILINE)
+    with urllib.request.urlopen(url, timeout=30) as answer:
+        return answer.read().decode()
 
 
 def signals_of(house: DriverHouse) -> QuerySignals:

@@ -29,6 +29,7 @@ def test_where_the_drivers_jars_are_does_not_depend_on_who_asks(tmp_path: Path) 
         ("RETIRED", "RETIRED_DAYS"),
         ("SNAPSHOT_STORE", "SNAPSHOTS"),
         ("BACKUP_SHEDULE", "BACKUP_SCHEDULE"),
+        ("DRIVER_METRIC", "DRIVER_METRICS"),
     ],
 )
 def test_a_misspelt_variable_is_refused_by_name(tmp_path: Path, misspelt: str, meant: str) -> None:

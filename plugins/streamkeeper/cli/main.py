@@ -16,6 +16,7 @@ from streamkeeper.cli import (
     describing,
     homes,
     looking,
+    metering,
     pruning,
     releases,
     snapshots,
@@ -52,6 +53,7 @@ app = typer.Typer(
 app.command("jobs")(looking.jobs)
 app.command("status")(looking.status)
 app.command("history")(looking.history)
+app.command("metrics")(metering.metrics)
 app.command("describe")(describing.describe)
 app.command("check")(checking.check)
 app.command("deploy")(deploying.deploy)

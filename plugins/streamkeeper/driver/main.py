@@ -24,7 +24,7 @@ from streamkeeper.driver.session import Session, session_conf, start_session
 from streamkeeper.driver.spans import Spans
 from streamkeeper.driver.taking_over import Surroundings
 from streamkeeper.driver.wakeups import Wakeups
-from streamkeeper.errors import NotFound, StoreUnavailable
+from streamkeeper.errors import InvalidInput, NotFound, StoreUnavailable
 from streamkeeper.model.check import JobFile
 from streamkeeper.model.coding import from_json, to_json
 from streamkeeper.model.control import SECRETS, Command, CommandKind, DriverState, ExitCode, LaunchMode, LaunchSpec
@@ -76,6 +76,7 @@ class Driver:
         self._tell()
         root = unpack_job(self._store, self._spec, self._settings.home)
         session = self._session = self._start_session(root)
+        self._board.spark = session.spark.version
         crash_point("driver.describe.before")
         planned = build_queries(self._spec, root, session.spark, self._secrets)
         check_manifests(self._spec, planned, self._store)
@@ -96,7 +97,22 @@ class Driver:
             wakeups=self._wakeups,
             root=root,
         )
+        self._serve_metrics()
         Serving(at, planned).run(order)
+
+    def _serve_metrics(self) -> None:
+        """Where the installation's settings say so; a driver serves without as well."""
+        if not self._settings.driver_metrics:
+            return
+        from streamkeeper.metrics import of_driver, read_listen, serve_metrics
+
+        try:
+            wanted = read_listen(self._settings.driver_metrics, where="STREAMKEEPER_DRIVER_METRICS")
+            port, _ = serve_metrics(wanted, lambda: of_driver(self._spec.job, self._board.status()))
+        except InvalidInput as error:
+            say(f"no metrics: {error}")
+            return
+        say(f"metrics at http://{wanted.address}:{port}/metrics")
 
     def _start_session(self, root: Path) -> Session:
         # What a dead generation left there is nobody's: the supervisor has proven it gone.

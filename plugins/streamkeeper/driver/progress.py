@@ -66,6 +66,7 @@ class StatusBoard:
         self.error = ""
         self.warm_up = ""
         self.gathered = False
+        self.spark = ""
         self.compared: dict[str, OutputComparison] = {}
         self._unseen: dict[str, int] = {}
 
@@ -166,6 +167,11 @@ class StatusBoard:
         """The next status to write; its beat is one more than the last one's."""
         with self._lock:
             self._beat += 1
+        return self.status()
+
+    def status(self) -> DriverStatus:
+        """The status as it is now; nothing is counted."""
+        with self._lock:
             now = self._clock()
             measured = {name: meter.signals(now) for name, meter in self._meters.items()}
             return DriverStatus(
@@ -184,6 +190,7 @@ class StatusBoard:
                 error=self.error,
                 warm_up=self.warm_up,
                 gathered=self.gathered,
+                spark=self.spark,
                 compared=dict(self.compared),
                 commits=dict(self._commits),
             )

@@ -173,7 +173,7 @@ class DriverStatus(msgspec.Struct, frozen=True, kw_only=True):
 
     ``commits``: ``<query>/<version>`` -> the newest batch committed, in earlier generations too. ``gathered``: whether
     the evidence that was asked for is there; ``observed``: what a rehearsal found, told by drivers of before there was
-    evidence.
+    evidence. ``spark``: the version of the one that runs it.
     """
 
     format: int = FORMAT
@@ -193,6 +193,7 @@ class DriverStatus(msgspec.Struct, frozen=True, kw_only=True):
     compared: dict[str, OutputComparison] = {}
     commits: dict[str, int] = {}
     gathered: bool = False
+    spark: str = ""
 
 
 class DriverExit(msgspec.Struct, frozen=True, kw_only=True):

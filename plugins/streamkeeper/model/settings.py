@@ -16,6 +16,7 @@ _PREFIX = "STREAMKEEPER_"
 _KNOWN = (
     *("HOME", "STORE", "CHECKPOINTS", "JOBS", "SNAPSHOTS", "KEEP", "BACKUP_OBJECTIVE_S", "RETIRED_DAYS", "JARS"),
     *("BACKUP_SCHEDULE", "DRILL_SCHEDULE", "PRUNE_SCHEDULE", "WATCH_SCHEDULE", "WATCH_ACTS", "NOTIFIERS"),
+    "DRIVER_METRICS",
 )
 """The variables that an installation is set by, without their prefix."""
 _LIKENESS = 0.7
@@ -31,7 +32,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     snapshots, empty for the same one. ``keep``: which snapshots a prune keeps, as ``last=3,hourly=24,daily=7``;
     ``objective_s``: how much older than its newest commit a query's newest snapshot may be, seconds; ``retired_days``:
     how long a checkpoint version that no longer serves is kept. ``jars``: directories, with ``:`` between them, whose
-    jars every driver gets; empty for those of ``make connectors``.
+    jars every driver gets; empty for those of ``make connectors``. ``driver_metrics``: where each driver serves its
+    metrics, as ``9470-9569``: on the first of these ports that is free; empty for nowhere.
     """
 
     store: str
@@ -43,11 +45,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     objective_s: float = 24 * 3600.0
     retired_days: float = 7.0
     jars: str = ""
+    driver_metrics: str = ""
 
 
 def read_settings(environ: Mapping[str, str]) -> Settings:
     """Settings from ``STREAMKEEPER_HOME``, ``_STORE``, ``_CHECKPOINTS``, ``_JOBS``, ``_SNAPSHOTS``, ``_KEEP``,
-    ``_BACKUP_OBJECTIVE_S``, ``_RETIRED_DAYS`` and ``_JARS``.
+    ``_BACKUP_OBJECTIVE_S``, ``_RETIRED_DAYS``, ``_JARS`` and ``_DRIVER_METRICS``.
 
     Only the home is required; store and checkpoints default to folders in it, jobs to ``jobs`` in the working
     directory. Raises InvalidInput or Unsupported, naming the variable.
@@ -67,6 +70,7 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
         objective_s=_positive("STREAMKEEPER_BACKUP_OBJECTIVE_S", environ.get("STREAMKEEPER_BACKUP_OBJECTIVE_S"), 86400),
         retired_days=_positive("STREAMKEEPER_RETIRED_DAYS", environ.get("STREAMKEEPER_RETIRED_DAYS"), 7),
         jars=_directories("STREAMKEEPER_JARS", environ),
+        driver_metrics=environ.get("STREAMKEEPER_DRIVER_METRICS", ""),
     )
 
 

@@ -292,6 +292,7 @@ class LocalProcessRunner(Runner):
             "STREAMKEEPER_CHECKPOINTS": self._settings.checkpoints,
             "STREAMKEEPER_JOBS": self._settings.jobs,
             "STREAMKEEPER_JARS": self._settings.jars,
+            "STREAMKEEPER_DRIVER_METRICS": self._settings.driver_metrics,
             **self._mark(job, instance).variables(),
             SECRETS: json.dumps(dict(secrets)),
         }

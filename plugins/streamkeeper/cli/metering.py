@@ -1,0 +1,35 @@
+"""``metrics``: the fleet for Prometheus, once or at an address."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated
+
+import typer
+
+from streamkeeper.cli.given import open_to_look
+
+
+def metrics(
+    *,
+    listen: Annotated[
+        str, typer.Option("--listen", metavar="ADDRESS:PORT", help="Serve there until Ctrl-C; it asks for no password")
+    ] = "127.0.0.1:9464",
+    once: Annotated[bool, typer.Option("--once", help="Print what it would serve, and end")] = False,
+) -> None:
+    """Serve the metrics of all jobs for Prometheus."""
+    from streamkeeper.metrics import read_listen, render_metrics, serve_metrics
+    from streamkeeper.operations.fleet_metrics import RecentFleet, look_at_fleet
+
+    site = open_to_look()
+    look = RecentFleet(lambda: look_at_fleet(site, time.time()))
+    if once:
+        typer.echo(render_metrics(look()), nl=False)
+        return
+    wanted = read_listen(listen, where="--listen")
+    port, thread = serve_metrics(wanted, look)
+    typer.echo(f"metrics at http://{wanted.address}:{port}/metrics", err=True)
+    try:
+        thread.join()
+    except KeyboardInterrupt:
+        return

@@ -1,0 +1,252 @@
+"""Metrics for Prometheus: what is known of jobs as text, and an endpoint that serves it.
+
+Labels are job, query and version, and what a rule or a release is called: nothing that grows without bound, nothing
+that a job was given. Names and units follow Prometheus' conventions. Seconds of a driver's clock are told as they are:
+compare them with each other, and with ``time()`` only where machines keep time.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import msgspec
+from prometheus_client import CollectorRegistry, generate_latest, start_http_server
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from streamkeeper.errors import InvalidInput
+from streamkeeper.model.control import DriverState, DriverStatus, QueryStatus
+from streamkeeper.model.health import BackupLook, Symptom
+
+_PREFIX = "streamkeeper_"
+_QUERY = ("job", "query", "version")
+_LAST_PORT = 65_535
+
+Figure = Callable[[QueryStatus], float | None]
+
+
+class JobSample(msgspec.Struct, frozen=True, kw_only=True):
+    """One job, as far as whoever tells knows it: a driver knows its own status only.
+
+    ``release``: what serves; ``serving``: whether a driver is known to, None where nobody has looked;
+    ``backups``: query -> ages of its snapshots.
+    """
+
+    job: str
+    release: str = ""
+    serving: bool | None = None
+    status: DriverStatus | None = None
+    backups: dict[str, BackupLook] = {}
+
+
+class Fleet(msgspec.Struct, frozen=True, kw_only=True):
+    """All that is told at once. ``watch_pass``: when the watch last finished a pass, seconds since 1970; None: never.
+
+    ``store_up``: whether the store answers, None where it was not asked.
+    """
+
+    jobs: tuple[JobSample, ...] = ()
+    symptoms: tuple[Symptom, ...] = ()
+    watch_pass: float | None = None
+    store_up: bool | None = None
+
+
+def _measured(figure: Figure) -> Figure:
+    """Only of a query that has committed a batch since its driver started."""
+    return lambda query: figure(query) if query.signals.batch >= 0 else None
+
+
+def _lag(kind: str) -> Figure:
+    """Summed over the sources that tell it."""
+
+    def found(query: QueryStatus) -> float | None:
+        told = [each for source in query.signals.sources if (each := getattr(source, kind)) is not None]
+        return sum(told) if told else None
+
+    return found
+
+
+_GAUGES: tuple[tuple[str, str, Figure], ...] = (
+    ("query_lag_records", "Records that wait in the query's sources.", _lag("lag_records")),
+    ("query_lag_files", "Files that wait in the query's sources.", _lag("lag_files")),
+    ("query_lag_seconds", "Consumer delay of the source that is furthest behind.", lambda query: query.signals.lag_s),
+    ("batch_duration_seconds", "The last batch.", _measured(lambda query: query.signals.batch_s)),
+    (
+        "batch_duration_usual_seconds",
+        "Median of the last batches.",
+        _measured(lambda query: query.signals.usual_batch_s),
+    ),
+    (
+        "trigger_interval_seconds",
+        "What the query was told; none for availableNow.",
+        lambda query: query.signals.trigger_s,
+    ),
+    (
+        "scheduling_delay_seconds",
+        "How much later than due the last batch began.",
+        _measured(lambda query: query.signals.scheduling_delay_s),
+    ),
+    (
+        "checkpoint_write_seconds",
+        "Of the last batch: offsets, commit and the longest commit of state.",
+        _measured(lambda query: query.signals.checkpoint_write_s),
+    ),
+    ("checkpoint_size_bytes", "All files of the checkpoint.", lambda query: query.signals.checkpoint_bytes),
+    ("state_rows", "Rows in the state stores.", _measured(lambda query: query.signals.state_rows)),
+    ("state_memory_bytes", "Memory of the state stores.", _measured(lambda query: query.signals.state_memory_bytes)),
+    (
+        "source_runway_seconds",
+        "Until the source drops the next offset that is needed, at its present rate.",
+        lambda query: query.signals.runway_s,
+    ),
+    ("last_commit_timestamp_seconds", "By the driver's clock.", lambda query: query.signals.last_commit),
+    (
+        "last_trigger_timestamp_seconds",
+        "With or without data, by the driver's clock.",
+        lambda query: query.signals.last_trigger,
+    ),
+    (
+        "batch_open_since_timestamp_seconds",
+        "When the batch that runs began, by the driver's clock; none between batches.",
+        lambda query: query.signals.open_since,
+    ),
+    ("query_failures_in_a_row", "Runs that failed since the last trigger.", lambda query: query.failures),
+)
+
+_COUNTERS: tuple[tuple[str, str, Figure], ...] = (
+    ("input_rows", "Rows read since the driver started.", lambda query: query.rows),
+    ("rows_dropped_by_watermark", "Late rows, since the driver started.", lambda query: query.signals.dropped_rows),
+    (
+        "state_stores_repaired",
+        "By Spark itself, since the driver started.",
+        lambda query: query.signals.repaired_stores,
+    ),
+)
+
+_SERVES = frozenset({DriverState.SERVING, DriverState.DRAINING})
+
+
+def metric_families(fleet: Fleet) -> Iterator[Metric]:
+    """Every metric of a fleet, or of one driver; pure."""
+    yield from _of_queries(fleet.jobs)
+    yield from _of_jobs(fleet.jobs)
+    ages = GaugeMetricFamily(
+        _PREFIX + "snapshot_age_seconds", "Of the newest snapshot.", labels=["job", "query", "verified"]
+    )
+    for each in fleet.jobs:
+        for query, look in sorted(each.backups.items()):
+            for verified, age_s in (("false", look.age_s), ("true", look.verified_age_s)):
+                if age_s is not None:
+                    ages.add_metric([each.job, query, verified], age_s)
+    yield ages
+    symptoms = GaugeMetricFamily(
+        _PREFIX + "symptom", "1 for each that the watch sees.", labels=["rule", "severity", "job", "query"]
+    )
+    for found in fleet.symptoms:
+        symptoms.add_metric([found.rule, found.severity.value, found.job, found.query], 1)
+    yield symptoms
+    yield from _single("watch_pass_timestamp_seconds", "When the watch last finished a pass.", fleet.watch_pass)
+    yield from _single("store_up", "Whether the store answers.", fleet.store_up)
+
+
+def _of_queries(jobs: Sequence[JobSample]) -> Iterator[Metric]:
+    told = [(job, query) for job in jobs if job.status for _, query in sorted(job.status.queries.items())]
+    for name, help, figure in _GAUGES:
+        yield _family(GaugeMetricFamily(_PREFIX + name, help, labels=_QUERY), figure, told)
+    for name, help, figure in _COUNTERS:
+        yield _family(CounterMetricFamily(_PREFIX + name, help, labels=_QUERY), figure, told)
+
+
+def _family(
+    family: GaugeMetricFamily | CounterMetricFamily, figure: Figure, told: Iterable[tuple[JobSample, QueryStatus]]
+) -> Metric:
+    for job, query in told:
+        value = figure(query)
+        if value is not None:
+            family.add_metric([job.job, query.query, query.version], value)
+    return family
+
+
+def _of_jobs(jobs: Sequence[JobSample]) -> Iterator[Metric]:
+    info = GaugeMetricFamily(_PREFIX + "job_info", "What serves.", labels=["job", "release", "spark"])
+    serving = GaugeMetricFamily(_PREFIX + "job_serving", "Whether a driver of it serves.", labels=["job"])
+    restarts = CounterMetricFamily(_PREFIX + "restarts", "Of the driver, since it was deployed.", labels=["job"])
+    beats = CounterMetricFamily(_PREFIX + "heartbeats", "Grows while the driver lives.", labels=["job"])
+    for each in jobs:
+        info.add_metric([each.job, each.release, each.status.spark if each.status is not None else ""], 1)
+        if each.serving is not None:
+            serving.add_metric([each.job], each.serving)
+        if each.status is not None:
+            restarts.add_metric([each.job], max(0, each.status.generation - 1))
+            beats.add_metric([each.job], each.status.beat)
+    yield from (info, serving, restarts, beats)
+
+
+def _single(name: str, help: str, value: float | None) -> Iterator[Metric]:
+    """A metric without labels; absent, and so seen by ``absent()``, where nobody knows it."""
+    if value is not None:
+        yield GaugeMetricFamily(_PREFIX + name, help, value=value)
+
+
+def of_driver(job: str, status: DriverStatus) -> Fleet:
+    """What one driver knows."""
+    sample = JobSample(job=job, release=status.release, serving=status.state in _SERVES, status=status)
+    return Fleet(jobs=(sample,))
+
+
+def render_metrics(fleet: Fleet) -> str:
+    """The text that Prometheus reads."""
+    return generate_latest(_registry(lambda: fleet)).decode()
+
+
+class _Collector(Collector):
+    def __init__(self, look: Callable[[], Fleet]) -> None:
+        self._look = look
+
+    def collect(self) -> Iterator[Metric]:
+        yield from metric_families(self._look())
+
+
+def _registry(look: Callable[[], Fleet]) -> CollectorRegistry:
+    # Described beforehand, it would be asked once for nothing.
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Collector(look))
+    return registry
+
+
+class Listen(msgspec.Struct, frozen=True, kw_only=True):
+    """Where to listen: on the first port that is free from ``first`` to ``last``."""
+
+    address: str
+    first: int
+    last: int
+
+
+def read_listen(text: str, *, where: str) -> Listen:
+    """``127.0.0.1:9464``, ``9470`` (on the loopback) or ``0.0.0.0:9470-9569``; raises InvalidInput."""
+    address, _, ports = text.rpartition(":")
+    first, _, last = ports.partition("-")
+    try:
+        found = Listen(address=address.strip("[]") or "127.0.0.1", first=int(first), last=int(last or first))
+    except ValueError:
+        found = Listen(address="", first=0, last=0)
+    if not 0 < found.first <= found.last <= _LAST_PORT:
+        raise InvalidInput(f"{where}: {text!r} is no address and port", hint="127.0.0.1:9464, or 9470-9569 for several")
+    return found
+
+
+def serve_metrics(listen: Listen, look: Callable[[], Fleet]) -> tuple[int, threading.Thread]:
+    """Serve what ``look`` says at each request, from a daemon thread: the port, and the thread.
+
+    Raises InvalidInput when none of the ports is to be had.
+    """
+    registry = _registry(look)
+    for port in range(listen.first, listen.last + 1):
+        try:
+            _, thread = start_http_server(port, listen.address, registry)
+        except OSError as error:
+            refused = error
+            continue
+        return port, thread
+    raise InvalidInput(f"cannot listen on {listen.address}:{listen.last}: {refused.strerror}", hint="name a free port")

@@ -1,0 +1,114 @@
+"""The fleet as its metrics tell it: the watch's index, and the status of each driver that it names.
+
+At most every half minute, however often it is asked. Without a watch every job is looked at as ``jobs`` looks.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+from streamkeeper.errors import StoreUnavailable, StreamkeeperError
+from streamkeeper.metrics import Fleet, JobSample
+from streamkeeper.model.control import DriverStatus
+from streamkeeper.model.fleet import FleetIndex, JobRow, SnapshotFacts
+from streamkeeper.model.health import BackupLook
+from streamkeeper.model.standing import Standing
+from streamkeeper.operations.overview import job_overview, recorded_jobs
+from streamkeeper.operations.sites import Site
+from streamkeeper.registry.control import Control
+from streamkeeper.registry.fleet import read_index
+
+REFRESH_S = 30.0
+FRESH_S = 300.0
+"""An index that is older says when the last pass was, and no more."""
+_READERS = 8
+_SERVES = frozenset({Standing.SERVING, Standing.DRAINING})
+_NOT_KNOWN = frozenset({Standing.UNKNOWN, Standing.NOT_DEPLOYED})
+
+
+def look_at_fleet(site: Site, now: float) -> Fleet:
+    """Every job as it is at ``now``, seconds since 1970; of a job that cannot be read, its name.
+
+    A store that does not answer is told, not raised.
+    """
+    try:
+        index = read_index(site.store, site.id)
+        watch_pass = index.started + index.seconds if index is not None else None
+        if index is None or watch_pass is None or now - watch_pass > FRESH_S:
+            jobs = tuple(_look(site, job) for job in recorded_jobs(site))
+            return Fleet(jobs=jobs, watch_pass=watch_pass, store_up=True)
+        return Fleet(
+            jobs=_of_index(site, index, now),
+            symptoms=tuple(symptom for row in index.rows for symptom in row.symptoms),
+            watch_pass=watch_pass,
+            store_up=True,
+        )
+    except StoreUnavailable:
+        return Fleet(store_up=False)
+
+
+class RecentFleet:
+    """A fleet that is looked at anew once it is older than ``refresh_s``; threads may share it."""
+
+    def __init__(self, look: Callable[[], Fleet], *, refresh_s: float = REFRESH_S) -> None:
+        self._look = look
+        self._refresh_s = refresh_s
+        self._lock = threading.Lock()
+        self._seen: tuple[float, Fleet] | None = None
+
+    def __call__(self) -> Fleet:
+        """The fleet, at most that old."""
+        with self._lock:
+            if self._seen is None or time.monotonic() - self._seen[0] >= self._refresh_s:
+                self._seen = time.monotonic(), self._look()
+            return self._seen[1]
+
+
+def _of_index(site: Site, index: FleetIndex, now: float) -> tuple[JobSample, ...]:
+    with ThreadPoolExecutor(_READERS) as readers:
+        statuses = readers.map(lambda row: _status(site, row), index.rows)
+        return tuple(_of_row(row, status, now) for row, status in zip(index.rows, statuses, strict=True))
+
+
+def _of_row(row: JobRow, status: DriverStatus | None, now: float) -> JobSample:
+    return JobSample(
+        job=row.job,
+        release=row.release,
+        serving=_serves(row.standing),
+        status=status,
+        backups={query: _ages(facts, now) for query, facts in row.memory.snapshots.items()},
+    )
+
+
+def _ages(facts: SnapshotFacts, now: float) -> BackupLook:
+    newest, verified = (None if at is None else max(0.0, now - at) for at in (facts.taken_at, facts.verified_at))
+    return BackupLook(age_s=newest, verified_age_s=verified)
+
+
+def _status(site: Site, row: JobRow) -> DriverStatus | None:
+    if not row.instance:
+        return None
+    try:
+        return Control(site.store, row.job, row.instance).read_status()
+    except StoreUnavailable:
+        raise
+    except StreamkeeperError:
+        return None
+
+
+def _look(site: Site, job: str) -> JobSample:
+    """One job that no watch has looked at; nothing is said of its snapshots."""
+    try:
+        seen = job_overview(site, job)
+        return JobSample(job=job, release=seen.release, serving=_serves(seen.standing), status=seen.status)
+    except StoreUnavailable:
+        raise
+    except StreamkeeperError:
+        return JobSample(job=job)
+
+
+def _serves(standing: Standing) -> bool | None:
+    return None if standing in _NOT_KNOWN else standing in _SERVES

@@ -1,0 +1,61 @@
+"""``streamkeeper metrics``, as a person and as Prometheus use it."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from demo.processes import free_ports
+from streamkeeper.cli.main import app
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("STREAMKEEPER_HOME", str(tmp_path / "home"))
+    return tmp_path / "home"
+
+
+def test_once_prints_what_would_be_served(home: Path) -> None:
+    """For a look, or for a file that another collector picks up."""
+    ran = CliRunner().invoke(app, ["metrics", "--once"])
+    assert ran.exit_code == 0, ran.output
+    assert "streamkeeper_store_up 1.0" in ran.stdout
+
+
+def test_it_serves_until_it_is_told_to_end(home: Path) -> None:
+    """A real process at a real port: its address on stderr, its metrics by HTTP, and a quiet end on Ctrl-C."""
+    port = free_ports(1)[0]
+    words = [sys.executable, "-m", "streamkeeper.cli.main", "metrics", "--listen", f"127.0.0.1:{port}"]
+    environ = {**os.environ, "PYTHONPATH": str(ROOT / "plugins")}
+    with subprocess.Popen(words, env=environ, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        try:
+            assert process.stderr.readline() == f"metrics at http://127.0.0.1:{port}/metrics\n"
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:
+                assert re.match("text/plain", answer.headers["Content-Type"])
+                assert "streamkeeper_store_up 1.0" in answer.read().decode()
+            taken = CliRunner().invoke(app, ["metrics", "--listen", f"127.0.0.1:{port}"])
+            assert (taken.exit_code, taken.stderr.count("\n")) == (2, 1)
+            assert f"error: cannot listen on 127.0.0.1:{port}" in taken.stderr
+            process.send_signal(signal.SIGINT)
+            assert process.wait(30) == 0
+            assert process.stderr.read() == ""
+        finally:
+            process.kill()
+
+
+def test_an_address_that_is_none_is_one_clear_line(home: Path) -> None:
+    """Nothing is opened, and nothing listens."""
+    ran = CliRunner().invoke(app, ["metrics", "--listen", "everywhere"])
+    assert (ran.exit_code, ran.stderr.count("\n")) == (2, 1)
+    assert "--listen: 'everywhere' is no address and port" in ran.stderr
