@@ -1,0 +1,20 @@
+"""The names that metrics have, and those that an expression asks for."""
+
+from __future__ import annotations
+
+import re
+
+from prometheus_client.metrics_core import CounterMetricFamily
+
+from streamkeeper.metrics import Fleet, metric_families
+
+
+def metric_names() -> set[str]:
+    """As Prometheus stores them."""
+    families = metric_families(Fleet(watch_pass=0.0, store_up=True))
+    return {f"{each.name}_total" if isinstance(each, CounterMetricFamily) else each.name for each in families}
+
+
+def named_in(expression: str) -> set[str]:
+    """All that begin with our prefix."""
+    return set(re.findall(r"\bstreamkeeper_\w+", expression))

@@ -1,0 +1,163 @@
+"""deploy/prometheus-alerts.yml: read, checked and played by Prometheus' own tool."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from streamkeeper.health.rules import RULES
+from streamkeeper.model.health import Severity
+from tests.deploy.metric_names import metric_names, named_in
+from tests.deploy.promtool import promtool
+
+ROOT = Path(__file__).resolve().parents[2]
+FILE = ROOT / "deploy" / "prometheus-alerts.yml"
+MINUTE_S = 60
+
+
+def alerts() -> list[dict[str, Any]]:
+    groups = yaml.safe_load(FILE.read_text())["groups"]
+    return [rule for group in groups for rule in group["rules"]]
+
+
+def anchors() -> set[str]:
+    """Of the runbook's headings, as repositories' pages make them."""
+    headings = re.findall(r"^#+ (.+)$", (ROOT / "docs" / "runbook.md").read_text(), re.MULTILINE)
+    return {re.sub(r"[^a-z0-9 -]", "", each.lower()).replace(" ", "-") for each in headings}
+
+
+def test_promtool_takes_the_file() -> None:
+    """Every expression parses; negative control: one that is cut short does not."""
+    found = promtool("check", "rules", FILE)
+    assert found.returncode == 0, found.stdout + found.stderr
+    assert f"{len(alerts())} rules found" in found.stdout
+
+
+def test_promtool_refuses_a_broken_file(tmp_path: Path) -> None:
+    """Negative control: an expression that is cut short is told."""
+    broken = tmp_path / "alerts.yml"
+    broken.write_text(FILE.read_text().replace(") == 1", " == 1", 1))
+    assert promtool("check", "rules", broken).returncode != 0
+
+
+def test_every_alert_says_who_should_know_and_where_to_read_on() -> None:
+    """Severity, a wait of two passes at least, a summary, and a link to a heading that is there."""
+    names = [each["alert"] for each in alerts()]
+    assert len(names) == len(set(names))
+    for each in alerts():
+        assert each["labels"]["severity"] in ("page", "ticket"), each["alert"]
+        assert int(each["for"].removesuffix("m")) >= 2, each["alert"]
+        assert each["annotations"]["summary"]
+        page, _, anchor = each["annotations"]["runbook_url"].partition("#")
+        assert page == "docs/runbook.md"
+        assert anchor in anchors(), f"{each['alert']}: docs/runbook.md has no heading for {anchor}"
+
+
+def test_every_rule_that_somebody_should_know_of_has_its_alert() -> None:
+    """With the rule's own severity and heading; a rule that is for whoever looks has none."""
+    told = {}
+    for each in alerts():
+        if found := re.search(r'rule="([a-z-]+)"', each["expr"]):
+            told[found[1]] = each["labels"]["severity"], each["annotations"]["runbook_url"].partition("#")[2]
+    wanted = {
+        rule.id: (rule.severity.value, re.sub(r"[^a-z0-9 -]", "", rule.heading.lower()).replace(" ", "-"))
+        for rule in RULES
+        if rule.severity is not Severity.INFO
+    }
+    assert told == wanted
+
+
+def test_alerts_ask_for_metrics_that_there_are() -> None:
+    """A renamed metric would silence its alert for ever."""
+    for each in alerts():
+        assert named_in(each["expr"])
+        assert named_in(each["expr"]) <= metric_names(), each["alert"]
+
+
+def play(tmp_path: Path, series: dict[str, str], expected: dict[int, dict[str, dict[str, str]]]) -> None:
+    """Let promtool evaluate the alerts over series of one value a minute: minute -> alert -> labels, all that fire."""
+    checked = sorted({name for each in expected.values() for name in each} | {"StreamkeeperStalled"})
+    names = {each["alert"]: each for each in alerts()}
+    given = {
+        "rule_files": [str(FILE)],
+        "evaluation_interval": "1m",
+        "tests": [
+            {
+                "interval": "1m",
+                "input_series": [{"series": name, "values": values} for name, values in series.items()],
+                "alert_rule_test": [
+                    {
+                        "eval_time": f"{minute}m",
+                        "alertname": name,
+                        "exp_alerts": [fired(names[name], firing[name])] if name in firing else [],
+                    }
+                    for minute, firing in expected.items()
+                    for name in checked
+                ],
+            }
+        ],
+    }
+    file = tmp_path / "played.yml"
+    file.write_text(yaml.safe_dump(given))
+    found = promtool("test", "rules", file)
+    assert found.returncode == 0, found.stdout + found.stderr
+
+
+def fired(alert: dict[str, Any], labels: dict[str, str]) -> dict[str, Any]:
+    """What it is to look like: its own labels and annotations, filled in for a query of a job."""
+    who = f"{labels.get('job', '')}/{labels.get('query', '')}"
+    filled = {
+        key: text.replace("{{ $labels.job }}{{ with $labels.query }}/{{ . }}{{ end }}", who)
+        .replace("{{ $labels.job }}", labels.get("job", ""))
+        .replace("{{ $labels.query }}", labels.get("query", ""))
+        for key, text in alert["annotations"].items()
+    }
+    return {"exp_labels": {**alert["labels"], **labels}, "exp_annotations": filled}
+
+
+SYMPTOM = 'streamkeeper_symptom{rule="stalled",severity="page",job="sales",query="totals"}'
+ALIVE = {"streamkeeper_watch_pass_timestamp_seconds": "0+60x30", "streamkeeper_store_up": "1x30"}
+
+
+def test_a_symptom_is_told_after_two_passes_and_ends_with_it(tmp_path: Path) -> None:
+    """Seen once is not yet an alert; once it is gone the alert is."""
+    labels = {"job": "sales", "query": "totals"}
+    series = {SYMPTOM: "_x4 1x5 stale", **ALIVE}
+    play(
+        tmp_path,
+        series,
+        {
+            3: {},
+            5: {},
+            8: {"StreamkeeperStalled": labels},
+            12: {},
+        },
+    )
+
+
+def test_a_silent_watch_is_told_and_a_living_one_is_not(tmp_path: Path) -> None:
+    """The switch: no pass at all, or none for five minutes. Control: one that goes on raises nothing."""
+    silent = {"StreamkeeperWatchSilent": {}}
+    play(tmp_path, {"streamkeeper_store_up": "1x30"}, {1: {}, 4: silent})
+    stopped = {"streamkeeper_watch_pass_timestamp_seconds": "0+60x3 180x20", "streamkeeper_store_up": "1x30"}
+    play(tmp_path, stopped, {5: {}, 15: silent})
+    play(tmp_path, ALIVE, {4: {}, 15: {}, 20: {}})
+    with pytest.raises(AssertionError):
+        play(tmp_path, ALIVE, {15: silent})
+
+
+def test_a_store_that_does_not_answer_and_an_endpoint_that_is_gone_are_told(tmp_path: Path) -> None:
+    """Without either of them no symptom would be told."""
+    down = {**ALIVE, "streamkeeper_store_up": "1x3 0x20"}
+    play(tmp_path, down, {3: {}, 8: {"StreamkeeperStoreDown": {}}})
+    gone = {"streamkeeper_watch_pass_timestamp_seconds": "0+60x30"}
+    play(tmp_path, gone, {3: {}, 8: {"StreamkeeperMetricsGone": {}}})
+
+
+def test_the_wait_is_a_multiple_of_the_watchs_pass() -> None:
+    """The watch passes every minute: an alert that waits less could be raised by one pass."""
+    assert all(int(each["for"].removesuffix("m")) * 60 >= 2 * MINUTE_S for each in alerts())
