@@ -18,6 +18,7 @@ from streamkeeper.cli import (
     looking,
     pruning,
     releases,
+    running,
     snapshots,
 )
 from streamkeeper.errors import StreamkeeperError
@@ -55,6 +56,9 @@ app.command("describe")(describing.describe)
 app.command("check")(checking.check)
 app.command("deploy")(deploying.deploy)
 app.command("rollback")(deploying.rollback)
+app.command("stop")(running.stop)
+app.command("start")(running.start)
+app.command("logs")(running.logs)
 app.command("question")(approving.question)
 app.command("approve")(approving.approve)
 app.command("decline")(approving.decline)

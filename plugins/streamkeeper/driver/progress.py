@@ -63,6 +63,8 @@ class StatusBoard:
         self.error = ""
         self.warm_up = ""
         self.gathered = False
+        self.cause = ""
+        self.waiting = ""
         self.compared: dict[str, OutputComparison] = {}
         self._unseen: dict[str, int] = {}
 
@@ -144,6 +146,8 @@ class StatusBoard:
                 gathered=self.gathered,
                 compared=dict(self.compared),
                 commits=dict(self._commits),
+                cause=self.cause,
+                waiting=self.waiting,
             )
 
 

@@ -122,4 +122,4 @@ def _behind_its_gate(
     continuity = Continuity(checkpoint, known)
     gate = Gate(claim.query, writer, at.line, claim.superseded_by, continuity, at.spans, at.wakeups)
     at.board.put(QueryStatus(query=claim.query, version=claim.version, epoch=claim.epoch))
-    return ServedQuery(planned, claim, checkpoint, gate, continuity, at.root)
+    return ServedQuery(planned, claim, checkpoint, gate, continuity, at.root, at.spec.restarts)

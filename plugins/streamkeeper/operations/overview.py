@@ -9,9 +9,10 @@ import msgspec
 from streamkeeper.errors import NotFound
 from streamkeeper.model.control import DriverExit, DriverState, DriverStatus
 from streamkeeper.model.job_state import JobState, OperationState
-from streamkeeper.model.journal import journal_prefix
+from streamkeeper.model.journal import DesiredChanged, journal_prefix
 from streamkeeper.model.liveness import Life, Liveness
 from streamkeeper.model.names import check_name
+from streamkeeper.model.restarts import Cause
 from streamkeeper.operations.sites import Site
 from streamkeeper.registry.control import Control
 from streamkeeper.registry.jobs import list_jobs
@@ -27,6 +28,10 @@ class Standing(Enum):
     """Its driver runs and does not serve yet."""
     SERVING = "serving"
     """Its driver runs, owns its checkpoints and writes."""
+    RESTARTING = "restarting"
+    """Its driver failed, and has not completed a trigger since."""
+    WAITING = "waiting"
+    """A store, sink or source does not answer, or the machine has no room: it goes on by itself once that passes."""
     DRAINING = "draining"
     """Its driver finishes the open batch."""
     FINISHED = "finished"
@@ -35,12 +40,17 @@ class Standing(Enum):
     """Its driver ended with an error, or without a word."""
     ENDED = "ended"
     """Its driver ended as it was asked to, or was superseded."""
+    STOPPED = "stopped"
+    """A person has stopped it; nothing starts it again but a person."""
     UNKNOWN = "unknown"
     """Its driver runs where it cannot be looked at from here."""
 
 
 class JobOverview(msgspec.Struct, frozen=True, kw_only=True):
-    """One job now. ``entry``: the journal's newest number; ``versions``: query -> its newest checkpoint version."""
+    """One job now. ``entry``: the journal's newest number; ``versions``: query -> its newest checkpoint version.
+
+    ``stopped``: by whom and why, None where it is to serve.
+    """
 
     job: str
     entry: int
@@ -54,6 +64,7 @@ class JobOverview(msgspec.Struct, frozen=True, kw_only=True):
     operation: OperationState | None
     last_operation: OperationState | None
     versions: dict[str, str]
+    stopped: DesiredChanged | None = None
 
 
 def job_overview(site: Site, job: str) -> JobOverview:
@@ -64,7 +75,7 @@ def job_overview(site: Site, job: str) -> JobOverview:
     return JobOverview(
         job=job,
         entry=state.number,
-        standing=find_standing(status, exit, liveness),
+        standing=find_standing(status, exit, liveness, stopped=state.stopped is not None),
         release=state.serving_release,
         instance=instance,
         life=liveness.life if liveness else None,
@@ -74,6 +85,7 @@ def job_overview(site: Site, job: str) -> JobOverview:
         operation=state.open_operation,
         last_operation=_last_operation(state),
         versions={query: versions[-1].version for query, versions in state.versions.items() if versions},
+        stopped=state.stopped,
     )
 
 
@@ -96,10 +108,14 @@ def read_job(site: Site, job: str) -> JobState:
     return state
 
 
-def find_standing(status: DriverStatus | None, exit: DriverExit | None, liveness: Liveness | None) -> Standing:
-    """One word from the driver's last word and what the runner sees of its processes."""
+def find_standing(
+    status: DriverStatus | None, exit: DriverExit | None, liveness: Liveness | None, *, stopped: bool = False
+) -> Standing:
+    """One word from the driver's last word and what the runner sees of its processes; ``stopped``: by a person."""
     if liveness is None:
         return Standing.NOT_DEPLOYED
+    if stopped and (exit is not None or liveness.life in (Life.DEAD, Life.ABSENT)):
+        return Standing.STOPPED
     if exit is not None:
         return _ENDS.get(exit.state, Standing.ENDED)
     match liveness.life:
@@ -107,8 +123,24 @@ def find_standing(status: DriverStatus | None, exit: DriverExit | None, liveness
             return Standing.UNKNOWN
         case Life.DEAD | Life.ABSENT:
             return Standing.FAILED
+        case Life.ALIVE if stopped:
+            return Standing.DRAINING
         case Life.ALIVE:
-            return _LIVES.get(status.state, Standing.ENDED) if status else Standing.STARTING
+            return _living(status) if status else Standing.STARTING
+
+
+def _living(status: DriverStatus) -> Standing:
+    """Of a driver with processes: what it said last, unless that is a promise that it has not kept since it failed."""
+    said = _LIVES.get(status.state, Standing.ENDED)
+    if said not in (Standing.SERVING, Standing.STARTING):
+        return said
+    if status.cause in (Cause.DEPENDENCY.value, Cause.CAPACITY.value):
+        return Standing.WAITING
+    failed = status.generation > 1 or bool(status.cause) or any(each.failures for each in status.queries.values())
+    unproven = said is Standing.STARTING or any(
+        each.failures or not each.triggers for each in status.queries.values() if not each.finished
+    )
+    return Standing.RESTARTING if failed and unproven else said
 
 
 _ENDS = {DriverState.FINISHED: Standing.FINISHED, DriverState.FAILED: Standing.FAILED}
