@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import socket
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,69 +13,13 @@ from streamkeeper.model.liveness import Life, Liveness
 from streamkeeper.model.restarts import Cause, RestartPolicy
 from streamkeeper.operations.overview import Standing, find_standing
 from tests.driver.driver_house import DriverHouse, wait_for
+from tests.wire import Wire
 
 pytestmark = [pytest.mark.spark, pytest.mark.postgres, pytest.mark.timeout(900)]
 
 SHORT = RestartPolicy(dependency_pause_s=0.2, dependency_longest_s=0.5)
 """Seconds stand for minutes: a dozen tries are more than three minutes of the usual pauses."""
 TRIES = 12
-
-
-class Wire:
-    """Passes bytes on to the server, until it is cut; a cut one refuses connections."""
-
-    def __init__(self, port: int) -> None:
-        self._server_port = port
-        self._open: list[socket.socket] = []
-        self._listener: socket.socket | None = None
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = int(probe.getsockname()[1])
-        self.mend()
-
-    def mend(self) -> None:
-        """Take connections."""
-        listener = socket.socket()
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(("127.0.0.1", self.port))
-        listener.listen()
-        self._listener = listener
-        threading.Thread(target=self._accept, args=(listener,), daemon=True).start()
-
-    def cut(self) -> None:
-        """End every connection, and refuse others."""
-        if self._listener is not None:
-            # A thread that waits in accept keeps the port until it is woken.
-            self._listener.shutdown(socket.SHUT_RDWR)
-            self._listener.close()
-            self._listener = None
-        for each in self._open:
-            try:
-                each.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                continue
-            each.close()
-        self._open.clear()
-
-    def _accept(self, listener: socket.socket) -> None:
-        while True:
-            try:
-                here, _ = listener.accept()
-            except OSError:
-                return
-            there = socket.create_connection(("127.0.0.1", self._server_port))
-            self._open += [here, there]
-            for pair in ((here, there), (there, here)):
-                threading.Thread(target=self._pass_on, args=pair, daemon=True).start()
-
-    @staticmethod
-    def _pass_on(one: socket.socket, other: socket.socket) -> None:
-        try:
-            while data := one.recv(65536):
-                other.sendall(data)
-            other.shutdown(socket.SHUT_WR)
-        except OSError:
-            return
 
 
 class Wired(DriverHouse):
