@@ -101,7 +101,7 @@ def test_a_deploy_that_asks_prints_what_to_type(
 
     monkeypatch.setattr(Deploy, "advance", advance)
     with pytest.raises(typer.Exit):
-        deploying._run(Deploy.load(job.site, JOB, OPERATION))
+        deploying.follow_operation(Deploy.load(job.site, JOB, OPERATION))
     line = f"streamkeeper approve {JOB} {OPERATION} --reason … (or decline)"
     assert capsys.readouterr().out.count(line) == 1
 

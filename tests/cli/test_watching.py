@@ -59,7 +59,7 @@ def test_jobs_without_a_pass_looks_for_itself(job: Registered) -> None:
     assert "as they are now" in run("jobs").output
     assert "stopped by ann: for the night" in run("jobs").output
     (row,) = json.loads(run("jobs", "--json").stdout)
-    assert (row["standing"], row["wanted"], row["symptoms"]) == ("failed", False, [])
+    assert (row["standing"], row["wanted"], row["symptoms"]) == ("stopped", False, [])
 
 
 def test_an_unknown_job_is_one_clear_line(job: Registered) -> None:

@@ -29,6 +29,7 @@ from streamkeeper.model.journal import (
     ShadowAppointed,
 )
 from streamkeeper.model.release import ParamValue
+from streamkeeper.model.restarts import RestartPolicy
 from streamkeeper.registry.bundles import build_bundle
 from streamkeeper.registry.control import Control
 from streamkeeper.registry.journal import Journal
@@ -132,6 +133,7 @@ class DriverHouse:
         expected_manifests: Mapping[str, str] | None = None,
         secrets: Mapping[str, str] | None = None,
         environ: Mapping[str, str] | None = None,
+        restarts: RestartPolicy | None = None,
     ) -> subprocess.Popen[bytes]:
         """Store the bundle and the launch, and start generation 1."""
         bundle = build_bundle(self.jobs_root, self.job)
@@ -149,6 +151,7 @@ class DriverHouse:
             rehearse_on=dict(rehearse_on or {}),
             expected_manifests=dict(expected_manifests or {}),
             lease_s=lease_s,
+            restarts=restarts or RestartPolicy(),
         )
         assert self.control(instance).write_launch(spec)
         self.journal.append(

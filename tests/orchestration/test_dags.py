@@ -19,6 +19,7 @@ SCHEDULES = {
     "streaming_prune": "40 4 * * *",
     "streaming_watch": "* * * * *",
 }
+DESIRED = {"streaming_stop": "stop", "streaming_start": "start"}
 TAKEOVER = {
     "takeover.first_commit": ["takeover.handover"],
     "takeover.snapshot": ["takeover.first_commit"],
@@ -86,7 +87,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 def test_every_dag_file_loads(seen: dict[str, Any]) -> None:
     """No DAG file raises when it is parsed."""
     assert seen["errors"] == {}
-    assert set(seen["dags"]) == {"streaming_deploy", "streaming_rollback", *SCHEDULES}
+    assert set(seen["dags"]) == {"streaming_deploy", "streaming_rollback", *DESIRED, *SCHEDULES}
 
 
 def test_parsing_loads_nothing_heavy(seen: dict[str, Any]) -> None:
@@ -162,6 +163,13 @@ def test_the_rollback_reads_like_the_runbook(seen: dict[str, Any]) -> None:
         "finish": ["choose", "fall_back"],
     }
     assert tasks["finish"]["rule"] == "all_done"
+
+
+def test_a_stop_and_a_start_are_one_task_each(seen: dict[str, Any]) -> None:
+    """Whatever dies in it is continued by the same task, under the run's own id; no schedule asks for them."""
+    for name, task in DESIRED.items():
+        assert list(seen["dags"][name]["tasks"]) == [task]
+        assert seen["dags"][name]["schedule"] is None
 
 
 def test_backups_drills_and_prunes_read_like_the_runbook(seen: dict[str, Any]) -> None:

@@ -1,52 +1,118 @@
-"""When a driver is started again."""
+"""When a driver is started again: a table of causes and budgets."""
 
 from __future__ import annotations
 
 import pytest
 
 from streamkeeper.model.control import DriverState, ExitCode
-from streamkeeper.runners.restarts import LONGEST_PAUSE_S, WINDOW_S, Next, decide
+from streamkeeper.model.restarts import Cause, RestartPolicy
+from streamkeeper.runners.restarts import Decision, Next, Spent, cause_of, decide
+
+POLICY = RestartPolicy()
+FRESH = Spent()
+MEANT = (ExitCode.DRAINED, ExitCode.FINISHED, ExitCode.STOPPED)
+DOWN = (ExitCode.STORE_LOST, ExitCode.DEPENDENCY_DOWN)
 
 
-@pytest.mark.parametrize("code", sorted(set(ExitCode) - {ExitCode.FAILED, ExitCode.STORE_LOST}))
-def test_a_meant_end_is_an_end(code: ExitCode) -> None:
-    """Whatever budget is left."""
-    decision = decide(code, (), now=0.0, budget=5)
+def after(code: int, spent: Spent = FRESH, *, now: float = 0.0, ran_s: float = 1.0, budget: int = 5) -> Decision:
+    """What follows this exit."""
+    return decide(code, spent, now=now, ran_s=ran_s, budget=budget, policy=POLICY)
+
+
+def series(code: int, times: int, *, every_s: float = 0.0, ran_s: float = 1.0) -> list[Decision]:
+    """What follows one exit after another, until the instance ends."""
+    found: list[Decision] = []
+    for number in range(times):
+        spent = found[-1].spent if found else Spent()
+        found.append(after(code, spent, now=number * every_s, ran_s=ran_s))
+        if found[-1].next is Next.END:
+            break
+    return found
+
+
+@pytest.mark.parametrize("code", [*MEANT, ExitCode.FENCED, ExitCode.REFUSED])
+def test_a_last_word_is_an_end(code: ExitCode) -> None:
+    """Whatever budget is left; only what was meant has no cause."""
+    decision = after(code)
     assert decision.next is Next.END
     assert decision.state.terminal
+    assert decision.cause is (None if code in MEANT else Cause.PERMANENT)
+
+
+@pytest.mark.parametrize("code", [ExitCode.FENCED, ExitCode.REFUSED])
+def test_what_is_permanent_is_not_tried_again_and_never_speaks_of_restarts(code: ExitCode) -> None:
+    """Zero restarts, and a sentence that does not send anybody to look for a crash loop."""
+    assert "restart" not in after(code, Spent(failures=5)).reason
 
 
 @pytest.mark.parametrize("code", [ExitCode.FAILED, 1, 127, -9, -11])
-def test_anything_else_is_a_restart_until_the_budget_is_used_up(code: int) -> None:
+def test_a_failure_is_a_restart_until_the_budget_is_used_up(code: int) -> None:
     """Pauses double; after the last restart the instance has failed."""
-    failures: tuple[float, ...] = ()
-    pauses = []
-    for _ in range(7):
-        decision = decide(code, failures, now=100.0, budget=7)
-        assert decision.next is Next.RESTART
-        pauses.append(decision.pause_s)
-        failures += (100.0,)
-    assert pauses == [1.0, 2.0, 4.0, 8.0, 16.0, LONGEST_PAUSE_S, LONGEST_PAUSE_S]
-    decision = decide(code, failures, now=100.0, budget=7)
-    assert (decision.next, decision.state) == (Next.END, DriverState.FAILED)
-    assert "7 restarts" in decision.reason
+    decisions = series(code, 10)
+    assert [each.pause_s for each in decisions[:-1]] == [1.0, 2.0, 4.0, 8.0, 16.0]
+    assert (decisions[-1].next, decisions[-1].state) == (Next.END, DriverState.FAILED)
+    assert "5 restarts" in decisions[-1].reason
+    assert {each.cause for each in decisions} == {Cause.FAILURE}
 
 
-def test_old_failures_are_forgiven() -> None:
+def test_a_long_healthy_run_gives_the_budget_back() -> None:
     """A driver that runs for weeks and fails once a day is always started again, after the shortest pause."""
-    failures = tuple(-WINDOW_S * (n + 1) for n in range(20))
-    decision = decide(1, failures, now=0.0, budget=1)
-    assert (decision.next, decision.pause_s) == (Next.RESTART, 1.0)
+    decisions = series(1, 50, ran_s=POLICY.refill_s)
+    assert {(each.next, each.pause_s) for each in decisions} == {(Next.RESTART, 1.0)}
+
+
+def test_a_crash_loop_slower_than_the_window_ends_too() -> None:
+    """Negative control: a driver that dies every four minutes is not healthy, however long that goes on."""
+    assert series(1, 50, every_s=240.0, ran_s=235.0)[-1].next is Next.END
+
+
+@pytest.mark.parametrize("code", DOWN)
+def test_a_dependency_that_is_down_costs_no_restart(code: ExitCode) -> None:
+    """It is waited for with growing pauses, for a day at most; the failures before are neither forgotten nor more."""
+    spent = Spent(failures=5)
+    for number in range(1000):
+        decision = after(code, spent, now=number * 80.0)
+        assert (decision.next, decision.cause) == (Next.RESTART, Cause.DEPENDENCY)
+        assert decision.pause_s <= POLICY.dependency_longest_s
+        spent = decision.spent
+    assert spent.failures == 5
+    late = after(code, spent, now=POLICY.dependency_limit_s)
+    assert (late.next, late.cause) == (Next.END, Cause.DEPENDENCY)
+    assert "has not answered for 24.0 h" in late.reason
+
+
+def test_the_same_outage_told_as_a_failure_uses_the_budget_up() -> None:
+    """Negative control: 170 seconds of it end the driver where nothing tells the cause."""
+    ended = series(ExitCode.FAILED, 100, every_s=30.0)
+    assert len(ended) * 30.0 <= 180.0
+    assert ended[-1].next is Next.END
+
+
+def test_a_machine_without_room_has_long_pauses_and_a_budget_of_its_own() -> None:
+    """The failures are not touched by it, and it ends too."""
+    decisions = series(ExitCode.NO_CAPACITY, 1000)
+    assert [each.pause_s for each in decisions[:6]] == [30.0, 60.0, 120.0, 240.0, 480.0, 600.0]
+    assert len(decisions) == POLICY.capacity_budget + 1
+    assert decisions[-1].next is Next.END
+    assert decisions[-1].spent.failures == 0
+    assert {each.cause for each in decisions} == {Cause.CAPACITY}
+
+
+def test_budgets_do_not_mix() -> None:
+    """An outage and a full disk in between leave a failure the budget that it had."""
+    spent = Spent()
+    for code in (1, ExitCode.DEPENDENCY_DOWN, ExitCode.NO_CAPACITY, 1, ExitCode.STORE_LOST):
+        spent = after(code, spent).spent
+    assert (spent.failures, spent.waits, spent.without_room) == (2, 2, 1)
 
 
 def test_a_signal_is_named() -> None:
     """The reason tells a kill from an error."""
-    assert "signal 9" in decide(-9, (), now=0.0, budget=5).reason
-    assert "exit code 5" in decide(5, (), now=0.0, budget=5).reason
+    assert "signal 9" in after(-9).reason
+    assert "exit code 5" in after(5).reason
 
 
-def test_a_lost_store_costs_no_restart() -> None:
-    """However often the store goes away, the driver comes back with it."""
-    used_up = tuple(float(second) for second in range(50))
-    decision = decide(ExitCode.STORE_LOST, used_up, now=50.0, budget=5)
-    assert (decision.next, decision.pause_s) == (Next.RESTART, 0.0)
+def test_every_exit_code_has_a_cause_or_was_meant() -> None:
+    """A code that is added is thought of: unknown ones are failures."""
+    assert {code for code in ExitCode if cause_of(code) is None} == set(MEANT)
+    assert cause_of(99) is Cause.FAILURE

@@ -151,13 +151,12 @@ def rollback(
 def _carry_out(request: DeployRequest, on_open: OnOpen) -> None:
     site = open_site()
     if request.dry_run:
-        serving = site.journal(request.job, "reader").state().serving_release
+        state = site.journal(request.job, "reader").state()
         real = msgspec.structs.replace(request, dry_run=False)
-        Console().print(render_plan(plan_deploy(real, serving=serving)))
+        Console().print(render_plan(plan_deploy(real, serving=state.serving_release, stopped=state.stopped)))
     running = Deploy.open(site, new_operation(), request, on_open=on_open)
     note_carrier(site.store, request.job, running.operation, this_process())
-    progress = _run(running)
-    _tell_end(site, running, progress)
+    tell_end(site, running, follow_operation(running))
 
 
 def new_operation() -> str:
@@ -173,7 +172,8 @@ def render_plan(steps: tuple[PlannedStep, ...]) -> Table:
     return table
 
 
-def _run(running: Deploy) -> Progress:
+def follow_operation(running: Deploy) -> Progress:
+    """Carry an operation to its end and say how far it is; Ctrl-C leaves it open and says how to go on."""
     console, last = Console(soft_wrap=True, highlight=False), ""
     asked: Step | None = None
 
@@ -198,13 +198,16 @@ def _run(running: Deploy) -> Progress:
             _wait_for_turn(running, say)
         return running.run(until=Step.FALL_BACK, on_progress=show)
     except KeyboardInterrupt:
-        verb = "rollback" if running.state.operations[running.operation].request.rollback else "deploy"
-        typer.echo(
-            f"\nstopped looking: operation {running.operation} of job {running.job} stays open. Carry it on: "
-            f"streamkeeper {verb} {running.job} --on-open continue; end it: … --on-open abort",
-            err=True,
-        )
+        typer.echo(f"\nstopped looking: {_left_open(running)}", err=True)
         raise typer.Exit(130) from None
+
+
+def _left_open(running: Deploy) -> str:
+    request, job = running.state.operations[running.operation].request, running.job
+    verb = f"{'rollback' if request.rollback else 'deploy'} {job} --on-open"
+    go_on = f"start {job}" if request.start else f"{verb} continue"
+    is_open = f"operation {running.operation} of job {job} stays open"
+    return f"{is_open}. Carry it on: streamkeeper {go_on}; end it: streamkeeper {verb} abort"
 
 
 def _asks(running: Deploy, progress: Progress) -> str:
@@ -224,7 +227,7 @@ def _wait_for_turn(running: Deploy, say: Callable[[str], None]) -> None:
         time.sleep(_TURN_POLL_S)
 
 
-def _tell_end(site: Site, running: Deploy, progress: Progress) -> None:
+def tell_end(site: Site, running: Deploy, progress: Progress) -> None:
     """Say how it ended; raises DeployFailed when the asked release does not serve."""
     state = running.state
     operation = state.operations[running.operation]

@@ -31,10 +31,13 @@ _STYLES = {
     Standing.NOT_DEPLOYED: "dim",
     Standing.STARTING: "yellow",
     Standing.SERVING: "green",
+    Standing.RESTARTING: "bold yellow",
+    Standing.WAITING: "yellow",
     Standing.DRAINING: "yellow",
     Standing.FINISHED: "green",
     Standing.FAILED: "bold red",
     Standing.ENDED: "yellow",
+    Standing.STOPPED: "dim",
     Standing.UNKNOWN: "magenta",
 }
 
@@ -148,6 +151,13 @@ def _facts(seen: JobOverview, beat: str) -> list[tuple[str, RenderableType]]:
         word = f"{seen.status.state.value}: {SENTENCES[seen.status.state]}"
         facts += [("last word", Text(f"{word} (at {seen.status.at[:19]}, its own clock)")), ("heartbeat", Text(beat))]
         facts.append(("generation", Text(str(seen.status.generation))))
+    if seen.stopped is not None:
+        facts.append(("stopped", Text(render_record(seen.stopped))))
+    if seen.status is not None and seen.status.waiting and seen.exit is None:
+        facts.append(("waits", Text(seen.status.waiting, style="yellow")))
+    cause = seen.exit.cause if seen.exit else seen.status.cause if seen.status else ""
+    if cause:
+        facts.append(("cause", Text(cause)))
     error = (seen.exit.error if seen.exit else "") or (seen.status.error if seen.status else "")
     if error:
         facts.append(("error", Text(error, style="red")))

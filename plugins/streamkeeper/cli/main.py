@@ -19,6 +19,7 @@ from streamkeeper.cli import (
     metering,
     pruning,
     releases,
+    running,
     snapshots,
     watching,
 )
@@ -58,6 +59,9 @@ app.command("describe")(describing.describe)
 app.command("check")(checking.check)
 app.command("deploy")(deploying.deploy)
 app.command("rollback")(deploying.rollback)
+app.command("stop")(running.stop)
+app.command("start")(running.start)
+app.command("logs")(running.logs)
 app.command("question")(approving.question)
 app.command("approve")(approving.approve)
 app.command("decline")(approving.decline)

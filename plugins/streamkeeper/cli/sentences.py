@@ -125,7 +125,7 @@ def _render_release(record: ReleaseRegistered | ReleaseDescribed | ReleasePromot
 def render_request(request: DeployRequest) -> str:
     """What somebody asked for, in one line."""
     before = "the release before" if request.rollback else "the code under the jobs root"
-    verb = "roll back to" if request.rollback else "deploy"
+    verb = "start again" if request.start else "roll back to" if request.rollback else "deploy"
     parts = [f"{verb} {request.release or before}", f"{request.handover.value} handover"]
     if request.dry_run:
         parts.append("dry run")

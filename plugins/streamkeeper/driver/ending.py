@@ -9,37 +9,43 @@ from pathlib import Path
 from typing import NoReturn
 
 from streamkeeper.crash_points import crash_point
+from streamkeeper.driver.causes import cause_of_error
 from streamkeeper.driver.control import StoreLine
 from streamkeeper.driver.progress import StatusBoard
 from streamkeeper.driver.session import Session
-from streamkeeper.errors import Fenced, PermanentError, StreamkeeperError
+from streamkeeper.errors import Fenced, StreamkeeperError
 from streamkeeper.model.control import DriverState, ExitCode
+from streamkeeper.model.restarts import Cause
+
+_CODES = {Cause.DEPENDENCY: ExitCode.DEPENDENCY_DOWN, Cause.CAPACITY: ExitCode.NO_CAPACITY}
 
 
 class Ending(Exception):
-    """Raised where the driver knows that it ends; not an error."""
+    """Raised where the driver knows that it ends; not an error. ``cause``: None for an end that was meant."""
 
-    def __init__(self, state: DriverState, code: ExitCode, error: str = "") -> None:
+    def __init__(self, state: DriverState, code: ExitCode, error: str = "", *, cause: Cause | None = None) -> None:
         super().__init__(error or state.value)
         self.state = state
         self.code = code
         self.error = error
+        self.cause = cause
 
 
 def ending_for(error: BaseException, line: str) -> Ending:
     """The ending that an error means; ``line``: the error as one line."""
     if isinstance(error, Ending):
         return error
+    cause = cause_of_error(error)
     if isinstance(error, Fenced):
-        return Ending(DriverState.FENCED, ExitCode.FENCED, line)
-    if isinstance(error, PermanentError):
-        return Ending(DriverState.FAILED, ExitCode.REFUSED, line)
-    return will_restart(line)
+        return Ending(DriverState.FENCED, ExitCode.FENCED, line, cause=cause)
+    if cause is Cause.PERMANENT:
+        return Ending(DriverState.FAILED, ExitCode.REFUSED, line, cause=cause)
+    return will_restart(line, cause)
 
 
-def will_restart(error: str) -> Ending:
-    """FAILED as an exit code, which its supervisor restarts; only its supervisor knows when that is the last word."""
-    return Ending(DriverState.STARTING, ExitCode.FAILED, error)
+def will_restart(error: str, cause: Cause = Cause.FAILURE) -> Ending:
+    """An exit code which its supervisor restarts; only its supervisor knows when that is the last word."""
+    return Ending(DriverState.STARTING, _CODES.get(cause, ExitCode.FAILED), error, cause=cause)
 
 
 def say(text: str) -> None:
@@ -57,7 +63,8 @@ def end_process(
     if ending.error:
         say(f"{ending.state.value}: {ending.error}")
     if board is not None:
-        board.state, board.error = ending.state, ending.error
+        board.state, board.error, board.waiting = ending.state, ending.error, ""
+        board.cause = ending.cause.value if ending.cause is not None else ""
         crash_point("driver.end.before")
         try:
             line.write_status(board.compose)

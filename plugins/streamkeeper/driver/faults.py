@@ -16,7 +16,7 @@ def describe_fault(error: BaseException, root: Path | None = None) -> str:
     """One line; ``root``: where the job's own code lies, to name its file and line."""
     if isinstance(error, StreamkeeperError):
         return str(error)
-    condition = _condition(error)
+    condition = condition_of(error)
     if condition or type(error).__module__.startswith(("pyspark", "py4j")):
         return describe_text(str(error), condition or type(error).__name__)
     return locate(error, root)[:_LONGEST]
@@ -30,7 +30,8 @@ def describe_text(text: str, condition: str = "") -> str:
     return (f"{condition}: {line}" if condition else line)[:_LONGEST]
 
 
-def _condition(error: BaseException) -> str:
+def condition_of(error: BaseException) -> str:
+    """Spark's error condition; empty where the error has none."""
     for name in ("getCondition", "getErrorClass"):
         ask = getattr(error, name, None)
         if callable(ask):

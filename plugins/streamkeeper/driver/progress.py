@@ -67,6 +67,8 @@ class StatusBoard:
         self.warm_up = ""
         self.gathered = False
         self.spark = ""
+        self.cause = ""
+        self.waiting = ""
         self.compared: dict[str, OutputComparison] = {}
         self._unseen: dict[str, int] = {}
 
@@ -193,6 +195,8 @@ class StatusBoard:
                 spark=self.spark,
                 compared=dict(self.compared),
                 commits=dict(self._commits),
+                cause=self.cause,
+                waiting=self.waiting,
             )
 
     def tell(self) -> None:

@@ -1,4 +1,8 @@
-"""The queries a driver serves: each started behind its gate, restarted within a budget, stopped once drained."""
+"""The queries a driver serves: each started behind its gate, restarted within a budget, stopped once drained.
+
+A query whose sink or source does not answer is started again as long as that may take, and uses up no budget: the
+process, its claim and its heartbeat go on meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 from streamkeeper.crash_points import crash_point
 from streamkeeper.definition import parse_trigger
+from streamkeeper.driver.causes import cause_of_error, cause_of_text
 from streamkeeper.driver.continuity import Continuity
 from streamkeeper.driver.epoch import Claim
 from streamkeeper.driver.faults import describe_fault, describe_text
 from streamkeeper.driver.gate import Gate
 from streamkeeper.driver.job_loading import PlannedQuery
 from streamkeeper.driver.progress import RunEnded
+from streamkeeper.model.restarts import Cause, RestartPolicy, pause
 from streamkeeper.sinks.contract import SinkWriter
 
 if TYPE_CHECKING:
@@ -40,7 +46,14 @@ class ServedQuery:
     """One query under one epoch, over all its runs in this process; used by the main thread only."""
 
     def __init__(
-        self, planned: PlannedQuery, claim: Claim, checkpoint: Path, gate: Gate, continuity: Continuity, root: Path
+        self,
+        planned: PlannedQuery,
+        claim: Claim,
+        checkpoint: Path,
+        gate: Gate,
+        continuity: Continuity,
+        root: Path,
+        policy: RestartPolicy,
     ) -> None:
         self.name = planned.query.name
         self.claim = claim
@@ -49,13 +62,17 @@ class ServedQuery:
         self.ended: Ended | None = None
         self.error = ""
         self.failure: BaseException | None = None
+        self.cause: Cause | None = None
         self.restart_at: float | None = None
         self._planned = planned
         self._continuity = continuity
         self._root = root
+        self._policy = policy
         self._run: StreamingQuery | None = None
         self._stopping: threading.Thread | None = None
         self._failed_at: list[float] = []
+        self._waited_from = 0.0
+        self._waits = 0
 
     @property
     def run_id(self) -> str:
@@ -135,27 +152,53 @@ class ServedQuery:
             self.ended = Ended.FINISHED
         else:
             self.error = self._describe(event)
-            self._plan_restart()
+            text = cause_of_text(event.text, event.condition)
+            self._plan_restart(text if self.failure is None else cause_of_error(self.failure))
 
     def note_broken_start(self, error: BaseException) -> None:
         """The run could not even be started."""
         self.failure = error
         self.error = describe_fault(error, self._root)
-        self._plan_restart()
+        self._plan_restart(cause_of_error(error))
 
     def _describe(self, event: RunEnded) -> str:
         if self.failure is not None:
             return describe_fault(self.failure, self._root)
         return describe_text(event.text, event.condition)
 
-    def _plan_restart(self) -> None:
-        now = time.monotonic()
+    @property
+    def waits(self) -> bool:
+        """Whether a sink or a source has not answered it since its last completed trigger."""
+        return self.ended is None and self.cause is Cause.DEPENDENCY
+
+    def note_trigger(self) -> None:
+        """It has completed one: what it waited for answers again."""
+        self.cause, self._waits = None, 0
+
+    def _plan_restart(self, cause: Cause) -> None:
+        now, self.cause = time.monotonic(), cause
+        if cause is Cause.DEPENDENCY:
+            self._wait(now)
+            return
+        self._waits = 0
         self._failed_at = [each for each in self._failed_at if now - each < FORGIVEN_AFTER_S]
-        if len(self._failed_at) >= RESTARTS:
+        # Of what is permanent a second try finds the same; for room the supervisor has the longer pauses.
+        if cause is not Cause.FAILURE or len(self._failed_at) >= RESTARTS:
             self.ended = Ended.BROKEN
             return
         self.restart_at = now + _BACK_OFF_S[len(self._failed_at)]
         self._failed_at.append(now)
+
+    def _wait(self, now: float) -> None:
+        """Plan the next try; give up once it has waited as long as anybody would."""
+        policy = self._policy
+        if self._waits == 0:
+            self._waited_from = now
+        if now - self._waited_from >= policy.dependency_limit_s:
+            self.ended = Ended.BROKEN
+            return
+        self.restart_at = now + pause(policy.dependency_pause_s, policy.dependency_longest_s, self._waits)
+        self._waits += 1
 
 
 def restore_confs(spark: Any, confs: Mapping[str, str]) -> None:

@@ -21,6 +21,7 @@ from streamkeeper.driver.taking_over import Surroundings, shadow, take_over
 from streamkeeper.driver.wakeups import Wakeup
 from streamkeeper.errors import CheckpointLost, Fenced, InvalidInput, PermanentError, StoreUnavailable
 from streamkeeper.model.control import Command, CommandKind, DriverState, ExitCode
+from streamkeeper.model.restarts import Cause
 
 _LOOK_S = 5.0
 _DRAIN_LOOK_S = 0.02
@@ -130,6 +131,7 @@ class Serving:
             self._check_owner()
             self._note_ends()
             self._restart_due()
+            self._note_waits()
             if Wakeup.PROGRESS in rang:
                 with self._at.spans.measure("status"):
                     self._tell()
@@ -193,12 +195,22 @@ class Serving:
         """Tell how a run ended; raises what cannot be helped by starting it again."""
         if isinstance(query.failure, PermanentError):
             self._give_up(query.failure)
+        if query.cause is Cause.PERMANENT:
+            self._give_up(PermanentError(f"query {query.name}: {query.error}"))
         if query.ended in (Ended.FINISHED, Ended.DRAINED):
             self._at.board.change(query.name, error=query.error, finished=query.ended is Ended.FINISHED)
             return
         self._at.board.note_failure(query.name, query.error)
         if query.ended is Ended.BROKEN:
-            raise will_restart(f"query {query.name}: {query.error}")
+            raise self._ending_of(query)
+
+    def _ending_of(self, query: ServedQuery) -> Ending:
+        """What the driver ends with, for a query that is not started again in this process."""
+        line = f"query {query.name}: {query.error}"
+        if query.cause is Cause.DEPENDENCY:
+            waited = f"{line}; it was waited for, {self._at.spec.restarts.dependency_limit_s / 3600:g} h long"
+            return Ending(DriverState.FAILED, ExitCode.REFUSED, waited, cause=Cause.DEPENDENCY)
+        return will_restart(line, query.cause or Cause.FAILURE)
 
     def _give_up(self, error: PermanentError) -> NoReturn:
         """End with it. What another query is in the middle of may finish: cut short, its batch would come again."""
@@ -211,6 +223,16 @@ class Serving:
         for query in self._queries.values():
             if query.restart_at is not None and query.restart_at <= now:
                 self._start(query)
+
+    def _note_waits(self) -> None:
+        """Whether a query waits for what does not answer, for the status."""
+        for query in self._queries.values():
+            # Any completed trigger takes the error away.
+            if query.cause is Cause.DEPENDENCY and not self._at.board.query(query.name).error:
+                query.note_trigger()
+        waiting = [f"query {each.name}: {each.error}" for each in self._queries.values() if each.waits]
+        self._at.board.waiting = "; ".join(waiting)
+        self._at.board.cause = Cause.DEPENDENCY.value if waiting else ""
 
     def _note_start_offsets(self) -> None:
         for name in list(self._start_unknown):

@@ -30,7 +30,16 @@ def fall_back(at: Observation) -> Decision:
         ending = None if owner.instance == fallback else end(at, step, owner.instance)
         if ending is not None:
             return ending
+    if state.stopped is not None:
+        return _stays_stopped(at)
     return _serve_again(at, fallback)
+
+
+def _stays_stopped(at: Observation) -> Decision:
+    """What served before was to serve no more: whoever deploys a stopped job does not ask for that again."""
+    operation = at.operation
+    outcome = Outcome.FAILED if _candidate_went(at) else operation.untouched
+    return say(Step.FALL_BACK, Finish(outcome), f"{operation.fall_back}; the job stays stopped, nothing serves")
 
 
 def _untouched(at: Observation) -> Decision:

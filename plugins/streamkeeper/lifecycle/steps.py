@@ -8,7 +8,7 @@ import msgspec
 
 from streamkeeper.lifecycle.review import reasons_to_review
 from streamkeeper.model.job_state import OperationState
-from streamkeeper.model.journal import DeployRequest, Handover
+from streamkeeper.model.journal import DeployRequest, DesiredChanged, Handover
 from streamkeeper.model.ways import Way
 
 
@@ -82,8 +82,11 @@ class PlannedStep(msgspec.Struct, frozen=True, kw_only=True):
     otherwise: str
 
 
-def plan_deploy(request: DeployRequest, *, serving: str) -> tuple[PlannedStep, ...]:
-    """The steps of this deploy; ``serving`` is the serving release's name, empty when there is none.
+def plan_deploy(
+    request: DeployRequest, *, serving: str, stopped: DesiredChanged | None = None
+) -> tuple[PlannedStep, ...]:
+    """The steps of this deploy; ``serving`` is the serving release's name, empty when there is none; ``stopped``: who
+    has stopped the job, None where it is to serve.
 
     Those that only some verdicts ask for say so: which it will be is known once the candidate was assessed.
     """
@@ -96,11 +99,13 @@ def plan_deploy(request: DeployRequest, *, serving: str) -> tuple[PlannedStep, .
     steps += [_go(request, serving), _first_commit(request, serving)]
     if serving:
         steps.append(_boundary(serving))
-    return (*steps, _probation(request, serving), _stable())
+    return (*steps, _probation(request, serving), _stable(stopped))
 
 
 def _bundle(request: DeployRequest) -> PlannedStep:
     source = f"take the pushed release {request.release}" if request.release else "bundle the code, register a release"
+    if request.start:
+        source = f"take the release that served last, {request.release}"
     if request.rollback and not request.release:
         source = "take the release that served before"
     return PlannedStep(step=Step.BUNDLE, does=source, deadline_s=60.0, otherwise="refuse; nothing was touched")
@@ -255,10 +260,12 @@ def _probation(request: DeployRequest, serving: str) -> PlannedStep:
     )
 
 
-def _stable() -> PlannedStep:
-    return PlannedStep(
-        step=Step.STABLE, does="record it as the serving release", deadline_s=60.0, otherwise="try again"
-    )
+def _stable(stopped: DesiredChanged | None) -> PlannedStep:
+    does = "record it as the serving release"
+    if stopped is not None:
+        by = f"{stopped.requested_by or 'somebody'}{f' ({stopped.reason})' if stopped.reason else ''}"
+        does += f"; the job, which was stopped by {by}, is to serve again"
+    return PlannedStep(step=Step.STABLE, does=does, deadline_s=60.0, otherwise="try again")
 
 
 KILL_S = 30.0

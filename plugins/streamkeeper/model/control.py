@@ -19,6 +19,7 @@ import msgspec
 from streamkeeper.model.comparison import OutputComparison
 from streamkeeper.model.finding import Finding
 from streamkeeper.model.release import ParamValue
+from streamkeeper.model.restarts import RestartPolicy
 from streamkeeper.model.signals import QuerySignals
 
 FORMAT = 1
@@ -61,12 +62,12 @@ SENTENCES = {
     DriverState.STOPPED: "ended before it owned anything, as asked",
     DriverState.FINISHED: "read all there was (availableNow) and ended",
     DriverState.FENCED: "was superseded by a newer epoch and ended without writing",
-    DriverState.FAILED: "ended with an error, its restarts used up",
+    DriverState.FAILED: "ended with an error, and is not started again by itself",
 }
 
 
 class ExitCode(IntEnum):
-    """How a driver process ends; its supervisor restarts it after FAILED, STORE_LOST or an unknown code only."""
+    """How a driver process ends; its supervisor restarts it after one that may pass, or an unknown code, only."""
 
     DRAINED = 0
     FINISHED = 3
@@ -77,6 +78,10 @@ class ExitCode(IntEnum):
     """A permanent error: restarting cannot help."""
     STORE_LOST = 8
     """It could not reach the store for its lease's life; it may go on once the store answers again."""
+    DEPENDENCY_DOWN = 9
+    """A store, sink or source did not answer when it was needed; it may go on once that answers again."""
+    NO_CAPACITY = 10
+    """The machine had no room: a full disk, no memory, no process left."""
 
 
 class LaunchMode(Enum):
@@ -104,7 +109,8 @@ class LaunchSpec(msgspec.Struct, frozen=True, kw_only=True):
 
     ``checkpoints``: root directory; ``rehearse_on``: query -> checkpoint directory whose last batch warms it up.
     ``installation``: the id of the one that starts it, empty in launches of before there were ids.
-    ``gather``: what it is to gather evidence against, None where none is asked for.
+    ``gather``: what it is to gather evidence against, None where none is asked for. ``restart_budget``: restarts after
+    failures; ``restarts``: the pauses, and the budgets of other causes.
     """
 
     format: int = FORMAT
@@ -123,6 +129,7 @@ class LaunchSpec(msgspec.Struct, frozen=True, kw_only=True):
     restart_budget: int = 5
     installation: str = ""
     gather: Gather | None = None
+    restarts: RestartPolicy = RestartPolicy()
 
 
 class ProcessRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -173,7 +180,9 @@ class DriverStatus(msgspec.Struct, frozen=True, kw_only=True):
 
     ``commits``: ``<query>/<version>`` -> the newest batch committed, in earlier generations too. ``gathered``: whether
     the evidence that was asked for is there; ``observed``: what a rehearsal found, told by drivers of before there was
-    evidence. ``spark``: the version of the one that runs it.
+    evidence. ``spark``: the version of the one that runs it. ``cause``: a ``Cause`` by its value, of the error that it
+    last told, empty without one. ``waiting``: one sentence while nothing runs, or a query waits for what does not
+    answer.
     """
 
     format: int = FORMAT
@@ -194,16 +203,22 @@ class DriverStatus(msgspec.Struct, frozen=True, kw_only=True):
     commits: dict[str, int] = {}
     gathered: bool = False
     spark: str = ""
+    cause: str = ""
+    waiting: str = ""
 
 
 class DriverExit(msgspec.Struct, frozen=True, kw_only=True):
-    """How an instance ended: written by its supervisor, so that a crash of the driver is told too."""
+    """How an instance ended: written by its supervisor, so that a crash of the driver is told too.
+
+    ``cause``: a ``Cause`` by its value, empty for an end that was meant.
+    """
 
     format: int = FORMAT
     instance: str
     state: DriverState
     code: int
     error: str = ""
+    cause: str = ""
 
 
 class CommandKind(Enum):

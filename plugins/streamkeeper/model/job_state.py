@@ -256,7 +256,10 @@ def _promoted(state: JobState, release: str, instance: str) -> JobState:
     # The last one stands last, also when it comes to serve again: the one before it is what a rollback goes back to.
     before = {name: versions for name, versions in state.served.items() if name != release}
     served = {**before, release: on} if on else state.served
-    return msgspec.structs.replace(state, serving_release=release, serving_instance=instance, served=served)
+    # Whoever deploys a stopped job wants it to serve; nothing but an operation promotes.
+    return msgspec.structs.replace(
+        state, serving_release=release, serving_instance=instance, served=served, stopped=None
+    )
 
 
 def _without_shadow(state: JobState, operation: str) -> JobState:

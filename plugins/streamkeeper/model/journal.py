@@ -51,7 +51,8 @@ class DeployRequest(msgspec.Struct, frozen=True, kw_only=True):
     be handed off, with empty state; ``accept_risk``: an opaque change needs no approval, and a user's function may get
     batches again. ``most_missing``, ``most_differing``: the shares of the old output's rows that a rebuilt one may
     lack, and of common rows whose values may differ, in columns that are neither redefined nor ``expect_different``
-    (``column`` or ``query.column``); beyond them a person is asked. Durations are in seconds.
+    (``column`` or ``query.column``); beyond them a person is asked. ``start``: the serving release again, from where it
+    stands, because nothing serves. Durations are in seconds.
     """
 
     job: str
@@ -77,6 +78,7 @@ class DeployRequest(msgspec.Struct, frozen=True, kw_only=True):
     expect_different: tuple[str, ...] = ()
     probation_batches: int = 3
     probation_s: float = 300.0
+    start: bool = False
 
 
 class About(Enum):

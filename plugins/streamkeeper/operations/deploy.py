@@ -82,8 +82,18 @@ class Deploy:
         self._since = time.monotonic() - waited_s
 
     @classmethod
-    def open(cls, site: Site, operation: str, request: DeployRequest, *, on_open: OnOpen = OnOpen.REFUSE) -> Deploy:
+    def open(
+        cls,
+        site: Site,
+        operation: str,
+        request: DeployRequest,
+        *,
+        on_open: OnOpen = OnOpen.REFUSE,
+        allowed: Callable[[JobState], None] | None = None,
+    ) -> Deploy:
         """Start the operation, or find it started; another one that is open is refused, carried on or ended first.
+
+        ``allowed``: raises where the operation must not be started in that very state of the job.
 
         With ``on_open=CONTINUE`` the deploy returned is the open one. Raises OperationOpen, InvalidInput, and
         OperationRefused for the id of an operation that was started with another request.
@@ -96,7 +106,7 @@ class Deploy:
             )
         if request.release is not None:
             release_number(request.release)
-        other = cls(site, request.job, operation)._start(request, on_open)
+        other = cls(site, request.job, operation)._start(request, on_open, allowed)
         if other is None:
             return cls(site, request.job, operation)
         deploy = cls(site, request.job, other)
@@ -104,7 +114,7 @@ class Deploy:
             return deploy
         deploy.abort(requested_by=request.requested_by, reason=f"superseded by {operation}: {request.reason}")
         deploy.run(until=Step.FALL_BACK)
-        return cls.open(site, operation, request, on_open=OnOpen.REFUSE)
+        return cls.open(site, operation, request, on_open=OnOpen.REFUSE, allowed=allowed)
 
     @classmethod
     def load(cls, site: Site, job: str, operation: str, *, on: str = "", waited_s: float = 0.0) -> Deploy:
@@ -124,7 +134,7 @@ class Deploy:
         state = self.state
         operation = state.operations[self.operation]
         announced = set(operation.steps)
-        everything = plan_deploy(operation.request, serving=state.serving_release)
+        everything = plan_deploy(operation.request, serving=state.serving_release, stopped=state.stopped)
         return tuple(step for step in everything if step.step.label in announced)
 
     def abort(self, *, requested_by: str, reason: str) -> None:
@@ -175,7 +185,7 @@ class Deploy:
                 return progress
             time.sleep(POLL_S)
 
-    def _start(self, request: DeployRequest, on_open: OnOpen) -> str | None:
+    def _start(self, request: DeployRequest, on_open: OnOpen, allowed: Callable[[JobState], None] | None) -> str | None:
         """The id of another open operation that on_open lets us deal with; None once ours is started."""
         found: list[str] = []
 
@@ -186,7 +196,9 @@ class Deploy:
                 return None
             other = state.open_operation
             if other is None:
-                steps = plan_deploy(request, serving=state.serving_release)
+                if allowed is not None:
+                    allowed(state)
+                steps = plan_deploy(request, serving=state.serving_release, stopped=state.stopped)
                 return OperationStarted(
                     operation=self.operation, request=request, steps=tuple(each.step.label for each in steps)
                 )

@@ -77,7 +77,7 @@ class Seen:
         """In one word."""
         if self.facts is None or ("store" in self.unlooked and self.liveness is None):
             return Standing.UNKNOWN
-        return find_standing(self.status, self.exit, self.liveness)
+        return find_standing(self.status, self.exit, self.liveness, stopped=bool(self.facts.stopped))
 
 
 def look_at_fleet(

@@ -7,6 +7,7 @@ import msgspec
 from streamkeeper.errors import NotFound
 from streamkeeper.model.control import DriverExit, DriverStatus
 from streamkeeper.model.job_state import JobState, OperationState
+from streamkeeper.model.journal import DesiredChanged
 from streamkeeper.model.liveness import Life, Liveness
 from streamkeeper.model.names import check_name
 from streamkeeper.model.standing import Standing, find_standing
@@ -17,7 +18,10 @@ from streamkeeper.registry.journal import Journal, has_journal
 
 
 class JobOverview(msgspec.Struct, frozen=True, kw_only=True):
-    """One job now. ``entry``: the journal's newest number; ``versions``: query -> its newest checkpoint version."""
+    """One job now. ``entry``: the journal's newest number; ``versions``: query -> its newest checkpoint version.
+
+    ``stopped``: by whom and why, None where it is to serve.
+    """
 
     job: str
     entry: int
@@ -31,6 +35,7 @@ class JobOverview(msgspec.Struct, frozen=True, kw_only=True):
     operation: OperationState | None
     last_operation: OperationState | None
     versions: dict[str, str]
+    stopped: DesiredChanged | None = None
 
 
 def job_overview(site: Site, job: str) -> JobOverview:
@@ -41,7 +46,7 @@ def job_overview(site: Site, job: str) -> JobOverview:
     return JobOverview(
         job=job,
         entry=state.number,
-        standing=find_standing(status, exit, liveness),
+        standing=find_standing(status, exit, liveness, stopped=state.stopped is not None),
         release=state.serving_release,
         instance=instance,
         life=liveness.life if liveness else None,
@@ -51,6 +56,7 @@ def job_overview(site: Site, job: str) -> JobOverview:
         operation=state.open_operation,
         last_operation=_last_operation(state),
         versions={query: versions[-1].version for query, versions in state.versions.items() if versions},
+        stopped=state.stopped,
     )
 
 

@@ -13,18 +13,16 @@ from streamkeeper.errors import StreamkeeperError
 from streamkeeper.health.acts import Act, PlannedAct
 from streamkeeper.lifecycle.steps import Step
 from streamkeeper.model.fleet import JobFacts
-from streamkeeper.model.journal import DeployRequest, Handover, Strategy
 from streamkeeper.operations.backup import back_up
-from streamkeeper.operations.deploy import Deploy, OnOpen, ProgressKind
+from streamkeeper.operations.deploy import Deploy, ProgressKind
 from streamkeeper.operations.fleet_look import OWN
 from streamkeeper.operations.sites import Site
+from streamkeeper.operations.starting import open_start
 from streamkeeper.operations.targets import query_target
 
 AT_ONCE = max(2, os.cpu_count() or 2)
 """So many operations are carried on at once: each starts a JVM."""
 REQUESTED_BY = "the watch"
-FIRST_COMMIT_S = 1800.0
-"""Longer than a deploy's: after an outage the first batch may be large, and there is no other release to try."""
 _PAUSE_S = 0.25
 
 
@@ -51,7 +49,8 @@ def begin(site: Site, job: str, facts: JobFacts, planned: PlannedAct) -> Begun:
     match planned.act:
         case Act.START:
             operation = start_again(site, job, facts, reason=planned.reason)
-            return Begun(sentence=f"starts {facts.serving_release} again, as {operation}", operation=operation)
+            told = f"starts {facts.serving_release} again, as {operation}" if operation else "finds it serving already"
+            return Begun(sentence=told, operation=operation)
         case Act.BACK_UP:
             return Begun(sentence=back_up(site.snapshots, query_target(site, job, planned.query)).sentence)
         case Act.CARRY_ON:
@@ -60,26 +59,15 @@ def begin(site: Site, job: str, facts: JobFacts, planned: PlannedAct) -> Begun:
 
 
 def start_again(site: Site, job: str, facts: JobFacts, *, reason: str) -> str:
-    """Begin to let the serving release go again from its checkpoint; the operation. Idempotent.
+    """Begin to let the serving release go again from its checkpoint; the operation, empty where it serves already.
 
-    Raises OperationOpen.
+    Idempotent. Raises OperationOpen, and OperationRefused for a job that was stopped meanwhile.
     """
     # One name for one death, whoever sees it: two schedulers begin the same operation.
     seed = f"{job}\n{facts.serving_instance}\n{facts.operations}"
     operation = f"{OWN}{hashlib.sha256(seed.encode()).hexdigest()[:16]}"
-    request = DeployRequest(
-        job=job,
-        release=facts.serving_release,
-        strategy=Strategy.RESUME,
-        # The old driver is dead, so one driver is started; the release has had its probation.
-        handover=Handover.WARM,
-        probation_batches=0,
-        first_commit_s=FIRST_COMMIT_S,
-        requested_by=REQUESTED_BY,
-        reason=reason,
-    )
-    Deploy.open(site, operation, request, on_open=OnOpen.REFUSE)
-    return operation
+    begun = open_start(site, job, requested_by=REQUESTED_BY, reason=reason, operation=operation, unless_stopped=True)
+    return "" if begun is None else begun.operation
 
 
 def carry_on(

@@ -57,6 +57,23 @@ def rollback_form(jobs: Path) -> dict[str, Param]:
     return {**main, **_deadlines(), "on_open": _on_open("roll back")}
 
 
+def stop_form(jobs: Path) -> dict[str, Param]:
+    """The fields of ``streaming_stop``."""
+    return {
+        "job": _job(jobs, "The job that is to serve no more, until somebody starts or deploys it"),
+        "reason": _reason(),
+        "drain_s": _seconds(_DEFAULTS.drain_s, "Drain", "then the driver is killed; a start replays the open batch"),
+    }
+
+
+def start_form(jobs: Path) -> dict[str, Param]:
+    """The fields of ``streaming_start``."""
+    return {
+        "job": _job(jobs, "The job whose last release is to serve again, from where its checkpoints stand"),
+        "reason": _reason(),
+    }
+
+
 def read_request(params: Mapping[str, Any], *, requested_by: str, rollback: bool = False) -> DeployRequest:
     """The request of a filled-in form; raises InvalidInput, naming the field."""
     known = {name: params[name] for name in DeployRequest.__struct_fields__ if name in params}

@@ -285,7 +285,8 @@ def _announced(deploy: Deploy) -> tuple[PlannedStep, ...]:
     request = state.operations[deploy.operation].request
     if not request.dry_run:
         return deploy.plan()
-    return plan_deploy(msgspec.structs.replace(request, dry_run=False), serving=state.serving_release)
+    real = msgspec.structs.replace(request, dry_run=False)
+    return plan_deploy(real, serving=state.serving_release, stopped=state.stopped)
 
 
 def accept(progress: Progress, outcomes: frozenset[str] = GOOD) -> str:

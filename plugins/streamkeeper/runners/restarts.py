@@ -1,4 +1,9 @@
-"""When a driver that ended is started again: a pure rule over its failures."""
+"""When a driver that ended is started again: a pure rule, with a budget for each cause.
+
+A failure is tried again within a budget that a long healthy run refills. A dependency that is down is waited for and
+costs none of it, and neither does a machine without room, which has a budget of its own. What is permanent is not
+tried again.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +12,7 @@ from enum import Enum
 import msgspec
 
 from streamkeeper.model.control import DriverState, ExitCode
-
-WINDOW_S = 600.0
-LONGEST_PAUSE_S = 30.0
+from streamkeeper.model.restarts import Cause, RestartPolicy, pause
 
 _LAST_WORDS = {
     ExitCode.DRAINED: DriverState.DRAINED,
@@ -18,6 +21,14 @@ _LAST_WORDS = {
     ExitCode.STOPPED: DriverState.STOPPED,
     ExitCode.REFUSED: DriverState.FAILED,
 }
+_CAUSES = {
+    ExitCode.FENCED: Cause.PERMANENT,
+    ExitCode.REFUSED: Cause.PERMANENT,
+    ExitCode.STORE_LOST: Cause.DEPENDENCY,
+    ExitCode.DEPENDENCY_DOWN: Cause.DEPENDENCY,
+    ExitCode.NO_CAPACITY: Cause.CAPACITY,
+}
+_MEANT = frozenset({ExitCode.DRAINED, ExitCode.FINISHED, ExitCode.STOPPED})
 
 
 class Next(Enum):
@@ -27,34 +38,95 @@ class Next(Enum):
     RESTART = "restart"
 
 
+class Spent(msgspec.Struct, frozen=True, kw_only=True):
+    """What was used of the budgets since the last long healthy run.
+
+    ``waited_from``: when the first wait for a dependency began, by the clock that ``decide`` is given; ``waits``: how
+    many there were.
+    """
+
+    failures: int = 0
+    without_room: int = 0
+    waits: int = 0
+    waited_from: float | None = None
+
+
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
-    """``state``: how the instance ends (END only); ``pause_s``: how long to wait first (RESTART only)."""
+    """``state``: how the instance ends (END only); ``pause_s``: how long to wait first (RESTART only).
+
+    ``cause``: None for an end that was meant; ``spent``: to be given to the next decision.
+    """
 
     next: Next
     reason: str
+    cause: Cause | None
+    spent: Spent
     state: DriverState = DriverState.FAILED
     pause_s: float = 0.0
 
 
-def decide(code: int, failures: tuple[float, ...], *, now: float, budget: int) -> Decision:
-    """What follows an exit with ``code`` at ``now``; ``failures`` are the moments of the earlier ones, in seconds.
+def decide(code: int, spent: Spent, *, now: float, ran_s: float, budget: int, policy: RestartPolicy) -> Decision:
+    """What follows an exit with ``code`` after a run of ``ran_s``; ``budget``: restarts after failures.
 
-    A store that was lost costs no restart: the next generation's claim waits for it. At most ``budget`` others in any
-    ten minutes, after pauses of 1, 2, 4 … 30 seconds.
+    ``now`` is of any clock that never goes back, in seconds.
     """
+    if ran_s >= policy.refill_s:
+        spent = Spent()
     if code in _LAST_WORDS:
         ending = ExitCode(code)
-        return Decision(next=Next.END, state=_LAST_WORDS[ending], reason=f"it ended {ending.name.lower()}")
-    if code == ExitCode.STORE_LOST:
-        return Decision(next=Next.RESTART, reason="it lost the store; it goes on when the store answers")
-    recent = sum(1 for each in failures if now - each < WINDOW_S)
-    what = describe_code(code)
-    if recent >= budget:
-        return Decision(next=Next.END, reason=f"{what}; {recent} restarts in {WINDOW_S / 60:.0f} minutes used up")
-    pause_s = min(2.0**recent, LONGEST_PAUSE_S)
-    return Decision(next=Next.RESTART, reason=f"{what}; restart {recent + 1} of {budget}", pause_s=pause_s)
+        reason = "it ended for good" if ending is ExitCode.REFUSED else f"it ended {ending.name.lower()}"
+        return Decision(next=Next.END, reason=reason, cause=cause_of(code), spent=spent, state=_LAST_WORDS[ending])
+    match cause_of(code):
+        case Cause.DEPENDENCY:
+            return _wait(code, spent, now, policy)
+        case Cause.CAPACITY:
+            return _find_room(spent, policy)
+        case _:
+            return _try_again(code, spent, budget, policy)
+
+
+def cause_of(code: int) -> Cause | None:
+    """What an exit code says of the cause; None for an end that was meant."""
+    if code in _MEANT:
+        return None
+    return next((cause for known, cause in _CAUSES.items() if known == code), Cause.FAILURE)
 
 
 def describe_code(code: int) -> str:
     """An exit code in words."""
     return f"it was ended by signal {-code}" if code < 0 else f"it failed with exit code {code}"
+
+
+def _wait(code: int, spent: Spent, now: float, policy: RestartPolicy) -> Decision:
+    began = now if spent.waited_from is None else spent.waited_from
+    what = "the store" if code == ExitCode.STORE_LOST else "what it needs"
+    cause, waited_s = Cause.DEPENDENCY, now - began
+    if waited_s >= policy.dependency_limit_s:
+        reason = f"{what} has not answered for {waited_s / 3600:.1f} h"
+        return Decision(next=Next.END, reason=reason, cause=cause, spent=spent)
+    pause_s = pause(policy.dependency_pause_s, policy.dependency_longest_s, spent.waits)
+    after = msgspec.structs.replace(spent, waits=spent.waits + 1, waited_from=began)
+    reason = f"{what} does not answer; it is tried again in {pause_s:g} s, and costs no restart"
+    return Decision(next=Next.RESTART, reason=reason, cause=cause, spent=after, pause_s=pause_s)
+
+
+def _find_room(spent: Spent, policy: RestartPolicy) -> Decision:
+    cause, tried = Cause.CAPACITY, spent.without_room
+    if tried >= policy.capacity_budget:
+        reason = f"the machine has no room for it, after {tried} tries"
+        return Decision(next=Next.END, reason=reason, cause=cause, spent=spent)
+    pause_s = pause(policy.capacity_pause_s, policy.capacity_longest_s, tried)
+    after = msgspec.structs.replace(spent, without_room=tried + 1)
+    reason = f"the machine has no room for it; it is tried again in {pause_s:g} s"
+    return Decision(next=Next.RESTART, reason=reason, cause=cause, spent=after, pause_s=pause_s)
+
+
+def _try_again(code: int, spent: Spent, budget: int, policy: RestartPolicy) -> Decision:
+    cause, failures, what = Cause.FAILURE, spent.failures, describe_code(code)
+    if failures >= budget:
+        reason = f"{what}; {failures} restarts without a healthy run of {policy.refill_s / 60:g} min used up"
+        return Decision(next=Next.END, reason=reason, cause=cause, spent=spent)
+    pause_s = pause(policy.failure_pause_s, policy.failure_longest_s, failures)
+    after = msgspec.structs.replace(spent, failures=failures + 1)
+    reason = f"{what}; restart {failures + 1} of {budget}"
+    return Decision(next=Next.RESTART, reason=reason, cause=cause, spent=after, pause_s=pause_s)

@@ -3,35 +3,55 @@
 It claims each generation in the store before it starts that driver, copies the driver's output without secrets, ends
 what is left of a generation before the next, and writes how the instance ended. An instance has one supervisor in its
 life: a second one finds the first one's claim, living or dead, and ends at once. So a death that was proven stays true.
+
+Before a further generation it asks the journal whether the instance is still to run: the job may have been stopped, or
+another instance appointed, while the store was out of reach. While nothing runs it says in the status what it waits
+for.
 """
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import sys
 import time
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from typing import TypeVar
+
+import msgspec
 
 from streamkeeper.crash_points import crash_point
 from streamkeeper.errors import KeyExists, StoreUnavailable, StreamkeeperError
-from streamkeeper.model.control import SECRETS, DriverExit, DriverState, ExitCode, LaunchSpec, ProcessRecord
+from streamkeeper.lifecycle.going_on import Verdict, may_go_on
+from streamkeeper.model.control import (
+    SECRETS,
+    DriverExit,
+    DriverState,
+    DriverStatus,
+    ExitCode,
+    LaunchSpec,
+    ProcessRecord,
+)
+from streamkeeper.model.restarts import Cause
 from streamkeeper.model.settings import read_settings
 from streamkeeper.registry.control import Control
+from streamkeeper.registry.journal import Journal
 from streamkeeper.runners import process_tree
 from streamkeeper.runners.driver_log import DriverLog, log_path
 from streamkeeper.runners.driver_process import DriverProcess, Signals, adopt_orphans
 from streamkeeper.runners.machine import this_machine
 from streamkeeper.runners.process_tree import Root
-from streamkeeper.runners.restarts import Decision, Next, decide
+from streamkeeper.runners.restarts import Decision, Next, Spent, decide
 from streamkeeper.stores.opening import open_store
 
 T = TypeVar("T")
 
 _STORE_PAUSE_S = 0.5
 _OUTAGE_LOOK_S = 2.0
-_LONGEST_OUTAGE_S = 86_400.0
+_TELL_S = 5.0
+"""How long it is tried to tell what is waited for: a store that is out of reach is what is waited for."""
 
 
 class Superseded(Exception):
@@ -41,8 +61,11 @@ class Superseded(Exception):
 class Supervisor:
     """Runs the generations of one instance, one after the other."""
 
-    def __init__(self, control: Control, spec: LaunchSpec, command: Sequence[str], log: DriverLog) -> None:
+    def __init__(
+        self, control: Control, journal: Journal, spec: LaunchSpec, command: Sequence[str], log: DriverLog
+    ) -> None:
         self._control = control
+        self._journal = journal
         self._spec = spec
         self._command = [*command, spec.job, spec.instance]
         self._log = log
@@ -54,39 +77,95 @@ class Supervisor:
             installation=os.environ.get(process_tree.INSTALLATION, ""),
             store=os.environ.get(process_tree.STORE, ""),
         )
-        self._failures: tuple[float, ...] = ()
+        self._spent = Spent()
 
     def run(self) -> DriverExit:
-        """Until the instance has ended; raises Superseded, and StoreUnavailable when a claim cannot be written."""
+        """Until the instance has ended; raises Superseded, and StoreUnavailable after a day without the store."""
         generation = 0
         while True:
             generation += 1
             self._claim(generation)
+            began = time.monotonic()
             code, error = self._run_generation(generation)
             if number := self._signals.received():
                 return self._exit(DriverState.FAILED, code, f"terminated by signal {number}")
-            decision = decide(code, self._failures, now=time.monotonic(), budget=self._spec.restart_budget)
+            now = time.monotonic()
+            decision = decide(
+                code,
+                self._spent,
+                now=now,
+                ran_s=now - began,
+                budget=self._spec.restart_budget,
+                policy=self._spec.restarts,
+            )
+            self._spent = decision.spent
             self._log.say(f"generation {generation}: {decision.reason}")
             if decision.next is Next.END:
-                return self._exit(decision.state, code, self._last_error(generation, decision, error))
-            if code == ExitCode.STORE_LOST:
-                self._await_store()
-            else:
-                self._failures = (*self._failures, time.monotonic())
+                told = self._last_error(generation, decision, error)
+                return self._exit(decision.state, code, told, cause=decision.cause)
+            self._tell(generation, decision, error)
             self._signals.sleep(decision.pause_s)
+            verdict = self._await_leave()
             if number := self._signals.received():
                 return self._exit(DriverState.FAILED, code, f"terminated by signal {number}")
+            if not verdict.goes_on:
+                failed = verdict.state is DriverState.FAILED
+                self._log.say(verdict.reason)
+                return self._exit(
+                    verdict.state,
+                    code,
+                    verdict.reason if failed else "",
+                    cause=Cause.PERMANENT if failed else None,
+                )
 
-    def _await_store(self) -> None:
-        """Until the store answers, a signal comes, or an outage is longer than anybody would wait out."""
-        deadline = time.monotonic() + _LONGEST_OUTAGE_S
-        while not self._signals.received() and time.monotonic() < deadline:
-            try:
-                self._control.processes()
-            except StoreUnavailable:
-                self._signals.sleep(_OUTAGE_LOOK_S)
-                continue
-            return
+    def _await_leave(self) -> Verdict:
+        """Whether there is to be another generation, once the store answers."""
+
+        def ask() -> Verdict:
+            orders = frozenset(each.kind for each in self._control.commands(0))
+            return may_go_on(self._journal.state(), self._spec.instance, orders)
+
+        try:
+            return self._after_the_outage(ask)
+        except StoreUnavailable:
+            if not self._signals.received():
+                raise
+            return Verdict(goes_on=False)
+        except StreamkeeperError as error:
+            return Verdict(goes_on=False, reason=str(error), state=DriverState.FAILED)
+
+    def _after_the_outage(self, call: Callable[[], T]) -> T:
+        """A store call, repeated as long as any dependency is waited for, or until a signal comes."""
+        return self._stored(call, patience_s=self._spec.restarts.dependency_limit_s, look_s=_OUTAGE_LOOK_S)
+
+    def _tell(self, generation: int, decision: Decision, error: str) -> None:
+        """Say in the status that nothing runs now, and why; nobody else writes it until the next generation."""
+        try:
+            status = self._stored(self._control.read_status, patience_s=_TELL_S)
+            status = status or self._nothing_told(generation)
+            told = error or (status.error if status.generation == generation else "") or self._log.last_line
+            waiting = f"{decision.reason}: {told}" if told else decision.reason
+            after = msgspec.structs.replace(
+                status,
+                state=DriverState.STARTING,
+                generation=max(generation, status.generation),
+                beat=status.beat + 1,
+                at=datetime.now(UTC).isoformat(),
+                error=told,
+                cause=decision.cause.value if decision.cause is not None else "",
+                waiting=waiting,
+            )
+            crash_point("supervisor.tell.before")
+            self._stored(lambda: self._control.write_status(after), patience_s=_TELL_S)
+        except StreamkeeperError as failed:
+            self._log.say(f"that it waits could not be told: {failed}")
+
+    def _nothing_told(self, generation: int) -> DriverStatus:
+        """The status of a driver that died before its first word."""
+        instance, release = self._spec.instance, self._spec.release
+        return DriverStatus(
+            instance=instance, release=release, generation=generation, state=DriverState.STARTING, beat=0, at=""
+        )
 
     def _claim(self, generation: int) -> None:
         machine = this_machine()
@@ -101,10 +180,10 @@ class Supervisor:
         )
         crash_point("supervisor.claim.before")
         try:
-            self._stored(lambda: self._control.write_process(record))
+            self._after_the_outage(lambda: self._control.write_process(record))
         except KeyExists as error:
             # A write whose answer was lost may have been ours.
-            if record not in self._stored(self._control.processes):
+            if record not in self._after_the_outage(self._control.processes):
                 raise Superseded(f"generation {generation} is another process's") from error
         crash_point("supervisor.claim.after")
 
@@ -114,7 +193,7 @@ class Supervisor:
         try:
             driver = DriverProcess([*self._command, str(generation)], environ, self._log)
         except StreamkeeperError as error:
-            return 127, str(error)
+            return _not_started(error), str(error)
         self._log.say(f"generation {generation}: driver has pid {driver.pid}")
         crash_point("supervisor.started")
         code = driver.wait(self._signals)
@@ -134,8 +213,9 @@ class Supervisor:
         told = status.error if status is not None and status.generation == generation else ""
         return f"{decision.reason}: {told or self._log.last_line or 'it printed nothing'}"
 
-    def _exit(self, state: DriverState, code: int, error: str) -> DriverExit:
-        end = DriverExit(instance=self._spec.instance, state=state, code=code, error=error)
+    def _exit(self, state: DriverState, code: int, error: str, *, cause: Cause | None = None) -> DriverExit:
+        told = cause.value if cause is not None else ""
+        end = DriverExit(instance=self._spec.instance, state=state, code=code, error=error, cause=told)
         self._log.say(f"the instance has ended {state.value}" + (f": {error}" if error else ""))
         crash_point("supervisor.exit.before")
         try:
@@ -145,16 +225,26 @@ class Supervisor:
         crash_point("supervisor.exit.after")
         return end
 
-    def _stored(self, call: Callable[[], T]) -> T:
-        """A store call, repeated while the store is out of reach, for the lease's life at most."""
-        deadline = time.monotonic() + self._spec.lease_s
+    def _stored(self, call: Callable[[], T], *, patience_s: float = 0.0, look_s: float = _STORE_PAUSE_S) -> T:
+        """A store call, repeated while the store is out of reach: for the lease's life, or for ``patience_s``.
+
+        A signal ends it early.
+        """
+        deadline = time.monotonic() + (patience_s or self._spec.lease_s)
         while True:
             try:
                 return call()
             except StoreUnavailable:
-                if time.monotonic() > deadline:
+                if time.monotonic() > deadline or self._signals.received():
                     raise
-                time.sleep(_STORE_PAUSE_S)
+                self._signals.sleep(look_s)
+
+
+def _not_started(error: StreamkeeperError) -> int:
+    """An exit code for a driver that could not be started at all."""
+    cause = error.__cause__
+    no_room = isinstance(cause, OSError) and cause.errno in (errno.EAGAIN, errno.ENOMEM, errno.ENOSPC, errno.EMFILE)
+    return ExitCode.NO_CAPACITY if no_room else 127
 
 
 def _own_root() -> Root:
@@ -166,14 +256,15 @@ def _own_root() -> Root:
 def supervise(job: str, instance: str, command: Sequence[str]) -> None:
     """Run an instance to its end; raises StreamkeeperError or Superseded when it is not ours to run."""
     settings = read_settings(os.environ)
-    control = Control(open_store(settings.store), job, instance)
+    store = open_store(settings.store)
+    control, journal = Control(store, job, instance), Journal(store, job, writer=f"supervisor:{instance}")
     spec = control.read_launch()
     if spec is None:
         raise StreamkeeperError(f"{job}/{instance} was never launched", hint="its launch.json is missing")
     if control.read_exit() is not None:
         raise Superseded("it has ended before")
     secrets: dict[str, str] = json.loads(os.environ.get(SECRETS) or "{}")
-    Supervisor(control, spec, command, DriverLog(log_path(settings.home, job, instance), secrets)).run()
+    Supervisor(control, journal, spec, command, DriverLog(log_path(settings.home, job, instance), secrets)).run()
 
 
 def main(arguments: Sequence[str]) -> int:

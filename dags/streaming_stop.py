@@ -1,0 +1,40 @@
+"""Stop a streaming job.
+
+That the job is to serve no more is recorded first; then its driver finishes the open batch and ends, past the deadline
+it is killed, and its end is proven. Nothing starts a stopped job but a person: *Start a streaming job*, a deploy or a
+rollback. Its checkpoints stay as they are, and a start goes on from them.
+
+While an operation of the job is open the stop is refused and names it. A job that is stopped already: the task is
+skipped. A task that failed or was killed continues when it is cleared. The last lines of the driver's log are in the
+task's log.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from airflow.sdk import dag
+
+from streamkeeper.orchestration.deploy_graph import default_args
+from streamkeeper.orchestration.desired import LONGEST_STOP, StopOperator
+from streamkeeper.orchestration.form import stop_form
+
+JOBS = Path(os.environ.get("STREAMKEEPER_JOBS", "jobs"))
+
+
+@dag(
+    dag_display_name="Stop a streaming job",
+    doc_md=__doc__,
+    schedule=None,
+    catchup=False,
+    max_active_runs=16,
+    tags=["streaming", "lifecycle"],
+    params=stop_form(JOBS),
+    default_args={**default_args(), "execution_timeout": LONGEST_STOP},
+)
+def streaming_stop() -> None:
+    StopOperator(task_id="stop")
+
+
+streaming_stop()

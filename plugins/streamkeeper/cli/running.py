@@ -1,0 +1,105 @@
+"""``stop``, ``start`` and ``logs``: what should serve, and what its driver says."""
+
+from __future__ import annotations
+
+import getpass
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from streamkeeper.cli.deploying import DrainS, follow_operation, new_operation, tell_end
+from streamkeeper.cli.given import Job, open_site, open_to_look
+from streamkeeper.errors import NotFound
+from streamkeeper.operations.deploy import OnOpen
+from streamkeeper.operations.driver_logs import find_log
+from streamkeeper.operations.sites import Site
+from streamkeeper.operations.starting import open_start
+from streamkeeper.operations.stopping import DRAIN_S, stop_job
+from streamkeeper.registry.control import Control
+from streamkeeper.runners.log_reading import Follower, last_lines
+
+Reason = Annotated[str, typer.Option("--reason", help="Why; kept in the journal")]
+_FOLLOW_S = 0.5
+_EXIT_LOOK_S = 2.0
+
+
+def stop(job: Job, *, reason: Reason, drain_s: DrainS = DRAIN_S) -> None:
+    """Stop a job at a batch boundary; only a person starts it again."""
+    console = Console(soft_wrap=True, highlight=False)
+    try:
+        ended = stop_job(
+            open_site(),
+            job,
+            requested_by=_me(),
+            reason=reason,
+            operation=new_operation(),
+            drain_s=drain_s,
+            say=lambda line: console.print(Text(line)),
+        )
+    except KeyboardInterrupt:
+        typer.echo(f"\nstopped looking: job {job} is to serve no more. Carry it on: streamkeeper stop {job}", err=True)
+        raise typer.Exit(130) from None
+    typer.echo(f"{ended.sentence}; nothing was to be done" if ended.already else ended.sentence)
+
+
+def start(job: Job, *, reason: Reason = "") -> None:
+    """Let the release that served last serve again, from where its checkpoints stand."""
+    site = open_site()
+    running = open_start(
+        site, job, requested_by=_me(), reason=reason, operation=new_operation(), on_open=OnOpen.CONTINUE
+    )
+    if running is None:
+        typer.echo(f"job {job} serves already")
+        return
+    tell_end(site, running, follow_operation(running))
+
+
+def logs(
+    job: Job,
+    *,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until Ctrl-C, or the driver has ended")] = False,
+    lines: Annotated[int, typer.Option("--lines", "-n", min=0, help="How many of the last lines")] = 100,
+    instance: Annotated[str, typer.Option("--instance", help="Another driver than the one that serves")] = "",
+) -> None:
+    """Show what a job's driver has printed, without secrets."""
+    site = open_to_look()
+    place = find_log(site, job, instance)
+    if place.elsewhere:
+        raise NotFound(place.elsewhere)
+    path = Path(place.path)
+    shown, offset = last_lines(path, lines)
+    for each in shown:
+        typer.echo(each)
+    if not follow:
+        return
+    follower = Follower(path, offset)
+    try:
+        _follow(site, job, place.instance, follower)
+    except KeyboardInterrupt:
+        return
+    finally:
+        follower.close()
+
+
+def _follow(site: Site, job: str, instance: str, follower: Follower) -> None:
+    control, looked, ended = Control(site.store, job, instance), 0.0, False
+    while True:
+        told = False
+        for each in follower.read():
+            typer.echo(each)
+            told = True
+        if ended and not told:
+            return
+        if not told and time.monotonic() - looked > _EXIT_LOOK_S:
+            # What is printed before the end is in the log by then: one more read takes it.
+            ended, looked = control.read_exit() is not None, time.monotonic()
+            continue
+        time.sleep(_FOLLOW_S)
+
+
+def _me() -> str:
+    return f"cli:{getpass.getuser()}"

@@ -1,0 +1,42 @@
+"""Whether an instance whose driver has ended is to be started again: what was decided meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import msgspec
+
+from streamkeeper.model.control import CommandKind, DriverState
+from streamkeeper.model.job_state import JobState
+
+
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+    """``state``: how the instance ends where it does not go on."""
+
+    goes_on: bool
+    reason: str = ""
+    state: DriverState = DriverState.STOPPED
+
+
+def may_go_on(state: JobState, instance: str, orders: Collection[CommandKind]) -> Verdict:
+    """Whether another generation of an instance may start; ``orders``: all that it was ever given.
+
+    An instance of an open operation is that operation's to end, also while its job is stopped: somebody deploys it.
+    """
+    if CommandKind.DRAIN in orders:
+        return Verdict(goes_on=False, reason=f"{instance} was told to drain", state=DriverState.DRAINED)
+    if CommandKind.STOP in orders:
+        return Verdict(goes_on=False, reason=f"{instance} was told to end")
+    mine = state.instances.get(instance)
+    if mine is None:
+        return Verdict(goes_on=True)
+    if mine.ended:
+        return Verdict(goes_on=False, reason=f"{instance} is recorded as ended: {mine.proof}")
+    if mine.appointed and state.appointed != instance:
+        superseded = f"{instance} was superseded: {state.appointed} is appointed"
+        return Verdict(goes_on=False, reason=superseded, state=DriverState.FENCED)
+    operation = state.operations.get(mine.operation)
+    is_open = operation is not None and operation.outcome is None
+    if state.stopped is not None and mine.appointed and not is_open:
+        return Verdict(goes_on=False, reason=f"the job was stopped by {state.stopped.requested_by or 'somebody'}")
+    return Verdict(goes_on=True)

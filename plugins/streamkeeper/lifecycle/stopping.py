@@ -1,0 +1,83 @@
+"""Decisions that stop a job: drain whatever owns its checkpoints, prove it dead, record its end. Reads nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from streamkeeper.lifecycle.actions import Kill, RecordEnd, Send, Wait
+from streamkeeper.lifecycle.instances import kill_wait
+from streamkeeper.lifecycle.observation import Seen
+from streamkeeper.lifecycle.steps import KILL_S
+from streamkeeper.model.control import CommandKind
+from streamkeeper.model.job_state import InstanceState, JobState
+from streamkeeper.model.liveness import Life
+
+
+class Stopped(msgspec.Struct, frozen=True):
+    """Nothing of the job runs any more."""
+
+
+class TakenOver(msgspec.Struct, frozen=True):
+    """Somebody has decided otherwise meanwhile: what serves is theirs to say."""
+
+
+class Unprovable(msgspec.Struct, frozen=True):
+    """A driver cannot be proven dead from here."""
+
+
+class StopDecision(msgspec.Struct, frozen=True, kw_only=True):
+    """The next act of a stop, and why."""
+
+    action: Send | Kill | RecordEnd | Wait | Stopped | TakenOver | Unprovable
+    reason: str
+
+
+class StopView(msgspec.Struct, frozen=True, kw_only=True):
+    """All a decision rests on. ``stop``: the id under which the stop is recorded; ``seen``: every owner.
+
+    ``on``: what the stop waits for just now, ``waited_s``: for how long; ``drain_s``: past this a driver is killed.
+    """
+
+    state: JobState
+    stop: str
+    seen: Mapping[str, Seen]
+    drain_s: float
+    on: str = ""
+    waited_s: float = 0.0
+
+
+def decide_stop(at: StopView) -> StopDecision:
+    """The next act: every owner is drained, and past the deadline killed; its end is recorded once it is proven."""
+    stopped, operation = at.state.stopped, at.state.open_operation
+    if stopped is None or stopped.operation != at.stop:
+        return _say(TakenOver(), "somebody has decided otherwise since")
+    if operation is not None:
+        return _say(TakenOver(), f"operation {operation.operation} was started since, and decides what serves")
+    for owner in at.state.owners:
+        return _end(at, owner)
+    return _say(Stopped(), f"{at.state.serving_release or 'nothing'} serves no more")
+
+
+def _end(at: StopView, owner: InstanceState) -> StopDecision:
+    name, seen = owner.instance, at.seen.get(owner.instance, Seen())
+    killing = at.on == kill_wait(name)
+    if seen.life in (Life.DEAD, Life.ABSENT):
+        last = seen.state.value if seen.state is not None else "without a word"
+        return _say(RecordEnd(name, seen.liveness.why, last), seen.liveness.why)
+    if CommandKind.DRAIN not in seen.sent:
+        # Also where nobody can look: it ends by itself then, and only the proof is left for its own machine.
+        return _say(Send(name, CommandKind.DRAIN), f"{owner.release} is to serve no more")
+    if seen.life is Life.UNKNOWN and at.waited_s > at.drain_s:
+        why = f"driver {name} was told to drain, and cannot be proven dead from here: {seen.liveness.why}"
+        return _say(Unprovable(), why)
+    if killing and at.waited_s > KILL_S:
+        return _say(Unprovable(), f"driver {name} was killed, and lives: {seen.liveness.why}")
+    if seen.life is Life.ALIVE and (killing or at.waited_s > at.drain_s):
+        return _say(Kill(name), f"{name} did not drain within {at.drain_s:g} s")
+    return _say(Wait(f"{name}: drain", at.drain_s), f"{name} finishes its batch")
+
+
+def _say(action: Send | Kill | RecordEnd | Wait | Stopped | TakenOver | Unprovable, reason: str) -> StopDecision:
+    return StopDecision(action=action, reason=reason)

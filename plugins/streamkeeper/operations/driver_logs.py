@@ -1,0 +1,57 @@
+"""Which log is a job's, and where it lies: on the machine whose supervisor writes it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from streamkeeper.errors import NotFound
+from streamkeeper.operations.overview import read_job
+from streamkeeper.operations.sites import Site
+from streamkeeper.registry.control import Control
+from streamkeeper.runners.driver_log import log_path
+from streamkeeper.runners.log_reading import last_lines
+
+
+class LogPlace(msgspec.Struct, frozen=True, kw_only=True):
+    """``elsewhere``: one sentence with the machine, where the log cannot be read from here; empty where it can."""
+
+    job: str
+    instance: str
+    path: str
+    elsewhere: str = ""
+
+
+def find_log(site: Site, job: str, instance: str = "") -> LogPlace:
+    """The log of an instance, of the one that serves or did last unless one is named; raises NotFound."""
+    state = read_job(site, job)
+    known = list(state.instances)
+    wanted = instance or state.serving_instance or (known[-1] if known else "")
+    if wanted not in state.instances:
+        # A standby that is not recorded yet has no log that anybody could know of.
+        if instance:
+            raise NotFound(f"job {job} has no instance {instance}", hint=f"its newest are: {', '.join(known[-3:])}")
+        raise NotFound(f"job {job} has started no driver yet", hint="deploy it")
+    path = log_path(site.settings.home, job, wanted)
+    place = LogPlace(job=job, instance=wanted, path=str(path))
+    if path.is_file():
+        return place
+    records = Control(site.store, job, wanted).processes()
+    if not records:
+        return msgspec.structs.replace(place, elsewhere=f"{wanted} was started on no machine that has told so")
+    hosts = ", ".join(sorted({each.host for each in records}))
+    told = f"the log of {wanted} is on {hosts}: logs/{job}/{path.name} in the home of that machine; not here ({path})"
+    return msgspec.structs.replace(place, elsewhere=told)
+
+
+def tail_log(site: Site, job: str, instance: str = "", *, count: int = 20) -> list[str]:
+    """The last lines of an instance's log, after one that says where it is; or that it is elsewhere."""
+    try:
+        place = find_log(site, job, instance)
+    except NotFound as error:
+        return [error.message]
+    if place.elsewhere:
+        return [place.elsewhere]
+    lines, _ = last_lines(Path(place.path), count)
+    return [f"the last {len(lines)} lines of {place.path}:", *lines]

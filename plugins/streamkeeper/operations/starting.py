@@ -1,0 +1,139 @@
+"""The start verb: the release that served last serves again, from where its checkpoints stand.
+
+It is a deploy of that release, with everything that a deploy proves and records. The wish is recorded before, so that a
+start that dies halfway is known to be wanted. Nothing begins anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from streamkeeper.crash_points import crash_point
+from streamkeeper.errors import OperationOpen, OperationRefused
+from streamkeeper.lifecycle.steps import Step
+from streamkeeper.model.control import CommandKind
+from streamkeeper.model.job_state import JobState
+from streamkeeper.model.journal import DeployRequest, DesiredChanged, Handover, Record, Strategy
+from streamkeeper.model.liveness import Life
+from streamkeeper.model.names import check_instance
+from streamkeeper.operations.deploy import Deploy, OnOpen, Progress
+from streamkeeper.operations.overview import read_job
+from streamkeeper.operations.sites import Site
+from streamkeeper.registry.control import Control
+
+FIRST_COMMIT_S = 1800.0
+"""Longer than a deploy's: after an outage the first batch may be large, and there is no other release to try."""
+
+
+def open_start(
+    site: Site,
+    job: str,
+    *,
+    requested_by: str,
+    reason: str,
+    operation: str,
+    unless_stopped: bool = False,
+    handover: Handover = Handover.WARM,
+    on_open: OnOpen = OnOpen.REFUSE,
+) -> Deploy | None:
+    """Record the wish and open the operation, or find both; None where the job serves already.
+
+    ``operation``: an id of whoever asks: the same again goes on with the same start. ``unless_stopped``: for whoever
+    acts without a person: a stopped job stays stopped. ``handover``: warm starts one driver, cold two after another.
+    ``on_open``: CONTINUE carries on another start that is open, and nothing else.
+
+    Raises NotFound for an unknown job, OperationOpen while an operation is open, and OperationRefused for a job that
+    never served, is stopped (``unless_stopped``), or whose driver cannot be looked at from here.
+    """
+    read_job(site, job)
+    check_instance(operation)
+    journal = site.journal(job, f"start:{operation}")
+    state = journal.state()
+    if operation in state.operations:
+        return Deploy.load(site, job, operation)
+    other = state.open_operation
+    if other is not None and other.request.start and on_open is OnOpen.CONTINUE:
+        return Deploy.load(site, job, other.operation)
+    _must_be_possible(state, unless_stopped=unless_stopped)
+    if state.stopped is None and _serves(site, state):
+        return None
+    crash_point("start.record.before")
+    state = journal.append(_wish(operation, requested_by, reason, unless_stopped=unless_stopped))
+    crash_point("start.record.after")
+    request = DeployRequest(
+        job=job,
+        release=state.serving_release,
+        strategy=Strategy.RESUME,
+        handover=handover,
+        reason=reason,
+        requested_by=requested_by,
+        first_commit_s=FIRST_COMMIT_S,
+        # Nothing new is tried: the release has had its probation.
+        probation_batches=0,
+        start=True,
+    )
+
+    def allowed(now: JobState) -> None:
+        _must_be_possible(now, unless_stopped=True)
+        if now.serving_release != request.release:
+            raise OperationRefused(f"{now.serving_release} serves by now, not {request.release}", hint="look again")
+
+    return Deploy.open(site, operation, request, allowed=allowed)
+
+
+def start_job(
+    site: Site,
+    job: str,
+    *,
+    requested_by: str,
+    reason: str,
+    operation: str,
+    unless_stopped: bool = False,
+    on_progress: Callable[[Progress], None] | None = None,
+) -> Progress | None:
+    """Start a job and wait until it serves or cannot; None where it serves already. Raises what ``open_start`` does.
+
+    The progress has the operation's outcome: anything but SUCCEEDED says why in its sentence.
+    """
+    deploy = open_start(
+        site, job, requested_by=requested_by, reason=reason, operation=operation, unless_stopped=unless_stopped
+    )
+    return None if deploy is None else deploy.run(Step.FALL_BACK, on_progress=on_progress)
+
+
+def _must_be_possible(state: JobState, *, unless_stopped: bool) -> None:
+    if state.open_operation is not None:
+        raise OperationOpen(state.job, state.open_operation.operation)
+    if not state.serving_release:
+        raise OperationRefused(f"job {state.job} never served: there is nothing to start again", hint="deploy it")
+    if unless_stopped and state.stopped is not None:
+        by = state.stopped.requested_by or "somebody"
+        raise OperationRefused(f"job {state.job} was stopped by {by}", hint=f"streamkeeper start {state.job}")
+
+
+def _wish(
+    operation: str, requested_by: str, reason: str, *, unless_stopped: bool
+) -> Callable[[JobState], Record | None]:
+    def wanted(state: JobState) -> Record | None:
+        _must_be_possible(state, unless_stopped=unless_stopped)
+        if state.stopped is None:
+            return None
+        return DesiredChanged(serve=True, requested_by=requested_by, reason=reason, operation=operation)
+
+    return wanted
+
+
+def _serves(site: Site, state: JobState) -> bool:
+    """Whether a driver lives that nobody has told to end; raises OperationRefused where nobody can look."""
+    instance = state.serving_instance
+    seen = site.runner.observe(state.job, instance)
+    control = Control(site.store, state.job, instance)
+    if control.read_exit() is not None or seen.life in (Life.DEAD, Life.ABSENT):
+        return False
+    if seen.life is Life.UNKNOWN:
+        raise OperationRefused(
+            f"driver {instance} of job {state.job} cannot be looked at from here: {seen.why}",
+            hint="start it on that machine",
+        )
+    ends = (CommandKind.DRAIN, CommandKind.STOP)
+    return not any(each.kind in ends for each in control.commands(0))

@@ -1,0 +1,174 @@
+"""The stop verb: record that the job is to serve no more, then drain what serves and prove it dead.
+
+The wish is recorded before anything is touched, so that a stop that dies halfway is continued by the next one, under
+the id that is on record, and nothing starts the job meanwhile.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import msgspec
+
+from streamkeeper.crash_points import crash_point
+from streamkeeper.errors import OperationOpen, OperationRefused
+from streamkeeper.lifecycle.actions import Kill, RecordEnd, Send, Wait
+from streamkeeper.lifecycle.instances import kill_wait
+from streamkeeper.lifecycle.observation import Seen
+from streamkeeper.lifecycle.stopping import Stopped, StopView, TakenOver, Unprovable, decide_stop
+from streamkeeper.model.job_state import JobState
+from streamkeeper.model.journal import DeployRequest, DesiredChanged, InstanceEnded, Record
+from streamkeeper.model.names import check_instance
+from streamkeeper.operations.overview import read_job
+from streamkeeper.operations.sites import Site
+from streamkeeper.registry.control import Control
+from streamkeeper.registry.journal import Journal
+
+POLL_S = 0.1
+DRAIN_S = DeployRequest(job="any").drain_s
+
+
+class StopEnd(msgspec.Struct, frozen=True, kw_only=True):
+    """How a stop ended. ``already``: the job was stopped before, and nothing of it ran; ``instance``: what served."""
+
+    sentence: str
+    already: bool = False
+    instance: str = ""
+
+
+def stop_job(
+    site: Site,
+    job: str,
+    *,
+    requested_by: str,
+    reason: str,
+    operation: str,
+    drain_s: float = DRAIN_S,
+    say: Callable[[str], None] | None = None,
+) -> StopEnd:
+    """Stop a job for good: nothing but a person starts it again. Twice is once; one that died is continued.
+
+    ``operation``: an id for the record, of whoever asks; ``drain_s``: past this, in seconds, a driver is killed.
+
+    Raises NotFound for an unknown job, OperationOpen while an operation is open, and OperationRefused for a job that
+    never served, or whose driver cannot be proven dead from here: it is on record as stopped then.
+    """
+    read_job(site, job)
+    check_instance(operation)
+    journal = site.journal(job, f"stop:{operation}")
+    before = journal.state()
+    crash_point("stop.record.before")
+    state = _record_wish(journal, DesiredChanged(
+        serve=False, requested_by=requested_by, reason=reason, operation=operation
+    ))  # fmt: skip
+    crash_point("stop.record.after")
+    assert state.stopped is not None
+    if before.stopped is not None and not state.owners:
+        return StopEnd(sentence=told_stopped(job, before.stopped), already=True, instance=state.serving_instance)
+    return _Stop(site, journal, job, state.stopped.operation, drain_s, say or (lambda line: None)).run()
+
+
+def told_stopped(job: str, stopped: DesiredChanged) -> str:
+    """That a job is stopped, by whom and why."""
+    why = f": {stopped.reason}" if stopped.reason else ""
+    return f"job {job} is stopped, by {stopped.requested_by or 'somebody'}{why}"
+
+
+def _record_wish(journal: Journal, wish: DesiredChanged) -> JobState:
+    def wanted(state: JobState) -> Record | None:
+        if state.open_operation is not None:
+            raise OperationOpen(state.job, state.open_operation.operation)
+        if state.stopped is not None:
+            return None
+        if not state.serving_release and not state.owners:
+            raise OperationRefused(f"job {state.job} never served: there is nothing to stop", hint="deploy it first")
+        return wish
+
+    return journal.append(wanted)
+
+
+class _Stop:
+    """One stop, carried out."""
+
+    def __init__(
+        self, site: Site, journal: Journal, job: str, stop: str, drain_s: float, say: Callable[[str], None]
+    ) -> None:
+        self._site, self._journal, self._job, self._stop = site, journal, job, stop
+        self._drain_s, self._say = drain_s, say
+        self._on, self._since = "", time.monotonic()
+
+    def run(self) -> StopEnd:
+        """Until nothing runs; every wait has a deadline."""
+        told = ""
+        while True:
+            at = self._look()
+            decision = decide_stop(at)
+            if decision.reason != told:
+                told = decision.reason
+                self._say(told)
+            match decision.action:
+                case Stopped():
+                    instance = at.state.serving_instance
+                    return StopEnd(sentence=f"job {self._job} is stopped: {decision.reason}", instance=instance)
+                case TakenOver():
+                    raise OperationRefused(f"job {self._job}: {decision.reason}")
+                case Unprovable():
+                    raise OperationRefused(
+                        f"job {self._job} is to serve no more; {decision.reason}",
+                        hint=f"run `streamkeeper stop {self._job}` on that machine",
+                    )
+                case Wait(on=on):
+                    self._wait(on)
+                    time.sleep(POLL_S)
+                case act:
+                    name = f"stop.{type(act).__name__.lower()}"
+                    crash_point(f"{name}.before")
+                    self._carry_out(act)
+                    crash_point(f"{name}.after")
+
+    def _carry_out(self, act: Send | Kill | RecordEnd) -> None:
+        match act:
+            case Send(instance=instance, kind=kind):
+                Control(self._site.store, self._job, instance).send(kind, self._stop)
+                self._site.runner.nudge(self._job, instance)
+            case Kill(instance=instance):
+                self._site.runner.kill(self._job, instance)
+                self._wait(kill_wait(instance))
+                time.sleep(POLL_S)
+            case RecordEnd(instance=instance, proof=proof, exit=last):
+                self._record_end(instance, proof or "never started", last)
+
+    def _record_end(self, instance: str, proof: str, last: str) -> None:
+        def still_owns(state: JobState) -> Record | None:
+            known = state.instances.get(instance)
+            if known is None or known.ended:
+                return None
+            return InstanceEnded(operation=self._stop, instance=instance, proof=proof, exit=last)
+
+        self._journal.append(still_owns)
+
+    def _look(self) -> StopView:
+        state = self._journal.state()
+        return StopView(
+            state=state,
+            stop=self._stop,
+            seen={each.instance: self._seen(each.instance) for each in state.owners},
+            drain_s=self._drain_s,
+            on=self._on,
+            waited_s=time.monotonic() - self._since if self._on else 0.0,
+        )
+
+    def _seen(self, instance: str) -> Seen:
+        control = Control(self._site.store, self._job, instance)
+        return Seen(
+            liveness=self._site.runner.observe(self._job, instance),
+            status=control.read_status(),
+            exit=control.read_exit(),
+            # Whoever has told it to drain: it is told only once.
+            sent=frozenset(each.kind for each in control.commands(0)),
+        )
+
+    def _wait(self, on: str) -> None:
+        if on != self._on:
+            self._on, self._since = on, time.monotonic()

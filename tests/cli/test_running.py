@@ -1,0 +1,122 @@
+"""``stop``, ``start`` and ``logs``: what they say of what is wrong, and where a log is."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from streamkeeper.cli.main import app
+from streamkeeper.model.control import LaunchMode, LaunchSpec, ProcessRecord
+from streamkeeper.model.journal import DeployRequest, OperationStarted
+from streamkeeper.registry.control import Control
+from streamkeeper.runners.driver_log import DriverLog, log_path
+from streamkeeper.runners.machine import this_machine
+from tests.operations.registered_job import JOB, Registered
+from tests.orchestration.installed import install
+
+ROOT = Path(__file__).resolve().parents[2]
+DRIVER = "op-candidate"
+
+
+@pytest.fixture
+def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Registered:
+    """A job that was deployed once; its driver has ended."""
+    monkeypatch.setenv("COLUMNS", "300")
+    return install(tmp_path, monkeypatch)
+
+
+def run(*words: str) -> Result:
+    return CliRunner().invoke(app, list(words))
+
+
+def written(job: Registered, text: str) -> DriverLog:
+    """The log of its driver."""
+    log = DriverLog(log_path(job.site.settings.home, JOB, DRIVER), {"secret://env/X": "hunter22"})
+    log.feed(text.encode())
+    return log
+
+
+def test_a_stop_says_what_it_did_and_the_next_one_that_nothing_was_to_be_done(job: Registered) -> None:
+    """Both end with 0; the history has who and why."""
+    first = run("stop", JOB, "--reason", "maintenance")
+    assert (first.exit_code, f"job {JOB} is stopped" in first.output) == (0, True)
+    again = run("stop", JOB, "--reason", "again")
+    assert again.exit_code == 0
+    assert "maintenance; nothing was to be done" in again.output
+    assert "it is to stay stopped, asked by cli:" in run("history", JOB).output
+    assert "stopped" in run("jobs").output
+
+
+def test_what_is_wrong_is_one_line(job: Registered) -> None:
+    """Exit code 2, the thing and the way out; nothing is recorded."""
+    job.record(OperationStarted(operation="op2", request=DeployRequest(job=JOB), steps=()))
+    for verb in (("stop", "nope", "--reason", "x"), ("start", "nope"), ("logs", "nope")):
+        refused = run(*verb)
+        assert (refused.exit_code, "job nope is not known" in refused.output) == (2, True)
+    for verb in (("stop", JOB, "--reason", "x"), ("start", JOB)):
+        refused = run(*verb)
+        assert refused.exit_code == 2
+        assert "has an open operation op2" in refused.output
+        assert len(refused.output.strip().splitlines()) == 1
+    assert job.site.journal(JOB, "test").state().stopped is None
+
+
+def test_a_deploy_of_a_stopped_job_says_so_in_its_plan(job: Registered) -> None:
+    """The negative control has no word of it."""
+    from streamkeeper.lifecycle.steps import plan_deploy
+
+    run("stop", JOB, "--reason", "maintenance")
+    stopped = job.site.journal(JOB, "test").state().stopped
+    last = plan_deploy(DeployRequest(job=JOB), serving="r0001", stopped=stopped)[-1].does
+    assert "was stopped by cli:" in last
+    assert "(maintenance), is to serve again" in last
+    assert "stopped" not in plan_deploy(DeployRequest(job=JOB), serving="r0001")[-1].does
+
+
+def test_logs_shows_the_last_lines_without_secrets(job: Registered) -> None:
+    """Of the driver that serves or did last; another one by its name."""
+    written(job, "one\ntwo with hunter22\nthree\n")
+    told = run("logs", JOB, "--lines", "2")
+    assert told.exit_code == 0
+    assert told.output.splitlines()[1:] == ["three"]
+    assert "hunter22" not in told.output
+    assert run("logs", JOB, "--instance", DRIVER).output.splitlines()[0] == "one"
+    assert "has no instance nobody" in run("logs", JOB, "--instance", "nobody").output
+
+
+def test_a_log_on_another_machine_says_which(job: Registered) -> None:
+    """And where it lies there; one that no machine has told of says that."""
+    assert "no machine that has told so" in run("logs", JOB).output
+    here = this_machine()
+    Control(job.site.store, JOB, DRIVER).write_process(
+        ProcessRecord(instance=DRIVER, generation=1, machine=here.text, host="far-away", pid=1, started=1)
+    )
+    told = run("logs", JOB)
+    assert told.exit_code == 2
+    assert f"the log of {DRIVER} is on far-away: logs/{JOB}/{DRIVER}.log" in told.output
+
+
+def test_following_ends_cleanly_with_ctrl_c(job: Registered) -> None:
+    """What is added is shown; Ctrl-C is exit code 0 and no traceback."""
+    log = written(job, "one\n")
+    spec = LaunchSpec(
+        instance=DRIVER, job=JOB, release="r0001", mode=LaunchMode.STANDBY, bundle="", entry="", params={}, conf={},
+        checkpoints="",
+    )  # fmt: skip
+    Control(job.site.store, JOB, DRIVER).write_launch(spec)
+    words = [sys.executable, "-m", "streamkeeper.cli.main", "logs", JOB, "--follow"]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "one\n"
+    log.feed(b"two\n")
+    assert process.stdout.readline() == "two\n"
+    time.sleep(0.2)
+    process.send_signal(signal.SIGINT)
+    _, error = process.communicate(timeout=30)
+    assert (process.returncode, error) == (0, "")

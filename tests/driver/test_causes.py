@@ -1,0 +1,162 @@
+"""What an error means for a restart, told from real errors where they can be had without a server."""
+
+from __future__ import annotations
+
+import errno
+import socket
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from streamkeeper.driver.causes import cause_of_error, cause_of_text
+from streamkeeper.driver.ending import ending_for
+from streamkeeper.errors import (
+    CheckpointLost,
+    Fenced,
+    JobUnusable,
+    SinkAhead,
+    SourceOutOfReach,
+    StoreUnavailable,
+)
+from streamkeeper.model.control import DriverState, ExitCode
+from streamkeeper.model.restarts import Cause
+from streamkeeper.sinks.databases import open_engine
+
+
+def closed_port() -> int:
+    """A port at which nobody listens."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def raised_by(url: str, statement: str = "SELECT 1") -> BaseException:
+    """What SQLAlchemy raises for a statement."""
+    from sqlalchemy import text
+    from sqlalchemy.exc import SQLAlchemyError
+
+    engine = open_engine(url, pooled=False)
+    try:
+        with engine.begin() as connection:
+            connection.execute(text(statement))
+    except SQLAlchemyError as error:
+        return error
+    finally:
+        engine.dispose()
+    raise AssertionError("nothing was raised")
+
+
+@pytest.mark.parametrize("error", [Fenced("f"), SinkAhead("s"), CheckpointLost("c"), JobUnusable("j")], ids=repr)
+def test_typed_errors_that_nobody_can_wait_out_are_permanent(error: Exception) -> None:
+    """The exit code says so, and the supervisor starts nothing."""
+    assert cause_of_error(error) is Cause.PERMANENT
+    assert ending_for(error, "x").code in (ExitCode.FENCED, ExitCode.REFUSED)
+
+
+@pytest.mark.parametrize(
+    ("error", "cause"),
+    [
+        (StoreUnavailable("s"), Cause.DEPENDENCY),
+        (SourceOutOfReach("s"), Cause.DEPENDENCY),
+        (ConnectionRefusedError(errno.ECONNREFUSED, "refused"), Cause.DEPENDENCY),
+        (socket.gaierror(-2, "unknown name"), Cause.DEPENDENCY),
+        (TimeoutError("timed out"), Cause.DEPENDENCY),
+        (OSError(errno.ENOSPC, "No space left on device"), Cause.CAPACITY),
+        (BlockingIOError(errno.EAGAIN, "fork"), Cause.CAPACITY),
+        (MemoryError(), Cause.CAPACITY),
+        (RuntimeError("can't start new thread"), Cause.CAPACITY),
+        (ValueError("connection"), Cause.FAILURE),
+        (FileNotFoundError(errno.ENOENT, "gone"), Cause.FAILURE),
+        (RuntimeError("the connection was fine"), Cause.FAILURE),
+    ],
+    ids=repr,
+)
+def test_errors_are_told_by_their_type(error: Exception, cause: Cause) -> None:
+    """And what is not known is a failure."""
+    assert cause_of_error(error) is cause
+
+
+def test_a_database_that_nobody_serves_is_a_dependency_that_is_down() -> None:
+    """As the client and SQLAlchemy tell it."""
+    error = raised_by(f"postgresql+psycopg://nobody@127.0.0.1:{closed_port()}/x")
+    assert cause_of_error(error) is Cause.DEPENDENCY
+    ending = ending_for(error, "x")
+    assert (ending.state, ending.code) == (DriverState.STARTING, ExitCode.DEPENDENCY_DOWN)
+
+
+def test_a_database_that_answers_with_an_error_is_a_failure(tmp_path: Path) -> None:
+    """Negative control: the same classes, and the database is there; one that cannot be opened is not."""
+    wrong = raised_by(f"sqlite:///{tmp_path}/w.db", "SELECT * FROM nothing")
+    assert cause_of_error(wrong) is Cause.FAILURE
+    away = raised_by(f"sqlite:///{tmp_path}/unmounted/w.db")
+    assert cause_of_error(away) is Cause.DEPENDENCY
+
+
+def test_a_locked_database_is_waited_for(tmp_path: Path) -> None:
+    """Another process holds it for longer than the writer waits."""
+    path = tmp_path / "w.db"
+    with sqlite3.connect(path) as owner:
+        owner.execute("CREATE TABLE t (x)")
+        owner.commit()
+        owner.execute("BEGIN EXCLUSIVE")
+        with sqlite3.connect(path, timeout=0.01) as other, pytest.raises(sqlite3.OperationalError) as caught:
+            other.execute("INSERT INTO t VALUES (1)")
+    assert cause_of_error(caught.value) is Cause.DEPENDENCY
+
+
+def test_a_cause_behind_an_error_counts() -> None:
+    """A job whose code asks a server that is down is not wrong; one whose code is wrong is."""
+    error = JobUnusable("job sales cannot be built")
+    error.__cause__ = ConnectionRefusedError(errno.ECONNREFUSED, "refused")
+    assert cause_of_error(error) is Cause.DEPENDENCY
+    error.__cause__ = ZeroDivisionError()
+    assert cause_of_error(error) is Cause.PERMANENT
+    lost = CheckpointLost("gone")
+    lost.__cause__ = ConnectionRefusedError(errno.ECONNREFUSED, "refused")
+    assert cause_of_error(lost) is Cause.PERMANENT
+
+
+PYTHON = """org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in stage 3.0 failed 1 times
+Caused by: org.apache.spark.api.python.PythonException: Traceback (most recent call last):
+  File "table.py", line 1, in f
+{0}
+"""
+
+
+@pytest.mark.parametrize(
+    ("condition", "text", "cause"),
+    [
+        (
+            "STREAM_FAILED",
+            "java.net.ConnectException: Connection refused\n\tat java.base/sun.nio.ch.Net.pollConnect",
+            Cause.DEPENDENCY,
+        ),
+        ("", "org.apache.kafka.common.errors.TimeoutException: Timed out waiting for a node", Cause.DEPENDENCY),
+        ("", "java.util.concurrent.TimeoutException: Futures timed out after [300 seconds]", Cause.FAILURE),
+        ("", PYTHON.format("psycopg.OperationalError: connection failed: Connection refused"), Cause.DEPENDENCY),
+        (
+            "",
+            PYTHON.format("sqlalchemy.exc.OperationalError: (psycopg.OperationalError) server closed the connection"),
+            Cause.DEPENDENCY,
+        ),
+        ("", PYTHON.format("sqlite3.OperationalError: no such table: t"), Cause.FAILURE),
+        ("", PYTHON.format("ConnectionRefusedError: [Errno 111] Connection refused"), Cause.DEPENDENCY),
+        ("", PYTHON.format("ValueError: no ConnectionRefused here"), Cause.FAILURE),
+        ("", "java.io.IOException: No space left on device", Cause.CAPACITY),
+        ("", "java.lang.OutOfMemoryError: unable to create native thread", Cause.CAPACITY),
+        ("", "java.lang.OutOfMemoryError: Java heap space", Cause.FAILURE),
+        ("STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE", "a schema", Cause.PERMANENT),
+        ("STATE_STORE_COMMIT_VALIDATION_FAILED.X", "one run's", Cause.FAILURE),
+        ("STREAM_CHECKPOINT_ANY", "a file", Cause.PERMANENT),
+        ("BATCH_METADATA_NOT_FOUND", "offsets/7", Cause.PERMANENT),
+        ("CONCURRENT_STREAM_LOG_UPDATE", "two", Cause.PERMANENT),
+        ("KAFKA_DATA_LOSS.START_OFFSET_DOES_NOT_MATCH_ASSIGNED", "gone", Cause.PERMANENT),
+        ("STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE", "Caused by: java.net.UnknownHostException: s3", Cause.DEPENDENCY),
+        ("DIVIDE_BY_ZERO", "Division by zero", Cause.FAILURE),
+        ("", "", Cause.FAILURE),
+    ],
+)
+def test_what_spark_tells_as_text_is_told_by_condition_and_classes(condition: str, text: str, cause: Cause) -> None:
+    """What does not answer comes before the condition that it led to; prose names no class."""
+    assert cause_of_text(text, condition) is cause

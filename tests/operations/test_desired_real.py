@@ -1,0 +1,108 @@
+"""Stop, start and logs as a person runs them, on a real driver: nothing serves in between, and nothing is lost."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bench.bed import ROOT, Bed, fresh_bed, wait_for
+from demo.ledger import expected_totals
+from demo.outputs import read_totals
+from demo.producer import SALES, write_whole
+from streamkeeper.model.job_state import JobState
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+JOB = "sales_totals"
+
+
+class Shop:
+    """One job with a table, and its sales."""
+
+    def __init__(self, bed: Bed) -> None:
+        self.bed = bed
+        self.warehouse = bed.root / "warehouse.db"
+        self.sold = 0
+
+    def sell(self) -> None:
+        """One more sales file."""
+        rows = [(f"e{self.sold}-{row}", f"c{row % 3}", row + self.sold) for row in range(10)]
+        write_whole(self.bed.input / SALES, f"{self.sold:06d}.csv", rows)
+        self.sold += 1
+
+    def deploy(self, **params: object) -> None:
+        """Deploy the job's file with these params."""
+        given = {
+            "input": str(self.bed.input / SALES),
+            "warehouse": f"sqlite:///{self.warehouse}",
+            "trigger": "200 milliseconds",
+            **params,
+        }
+        conf = ["--conf", "spark.master=local[1]", "--conf", "spark.sql.shuffle.partitions=1"]
+        batches = ["--probation-batches", "0"]
+        self.says(0, "deploy", JOB, "--params", json.dumps(given), *conf, *batches, "--reason", "first")
+
+    def says(self, code: int, *words: str) -> str:
+        """What a command prints, which ends with this exit code."""
+        done = self.bed.command(*words, extra={"COLUMNS": "300"})
+        assert done.returncode == code, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    def is_exact(self) -> bool:
+        """Whether the table is what the sales add up to."""
+        return self.warehouse.exists() and read_totals(self.warehouse) == expected_totals(self.bed.input / SALES)
+
+    @property
+    def state(self) -> JobState:
+        return self.bed.site.journal(JOB, "test").state()
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Iterator[Shop]:
+    with fresh_bed(tmp_path / "site", [ROOT / "jobs" / f"{JOB}.py"]) as bed:
+        yield Shop(bed)
+
+
+def test_a_job_is_stopped_stays_stopped_and_goes_on_from_where_it_stood(shop: Shop) -> None:
+    """Drained at a boundary, not killed; what comes meanwhile waits; the same version of the checkpoint goes on."""
+    shop.sell()
+    shop.deploy()
+    wait_for("the totals", shop.is_exact, timeout_s=60)
+    assert "driver has pid" in shop.says(0, "logs", JOB, "--lines", "500")
+    first = shop.state.serving_instance
+
+    told = shop.says(0, "stop", JOB, "--reason", "maintenance")
+    assert f"job {JOB} is stopped: r0001 serves no more" in told
+    assert list(shop.bed.processes()) == []
+    assert shop.state.instances[first].exit == "drained"
+    assert "nothing was to be done" in shop.says(0, "stop", JOB, "--reason", "again")
+    assert "stopped" in shop.says(0, "jobs")
+    assert "maintenance" in shop.says(0, "status", JOB)
+
+    before = read_totals(shop.warehouse)
+    shop.sell()
+    told = shop.says(0, "start", JOB, "--reason", "done")
+    assert "r0001 serves" in told
+    wait_for("the totals after the start", shop.is_exact, timeout_s=60)
+    assert read_totals(shop.warehouse) != before
+    state = shop.state
+    assert state.wanted
+    assert [each.version for each in state.versions["totals"]] == ["v0001"]
+    assert state.epochs["totals"].instance == state.serving_instance != first
+    assert f"job {JOB} serves already" in shop.says(0, "start", JOB)
+
+    follow = shop.says(0, "logs", JOB, "--follow", "--instance", first, "--lines", "1")
+    assert "the instance has ended drained" in follow
+
+
+def test_a_job_that_read_all_there_was_is_started_again(shop: Shop) -> None:
+    """An availableNow job ends by itself; a start reads what has come since, once, and ends again."""
+    shop.sell()
+    shop.deploy(trigger="availableNow")
+    wait_for("the totals", shop.is_exact, timeout_s=60)
+    assert "finished" in shop.says(0, "jobs")
+    shop.sell()
+    shop.says(0, "start", JOB, "--reason", "tonight's")
+    wait_for("the totals after the start", shop.is_exact, timeout_s=60)

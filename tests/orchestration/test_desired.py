@@ -1,0 +1,96 @@
+"""The tasks that stop and start a job, on the installed job, whose driver has ended."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streamkeeper.errors import NotFound, OperationOpen
+from streamkeeper.lifecycle.steps import Step
+from streamkeeper.model.journal import DeployRequest, OperationStarted
+from streamkeeper.operations.overview import Standing, job_overview
+from streamkeeper.runners.driver_log import DriverLog, log_path
+from tests.operations.registered_job import JOB, Registered
+from tests.orchestration.installed import install
+from tests.orchestration.running import Instance, context_of
+
+pytestmark = pytest.mark.airflow
+
+
+class Task(Instance):
+    """A task of a run whose first task left nothing."""
+
+    def xcom_pull(self, **_: Any) -> None:
+        """Nothing."""
+
+
+@pytest.fixture
+def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Registered:
+    return install(tmp_path, monkeypatch)
+
+
+def stop(job: str = JOB) -> str:
+    """What the task returns."""
+    from streamkeeper.orchestration.desired import StopOperator
+
+    form = {"job": job, "reason": "maintenance", "drain_s": 5.0}
+    return str(StopOperator(task_id="stop").execute(context_of(Task(), **form)))
+
+
+def start(job: str = JOB) -> None:
+    """Open the start; no driver is launched, for its first step fails."""
+    from streamkeeper.orchestration.desired import StartOperator
+
+    StartOperator(task_id="start", step=Step.FALL_BACK).execute(context_of(Task(), job=job, reason="maintenance"))
+
+
+def test_a_stop_is_recorded_with_who_asked_and_why(job: Registered) -> None:
+    """And a second run of it is skipped, with the sentence."""
+    from airflow.sdk.exceptions import AirflowSkipException
+
+    assert stop() == f"job {JOB} is stopped: r0001 serves no more"
+    seen = job_overview(job.site, JOB)
+    assert seen.stopped is not None
+    assert (seen.standing, seen.stopped.requested_by, seen.stopped.reason) == (Standing.STOPPED, "ada", "maintenance")
+    with pytest.raises(AirflowSkipException, match=r"is stopped, by ada: maintenance; nothing was to be done"):
+        stop()
+
+
+def test_the_drivers_last_lines_are_in_the_tasks_log(job: Registered, capsys: pytest.CaptureFixture[str]) -> None:
+    """Without secrets, as they were written."""
+    log = DriverLog(log_path(job.site.settings.home, JOB, "op-candidate"), {"secret://env/X": "hunter22"})
+    log.feed(b"opened with hunter22\n")
+    stop()
+    told = capsys.readouterr().out
+    assert "driver | opened with ***" in told
+    assert "hunter22" not in told
+
+
+def test_bad_input_is_one_clear_line(job: Registered) -> None:
+    """An unknown job; an operation that is open, with its name and the way out."""
+    for task in (stop, start):
+        with pytest.raises(NotFound, match="job nope is not known"):
+            task("nope")
+    job.record(OperationStarted(operation="op2", request=DeployRequest(job=JOB), steps=()))
+    for task in (stop, start):
+        with pytest.raises(OperationOpen, match="open operation op2 .*on_open=continue"):
+            task()
+
+
+def test_a_start_records_the_wish_before_its_operation(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What fails afterwards leaves a job that is to serve, and the run's operation to carry on."""
+    from streamkeeper.operations.deploy import Deploy
+
+    def fails(*_: object, **__: object) -> None:
+        raise ZeroDivisionError
+
+    stop()
+    monkeypatch.setattr(Deploy, "advance", fails)
+    with pytest.raises(ZeroDivisionError):
+        start()
+    state = job.site.journal(JOB, "test").state()
+    assert state.stopped is None
+    assert state.open_operation is not None
+    assert (state.open_operation.request.start, state.open_operation.request.release) == (True, "r0001")

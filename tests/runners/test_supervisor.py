@@ -1,0 +1,187 @@
+"""Real supervisors over fake drivers: what they wait for, what they tell meanwhile, and when they end for good."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from streamkeeper.model.control import CommandKind, DriverState, DriverStatus, ExitCode
+from streamkeeper.model.journal import (
+    DeployRequest,
+    DesiredChanged,
+    InstanceAppointed,
+    InstancePlanned,
+    OperationFinished,
+    OperationStarted,
+    Outcome,
+    Record,
+    ReleasePromoted,
+    Role,
+)
+from streamkeeper.model.restarts import Cause, RestartPolicy
+from streamkeeper.registry.journal import Journal
+from streamkeeper.runners.contract import Life
+from tests.runners.launching import JOB, Place, is_running, wait_for
+
+QUICK = RestartPolicy(
+    failure_pause_s=0.01,
+    dependency_pause_s=0.01,
+    dependency_longest_s=0.05,
+    capacity_pause_s=0.01,
+    capacity_longest_s=0.05,
+)
+SLOW = RestartPolicy(failure_pause_s=3.0, dependency_pause_s=3.0)
+STOP = DesiredChanged(serve=False, requested_by="ada", reason="maintenance", operation="stop-1")
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Place]:
+    place = Place(tmp_path)
+    yield place
+    place.close()
+
+
+def record(place: Place, *records: Record) -> None:
+    """Entries of the job's journal."""
+    for each in records:
+        Journal(place.store, JOB, writer="test").append(lambda _, each=each: each)  # type: ignore[misc]
+
+
+def serve(place: Place, **spec: object) -> None:
+    """Launch the instance ``one``, recorded as the one that serves."""
+    record(
+        place,
+        OperationStarted(operation="op", request=DeployRequest(job=JOB), steps=()),
+        InstancePlanned(operation="op", instance="one", release="r0001", role=Role.CANDIDATE),
+        InstanceAppointed(operation="op", instance="one"),
+        ReleasePromoted(operation="op", release="r0001", instance="one"),
+        OperationFinished(operation="op", outcome=Outcome.SUCCEEDED, sentence=""),
+    )
+    place.runner.launch(place.spec(**spec), {})
+    place.pids()
+
+
+def generations(place: Place) -> int:
+    """How many there have been."""
+    return len(place.control().processes())
+
+
+def told(place: Place) -> DriverStatus | None:
+    """What the status says while nothing runs."""
+    status = place.control().read_status()
+    return status if status is not None and status.waiting else None
+
+
+def test_an_outage_of_a_dependency_costs_no_restart(place: Place) -> None:
+    """A budget of one failure, and twelve generations that found the sink down: it still waits, and says for what."""
+    place.order(f"print no answer\nexit {ExitCode.DEPENDENCY_DOWN}")
+    serve(place, restart_budget=1, restarts=QUICK)
+    wait_for(lambda: generations(place) >= 12, what="a dozen tries", seconds=60)
+    assert place.control().read_exit() is None
+    status = wait_for(lambda: told(place), what="a word on what it waits for")
+    assert status.cause == Cause.DEPENDENCY.value
+    assert "what it needs does not answer" in status.waiting
+    assert status.state is DriverState.STARTING
+
+
+def test_the_same_outage_told_as_a_failure_ends_it(place: Place) -> None:
+    """Negative control: without its cause the budget is used up at once, and the exit says so."""
+    place.order(f"exit {ExitCode.FAILED}")
+    serve(place, restart_budget=1, restarts=QUICK)
+    place.wait_dead()
+    end = place.control().read_exit()
+    assert end is not None
+    assert (generations(place), end.cause) == (2, Cause.FAILURE.value)
+    assert "1 restarts" in end.error
+
+
+def test_what_is_permanent_is_told_without_a_word_of_restarts(place: Place) -> None:
+    """One generation; the cause is on record."""
+    place.order(f"print sink ahead\nexit {ExitCode.REFUSED}")
+    serve(place, restarts=QUICK)
+    place.wait_dead()
+    end = place.control().read_exit()
+    assert end is not None
+    assert (generations(place), end.state, end.cause) == (1, DriverState.FAILED, Cause.PERMANENT.value)
+    assert "restart" not in end.error
+    assert "sink ahead" in end.error
+
+
+def test_a_machine_without_room_is_tried_within_its_own_budget(place: Place) -> None:
+    """And then it ends, with the cause."""
+    place.order(f"exit {ExitCode.NO_CAPACITY}")
+    serve(place, restart_budget=0, restarts=RestartPolicy(capacity_budget=3, capacity_pause_s=0.01))
+    place.wait_dead()
+    end = place.control().read_exit()
+    assert end is not None
+    assert (generations(place), end.cause) == (4, Cause.CAPACITY.value)
+
+
+def test_a_supervisor_outlives_an_outage_of_the_store_of_many_leases(place: Place) -> None:
+    """Its driver is gone, the store stays away for ten leases: it is there when the store is, and goes on."""
+    serve(place, lease_s=0.3, restarts=QUICK)
+    supervisor = place.supervisor()
+    store, away = place.folder / "store", place.folder / "away"
+    store.rename(away)
+    place.order(f"exit {ExitCode.STORE_LOST}", generation=1)
+    wait_for(lambda: "could not be told" in place.log() or "does not answer" in place.log(), what="the outage")
+    time.sleep(3.0)
+    assert is_running(supervisor)
+    away.rename(store)
+    driver, _ = place.pids(generation=2)
+    assert is_running(driver)
+    assert place.supervisor() == supervisor
+
+
+def test_after_an_outage_a_stopped_job_stays_stopped(place: Place) -> None:
+    """The stop was recorded while the supervisor waited: there is no other generation, and its end is on record."""
+    place.order(f"exit {ExitCode.DEPENDENCY_DOWN}")
+    serve(place, restarts=SLOW)
+    wait_for(lambda: told(place), what="its wait")
+    record(place, STOP)
+    place.wait_dead()
+    end = place.control().read_exit()
+    assert end is not None
+    assert (end.state, end.error, generations(place)) == (DriverState.STOPPED, "", 1)
+    assert "the job was stopped by ada" in place.log()
+
+
+def test_after_a_failure_a_driver_that_was_told_to_drain_ends_for_good(place: Place) -> None:
+    """It died before it had read the order: nobody starts it again to read it."""
+    serve(place, restarts=SLOW)
+    place.order("exit 1")
+    wait_for(lambda: told(place), what="its back-off")
+    place.control().send(CommandKind.DRAIN, "stop-1")
+    place.wait_dead()
+    end = place.control().read_exit()
+    assert end is not None
+    assert (end.state, generations(place)) == (DriverState.DRAINED, 1)
+
+
+def test_after_an_outage_a_superseded_instance_stays_dead(place: Place) -> None:
+    """Another one was appointed meanwhile."""
+    place.order(f"exit {ExitCode.DEPENDENCY_DOWN}")
+    serve(place, restarts=SLOW)
+    wait_for(lambda: told(place), what="its wait")
+    record(
+        place,
+        OperationStarted(operation="op2", request=DeployRequest(job=JOB), steps=()),
+        InstancePlanned(operation="op2", instance="two", release="r0001", role=Role.CANDIDATE),
+        InstanceAppointed(operation="op2", instance="two"),
+    )
+    place.wait_dead()
+    end = place.control().read_exit()
+    assert end is not None
+    assert (end.state, generations(place)) == (DriverState.FENCED, 1)
+
+
+def test_without_that_look_it_would_start_again(place: Place) -> None:
+    """Negative control: nothing was decided meanwhile, and the next generation comes."""
+    place.order(f"exit {ExitCode.DEPENDENCY_DOWN}", generation=1)
+    serve(place, restarts=QUICK)
+    driver, _ = place.pids(generation=2)
+    assert is_running(driver)
+    assert place.life() is Life.ALIVE
