@@ -68,6 +68,8 @@ def main() -> int:
     parser.add_argument("--name", default="watch", help="of the report")
     chosen = parser.parse_args()
     figures = {
+        # Seconds mean little without it: others' work on the machine counts in full.
+        "load_before": round(os.getloadavg()[0], 1),
         "jobs": chosen.jobs,
         "queries": chosen.jobs * len(QUERIES),
         "a_tenth": _measure(max(1, chosen.jobs // 10), f"{chosen.store}/tenth" if chosen.store else ""),
