@@ -154,10 +154,13 @@ def _carry_out(request: DeployRequest, on_open: OnOpen) -> None:
         serving = site.journal(request.job, "reader").state().serving_release
         real = msgspec.structs.replace(request, dry_run=False)
         Console().print(render_plan(plan_deploy(real, serving=serving)))
-    running = Deploy.open(site, new_operation(), request, on_open=on_open)
-    note_carrier(site.store, request.job, running.operation, this_process())
-    progress = _run(running)
-    _tell_end(site, running, progress)
+    finish(site, Deploy.open(site, new_operation(), request, on_open=on_open))
+
+
+def finish(site: Site, running: Deploy) -> None:
+    """Carry an open operation on to its end, telling each step; raises DeployFailed when it does not serve."""
+    note_carrier(site.store, running.job, running.operation, this_process())
+    _tell_end(site, running, _run(running))
 
 
 def new_operation() -> str:

@@ -18,6 +18,7 @@ from streamkeeper.cli import (
     looking,
     metering,
     pruning,
+    recovering,
     releases,
     snapshots,
     watching,
@@ -58,6 +59,7 @@ app.command("describe")(describing.describe)
 app.command("check")(checking.check)
 app.command("deploy")(deploying.deploy)
 app.command("rollback")(deploying.rollback)
+app.command("recover")(recovering.recover)
 app.command("question")(approving.question)
 app.command("approve")(approving.approve)
 app.command("decline")(approving.decline)

@@ -11,6 +11,7 @@ import msgspec
 
 from streamkeeper.model.comparison import OutputComparison
 from streamkeeper.model.finding import Verdict
+from streamkeeper.model.recovery import Recovery
 from streamkeeper.model.release import ParamValue, Release
 from streamkeeper.model.ways import QueryWay
 
@@ -51,7 +52,8 @@ class DeployRequest(msgspec.Struct, frozen=True, kw_only=True):
     be handed off, with empty state; ``accept_risk``: an opaque change needs no approval, and a user's function may get
     batches again. ``most_missing``, ``most_differing``: the shares of the old output's rows that a rebuilt one may
     lack, and of common rows whose values may differ, in columns that are neither redefined nor ``expect_different``
-    (``column`` or ``query.column``); beyond them a person is asked. Durations are in seconds.
+    (``column`` or ``query.column``); beyond them a person is asked. Durations are in seconds. ``recover``: what a
+    recovery has announced, None for a deploy or a rollback.
     """
 
     job: str
@@ -77,6 +79,7 @@ class DeployRequest(msgspec.Struct, frozen=True, kw_only=True):
     expect_different: tuple[str, ...] = ()
     probation_batches: int = 3
     probation_s: float = 300.0
+    recover: Recovery | None = None
 
 
 class About(Enum):

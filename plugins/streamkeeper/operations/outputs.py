@@ -31,4 +31,4 @@ def ask(site: Site, state: JobState, release: str, query: str, sink: SinkDescrip
         return OutputAnswer(unknown=f"its secret is not known here: {error.message}")
     values = substitute(content.params, secrets).values()
     answer = ask_output(sink, f"{state.job}/{query}", version, [each for each in values if isinstance(each, str)])
-    return OutputAnswer(batch=answer.batch, unknown=redact(answer.unknown, secrets))
+    return OutputAnswer(batch=answer.batch, unknown=redact(answer.unknown, secrets), down=answer.down)

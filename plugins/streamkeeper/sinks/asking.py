@@ -7,10 +7,10 @@ from pathlib import Path
 
 import msgspec
 
-from streamkeeper.errors import StreamkeeperError
+from streamkeeper.errors import InvalidInput, StreamkeeperError
 from streamkeeper.model.manifest import SinkDescription
 from streamkeeper.sinks.databases import identity, open_engine, parse_url
-from streamkeeper.sinks.sink_log import newest_batch
+from streamkeeper.sinks.sink_log import listed_files, newest_batch
 from streamkeeper.sinks.staging import outputs_table
 
 
@@ -18,10 +18,12 @@ class OutputAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """What an output holds of a checkpoint version.
 
     ``unknown``: why nobody can tell, empty when it was told; ``batch``: the newest one, None when it holds none of it.
+    ``down``: whether it should have answered and did not.
     """
 
     batch: int | None = None
     unknown: str = ""
+    down: bool = False
 
 
 def ask_output(sink: SinkDescription, owner: str, version: str, urls: Iterable[str]) -> OutputAnswer:
@@ -36,13 +38,27 @@ def ask_output(sink: SinkDescription, owner: str, version: str, urls: Iterable[s
             return OutputAnswer(unknown="what a function has written cannot be asked")
 
 
+def why_not_cut(sink: SinkDescription, version: str, batch: int) -> str:
+    """Why readers could not be shown an output up to a batch of a version, and what is written after it anew.
+
+    A table needs no cut: rows that come again replace those with their key. Empty where nothing speaks against it.
+    """
+    if sink.kind != "file":
+        return ""
+    try:
+        listed_files(Path(sink.output) / version, last=batch)
+    except (InvalidInput, OSError) as error:
+        return error.message if isinstance(error, InvalidInput) else f"{sink.output} cannot be read: {error.strerror}"
+    return ""
+
+
 def _ask_files(root: Path, version: str) -> OutputAnswer:
     if not root.is_dir():
         return OutputAnswer(unknown=f"{root} is not there")
     try:
         return OutputAnswer(batch=newest_batch(root / version))
     except OSError as error:
-        return OutputAnswer(unknown=f"{root} cannot be read: {error.strerror}")
+        return OutputAnswer(unknown=f"{root} cannot be read: {error.strerror}", down=True)
 
 
 def _ask_table(output: str, owner: str, version: str, urls: Iterable[str]) -> OutputAnswer:
@@ -65,7 +81,7 @@ def _ask_table(output: str, owner: str, version: str, urls: Iterable[str]) -> Ou
             row = connection.execute(told.where(outputs.c.output == table)).one_or_none()
     except sa.exc.SQLAlchemyError as error:
         # Its text may name the user and the host, and the driver's own may hold more.
-        return OutputAnswer(unknown=f"{database} does not answer: {type(error).__name__}")
+        return OutputAnswer(unknown=f"{database} does not answer: {type(error).__name__}", down=True)
     finally:
         engine.dispose()
     if row is None or row.version is None:
