@@ -86,7 +86,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 def test_every_dag_file_loads(seen: dict[str, Any]) -> None:
     """No DAG file raises when it is parsed."""
     assert seen["errors"] == {}
-    assert set(seen["dags"]) == {"streaming_deploy", "streaming_rollback", *SCHEDULES}
+    assert set(seen["dags"]) == {"streaming_deploy", "streaming_recover", "streaming_rollback", *SCHEDULES}
 
 
 def test_parsing_loads_nothing_heavy(seen: dict[str, Any]) -> None:
@@ -161,6 +161,22 @@ def test_the_rollback_reads_like_the_runbook(seen: dict[str, Any]) -> None:
         **TAKEOVER,
         "finish": ["choose", "fall_back"],
     }
+    assert tasks["finish"]["rule"] == "all_done"
+
+
+def test_the_recovery_reads_like_the_runbook(seen: dict[str, Any]) -> None:
+    """It looks, asks where something is lost or doubled, and is a deploy from there on."""
+    tasks = seen["dags"]["streaming_recover"]["tasks"]
+    after = {name: task["upstream"] for name, task in tasks.items()}
+    deploy = {name: task["upstream"] for name, task in seen["dags"]["streaming_deploy"]["tasks"].items()}
+    assert {name: after.pop(name) for name in ("diagnose", "decide", "accept")} == {
+        "diagnose": [],
+        "decide": ["diagnose"],
+        "accept": ["decide"],
+    }
+    assert after.pop("bundle") == ["accept", "decide"]
+    assert after.pop("finish") == ["choose", "choose_again", "decide", "fall_back"]
+    assert after == {name: each for name, each in deploy.items() if name not in ("bundle", "finish")}
     assert tasks["finish"]["rule"] == "all_done"
 
 
