@@ -5,8 +5,8 @@ evidence, and says of each action what it reads again, writes again or loses, pe
 changes nothing, and with the action *diagnose* the run ends there.
 
 An action that loses or doubles anything waits in **accept** for a person, whose name is in the record; nobody answering
-is a no. **bundle** opens the operation: from here on it is a deploy of the serving release, with its ways chosen by what
-was announced: **standby**, **assess**, the **dual run** of a rebuild, the **takeover** with its probation, and
+is a no. **bundle** opens the operation: from here on it is a deploy of the serving release, with its ways chosen by
+what was announced: **standby**, **assess**, the **dual run** of a rebuild, the **takeover** with its probation, and
 **fall_back** where something can still serve. **finish** gives the run the operation's outcome.
 
 *restart*: the serving release, in its checkpoint versions. *restore*: each damaged query from its newest drilled

@@ -46,7 +46,8 @@ rooms = (operators.BundleOperator, operators.StepOperator, operators.AssessOpera
          recoveries.RecoveredOperator)
 for room in rooms:
     room.work = work
-recoveries.DecideOperator.choose_branch = operators.ChooseOperator.choose_branch = lambda self, context: played["branches"][self.task_id]
+for branch in (operators.ChooseOperator, recoveries.DecideOperator):
+    branch.choose_branch = lambda self, context: played["branches"][self.task_id]
 told = {}
 for name, play in json.loads(sys.argv[2]).items():
     played = {"ran": [], "fails": [], "skips": [], **play}
