@@ -15,7 +15,8 @@ from streamkeeper.model.liveness import Life
 from streamkeeper.model.recovery import Cause, QueryLook, RecoveryAction, RecoveryLook, Replay
 
 RESTART, RESTORE, REBUILD = RecoveryAction.RESTART, RecoveryAction.RESTORE, RecoveryAction.REBUILD
-REPLAY = Replay(snapshot="s0002", batch=5, verified=True, batches=3, reads="3 files")
+BY_KEY = "each row replaces the one with its key"
+REPLAY = Replay(snapshot="s0002", batch=5, verified=True, batches=3, reads="3 files", takes=BY_KEY)
 FLIPPED = damage("checksum-mismatch", "state/0/0/7.delta", "state/0/0/7.delta is not what its .crc file was made of")
 NO_COMMIT = damage("last-commit-missing", "commits/7", "commits/.7.crc is there without its file")
 NO_OFFSET = damage("offset-missing-in-the-middle", "offsets/6", "offsets/6 is missing")
@@ -128,10 +129,9 @@ def test_a_price_says_what_comes_again() -> None:
     [
         ({"replay": replace(REPLAY, gone="1 of the 3 files is gone")}, True),
         ({"replay": replace(REPLAY, unknown="nobody knows")}, True),
-        ({"sink": "foreach"}, True),
-        ({"sink": "foreach", "replay": replace(REPLAY, batches=0, reads="")}, False),
+        ({"replay": replace(REPLAY, takes="")}, True),
+        ({"replay": replace(REPLAY, takes="", batches=0, reads="")}, False),
         ({"replay": replace(REPLAY, batches=0, reads="")}, False),
-        ({"sink": "file"}, False),
     ],
 )
 def test_loss_and_doubling_ask_a_person_and_nothing_else_does(changed: dict[str, Any], asks: bool) -> None:

@@ -285,16 +285,12 @@ def _price_of_replay(query: QueryLook, replay: Replay) -> Price:
     nothing = replay.batches == 0 and not replay.reads
     count = "what came" if replay.batches is None else _count(replay.batches, "batch", "batches")
     reads = "" if nothing else f"{count} after batch {replay.batch}{f' ({replay.reads})' if replay.reads else ''}"
-    doubles = query.sink not in KNOWS_ITS_BATCHES and not nothing
-    written = "" if nothing else f"the same, {_TAKES.get(query.sink, _DOUBLES)}"
+    doubles = not replay.takes and not nothing
+    written = "" if nothing else f"the same, {replay.takes or _DOUBLES}"
     lost = replay.gone or ("" if nothing or not replay.unknown else f"perhaps some of it: {replay.unknown}")
     return Price(query=query.query, output=query.output, read=reads, written=written, lost=lost, doubles=doubles)
 
 
-_TAKES = {
-    "table": "each row replaces the one with its key",
-    "file": "and readers see the files of the batches before it, then the new ones",
-}
 _DOUBLES = "so your function gets them TWICE"
 
 

@@ -52,13 +52,14 @@ class Replay(msgspec.Struct, frozen=True, kw_only=True):
 
     ``batches``: how many were committed, or written, after it, None where nobody can tell; ``reads``: files and
     records, as a clause, empty where nothing; ``gone``: what of that the source no longer holds; ``unknown``: what
-    cannot be looked at, as a clause.
+    cannot be looked at, as a clause. ``takes``: how the output takes what comes again, empty where it has it twice.
     """
 
     snapshot: str
     batch: int
     taken_at: str = ""
     verified: bool = False
+    takes: str = ""
     batches: int | None = None
     reads: str = ""
     gone: str = ""

@@ -16,7 +16,7 @@ from streamkeeper.model.manifest import Manifest
 from streamkeeper.model.recovery import QueryLook, Replay
 from streamkeeper.model.snapshot import Snapshot, series_of_query, snapshot_name, snapshot_number
 from streamkeeper.operations.sites import Site
-from streamkeeper.sinks.asking import why_not_cut
+from streamkeeper.sinks.asking import reconcile
 from streamkeeper.snapshots.catalogue import Catalogue
 from streamkeeper.snapshots.verify import verify
 
@@ -81,14 +81,17 @@ def _why_not(catalogue: Catalogue, snapshot: Snapshot, left: Left, spans: Collec
     """Why a snapshot cannot be restored, or its output not be carried on; empty if it can."""
     if snapshot.version not in spans:
         return f"the output does not carry on what {snapshot.version or 'another checkpoint'} has written"
-    if cannot := why_not_cut(left.manifest.sink, snapshot.version, snapshot.batch):
+    if cannot := reconcile(left.manifest.sink, snapshot.version, snapshot.batch).refusal:
         return cannot
     damaged = verify(catalogue, [snapshot.number]).damaged
     return f"{damaged[0].key} is damaged: {damaged[0].why}" if damaged else ""
 
 
 def _replay(snapshot: Snapshot, left: Left, *, verified: bool) -> Replay:
-    replay = Replay(snapshot=snapshot.name, batch=snapshot.batch, taken_at=snapshot.taken_at, verified=verified)
+    takes = reconcile(left.manifest.sink, snapshot.version, snapshot.batch).takes
+    replay = Replay(
+        snapshot=snapshot.name, batch=snapshot.batch, taken_at=snapshot.taken_at, verified=verified, takes=takes
+    )
     query, mine = left.query, snapshot.version == left.query.version
     if not mine:
         why = f"{query.version} has gone on from {snapshot.version} since"

@@ -24,7 +24,7 @@ from streamkeeper.operations.overview import read_job
 from streamkeeper.operations.registered import checkpoint_directory, stored_manifests
 from streamkeeper.operations.sites import Site
 from streamkeeper.operations.version_acts import created_from, fill_version, free_version
-from streamkeeper.sinks.asking import why_not_cut
+from streamkeeper.sinks.asking import reconcile
 from streamkeeper.snapshots.catalogue import Catalogue
 from streamkeeper.snapshots.restore import Show
 
@@ -122,8 +122,9 @@ def restore_version(
     carries_on = _carries_on(site, state, query, snapshot, plan)
     _must_take_a_replay(plan, accept_replay=accept_replay, carries_on=carries_on)
     written = stored_manifests(site, state, plan.release)[query].sink
-    if cannot := why_not_cut(written, snapshot.version, snapshot.batch) if carries_on else "":
-        raise OperationRefused(cannot, hint="restore a newer snapshot, or rebuild the output")
+    reconciled = reconcile(written, snapshot.version, snapshot.batch)
+    if carries_on and reconciled.refusal:
+        raise OperationRefused(reconciled.refusal, hint="restore a newer snapshot, or rebuild the output")
     crash_point("restore.record.before")
     state, reserved = _reserve(site, plan, job, query, snapshot, carries_on=carries_on)
     crash_point("restore.record.after")

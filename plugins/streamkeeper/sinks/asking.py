@@ -9,6 +9,7 @@ import msgspec
 
 from streamkeeper.errors import InvalidInput, StreamkeeperError
 from streamkeeper.model.manifest import SinkDescription
+from streamkeeper.sinks.contract import Reconciliation
 from streamkeeper.sinks.databases import identity, open_engine, parse_url
 from streamkeeper.sinks.sink_log import listed_files, newest_batch
 from streamkeeper.sinks.staging import outputs_table
@@ -38,17 +39,45 @@ def ask_output(sink: SinkDescription, owner: str, version: str, urls: Iterable[s
             return OutputAnswer(unknown="what a function has written cannot be asked")
 
 
-def why_not_cut(sink: SinkDescription, version: str, batch: int) -> str:
-    """Why readers could not be shown an output up to a batch of a version, and what is written after it anew.
+TAKES = {"table": "each row replaces the one with its key", "file": "and readers see the batches before them once"}
+"""Kind -> how a sink takes rows a second time, as a clause; another one has them twice."""
 
-    A table needs no cut: rows that come again replace those with their key. Empty where nothing speaks against it.
+
+class Reconciled(msgspec.Struct, frozen=True, kw_only=True):
+    """What becomes of what an output holds beyond a batch that its checkpoint is restored to.
+
+    ``takes``: how it takes what comes again, as a clause, empty where it has it twice; ``refusal``: why readers cannot
+    be shown it up to that batch, empty where nothing speaks against it.
     """
-    if sink.kind != "file":
-        return ""
+
+    how: Reconciliation
+    takes: str = ""
+    refusal: str = ""
+
+
+def reconcile(sink: SinkDescription, version: str, batch: int) -> Reconciled:
+    """Ask an output, by its description, about a restore to ``batch`` of ``version``; changes nothing.
+
+    A table's rows replace themselves by their key. Of files Spark's own log must still tell those up to the batch from
+    later ones. What a function has written is its author's to say.
+    """
+    match sink.kind:
+        case "table":
+            return Reconciled(how=Reconciliation.REPLAY, takes=TAKES[sink.kind])
+        case "file":
+            refusal = _why_not_cut(Path(sink.output), version, batch)
+            return Reconciled(how=Reconciliation.CUT_BACK, takes=TAKES[sink.kind], refusal=refusal)
+        case _:
+            return Reconciled(how=Reconciliation.REFUSE)
+
+
+def _why_not_cut(root: Path, version: str, batch: int) -> str:
     try:
-        listed_files(Path(sink.output) / version, last=batch)
-    except (InvalidInput, OSError) as error:
-        return error.message if isinstance(error, InvalidInput) else f"{sink.output} cannot be read: {error.strerror}"
+        listed_files(root / version, last=batch)
+    except InvalidInput as error:
+        return error.message
+    except OSError as error:
+        return f"{root} cannot be read: {error.strerror}"
     return ""
 
 
