@@ -20,6 +20,7 @@ from streamkeeper.operations.assessing import assess_candidate
 from streamkeeper.operations.diagnoses import render_diagnosis
 from streamkeeper.operations.diagnosing import diagnose_job, look_at_job
 from streamkeeper.operations.recovering import Asked, diagnose_for, open_recovery
+from streamkeeper.operations.restoring import restore_version
 from tests.checkpoints.damaging import LOSSES, lose
 from tests.checkpoints.trees import QUERY_ID
 from tests.operations.registered_job import JOB, QUERY, Registered
@@ -183,6 +184,19 @@ def test_a_snapshot_that_is_damaged_is_passed_over(job: Registered) -> None:
     assert look.replay is not None
     assert look.replay.snapshot == "s0001"
     assert "s0002 (batch 8) is no way back" in look.passed_over[0]
+
+
+def test_a_snapshot_of_the_version_before_counts_as_well(job: Registered) -> None:
+    """A restored version keeps id, numbers and list of files; one that is damaged before its first backup has a way."""
+    job.take()
+    restore_version(job.site, JOB, QUERY, job.catalogue.read(1))
+    job.record(job.epoch("v0002", 2))
+    restored = job.directory.with_name("v0002")
+    (restored / "commits/7").write_text("")
+    (look,) = look_at_job(job.site, JOB).queries
+    assert look.version == "v0002"
+    assert look.replay is not None
+    assert (look.replay.snapshot, look.replay.batches, look.replay.unknown) == ("s0001", 0, "")
 
 
 def test_without_a_snapshot_a_restore_says_so(job: Registered) -> None:

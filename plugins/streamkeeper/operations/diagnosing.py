@@ -140,7 +140,7 @@ def _look_at_query(
     )
     if not seen.damaged and query not in wanted:
         return seen
-    left = Left(query=seen, manifest=manifest, committed=known.committed)
+    left = Left(query=seen, manifest=manifest, committed=known.committed, query_id=known.query_id)
     replay, no_restore, passed_over = choose_replay(site, state, left, named=named)
     reads, no_rebuild = _rebuild(directory, manifest, lost)
     return msgspec.structs.replace(

@@ -9,7 +9,8 @@ from pathlib import Path
 import msgspec
 
 from streamkeeper.checkpoints.layout import last_planned
-from streamkeeper.checkpoints.reach import Position, compare, position
+from streamkeeper.checkpoints.positions import History, Position, ReadFiles, until_unchanged
+from streamkeeper.checkpoints.reach import compare
 from streamkeeper.errors import CheckpointChanged, CheckpointDamaged, FormatTooNew, NotFound, SnapshotDamaged
 from streamkeeper.model.job_state import JobState
 from streamkeeper.model.manifest import Manifest
@@ -22,11 +23,12 @@ from streamkeeper.snapshots.verify import verify
 
 
 class Left(msgspec.Struct, frozen=True, kw_only=True):
-    """The version that is left behind. ``committed``: its newest batch, as far as the records know."""
+    """The version that is left behind. ``committed`` and ``query_id``: its newest batch, and Spark's id, on record."""
 
     query: QueryLook
     manifest: Manifest
     committed: int | None = None
+    query_id: str = ""
 
 
 def choose_replay(
@@ -41,6 +43,7 @@ def choose_replay(
     numbers = [snapshot_number(named)] if named else list(reversed(catalogue.numbers()))
     spans = {each.version for each in state.spans(left.query.query, left.query.version)}
     newest: Replay | None = None
+    drilled: Replay | None = None
     passed: list[str] = []
     for number in numbers:
         try:
@@ -58,16 +61,16 @@ def choose_replay(
         if newest is None:
             newest = found
         if verified:
+            drilled = found
             break
-    else:
-        return newest, "" if newest else _none(named, passed), tuple(passed)
-    if newest is found or not found.gone or newest.gone:
-        chosen, other = found, newest
-    else:
-        chosen, other = newest, found
-    if chosen is not other:
-        known = "verified" if other.verified else "never drilled"
-        passed.insert(0, f"snapshot {other.snapshot} (batch {other.batch}, {known}) is there too: --snapshot takes it")
+    if newest is None:
+        return None, _none(named, passed), tuple(passed)
+    chosen = newest if drilled is None or (drilled.gone and not newest.gone) else drilled
+    for other in (newest, drilled):
+        if other is not None and other is not chosen:
+            known = "verified" if other.verified else "never drilled"
+            told = f"snapshot {other.snapshot} (batch {other.batch}, {known}) is there too: --snapshot takes it"
+            passed.insert(0, told)
     return chosen, "", tuple(passed)
 
 
@@ -92,28 +95,39 @@ def _replay(snapshot: Snapshot, left: Left, *, verified: bool) -> Replay:
     replay = Replay(
         snapshot=snapshot.name, batch=snapshot.batch, taken_at=snapshot.taken_at, verified=verified, takes=takes
     )
-    query, mine = left.query, snapshot.version == left.query.version
-    if not mine:
+    query = left.query
+    # A restored version keeps its query's id, its numbers and its list of files; one that was handed over does not.
+    if snapshot.query_id != left.query_id and snapshot.version != query.version:
         why = f"{query.version} has gone on from {snapshot.version} since"
         return msgspec.structs.replace(replay, unknown=why)
     known = [each for each in (left.committed, query.committed, query.holds) if each is not None]
     batches = max(0, max(known, default=-1) - snapshot.batch)
     planned_on = query.planned is not None and query.planned > snapshot.batch and not snapshot.pending
-    if query.sink_unknown and query.sink in ("table", "file"):
-        replay = msgspec.structs.replace(replay, unknown=f"what the output holds is not known ({query.sink_unknown})")
-    elif not batches and not planned_on:
+    if not batches and not planned_on and not query.sink_down:
         return msgspec.structs.replace(replay, batches=0)
     try:
         if query.lost:
             raise CheckpointDamaged(query.lost)
-        directory = Path(query.directory)
-        now, then = position(directory, last_planned(directory)), position(directory, snapshot.batch)
+        now, then = _positions(Path(query.directory), snapshot)
     except (CheckpointDamaged, CheckpointChanged, NotFound) as error:
         return msgspec.structs.replace(replay, batches=batches, unknown=_not_known(left.manifest, error.message))
     reads, gone = compare(now, then), _gone(now, then)
     return msgspec.structs.replace(
         replay, batches=batches, reads=reads.lacking if reads.comparable and not reads.holds else "", gone=gone
     )
+
+
+def _positions(directory: Path, snapshot: Snapshot) -> tuple[Position, Position]:
+    """Where the newest plan stands, and where the snapshot does: by its own record, for its plan may be damaged."""
+
+    def look() -> tuple[Position, Position]:
+        newest = last_planned(directory)
+        if newest is None:
+            raise CheckpointDamaged(f"{directory} holds no planned batch")
+        history = History(directory, [newest])
+        return history.position(newest), history.position_of(snapshot.offsets)
+
+    return until_unchanged(look)
 
 
 def _not_known(manifest: Manifest, why: str) -> str:
@@ -129,8 +143,6 @@ def _passes_over_loss(options: dict[str, str]) -> bool:
 
 def _gone(now: Position, then: Position) -> str:
     """What was read since and is gone, as a clause: Spark would list the directory and not miss it."""
-    from streamkeeper.checkpoints.positions import ReadFiles
-
     gone: list[str] = []
     total = 0
     for name, each in now.sources.items():
