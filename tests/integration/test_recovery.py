@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -113,6 +116,19 @@ class House:
         assert done.outcome is Outcome.SUCCEEDED, done.sentence
         return done.sentence
 
+    def command(self, *words: str, **environ: str) -> subprocess.CompletedProcess[str]:
+        """What somebody types, in a process of its own."""
+        settings = self.site.settings
+        own = {"HOME": settings.home, "STORE": settings.store, "CHECKPOINTS": settings.checkpoints}
+        return subprocess.run(
+            [sys.executable, "-m", "streamkeeper.cli.main", *words],
+            env={**os.environ, **{f"STREAMKEEPER_{name}": value for name, value in own.items()}, **environ},
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+
     def close(self) -> None:
         state = self.site.journal(JOB, "test").state()
         for each in state.instances:
@@ -217,6 +233,23 @@ def test_an_offset_in_the_middle_that_is_missing_is_restored(house: House) -> No
     assert not found.option(RESTART).possible
     house.recover("restored", RESTORE)
     house.add(("a", 11))
+    house.settle()
+
+
+@pytest.mark.parametrize("point", ["restore.record.after", "act.go.appoint.after"])
+def test_a_restore_that_dies_is_carried_on_by_the_same_command(house: House, point: str) -> None:
+    """Killed once the new version is on record, and once it serves: typed again it goes on, to its end."""
+    house.kill()
+    flip(house.directory)
+    words = ["recover", JOB, "--action", "restore", "--probation-batches", "1"]
+    first = house.command(*words, STREAMKEEPER_CRASH=point)
+    assert first.returncode == -signal.SIGKILL, first.stdout + first.stderr
+    second = house.command(*words)
+    assert second.returncode == 0, second.stdout + second.stderr
+    operations = house.site.journal(JOB, "test").state().operations
+    assert [each.outcome for each in operations.values()] == [Outcome.SUCCEEDED, Outcome.SUCCEEDED]
+    assert house.directory.name == "v0002"
+    house.add(("z", 12))
     house.settle()
 
 
