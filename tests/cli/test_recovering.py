@@ -9,6 +9,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from streamkeeper.cli.main import app
+from streamkeeper.model.recovery import RecoveryAction
+from streamkeeper.operations.recovering import Asked, open_recovery
 from tests.checkpoints.damaging import lose
 from tests.operations.registered_job import JOB, QUERY, Registered
 from tests.operations.test_recovering import registered
@@ -91,3 +93,13 @@ def test_loss_needs_its_flag(job: Registered) -> None:
     told = " ".join(done.stderr.split())
     assert "LOSES perhaps some of it" in told
     assert "--accept-loss" in told
+
+
+def test_history_tells_what_a_recovery_was_and_who_accepted_it(job: Registered) -> None:
+    """The record of the operation, in one line."""
+    job.take()
+    lose(job.directory, "missing")
+    asked = Asked(job=JOB, action=RecoveryAction.RESTORE, reason="disk", requested_by="ada")
+    open_recovery(job.site, "op2", asked)
+    told = CliRunner().invoke(app, ["history", JOB]).output
+    assert "op2 started: restore (checkpoint-lost) of r0001, warm handover, by ada, because: disk" in told

@@ -61,6 +61,12 @@ CASES = [
         RESTART,
     ),
     ("it gave up otherwise", look(state=DriverState.FAILED, error="no such host"), Cause.DRIVER_FAILED, RESTART),
+    (
+        "it was superseded",
+        look(query(planned=8), state=DriverState.FENCED, error="epoch 2"),
+        Cause.DRIVER_KILLED,
+        RESTART,
+    ),
     ("it is frozen", look(life=Life.ALIVE, frozen=True, why="processes 7 (frozen)"), Cause.DRIVER_FROZEN, RESTART),
     ("one batch fails in a living driver", look(query(failing="bad"), life=Life.ALIVE), Cause.BATCH_FAILS, RESTART),
     ("it is starting", look(life=Life.ALIVE, state=DriverState.STARTING), Cause.DRIVER_STARTING, RESTART),

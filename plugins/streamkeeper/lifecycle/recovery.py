@@ -25,7 +25,6 @@ MENDED = frozenset({"last-commit-missing"})
 """Damage that a start itself mends: the batch runs again under its own number, and a sink that knows numbers has it."""
 KNOWS_ITS_BATCHES = frozenset({"table", "file"})
 """Sinks that leave a batch alone which they hold."""
-_FAILED_STATES = frozenset({DriverState.FAILED, DriverState.FENCED})
 _HEADINGS = {
     Cause.STORE_OUT_OF_REACH: "The store is down",
     Cause.NOT_DEPLOYED: "Nothing serves",
@@ -176,10 +175,10 @@ def _ended(at: RecoveryLook) -> _Found:
     if at.state is DriverState.FINISHED:
         return Cause.NOTHING_WRONG, f"nothing is wrong: {at.instance} read all there was and ended", "nothing to do"
     opened = [f"batch {each.open_batch} of {each.query}" for each in at.queries if each.open_batch is not None]
-    if at.state in _FAILED_STATES and opened and at.error:
+    if at.state is DriverState.FAILED and opened and at.error:
         told = f"driver {at.instance} gave up with {', '.join(opened)} open: {at.error}"
         return Cause.BATCH_FAILS, told, _READ_THE_RECORD
-    if at.state is not None and at.state.terminal and at.state not in _FAILED_STATES:
+    if at.state is not None and at.state.terminal and at.state is not DriverState.FAILED:
         return Cause.DRIVER_KILLED, f"driver {at.instance} ended ({at.state.value}) and nothing serves since", ""
     if at.state is DriverState.FAILED and at.error:
         return Cause.DRIVER_FAILED, f"driver {at.instance} gave up: {at.error}", ""
