@@ -112,9 +112,10 @@ class RecoverOperator(StreamkeeperTask):
 
     def work(self, context: Context) -> str:
         """Returns the sentence of how far it came; raises DeployFailed for what nobody accepts."""
+        from streamkeeper.operations.carriers import Carrier, note_carrier
         from streamkeeper.operations.recovering import open_recovery
 
-        ti = context["ti"]
+        ti, site, run = context["ti"], open_site(), context["dag_run"]
         by, reason = self._accepted_by(context)
         announced = ti.xcom_pull(task_ids=self.diagnosed, key="announced") or []
         params = {**context["params"], "reason": reason or context["params"].get("reason")}
@@ -126,7 +127,8 @@ class RecoverOperator(StreamkeeperTask):
             accept_replay=bool(by),
             announced=tuple(announced),
         )
-        deploy = open_recovery(open_site(), own_operation(context), asked)
+        deploy = open_recovery(site, own_operation(context), asked)
+        note_carrier(site.store, asked.job, deploy.operation, Carrier(dag=run.dag_id, run=run.run_id))
         ti.xcom_push(key="operation", value=deploy.operation)
         for planned in deploy.plan():
             self.log.info("%s: %s; else %s", planned.step.label, planned.does, planned.otherwise)
