@@ -51,7 +51,7 @@ format: setup ## put the code into its one form
 	$(RUN) ruff format .
 
 campaign: connectors ## kill deploys, switches and rollbacks at every named point, Kafka below and Airflow above them, attack from the side, check every measured change, capture live checkpoints; for hours
-	@$(RUN) python -m bench.campaign && $(RUN) python -m bench.campaign --switching && $(RUN) python -m bench.campaign --broker && $(RUN) python -m bench.campaign --airflow && $(RUN) python -m bench.campaign --attacks && $(RUN) python -m bench.campaign --attacks --controls && $(RUN) python -m bench.campaign --controls && $(RUN) python -m bench.matrix && $(RUN) python -m bench.live
+	@$(RUN) python -m bench.campaign && $(RUN) python -m bench.campaign --switching && $(RUN) python -m bench.campaign --recovering && $(RUN) python -m bench.campaign --broker && $(RUN) python -m bench.campaign --airflow && $(RUN) python -m bench.campaign --attacks && $(RUN) python -m bench.campaign --attacks --controls && $(RUN) python -m bench.campaign --controls && $(RUN) python -m bench.matrix && $(RUN) python -m bench.live
 
 bench-handover: setup ## the gap of a warm handover against stop-and-submit
 	@$(RUN) python -m bench.handover

@@ -3,6 +3,7 @@
 --root DIR        where the site lives (build/campaign)
 --results FILE    where the lines go; cases already in it are not run again
 --switching       switches, backups and rollbacks instead of plain deploys; lines in bench/results/switch-crash.jsonl
+--recovering      recoveries of a job that was broken; lines in bench/results/recover-crash.jsonl
 --broker          switches of a job on Kafka whose broker dies and comes back; lines in bench/results/broker-crash.jsonl
 --airflow         switches by a real Airflow whose own processes die; lines in bench/results/airflow-crash.jsonl
 --attacks         what nobody kills but the world does: lost checkpoints, copied homes, wrong clocks and others
@@ -27,13 +28,15 @@ from bench.campaign.attacks.kinds import KINDS
 from bench.campaign.broker_runs import run_broker
 from bench.campaign.cases import Stage, is_of_a_broken_release, is_of_a_first_deploy
 from bench.campaign.controls import CONTROLS, PROTECTED, run_control
+from bench.campaign.recovering import RecoverStage
 from bench.campaign.results import Results
-from bench.campaign.scenarios import SCENARIOS, of_a_driver
+from bench.campaign.scenarios import RECOVERIES, SCENARIOS, of_a_driver
 from bench.campaign.switch_runs import run_switching
 
 USUAL = {
     "deploys": "build/campaign.jsonl",
     "switching": "bench/results/switch-crash.jsonl",
+    "recovering": "bench/results/recover-crash.jsonl",
     "broker": "bench/results/broker-crash.jsonl",
     "airflow": "bench/results/airflow-crash.jsonl",
     "attacks": "bench/results/attacks.jsonl",
@@ -58,6 +61,10 @@ def main() -> int:
         return run_broker(chosen.root, results, points=points, seeds=len(seeds))
     if chosen.kind == "airflow":
         return run_airflow(chosen.root, results, points=points, seeds=len(seeds))
+    if chosen.kind == "recovering":
+        scenarios = [each for each in chosen.scenarios.split(",") if each in RECOVERIES] or list(RECOVERIES)
+        asked = {"points": points, "seeds": seeds, "everywhere": chosen.everywhere}
+        return run_switching(chosen.root, results, scenarios, stage=RecoverStage, freezes=(), **asked)
     if chosen.kind == "switching":
         scenarios = chosen.scenarios.split(",")
         return run_switching(chosen.root, results, scenarios, points=points, seeds=seeds, everywhere=chosen.everywhere)
@@ -100,7 +107,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--root", type=Path, default=ROOT / "build/campaign")
     parser.add_argument("--results", type=Path, default=None)
     kinds = parser.add_mutually_exclusive_group()
-    for kind in ("switching", "broker", "airflow", "attacks"):
+    for kind in ("switching", "recovering", "broker", "airflow", "attacks"):
         kinds.add_argument(f"--{kind}", dest="kind", action="store_const", const=kind, default="deploys")
     parser.add_argument("--points", default="")
     parser.add_argument("--seeds", type=int, default=None)

@@ -9,18 +9,25 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     """One operation. ``reshape``: totals is rebuilt, copies handed off; ``recode``: an opaque change of totals.
 
     ``breaks``: where the release fails, as the job's param says; ``rollback``: no deploy, but the way back.
+    ``recover``: neither, but this action, of a job whose driver was killed and whose checkpoints were damaged for it.
     """
 
     reshape: bool = False
     recode: bool = False
     breaks: str = ""
     rollback: bool = False
+    recover: str = ""
+
+    @property
+    def goes_back(self) -> bool:
+        """Whether readers may see totals of before again."""
+        return self.rollback or bool(self.recover)
 
     @property
     def sentence(self) -> str:
         """For a line of progress."""
-        if self.rollback:
-            return "rollback"
+        if self.rollback or self.recover:
+            return f"recover ({self.recover})" if self.recover else "rollback"
         told = [name for name in ("reshape", "recode") if getattr(self, name)]
         return f"deploy ({', '.join([*told, f'breaks in {self.breaks}'] if self.breaks else told) or 'resume'})"
 
@@ -41,6 +48,12 @@ SCENARIOS = {
     "broken-cutover": Scenario(ask=Ask(reshape=True, breaks="cutover")),
     "broken-probation": Scenario(ask=Ask(reshape=True, breaks="probation")),
 }
+
+RECOVERIES = {
+    "recover-restore": Scenario(ask=Ask(recover="restore")),
+    "recover-restart": Scenario(ask=Ask(recover="restart")),
+}
+"""Of their own campaign, so that the seeds of the switches stay what they were."""
 
 DRIVER_ROOMS = frozenset({"audit", "driver", "seed", "sink", "supervisor"})
 MANY, FEW = 45, 5

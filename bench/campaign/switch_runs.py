@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from pathlib import Path
 
 from bench.bed import ROOT, fresh_bed
@@ -38,15 +39,24 @@ Who is frozen in the drain stays so beyond the appointment, which is over before
 
 
 def run_switching(
-    root: Path, results: Results, scenarios: list[str], *, points: list[str], seeds: range, everywhere: bool
+    root: Path,
+    results: Results,
+    scenarios: list[str],
+    *,
+    points: list[str],
+    seeds: range,
+    everywhere: bool,
+    stage: type[SwitchStage] = SwitchStage,
+    freezes: tuple[str, ...] = FROZEN,
 ) -> int:
     """Run what was not run yet; 1 when a case found damage, or a point or a frozen process was never hit.
 
-    ``points``: of the points and of the frozen ones, only these.
+    ``points``: of the points and of the frozen ones, only these. ``stage``: what plays the cases.
     """
-    frozen = [case for case in FROZEN if not points or case in points]
+    frozen = [case for case in freezes if not points or case in points]
+    _open = partial(_open_stage, stage)
     if not points or set(points) - set(frozen):
-        _trace(root, results, scenarios)
+        _trace(root, results, scenarios, _open)
     traced = {name: results.traced.get(name, []) for name in scenarios}
     if points:
         traced = {name: [each for each in reached if each in points] for name, reached in traced.items()}
@@ -62,16 +72,18 @@ def run_switching(
 
 
 @contextmanager
-def _open(root: Path) -> Iterator[SwitchStage]:
+def _open_stage(kind: type[SwitchStage], root: Path) -> Iterator[SwitchStage]:
     with fresh_bed(root, _JOBS) as bed:
-        yield SwitchStage(bed)
+        yield kind(bed)
 
 
-def _trace(root: Path, results: Results, scenarios: list[str]) -> None:
+def _trace(
+    root: Path, results: Results, scenarios: list[str], opened: Callable[[Path], AbstractContextManager[SwitchStage]]
+) -> None:
     missing = [name for name in scenarios if name not in results.traced]
     if not missing:
         return
-    with _open(root) as stage:
+    with opened(root) as stage:
         for name in missing:
             results.add_trace(name, stage.discover_in(name))
             print(f"{name}: {len(results.traced[name])} points", flush=True)

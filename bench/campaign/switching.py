@@ -197,7 +197,7 @@ class SwitchStage(Stage):
                 outcomes.append(self._run(ask, params, carry_on=now.open_operation is not None))
             if self.state().open_operation is not None:
                 outcomes += self._settle()
-        if not ask.rollback:
+        if not ask.goes_back:
             self._seen += find_steps_back(watch.sights, until=self._went_back_at(before))
             self._slowest = min(self._slowest, watch.looks_per_s)
         print(f"    {ask.sentence}: {', '.join(outcomes)}, {time.monotonic() - began:.0f} s", flush=True)

@@ -10,6 +10,7 @@ import pytest
 from typer.main import get_command
 
 from streamkeeper.cli.main import app
+from streamkeeper.lifecycle.recovery import HEADINGS
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])
@@ -54,6 +55,12 @@ def test_commands_exist(path: Path) -> None:
         assert not hasattr(command, "commands") or "|" in words, words
         options = {name for each in command.params for name in each.opts}
         assert {each for each in given if re.fullmatch("--[a-z-]+", each)} <= options, words
+
+
+def test_the_headings_that_a_diagnosis_names_are_in_the_runbook() -> None:
+    """Whoever is on call is never sent to a heading that is not there."""
+    runbook = (ROOT / "docs" / "runbook.md").read_text()
+    assert set(re.findall(r"^## (.+)$", runbook, re.MULTILINE)) >= HEADINGS
 
 
 def test_the_first_two_commands_of_the_readme() -> None:

@@ -14,7 +14,8 @@ import msgspec
 import psutil
 import pytest
 
-from streamkeeper.driver import checking, gathering
+from streamkeeper.checkpoints import lasting
+from streamkeeper.driver import checking
 from streamkeeper.driver.checking import Checker
 from streamkeeper.errors import CheckpointChanged
 from streamkeeper.model.check import CheckAnswer, CheckRequest, JobFile
@@ -455,12 +456,12 @@ def test_what_only_one_look_shows_is_a_batch_under_way(house: House, monkeypatch
     """A driver that goes on while its files are read leaves what looks like damage, and another look does not."""
     (house.checkpoint / "offsets" / "2").rename(house.root / "away")
     (house.checkpoint / "commits" / "2").rename(house.root / "away too")
-    torn = gathering.examine(house.checkpoint)
+    torn = lasting.examine(house.checkpoint)
     assert torn
     shutil.copy(house.root / "away", house.checkpoint / "offsets" / "2")
     shutil.copy(house.root / "away too", house.checkpoint / "commits" / "2")
-    looks = iter([torn, gathering.examine(house.checkpoint)])
-    monkeypatch.setattr(gathering, "examine", lambda *given, **named: next(looks))
+    looks = iter([torn, lasting.examine(house.checkpoint)])
+    monkeypatch.setattr(lasting, "examine", lambda *given, **named: next(looks))
     assert house.rules() == (Verdict.RESUME, [])
 
 
@@ -470,5 +471,5 @@ def test_a_checkpoint_that_never_holds_still_is_not_resumed(house: House, monkey
     def changes(*given: object, **named: object) -> None:
         raise CheckpointChanged("offsets/2 was removed meanwhile")
 
-    monkeypatch.setattr(gathering, "examine", changes)
+    monkeypatch.setattr(lasting, "examine", changes)
     assert house.rules() == (Verdict.BACKUP, ["not-looked"])

@@ -11,6 +11,7 @@ import pytest
 
 from streamkeeper.checkpoints.cloning import clone
 from streamkeeper.checkpoints.layout import last_committed
+from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.compatibility.assess import assess
 from streamkeeper.errors import CheckpointChanged, CheckpointDamaged
 from streamkeeper.inspection import rehearsal
@@ -18,6 +19,10 @@ from streamkeeper.inspection.describe import describe
 from streamkeeper.inspection.rehearsal import CLONE_DAMAGED, CLONE_FAILED, TIMED_OUT, rehearse
 from streamkeeper.model.finding import Verdict
 from streamkeeper.sinks.foreach import ForeachBatch
+from streamkeeper.snapshots.capture import capture
+from streamkeeper.snapshots.catalogue import Catalogue
+from streamkeeper.snapshots.restore import restore
+from streamkeeper.stores.local import LocalStore
 from tests.inspection.queries import SCHEMA, query, read, run_to_end, totals, write_files
 
 if TYPE_CHECKING:
@@ -209,6 +214,45 @@ def test_a_damaged_checkpoint_is_told_and_not_raised(
     found = run(totals(read(spark, deployed.folder)), checkpoint=broken)
     assert (found.ok, found.error_class) == (False, CLONE_DAMAGED)
     assert "offsets/2" in found.message
+
+
+@pytest.fixture
+def restored(deployed: Deployed, tmp_path: Path) -> Callable[[int], Path]:
+    """What a snapshot of a batch gives back: nothing from before that batch is in it."""
+
+    def restore_at(batch: int) -> Path:
+        catalogue, target = Catalogue(LocalStore(tmp_path / "store"), "sales/totals"), tmp_path / f"restored{batch}"
+        restore(catalogue, capture(LocalTree(deployed.checkpoint), catalogue, batch=batch).snapshot, target)
+        return target
+
+    return restore_at
+
+
+@pytest.mark.parametrize(
+    ("batch", "did"),
+    [
+        (2, "went on from batch 2 by batch 3"),
+        (3, "stands at batch 3, nothing new to read, 5 rows of state loaded"),
+    ],
+)
+def test_a_restored_checkpoint_is_rehearsed_from_its_batch_on(
+    spark: SparkSession, deployed: Deployed, restored: Callable[[int], Path], run: Any, batch: int, did: str
+) -> None:
+    """Its last batch cannot run again, for what the one before left is not in a snapshot: the next one runs."""
+    found = run(totals(read(spark, deployed.folder)), checkpoint=restored(batch))
+    assert (found.ok, found.error_class, found.batch, found.did) == (True, "", batch, did), found.message
+
+
+def test_what_spark_refuses_is_found_on_a_restored_checkpoint_too(
+    spark: SparkSession, deployed: Deployed, restored: Callable[[int], Path], run: Any
+) -> None:
+    """The negative control: another key type, and a state file that is cut short where nothing new can be read."""
+    assert not run(retyped(read(spark, deployed.folder)), checkpoint=restored(2)).ok
+    last = restored(3)
+    for state in (last / "state").rglob("*.changelog"):
+        state.write_bytes(state.read_bytes()[: state.stat().st_size // 2])
+        state.with_name(f".{state.name}.crc").unlink(missing_ok=True)
+    assert not run(totals(read(spark, deployed.folder)), checkpoint=last).ok
 
 
 def test_a_checkpoint_that_does_not_hold_still_is_no_source_out_of_reach(

@@ -87,7 +87,8 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 def test_every_dag_file_loads(seen: dict[str, Any]) -> None:
     """No DAG file raises when it is parsed."""
     assert seen["errors"] == {}
-    assert set(seen["dags"]) == {"streaming_deploy", "streaming_rollback", *DESIRED, *SCHEDULES}
+    others = {"streaming_deploy", "streaming_recover", "streaming_rollback"}
+    assert set(seen["dags"]) == {*others, *DESIRED, *SCHEDULES}
 
 
 def test_parsing_loads_nothing_heavy(seen: dict[str, Any]) -> None:
@@ -170,6 +171,22 @@ def test_a_stop_and_a_start_are_one_task_each(seen: dict[str, Any]) -> None:
     for name, task in DESIRED.items():
         assert list(seen["dags"][name]["tasks"]) == [task]
         assert seen["dags"][name]["schedule"] is None
+
+
+def test_the_recovery_reads_like_the_runbook(seen: dict[str, Any]) -> None:
+    """It looks, asks where something is lost or doubled, and is a deploy from there on."""
+    tasks = seen["dags"]["streaming_recover"]["tasks"]
+    after = {name: task["upstream"] for name, task in tasks.items()}
+    deploy = {name: task["upstream"] for name, task in seen["dags"]["streaming_deploy"]["tasks"].items()}
+    assert {name: after.pop(name) for name in ("diagnose", "decide", "accept")} == {
+        "diagnose": [],
+        "decide": ["diagnose"],
+        "accept": ["decide"],
+    }
+    assert after.pop("bundle") == ["accept", "decide"]
+    assert after.pop("finish") == ["choose", "choose_again", "decide", "fall_back"]
+    assert after == {name: each for name, each in deploy.items() if name not in ("bundle", "finish")}
+    assert tasks["finish"]["rule"] == "all_done"
 
 
 def test_backups_drills_and_prunes_read_like_the_runbook(seen: dict[str, Any]) -> None:

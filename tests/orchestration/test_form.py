@@ -87,14 +87,11 @@ def test_every_field_reaches_the_request(tmp_path: Path) -> None:
 
 
 def test_the_form_has_every_field_of_the_request(tmp_path: Path) -> None:
-    """What can be asked for can be asked for in Airflow; who asks, and that it is a rollback or a start, is not."""
+    """What can be asked for can be asked for in Airflow; who asks, and what else than a deploy it is, is not."""
     from streamkeeper.orchestration.form import deploy_form
 
-    assert set(deploy_form(tmp_path)) == {*DeployRequest.__struct_fields__, "on_open"} - {
-        "requested_by",
-        "rollback",
-        "start",
-    }
+    others = {"requested_by", "rollback", "recover", "start"}
+    assert set(deploy_form(tmp_path)) == {*DeployRequest.__struct_fields__, "on_open"} - others
 
 
 def test_what_is_asked_for_most_stands_first_and_open(tmp_path: Path) -> None:

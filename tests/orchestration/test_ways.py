@@ -26,7 +26,7 @@ from airflow.utils import db
 db.initdb()
 from airflow.dag_processing.dagbag import DagBag
 from streamkeeper.errors import DeployFailed
-from streamkeeper.orchestration import approvals, dual_runs, operators
+from streamkeeper.orchestration import approvals, dual_runs, operators, recoveries
 bag = DagBag(sys.argv[1])
 assert bag.import_errors == {}, bag.import_errors
 # A played run sleeps a second whenever all that is left is to be skipped.
@@ -41,10 +41,13 @@ def work(self, context):
         self._skip("not asked for")
     return "done"
 rooms = (operators.BundleOperator, operators.StepOperator, operators.AssessOperator, operators.HandoverOperator,
-         operators.FallBackOperator, operators.FinishOperator, approvals.ApproveOperator, approvals.AnswerOperator)
+         operators.FallBackOperator, operators.FinishOperator, approvals.ApproveOperator, approvals.AnswerOperator,
+         recoveries.DiagnoseOperator, recoveries.AcceptOperator, recoveries.RecoverOperator,
+         recoveries.RecoveredOperator)
 for room in rooms:
     room.work = work
-operators.ChooseOperator.choose_branch = lambda self, context: played["branches"][self.task_id]
+for branch in (operators.ChooseOperator, recoveries.DecideOperator):
+    branch.choose_branch = lambda self, context: played["branches"][self.task_id]
 told = {}
 for name, play in json.loads(sys.argv[2]).items():
     played = {"ran": [], "fails": [], "skips": [], **play}
@@ -54,7 +57,7 @@ for name, play in json.loads(sys.argv[2]).items():
 print("TOLD" + json.dumps(told))
 """
 
-DEPLOY, ROLLBACK = "streaming_deploy", "streaming_rollback"
+DEPLOY, ROLLBACK, RECOVER = "streaming_deploy", "streaming_rollback", "streaming_recover"
 PLAYS: dict[str, dict[str, Any]] = {
     "resume": {"dag": DEPLOY, "branches": {"choose": "takeover"}},
     "backup": {"dag": DEPLOY, "branches": {"choose": "backup", "choose_again": "takeover"}},
@@ -76,6 +79,10 @@ PLAYS: dict[str, dict[str, Any]] = {
     "aborted": {"dag": DEPLOY, "branches": {"choose": "dual_run"}, "fails": ["dual_run.catch_up", "finish"]},
     "broken": {"dag": DEPLOY, "branches": {"choose": "takeover"}, "fails": ["takeover.probation", "finish"]},
     "rollback": {"dag": ROLLBACK, "branches": {"choose": "takeover"}},
+    "diagnosed": {"dag": RECOVER, "branches": {"decide": "finish"}},
+    "restored": {"dag": RECOVER, "branches": {"decide": "bundle", "choose": "takeover"}},
+    "loss accepted": {"dag": RECOVER, "branches": {"decide": "accept", "choose": "dual_run"}},
+    "loss declined": {"dag": RECOVER, "branches": {"decide": "accept"}, "fails": ["bundle", "finish"]},
     "no way back": {"dag": ROLLBACK, "branches": {"choose": "finish"}, "fails": ["finish"]},
 }
 BEGIN = ["bundle", "standby", "assess"]
@@ -121,6 +128,10 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         ("aborted", [*BEGIN, *DUAL_RUN[:2], "fall_back", *END]),
         ("broken", [*BEGIN, *TAKEOVER[:4], "fall_back", *END]),
         ("rollback", [*BEGIN, *TAKEOVER, *END]),
+        ("diagnosed", ["diagnose", *END]),
+        ("restored", ["diagnose", *BEGIN, *TAKEOVER, *END]),
+        ("loss accepted", ["diagnose", "accept", *BEGIN, *DUAL_RUN, *TAKEOVER, *END]),
+        ("loss declined", ["diagnose", "accept", "bundle", "fall_back", *END]),
         ("no way back", [*BEGIN, *END]),
     ],
 )

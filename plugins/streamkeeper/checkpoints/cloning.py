@@ -11,7 +11,7 @@ import shutil
 from pathlib import Path
 
 from streamkeeper.checkpoints.closed_set import closed_set
-from streamkeeper.checkpoints.layout import last_committed
+from streamkeeper.checkpoints.layout import last_committed, last_planned, numbered
 from streamkeeper.checkpoints.relocating import hadoop_location, names_its_place, relocated
 from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.errors import CheckpointChanged, CheckpointDamaged, InvalidInput
@@ -63,6 +63,27 @@ def clone_last_batch(checkpoint: Path, target: Path, *, again: bool = True) -> i
                 break
     assert failure is not None
     raise failure
+
+
+def begins_at_its_last_commit(checkpoint: Path) -> bool:
+    """Whether no batch before the last committed one is there, as in a checkpoint that was just restored.
+
+    A snapshot holds what one batch left: what the batch before left, from which that one could run again, it lacks.
+    """
+    return min(numbered(checkpoint / "commits"), default=0) > 0 and len(numbered(checkpoint / "commits")) == 1
+
+
+def clone_to_go_on(checkpoint: Path, target: Path) -> tuple[int, bool]:
+    """Clone the checkpoint as its last commit left it, with the plan of the next batch if there is one.
+
+    Returns the committed batch, and whether the next one is planned. Raises as ``clone``.
+    """
+    last = last_committed(checkpoint)
+    if last is None:
+        raise CheckpointDamaged(f"{checkpoint} has no committed batch")
+    planned = last_planned(checkpoint) == last + 1
+    clone(checkpoint, target, last, pending=planned)
+    return last, planned
 
 
 def _copy(checkpoint: Path, file: str, target: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_right
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from hashlib import blake2b
 from itertools import accumulate
@@ -117,6 +117,10 @@ class History:
         plan = self._plans[batch]
         sources = {name: self._source(name, end) for name, end in plan.ends.items()}
         return Position(batch=batch, named=plan.version == _NAMED, sources=sources)
+
+    def position_of(self, ends: Mapping[str, str]) -> Position:
+        """The position that these end offsets name, as Spark wrote them, of a batch whose plan may be gone."""
+        return Position(named=self.named, sources={name: self._source(name, end) for name, end in ends.items()})
 
     def key(self, batch: int, *, by_name: bool) -> tuple[object, ...]:
         """What is equal for equal positions, and hardly for others; cheap for many batches."""

@@ -54,7 +54,10 @@ _SHAPES = {
     "offsets-and-commits-gone-beside-state": _Shape(
         "Spark refuses to start: the state directory of a new query is not empty"
     ),
-    "offset-missing-in-the-middle": _Shape("Spark refuses to start: the batch before the last planned one is unknown"),
+    "offset-missing-in-the-middle": _Shape(
+        "Spark refuses to start: the batch before the last planned one is unknown (SPARK-38033)",
+        hint="restore the checkpoint; deleting further files by hand, as Spark advises, repeats or skips batches",
+    ),
     "offset-empty": _Shape("Spark refuses to start: Incomplete log file"),
     "offset-cut-short": _Shape("Spark refuses to start: the file does not hold an offset for every source"),
     "offset-of-unknown-version": _Shape("Spark refuses to start: the file does not begin with a log version"),

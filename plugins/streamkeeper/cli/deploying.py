@@ -154,8 +154,12 @@ def _carry_out(request: DeployRequest, on_open: OnOpen) -> None:
         state = site.journal(request.job, "reader").state()
         real = msgspec.structs.replace(request, dry_run=False)
         Console().print(render_plan(plan_deploy(real, serving=state.serving_release, stopped=state.stopped)))
-    running = Deploy.open(site, new_operation(), request, on_open=on_open)
-    note_carrier(site.store, request.job, running.operation, this_process())
+    finish(site, Deploy.open(site, new_operation(), request, on_open=on_open))
+
+
+def finish(site: Site, running: Deploy) -> None:
+    """Carry an open operation on to its end, telling each step; raises DeployFailed when it does not serve."""
+    note_carrier(site.store, running.job, running.operation, this_process())
     tell_end(site, running, follow_operation(running))
 
 

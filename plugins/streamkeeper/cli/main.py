@@ -18,6 +18,7 @@ from streamkeeper.cli import (
     looking,
     metering,
     pruning,
+    recovering,
     releases,
     running,
     snapshots,
@@ -62,6 +63,7 @@ app.command("rollback")(deploying.rollback)
 app.command("stop")(running.stop)
 app.command("start")(running.start)
 app.command("logs")(running.logs)
+app.command("recover")(recovering.recover)
 app.command("question")(approving.question)
 app.command("approve")(approving.approve)
 app.command("decline")(approving.decline)

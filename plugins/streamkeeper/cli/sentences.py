@@ -126,7 +126,11 @@ def render_request(request: DeployRequest) -> str:
     """What somebody asked for, in one line."""
     before = "the release before" if request.rollback else "the code under the jobs root"
     verb = "start again" if request.start else "roll back to" if request.rollback else "deploy"
+    if request.recover is not None:
+        verb = f"{request.recover.action.value} ({request.recover.cause}) of"
     parts = [f"{verb} {request.release or before}", f"{request.handover.value} handover"]
+    if request.recover is not None and request.recover.accepted_by:
+        parts.append(f"loss or doubling accepted by {request.recover.accepted_by}")
     if request.dry_run:
         parts.append("dry run")
     if request.requested_by:

@@ -6,14 +6,13 @@ Nothing of the checkpoint or the outputs is touched, and a driver may go on writ
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from streamkeeper.checkpoints.fsck import examine
+from streamkeeper.checkpoints.lasting import examine_twice
 from streamkeeper.checkpoints.layout import last_committed
 from streamkeeper.checkpoints.seen_files import would_read_all
 from streamkeeper.compatibility import observations
@@ -28,7 +27,6 @@ from streamkeeper.driver.warm_up import TIMEOUT_S, rehearse_query
 from streamkeeper.errors import CheckpointChanged
 from streamkeeper.inspection.state_reading import has_evicted, holds_null_key
 from streamkeeper.model.coding import to_json
-from streamkeeper.model.damage import Damage
 from streamkeeper.model.evidence import Evidence, Look, QueryEvidence
 from streamkeeper.model.finding import Finding, Severity
 from streamkeeper.model.manifest import Manifest, without_context
@@ -37,7 +35,6 @@ from streamkeeper.sources.promises import reasons_against
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_LOOKS, _BETWEEN_S = 5, 0.2
 _OPEN = "open-batch"
 _LOST, _FORBIDDEN = "its checkpoint is not there to look at", "what was found before forbids to run it"
 _GOES_ON = "a driver goes on writing it, so what it holds now says nothing of what it will hold at the handover"
@@ -190,7 +187,10 @@ class _QueryLooks:
 
     def _damage(self, checkpoint: Path) -> tuple[Finding, ...]:
         stateful = self._deployed is not None and bool(self._deployed.operators)
-        found = _lasting_damage(checkpoint, stateful=stateful)
+        try:
+            found = examine_twice(checkpoint, stateful=stateful)
+        except CheckpointChanged as error:
+            raise NotLooked(error.message) from None
         # That a batch is under way says nothing while a driver serves.
         return damage_findings(each for each in found if not (self._of.served and each.shape == _OPEN))
 
@@ -240,23 +240,3 @@ def _located(deployed: Manifest, candidate: Manifest, checkpoint: Path) -> Manif
         if same_kind and before.location != after.location and would_read_all(log, before.location, after.location):
             sources[number] = msgspec.structs.replace(after, catches_up=True)
     return msgspec.structs.replace(candidate, sources=tuple(sources))
-
-
-def _lasting_damage(checkpoint: Path, *, stateful: bool) -> tuple[Damage, ...]:
-    """What every one of some looks shows, so that a batch under way is not taken for damage; raises NotLooked.
-
-    A batch that goes on between two of them moves what only looks like damage to another place; damage stays.
-    """
-    lasting: tuple[Damage, ...] | None = None
-    for number in range(_LOOKS):
-        if number:
-            time.sleep(_BETWEEN_S)
-        try:
-            found = examine(checkpoint, stateful=stateful)
-        except CheckpointChanged:
-            continue
-        if not found or lasting is not None:
-            seen = {(each.shape, each.where) for each in lasting or ()}
-            return tuple(each for each in found if (each.shape, each.where) in seen)
-        lasting = found
-    raise NotLooked(f"{checkpoint} changed during each of {_LOOKS} looks")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
-from streamkeeper.checkpoints.facts import can_restart_open, offsets_at
+from streamkeeper.checkpoints.facts import can_restart_open
 from streamkeeper.checkpoints.layout import is_version_name, last_committed, last_planned, open_batch
+from streamkeeper.checkpoints.open_input import gone_of_batch
 from streamkeeper.compatibility import observations
 from streamkeeper.definition import Query
 from streamkeeper.errors import SourceOutOfReach
@@ -58,12 +58,8 @@ def _version(query: Query, checkpoint: Path) -> str:
 
 def _open_input(checkpoint: Path, batch: int) -> Iterator[Finding]:
     """Files that are planned and not committed must still be there: Spark would run without them."""
-    planned = [file for source in offsets_at(checkpoint, batch) for file in source.files]
-    local = [unquote(urlsplit(each).path) for each in planned if each.startswith("file:")]
-    gone = [each for each in local if not Path(each).exists()]
-    if gone:
-        told = f"{len(gone)} of {len(local)} files of open batch {batch} are gone, such as {gone[0]}"
-        yield observations.input_gone(told, pending=True)
+    if gone := gone_of_batch(checkpoint, batch):
+        yield observations.input_gone(gone, pending=True)
 
 
 def _topics(query: Query, checkpoint: Path) -> Iterator[Finding]:

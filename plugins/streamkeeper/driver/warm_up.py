@@ -57,7 +57,7 @@ def rehearse_query(
     if not found.ok:
         told = f"{found.error_class}: {found.message} (query {query.name})"
     elif found.batch is not None:
-        told = f"ok: {query.name} ran batch {found.batch} again in {found.seconds:.1f} s"
+        told = f"ok: {query.name} {found.did} in {found.seconds:.1f} s"
     return told, tuple(_findings_of(found))
 
 

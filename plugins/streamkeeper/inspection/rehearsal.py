@@ -1,5 +1,8 @@
 """Spark's own word on a candidate: its query runs the last batch again, on a clone of the live checkpoint.
 
+A restored checkpoint holds what its last batch left and nothing from before it, so that batch cannot run again there:
+the query goes on from it on the clone instead, by the planned batch or one within the sources' limits.
+
 It finds what Spark refuses, with Spark's error class; what Spark accepts and gets wrong only the plan shows. It warms
 the JVM up as well. Neither the live checkpoint nor the sink's output is touched.
 """
@@ -14,11 +17,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from streamkeeper.checkpoints.cloning import clone_last_batch
+from streamkeeper.checkpoints.cloning import begins_at_its_last_commit, clone_last_batch, clone_to_go_on
 from streamkeeper.checkpoints.facts import can_restart_open
+from streamkeeper.checkpoints.layout import last_committed
 from streamkeeper.errors import CheckpointDamaged, SourceOutOfReach, StreamkeeperError
-from streamkeeper.inspection.diverted import Fault, missing_files, run_planned
+from streamkeeper.inspection.diverted import Diverted, Fault, missing_files, run_next, run_planned
 from streamkeeper.inspection.kafka_topics import missing_in
+from streamkeeper.inspection.state_export import read_all_state
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,7 +40,7 @@ class Rehearsal(msgspec.Struct, frozen=True, kw_only=True):
     """How a rehearsal went. ``batch``: the one that ran again, None when none was ever committed (then it is ``ok``).
 
     ``error_class``: Spark's, or the exception's, or one of this module's; empty when ``ok``. ``message`` may say
-    something then, too: rows that could not be read again.
+    something then, too: rows that could not be read again. ``did``: what was done, as a verb's clause, when ``ok``.
     """
 
     ok: bool
@@ -43,6 +48,7 @@ class Rehearsal(msgspec.Struct, frozen=True, kw_only=True):
     error_class: str
     message: str
     seconds: float
+    did: str = ""
 
 
 def rehearse(spark: SparkSession, query: Query, checkpoint: Path, scratch: Path, *, timeout_s: float) -> Rehearsal:
@@ -55,19 +61,22 @@ def rehearse(spark: SparkSession, query: Query, checkpoint: Path, scratch: Path,
     target = scratch / f"rehearsal-{uuid.uuid4().hex}"
     batch: int | None = None
     fault: Fault | None = None
-    gone = ""
+    gone = did = ""
     try:
-        batch = clone_last_batch(checkpoint, target, again=can_restart_open(checkpoint))
-        if batch is not None:
-            gone = missing_files(target, batch)
-            if out_of_topic := missing_in(query, target, batch):
-                told = "; ".join(clause for clauses in out_of_topic.values() for clause in clauses)
-                gone, batch = f"batch {batch} did not run again: {told}", None
-        if batch is not None:
-            ran = run_planned(query, target, timeout_s=timeout_s)
-            fault = ran.fault if ran.ended else Fault(TIMED_OUT, f"the batch did not end within {timeout_s:g} s")
-            if fault is not None:
-                fault = _out_of_reach(query, target, batch) or fault
+        if begins_at_its_last_commit(checkpoint) and can_restart_open(checkpoint):
+            batch, fault, did = _go_on(spark, query, checkpoint, target, timeout_s)
+        else:
+            batch = clone_last_batch(checkpoint, target, again=can_restart_open(checkpoint))
+            if batch is not None:
+                gone = missing_files(target, batch)
+                if out_of_topic := missing_in(query, target, batch):
+                    told = "; ".join(clause for clauses in out_of_topic.values() for clause in clauses)
+                    gone, batch = f"batch {batch} did not run again: {told}", None
+            if batch is not None:
+                ran = run_planned(query, target, timeout_s=timeout_s)
+                fault, did = _fault_in(ran, timeout_s), f"ran batch {batch} again"
+        if fault is not None and batch is not None:
+            fault = _out_of_reach(query, target, batch) or fault
     except CheckpointDamaged as error:
         fault = Fault(CLONE_DAMAGED, str(error))
     except SourceOutOfReach as error:
@@ -82,7 +91,36 @@ def rehearse(spark: SparkSession, query: Query, checkpoint: Path, scratch: Path,
         error_class=fault.error_class if fault else "",
         message=fault.message if fault else gone,
         seconds=time.monotonic() - started,
+        did="" if fault else did,
     )
+
+
+def _go_on(
+    spark: SparkSession, query: Query, checkpoint: Path, target: Path, timeout_s: float
+) -> tuple[int, Fault | None, str]:
+    """The committed batch, what went wrong, and what was done: the next batch, or all state loaded where none came.
+
+    Spark loads no state when there is nothing to read, so it is read through Spark's own reader then.
+    """
+    batch, planned = clone_to_go_on(checkpoint, target)
+    run = run_planned if planned else run_next
+    fault = _fault_in(run(query, target, timeout_s=timeout_s), timeout_s)
+    if fault is not None:
+        return batch, fault, ""
+    newest = last_committed(target)
+    if newest is not None and newest > batch:
+        return batch, None, f"went on from batch {batch} by batch {newest}"
+    count = read_all_state(spark, target, batch, owned=True)
+    if count.unsupported:
+        raise CheckpointDamaged(
+            f"it begins at batch {batch}, nothing new can be read, and Spark's reader does not know"
+            f" {', '.join(count.unsupported)}: nothing shows that this state loads"
+        )
+    return batch, None, f"stands at batch {batch}, nothing new to read, {count.rows:,} rows of state loaded"
+
+
+def _fault_in(ran: Diverted, timeout_s: float) -> Fault | None:
+    return ran.fault if ran.ended else Fault(TIMED_OUT, f"the batch did not end within {timeout_s:g} s")
 
 
 def _out_of_reach(query: Query, checkpoint: Path, batch: int) -> Fault | None:

@@ -10,9 +10,11 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
+from streamkeeper.lifecycle.recovery import KNOWS_ITS_BATCHES, MENDED
 from streamkeeper.model.finding import Finding, QueryAssessment, Severity, Verdict
 from streamkeeper.model.journal import DeployRequest, Handover, Strategy
 from streamkeeper.model.manifest import Manifest
+from streamkeeper.model.recovery import Recovery
 from streamkeeper.model.trigger import parse_trigger
 from streamkeeper.model.ways import QueryWay, Way
 
@@ -26,6 +28,8 @@ _OTHER_SOURCES = frozenset(
     f"source-{each}-changed" for each in ("count", "order", "naming", "kind", "location", "selection")
 ) | {"source-renamed"}
 _HISTORY_GONE = "history-gone"
+_LEFT_BEHIND = frozenset({"sink-ahead-of-checkpoint", "open-batch-of-named-sources", "input-of-open-batch-gone"})
+"""What is wrong with a checkpoint version, and not with the one that takes its place."""
 _ON_RECORD = frozenset({"checkpoint-lost", "checkpoint-of-another-installation", "checkpoint-elsewhere"})
 _UNEXPLAINED = frozenset({"refused-by-spark", "unexplained-difference", "output-changes-hands"})
 
@@ -59,7 +63,7 @@ def choose_ways(request: DeployRequest, facts: Mapping[str, QueryFacts]) -> tupl
     """Query -> its way; and why there is none for one of them, which refuses the whole deploy."""
     ways: dict[str, QueryWay] = {}
     for name, each in sorted(facts.items()):
-        found = _choose(request, each)
+        found = _choose(request, each) if request.recover is None else _recover(request, request.recover, name, each)
         if isinstance(found, str):
             return ways, f"query {name}: {found}"
         ways[name] = found
@@ -82,6 +86,49 @@ def _choose(request: DeployRequest, at: QueryFacts) -> QueryWay | str:
             return _against_rebuild(request, at) or _rebuild(request, at)
         case Strategy.AUTO:
             return _follow(request, at)
+
+
+def _recover(request: DeployRequest, asked: Recovery, query: str, at: QueryFacts) -> QueryWay | str:
+    """As it was announced. What is wrong with the files that are left behind is the reason, and no objection."""
+    left = query in asked.snapshots or query in asked.rebuilt
+    refuse = at.judged.verdict is Verdict.REFUSE
+    if refuse and not _may_recover(at, left=left):
+        return _refusal(at.judged.findings)
+    if not at.current:
+        return QueryWay(way=Way.START, version=at.next)
+    gone_bad = "what it leaves is damaged; recover again, from another snapshot"
+    back = (None, gone_bad) if refuse else (Way.RETURN, "")
+    if query in asked.snapshots:
+        if at.boundary is None:
+            return f"there is no snapshot {asked.snapshots[query]} to restore it from"
+        # That its output gets batches again was announced, and accepted where it does not know them.
+        return QueryWay(
+            way=Way.RESTORE,
+            before=at.current,
+            version=at.next,
+            batch=at.boundary.batch,
+            snapshot=at.boundary.snapshot,
+            back=back[0],
+            no_way_back=back[1],
+        )
+    if query in asked.rebuilt:
+        way = _against_rebuild(request, at) or _rebuild(request, at)
+        if isinstance(way, str) or not refuse:
+            return way
+        return msgspec.structs.replace(way, back=None, no_way_back=gone_bad)
+    return _resume(request, at)
+
+
+def _may_recover(at: QueryFacts, *, left: bool) -> bool:
+    """Whether all that forbids to go on is what the recovery leaves behind, or what a start mends by itself."""
+    fatal = [each for each in at.judged.findings if each.severity is Severity.FATAL]
+    if left:
+        return all(
+            each.where.startswith("rehearsal") or each.rule.startswith("checkpoint-") or each.rule in _LEFT_BEHIND
+            for each in fatal
+        )
+    mended = {f"checkpoint-{each}" for each in MENDED}
+    return at.candidate.sink.kind in KNOWS_ITS_BATCHES and all(each.rule in mended for each in fatal)
 
 
 def _follow(request: DeployRequest, at: QueryFacts) -> QueryWay | str:

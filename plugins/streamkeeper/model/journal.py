@@ -11,6 +11,7 @@ import msgspec
 
 from streamkeeper.model.comparison import OutputComparison
 from streamkeeper.model.finding import Verdict
+from streamkeeper.model.recovery import Recovery
 from streamkeeper.model.release import ParamValue, Release
 from streamkeeper.model.ways import QueryWay
 
@@ -52,7 +53,8 @@ class DeployRequest(msgspec.Struct, frozen=True, kw_only=True):
     batches again. ``most_missing``, ``most_differing``: the shares of the old output's rows that a rebuilt one may
     lack, and of common rows whose values may differ, in columns that are neither redefined nor ``expect_different``
     (``column`` or ``query.column``); beyond them a person is asked. ``start``: the serving release again, from where it
-    stands, because nothing serves. Durations are in seconds.
+    stands, because nothing serves. ``recover``: what a
+    recovery has announced, None for anything else. Durations are in seconds.
     """
 
     job: str
@@ -79,6 +81,7 @@ class DeployRequest(msgspec.Struct, frozen=True, kw_only=True):
     probation_batches: int = 3
     probation_s: float = 300.0
     start: bool = False
+    recover: Recovery | None = None
 
 
 class About(Enum):

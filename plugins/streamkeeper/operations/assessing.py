@@ -15,11 +15,11 @@ from streamkeeper.model.coding import to_json
 from streamkeeper.model.evidence import Evidence, Look, QueryEvidence
 from streamkeeper.model.finding import Assessment, Finding, Verdict
 from streamkeeper.model.job_state import JobState, OperationState
-from streamkeeper.model.journal import Assessed, Strategy
+from streamkeeper.model.journal import Assessed, DeployRequest, Strategy
 from streamkeeper.model.manifest import Manifest
 from streamkeeper.model.names import refuse_unknown
 from streamkeeper.model.release_conf import check_described_confs
-from streamkeeper.model.snapshot import series_of_query
+from streamkeeper.model.snapshot import series_of_query, snapshot_number
 from streamkeeper.model.ways import QueryWay, Way
 from streamkeeper.operations.blast_radius import told_replay
 from streamkeeper.operations.catching_up import estimate
@@ -61,7 +61,7 @@ def assess_candidate(site: Site, state: JobState, operation: OperationState, rel
         operation=operation.operation,
         verdict=forward.verdict,
         reverse=backward.verdict,
-        sentence=_sentence(site, state, forward, release, ways, refusal),
+        sentence=_sentence(site, state, _word(operation.request, forward, refusal), release, ways, refusal),
         report=put_object(site.store, state.job, "reports", to_json(forward), ".json"),
         ways=ways,
         refusal=refusal,
@@ -139,8 +139,14 @@ def _facts(
             kept=kept if kept and _is_kept(site, state, query, kept) else "",
             boundary=_boundary_of(site, state.job, query, release),
         )
-    if facts.judged.verdict is Verdict.SWITCH or request.strategy is Strategy.REBUILD:
-        return msgspec.structs.replace(facts, gone=_gone(checkpoint_directory(site, state, query, current.version)))
+    recover = request.recover
+    if recover is not None and query in recover.snapshots:
+        return msgspec.structs.replace(facts, boundary=_named(site, state.job, query, recover.snapshots[query]))
+    rebuilt = request.strategy is Strategy.REBUILD or (recover is not None and query in recover.rebuilt)
+    if facts.judged.verdict is Verdict.SWITCH or rebuilt:
+        return msgspec.structs.replace(
+            facts, gone=gone_of_sources(checkpoint_directory(site, state, query, current.version))
+        )
     return facts
 
 
@@ -150,7 +156,7 @@ def _is_kept(site: Site, state: JobState, query: str, version: str) -> bool:
     return there and not find_version_loss(site, state, query, version)
 
 
-def _gone(checkpoint: Path) -> str:
+def gone_of_sources(checkpoint: Path) -> str:
     """Why not everything that was ever read can be read again; empty if it can."""
     try:
         gone, total = missing_files(checkpoint)
@@ -172,18 +178,28 @@ def _boundary_of(site: Site, job: str, query: str, release: str) -> Boundary | N
     return Boundary(snapshot=last.name, batch=last.batch)
 
 
-def _sentence(
-    site: Site, state: JobState, forward: Assessment, release: str, ways: dict[str, QueryWay], refusal: str
-) -> str:
+def _named(site: Site, job: str, query: str, name: str) -> Boundary:
+    """The snapshot that a recovery has named; raises NotFound, SnapshotDamaged."""
+    snapshot = Catalogue(site.snapshots, series_of_query(job, query)).read(snapshot_number(name))
+    return Boundary(snapshot=snapshot.name, batch=snapshot.batch)
+
+
+def _word(request: DeployRequest, forward: Assessment, refusal: str) -> str:
+    """What the sentence begins with: of a recovery the verdict is about the files that it leaves behind."""
+    recovers = request.recover is not None and not refusal
+    return request.recover.action.name if recovers and request.recover is not None else forward.verdict.name
+
+
+def _sentence(site: Site, state: JobState, word: str, release: str, ways: dict[str, QueryWay], refusal: str) -> str:
     """One line that says the verdict, the way of each query and what is written again; or why there is no way."""
     serving = state.serving_release
     if refusal:
-        return f"{forward.verdict.name}: {refusal}"
+        return f"{word}: {refusal}"
     if not serving:
         return f"{release} is the first release: it starts in a new checkpoint version"
     if all(each.way in (Way.RESUME, Way.START) for each in ways.values()):
         opaque = sorted(query for query, each in ways.items() if each.opaque)
-        told = f"{forward.verdict.name}: {release} takes over the checkpoint of {serving}"
+        told = f"{word}: {release} takes over the checkpoint of {serving}"
         return told + (f"; nothing proves what it means to {', '.join(opaque)}" if opaque else "")
     told = "; ".join(f"query {query}: {_way_told(each)}" for query, each in sorted(ways.items()))
     replays = [told_replay(site, state, query, each) for query, each in sorted(ways.items()) if each.way.replays]
@@ -192,7 +208,7 @@ def _sentence(
         f"query {query} " + estimate(checkpoint_directory(site, state, query, each.before), state.releases[release])
         for query, each in rebuilt
     ]
-    return "; ".join([f"{forward.verdict.name}: {told}", *replays, *takes])
+    return "; ".join([f"{word}: {told}", *replays, *takes])
 
 
 def _way_told(way: QueryWay) -> str:

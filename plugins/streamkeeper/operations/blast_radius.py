@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from streamkeeper.checkpoints.layout import last_committed
 from streamkeeper.checkpoints.reach import Position, compare, position
-from streamkeeper.errors import CheckpointChanged, CheckpointDamaged, SnapshotDamaged
+from streamkeeper.errors import CheckpointChanged, CheckpointDamaged, NotFound, SnapshotDamaged
 from streamkeeper.model.job_state import JobState
 from streamkeeper.model.snapshot import series_of_query, snapshot_number
 from streamkeeper.model.ways import QueryWay, Way
@@ -19,7 +19,7 @@ def told_replay(site: Site, state: JobState, query: str, way: QueryWay) -> str:
     """One sentence: what is read and written again, and whether the sink takes that."""
     try:
         again = _again(site, state, query, way)
-    except (CheckpointDamaged, CheckpointChanged, SnapshotDamaged) as error:
+    except (CheckpointDamaged, CheckpointChanged, SnapshotDamaged, NotFound) as error:
         again = f"what is read again cannot be counted ({error})"
     sink = stored_manifests(site, state, state.serving_release)[query].sink
     beyond = _beyond_the_checkpoint(site, state, query, way)

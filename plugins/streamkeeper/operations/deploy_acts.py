@@ -263,8 +263,13 @@ class DeployActs:
         return {query: columns_that_may_differ(query, old.get(query), new[query], declared) for query in rebuilt}
 
     def _boundary(self) -> dict[str, str]:
-        """Query -> its last committed batch: where the release that ended has left it."""
-        found = live_checkpoints(self._site, self._journal.state())
+        """Query -> its last committed batch: where the release that ended has left it.
+
+        What a recovery leaves behind is damaged: no snapshot of that comes into the series.
+        """
+        found, recover = live_checkpoints(self._site, self._journal.state()), self._current().request.recover
+        left = {*recover.snapshots, *recover.rebuilt} if recover is not None else set()
+        found = {query: directory for query, directory in found.items() if query not in left}
         batches = {query: last_committed(Path(directory)) for query, directory in found.items()}
         return {query: str(batch) for query, batch in batches.items() if batch is not None}
 

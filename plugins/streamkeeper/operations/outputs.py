@@ -7,11 +7,9 @@ from streamkeeper.model.job_state import JobState
 from streamkeeper.model.manifest import SinkDescription
 from streamkeeper.model.secret_references import find_references, redact, resolve, substitute
 from streamkeeper.operations.sites import Site
-from streamkeeper.sinks.asking import OutputAnswer, ask_output
+from streamkeeper.sinks.asking import TAKES, OutputAnswer, ask_output
 
 TABLE, FILE = "table", "file"
-TAKES = {TABLE: "each row replaces the one with its key", FILE: "and readers see the batches before them once"}
-"""How a sink takes rows a second time."""
 
 
 def takes_again(kind: str) -> str:
@@ -31,4 +29,4 @@ def ask(site: Site, state: JobState, release: str, query: str, sink: SinkDescrip
         return OutputAnswer(unknown=f"its secret is not known here: {error.message}")
     values = substitute(content.params, secrets).values()
     answer = ask_output(sink, f"{state.job}/{query}", version, [each for each in values if isinstance(each, str)])
-    return OutputAnswer(batch=answer.batch, unknown=redact(answer.unknown, secrets))
+    return OutputAnswer(batch=answer.batch, unknown=redact(answer.unknown, secrets), down=answer.down)

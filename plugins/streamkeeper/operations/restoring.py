@@ -24,6 +24,7 @@ from streamkeeper.operations.overview import read_job
 from streamkeeper.operations.registered import checkpoint_directory, stored_manifests
 from streamkeeper.operations.sites import Site
 from streamkeeper.operations.version_acts import created_from, fill_version, free_version
+from streamkeeper.sinks.asking import reconcile
 from streamkeeper.snapshots.catalogue import Catalogue
 from streamkeeper.snapshots.restore import Show
 
@@ -117,8 +118,13 @@ def restore_version(
     ``accept_replay``), and what ``restore`` raises; then the job is as it was.
     """
     plan = plan_restore(site, job, query, snapshot)
-    carries_on = _carries_on(site, read_job(site, job), query, snapshot, plan)
+    state = read_job(site, job)
+    carries_on = _carries_on(site, state, query, snapshot, plan)
     _must_take_a_replay(plan, accept_replay=accept_replay, carries_on=carries_on)
+    written = stored_manifests(site, state, plan.release)[query].sink
+    reconciled = reconcile(written, snapshot.version, snapshot.batch)
+    if carries_on and reconciled.refusal:
+        raise OperationRefused(reconciled.refusal, hint="restore a newer snapshot, or rebuild the output")
     crash_point("restore.record.before")
     state, reserved = _reserve(site, plan, job, query, snapshot, carries_on=carries_on)
     crash_point("restore.record.after")

@@ -74,6 +74,10 @@ def takeover() -> None:
 
 def ending() -> tuple[FallBackOperator, FinishOperator]:
     """The way out of a takeover that failed, and the task that gives the run the operation's outcome."""
-    fall_back = FallBackOperator(task_id="fall_back", step=Step.FALL_BACK, trigger_rule=TriggerRule.ONE_FAILED)
     finish = FinishOperator(task_id="finish", step=Step.FALL_BACK, trigger_rule=TriggerRule.ALL_DONE)
-    return fall_back, finish
+    return way_out(), finish
+
+
+def way_out() -> FallBackOperator:
+    """What follows a takeover that failed."""
+    return FallBackOperator(task_id="fall_back", step=Step.FALL_BACK, trigger_rule=TriggerRule.ONE_FAILED)

@@ -12,6 +12,7 @@ from airflow.sdk import Param
 
 from streamkeeper.errors import InvalidInput
 from streamkeeper.model.journal import DeployRequest, Handover, Strategy
+from streamkeeper.model.recovery import RecoveryAction
 
 _MOST_EXAMPLES = 50
 _SWITCHING = "Switching"
@@ -72,6 +73,41 @@ def start_form(jobs: Path) -> dict[str, Param]:
         "job": _job(jobs, "The job whose last release is to serve again, from where its checkpoints stand"),
         "reason": _reason(),
     }
+
+
+def recover_form(jobs: Path) -> dict[str, Param]:
+    """The fields of ``streaming_recover``."""
+    main = {
+        "job": _job(jobs, "The job that does not do what it should"),
+        "action": Param(
+            RecoveryAction.DIAGNOSE.value,
+            type="string",
+            enum=[each.value for each in RecoveryAction],
+            values_display={
+                "diagnose": "Diagnose: say what is wrong and what can be done",
+                "restart": "Restart: the serving release, on its checkpoints",
+                "restore": "Restore: damaged queries from snapshots",
+                "rebuild": "Rebuild: damaged queries read everything again",
+            },
+            title="Action",
+        ),
+        "query": Param(
+            None,
+            type=["null", "string"],
+            pattern="^([a-z][a-z0-9_]{0,62})?$",
+            title="Query",
+            description="Empty: those that are damaged",
+        ),
+        "snapshot": Param(
+            None,
+            type=["null", "string"],
+            pattern="^(s[0-9]{4,10})?$",
+            title="Snapshot",
+            description_md="Of that query, like `s0007`; empty: the one that the diagnosis names",
+        ),
+        "reason": Param("", type="string", title="Reason", description="Recorded with the operation"),
+    }
+    return {**main, **_deadlines(), **_dual_run_deadlines()}
 
 
 def read_request(params: Mapping[str, Any], *, requested_by: str, rollback: bool = False) -> DeployRequest:

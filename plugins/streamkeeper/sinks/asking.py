@@ -7,10 +7,11 @@ from pathlib import Path
 
 import msgspec
 
-from streamkeeper.errors import StreamkeeperError
+from streamkeeper.errors import InvalidInput, StreamkeeperError
 from streamkeeper.model.manifest import SinkDescription
+from streamkeeper.sinks.contract import Reconciliation
 from streamkeeper.sinks.databases import identity, open_engine, parse_url
-from streamkeeper.sinks.sink_log import newest_batch
+from streamkeeper.sinks.sink_log import listed_files, newest_batch
 from streamkeeper.sinks.staging import outputs_table
 
 
@@ -18,10 +19,12 @@ class OutputAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """What an output holds of a checkpoint version.
 
     ``unknown``: why nobody can tell, empty when it was told; ``batch``: the newest one, None when it holds none of it.
+    ``down``: whether it should have answered and did not.
     """
 
     batch: int | None = None
     unknown: str = ""
+    down: bool = False
 
 
 def ask_output(sink: SinkDescription, owner: str, version: str, urls: Iterable[str]) -> OutputAnswer:
@@ -36,13 +39,55 @@ def ask_output(sink: SinkDescription, owner: str, version: str, urls: Iterable[s
             return OutputAnswer(unknown="what a function has written cannot be asked")
 
 
+TAKES = {"table": "each row replaces the one with its key", "file": "and readers see the batches before them once"}
+"""Kind -> how a sink takes rows a second time, as a clause; another one has them twice."""
+
+
+class Reconciled(msgspec.Struct, frozen=True, kw_only=True):
+    """What becomes of what an output holds beyond a batch that its checkpoint is restored to.
+
+    ``takes``: how it takes what comes again, as a clause, empty where it has it twice; ``refusal``: why readers cannot
+    be shown it up to that batch, empty where nothing speaks against it.
+    """
+
+    how: Reconciliation
+    takes: str = ""
+    refusal: str = ""
+
+
+def reconcile(sink: SinkDescription, version: str, batch: int) -> Reconciled:
+    """Ask an output, by its description, about a restore to ``batch`` of ``version``; changes nothing.
+
+    A table's rows replace themselves by their key. Of files Spark's own log must still tell those up to the batch from
+    later ones. What a function has written is its author's to say.
+    """
+    match sink.kind:
+        case "table":
+            return Reconciled(how=Reconciliation.REPLAY, takes=TAKES[sink.kind])
+        case "file":
+            refusal = _why_not_cut(Path(sink.output), version, batch)
+            return Reconciled(how=Reconciliation.CUT_BACK, takes=TAKES[sink.kind], refusal=refusal)
+        case _:
+            return Reconciled(how=Reconciliation.REFUSE)
+
+
+def _why_not_cut(root: Path, version: str, batch: int) -> str:
+    try:
+        listed_files(root / version, last=batch)
+    except InvalidInput as error:
+        return error.message
+    except OSError as error:
+        return f"{root} cannot be read: {error.strerror}"
+    return ""
+
+
 def _ask_files(root: Path, version: str) -> OutputAnswer:
     if not root.is_dir():
         return OutputAnswer(unknown=f"{root} is not there")
     try:
         return OutputAnswer(batch=newest_batch(root / version))
     except OSError as error:
-        return OutputAnswer(unknown=f"{root} cannot be read: {error.strerror}")
+        return OutputAnswer(unknown=f"{root} cannot be read: {error.strerror}", down=True)
 
 
 def _ask_table(output: str, owner: str, version: str, urls: Iterable[str]) -> OutputAnswer:
@@ -65,7 +110,7 @@ def _ask_table(output: str, owner: str, version: str, urls: Iterable[str]) -> Ou
             row = connection.execute(told.where(outputs.c.output == table)).one_or_none()
     except sa.exc.SQLAlchemyError as error:
         # Its text may name the user and the host, and the driver's own may hold more.
-        return OutputAnswer(unknown=f"{database} does not answer: {type(error).__name__}")
+        return OutputAnswer(unknown=f"{database} does not answer: {type(error).__name__}", down=True)
     finally:
         engine.dispose()
     if row is None or row.version is None:

@@ -34,6 +34,17 @@ class Numbering(Enum):
     """The handed-over batch gets one of the first numbers: the output begins anew with each version."""
 
 
+class Reconciliation(Enum):
+    """What becomes of the batches that an output holds beyond a checkpoint that was restored to an older one."""
+
+    REPLAY = "replay"
+    """They come again and change nothing but what they wrote: each row replaces the one with its key."""
+    CUT_BACK = "cut-back"
+    """Readers do not see them any more; what comes again stands in their place."""
+    REFUSE = "refuse"
+    """They would be there twice: a person has to say that the output takes that."""
+
+
 class SinkContext(msgspec.Struct, frozen=True, kw_only=True):
     """On whose behalf a writer writes. ``epoch`` was claimed in the journal; ``version`` is the checkpoint version.
 
@@ -66,6 +77,7 @@ class Sink(ABC):
 
     ``output_modes``: those it can take. ``replays``: whether writing a batch again changes nothing. ``numbering``: how
     a handed-over version's batches are numbered. ``shadows``: whether it can be written unseen, in a dual run.
+    ``reconciles``: what becomes of what it holds beyond a restored checkpoint; nothing is ever skipped in silence.
     """
 
     kind: ClassVar[str]
@@ -73,6 +85,7 @@ class Sink(ABC):
     replays: ClassVar[bool]
     numbering: ClassVar[Numbering]
     shadows: ClassVar[bool]
+    reconciles: ClassVar[Reconciliation]
 
     @abstractmethod
     def describe(self) -> SinkDescription:

@@ -22,6 +22,7 @@ from streamkeeper.model.serving import Span
 from streamkeeper.sinks.comparison import OutputComparison, compare_frames
 from streamkeeper.sinks.contract import (
     Numbering,
+    Reconciliation,
     Sink,
     SinkContext,
     SinkWriter,
@@ -69,6 +70,7 @@ class FileSink(Sink):
     replays: ClassVar[bool] = True
     numbering: ClassVar[Numbering] = Numbering.REBASE
     shadows: ClassVar[bool] = True
+    reconciles: ClassVar[Reconciliation] = Reconciliation.CUT_BACK
 
     path: str
     format: str = "parquet"

@@ -21,7 +21,7 @@ from streamkeeper.errors import InvalidInput, PermanentError
 from streamkeeper.model.manifest import SinkDescription
 from streamkeeper.sinks.columns import TableColumn, columns_of, find_differences, refuse_differences
 from streamkeeper.sinks.comparison import OutputComparison, compare_tables
-from streamkeeper.sinks.contract import Numbering, Sink, SinkContext, SinkWriter, WriterRole, compute
+from streamkeeper.sinks.contract import Numbering, Reconciliation, Sink, SinkContext, SinkWriter, WriterRole, compute
 from streamkeeper.sinks.databases import identity, lock_creation, open_engine, parse_url
 from streamkeeper.sinks.staging import (
     StagingPlan,
@@ -67,6 +67,7 @@ class TableSink(Sink):
     replays: ClassVar[bool] = True
     numbering: ClassVar[Numbering] = Numbering.KEEP
     shadows: ClassVar[bool] = True
+    reconciles: ClassVar[Reconciliation] = Reconciliation.REPLAY
 
     url: str = field(repr=False)
     table: str

@@ -1,0 +1,32 @@
+"""Damage that stays: what several looks at a checkpoint show whose owner may be writing it."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from streamkeeper.checkpoints.fsck import examine
+from streamkeeper.errors import CheckpointChanged
+from streamkeeper.model.damage import Damage
+
+_LOOKS, _BETWEEN_S = 5, 0.2
+
+
+def examine_twice(checkpoint: Path, *, stateful: bool = False) -> tuple[Damage, ...]:
+    """What two looks in a row show in the same place, so that a batch under way is not taken for damage.
+
+    Raises NotFound, and CheckpointChanged when it changed during every look.
+    """
+    before: tuple[Damage, ...] | None = None
+    for number in range(_LOOKS):
+        if number:
+            time.sleep(_BETWEEN_S)
+        try:
+            found = examine(checkpoint, stateful=stateful)
+        except CheckpointChanged:
+            continue
+        if not found or before is not None:
+            seen = {(each.shape, each.where) for each in before or ()}
+            return tuple(each for each in found if (each.shape, each.where) in seen)
+        before = found
+    raise CheckpointChanged(f"{checkpoint} changed during each of {_LOOKS} looks")

@@ -1,0 +1,16 @@
+"""Whether the files of a batch that is planned and not committed are still there: Spark would run without them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from streamkeeper.checkpoints.facts import offsets_at
+
+
+def gone_of_batch(checkpoint: Path, batch: int) -> str:
+    """Which local files of a planned batch are gone, as a clause; empty where none is. Raises CheckpointDamaged."""
+    planned = [file for source in offsets_at(checkpoint, batch) for file in source.files]
+    local = [unquote(urlsplit(each).path) for each in planned if each.startswith("file:")]
+    gone = [each for each in local if not Path(each).exists()]
+    return f"{len(gone)} of {len(local)} files of open batch {batch} are gone, such as {gone[0]}" if gone else ""

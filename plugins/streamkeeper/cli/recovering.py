@@ -1,0 +1,105 @@
+"""``recover``: what is wrong with a job, what can be done about it at which price, and doing it."""
+
+from __future__ import annotations
+
+import getpass
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markdown import Markdown
+
+from streamkeeper.cli.deploying import finish, new_operation, render_plan
+from streamkeeper.cli.given import Job, Json, open_site, open_to_look
+from streamkeeper.errors import InvalidInput
+from streamkeeper.lifecycle.steps import plan_deploy
+from streamkeeper.model.coding import to_json
+from streamkeeper.model.recovery import Cause, RecoveryAction
+from streamkeeper.operations.diagnoses import render_diagnosis
+from streamkeeper.operations.recovering import Asked, diagnose_for, must_be_possible, open_recovery, recovery_request
+
+Action = Annotated[RecoveryAction, typer.Option("--action", help="diagnose only looks")]
+Queries = Annotated[
+    list[str] | None, typer.Option("--query", metavar="QUERY", help="One that is sound, too; repeatable")
+]
+Snapshots = Annotated[
+    list[str] | None,
+    typer.Option("--snapshot", metavar="QUERY=ID", help="restore: this one instead; repeatable"),
+]
+Reason = Annotated[str, typer.Option("--reason", help="Why; kept in the journal")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the diagnosis and the steps; change nothing")]
+Replay = Annotated[bool, typer.Option("--accept-replay", help="The output's function may get batches twice")]
+Loss = Annotated[bool, typer.Option("--accept-loss", help="What is said to be lost may be lost")]
+FirstCommitS = Annotated[float, typer.Option("--first-commit-s", min=1, help="Past this it has failed")]
+Batches = Annotated[int, typer.Option("--probation-batches", min=0, help="Triggers that have to go well")]
+ProbationS = Annotated[float, typer.Option("--probation-s", min=1, help="Past this it has failed")]
+
+_USUAL = Asked(job="any", action=RecoveryAction.DIAGNOSE)
+
+
+def recover(
+    job: Job,
+    *,
+    action: Action = RecoveryAction.DIAGNOSE,
+    query: Queries = None,
+    snapshot: Snapshots = None,
+    reason: Reason = "",
+    dry_run: DryRun = False,
+    accept_replay: Replay = False,
+    accept_loss: Loss = False,
+    first_commit_s: FirstCommitS = _USUAL.first_commit_s,
+    probation_batches: Batches = _USUAL.probation_batches,
+    probation_s: ProbationS = _USUAL.probation_s,
+    json: Json = False,
+) -> None:
+    """Say what is wrong with a job, and mend it: restart, restore from snapshots, or rebuild; again: carries it on.
+
+    Exit code 1 of a diagnosis: something is wrong.
+    """
+    by = f"cli:{getpass.getuser()}"
+    if (accept_loss or accept_replay) and not reason:
+        raise InvalidInput("what is accepted needs a reason", hint='--reason "the topic keeps it for a day only"')
+    asked = Asked(
+        job=job,
+        action=action,
+        queries=tuple(query or ()),
+        snapshots=_read_snapshots(snapshot),
+        reason=reason,
+        requested_by=by,
+        accepted_by=by if accept_loss or accept_replay else "",
+        accept_loss=accept_loss,
+        accept_replay=accept_replay,
+        first_commit_s=first_commit_s,
+        probation_batches=probation_batches,
+        probation_s=probation_s,
+    )
+    looks = action is RecoveryAction.DIAGNOSE or dry_run
+    site = open_to_look() if looks else open_site()
+    found = diagnose_for(site, asked)
+    if json:
+        typer.echo(to_json(found))
+    else:
+        Console().print(Markdown(render_diagnosis(found)))
+    if action is RecoveryAction.DIAGNOSE:
+        if found.cause is not Cause.NOTHING_WRONG:
+            raise typer.Exit(1)
+        return
+    if dry_run:
+        must_be_possible(found, action)
+        if not json:
+            serving = site.journal(job, "reader").state().serving_release
+            Console().print(render_plan(plan_deploy(recovery_request(serving, asked, found), serving=serving)))
+        return
+    running = open_recovery(site, new_operation(), asked, diagnosis=found)
+    finish(site, running)
+
+
+def _read_snapshots(pairs: list[str] | None) -> dict[str, str]:
+    """``["totals=s0042"]`` -> dict; raises InvalidInput."""
+    found: dict[str, str] = {}
+    for pair in pairs or []:
+        query, separator, name = pair.partition("=")
+        if not separator or not query or not name:
+            raise InvalidInput(f"--snapshot {pair!r} is not QUERY=ID", hint="--snapshot totals=s0042")
+        found[query] = name
+    return found

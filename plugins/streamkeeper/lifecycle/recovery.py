@@ -1,0 +1,346 @@
+"""From what is seen of a job to the one cause, and what can be done about it: looks at nothing, changes nothing.
+
+The ladder goes from what makes everything else unknowable to what a healthy job shows: the first rung that holds is the
+cause, and what else was seen stands in its evidence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+
+from streamkeeper.model.control import DriverState
+from streamkeeper.model.liveness import Life
+from streamkeeper.model.recovery import (
+    Cause,
+    Diagnosis,
+    Option,
+    Price,
+    QueryLook,
+    RecoveryAction,
+    RecoveryLook,
+    Replay,
+)
+
+MENDED = frozenset({"last-commit-missing"})
+"""Damage that a start itself mends: the batch runs again under its own number, and a sink that knows numbers has it."""
+KNOWS_ITS_BATCHES = frozenset({"table", "file"})
+"""Sinks that leave a batch alone which they hold."""
+_HEADINGS = {
+    Cause.STORE_OUT_OF_REACH: "The store is down",
+    Cause.NOT_DEPLOYED: "Nothing serves",
+    Cause.OPERATION_OPEN: "An operation is open",
+    Cause.DRIVER_UNREACHABLE: "Nothing serves",
+    Cause.DISK_FULL: "The disk is full",
+    Cause.CHECKPOINT_LOST: "A checkpoint is lost or damaged beyond repair",
+    Cause.CHECKPOINT_DAMAGED: "A checkpoint may be damaged",
+    Cause.SINK_AHEAD: "The sink is ahead of its checkpoint",
+    Cause.INPUT_GONE: "Files of the open batch are gone",
+    Cause.SINK_DOWN: "A sink or a source does not answer",
+    Cause.STOPPED: "Nothing serves",
+    Cause.MACHINE_REBOOTED: "The machine was rebooted",
+    Cause.DRIVER_FROZEN: "The heartbeat does not grow",
+    Cause.BATCH_FAILS: "A record fails its batch every time",
+    Cause.DRIVER_FAILED: "The driver restarts again and again",
+    Cause.DRIVER_KILLED: "Nothing serves",
+    Cause.DRIVER_STARTING: "A standby takes long to be ready",
+    Cause.NOTHING_WRONG: "",
+}
+HEADINGS = frozenset(filter(None, _HEADINGS.values()))
+"""Headings of docs/runbook.md that a diagnosis leads to."""
+
+
+def diagnose(at: RecoveryLook, *, chosen: Collection[str] = ()) -> Diagnosis:
+    """One cause with its evidence, and every action ranked: possible ones first, those that lose nothing first.
+
+    ``chosen``: queries that somebody wants to restore or rebuild; empty: those that are damaged.
+    """
+    cause, sentence, advice = next(found for rung in _LADDER if (found := rung(at)) is not None)
+    options = [
+        _restart(at, cause),
+        _restore(at, cause, chosen),
+        _rebuild(at, cause, chosen),
+    ]
+    ranked = sorted(options, key=lambda each: (not each.possible, each.asks))
+    return Diagnosis(
+        job=at.job,
+        cause=cause,
+        sentence=sentence,
+        evidence=tuple(_evidence(at)),
+        heading=_HEADINGS[cause],
+        advice=advice or _advice(cause, ranked),
+        options=tuple(ranked),
+    )
+
+
+_Found = tuple[Cause, str, str]
+
+
+def _no_store(at: RecoveryLook) -> _Found | None:
+    if not at.store:
+        return None
+    told = f"the store does not answer, so nothing is known of job {at.job}: {at.store}"
+    return Cause.STORE_OUT_OF_REACH, told, "bring the store back; drivers wait for it and go on by themselves"
+
+
+def _not_deployed(at: RecoveryLook) -> _Found | None:
+    if at.release:
+        return None
+    return Cause.NOT_DEPLOYED, f"no release of job {at.job} has ever served", "deploy it"
+
+
+def _open(at: RecoveryLook) -> _Found | None:
+    if not at.open_operation:
+        return None
+    told = f"operation {at.open_operation} is open{' and waits for a person' if at.waits else ''}"
+    carry = "answer it" if at.waits else "clear its failed task, or carry it on with --on-open continue"
+    return Cause.OPERATION_OPEN, told, f"{carry}; or end it with --on-open abort"
+
+
+def _unreachable(at: RecoveryLook) -> _Found | None:
+    if at.life is not Life.UNKNOWN:
+        return None
+    told = f"driver {at.instance} cannot be looked at from here, so nothing proves it dead: {at.why}"
+    return Cause.DRIVER_UNREACHABLE, told, "look from the machine it runs on, or let that machine boot"
+
+
+def _full(at: RecoveryLook) -> _Found | None:
+    return (Cause.DISK_FULL, at.full, "make room, never inside a checkpoint; then restart") if at.full else None
+
+
+def _lost(at: RecoveryLook) -> _Found | None:
+    told = [f"query {each.query}: {each.lost}" for each in at.queries if each.lost]
+    return (Cause.CHECKPOINT_LOST, "; ".join(told), "") if told else None
+
+
+def _damaged(at: RecoveryLook) -> _Found | None:
+    told = [
+        f"query {each.query}: its checkpoint {each.version} is damaged at {harm.where} ({harm.shape}: {harm.evidence})"
+        for each in at.queries
+        for harm in each.harmed[:1]
+    ]
+    return (Cause.CHECKPOINT_DAMAGED, "; ".join(told), "") if told else None
+
+
+def _ahead(at: RecoveryLook) -> _Found | None:
+    told = [
+        f"query {each.query}: {each.output} holds batch {each.holds} of {each.version}, its checkpoint knows"
+        f" {'none' if each.planned is None else f'up to {each.planned}'}: somebody has put an older checkpoint there"
+        for each in at.queries
+        if each.ahead
+    ]
+    return (Cause.SINK_AHEAD, "; ".join(told), "") if told else None
+
+
+def _input_gone(at: RecoveryLook) -> _Found | None:
+    told = [f"query {each.query}: {each.input_gone}" for each in at.queries if each.input_gone]
+    put_back = "put the files back and restart: Spark would run the batch without them and say nothing"
+    return (Cause.INPUT_GONE, "; ".join(told), put_back) if told else None
+
+
+def _sink_down(at: RecoveryLook) -> _Found | None:
+    told = [f"query {each.query}: {each.sink_unknown}" for each in at.queries if each.sink_down]
+    back = "bring the output back; a driver that lives goes on by itself, one that has ended is restarted"
+    return (Cause.SINK_DOWN, "; ".join(told), back) if told else None
+
+
+def _stopped(at: RecoveryLook) -> _Found | None:
+    if not at.stopped or at.life is Life.ALIVE:
+        return None
+    return Cause.STOPPED, f"it was stopped by {at.stopped}", "nothing to mend: start it when it is wanted again"
+
+
+def _alive(at: RecoveryLook) -> _Found | None:
+    """Every way in which a driver that has processes may stand."""
+    if at.life is not Life.ALIVE:
+        return None
+    if at.frozen:
+        return Cause.DRIVER_FROZEN, f"driver {at.instance} is stopped (frozen): {at.why}", ""
+    failing = [f"query {each.query}: {each.failing}" for each in at.queries if each.failing]
+    if failing:
+        return Cause.BATCH_FAILS, f"the same batch fails again and again: {'; '.join(failing)}", _READ_THE_RECORD
+    if at.state in (None, DriverState.STARTING, DriverState.STANDBY, DriverState.FAILED):
+        told = f": its last run ended with {at.error}" if at.error else ""
+        return Cause.DRIVER_STARTING, f"driver {at.instance} is on its way and does not serve yet{told}", "wait"
+    return Cause.NOTHING_WRONG, f"nothing is wrong: {at.release} is served by {at.instance}", "nothing to do"
+
+
+def _rebooted(at: RecoveryLook) -> _Found | None:
+    if not at.rebooted:
+        return None
+    return Cause.MACHINE_REBOOTED, f"driver {at.instance} ended with the boot it ran in: {at.why}", ""
+
+
+def _ended(at: RecoveryLook) -> _Found:
+    """Its driver is gone: as it was asked to, with an error, or without a word."""
+    if at.state is DriverState.FINISHED:
+        return Cause.NOTHING_WRONG, f"nothing is wrong: {at.instance} read all there was and ended", "nothing to do"
+    opened = [f"batch {each.open_batch} of {each.query}" for each in at.queries if each.open_batch is not None]
+    if at.state is DriverState.FAILED and opened and at.error:
+        told = f"driver {at.instance} gave up with {', '.join(opened)} open: {at.error}"
+        return Cause.BATCH_FAILS, told, _READ_THE_RECORD
+    if at.state is not None and at.state.terminal and at.state is not DriverState.FAILED:
+        return Cause.DRIVER_KILLED, f"driver {at.instance} ended ({at.state.value}) and nothing serves since", ""
+    if at.state is DriverState.FAILED and at.error:
+        return Cause.DRIVER_FAILED, f"driver {at.instance} gave up: {at.error}", ""
+    return Cause.DRIVER_KILLED, f"driver {at.instance} ended without a word, as a killed process does: {at.why}", ""
+
+
+_READ_THE_RECORD = (
+    "read the error: if the output or a source was away, restart; if a record does it, deploy a release that takes it"
+)
+_LADDER: tuple[Callable[[RecoveryLook], _Found | None], ...] = (
+    *(_no_store, _not_deployed, _open, _unreachable, _full, _lost, _damaged, _ahead, _input_gone),
+    *(_sink_down, _stopped, _alive, _rebooted, _ended),
+)
+_NOTHING_CAN_BE_DONE = frozenset(
+    {Cause.STORE_OUT_OF_REACH, Cause.NOT_DEPLOYED, Cause.OPERATION_OPEN, Cause.DRIVER_UNREACHABLE, Cause.DISK_FULL}
+)
+
+
+def _evidence(at: RecoveryLook) -> Iterator[str]:
+    """All that was seen, part by part, whatever the cause is."""
+    if at.instance and at.life is not None:
+        said = f", its last word is {at.state.value}" if at.state is not None else ", it has said nothing"
+        yield f"driver {at.instance}: {at.life.value}, {at.why}{said}"
+        if at.error:
+            yield f"driver {at.instance} said: {at.error}"
+    if at.stopped:
+        yield f"stopped by {at.stopped}"
+    for each in at.queries:
+        stands = "no batch" if each.committed is None else f"batch {each.committed}"
+        opened = f", batch {each.open_batch} is open" if each.open_batch is not None else ""
+        held = each.sink_unknown or ("no batch of it" if each.holds is None else f"batch {each.holds}")
+        where = each.lost or f"{each.directory} has committed {stands}{opened}"
+        yield f"query {each.query} {each.version}: {where}; {each.output}: {held}"
+        yield from (
+            f"query {each.query}: {harm.shape} at {harm.where}: {harm.evidence}; {harm.on_start}"
+            for harm in each.damages
+            if harm.shape != "open-batch"
+        )
+        if each.replay is not None:
+            known = "verified" if each.replay.verified else "never drilled"
+            yield f"query {each.query}: snapshot {each.replay.snapshot}, batch {each.replay.batch}, {known}"
+        yield from (f"query {each.query}: {told}" for told in each.passed_over)
+
+
+def _advice(cause: Cause, ranked: list[Option]) -> str:
+    best = ranked[0]
+    if not best.possible:
+        return "no action is possible from here: see why for each, and the runbook"
+    person = ", and a person has to accept what it loses or doubles" if best.asks else ""
+    return f"{best.action.value}{person}"
+
+
+def _restart(at: RecoveryLook, cause: Cause) -> Option:
+    damaged = [each for each in at.queries if each.damaged and not mendable(each)]
+    why_not = _against_any(at, cause)
+    if not why_not and cause is Cause.NOTHING_WRONG:
+        why_not = "it does what it should"
+    if not why_not and damaged:
+        why_not = "; ".join(f"query {each.query}: {_on_start(each)}" for each in damaged)
+    gone = [f"query {each.query}: its open batch would run without the files" for each in at.queries if each.input_gone]
+    return Option(
+        action=RecoveryAction.RESTART,
+        does=f"{at.release} again, in the checkpoint versions that serve",
+        why_not=why_not or "; ".join(gone),
+        prices=tuple(_price_of_restart(each) for each in at.queries),
+        stands_on=(at.release, *(f"{each.query}/{each.version}" for each in at.queries)),
+    )
+
+
+def mendable(query: QueryLook) -> bool:
+    """Whether a start mends the damage itself: its output knows the batch that runs again."""
+    shapes = {each.shape for each in query.harmed}
+    return bool(shapes) and shapes <= MENDED and not query.lost and not query.ahead and query.sink in KNOWS_ITS_BATCHES
+
+
+def _price_of_restart(query: QueryLook) -> Price:
+    batch = query.open_batch
+    if batch is None:
+        return Price(query=query.query, output=query.output)
+    knows = query.sink in KNOWS_ITS_BATCHES
+    how = "which leaves it if it holds it" if knows else "your function may have seen it before, as after any crash"
+    return Price(query=query.query, output=query.output, read=f"batch {batch}", written=f"batch {batch}, {how}")
+
+
+def _restore(at: RecoveryLook, cause: Cause, chosen: Collection[str]) -> Option:
+    wanted = [each for each in at.queries if each.query in (chosen or _damaged_queries(at))]
+    none = [f"query {each.query}: {each.no_restore}" for each in wanted if each.replay is None]
+    why_not = _against_any(at, cause) or _against_none(at, wanted, "restore") or "; ".join(none)
+    taken = [(each, each.replay) for each in wanted if each.replay is not None]
+    told = ", ".join(f"{each.query} from {replay.snapshot} (batch {replay.batch})" for each, replay in taken)
+    return Option(
+        action=RecoveryAction.RESTORE,
+        does=f"{told} as the next checkpoint version, then {at.release} again" if told else "",
+        why_not=why_not,
+        prices=tuple(_price_of_replay(each, replay) for each, replay in taken),
+        snapshots={each.query: replay.snapshot for each, replay in taken},
+        stands_on=(at.release, *(f"{at.job}/{each.query} {replay.snapshot}" for each, replay in taken)),
+    )
+
+
+def _price_of_replay(query: QueryLook, replay: Replay) -> Price:
+    """What comes again, and what of it is gone: nobody knowing counts as a loss, and as a doubling."""
+    nothing = replay.batches == 0 and not replay.reads
+    count = "what came" if replay.batches is None else _count(replay.batches, "batch", "batches")
+    reads = "" if nothing else f"{count} after batch {replay.batch}{f' ({replay.reads})' if replay.reads else ''}"
+    doubles = not replay.takes and not nothing
+    written = "" if nothing else f"the same, {replay.takes or _DOUBLES}"
+    lost = replay.gone or ("" if nothing or not replay.unknown else f"perhaps some of it: {replay.unknown}")
+    return Price(query=query.query, output=query.output, read=reads, written=written, lost=lost, doubles=doubles)
+
+
+_DOUBLES = "so your function gets them TWICE"
+
+
+def _rebuild(at: RecoveryLook, cause: Cause, chosen: Collection[str]) -> Option:
+    wanted = [each for each in at.queries if each.query in (chosen or _damaged_queries(at))]
+    none = [f"query {each.query}: {each.no_rebuild}" for each in wanted if each.no_rebuild]
+    why_not = _against_any(at, cause) or _against_none(at, wanted, "rebuild") or "; ".join(none)
+    swapped = "all of it, unseen, and swapped in whole once it holds what was read"
+    return Option(
+        action=RecoveryAction.REBUILD,
+        does=f"{', '.join(each.query for each in wanted)} from the beginning of its sources" if wanted else "",
+        why_not=why_not,
+        prices=tuple(
+            Price(query=each.query, output=each.output, read=each.rebuild, written=swapped) for each in wanted
+        ),
+        stands_on=(at.release, *(f"{each.query}/{each.version}" for each in wanted)),
+    )
+
+
+def _against_any(at: RecoveryLook, cause: Cause) -> str:
+    """Why nothing can be done now, whatever it is."""
+    if cause in _NOTHING_CAN_BE_DONE:
+        return _CAUSES[cause]
+    return "it was stopped by a person: start it first" if at.stopped else ""
+
+
+_CAUSES = {
+    Cause.STORE_OUT_OF_REACH: "the store does not answer",
+    Cause.NOT_DEPLOYED: "there is no serving release",
+    Cause.OPERATION_OPEN: "another operation is open",
+    Cause.DRIVER_UNREACHABLE: "the old driver cannot be proven dead from here",
+    Cause.DISK_FULL: "there is no room on the disk",
+}
+
+
+def _against_none(at: RecoveryLook, wanted: list[QueryLook], verb: str) -> str:
+    return "" if wanted else f"no checkpoint of {at.job} is damaged; to {verb} one anyway, name its query"
+
+
+def _damaged_queries(at: RecoveryLook) -> frozenset[str]:
+    return frozenset(each.query for each in at.queries if each.damaged)
+
+
+def _on_start(query: QueryLook) -> str:
+    """What a start would do with a damaged checkpoint."""
+    if query.lost:
+        return "its checkpoint is not what is on record, and a start would begin anew or repeat"
+    if query.harmed:
+        return query.harmed[0].on_start
+    return "its output would skip as many batches in silence"
+
+
+def _count(number: int, one: str, many: str) -> str:
+    return f"{number:,} {one if number == 1 else many}"

@@ -1,0 +1,34 @@
+"""A diagnosis as a page: the cause, its evidence, and every action with its price."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from streamkeeper.model.recovery import Diagnosis, Option
+
+
+def render_diagnosis(found: Diagnosis) -> str:
+    """Markdown, for a terminal and for a task's report."""
+    return "\n".join(_lines(found)) + "\n"
+
+
+def _lines(found: Diagnosis) -> Iterator[str]:
+    yield from (f"**{found.job}: {found.cause.value}.** {found.sentence}", "")
+    if found.advice:
+        yield from (f"Advised: {found.advice}.", "")
+    if found.heading:
+        yield from (f"Runbook: *{found.heading}*", "")
+    if found.evidence:
+        yield from ("### What was seen", "", *(f"- {each}" for each in found.evidence), "")
+    yield from ("### What can be done", "")
+    for each in found.options:
+        yield from _option(each)
+
+
+def _option(option: Option) -> Iterator[str]:
+    if not option.possible:
+        yield f"- **{option.action.value}**: not possible: {option.why_not}"
+        return
+    person = " (a person has to accept it)" if option.asks else ""
+    yield f"- **{option.action.value}**{person}: {option.does}; stands on {', '.join(option.stands_on)}"
+    yield from (f"    - {each.sentence}" for each in option.prices)

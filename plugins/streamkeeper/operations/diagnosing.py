@@ -1,0 +1,202 @@
+"""Looking at all that a job stands on: driver, machine, checkpoints, sources, outputs, snapshots, journal. No Spark.
+
+Nothing is changed, and a driver may go on meanwhile. What the look means is ``lifecycle.recovery``'s to say.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Collection, Mapping
+from pathlib import Path
+
+import msgspec
+
+from streamkeeper.checkpoints.lasting import examine_twice
+from streamkeeper.checkpoints.layout import last_committed, last_planned, open_batch
+from streamkeeper.checkpoints.open_input import gone_of_batch
+from streamkeeper.checkpoints.reach import Position, compare, position
+from streamkeeper.errors import (
+    CheckpointChanged,
+    CheckpointDamaged,
+    NotFound,
+    StoreUnavailable,
+    Unsupported,
+)
+from streamkeeper.lifecycle.observation import FAILURES
+from streamkeeper.lifecycle.recovery import diagnose
+from streamkeeper.lifecycle.steps import current_step
+from streamkeeper.lifecycle.ways import SHADOWED_SINKS
+from streamkeeper.locations import local_path, scheme_of
+from streamkeeper.model.control import DriverStatus, ProcessRecord
+from streamkeeper.model.damage import Damage
+from streamkeeper.model.job_state import JobState
+from streamkeeper.model.liveness import Life
+from streamkeeper.model.manifest import Manifest
+from streamkeeper.model.names import refuse_unknown
+from streamkeeper.model.recovery import Diagnosis, QueryLook, RecoveryLook
+from streamkeeper.model.trigger import parse_trigger
+from streamkeeper.operations.approval import asked_about
+from streamkeeper.operations.assessing import gone_of_sources
+from streamkeeper.operations.outputs import ask
+from streamkeeper.operations.overview import read_job
+from streamkeeper.operations.registered import checkpoint_directory, find_version_loss, known_version, stored_manifests
+from streamkeeper.operations.replaying import Left, choose_replay
+from streamkeeper.operations.sites import Site
+from streamkeeper.registry.control import Control
+from streamkeeper.runners.machine import Sight, this_machine
+
+LEAST_FREE_BYTES = 64 * 2**20
+"""With less room than this Spark, or the store, soon fails to write."""
+
+
+def diagnose_job(
+    site: Site, job: str, *, chosen: Collection[str] = (), snapshots: Mapping[str, str] | None = None
+) -> Diagnosis:
+    """Look, and say what it means; raises NotFound for an unknown job, InvalidInput for an unknown query.
+
+    ``chosen``: queries to restore or rebuild although they are sound; ``snapshots``: query -> the one to take.
+    """
+    return diagnose(look_at_job(site, job, chosen=chosen, snapshots=snapshots), chosen=chosen)
+
+
+def look_at_job(
+    site: Site, job: str, *, chosen: Collection[str] = (), snapshots: Mapping[str, str] | None = None
+) -> RecoveryLook:
+    """Everything that a diagnosis rests on; a store that does not answer is part of what is seen."""
+    try:
+        return _look(site, read_job(site, job), chosen, snapshots or {})
+    except StoreUnavailable as error:
+        return RecoveryLook(job=job, store=error.message)
+
+
+def _look(site: Site, state: JobState, chosen: Collection[str], snapshots: Mapping[str, str]) -> RecoveryLook:
+    release, instance, opened = state.serving_release, state.appointed, state.open_operation
+    manifests = stored_manifests(site, state, release) if release in state.described else {}
+    refuse_unknown("query", [*chosen, *snapshots], manifests)
+    seen = RecoveryLook(job=state.job, release=release, instance=instance, full=_full(site))
+    if state.stopped is not None:
+        by, reason = state.stopped.requested_by or "somebody", state.stopped.reason or "no reason given"
+        seen = msgspec.structs.replace(seen, stopped=f"{by}: {reason}")
+    if opened is not None:
+        at = f"{opened.operation} (at {current_step(opened).label})"
+        seen = msgspec.structs.replace(seen, open_operation=at, waits=asked_about(opened) is not None)
+    if not instance:
+        return seen
+    control = Control(site.store, state.job, instance)
+    status, exit_, liveness = control.read_status(), control.read_exit(), site.runner.observe(state.job, instance)
+    last = exit_.state if exit_ is not None else status.state if status is not None else None
+    wanted = frozenset(chosen)
+    return msgspec.structs.replace(
+        seen,
+        life=liveness.life,
+        why=liveness.why,
+        rebooted=liveness.life is Life.DEAD and exit_ is None and _rebooted(control.processes()),
+        frozen="(frozen)" in liveness.why,
+        state=last,
+        error=(exit_.error if exit_ is not None else "") or (status.error if status is not None else ""),
+        queries=tuple(
+            _look_at_query(
+                site, state, query, each, status, wanted=wanted, named=snapshots.get(query, ""), life=liveness.life
+            )
+            for query, each in sorted(manifests.items())
+            if state.current_version(query) is not None
+        ),
+    )
+
+
+def _look_at_query(
+    site: Site,
+    state: JobState,
+    query: str,
+    manifest: Manifest,
+    status: DriverStatus | None,
+    *,
+    wanted: Collection[str],
+    named: str,
+    life: Life,
+) -> QueryLook:
+    current = state.current_version(query)
+    assert current is not None
+    version, directory = current.version, checkpoint_directory(site, state, query, current.version)
+    lost = find_version_loss(site, state, query, version)
+    known = known_version(site, state, query, version)
+    holds = ask(site, state, state.serving_release, query, manifest.sink, version)
+    told = status.queries.get(query) if status is not None else None
+    seen = QueryLook(
+        query=query,
+        version=version,
+        directory=str(directory),
+        lost=lost,
+        damages=() if lost else _damages(directory, stateful=bool(manifest.operators)),
+        planned=last_planned(directory),
+        committed=last_committed(directory),
+        sink=manifest.sink.kind,
+        output=manifest.sink.output,
+        holds=holds.batch,
+        sink_unknown=holds.unknown,
+        sink_down=holds.down,
+        input_gone="" if lost or life is Life.ALIVE else _input_gone(directory),
+        failing=told.error if told is not None and told.failures >= FAILURES else "",
+    )
+    if not seen.damaged and query not in wanted:
+        return seen
+    left = Left(query=seen, manifest=manifest, committed=known.committed, query_id=known.query_id)
+    replay, no_restore, passed_over = choose_replay(site, state, left, named=named)
+    reads, no_rebuild = _rebuild(directory, manifest, lost)
+    return msgspec.structs.replace(
+        seen, replay=replay, no_restore=no_restore, passed_over=passed_over, rebuild=reads, no_rebuild=no_rebuild
+    )
+
+
+def _damages(directory: Path, *, stateful: bool) -> tuple[Damage, ...]:
+    """Those that stay; none of a directory that was not begun, or that never holds still."""
+    try:
+        return examine_twice(directory, stateful=stateful)
+    except (NotFound, CheckpointChanged):
+        return ()
+
+
+def _input_gone(directory: Path) -> str:
+    batch = open_batch(directory)
+    try:
+        return gone_of_batch(directory, batch) if batch is not None else ""
+    except (CheckpointDamaged, NotFound):
+        return ""
+
+
+def _rebuild(directory: Path, manifest: Manifest, lost: str) -> tuple[str, str]:
+    """What a rebuild would read, and why there is none."""
+    if manifest.sink.kind not in SHADOWED_SINKS:
+        return "", f"its {manifest.sink.kind} output cannot be written unseen"
+    if parse_trigger(manifest.trigger).available_now:
+        return "", "an availableNow query ends before it could be cut over"
+    if lost:
+        return "", f"when it has read what was read cannot be told: {lost}"
+    if gone := gone_of_sources(directory):
+        return "", gone
+    try:
+        return compare(position(directory), Position()).lacking, ""
+    except (CheckpointDamaged, CheckpointChanged, NotFound) as error:
+        return "", f"when it has read what was read cannot be told: {error.message}"
+
+
+def _rebooted(records: list[ProcessRecord]) -> bool:
+    """Whether the machine of the newest generation has booted since."""
+    if not records or records[-1].pid == 0:
+        return False
+    try:
+        return this_machine().look_at(records[-1].machine, records[-1].host)[0] is Sight.OVER
+    except Unsupported:
+        return False
+
+
+def _full(site: Site) -> str:
+    """Which of the installation's own disks has no room, as a clause."""
+    settings = site.settings
+    store = local_path("store", settings.store) if scheme_of(settings.store) in ("", "file") else None
+    places = [("store", store), ("checkpoints", Path(settings.checkpoints)), ("home", Path(settings.home))]
+    for name, place in places:
+        there = next((each for each in (place, *place.parents) if each.exists()), None) if place else None
+        if there is not None and (free := shutil.disk_usage(there).free) < LEAST_FREE_BYTES:
+            return f"the disk of the {name} ({place}) has {free / 2**20:.0f} MiB left"
+    return ""

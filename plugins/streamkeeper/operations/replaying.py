@@ -1,0 +1,154 @@
+"""Which snapshot a damaged query goes back to, and what that reads and writes again: counted, and never guessed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection
+from pathlib import Path
+
+import msgspec
+
+from streamkeeper.checkpoints.layout import last_planned
+from streamkeeper.checkpoints.positions import History, Position, ReadFiles, until_unchanged
+from streamkeeper.checkpoints.reach import compare
+from streamkeeper.errors import CheckpointChanged, CheckpointDamaged, FormatTooNew, NotFound, SnapshotDamaged
+from streamkeeper.model.job_state import JobState
+from streamkeeper.model.manifest import Manifest
+from streamkeeper.model.recovery import QueryLook, Replay
+from streamkeeper.model.snapshot import Snapshot, series_of_query, snapshot_name, snapshot_number
+from streamkeeper.operations.sites import Site
+from streamkeeper.sinks.asking import reconcile
+from streamkeeper.snapshots.catalogue import Catalogue
+from streamkeeper.snapshots.verify import verify
+
+
+class Left(msgspec.Struct, frozen=True, kw_only=True):
+    """The version that is left behind. ``committed`` and ``query_id``: its newest batch, and Spark's id, on record."""
+
+    query: QueryLook
+    manifest: Manifest
+    committed: int | None = None
+    query_id: str = ""
+
+
+def choose_replay(
+    site: Site, state: JobState, left: Left, *, named: str = ""
+) -> tuple[Replay | None, str, tuple[str, ...]]:
+    """The snapshot to take, else why there is none; and which were passed over, and why.
+
+    The newest that was drilled, unless going back so far loses what a newer one does not. Every object of it is read
+    and compared with its hash. ``named``: that one, and no other.
+    """
+    catalogue = Catalogue(site.snapshots, series_of_query(state.job, left.query.query))
+    numbers = [snapshot_number(named)] if named else list(reversed(catalogue.numbers()))
+    spans = {each.version for each in state.spans(left.query.query, left.query.version)}
+    newest: Replay | None = None
+    drilled: Replay | None = None
+    passed: list[str] = []
+    for number in numbers:
+        try:
+            snapshot = catalogue.read(number)
+        except (SnapshotDamaged, FormatTooNew, NotFound) as error:
+            passed.append(f"snapshot {snapshot_name(number)} cannot be read: {error.message}")
+            continue
+        verified = catalogue.is_verified(number)
+        if newest is not None and not verified:
+            continue
+        if why_not := _why_not(catalogue, snapshot, left, spans):
+            passed.append(f"snapshot {snapshot.name} (batch {snapshot.batch}) is no way back: {why_not}")
+            continue
+        found = _replay(snapshot, left, verified=verified)
+        if newest is None:
+            newest = found
+        if verified:
+            drilled = found
+            break
+    if newest is None:
+        return None, _none(named, passed), tuple(passed)
+    chosen = newest if drilled is None or (drilled.gone and not newest.gone) else drilled
+    for other in (newest, drilled):
+        if other is not None and other is not chosen:
+            known = "verified" if other.verified else "never drilled"
+            told = f"snapshot {other.snapshot} (batch {other.batch}, {known}) is there too: --snapshot takes it"
+            passed.insert(0, told)
+    return chosen, "", tuple(passed)
+
+
+def _none(named: str, passed: list[str]) -> str:
+    if passed:
+        return "; ".join(passed)
+    return f"there is no snapshot {named}" if named else "there is no snapshot of it"
+
+
+def _why_not(catalogue: Catalogue, snapshot: Snapshot, left: Left, spans: Collection[str]) -> str:
+    """Why a snapshot cannot be restored, or its output not be carried on; empty if it can."""
+    if snapshot.version not in spans:
+        return f"the output does not carry on what {snapshot.version or 'another checkpoint'} has written"
+    if cannot := reconcile(left.manifest.sink, snapshot.version, snapshot.batch).refusal:
+        return cannot
+    damaged = verify(catalogue, [snapshot.number]).damaged
+    return f"{damaged[0].key} is damaged: {damaged[0].why}" if damaged else ""
+
+
+def _replay(snapshot: Snapshot, left: Left, *, verified: bool) -> Replay:
+    takes = reconcile(left.manifest.sink, snapshot.version, snapshot.batch).takes
+    replay = Replay(
+        snapshot=snapshot.name, batch=snapshot.batch, taken_at=snapshot.taken_at, verified=verified, takes=takes
+    )
+    query = left.query
+    # A restored version keeps its query's id, its numbers and its list of files; one that was handed over does not.
+    if snapshot.query_id != left.query_id and snapshot.version != query.version:
+        why = f"{query.version} has gone on from {snapshot.version} since"
+        return msgspec.structs.replace(replay, unknown=why)
+    known = [each for each in (left.committed, query.committed, query.holds) if each is not None]
+    batches = max(0, max(known, default=-1) - snapshot.batch)
+    planned_on = query.planned is not None and query.planned > snapshot.batch and not snapshot.pending
+    if not batches and not planned_on and not query.sink_down:
+        return msgspec.structs.replace(replay, batches=0)
+    try:
+        if query.lost:
+            raise CheckpointDamaged(query.lost)
+        now, then = _positions(Path(query.directory), snapshot)
+    except (CheckpointDamaged, CheckpointChanged, NotFound) as error:
+        return msgspec.structs.replace(replay, batches=batches, unknown=_not_known(left.manifest, error.message))
+    reads, gone = compare(now, then), _gone(now, then)
+    return msgspec.structs.replace(
+        replay, batches=batches, reads=reads.lacking if reads.comparable and not reads.holds else "", gone=gone
+    )
+
+
+def _positions(directory: Path, snapshot: Snapshot) -> tuple[Position, Position]:
+    """Where the newest plan stands, and where the snapshot does: by its own record, for its plan may be damaged."""
+
+    def look() -> tuple[Position, Position]:
+        newest = last_planned(directory)
+        if newest is None:
+            raise CheckpointDamaged(f"{directory} holds no planned batch")
+        history = History(directory, [newest])
+        return history.position(newest), history.position_of(snapshot.offsets)
+
+    return until_unchanged(look)
+
+
+def _not_known(manifest: Manifest, why: str) -> str:
+    """Whether the sources still hold what came since; Kafka's reader fails where they do not, and says so."""
+    if all(each.kind == "kafka" and not _passes_over_loss(each.options) for each in manifest.sources):
+        return ""
+    return f"which files they were, and whether they are still there, nobody knows ({why})"
+
+
+def _passes_over_loss(options: dict[str, str]) -> bool:
+    return options.get("failondataloss", "true").lower() == "false"
+
+
+def _gone(now: Position, then: Position) -> str:
+    """What was read since and is gone, as a clause: Spark would list the directory and not miss it."""
+    gone: list[str] = []
+    total = 0
+    for name, each in now.sources.items():
+        if isinstance(each, ReadFiles):
+            before = then.sources.get(name)
+            since = each.files - (before.files if isinstance(before, ReadFiles) else frozenset())
+            total += len(since)
+            gone += sorted(file for file in since if file.startswith("/") and not os.path.exists(file))
+    return f"{len(gone)} of the {total} files that were read since are gone, such as {gone[0]}" if gone else ""

@@ -1,0 +1,105 @@
+"""``recover``: what it prints, what it refuses, how it ends; on a registered job without a driver."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from streamkeeper.cli.main import app
+from streamkeeper.model.recovery import RecoveryAction
+from streamkeeper.operations.recovering import Asked, open_recovery
+from tests.checkpoints.damaging import lose
+from tests.operations.registered_job import JOB, QUERY, Registered
+from tests.operations.test_recovering import registered
+
+
+@pytest.fixture
+def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Registered:
+    """The job, and an environment that finds it."""
+    job = registered(tmp_path)
+    settings = job.site.settings
+    for name, value in (("HOME", settings.home), ("STORE", settings.store), ("CHECKPOINTS", settings.checkpoints)):
+        monkeypatch.setenv(f"STREAMKEEPER_{name}", value)
+    return job
+
+
+def recover(*words: str) -> Result:
+    return CliRunner().invoke(app, ["recover", JOB, *words])
+
+
+def test_a_diagnosis_names_cause_evidence_and_prices_and_changes_nothing(job: Registered) -> None:
+    """The default only looks; exit code 1 says that something is wrong."""
+    job.take()
+    lose(job.directory, "missing")
+    before = job.site.journal(JOB, "test").state().number
+    done = recover()
+    assert done.exit_code == 1, done.output
+    for part in ("checkpoint-lost", "is missing", "Runbook: A checkpoint is lost", "restore", "s0001"):
+        assert part in " ".join(done.output.split())
+    assert job.site.journal(JOB, "test").state().number == before
+
+
+def test_a_diagnosis_is_there_for_machines(job: Registered) -> None:
+    """One JSON object, with the actions in their order."""
+    job.take()
+    lose(job.directory, "missing")
+    told = json.loads(recover("--json").stdout)
+    assert (told["cause"], told["heading"]) == (
+        "checkpoint-lost", "A checkpoint is lost or damaged beyond repair",
+    )  # fmt: skip
+    assert told["options"][0]["action"] == "restore"
+    assert told["options"][0]["snapshots"] == {QUERY: "s0001"}
+
+
+def test_a_dry_run_prints_the_steps_and_opens_nothing(job: Registered) -> None:
+    """The list that it would carry out, with every deadline."""
+    job.take()
+    lose(job.directory, "missing")
+    done = recover("--action", "restore", "--dry-run")
+    assert done.exit_code == 0, done.output
+    assert "prove-dead" in done.output
+    assert job.site.journal(JOB, "test").state().open_operation is None
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (("--action", "restart"), "restart of sales is not possible: query totals: its checkpoint is not what is on"),
+        (("--action", "restore", "--accept-loss"), "what is accepted needs a reason"),
+        (("--action", "restore", "--snapshot", "s0001"), "is not QUERY=ID"),
+        (("--action", "restart", "--snapshot", "totals=s0001"), "a snapshot is named only for the action restore"),
+        (("--query", "nope"), "nope"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(job: Registered, words: tuple[str, ...], line: str) -> None:
+    """And nothing is begun."""
+    lose(job.directory, "missing")
+    done = recover(*words)
+    assert (done.exit_code, line in " ".join(done.stderr.split())) == (2, True), done.output
+    assert job.site.journal(JOB, "test").state().open_operation is None
+
+
+def test_loss_needs_its_flag(job: Registered) -> None:
+    """The sentence says what is lost, and which flag takes it."""
+    job.take()
+    job.commit(8)
+    job.report(committed=8)
+    lose(job.directory, "missing")
+    done = recover("--action", "restore", "--accept-replay", "--reason", "they are all there")
+    assert done.exit_code == 2
+    told = " ".join(done.stderr.split())
+    assert "LOSES perhaps some of it" in told
+    assert "--accept-loss" in told
+
+
+def test_history_tells_what_a_recovery_was_and_who_accepted_it(job: Registered) -> None:
+    """The record of the operation, in one line."""
+    job.take()
+    lose(job.directory, "missing")
+    asked = Asked(job=JOB, action=RecoveryAction.RESTORE, reason="disk", requested_by="ada")
+    open_recovery(job.site, "op2", asked)
+    told = CliRunner().invoke(app, ["history", JOB]).output
+    assert "op2 started: restore (checkpoint-lost) of r0001, warm handover, by ada, because: disk" in told

@@ -1,0 +1,262 @@
+"""Checkpoints that are broken under a driver that is killed, and brought back, with real drivers and a real table."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from streamkeeper.checkpoints.layout import last_committed, open_batch
+from streamkeeper.errors import OperationRefused
+from streamkeeper.model.journal import DeployRequest, Outcome
+from streamkeeper.model.recovery import Cause, Diagnosis, RecoveryAction
+from streamkeeper.model.settings import Settings
+from streamkeeper.operations.backup import back_up
+from streamkeeper.operations.deploy import Deploy
+from streamkeeper.operations.diagnosing import diagnose_job
+from streamkeeper.operations.recovering import Asked, open_recovery
+from streamkeeper.operations.sites import Site
+from streamkeeper.operations.targets import query_target
+from streamkeeper.registry.control import Control
+from streamkeeper.runners.contract import Life
+from streamkeeper.runners.local_process import LocalProcessRunner
+from streamkeeper.stores.local import LocalStore
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+ROOT = Path(__file__).resolve().parents[2]
+JOB, QUERY = "sales_totals", "totals"
+RESTART, RESTORE, REBUILD = RecoveryAction.RESTART, RecoveryAction.RESTORE, RecoveryAction.REBUILD
+HASTE = {"probation_batches": 1, "first_commit_s": 120.0, "probation_s": 120.0}
+
+
+class House:
+    """One installation that serves one job; ``expected``: what its table must hold."""
+
+    def __init__(self, root: Path) -> None:
+        self.root, self.input, self.warehouse = root, root / "input", root / "warehouse.db"
+        self.input.mkdir()
+        (root / "home").mkdir()
+        settings = Settings(
+            store=str(root / "store"), checkpoints=str(root / "cp"), jobs=str(ROOT / "jobs"), home=str(root / "home")
+        )
+        store = LocalStore(root / "store")
+        self.site = Site(settings=settings, store=store, runner=LocalProcessRunner(store, settings))
+        self.expected: dict[str, list[int]] = {}
+        self.files = 0
+
+    def add(self, *rows: tuple[str, int]) -> None:
+        """One more input file."""
+        self.files += 1
+        draft = self.root / "draft"
+        draft.write_text("".join(f"f{self.files}e{n},{name},{amount}\n" for n, (name, amount) in enumerate(rows)))
+        for name, amount in rows:
+            self.expected.setdefault(name, []).append(amount)
+        os.rename(draft, self.input / f"f{self.files:06d}.csv")
+
+    def deploy(self) -> None:
+        """Serve the job as it is."""
+        params = {"input": str(self.input), "warehouse": f"sqlite:///{self.warehouse}", "trigger": "200 milliseconds"}
+        conf = {"spark.master": "local[1]", "spark.sql.shuffle.partitions": "1"}
+        done = Deploy.open(self.site, "first", DeployRequest(job=JOB, params=params, conf=conf, **HASTE)).run()
+        assert done.outcome is Outcome.SUCCEEDED, done.sentence
+
+    @property
+    def directory(self) -> Path:
+        """The checkpoint version that serves."""
+        current = self.site.journal(JOB, "test").state().current_version(QUERY)
+        assert current is not None
+        return self.root / "cp" / JOB / QUERY / current.version
+
+    @property
+    def instance(self) -> str:
+        return self.site.journal(JOB, "test").state().appointed
+
+    def totals(self) -> dict[str, tuple[int, int]]:
+        with sqlite3.connect(self.warehouse, timeout=30) as connection:
+            return {row[0]: row[1:] for row in connection.execute("SELECT customer, sales, total FROM sales_totals")}
+
+    @property
+    def oracle(self) -> dict[str, tuple[int, int]]:
+        return {name: (len(each), sum(each)) for name, each in self.expected.items()}
+
+    def settle(self) -> None:
+        """Wait until the table holds all that was added, and the checkpoint and the driver's word say so."""
+        wait_for("the table", lambda: self.totals() == self.oracle)
+        # The table has a batch before its commit is there.
+        wait_for("the last commit", lambda: open_batch(self.directory) is None)
+        wait_for("the driver's word", lambda: self._told() == last_committed(self.directory))
+
+    def _told(self) -> int | None:
+        status = Control(self.site.store, JOB, self.instance).read_status()
+        return status.queries[QUERY].committed if status is not None else None
+
+    def kill(self) -> None:
+        """SIGKILL to the whole tree, and the proof that it is gone."""
+        instance = self.instance
+        self.site.runner.kill(JOB, instance)
+        wait_for("its end", lambda: self.site.runner.observe(JOB, instance).life is Life.DEAD, 30)
+
+    def take(self) -> str:
+        return back_up(self.site.snapshots, query_target(self.site, JOB, QUERY)).snapshot.name
+
+    def look(self) -> Diagnosis:
+        return diagnose_job(self.site, JOB)
+
+    def recover(self, operation: str, action: RecoveryAction, **more: object) -> str:
+        """Carry it out; its sentence."""
+        asked = Asked(job=JOB, action=action, reason="drill", requested_by="ada", **HASTE, **more)
+        done = open_recovery(self.site, operation, asked).run()
+        assert done.outcome is Outcome.SUCCEEDED, done.sentence
+        return done.sentence
+
+    def command(self, *words: str, **environ: str) -> subprocess.CompletedProcess[str]:
+        """What somebody types, in a process of its own."""
+        settings = self.site.settings
+        own = {"HOME": settings.home, "STORE": settings.store, "CHECKPOINTS": settings.checkpoints}
+        return subprocess.run(
+            [sys.executable, "-m", "streamkeeper.cli.main", *words],
+            env={**os.environ, **{f"STREAMKEEPER_{name}": value for name, value in own.items()}, **environ},
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+
+    def close(self) -> None:
+        state = self.site.journal(JOB, "test").state()
+        for each in state.instances:
+            self.site.runner.kill(JOB, each)
+
+
+def wait_for(what: str, condition: Callable[[], bool], timeout_s: float = 90.0) -> None:
+    """Poll until the condition holds."""
+    import time
+
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, f"waited {timeout_s} s for {what}"
+        time.sleep(0.1)
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> Iterator[House]:
+    """A job that serves three batches, of which a snapshot holds two."""
+    house = House(tmp_path)
+    try:
+        house.add(("a", 1), ("b", 2))
+        house.deploy()
+        house.settle()
+        house.add(("a", 3))
+        house.settle()
+        house.take()
+        house.add(("b", 4), ("c", 5))
+        house.settle()
+        yield house
+    finally:
+        house.close()
+
+
+def test_a_checkpoint_that_is_deleted_under_a_killed_driver_comes_back(house: House) -> None:
+    """Named, announced, accepted, restored: the table equals the input, and the next deploy rehearses on it again."""
+    house.kill()
+    assert house.look().cause is Cause.DRIVER_KILLED
+    shutil.rmtree(house.directory)
+    found = house.look()
+    assert found.cause is Cause.CHECKPOINT_LOST
+    assert found.options[0].action is RESTORE
+    assert "LOSES perhaps" in found.options[0].prices[0].sentence
+    with pytest.raises(OperationRefused, match="--accept-loss"):
+        house.recover("refused", RESTORE)
+    house.add(("d", 6))
+    sentence = house.recover("restored", RESTORE, accepted_by="ada", accept_loss=True)
+    assert "serves" in sentence
+    assert house.directory.name == "v0002"
+    house.settle()
+    assert house.look().cause is Cause.NOTHING_WRONG
+    house.kill()
+    house.recover("restarted", RESTART)
+    status = Control(house.site.store, JOB, house.instance).read_status()
+    assert status is not None
+    assert status.warm_up.startswith("ok: totals"), status.warm_up
+    house.add(("a", 7))
+    house.settle()
+
+
+def test_a_state_file_that_was_flipped_is_restored_and_then_rebuilt(house: House) -> None:
+    """What came since is counted in files and comes again by key; a second one is rebuilt beside the damage."""
+    house.kill()
+    flip(house.directory)
+    found = house.look()
+    assert found.cause is Cause.CHECKPOINT_DAMAGED
+    assert not found.option(RESTORE).asks
+    assert "1 file" in found.option(RESTORE).prices[0].read
+    house.recover("restored", RESTORE)
+    house.add(("e", 8))
+    house.settle()
+    house.kill()
+    flip(house.directory)
+    house.recover("rebuilt", REBUILD, approve_s=5.0)
+    house.add(("f", 9))
+    house.settle()
+    assert house.directory.name == "v0003"
+
+
+def test_a_last_commit_that_is_deleted_is_mended_by_a_restart(house: House) -> None:
+    """The batch runs again under its own number, and the table leaves it."""
+    house.kill()
+    newest = last_committed(house.directory)
+    (house.directory / "commits" / str(newest)).unlink()
+    found = house.look()
+    assert (found.cause, found.options[0].action) == (Cause.CHECKPOINT_DAMAGED, RESTART)
+    house.recover("restarted", RESTART)
+    house.add(("a", 10))
+    house.settle()
+    assert house.directory.name == "v0001"
+
+
+def test_an_offset_in_the_middle_that_is_missing_is_restored(house: House) -> None:
+    """SPARK-38033: Spark refuses to start for ever, and names a file to delete by hand; the snapshot has it."""
+    house.kill()
+    newest = last_committed(house.directory)
+    assert newest is not None
+    (house.directory / "offsets" / str(newest - 1)).unlink()
+    found = house.look()
+    assert found.cause is Cause.CHECKPOINT_DAMAGED
+    assert "offset-missing-in-the-middle" in found.sentence
+    assert not found.option(RESTART).possible
+    house.recover("restored", RESTORE)
+    house.add(("a", 11))
+    house.settle()
+
+
+@pytest.mark.parametrize("point", ["restore.record.after", "act.go.appoint.after"])
+def test_a_restore_that_dies_is_carried_on_by_the_same_command(house: House, point: str) -> None:
+    """Killed once the new version is on record, and once it serves: typed again it goes on, to its end."""
+    house.kill()
+    flip(house.directory)
+    words = ["recover", JOB, "--action", "restore", "--probation-batches", "1"]
+    first = house.command(*words, STREAMKEEPER_CRASH=point)
+    assert first.returncode == -signal.SIGKILL, first.stdout + first.stderr
+    second = house.command(*words)
+    assert second.returncode == 0, second.stdout + second.stderr
+    operations = house.site.journal(JOB, "test").state().operations
+    assert [each.outcome for each in operations.values()] == [Outcome.SUCCEEDED, Outcome.SUCCEEDED]
+    assert house.directory.name == "v0002"
+    house.add(("z", 12))
+    house.settle()
+
+
+def flip(directory: Path) -> None:
+    """One bit of the newest state file that a start loads."""
+    files = [each for each in (directory / "state" / "0" / "0").iterdir() if each.suffix in (".changelog", ".zip")]
+    newest = max(files, key=lambda each: each.stat().st_mtime)
+    content = bytearray(newest.read_bytes())
+    content[len(content) // 2] ^= 0x40
+    newest.write_bytes(bytes(content))

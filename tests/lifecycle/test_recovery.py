@@ -1,0 +1,165 @@
+"""The one cause and the ranked actions, played over everything that can be seen of a job; nothing is looked at."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from streamkeeper.checkpoints.shapes import damage
+from streamkeeper.lifecycle import recovery
+from streamkeeper.lifecycle.recovery import diagnose
+from streamkeeper.model.control import DriverState
+from streamkeeper.model.liveness import Life
+from streamkeeper.model.recovery import Cause, QueryLook, RecoveryAction, RecoveryLook, Replay
+
+RESTART, RESTORE, REBUILD = RecoveryAction.RESTART, RecoveryAction.RESTORE, RecoveryAction.REBUILD
+BY_KEY = "each row replaces the one with its key"
+REPLAY = Replay(snapshot="s0002", batch=5, verified=True, batches=3, reads="3 files", takes=BY_KEY)
+FLIPPED = damage("checksum-mismatch", "state/0/0/7.delta", "state/0/0/7.delta is not what its .crc file was made of")
+NO_COMMIT = damage("last-commit-missing", "commits/7", "commits/.7.crc is there without its file")
+NO_OFFSET = damage("offset-missing-in-the-middle", "offsets/6", "offsets/6 is missing")
+
+
+def query(**more: Any) -> QueryLook:
+    """A query that stands at batch 7, as does its table."""
+    usual: dict[str, Any] = {
+        "query": "totals", "version": "v0001", "directory": "/cp/sales/totals/v0001", "planned": 7, "committed": 7,
+        "sink": "table", "output": "sqlite:///w.db#totals", "holds": 7, "rebuild": "9 files",
+    }  # fmt: skip
+    return QueryLook(**{**usual, **more})
+
+
+def look(*queries: QueryLook, **more: Any) -> RecoveryLook:
+    """A job whose driver was killed."""
+    usual: dict[str, Any] = {
+        "job": "sales", "release": "r0001", "instance": "op-candidate", "life": Life.DEAD, "why": "supervisor is gone",
+        "state": DriverState.SERVING, "queries": queries or (query(),),
+    }  # fmt: skip
+    return RecoveryLook(**{**usual, **more})
+
+
+LOST = query(lost="/cp/sales/totals/v0001 is missing", planned=None, committed=None, replay=REPLAY, no_rebuild="gone")
+DAMAGED = query(damages=(FLIPPED,), replay=REPLAY)
+CASES = [
+    ("the driver was killed", look(), Cause.DRIVER_KILLED, RESTART),
+    ("the machine was rebooted", look(rebooted=True), Cause.MACHINE_REBOOTED, RESTART),
+    ("the last commit was deleted", look(query(damages=(NO_COMMIT,), committed=6)), Cause.CHECKPOINT_DAMAGED, RESTART),
+    ("an offset in the middle", look(query(damages=(NO_OFFSET,), replay=REPLAY)), Cause.CHECKPOINT_DAMAGED, RESTORE),
+    ("a state file was flipped", look(DAMAGED), Cause.CHECKPOINT_DAMAGED, RESTORE),
+    ("the checkpoint is gone", look(LOST), Cause.CHECKPOINT_LOST, RESTORE),
+    ("the sink is ahead", look(query(holds=9, replay=REPLAY)), Cause.SINK_AHEAD, RESTORE),
+    ("the sink is down", look(query(sink_down=True, sink_unknown="pg does not answer")), Cause.SINK_DOWN, RESTART),
+    ("files of the open batch are gone", look(query(planned=8, input_gone="1 of 2")), Cause.INPUT_GONE, None),
+    ("the store is out of reach", RecoveryLook(job="sales", store="refused"), Cause.STORE_OUT_OF_REACH, None),
+    ("the disk is full", look(full="the disk of the store has 0 MiB left"), Cause.DISK_FULL, None),
+    (
+        "a crash loop over one batch",
+        look(query(planned=8), state=DriverState.FAILED, error="ValueError: bad row"),
+        Cause.BATCH_FAILS,
+        RESTART,
+    ),
+    ("it gave up otherwise", look(state=DriverState.FAILED, error="no such host"), Cause.DRIVER_FAILED, RESTART),
+    (
+        "it was superseded",
+        look(query(planned=8), state=DriverState.FENCED, error="epoch 2"),
+        Cause.DRIVER_KILLED,
+        RESTART,
+    ),
+    ("it is frozen", look(life=Life.ALIVE, frozen=True, why="processes 7 (frozen)"), Cause.DRIVER_FROZEN, RESTART),
+    ("one batch fails in a living driver", look(query(failing="bad"), life=Life.ALIVE), Cause.BATCH_FAILS, RESTART),
+    ("it is starting", look(life=Life.ALIVE, state=DriverState.STARTING), Cause.DRIVER_STARTING, RESTART),
+    ("it runs elsewhere", look(life=Life.UNKNOWN), Cause.DRIVER_UNREACHABLE, None),
+    ("an operation is open", look(open_operation="op2 (at drain)"), Cause.OPERATION_OPEN, None),
+    ("a person stopped it", look(stopped="ada: quarter end", state=DriverState.DRAINED), Cause.STOPPED, None),
+    ("nothing ever served", RecoveryLook(job="sales"), Cause.NOT_DEPLOYED, None),
+    ("nothing is wrong", look(life=Life.ALIVE), Cause.NOTHING_WRONG, None),
+    ("it read all there was", look(state=DriverState.FINISHED), Cause.NOTHING_WRONG, None),
+]
+
+
+@pytest.mark.parametrize(("at", "cause", "action"), [each[1:] for each in CASES], ids=[each[0] for each in CASES])
+def test_every_way_of_breaking_has_its_cause_and_its_first_action(
+    at: RecoveryLook, cause: Cause, action: RecoveryAction | None
+) -> None:
+    """One cause in a sentence, the action that is advised first, or none; every other says why not."""
+    found = diagnose(at)
+    assert (found.cause, found.heading in recovery.HEADINGS or cause is Cause.NOTHING_WRONG) == (cause, True)
+    assert found.sentence
+    assert found.advice
+    first = found.options[0]
+    assert (first.action if first.possible else None) == action
+    assert {each.action for each in found.options} == {RESTART, RESTORE, REBUILD}
+
+
+def test_every_cause_is_named_by_some_case() -> None:
+    """None is left that nothing leads to."""
+    assert {each[2] for each in CASES} == set(Cause)
+
+
+def test_what_is_damaged_twice_over_is_named_by_what_comes_first() -> None:
+    """A lost checkpoint on a rebooted machine is a lost checkpoint: a restart would not help; all of it is told."""
+    found = diagnose(look(LOST, query(query="other", damages=(FLIPPED,), replay=REPLAY), rebooted=True))
+    assert found.cause is Cause.CHECKPOINT_LOST
+    assert any("checksum-mismatch" in each for each in found.evidence)
+    assert found.option(RESTORE).snapshots == {"totals": "s0002", "other": "s0002"}
+
+
+def test_a_damaged_query_is_not_restarted() -> None:
+    """The reason is what Spark would do with it."""
+    option = diagnose(look(DAMAGED)).option(RESTART)
+    assert not option.possible
+    assert "reads the changed file" in option.why_not
+
+
+@pytest.mark.parametrize("sink", ["table", "file", "foreach"])
+def test_a_missing_last_commit_is_mended_by_a_start_where_the_sink_knows_batches(sink: str) -> None:
+    """The batch runs again under its number; a function would see it twice, so that is not offered."""
+    at = look(query(damages=(NO_COMMIT,), committed=6, sink=sink, replay=REPLAY))
+    assert diagnose(at).option(RESTART).possible is (sink != "foreach")
+
+
+def test_a_price_says_what_comes_again() -> None:
+    """Batches, files and how the sink takes them; nobody is asked where nothing is lost or doubled."""
+    option = diagnose(look(DAMAGED)).option(RESTORE)
+    assert [each.sentence for each in option.prices] == [
+        "query totals into sqlite:///w.db#totals: reads 3 batches after batch 5 (3 files) again;"
+        " writes again: the same, each row replaces the one with its key; loses nothing"
+    ]
+    assert not option.asks
+
+
+@pytest.mark.parametrize(
+    ("changed", "asks"),
+    [
+        ({"replay": replace(REPLAY, gone="1 of the 3 files is gone")}, True),
+        ({"replay": replace(REPLAY, unknown="nobody knows")}, True),
+        ({"replay": replace(REPLAY, takes="")}, True),
+        ({"replay": replace(REPLAY, takes="", batches=0, reads="")}, False),
+        ({"replay": replace(REPLAY, batches=0, reads="")}, False),
+    ],
+)
+def test_loss_and_doubling_ask_a_person_and_nothing_else_does(changed: dict[str, Any], asks: bool) -> None:
+    """Not knowing whether something is lost counts as a loss; a replay of nothing costs nothing."""
+    assert diagnose(look(replace(DAMAGED, **changed))).option(RESTORE).asks is asks
+
+
+def test_what_loses_nothing_comes_first() -> None:
+    """A rebuild that reads everything again is ranked before a restore that loses a file."""
+    found = diagnose(look(replace(DAMAGED, replay=replace(REPLAY, gone="1 of the 3 files is gone"))))
+    assert [each.action for each in found.options] == [REBUILD, RESTORE, RESTART]
+
+
+def test_a_sound_query_is_restored_only_if_it_is_named() -> None:
+    """Otherwise the action says that nothing is damaged."""
+    at = look(query(replay=REPLAY))
+    assert "no checkpoint of sales is damaged" in diagnose(at).option(RESTORE).why_not
+    assert diagnose(at, chosen=["totals"]).option(RESTORE).snapshots == {"totals": "s0002"}
+
+
+def test_without_its_rung_a_damaged_checkpoint_is_taken_for_a_killed_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The negative control: the rung is what finds it, and nothing else does."""
+    rungs = tuple(each for each in recovery._LADDER if each is not recovery._damaged)
+    monkeypatch.setattr(recovery, "_LADDER", rungs)
+    assert diagnose(look(DAMAGED)).cause is Cause.DRIVER_KILLED

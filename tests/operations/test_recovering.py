@@ -1,0 +1,279 @@
+"""A recovery over a registered job: what is seen of its files, what is announced, who accepts it; no driver runs."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streamkeeper.errors import InvalidInput, OperationRefused, StoreUnavailable
+from streamkeeper.model.finding import Verdict
+from streamkeeper.model.journal import DeployRequest, DesiredChanged, OperationStarted, StartOffsetsKnown, StepDone
+from streamkeeper.model.liveness import Life
+from streamkeeper.model.recovery import Cause, RecoveryAction
+from streamkeeper.model.snapshot import DrillResult
+from streamkeeper.model.ways import Way
+from streamkeeper.operations import diagnosing, replaying
+from streamkeeper.operations.assessing import assess_candidate
+from streamkeeper.operations.diagnoses import render_diagnosis
+from streamkeeper.operations.diagnosing import diagnose_job, look_at_job
+from streamkeeper.operations.recovering import Asked, diagnose_for, open_recovery
+from streamkeeper.operations.restoring import restore_version
+from tests.checkpoints.damaging import LOSSES, lose
+from tests.checkpoints.trees import QUERY_ID
+from tests.operations.registered_job import JOB, QUERY, Registered
+
+RESTART, RESTORE, REBUILD = RecoveryAction.RESTART, RecoveryAction.RESTORE, RecoveryAction.REBUILD
+
+
+def registered(root: Path, sink: str = "table") -> Registered:
+    """A job that has committed batches 0 to 7, as its journal, its driver's last word and its table know."""
+    job = Registered(root, sink=sink)
+    job.record(StartOffsetsKnown(query=QUERY, version="v0001", offsets=("null",), query_id=QUERY_ID))
+    job.report(committed=7)
+    job.write_table(7)
+    return job
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Registered:
+    return registered(tmp_path)
+
+
+def asked(action: RecoveryAction = RESTORE, **more: Any) -> Asked:
+    return Asked(job=JOB, action=action, reason="it was damaged", requested_by="ada", **more)
+
+
+@pytest.mark.parametrize("how", LOSSES)
+def test_a_lost_checkpoint_is_named_and_goes_back_to_its_snapshot(job: Registered, how: str) -> None:
+    """Missing, emptied, another query's, or gone back: the newest snapshot, at the price of nothing but a look."""
+    job.take()
+    lose(job.directory, how)
+    found = diagnose_job(job.site, JOB)
+    assert (found.cause, found.options[0].action) == (Cause.CHECKPOINT_LOST, RESTORE)
+    assert str(job.directory) in found.sentence
+    assert found.options[0].snapshots == {QUERY: "s0001"}
+    assert not found.options[0].asks
+    page = render_diagnosis(found)
+    assert "**restart**: not possible" in page
+    assert "reads nothing again; writes nothing again; loses nothing" in page
+
+
+def test_what_came_after_a_lost_checkpoints_snapshot_is_not_known_and_asks(job: Registered) -> None:
+    """Its list of files is gone with it: whether they are still there, nobody knows, and nobody says it is safe."""
+    job.take()
+    job.commit(8)
+    job.report(committed=8)
+    job.write_table(8)
+    lose(job.directory, "missing")
+    option = diagnose_job(job.site, JOB).option(RESTORE)
+    assert option.asks
+    assert "perhaps some of it" in option.prices[0].lost
+    with pytest.raises(OperationRefused, match="needs a person.*--accept-loss"):
+        open_recovery(job.site, "op2", asked())
+    assert "op2" not in job.site.journal(JOB, "test").state().operations
+    started = open_recovery(job.site, "op2", asked(accepted_by="ada", accept_loss=True))
+    recover = started.state.operations["op2"].request.recover
+    assert recover is not None
+    assert (recover.accepted_by, recover.snapshots) == ("ada", {QUERY: "s0001"})
+    assert "LOSES perhaps" in recover.announced[0]
+
+
+def test_what_was_accepted_is_what_is_done(job: Registered) -> None:
+    """Another price than the one that was shown voids the answer."""
+    job.take()
+    job.commit(8)
+    job.report(committed=8)
+    lose(job.directory, "missing")
+    stale = asked(accepted_by="ada", accept_loss=True, announced=("query totals: loses nothing",))
+    with pytest.raises(OperationRefused, match="not what would be done any more"):
+        open_recovery(job.site, "op2", stale)
+
+
+def test_a_function_gets_batches_twice_only_if_somebody_says_so(tmp_path: Path) -> None:
+    """For a table nobody is asked: the rows replace themselves."""
+    job = registered(tmp_path, sink="foreach")
+    job.take()
+    job.commit(8)
+    job.report(committed=8)
+    (job.directory / "commits/8").write_text("")
+    found = diagnose_job(job.site, JOB)
+    assert found.cause is Cause.CHECKPOINT_DAMAGED
+    assert found.option(RESTORE).prices[0].doubles
+    with pytest.raises(OperationRefused, match="--accept-replay"):
+        open_recovery(job.site, "op2", asked(accepted_by="ada", accept_loss=True))
+    assert "cannot be written unseen" in found.option(REBUILD).why_not
+
+
+def test_a_recovery_is_found_again_by_its_id_and_carried_on_by_another(job: Registered) -> None:
+    """A task that runs again, and who types the command again, go on with the open one; another action is refused."""
+    job.take()
+    lose(job.directory, "missing")
+    first = open_recovery(job.site, "op2", asked())
+    assert open_recovery(job.site, "op2", asked()).operation == first.operation
+    assert open_recovery(job.site, "op3", asked()).operation == "op2"
+    with pytest.raises(OperationRefused, match="another operation is open"):
+        open_recovery(job.site, "op3", asked(REBUILD))
+
+
+def test_the_deploy_goes_by_what_was_announced(job: Registered) -> None:
+    """Its assessment sees the damage and takes the snapshot's way all the same, with no way back to what is broken."""
+    job.take()
+    lose(job.directory, "missing")
+    running = open_recovery(job.site, "op2", asked())
+    job.record(StepDone(operation="op2", step="bundle", result={"release": "r0001"}))
+    job.gather("op2")
+    state = running.state
+    found = assess_candidate(job.site, state, state.operations["op2"], "r0001")
+    assert (found.verdict, found.refusal) == (Verdict.REFUSE, "")
+    way = found.ways[QUERY]
+    assert (way.way, way.before, way.version, way.snapshot, way.back) == (
+        Way.RESTORE, "v0001", "v0002", "s0001", None,
+    )  # fmt: skip
+    assert found.sentence.startswith("RESTORE: query totals: back from v0001 to batch 7 (s0001), as v0002")
+
+
+def test_without_the_announcement_the_same_deploy_is_refused(job: Registered) -> None:
+    """The negative control: an ordinary deploy goes near no lost checkpoint."""
+    job.take()
+    lose(job.directory, "missing")
+    job.record(OperationStarted(operation="op2", request=DeployRequest(job=JOB, release="r0001"), steps=()))
+    job.record(StepDone(operation="op2", step="bundle", result={"release": "r0001"}))
+    job.gather("op2")
+    state = job.site.journal(JOB, "test").state()
+    assert "checkpoint-lost" in assess_candidate(job.site, state, state.operations["op2"], "r0001").refusal
+
+
+@pytest.mark.parametrize("there", [True, False], ids=["files there", "files gone"])
+def test_a_drilled_snapshot_is_preferred_unless_it_loses_what_a_newer_one_keeps(
+    job: Registered, monkeypatch: pytest.MonkeyPatch, there: bool
+) -> None:
+    """The other one is named all the same, and can be asked for."""
+    monkeypatch.setattr(replaying.os.path, "exists", lambda _: there)
+    job.take()
+    drilled = DrillResult(id="d1", ok=True, message="batch 8 ran", at="2026-01-01")
+    job.catalogue.note_drill(1, drilled)
+    job.commit(8)
+    job.take()
+    job.report(committed=8)
+    job.write_table(8)
+    (job.directory / "commits/8").write_text("")
+    (look,) = look_at_job(job.site, JOB).queries
+    assert look.replay is not None
+    chosen = (look.replay.snapshot, look.replay.verified, look.replay.batches)
+    assert chosen == (("s0001", True, 1) if there else ("s0002", False, 0))
+    assert ("s0002 (batch 8, never drilled)" if there else "s0001 (batch 7, verified)") in look.passed_over[0]
+    named = diagnose_job(job.site, JOB, snapshots={QUERY: "s0001"}).option(RESTORE)
+    assert named.snapshots == {QUERY: "s0001"}
+    assert named.asks is not there
+
+
+def test_a_snapshot_that_is_damaged_is_passed_over(job: Registered) -> None:
+    """Every object of it is read before it is taken for a way back."""
+    job.take()
+    job.commit(8)
+    job.take()
+    job.report(committed=8)
+    lose(job.directory, "missing")
+    only = set(job.catalogue.read(2).packs) - set(job.catalogue.read(1).packs)
+    assert only
+    job.site.store.delete(job.catalogue.pack_key(only.pop().name))
+    (look,) = look_at_job(job.site, JOB).queries
+    assert look.replay is not None
+    assert look.replay.snapshot == "s0001"
+    assert "s0002 (batch 8) is no way back" in look.passed_over[0]
+
+
+def test_a_snapshot_of_the_version_before_counts_as_well(job: Registered) -> None:
+    """A restored version keeps id, numbers and list of files; one that is damaged before its first backup has a way."""
+    job.take()
+    restore_version(job.site, JOB, QUERY, job.catalogue.read(1))
+    job.record(job.epoch("v0002", 2))
+    restored = job.directory.with_name("v0002")
+    (restored / "commits/7").write_text("")
+    (look,) = look_at_job(job.site, JOB).queries
+    assert look.version == "v0002"
+    assert look.replay is not None
+    assert (look.replay.snapshot, look.replay.batches, look.replay.unknown) == ("s0001", 0, "")
+
+
+def test_without_a_snapshot_a_restore_says_so(job: Registered) -> None:
+    """And of a checkpoint that is gone nobody can tell when a rebuild would have caught up."""
+    lose(job.directory, "missing")
+    found = diagnose_job(job.site, JOB)
+    assert found.option(RESTORE).why_not == "query totals: there is no snapshot of it"
+    assert "cannot be told" in found.option(REBUILD).why_not
+    with pytest.raises(OperationRefused, match="restore of sales is not possible: query totals: there is no snapshot"):
+        open_recovery(job.site, "op2", asked())
+
+
+def test_a_sink_that_is_ahead_is_named_with_both_batches(job: Registered) -> None:
+    """Somebody has put an older checkpoint back: a start would skip as many batches in silence."""
+    job.take()
+    job.write_table(12)
+    found = diagnose_job(job.site, JOB)
+    assert found.cause is Cause.SINK_AHEAD
+    assert "holds batch 12 of v0001, its checkpoint knows up to 7" in found.sentence
+    assert found.option(RESTORE).prices[0].written
+
+
+def test_a_store_that_does_not_answer_is_the_cause(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is seen, and not raised."""
+
+    def refuse(*_: object) -> None:
+        raise StoreUnavailable("s3://bucket does not answer")
+
+    monkeypatch.setattr(diagnosing, "read_job", refuse)
+    assert diagnose_job(job.site, JOB).cause is Cause.STORE_OUT_OF_REACH
+
+
+def test_a_full_disk_is_the_cause(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever else is broken, nothing can be written."""
+    monkeypatch.setattr(diagnosing, "LEAST_FREE_BYTES", 1 << 80)
+    found = diagnose_job(job.site, JOB)
+    assert (found.cause, found.options[0].possible) == (Cause.DISK_FULL, False)
+
+
+def test_a_stopped_job_is_left_alone(job: Registered) -> None:
+    """Nothing starts it but a person."""
+    job.record(DesiredChanged(serve=False, requested_by="ada", reason="quarter end"))
+    found = diagnose_job(job.site, JOB)
+    assert (found.cause, found.sentence) == (Cause.STOPPED, "it was stopped by ada: quarter end")
+    with pytest.raises(OperationRefused, match="start it first"):
+        open_recovery(job.site, "op2", asked(RESTART))
+
+
+def test_a_driver_that_lives_is_no_cause(job: Registered) -> None:
+    """A driver that serves, whole files: nothing is wrong."""
+    from streamkeeper.model.control import DriverState, DriverStatus
+    from streamkeeper.registry.control import Control
+
+    job.runner.life = Life.ALIVE
+    Control(job.site.store, JOB, "op-candidate").write_status(
+        DriverStatus(instance="op-candidate", release="r0001", generation=1, state=DriverState.SERVING, beat=10, at="")
+    )
+    assert diagnose_job(job.site, JOB).cause is Cause.NOTHING_WRONG
+
+
+@pytest.mark.parametrize(
+    ("more", "line"),
+    [
+        ({"queries": ("nope",)}, "nope"),
+        ({"snapshots": {"nope": "s0001"}}, "nope"),
+        ({"snapshots": {QUERY: "latest"}}, "is not a snapshot"),
+    ],
+)
+def test_bad_input_is_named(job: Registered, more: dict[str, Any], line: str) -> None:
+    """Unknown queries and snapshots are refused before anything is looked for."""
+    with pytest.raises(InvalidInput, match=line):
+        diagnose_for(job.site, asked(**more))
+
+
+def test_a_gone_directory_is_seen_whatever_else_is_there(job: Registered) -> None:
+    """Of two looks the second sees nothing new, and nothing is written."""
+    shutil.rmtree(job.directory)
+    before = job.site.journal(JOB, "test").state().number
+    diagnose_job(job.site, JOB)
+    assert job.site.journal(JOB, "test").state().number == before

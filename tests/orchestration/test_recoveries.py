@@ -1,0 +1,177 @@
+"""The tasks of a recovery before it is a deploy: what is shown, who is asked, whose name is recorded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streamkeeper.errors import DeployFailed, InvalidInput, OperationRefused
+from streamkeeper.model.journal import StartOffsetsKnown
+from streamkeeper.model.recovery import RecoveryAction
+from streamkeeper.operations.recovering import Asked
+from streamkeeper.orchestration.run_names import operation_id
+from tests.checkpoints.damaging import lose
+from tests.checkpoints.trees import QUERY_ID
+from tests.operations.registered_job import JOB, QUERY, Registered
+from tests.orchestration.installed import install
+from tests.orchestration.running import Instance, context_of
+
+pytestmark = pytest.mark.airflow
+OPERATION = operation_id("a_dag", "manual__1")
+ADA = {"id": "1", "name": "ada"}
+
+
+class Run(Instance):
+    """A run's task instance; what one task has left another finds."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.left: dict[tuple[str, str], Any] = {}
+
+    def xcom_pull(self, task_ids: str, key: str = "return_value") -> Any:
+        """What another task left."""
+        return self.left.get((task_ids, key), self.pushed.get(key))
+
+
+@pytest.fixture
+def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Registered:
+    """A job whose snapshot is one batch behind, and whose checkpoint is gone."""
+    installed = install(tmp_path, monkeypatch)
+    installed.record(StartOffsetsKnown(query=QUERY, version="v0001", offsets=("null",), query_id=QUERY_ID))
+    installed.take()
+    installed.commit(8)
+    installed.report(committed=8)
+    installed.write_table(8)
+    lose(installed.directory, "missing")
+    return installed
+
+
+def context(run: Run, **form: Any) -> Any:
+    return context_of(run, **{"job": JOB, "action": "restore", "query": None, "approve_s": 60, **form})
+
+
+def diagnose(run: Run, **form: Any) -> str:
+    from streamkeeper.orchestration.recoveries import DiagnoseOperator
+
+    return str(DiagnoseOperator(task_id="diagnose").work(context(run, **form)))
+
+
+def decide(run: Run, **form: Any) -> str:
+    from streamkeeper.orchestration.recoveries import DecideOperator
+
+    operator = DecideOperator(task_id="decide", diagnosed="diagnose", ask="accept", go_on="bundle", end="finish")
+    return operator.choose_branch(context(run, **form))
+
+
+def start(run: Run, **form: Any) -> str:
+    from streamkeeper.orchestration.recoveries import RecoverOperator
+
+    operator = RecoverOperator(task_id="bundle", diagnosed="diagnose", accepted="accept")
+    return str(operator.work(context(run, **form)))
+
+
+def said(run: Run, option: str, user: dict[str, str] | None = ADA) -> None:
+    run.left["accept", "return_value"] = {
+        "chosen_options": [option], "params_input": {"reason": "kept for a year"}, "responded_by_user": user,
+    }  # fmt: skip
+
+
+def test_a_diagnosis_is_the_runs_report_and_ends_it(job: Registered) -> None:
+    """Nothing is opened, and nobody is asked."""
+    run = Run()
+    assert "is missing" in diagnose(run, action="diagnose")
+    assert "checkpoint-lost" in run.pushed["report"]
+    assert decide(run, action="diagnose") == "finish"
+    assert job.site.journal(JOB, "test").state().open_operation is None
+
+
+def test_a_loss_is_asked_about_and_whose_yes_it_was_is_recorded(job: Registered) -> None:
+    """The person that Airflow names, with the sentence that they have seen."""
+    run = Run()
+    diagnose(run)
+    assert decide(run) == "accept"
+    said(run, "Approve")
+    start(run)
+    request = job.site.journal(JOB, "test").state().operations[OPERATION].request
+    assert request.recover is not None
+    assert (request.recover.accepted_by, request.reason) == ("ada", "kept for a year")
+    assert request.recover.announced == tuple(run.pushed["announced"])
+    assert run.pushed["operation"] == OPERATION
+
+
+@pytest.mark.parametrize(
+    ("option", "user", "told"),
+    [("Decline", ADA, "ada: kept for a year"), ("Approve", None, "nobody answered"), ("Decline", None, "nobody")],
+)
+def test_a_no_and_silence_open_nothing(job: Registered, option: str, user: dict[str, str] | None, told: str) -> None:
+    """Not even an approval counts that comes without a person."""
+    run = Run()
+    diagnose(run)
+    said(run, option, user)
+    with pytest.raises(DeployFailed, match=f"not accepted: {told}"):
+        start(run)
+    assert OPERATION not in job.site.journal(JOB, "test").state().operations
+
+
+def test_nothing_is_done_by_who_was_not_asked(job: Registered) -> None:
+    """The negative control of the branch: a task that is cleared past the question is refused by the operation."""
+    run = Run()
+    diagnose(run)
+    with pytest.raises(OperationRefused, match="needs a person"):
+        start(run)
+
+
+def test_what_loses_nothing_asks_nobody(job: Registered) -> None:
+    """The snapshot has all that was committed: straight to the operation."""
+    run = Run()
+    job.report(committed=7)
+    job.write_table(7)
+    diagnose(run)
+    assert decide(run) == "bundle"
+    start(run)
+    assert OPERATION in job.site.journal(JOB, "test").state().operations
+
+
+def test_a_task_that_runs_again_finds_its_operation(job: Registered) -> None:
+    """Killed after it had begun: neither looked at nor asked again."""
+    run = Run()
+    diagnose(run)
+    said(run, "Approve")
+    start(run)
+    number = job.site.journal(JOB, "test").state().number
+    assert "started already" in diagnose(run)
+    start(run)
+    assert job.site.journal(JOB, "test").state().number == number
+
+
+def test_an_action_that_is_not_possible_fails_with_the_reason(job: Registered) -> None:
+    """Before anybody is asked anything."""
+    with pytest.raises(OperationRefused, match="restart of sales is not possible"):
+        diagnose(Run(), action="restart")
+    with pytest.raises(InvalidInput, match="a snapshot is of one query"):
+        diagnose(Run(), snapshot="s0001")
+
+
+def test_every_field_of_the_form_reaches_what_is_asked(tmp_path: Path) -> None:
+    """No field is only for show, and the defaults are those of the command line."""
+    from airflow.sdk import ParamsDict
+
+    from streamkeeper.orchestration.form import recover_form
+    from streamkeeper.orchestration.recoveries import read_asked
+
+    def fill(**values: Any) -> Asked:
+        form = ParamsDict(recover_form(tmp_path))
+        form.update(values)
+        return read_asked(dict(form.validate()), requested_by="ada")
+
+    assert fill(job="sales") == Asked(job="sales", action=RecoveryAction.DIAGNOSE, requested_by="ada")
+    deadlines = {"drain_s": 1, "standby_s": 2, "first_commit_s": 3, "approve_s": 4, "catch_up_s": 5, "probation_s": 6}
+    filled = fill(
+        job="sales", action="restore", query="totals", snapshot="s0007", reason="why", probation_batches=7, **deadlines
+    )
+    assert filled == Asked(
+        job="sales", action=RecoveryAction.RESTORE, queries=("totals",), snapshots={"totals": "s0007"}, reason="why",
+        requested_by="ada", probation_batches=7, **deadlines,
+    )  # fmt: skip

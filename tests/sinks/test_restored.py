@@ -1,0 +1,124 @@
+"""What each sink does with the batches that it holds beyond a checkpoint that was restored to an older one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from streamkeeper.errors import Fenced
+from streamkeeper.model.serving import Span
+from streamkeeper.sinks.asking import reconcile
+from streamkeeper.sinks.contract import Reconciliation, Sink
+from streamkeeper.sinks.file import FileSink
+from streamkeeper.sinks.foreach import ForeachBatch
+from streamkeeper.sinks.table import TableSink
+from tests.sinks.test_file_versions import Output, eager_compaction
+from tests.sinks.warehouse import Warehouse
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["eager_compaction"]
+spark_test = pytest.mark.spark
+SCHEMA = "customer string, total long"
+BATCHES = {1: [("a", 1)], 2: [("b", 2)], 3: [("a", 4)], 4: [("c", 8)]}
+"""As v0001 has written them."""
+AGAIN = {3: [("a", 4), ("c", 8)], 4: [("b", 16)]}
+"""As they come again after a restore to batch 2: other files in other batches, and more of them."""
+ORACLE = [("a", 4), ("b", 16), ("c", 8)]
+
+
+@pytest.mark.parametrize(
+    ("sink", "how"),
+    [
+        (TableSink("sqlite:////tmp/w.db", table="totals", key=["customer"]), Reconciliation.REPLAY),
+        (FileSink("/tmp/out"), Reconciliation.CUT_BACK),
+        (ForeachBatch(print), Reconciliation.REFUSE),
+    ],
+)
+def test_a_sink_answers_by_its_description_what_it_says_of_itself(sink: Sink, how: Reconciliation) -> None:
+    """Operations ask by the manifest alone; nobody is told another thing by the code."""
+    assert (sink.reconciles, reconcile(sink.describe(), "v0001", 2).how) == (how, how)
+    assert bool(reconcile(sink.describe(), "v0001", 2).takes) is sink.replays
+
+
+@spark_test
+def test_a_table_takes_the_batches_again_by_key(warehouse: Warehouse, spark: SparkSession) -> None:
+    """Into the table that serves, under the same numbers in a new version: it ends as the input says."""
+    first = warehouse.writer("v0001", 1)
+    first.raise_fence()
+    for number, rows in BATCHES.items():
+        first.write(spark.createDataFrame(rows, SCHEMA), number)
+    restored = warehouse.writer("v0002", 2, Span("v0001", last=2), Span("v0002"))
+    restored.raise_fence()
+    assert restored.last_batch() is None
+    for number, rows in AGAIN.items():
+        restored.write(spark.createDataFrame(rows, SCHEMA), number)
+        restored.write(spark.createDataFrame(rows, SCHEMA), number)
+    assert warehouse.rows() == ORACLE
+    with pytest.raises(Fenced):
+        first.write(spark.createDataFrame([("a", 99)], SCHEMA), 5)
+
+
+@spark_test
+def test_in_the_same_version_a_table_would_skip_them_in_silence(warehouse: Warehouse, spark: SparkSession) -> None:
+    """The negative control: an older checkpoint under the old name, which the driver refuses, loses a row."""
+    first = warehouse.writer("v0001", 1)
+    first.raise_fence()
+    for number, rows in BATCHES.items():
+        first.write(spark.createDataFrame(rows, SCHEMA), number)
+    older = warehouse.writer("v0001", 2)
+    older.raise_fence()
+    assert older.last_batch() == 4
+    for number, rows in AGAIN.items():
+        older.write(spark.createDataFrame(rows, SCHEMA), number)
+    assert warehouse.rows() == [("a", 4), ("b", 2), ("c", 8)]
+
+
+def written(spark: SparkSession, root: Path, batches: int) -> tuple[Output, Any]:
+    """An output whose v0001 has written so many batches, each one file."""
+    output = Output(spark, root / "out")
+    first = output.writer("v0001", 1)
+    for number in range(batches):
+        output.write(first, number, f"e{number}")
+    return output, first
+
+
+@spark_test
+def test_files_are_cut_back_to_the_batch_and_come_again_once(spark: SparkSession, tmp_path: Path) -> None:
+    """Readers see the old version up to the snapshot's batch, then the new one; the old writer is fenced."""
+    output, first = written(spark, tmp_path, 5)
+    assert reconcile(FileSink(str(output.root)).describe(), "v0001", 2).refusal == ""
+    restored = output.writer("v0002", 2, Span("v0001", last=2), Span("v0002"))
+    restored.seed(2)
+    assert output.ids == ["e0", "e1", "e2"]
+    output.write(restored, 3, "e3", "e4")
+    output.write(restored, 3, "e3", "e4")
+    output.write(restored, 4, "e5")
+    assert output.ids == [f"e{number}" for number in range(6)]
+    with pytest.raises(Fenced):
+        output.write(first, 5, "zombie")
+
+
+@spark_test
+def test_without_the_cut_files_would_be_read_twice(spark: SparkSession, tmp_path: Path) -> None:
+    """The negative control: a list of versions without the last batch of the first one."""
+    output, _ = written(spark, tmp_path, 5)
+    restored = output.writer("v0002", 2, Span("v0001"), Span("v0002"))
+    restored.seed(2)
+    output.write(restored, 3, "e3", "e4")
+    assert output.ids == ["e0", "e1", "e2", "e3", "e3", "e4", "e4"]
+
+
+@spark_test
+@pytest.mark.usefixtures("eager_compaction")
+def test_files_that_cannot_be_cut_back_are_refused_before_anything_is_restored(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Where Spark's log no longer tells the batches apart, no reader could be shown the output up to there."""
+    output, _ = written(spark, tmp_path, 8)
+    sink = FileSink(str(output.root)).describe()
+    assert reconcile(sink, "v0001", 7).refusal == ""
+    assert "compacted at batch" in reconcile(sink, "v0001", 1).refusal
