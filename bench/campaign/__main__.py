@@ -7,6 +7,7 @@
 --broker          switches of a job on Kafka whose broker dies and comes back; lines in bench/results/broker-crash.jsonl
 --airflow         switches by a real Airflow whose own processes die; lines in bench/results/airflow-crash.jsonl
 --attacks         what nobody kills but the world does: lost checkpoints, copied homes, wrong clocks and others
+--drills          broken on purpose: the watch names it, recover mends it; lines in bench/results/drills.jsonl
 --points a,b      only these points, broker's or Airflow's cases, or frozen/… of the switches;
                   --seeds N: how many random cases after them (60; of attacks, 4 of each kind)
 --scenarios a,b   of the switches, only these; --everywhere: each point in every one of them that reaches it;
@@ -28,6 +29,8 @@ from bench.campaign.attacks.kinds import KINDS
 from bench.campaign.broker_runs import run_broker
 from bench.campaign.cases import Stage, is_of_a_broken_release, is_of_a_first_deploy
 from bench.campaign.controls import CONTROLS, PROTECTED, run_control
+from bench.campaign.drill_runs import run_drills
+from bench.campaign.drills.kinds import KINDS as DRILLS
 from bench.campaign.recovering import RecoverStage
 from bench.campaign.results import Results
 from bench.campaign.scenarios import RECOVERIES, SCENARIOS, of_a_driver
@@ -40,9 +43,10 @@ USUAL = {
     "broker": "bench/results/broker-crash.jsonl",
     "airflow": "bench/results/airflow-crash.jsonl",
     "attacks": "bench/results/attacks.jsonl",
+    "drills": "bench/results/drills.jsonl",
 }
 """Where the lines of each kind of campaign go."""
-SEEDS, SEEDS_OF_ATTACKS = 60, 4
+SEEDS = {"attacks": 4, "drills": 1}
 
 
 def main() -> int:
@@ -50,11 +54,14 @@ def main() -> int:
     chosen = _arguments()
     points = chosen.points.split(",") if chosen.points else []
     results = Results(chosen.results or ROOT / USUAL[chosen.kind])
-    usual = SEEDS_OF_ATTACKS if chosen.kind == "attacks" else SEEDS
+    usual = SEEDS.get(chosen.kind, 60)
     seeds = range(chosen.from_seed, chosen.from_seed + (usual if chosen.seeds is None else chosen.seeds))
     if chosen.kind == "attacks":
         kinds = [each for each in chosen.only.split(",") if each in KINDS]
         return run_attacks(chosen.root, results, kinds=kinds, seeds=seeds, controls=chosen.controls)
+    if chosen.kind == "drills":
+        wanted = [each for each in chosen.only.split(",") if each in DRILLS]
+        return run_drills(chosen.root, results, kinds=wanted, seeds=seeds)
     if chosen.controls:
         return _run_controls(chosen, results)
     if chosen.kind == "broker":
@@ -107,7 +114,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--root", type=Path, default=ROOT / "build/campaign")
     parser.add_argument("--results", type=Path, default=None)
     kinds = parser.add_mutually_exclusive_group()
-    for kind in ("switching", "recovering", "broker", "airflow", "attacks"):
+    for kind in ("switching", "recovering", "broker", "airflow", "attacks", "drills"):
         kinds.add_argument(f"--{kind}", dest="kind", action="store_const", const=kind, default="deploys")
     parser.add_argument("--points", default="")
     parser.add_argument("--seeds", type=int, default=None)
