@@ -69,7 +69,9 @@ OP = "op"
 
 @dataclass
 class Instance:
-    """One process tree. ``serves``: what happens at go; ``drains``: what happens at drain; ``killable``: by SIGKILL."""
+    """One process tree. ``serves``: what happens at go; ``drains``: what happens at drain; ``killable``: by SIGKILL;
+    ``takes_over``: at go; else it ``waits`` for a sink that is down, or fails to for another cause.
+    """
 
     name: str
     life: Life = Life.ABSENT
@@ -79,6 +81,9 @@ class Instance:
     gathers: bool = True
     becomes_ready: bool = True
     serves: bool = True
+    takes_over: bool = True
+    waits: bool = True
+    cause: str = ""
     drains: bool = True
     killable: bool = True
     reachable: bool = True
@@ -120,6 +125,7 @@ class Instance:
                 queries={"q": query},
                 compared={"q": self.compared} if self.compared is not None else {},
                 gathered=self.gathered,
+                cause=self.cause,
             )
         ended = self.life is Life.DEAD and self.state is not None and self.state.terminal
         last = DriverExit(instance=self.name, state=self.state, code=0) if ended and self.state else None
@@ -234,7 +240,7 @@ class World:
         for each in self.instances.values():
             if each.life is not Life.ALIVE:
                 continue
-            if each.state is DriverState.STARTING and each.becomes_ready:
+            if each.state is DriverState.STARTING and each.becomes_ready and not each.cause:
                 if "describer" not in each.name:
                     each.state = DriverState.STANDBY
                 elif each.described and each.gathers:
@@ -353,6 +359,9 @@ class World:
         if instance.life is not Life.ALIVE or not instance.reachable:
             return
         match kind:
+            case CommandKind.GO if self.state.appointed == instance.name and not instance.takes_over:
+                cause = "dependency-down" if instance.waits else "failure"
+                instance.state, instance.cause = DriverState.STARTING, cause
             case CommandKind.GO if self.state.appointed == instance.name:
                 instance.state, instance.triggers = DriverState.SERVING, 0
             case CommandKind.SHADOW if self.state.shadow == instance.name:

@@ -15,7 +15,7 @@ from streamkeeper.lifecycle.steps import Step, path, plan_deploy
 from streamkeeper.model.comparison import OutputComparison
 from streamkeeper.model.control import CommandKind, DriverState
 from streamkeeper.model.finding import Verdict
-from streamkeeper.model.journal import AbortRequested, DeployRequest, Handover, Outcome
+from streamkeeper.model.journal import AbortRequested, DeployRequest, DesiredChanged, Handover, InstanceEnded, Outcome
 from streamkeeper.model.liveness import Life
 from streamkeeper.model.ways import Way
 from tests.lifecycle.deploy_world import OP, World
@@ -107,6 +107,45 @@ def test_an_old_release_that_commits_nothing_either_is_left_to_serve():
     ended = world.play()
     assert ended.outcome is Outcome.FAILED
     assert ended.sentence.endswith("r0001 is left to serve (op-fallback): no trigger completed yet: query q: it broke")
+
+
+def test_an_old_release_that_waits_for_its_sink_is_left_to_serve():
+    """It has not taken over yet; negative control: one that waits for nothing is ended."""
+    world = World(traits={"candidate": {"serves": False}, "fallback": {"takes_over": False}})
+    assert "r0001 is left to serve (op-fallback)" in world.play().sentence
+    assert world.instances["op-fallback"].life is Life.ALIVE
+    stuck = World(traits={"candidate": {"serves": False}, "fallback": {"takes_over": False, "waits": False}})
+    assert "left to serve" not in stuck.play().sentence
+
+
+STOPPED = DesiredChanged(serve=False, requested_by="ada", reason="maintenance", operation="stop-1")
+
+
+def test_a_deploy_of_a_stopped_job_wants_it_to_serve_once_it_is_promoted():
+    """Not before."""
+    world = stopped_world()
+    assert world.play().outcome is Outcome.SUCCEEDED
+    assert world.state.wanted
+
+
+def test_a_deploy_of_a_stopped_job_that_fails_leaves_it_stopped():
+    """What served before was to serve no more: it does not go again, also when it was still draining."""
+    for ended in (True, False):
+        world = stopped_world(ended=ended, traits={"candidate": {"serves": False}})
+        assert world.play().outcome is Outcome.FAILED
+        assert "op-fallback" not in world.instances
+        assert not any(each.writes for each in world.instances.values())
+        assert not world.state.wanted
+
+
+def stopped_world(*, ended: bool = True, **given: Any) -> World:
+    """A deploy of a job that was stopped; ``ended``: its driver is proven dead."""
+    world = World(**given)
+    world.record(STOPPED)
+    if ended:
+        world.instances["old"].end(DriverState.DRAINED)
+        world.record(InstanceEnded(operation="stop-1", instance="old", proof="gone", exit="drained"))
+    return world
     assert (world.state.serving_release, world.state.serving_instance) == ("r0001", "op-fallback")
     assert world.instances["op-fallback"].writes
 

@@ -21,6 +21,7 @@ from streamkeeper.model.journal import (
 )
 from streamkeeper.model.liveness import Life, Liveness
 from streamkeeper.model.restarts import Cause
+from streamkeeper.operations.deploy import OnOpen
 from streamkeeper.operations.overview import Standing, find_standing, job_overview
 from streamkeeper.operations.restoring import plan_restore
 from streamkeeper.operations.starting import open_start
@@ -32,6 +33,7 @@ from tests.operations.registered_job import JOB, QUERY, Registered
 
 ROOT = Path(__file__).resolve().parents[2]
 DRIVER = "op-candidate"
+CONTINUE = OnOpen.CONTINUE
 
 
 class ServedRunner(Runner):
@@ -198,6 +200,40 @@ def test_a_stop_that_is_killed_is_continued_by_the_next_one(job: Registered, tmp
     assert sum(isinstance(each, InstanceEnded) for each in found) == 1
     assert len(Control(job.site.store, JOB, DRIVER).commands(0)) == 1
     assert job.site.journal(JOB, "test").state().owners == []
+
+
+STARTER = """
+import sys
+from pathlib import Path
+from tests.operations.test_stopping import CONTINUE, reopened, start
+job = reopened(Path(sys.argv[1]))
+job.site.runner.alive = False
+start(job, sys.argv[2], on_open=CONTINUE)
+"""
+START_POINTS = (
+    "start.record.before",
+    "record.desired-changed.after",
+    "start.record.after",
+    "record.operation-started.before",
+    "record.operation-started.after",
+)
+
+
+@pytest.mark.parametrize("point", START_POINTS)
+def test_a_start_that_is_killed_is_continued_by_the_next_one(job: Registered, tmp_path: Path, point: str) -> None:
+    """At every point before its operation takes over: one wish and one operation, whoever asks again."""
+    stop(job)
+    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(each for each in sys.path if each)}
+    words = [sys.executable, "-c", STARTER, str(tmp_path)]
+    killed = subprocess.run(
+        [*words, "start-1"], env={**environ, "STREAMKEEPER_CRASH": point}, cwd=ROOT, capture_output=True, check=False
+    )
+    assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()[-2000:]
+    again = subprocess.run([*words, "start-2"], env=environ, cwd=ROOT, capture_output=True, check=False)
+    assert again.returncode == 0, again.stderr.decode()[-2000:]
+    found = entries(job)
+    assert sum(isinstance(each, DesiredChanged) and each.serve for each in found) == 1
+    assert sum(isinstance(each, OperationStarted) and each.request.start for each in found) == 1
 
 
 def test_a_start_is_a_deploy_of_what_served_last(job: Registered) -> None:

@@ -166,6 +166,8 @@ class Driver:
         with suppress(StoreUnavailable):
             self._line.look()
         self._board.state = DriverState.STANDBY
+        if order is None:
+            self._board.cause = self._board.waiting = ""
         self._tell_in_time()
         crash_point("driver.standby.after")
         journal_due = time.monotonic() + _STANDBY_JOURNAL_S

@@ -67,8 +67,9 @@ class StatusBoard:
         self.warm_up = ""
         self.gathered = False
         self.spark = ""
-        self.cause = ""
-        self.waiting = ""
+        # What the generation before has ended with stands until this one has done better.
+        self.cause = before.cause if before is not None else ""
+        self.waiting = before.waiting if before is not None else ""
         self.compared: dict[str, OutputComparison] = {}
         self._unseen: dict[str, int] = {}
 

@@ -117,8 +117,9 @@ def _await(at: Observation, name: str) -> Decision:
     if at.of(name).first_triggers_done:
         return say(Step.FALL_BACK, Promote(name), f"every query of {name} has completed a trigger")
     failure = failed_to_serve(at, name, limit, "first trigger")
-    if failure and at.of(name).state is DriverState.SERVING and at.of(name).life is Life.ALIVE:
-        # Nobody else is there to go on once its source can be reached again.
+    seen = at.of(name)
+    if failure and seen.life is Life.ALIVE and (seen.state is DriverState.SERVING or seen.waits):
+        # Nobody else is there to go on once its source or its sink can be reached again.
         return say(Step.FALL_BACK, Promote(name), f"{failure}; it is left to serve")
     if failure:
         return give_up(Step.FALL_BACK, failure)

@@ -7,6 +7,7 @@ import msgspec
 from streamkeeper.model.control import CommandKind, DriverExit, DriverState, DriverStatus
 from streamkeeper.model.job_state import JobState, OperationState
 from streamkeeper.model.liveness import Life, Liveness
+from streamkeeper.model.restarts import Cause
 from streamkeeper.model.ways import Reached
 
 FAILURES = 2
@@ -50,6 +51,11 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
         """Why it will not hold: a query that has failed again and again, with nothing between; empty otherwise."""
         told = self.status.queries.values() if self.status is not None else ()
         return next((f"query {each.query}: {each.error}" for each in told if each.failures >= FAILURES), "")
+
+    @property
+    def waits(self) -> bool:
+        """Whether it goes on by itself once a store, sink or source answers."""
+        return self.exit is None and self.status is not None and self.status.cause == Cause.DEPENDENCY.value
 
     @property
     def first_triggers_done(self) -> bool:
