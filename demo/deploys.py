@@ -157,4 +157,10 @@ def ways_of(done: OperationState) -> str:
 
 
 _LAST = "finish"
-_WORDS = {"success": "done", "failed": "[red]failed[/]", "deferred": "waits, deferred", "up_for_retry": "tries again"}
+_WORDS = {
+    "success": "done",
+    "failed": "[red]failed[/]",
+    "deferred": "waits, deferred",
+    "awaiting_input": "waits for a person",
+    "up_for_retry": "tries again",
+}

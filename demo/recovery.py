@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
-import sys
 import time
 from pathlib import Path
 
+from demo.acts.switching import Approver
 from demo.airflow_process import Airflow
 from demo.deploys import Asked, Deployer, StepReport
 from demo.processes import wait_until
 from demo.releases import SALES_TOTALS
 from demo.system import System, Tell
 from streamkeeper.errors import DeployFailed, InvalidInput, StillWaiting
-from streamkeeper.model.finding import Verdict
+from streamkeeper.model.health import Severity
 from streamkeeper.model.liveness import Life
 from streamkeeper.model.snapshot import series_of_query
 from streamkeeper.model.ways import Way
 from streamkeeper.operations.targets import query_target
+from streamkeeper.registry.incidents import IncidentLog
 from streamkeeper.snapshots.catalogue import Catalogue
 
-BACKUP, DRILL = "streaming_backup", "streaming_drill"
+BACKUP, DRILL, WATCH, RECOVER = "streaming_backup", "streaming_drill", "streaming_watch", "streaming_recover"
+LOST = "checkpoint-missing"
 QUERY = "totals"
 SERIES = series_of_query(SALES_TOTALS, QUERY)
 
@@ -80,28 +81,39 @@ def drill(system: System, airflow: Airflow, tell: Tell, *, timeout_s: float = 60
     return _report("drill", f"verified: {results[-1].message}", began, tell)
 
 
-def lose_and_restore(system: System, deployer: Deployer, tell: Tell) -> list[StepReport]:
-    """Kill the driver, delete its checkpoint, restore the newest snapshot, deploy the same release on it."""
-    began = time.monotonic()
-    release = system.site.journal(SALES_TOTALS, "demo").state().serving_release
+def lose_and_recover(system: System, airflow: Airflow, deployer: Deployer, tell: Tell) -> list[StepReport]:
+    """Kill the driver and delete its checkpoint; the watch raises it, and the recovery brings it back.
+
+    Raises DeployFailed where the watch names something else, or still does afterwards.
+    """
     checkpoint = Path(query_target(system.site, SALES_TOTALS, QUERY).location)
     _kill(system)
     shutil.rmtree(checkpoint)
-    tell(f"  the checkpoint {checkpoint.name} of {SERIES} is deleted")
-    command = [sys.executable, "-m", "streamkeeper.cli.main", "snapshot", "restore", SERIES]
-    done = subprocess.run(command, env=system.environment, capture_output=True, text=True, timeout=120, check=False)
-    for line in done.stdout.splitlines():
-        tell(f"  {line}")
-    if done.returncode != 0:
-        raise DeployFailed(f"the snapshot could not be restored: {done.stderr.strip()}")
-    restored = _report("checkpoint deleted and restored", done.stdout.splitlines()[0], began, tell)
-    again = Asked(
-        name=f"{SALES_TOTALS}: {release} from the snapshot",
-        form={"job": SALES_TOTALS, "release": release, "reason": "its checkpoint was lost"},
-        verdict=Verdict.RESUME,
-        way=Way.RESUME,
+    tell(f"  the checkpoint {checkpoint.name} of {SERIES} is deleted under its killed driver")
+    raised = _watched(system, airflow, tell, wanted=LOST)
+    recovery = Asked(
+        name=f"{SALES_TOTALS}: recovered",
+        form={"job": SALES_TOTALS, "action": "restore", "reason": "its checkpoint was deleted"},
+        way=Way.RESTORE,
+        dag=RECOVER,
+        meanwhile=Approver(airflow.api, tell, "accept", "nothing deletes sales files"),
     )
-    return [restored, deployer.deploy(again)]
+    return [raised, deployer.deploy(recovery), _watched(system, airflow, tell, wanted="")]
+
+
+def _watched(system: System, airflow: Airflow, tell: Tell, *, wanted: str, timeout_s: float = 120) -> StepReport:
+    """One pass of the watch, by hand; ``wanted``: the rule that has to be open then, empty where that must be none."""
+    began = time.monotonic()
+    state = airflow.api.wait_for_run(WATCH, airflow.api.trigger(WATCH, {}), timeout_s=timeout_s)
+    found = IncidentLog(system.site.store, SALES_TOTALS).state().open.values()
+    pages = {each.symptom.rule: each.symptom for each in found if each.symptom.severity is Severity.PAGE}
+    if state != "success" or set(pages) != ({wanted} if wanted else set()):
+        told = ", ".join(each.cause for each in pages.values()) or "nothing"
+        raise DeployFailed(
+            f"the watch ended as {state}, and says: {told}", hint=f"streamkeeper incidents {SALES_TOTALS}"
+        )
+    told = pages[wanted].cause if wanted else "nothing is wrong any more"
+    return _report("watch", told, began, tell)
 
 
 def _kill(system: System) -> None:

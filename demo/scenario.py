@@ -14,7 +14,7 @@ from demo.outputs import read_event_ids, read_totals
 from demo.places import Places
 from demo.playing import play_all, settle, write_report
 from demo.producer import EVENTS, SALES
-from demo.recovery import SCHEDULES, back_up_by_schedule, drill, hold_backups, lose_and_restore
+from demo.recovery import SCHEDULES, back_up_by_schedule, drill, hold_backups, lose_and_recover
 from demo.releases import EVENT_COPY, JOBS, ROLLBACK_DAG, SALES_TOTALS
 from demo.show import Screen
 from demo.system import System
@@ -26,12 +26,12 @@ def approve_and_fall_back(stage: Stage) -> list[StepReport]:
     return [check_approval(stage, approved), check_fall_back(stage, failed)]
 
 
-def save_and_restore(stage: Stage) -> list[StepReport]:
-    """A backup that the scheduler starts by itself, its drill, and a checkpoint that is deleted and restored."""
+def save_and_recover(stage: Stage) -> list[StepReport]:
+    """A backup that the scheduler starts by itself, its drill, and a checkpoint that is deleted and comes back."""
     return [
         back_up_by_schedule(stage.system, stage.airflow, stage.tell),
         drill(stage.system, stage.airflow, stage.tell),
-        *lose_and_restore(stage.system, stage.deployer, stage.tell),
+        *lose_and_recover(stage.system, stage.airflow, stage.deployer, stage.tell),
     ]
 
 
@@ -46,7 +46,11 @@ ACTS = (
         approve_and_fall_back,
     ),
     Act("rollback", "back to the release before the rebuild, and its checkpoint version", roll_back),
-    Act("backup, drill, restore", "a checkpoint is deleted, and comes back from a snapshot", save_and_restore),
+    Act(
+        "backup, drill, recovery",
+        "a checkpoint is deleted under a killed driver: the watch raises it, and a recovery brings it back",
+        save_and_recover,
+    ),
 )
 
 

@@ -84,7 +84,7 @@ class Approver:
 
     def __call__(self, run: Run) -> None:
         """Look, and answer."""
-        if run.seen.get(self._asking) != "deferred":
+        if run.seen.get(self._asking) not in ("deferred", "awaiting_input"):
             return
         subject = self._api.question(run.asked.dag, run.run_id, self._asking).partition("\n")[0]
         if not subject:
