@@ -107,6 +107,7 @@ def ask_every_door(bed: Bed, cases: Mapping[str, Case]) -> Doors:
     """Deploy the old side of all cases, then show the new one to every door."""
     for name, case in cases.items():
         case.data.place(bed.input / name, after=False)
+        (bed.input / name / "out").mkdir()
     write_jobs(bed.jobs, cases, new=False)
     params = {"root": str(bed.input)}
     first = Deploy.open(bed.site, "first", DeployRequest(job=JOB, params=dict(params), reason="bench")).run()
