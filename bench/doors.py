@@ -78,9 +78,13 @@ class Doors(NamedTuple):
 
 
 def is_packable(case: Case) -> bool:
-    """Whether a case can be one query among others: confs and further files would be everybody's."""
+    """Whether a case can be one query among others: confs and further files would be everybody's.
+
+    A function that writes to a database of its own has none here, and the deployed side is really served.
+    """
     plain = not (case.damage or case.declined or case.conf or case.candidate_conf)
-    return plain and not (case.old.files or case.new.files)
+    writes = any("sqlite3.connect" in each.top and "ForeachBatch(upsert)" in each.sink for each in (case.old, case.new))
+    return plain and not (case.old.files or case.new.files or writes)
 
 
 def write_jobs(folder: Path, cases: Mapping[str, Case], *, new: bool) -> None:
