@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
+import msgspec
 import pytest
 from typer.testing import CliRunner, Result
 
+from streamkeeper.cli import deploying
 from streamkeeper.cli.main import app
+from streamkeeper.errors import KeyMissing
 from streamkeeper.model.control import LaunchMode, LaunchSpec, ProcessRecord
-from streamkeeper.model.journal import DeployRequest, OperationStarted
+from streamkeeper.model.journal import DeployRequest, OperationFinished, OperationStarted, Outcome
+from streamkeeper.operations.carriers import Carrier, is_abandoned
+from streamkeeper.operations.deploy import Deploy
 from streamkeeper.registry.control import Control
 from streamkeeper.runners.driver_log import DriverLog, log_path
 from streamkeeper.runners.machine import this_machine
@@ -65,6 +72,28 @@ def test_what_is_wrong_is_one_line(job: Registered) -> None:
         assert "has an open operation op2" in refused.output
         assert len(refused.output.strip().splitlines()) == 1
     assert job.site.journal(JOB, "test").state().stopped is None
+
+
+def test_a_start_notes_who_carries_it_on(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the time that it is carried on its process is on record; negative control: not if nobody notes it."""
+    noted: list[Carrier] = []
+
+    def look(running: Deploy) -> None:
+        key = f"carriers/{JOB}/{running.operation}.json"
+        with suppress(KeyMissing):
+            noted.append(msgspec.json.decode(job.site.store.read(key), type=Carrier))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(deploying, "follow_operation", look)
+    run("start", JOB)
+    assert [each.pid for each in noted] == [os.getpid()]
+    operation = job.site.journal(JOB, "test").state().open_operation
+    assert operation is not None
+    assert not is_abandoned(job.site.store, JOB, operation.operation)
+    monkeypatch.setattr(deploying, "note_carrier", lambda *_: None)
+    job.record(OperationFinished(operation=operation.operation, outcome=Outcome.ABORTED, sentence=""))
+    run("start", JOB)
+    assert len(noted) == 1
 
 
 def test_a_deploy_of_a_stopped_job_says_so_in_its_plan(job: Registered) -> None:

@@ -10,6 +10,7 @@ import pytest
 from streamkeeper.errors import NotFound, OperationOpen
 from streamkeeper.lifecycle.steps import Step
 from streamkeeper.model.journal import DeployRequest, OperationStarted
+from streamkeeper.operations.carriers import is_abandoned
 from streamkeeper.operations.overview import Standing, job_overview
 from streamkeeper.runners.driver_log import DriverLog, log_path
 from tests.operations.registered_job import JOB, Registered
@@ -94,3 +95,6 @@ def test_a_start_records_the_wish_before_its_operation(job: Registered, monkeypa
     assert state.stopped is None
     assert state.open_operation is not None
     assert (state.open_operation.request.start, state.open_operation.request.release) == (True, "r0001")
+    operation = state.open_operation.operation
+    assert is_abandoned(job.site.store, JOB, operation, lambda dag, run: (dag, run) == ("a_dag", "manual__1"))
+    assert not is_abandoned(job.site.store, JOB, operation, lambda dag, run: (dag, run) == ("a_dag", "manual__2"))

@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from streamkeeper.cli.deploying import DrainS, follow_operation, new_operation, tell_end
+from streamkeeper.cli.deploying import DrainS, finish, new_operation
 from streamkeeper.cli.given import Job, open_site, open_to_look
 from streamkeeper.errors import NotFound
 from streamkeeper.operations.deploy import OnOpen
@@ -55,7 +55,7 @@ def start(job: Job, *, reason: Reason = "") -> None:
     if running is None:
         typer.echo(f"job {job} serves already")
         return
-    tell_end(site, running, follow_operation(running))
+    finish(site, running)
 
 
 def logs(

@@ -16,6 +16,7 @@ from streamkeeper.model.job_state import JobState
 from streamkeeper.model.journal import DeployRequest, DesiredChanged, Handover, Record, Strategy
 from streamkeeper.model.liveness import Life
 from streamkeeper.model.names import check_instance
+from streamkeeper.operations.carriers import note_carrier, this_process
 from streamkeeper.operations.deploy import Deploy, OnOpen, Progress
 from streamkeeper.operations.overview import read_job
 from streamkeeper.operations.sites import Site
@@ -98,7 +99,10 @@ def start_job(
     deploy = open_start(
         site, job, requested_by=requested_by, reason=reason, operation=operation, unless_stopped=unless_stopped
     )
-    return None if deploy is None else deploy.run(Step.FALL_BACK, on_progress=on_progress)
+    if deploy is None:
+        return None
+    note_carrier(site.store, job, deploy.operation, this_process())
+    return deploy.run(Step.FALL_BACK, on_progress=on_progress)
 
 
 def _must_be_possible(state: JobState, *, unless_stopped: bool) -> None:

@@ -49,9 +49,10 @@ class StartOperator(StepOperator):
 
     def work(self, context: Context) -> str:
         """Returns one sentence; is skipped where the job serves. Raises DeployFailed when it cannot serve again."""
+        from streamkeeper.operations.carriers import Carrier, note_carrier
         from streamkeeper.operations.starting import open_start
 
-        params, site = context["params"], open_site()
+        params, site, run = context["params"], open_site(), context["dag_run"]
         deploy = open_start(
             site,
             params["job"],
@@ -61,6 +62,7 @@ class StartOperator(StepOperator):
         )
         if deploy is None:
             self._skip(f"job {params['job']} serves already")
+        note_carrier(site.store, params["job"], deploy.operation, Carrier(dag=run.dag_id, run=run.run_id))
         context["ti"].xcom_push(key="operation", value=deploy.operation)
         for planned in deploy.plan():
             self.log.info("%s: %s; else %s", planned.step.label, planned.does, planned.otherwise)
