@@ -10,7 +10,9 @@ import pytest
 from typer.main import get_command
 
 from streamkeeper.cli.main import app
-from streamkeeper.lifecycle.recovery import HEADINGS
+from streamkeeper.health.rules import RULES
+from streamkeeper.lifecycle.recovery import HEADING_OF, HEADINGS
+from streamkeeper.model.recovery import Cause
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])
@@ -61,6 +63,37 @@ def test_the_headings_that_a_diagnosis_names_are_in_the_runbook() -> None:
     """Whoever is on call is never sent to a heading that is not there."""
     runbook = (ROOT / "docs" / "runbook.md").read_text()
     assert set(re.findall(r"^## (.+)$", runbook, re.MULTILINE)) >= HEADINGS
+
+
+SAME = {
+    Cause.STORE_OUT_OF_REACH: ("store-out-of-reach",),
+    Cause.NOT_DEPLOYED: (),
+    Cause.OPERATION_OPEN: ("operation-open",),
+    Cause.DRIVER_UNREACHABLE: ("driver-unknown",),
+    Cause.DISK_FULL: ("disk-full",),
+    Cause.CHECKPOINT_LOST: ("checkpoint-missing",),
+    Cause.CHECKPOINT_DAMAGED: ("checkpoint-damaged",),
+    Cause.SINK_AHEAD: ("sink-ahead",),
+    Cause.INPUT_GONE: ("input-gone",),
+    Cause.SINK_DOWN: ("sink-down",),
+    Cause.STOPPED: (),
+    Cause.MACHINE_REBOOTED: ("machine-rebooted",),
+    Cause.DRIVER_FROZEN: ("frozen", "heartbeat-lost"),
+    Cause.BATCH_FAILS: (),
+    Cause.DRIVER_FAILED: ("driver-refused", "crash-loop", "restarts"),
+    Cause.DRIVER_KILLED: ("driver-dead",),
+    Cause.DRIVER_STARTING: (),
+    Cause.NOTHING_WRONG: (),
+}
+"""Rules that name the same thing as a diagnosis; none where no rule does."""
+
+
+def test_a_rule_and_a_diagnosis_of_the_same_thing_lead_to_the_same_heading() -> None:
+    """Whoever comes from the page and whoever comes from ``recover`` read the same; every diagnosis has its line."""
+    headings = {rule.id: rule.heading for rule in RULES}
+    assert set(SAME) == set(Cause)
+    for cause, rules in SAME.items():
+        assert {headings[rule] for rule in rules} <= {HEADING_OF[cause]}, cause
 
 
 def test_the_first_two_commands_of_the_readme() -> None:

@@ -34,20 +34,22 @@ def well(**changes: Any) -> JobLook:
     return replace(look, **changes)
 
 
-def status(error: str = "", query_error: str = "", **signals: Any) -> DriverStatus:
+def status(error: str = "", query_error: str = "", cause: str = "", waiting: str = "", **signals: Any) -> DriverStatus:
     """A driver's last word, with these signals of its only query."""
     at = QuerySignals(**{"batch": 7, "batch_s": 2.0, "usual_batch_s": 2.0, "trigger_s": 5.0, **signals})
     query = QueryStatus(query="totals", version="v0001", epoch=1, error=query_error, signals=at)
     told = datetime.fromtimestamp(NOW, UTC).isoformat()
     return DriverStatus(
         instance="op-candidate", release="r0002", generation=1, state=DriverState.SERVING, beat=3, at=told,
-        queries={"totals": query}, error=error,
+        queries={"totals": query}, error=error, cause=cause, waiting=waiting,
     )  # fmt: skip
 
 
-def dead(error: str = "", *, state: DriverState = DriverState.FAILED, code: int = 5, **changes: Any) -> JobLook:
+def dead(
+    error: str = "", *, state: DriverState = DriverState.FAILED, code: int = 5, cause: str = "", **changes: Any
+) -> JobLook:
     """A job whose driver has ended, with its last word."""
-    ending = DriverExit(instance="op-candidate", state=state, code=code, error=error)
+    ending = DriverExit(instance="op-candidate", state=state, code=code, error=error, cause=cause)
     return well(**{"life": Life.DEAD, "why": "it is gone", "exit": ending, **changes})
 
 
@@ -86,6 +88,6 @@ def backup(**changes: Any) -> dict[str, Any]:
     return {"backups": {"totals": BackupLook(**changes)}}
 
 
-def checkpoint(lost: str) -> dict[str, Any]:
+def checkpoint(lost: str = "", **seen: str) -> dict[str, Any]:
     """The query's checkpoint."""
-    return {"checkpoints": {"totals": CheckpointLook(version="v0001", directory="/cp", lost=lost)}}
+    return {"checkpoints": {"totals": CheckpointLook(version="v0001", directory="/cp", lost=lost, **seen)}}

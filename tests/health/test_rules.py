@@ -10,6 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from streamkeeper.errors import InvalidInput
+from streamkeeper.health.acts import Act, decide_acts
 from streamkeeper.health.rules import EXPLAINS, PERMANENT, RULES, check_thresholds, find_rule, find_symptoms
 from streamkeeper.health.told_errors import Fault, find_fault
 from streamkeeper.model.control import DriverState, ExitCode
@@ -42,12 +43,22 @@ CASES: dict[str, list[tuple[JobLook, JobLook]]] = {
         (dead(**operation(owned=False)), dead(**operation())),
     ],
     "machine-rebooted": [(dead(rebooted=True), dead())],
-    "driver-fenced": [(dead(state=DriverState.FENCED, code=4), dead())],
-    "driver-refused": [(dead(code=ExitCode.REFUSED), dead())],
+    "driver-fenced": [
+        (dead(state=DriverState.FENCED, code=4), dead()),
+        (dead(state=DriverState.FENCED, code=4, cause="permanent"), dead(code=4, cause="permanent")),
+    ],
+    "driver-refused": [
+        (dead(code=ExitCode.REFUSED), dead()),
+        (dead("it does not import", cause="permanent"), dead("it does not import", cause="failure")),
+        (dead(exit=None, status=status("no", cause="permanent")), dead(exit=None, status=status("no"))),
+        (dead("no", cause="permanent"), dead("no", cause="permanent", state=DriverState.FENCED)),
+    ],
     "driver-unknown": [(well(life=Life.UNKNOWN), well())],
     "crash-loop": [
         (well(restarts_s=(1.0, 300.0, 600.0)), well(restarts_s=(1.0, 300.0, 601.0))),
         (dead(USED_UP), dead("boom")),
+        (dead("boom", cause="failure"), dead("terminated by signal 15, restarts in a word")),
+        (dead("boom", cause="failure"), dead("boom", cause="no-capacity", code=ExitCode.NO_CAPACITY)),
     ],
     "restarts": [(well(restarts_s=(3600.0,)), well(restarts_s=(3601.0,)))],
     "heartbeat-lost": [(well(silent_s=90.0), well(silent_s=89.0))],
@@ -56,26 +67,59 @@ CASES: dict[str, list[tuple[JobLook, JobLook]]] = {
         (well(unlooked={"store": "timed out"}), well()),
         (well(status=status(error="store s3://b: cannot read x: timed out")), well(status=status(error="boom"))),
         (dead("no answer", code=ExitCode.STORE_LOST), dead("no answer")),
+        (
+            well(status=status(cause="dependency-down", waiting="the store does not answer; it is tried again")),
+            well(status=status(cause="dependency-down", waiting="what it needs does not answer; it is tried again")),
+        ),
     ],
-    "disk-full": [(dead("OSError: [Errno 28] No space left on device"), dead("boom"))],
-    "out-of-memory": [(dead("java.lang.OutOfMemoryError: Java heap space"), dead("boom"))],
+    "disk-full": [
+        (dead("OSError: [Errno 28] No space left on device"), dead("boom")),
+        (dead("Too many open files", cause="no-capacity"), dead("Too many open files", cause="failure")),
+        (dead("boom", code=ExitCode.NO_CAPACITY), dead("boom")),
+        (well(status=status(cause="no-capacity", waiting="no room; 30 s")), well(status=status(waiting="no room"))),
+    ],
+    "out-of-memory": [
+        (dead("java.lang.OutOfMemoryError: Java heap space"), dead("boom")),
+        (dead("unable to create native thread", cause="no-capacity"), dead("boom", cause="no-capacity")),
+    ],
     "checkpoint-missing": [
         (well(**checkpoint("/cp is missing")), well(**checkpoint(""))),
         (dead(LOST), dead("boom")),
     ],
-    "checkpoint-damaged": [(dead("CANNOT_LOAD_STATE_STORE.UNCATEGORIZED: no"), dead("boom"))],
+    "checkpoint-damaged": [
+        (dead("CANNOT_LOAD_STATE_STORE.UNCATEGORIZED: no"), dead("boom")),
+        (dead(**checkpoint(damaged="offset-empty at offsets/7")), dead(**checkpoint())),
+        (dead(**checkpoint(damaged="offset-empty")), dead(**checkpoint(damaged="offset-empty"), wanted=False)),
+        (
+            dead("CANNOT_LOAD_STATE_STORE: ConnectException: Connection refused", cause="permanent"),
+            dead("CANNOT_LOAD_STATE_STORE: ConnectException: Connection refused", cause="dependency-down"),
+        ),
+    ],
+    "input-gone": [
+        (dead(**checkpoint(input_gone="1 of 2 files of open batch 7 are gone")), dead(**checkpoint())),
+        (dead(**checkpoint(input_gone="1 of 2")), dead(**checkpoint(input_gone="1 of 2"), wanted=False)),
+    ],
     "sink-ahead": [(dead(AHEAD), dead("boom")), (well(status=status(query_error=AHEAD)), well())],
     "sink-down": [
         (
             well(status=status(query_error='OperationalError: (psycopg) connection refused: "db"')),
             well(status=status(query_error="ValueError: a row is wrong")),
-        )
+        ),
+        (
+            well(status=status(query_error="java.net.UnknownHostException: db", cause="dependency-down")),
+            well(status=status(query_error="java.net.UnknownHostException: db", cause="failure")),
+        ),
+        (dead("boom", code=ExitCode.DEPENDENCY_DOWN), dead("boom")),
     ],
     "source-down": [
         (
+            well(status=status("SourceOutOfReach: topic sales", cause="dependency-down")),
+            well(status=status("OperationalError: server closed the connection", cause="dependency-down")),
+        ),
+        (
             well(status=status(query_error="TimeoutException: Timed out waiting for a node assignment.")),
             well(status=status(query_error="TimeoutException: of something else")),
-        )
+        ),
     ],
     "source-offset-lost": [(dead("KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE: gone"), dead("boom"))],
     "not-looked": [(well(unlooked={"backups": "no credentials"}), well())],
@@ -190,6 +234,10 @@ def test_a_jobs_own_threshold_counts() -> None:
         (well(restarts_s=(1, 2, 3), silent_s=200.0), ["crash-loop"]),
         (dead("store s3://b: cannot read x: timed out", code=ExitCode.STORE_LOST), ["store-out-of-reach"]),
         (dead("no space: No space left on device", restarts_s=(5,)), ["disk-full"]),
+        (dead("boom", cause="no-capacity", code=ExitCode.NO_CAPACITY, restarts_s=(1, 2, 3)), ["disk-full"]),
+        (dead("boom", cause="dependency-down", code=ExitCode.DEPENDENCY_DOWN), ["sink-down"]),
+        (dead("no such class", cause="permanent", code=ExitCode.REFUSED), ["driver-refused"]),
+        (dead(**checkpoint(input_gone="1 of 2 files are gone")), ["input-gone"]),
         (serving(usual_batch_s=40.0, scheduling_delay_s=90.0), ["batch-longer-than-trigger"]),
         (
             serving(batch_s=40.0, usual_batch_s=40.0, scheduling_delay_s=90.0, checkpoint_write_s=30.0),
@@ -286,3 +334,31 @@ def test_thresholds_are_numbers_or_off() -> None:
 def test_errors_are_told_apart(text: str, fault: Fault | None) -> None:
     """The sentences that drivers leave, ours and Spark's, are of one kind each; what nobody has listed is of none."""
     assert find_fault(text) is fault
+
+
+def starts(look: JobLook) -> bool:
+    """Whether the watch would start it."""
+    return any(each.act is Act.START for each in decide_acts(look, find_symptoms(look), {}, now=NOW))
+
+
+@pytest.mark.parametrize(
+    ("look", "started"),
+    [
+        (dead(exit=None), True),
+        (dead("boom", cause="permanent"), False),
+        (dead("boom", cause="permanent", thresholds={"driver-refused": None}), False),
+        (dead("boom", cause="permanent", code=4, state=DriverState.FENCED), False),
+        (dead("boom", cause="failure"), False),
+        (dead("boom", cause="no-capacity"), False),
+        (dead("no answer", cause="dependency-down", code=ExitCode.DEPENDENCY_DOWN), True),
+        (dead("no answer", cause="dependency-down", code=ExitCode.STORE_LOST), True),
+        (dead("no answer", code=ExitCode.STORE_LOST, unlooked={"store": "timed out"}), False),
+        (dead(**checkpoint("/cp is missing")), False),
+        (dead(**checkpoint(damaged="offset-empty at offsets/7")), False),
+        (dead(**checkpoint(input_gone="1 of 2 files are gone")), False),
+        (dead(exit=None, status=status("boom", cause="permanent")), False),
+    ],
+)
+def test_the_watch_starts_only_what_a_start_can_mend(look: JobLook, started: bool) -> None:
+    """By what was told as the cause, also where the job has switched the rule off that would say so."""
+    assert starts(look) is started

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from streamkeeper.model.control import DriverState, ExitCode
+from streamkeeper.model.control import DriverState, ExitCode, cause_of_code
 from streamkeeper.model.restarts import Cause, RestartPolicy
-from streamkeeper.runners.restarts import Decision, Next, Spent, cause_of, decide
+from streamkeeper.runners.restarts import Decision, Next, Spent, decide
 
 POLICY = RestartPolicy()
 FRESH = Spent()
@@ -114,5 +114,5 @@ def test_a_signal_is_named() -> None:
 
 def test_every_exit_code_has_a_cause_or_was_meant() -> None:
     """A code that is added is thought of: unknown ones are failures."""
-    assert {code for code in ExitCode if cause_of(code) is None} == set(MEANT)
-    assert cause_of(99) is Cause.FAILURE
+    assert {code for code in ExitCode if cause_of_code(code) is None} == set(MEANT)
+    assert cause_of_code(99) is Cause.FAILURE

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 from streamkeeper.checkpoints.fsck import examine
-from streamkeeper.errors import CheckpointChanged
+from streamkeeper.errors import CheckpointChanged, NotFound
 from streamkeeper.model.damage import Damage
 
 _LOOKS, _BETWEEN_S = 5, 0.2
@@ -30,3 +30,11 @@ def examine_twice(checkpoint: Path, *, stateful: bool = False) -> tuple[Damage, 
             return tuple(each for each in found if (each.shape, each.where) in seen)
         before = found
     raise CheckpointChanged(f"{checkpoint} changed during each of {_LOOKS} looks")
+
+
+def lasting_damages(checkpoint: Path, *, stateful: bool = False) -> tuple[Damage, ...]:
+    """Those that stay; none of a directory that was not begun, or that never holds still."""
+    try:
+        return examine_twice(checkpoint, stateful=stateful)
+    except (NotFound, CheckpointChanged):
+        return ()

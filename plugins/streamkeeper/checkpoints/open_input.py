@@ -6,6 +6,8 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from streamkeeper.checkpoints.facts import offsets_at
+from streamkeeper.checkpoints.layout import open_batch
+from streamkeeper.errors import CheckpointDamaged, NotFound
 
 
 def gone_of_batch(checkpoint: Path, batch: int) -> str:
@@ -14,3 +16,12 @@ def gone_of_batch(checkpoint: Path, batch: int) -> str:
     local = [unquote(urlsplit(each).path) for each in planned if each.startswith("file:")]
     gone = [each for each in local if not Path(each).exists()]
     return f"{len(gone)} of {len(local)} files of open batch {batch} are gone, such as {gone[0]}" if gone else ""
+
+
+def find_gone_input(checkpoint: Path) -> str:
+    """The same of whatever batch is open; empty where none is, and where that cannot be read."""
+    try:
+        batch = open_batch(checkpoint)
+        return gone_of_batch(checkpoint, batch) if batch is not None else ""
+    except (CheckpointDamaged, NotFound):
+        return ""

@@ -14,7 +14,7 @@ from streamkeeper.model.health import JobLook, Symptom
 STARTS_IN_AN_HOUR = 3
 BACKUP_AGAIN_S = 600.0
 _ENDS = ("machine-rebooted", "driver-dead", "store-out-of-reach", "sink-down", "source-down")
-_NO_START = PERMANENT | {"crash-loop", "disk-full", "out-of-memory", "store-out-of-reach", "driver-unknown"}
+_NO_START = PERMANENT | {"crash-loop", "disk-full", "out-of-memory", "driver-unknown"}
 
 
 class Act(Enum):
@@ -68,7 +68,8 @@ def decide_acts(
 
 def _start(look: JobLook, found: list[Symptom], started: tuple[float, ...]) -> PlannedAct | None:
     """A start, where nothing of the job runs, that is proven, and nothing is known that a start would make worse."""
-    if not is_gone(look) or len(started) >= STARTS_IN_AN_HOUR:
+    # A store that its driver has lost is no reason once the watch itself gets answers from it.
+    if not is_gone(look) or len(started) >= STARTS_IN_AN_HOUR or "store" in look.unlooked:
         return None
     # All that the rules find counts here, also what another cause explains, and what the job has switched off.
     every = msgspec.structs.replace(look, thresholds={})

@@ -6,26 +6,49 @@ from collections.abc import Callable
 
 from streamkeeper.health.rule import Found, Rule, is_gone, should_run, tell_span
 from streamkeeper.health.told_errors import Fault, find_fault
-from streamkeeper.model.control import DriverState, ExitCode
+from streamkeeper.model.control import DriverState, cause_of_code
 from streamkeeper.model.health import JobLook, Severity
 from streamkeeper.model.liveness import Life
+from streamkeeper.model.restarts import Cause
 
 LOOP_S = 600.0
 RESTARTS_S = 3600.0
 LONGEST_ERROR = 300
+_KINDS = {
+    Cause.DEPENDENCY: (Fault.SINK_DOWN, Fault.STORE_LOST, Fault.SOURCE_DOWN),
+    Cause.CAPACITY: (Fault.DISK_FULL, Fault.OUT_OF_MEMORY),
+}
+"""What a cause may be, in more words; the first where nothing more is told."""
 
 
 def told_error(look: JobLook) -> str:
-    """What the driver said last of the whole job, empty where it said nothing."""
-    return (look.exit.error if look.exit is not None else "") or (look.status.error if look.status is not None else "")
+    """What the driver said last of the whole job, or what it waits for; empty where it said nothing."""
+    told = look.exit.error if look.exit is not None else ""
+    return told or ((look.status.error or look.status.waiting) if look.status is not None else "")
+
+
+def told_cause(look: JobLook) -> Cause | None:
+    """Why it ended, or what it waits for, as supervisor and driver told it; None where that was a mere failure's code.
+
+    A driver of before there were causes has left only its code.
+    """
+    end, status = look.exit, look.status
+    text = end.cause if end is not None else status.cause if status is not None else ""
+    told = next((cause for cause in Cause if cause.value == text), None)
+    by_code = cause_of_code(end.code) if end is not None and told is None else None
+    return told or (by_code if by_code is not Cause.FAILURE else None)
 
 
 def faults(look: JobLook) -> dict[str, tuple[Fault, str]]:
     """Query, or empty for the whole job -> what its error tells of, and the error."""
     queries = look.status.queries.items() if look.status is not None else ()
     told = {"": told_error(look), **{query: each.error for query, each in queries if each.error}}
-    kinds = {query: (find_fault(text), text) for query, text in told.items()}
+    # What a cause is known to be goes before what else its text sounds like.
+    likely = _KINDS.get(told_cause(look) or Cause.FAILURE, ())
+    kinds = {query: (find_fault(text, likely), text) for query, text in told.items()}
     found = {query: (fault, text) for query, (fault, text) in kinds.items() if fault is not None}
+    if likely and not any(fault in likely for fault, _ in found.values()):
+        found[""] = (likely[0], told[""] or "it told no error")
     # A query's error is its driver's too: it is told once, of the query.
     own = {fault for query, (fault, _) in found.items() if query}
     return {query: each for query, each in found.items() if query or each[0] not in own}
@@ -76,7 +99,9 @@ def _looping(look: JobLook, most: float) -> Found:
 def _used_up(look: JobLook) -> bool:
     """Whether the supervisor gave up: it was neither killed itself nor told that a restart cannot help."""
     assert look.exit is not None
-    return look.exit.code not in (ExitCode.REFUSED, ExitCode.FENCED) and "restarts" in look.exit.error
+    # An end by a signal has no cause; where there are no causes the sentence alone tells.
+    told = all(each in look.exit.error for each in ("restarts", "used up"))
+    return told_cause(look) is Cause.FAILURE or (not look.exit.cause and told)
 
 
 def _restarted(look: JobLook, most: float) -> Found:
@@ -98,13 +123,18 @@ def _frozen(look: JobLook, longest_s: float) -> Found:
 
 
 def _fenced(look: JobLook, _: float) -> Found:
-    if is_gone(look) and look.exit is not None and look.exit.state is DriverState.FENCED:
+    if is_gone(look) and _last_state(look) is DriverState.FENCED:
         yield "", f"{look.instance} was superseded, and nothing else serves: {told_error(look) or look.why}"
 
 
 def _refused(look: JobLook, _: float) -> Found:
-    if is_gone(look) and look.exit is not None and look.exit.code == ExitCode.REFUSED:
+    if is_gone(look) and told_cause(look) is Cause.PERMANENT and _last_state(look) is not DriverState.FENCED:
         yield "", f"its driver ended by an error that a restart cannot mend: {told_error(look)[:LONGEST_ERROR]}"
+
+
+def _last_state(look: JobLook) -> DriverState | None:
+    told = look.exit or look.status
+    return told.state if told is not None else None
 
 
 def _unknown(look: JobLook, _: float) -> Found:
@@ -112,7 +142,7 @@ def _unknown(look: JobLook, _: float) -> Found:
         yield "", f"whether {look.instance} lives cannot be known here: {look.why}"
 
 
-_AGAIN = "the watch starts it again; by hand: streamkeeper start {job}"
+_AGAIN = "the watch starts it again; if it does not serve then, streamkeeper recover {job} says why and what mends it"
 
 RULES: tuple[Rule, ...] = (
     Rule("driver-dead", Severity.PAGE, None, "", _AGAIN, "Nothing serves", _dead),
@@ -131,7 +161,7 @@ RULES: tuple[Rule, ...] = (
         Severity.PAGE,
         None,
         "",
-        "mend what the sentence names, then deploy {job} again",
+        "streamkeeper recover {job} says what has to be mended first; then start or deploy it",
         "The driver restarts again and again",
         _refused,
     ),
@@ -149,7 +179,7 @@ RULES: tuple[Rule, ...] = (
         Severity.PAGE,
         3,
         "restarts in ten minutes",
-        "read the error and the log of {job}; roll back if a release brought it",
+        "read the error, streamkeeper logs {job} and recover {job}; roll back if a release brought it",
         "The driver restarts again and again",
         _looping,
     ),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from streamkeeper.health.of_drivers import faults, find_told
-from streamkeeper.health.rule import Found, Rule
+from streamkeeper.health.rule import Found, Rule, should_run
 from streamkeeper.health.told_errors import Fault
 from streamkeeper.model.control import ExitCode
 from streamkeeper.model.health import JobLook, Severity
@@ -26,6 +26,24 @@ def _missing(look: JobLook, _: float) -> Found:
     told = [(query, text) for query, (fault, text) in faults(look).items() if fault is Fault.CHECKPOINT_LOST]
     if look.wanted and not seen:
         yield from told
+
+
+def _damaged(look: JobLook, _: float) -> Found:
+    """Seen in the files of a driver that is gone, or told by one that could not read them."""
+    seen = {query: each.damaged for query, each in sorted(look.checkpoints.items()) if each.damaged}
+    if should_run(look):
+        for query, damaged in seen.items():
+            yield query, f"checkpoint {look.checkpoints[query].version} is damaged: {damaged}"
+    for query, cause in find_told(Fault.CHECKPOINT_DAMAGED, "its checkpoint cannot be read")(look, 0):
+        if query not in seen and (query or not seen):
+            yield query, cause
+
+
+def _input_gone(look: JobLook, _: float) -> Found:
+    if should_run(look):
+        for query, each in sorted(look.checkpoints.items()):
+            if each.input_gone:
+                yield query, each.input_gone
 
 
 def _unlooked(look: JobLook, _: float) -> Found:
@@ -51,7 +69,7 @@ RULES: tuple[Rule, ...] = (
         "",
         "make room, never inside a checkpoint directory; then start {job}",
         "The disk is full",
-        find_told(Fault.DISK_FULL, "a disk is full"),
+        find_told(Fault.DISK_FULL, "the machine has no room for it"),
     ),
     Rule(
         "out-of-memory",
@@ -67,7 +85,7 @@ RULES: tuple[Rule, ...] = (
         Severity.PAGE,
         None,
         "",
-        "put the directory back as it was, or restore a snapshot of {series}",
+        "put the directory back as it was, or streamkeeper recover {job} --action restore",
         "A checkpoint is lost or damaged beyond repair",
         _missing,
     ),
@@ -76,16 +94,16 @@ RULES: tuple[Rule, ...] = (
         Severity.PAGE,
         None,
         "",
-        "streamkeeper fsck names the damage; restore a snapshot of {series} from before it",
+        "streamkeeper recover {job} names the damage, what a start would do, and what mends it",
         "A checkpoint may be damaged",
-        find_told(Fault.CHECKPOINT_DAMAGED, "its checkpoint cannot be read"),
+        _damaged,
     ),
     Rule(
         "sink-ahead",
         Severity.PAGE,
         None,
         "",
-        "put back the checkpoint that belongs to the sink, or restore a snapshot of {series}",
+        "put back the checkpoint that belongs to the sink, or streamkeeper recover {job} --action restore",
         "The sink is ahead of its checkpoint",
         find_told(Fault.SINK_AHEAD, "the sink holds batches that its checkpoint does not know"),
     ),
@@ -96,7 +114,7 @@ RULES: tuple[Rule, ...] = (
         "",
         "bring the sink back; {job} goes on by itself once it answers",
         "A sink or a source does not answer",
-        find_told(Fault.SINK_DOWN, "the sink does not answer"),
+        find_told(Fault.SINK_DOWN, "a sink, or what else it needs, does not answer"),
     ),
     Rule(
         "source-down",
@@ -112,9 +130,18 @@ RULES: tuple[Rule, ...] = (
         Severity.PAGE,
         None,
         "",
-        "put the input back if somebody has it; else skip it as the runbook says: it is lost",
+        "put the input back if somebody has it; else it is lost: streamkeeper recover {job} says what is left",
         "The source has dropped what comes next",
         find_told(Fault.SOURCE_LOST, "the source no longer holds what comes next"),
+    ),
+    Rule(
+        "input-gone",
+        Severity.PAGE,
+        None,
+        "",
+        "put the files back: a start would run the batch without them; else streamkeeper recover {job}",
+        "Files of the open batch are gone",
+        _input_gone,
     ),
     Rule(
         "not-looked",

@@ -15,7 +15,7 @@ _BY_ID = {rule.id: rule for rule in RULES}
 
 _BEHIND = frozenset({"stalled", "scheduling-delay", "batch-longer-than-trigger", "lag-seconds", "lag-growing"})
 _ENDS = frozenset({"driver-dead", "driver-refused", "crash-loop", "restarts", "heartbeat-lost"})
-_TOLD = frozenset({"sink-down", "source-down", "checkpoint-damaged", "sink-ahead", "source-offset-lost"})
+_TOLD = frozenset({"sink-down", "source-down", "checkpoint-damaged", "sink-ahead", "source-offset-lost", "input-gone"})
 
 EXPLAINS: Mapping[str, frozenset[str]] = {
     "store-out-of-reach": _ENDS | _BEHIND | {"not-looked", "sink-down"},
@@ -40,7 +40,10 @@ EXPLAINS: Mapping[str, frozenset[str]] = {
 """Cause -> what it brings about: of those only the cause is told."""
 
 PERMANENT = frozenset(
-    {"driver-fenced", "driver-refused", "sink-ahead", "checkpoint-missing", "checkpoint-damaged", "source-offset-lost"}
+    {
+        *("driver-fenced", "driver-refused", "sink-ahead", "checkpoint-missing", "checkpoint-damaged"),
+        *("source-offset-lost", "input-gone"),
+    }
 )
 """What a start cannot mend, and could make worse: somebody has to change something first."""
 

@@ -6,6 +6,7 @@ A driver's errors reach the watch as text, also those of releases that are long 
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from enum import Enum
 
 
@@ -26,7 +27,10 @@ class Fault(Enum):
 
 _KINDS: tuple[tuple[Fault, str], ...] = (
     (Fault.DISK_FULL, r"No space left on device|disk is full|Disk quota exceeded|database or disk is full"),
-    (Fault.STORE_LOST, r"\bstore \S+: cannot |lost the store|store .*(out of reach|did not answer)"),
+    (
+        Fault.STORE_LOST,
+        r"\bstore \S+: cannot |lost the store|store .*(out of reach|did not answer)|\bthe store does not answer",
+    ),
     (Fault.FENCED, r"has been superseded|was superseded|is appointed to job|has taken over from generation"),
     (Fault.SINK_AHEAD, r"sink-ahead|\bholds batch \d+ of v\d+, its checkpoint knows"),
     (Fault.CHECKPOINT_LOST, r"checkpoint-lost|is not what was recorded|has gone back"),
@@ -35,7 +39,11 @@ _KINDS: tuple[tuple[Fault, str], ...] = (
         r"KAFKA_DATA_LOSS|[Ss]ome data may have been lost|[Cc]annot fetch offset|OffsetOutOfRange|topic-short"
         r"|input-gone|FAILED_READ_FILE\.FILE_NOT_EXIST|no longer holds|offset was changed from",
     ),
-    (Fault.OUT_OF_MEMORY, r"OutOfMemory|Java heap space|GC overhead|Cannot allocate memory|MemoryError"),
+    (
+        Fault.OUT_OF_MEMORY,
+        r"OutOfMemory|Java heap space|GC overhead|Cannot allocate memory|MemoryError"
+        r"|unable to create (new )?native thread|can't start new thread",
+    ),
     (
         Fault.CHECKPOINT_DAMAGED,
         r"CANNOT_LOAD_STATE_STORE|STATE_STORE_|STDS_|CheckpointDamaged|INVALID_LOG_VERSION|BATCH_METADATA_NOT_FOUND"
@@ -46,17 +54,21 @@ _KINDS: tuple[tuple[Fault, str], ...] = (
     (
         Fault.SOURCE_DOWN,
         r"TimeoutException: .*(node assignment|describeTopics|listOffsets|listTopics|fetch)|No resolvable bootstrap"
-        r"|bootstrap broker .* disconnected|Topic .* not present in metadata",
+        r"|bootstrap broker .* disconnected|SourceOutOfReach|Topic .* not present in metadata",
     ),
     (
         Fault.SINK_DOWN,
         r"OperationalError|InterfaceError|[Cc]onnection refused|could not connect|server closed the connection"
-        r"|could not translate host|terminating connection|connection timeout expired",
+        r"|could not translate host|terminating connection|connection timeout expired|database is locked",
     ),
 )
 _PATTERNS = tuple((fault, re.compile(pattern)) for fault, pattern in _KINDS)
 
 
-def find_fault(text: str) -> Fault | None:
-    """The kind of fault that the text tells of; None for an empty text and for what nobody has listed."""
-    return next((fault for fault, pattern in _PATTERNS if text and pattern.search(text)), None)
+def find_fault(text: str, first: Collection[Fault] = ()) -> Fault | None:
+    """The kind of fault that the text tells of; None for an empty text and for what nobody has listed.
+
+    ``first``: kinds that are looked for before all others.
+    """
+    ranked = sorted(_PATTERNS, key=lambda each: each[0] not in first)
+    return next((fault for fault, pattern in ranked if text and pattern.search(text)), None)

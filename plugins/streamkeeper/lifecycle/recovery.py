@@ -25,7 +25,7 @@ MENDED = frozenset({"last-commit-missing"})
 """Damage that a start itself mends: the batch runs again under its own number, and a sink that knows numbers has it."""
 KNOWS_ITS_BATCHES = frozenset({"table", "file"})
 """Sinks that leave a batch alone which they hold."""
-_HEADINGS = {
+HEADING_OF = {
     Cause.STORE_OUT_OF_REACH: "The store is down",
     Cause.NOT_DEPLOYED: "Nothing serves",
     Cause.OPERATION_OPEN: "An operation is open",
@@ -45,7 +45,7 @@ _HEADINGS = {
     Cause.DRIVER_STARTING: "A standby takes long to be ready",
     Cause.NOTHING_WRONG: "",
 }
-HEADINGS = frozenset(filter(None, _HEADINGS.values()))
+HEADINGS = frozenset(filter(None, HEADING_OF.values()))
 """Headings of docs/runbook.md that a diagnosis leads to."""
 
 
@@ -66,7 +66,7 @@ def diagnose(at: RecoveryLook, *, chosen: Collection[str] = ()) -> Diagnosis:
         cause=cause,
         sentence=sentence,
         evidence=tuple(_evidence(at)),
-        heading=_HEADINGS[cause],
+        heading=HEADING_OF[cause],
         advice=advice or _advice(cause, ranked),
         options=tuple(ranked),
     )

@@ -19,7 +19,7 @@ import msgspec
 from streamkeeper.model.comparison import OutputComparison
 from streamkeeper.model.finding import Finding
 from streamkeeper.model.release import ParamValue
-from streamkeeper.model.restarts import RestartPolicy
+from streamkeeper.model.restarts import Cause, RestartPolicy
 from streamkeeper.model.signals import QuerySignals
 
 FORMAT = 1
@@ -82,6 +82,21 @@ class ExitCode(IntEnum):
     """A store, sink or source did not answer when it was needed; it may go on once that answers again."""
     NO_CAPACITY = 10
     """The machine had no room: a full disk, no memory, no process left."""
+
+
+_MEANT = frozenset({ExitCode.DRAINED, ExitCode.FINISHED, ExitCode.STOPPED})
+_CAUSES: dict[int, Cause] = {
+    ExitCode.FENCED: Cause.PERMANENT,
+    ExitCode.REFUSED: Cause.PERMANENT,
+    ExitCode.STORE_LOST: Cause.DEPENDENCY,
+    ExitCode.DEPENDENCY_DOWN: Cause.DEPENDENCY,
+    ExitCode.NO_CAPACITY: Cause.CAPACITY,
+}
+
+
+def cause_of_code(code: int) -> Cause | None:
+    """What an exit code says of the cause; None for an end that was meant."""
+    return None if code in _MEANT else _CAUSES.get(code, Cause.FAILURE)
 
 
 class LaunchMode(Enum):

@@ -24,11 +24,17 @@ class Severity(Enum):
 
 
 class CheckpointLook(msgspec.Struct, frozen=True, kw_only=True):
-    """A query's serving checkpoint version: ``lost``: one sentence, where it is not what is on record."""
+    """A query's serving checkpoint version: ``lost``: one sentence, where it is not what is on record.
+
+    Of a driver that is gone: ``damaged``: with what a start would do harm; ``input_gone``: which files of the open
+    batch are no longer there.
+    """
 
     version: str
     directory: str
     lost: str = ""
+    damaged: str = ""
+    input_gone: str = ""
     bytes: int | None = None
 
 

@@ -11,24 +11,22 @@ from pathlib import Path
 
 import msgspec
 
-from streamkeeper.checkpoints.lasting import examine_twice
-from streamkeeper.checkpoints.layout import last_committed, last_planned, open_batch
-from streamkeeper.checkpoints.open_input import gone_of_batch
+from streamkeeper.checkpoints.lasting import lasting_damages
+from streamkeeper.checkpoints.layout import last_committed, last_planned
+from streamkeeper.checkpoints.open_input import find_gone_input
 from streamkeeper.checkpoints.reach import Position, compare, position
 from streamkeeper.errors import (
     CheckpointChanged,
     CheckpointDamaged,
     NotFound,
     StoreUnavailable,
-    Unsupported,
 )
 from streamkeeper.lifecycle.observation import FAILURES
 from streamkeeper.lifecycle.recovery import diagnose
 from streamkeeper.lifecycle.steps import current_step
 from streamkeeper.lifecycle.ways import SHADOWED_SINKS
 from streamkeeper.locations import local_path, scheme_of
-from streamkeeper.model.control import DriverStatus, ProcessRecord
-from streamkeeper.model.damage import Damage
+from streamkeeper.model.control import DriverStatus
 from streamkeeper.model.job_state import JobState
 from streamkeeper.model.liveness import Life
 from streamkeeper.model.manifest import Manifest
@@ -43,7 +41,6 @@ from streamkeeper.operations.registered import checkpoint_directory, find_versio
 from streamkeeper.operations.replaying import Left, choose_replay
 from streamkeeper.operations.sites import Site
 from streamkeeper.registry.control import Control
-from streamkeeper.runners.machine import Sight, this_machine
 
 LEAST_FREE_BYTES = 64 * 2**20
 """With less room than this Spark, or the store, soon fails to write."""
@@ -90,8 +87,8 @@ def _look(site: Site, state: JobState, chosen: Collection[str], snapshots: Mappi
         seen,
         life=liveness.life,
         why=liveness.why,
-        rebooted=liveness.life is Life.DEAD and exit_ is None and _rebooted(control.processes()),
-        frozen="(frozen)" in liveness.why,
+        rebooted=liveness.rebooted and exit_ is None,
+        frozen=liveness.frozen,
         state=last,
         error=(exit_.error if exit_ is not None else "") or (status.error if status is not None else ""),
         queries=tuple(
@@ -127,7 +124,7 @@ def _look_at_query(
         version=version,
         directory=str(directory),
         lost=lost,
-        damages=() if lost else _damages(directory, stateful=bool(manifest.operators)),
+        damages=() if lost else lasting_damages(directory, stateful=bool(manifest.operators)),
         planned=last_planned(directory),
         committed=last_committed(directory),
         sink=manifest.sink.kind,
@@ -135,7 +132,7 @@ def _look_at_query(
         holds=holds.batch,
         sink_unknown=holds.unknown,
         sink_down=holds.down,
-        input_gone="" if lost or life is Life.ALIVE else _input_gone(directory),
+        input_gone="" if lost or life is Life.ALIVE else find_gone_input(directory),
         failing=told.error if told is not None and told.failures >= FAILURES else "",
     )
     if not seen.damaged and query not in wanted:
@@ -146,22 +143,6 @@ def _look_at_query(
     return msgspec.structs.replace(
         seen, replay=replay, no_restore=no_restore, passed_over=passed_over, rebuild=reads, no_rebuild=no_rebuild
     )
-
-
-def _damages(directory: Path, *, stateful: bool) -> tuple[Damage, ...]:
-    """Those that stay; none of a directory that was not begun, or that never holds still."""
-    try:
-        return examine_twice(directory, stateful=stateful)
-    except (NotFound, CheckpointChanged):
-        return ()
-
-
-def _input_gone(directory: Path) -> str:
-    batch = open_batch(directory)
-    try:
-        return gone_of_batch(directory, batch) if batch is not None else ""
-    except (CheckpointDamaged, NotFound):
-        return ""
 
 
 def _rebuild(directory: Path, manifest: Manifest, lost: str) -> tuple[str, str]:
@@ -178,16 +159,6 @@ def _rebuild(directory: Path, manifest: Manifest, lost: str) -> tuple[str, str]:
         return compare(position(directory), Position()).lacking, ""
     except (CheckpointDamaged, CheckpointChanged, NotFound) as error:
         return "", f"when it has read what was read cannot be told: {error.message}"
-
-
-def _rebooted(records: list[ProcessRecord]) -> bool:
-    """Whether the machine of the newest generation has booted since."""
-    if not records or records[-1].pid == 0:
-        return False
-    try:
-        return this_machine().look_at(records[-1].machine, records[-1].host)[0] is Sight.OVER
-    except Unsupported:
-        return False
 
 
 def _full(site: Site) -> str:

@@ -14,7 +14,10 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from streamkeeper.checkpoints.identity import find_loss
+from streamkeeper.checkpoints.lasting import lasting_damages
+from streamkeeper.checkpoints.open_input import find_gone_input
 from streamkeeper.errors import StoreUnavailable, StreamkeeperError
+from streamkeeper.lifecycle.recovery import MENDED
 from streamkeeper.model.control import DriverExit, DriverStatus
 from streamkeeper.model.fleet import FleetIndex, JobFacts, JobMemory, PruneRecord
 from streamkeeper.model.health import BackupLook, CheckpointLook, JobLook, OpenOperation
@@ -199,7 +202,14 @@ def _look_deeper(site: Site, seen: Seen, now: float, run_is_over: RunIsOver) -> 
                 statuses[by] = Control(site.store, seen.job, by).read_status()
             known = known_checkpoint(seen.job, version, commits_of(statuses.get(by)))
             lost = find_loss(directory, known)
-            seen.checkpoints[query] = CheckpointLook(version=version.version, directory=str(directory), lost=lost)
+            gone = not lost and facts.wanted and seen.liveness is not None and seen.liveness.life is Life.DEAD
+            seen.checkpoints[query] = CheckpointLook(
+                version=version.version,
+                directory=str(directory),
+                lost=lost,
+                damaged=_damage(directory) if gone else "",
+                input_gone=find_gone_input(directory) if gone else "",
+            )
             if not lost:
                 with seen.looking(f"snapshots of {query}"):
                     told = look_at_snapshots(
@@ -208,6 +218,12 @@ def _look_deeper(site: Site, seen: Seen, now: float, run_is_over: RunIsOver) -> 
                     seen.memory = replace(seen.memory, snapshots={**seen.memory.snapshots, query: told})
     with seen.looking("history"):
         _read_history(site, seen)
+
+
+def _damage(directory: Path) -> str:
+    """What a start does harm with; a commit that is missing over a planned batch is what a crash leaves as well."""
+    harmed = [each for each in lasting_damages(directory) if not each.safe and each.shape not in MENDED]
+    return f"{harmed[0].shape} at {harmed[0].where} ({harmed[0].evidence}); {harmed[0].on_start}" if harmed else ""
 
 
 def _read_history(site: Site, seen: Seen) -> None:

@@ -11,7 +11,7 @@ from enum import Enum
 
 import msgspec
 
-from streamkeeper.model.control import DriverState, ExitCode
+from streamkeeper.model.control import DriverState, ExitCode, cause_of_code
 from streamkeeper.model.restarts import Cause, RestartPolicy, pause
 
 _LAST_WORDS = {
@@ -21,14 +21,6 @@ _LAST_WORDS = {
     ExitCode.STOPPED: DriverState.STOPPED,
     ExitCode.REFUSED: DriverState.FAILED,
 }
-_CAUSES = {
-    ExitCode.FENCED: Cause.PERMANENT,
-    ExitCode.REFUSED: Cause.PERMANENT,
-    ExitCode.STORE_LOST: Cause.DEPENDENCY,
-    ExitCode.DEPENDENCY_DOWN: Cause.DEPENDENCY,
-    ExitCode.NO_CAPACITY: Cause.CAPACITY,
-}
-_MEANT = frozenset({ExitCode.DRAINED, ExitCode.FINISHED, ExitCode.STOPPED})
 
 
 class Next(Enum):
@@ -75,21 +67,14 @@ def decide(code: int, spent: Spent, *, now: float, ran_s: float, budget: int, po
     if code in _LAST_WORDS:
         ending = ExitCode(code)
         reason = "it ended for good" if ending is ExitCode.REFUSED else f"it ended {ending.name.lower()}"
-        return Decision(next=Next.END, reason=reason, cause=cause_of(code), spent=spent, state=_LAST_WORDS[ending])
-    match cause_of(code):
+        return Decision(next=Next.END, reason=reason, cause=cause_of_code(code), spent=spent, state=_LAST_WORDS[ending])
+    match cause_of_code(code):
         case Cause.DEPENDENCY:
             return _wait(code, spent, now, policy)
         case Cause.CAPACITY:
             return _find_room(spent, policy)
         case _:
             return _try_again(code, spent, budget, policy)
-
-
-def cause_of(code: int) -> Cause | None:
-    """What an exit code says of the cause; None for an end that was meant."""
-    if code in _MEANT:
-        return None
-    return next((cause for known, cause in _CAUSES.items() if known == code), Cause.FAILURE)
 
 
 def describe_code(code: int) -> str:
