@@ -134,12 +134,13 @@ class Drill(Attack):
         self.mended_s = round(time.monotonic() - began, 1)
 
     def clears(self, rules: tuple[str, ...]) -> None:
-        """What was raised is cleared once it is mended."""
+        """What somebody was woken for is cleared once it is mended; a ticket may remember, as of restarts, an hour."""
         for _ in range(PASSES + 1):
-            if not set(self.watch()) & set(rules):
+            self.watch()
+            if not set(self.open_rules("page")) & set(rules):
                 return
             time.sleep(BETWEEN_S)
-        self.damage.append(f"still open: {self.open_rules()}")
+        self.damage.append(f"still open: {self.open_rules('page')}")
 
     def serves(self) -> bool:
         """Whether a driver says so, and says something new."""
