@@ -98,11 +98,19 @@ def _crash_loop(drill: Drill, chance: random.Random) -> None:
 
 
 def _commit_deleted(drill: Drill, chance: random.Random) -> None:
+    """What a crash of the machine leaves as well: the batch runs again under its own id."""
     drill.kill()
     file = drill.newest("totals", "commits")
     file.unlink()
     file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
     drill.did.append("the newest commit of totals is deleted")
+
+
+def _commits_deleted(drill: Drill, chance: random.Random) -> None:
+    """Two of them: more than a crash can leave."""
+    _commit_deleted(drill, chance)
+    _commit_deleted(drill, chance)
+    drill.did.append("and the one before it")
 
 
 def _offset_cut(drill: Drill, chance: random.Random) -> None:
@@ -313,8 +321,9 @@ KINDS = {
     "all-frozen": Kind(_all_frozen, ("frozen", "heartbeat-lost"), ("driver-frozen",), "undo", waits_s=_STALE_S),
     "rebooted": Kind(_rebooted, ("machine-rebooted",), ("machine-rebooted",), "watch"),
     "crash-loop": Kind(_crash_loop, ("crash-loop", "restarts"), ("batch-fails", "driver-failed"), "undo", waits_s=45.0),
-    "commit-deleted": Kind(
-        _commit_deleted,
+    "commit-deleted": Kind(_commit_deleted, ("driver-dead",), ("driver-killed",), "watch"),
+    "commits-deleted": Kind(
+        _commits_deleted,
         ("checkpoint-missing", "checkpoint-damaged"),
         ("checkpoint-lost", "checkpoint-damaged"),
         "restore",

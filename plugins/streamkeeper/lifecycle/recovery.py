@@ -139,6 +139,7 @@ def _input_gone(at: RecoveryLook) -> _Found | None:
 
 def _sink_down(at: RecoveryLook) -> _Found | None:
     told = [f"query {each.query}: {each.sink_unknown}" for each in at.queries if each.sink_down]
+    told += [f"driver {at.instance} waits: {at.away}"] if at.away and not told else []
     back = "bring the output back; a driver that lives goes on by itself, one that has ended is restarted"
     return (Cause.SINK_DOWN, "; ".join(told), back) if told else None
 

@@ -125,7 +125,8 @@ class RecoveryLook(msgspec.Struct, frozen=True, kw_only=True):
 
     ``store``: why it does not answer, then nothing else is known. ``stopped``: by whom and why, empty where it should
     serve. ``why``: the runner's proof. ``error``: the driver's last one. ``open_operation``: name and step;
-    ``waits``: whether it waits for a person. ``full``: a disk without room, as a clause.
+    ``waits``: whether it waits for a person. ``full``: a disk without room, as a clause. ``away``: what a driver that
+    lives waits for, as it says itself.
     """
 
     job: str
@@ -142,6 +143,7 @@ class RecoveryLook(msgspec.Struct, frozen=True, kw_only=True):
     open_operation: str = ""
     waits: bool = False
     full: str = ""
+    away: str = ""
     queries: tuple[QueryLook, ...] = ()
 
 

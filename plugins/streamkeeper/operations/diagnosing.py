@@ -32,6 +32,7 @@ from streamkeeper.model.liveness import Life
 from streamkeeper.model.manifest import Manifest
 from streamkeeper.model.names import refuse_unknown
 from streamkeeper.model.recovery import Diagnosis, QueryLook, RecoveryLook
+from streamkeeper.model.restarts import Cause as RestartCause
 from streamkeeper.model.trigger import parse_trigger
 from streamkeeper.operations.approval import asked_about
 from streamkeeper.operations.assessing import gone_of_sources
@@ -90,6 +91,7 @@ def _look(site: Site, state: JobState, chosen: Collection[str], snapshots: Mappi
         rebooted=liveness.rebooted and exit_ is None,
         frozen=liveness.frozen,
         state=last,
+        away=_away(status) if liveness.life is Life.ALIVE and not liveness.frozen else "",
         error=(exit_.error if exit_ is not None else "") or (status.error if status is not None else ""),
         queries=tuple(
             _look_at_query(
@@ -143,6 +145,11 @@ def _look_at_query(
     return msgspec.structs.replace(
         seen, replay=replay, no_restore=no_restore, passed_over=passed_over, rebuild=reads, no_rebuild=no_rebuild
     )
+
+
+def _away(status: DriverStatus | None) -> str:
+    """What does not answer a driver that waits for it."""
+    return status.waiting if status is not None and status.cause == RestartCause.DEPENDENCY.value else ""
 
 
 def _rebuild(directory: Path, manifest: Manifest, lost: str) -> tuple[str, str]:
