@@ -71,6 +71,18 @@ CASES = [
     ("one batch fails in a living driver", look(query(failing="bad"), life=Life.ALIVE), Cause.BATCH_FAILS, RESTART),
     ("it is starting", look(life=Life.ALIVE, state=DriverState.STARTING), Cause.DRIVER_STARTING, RESTART),
     ("it waits for its sink", look(life=Life.ALIVE, away="database is locked"), Cause.SINK_DOWN, RESTART),
+    (
+        "it begins again after a batch that failed",
+        look(query(planned=8), life=Life.ALIVE, state=DriverState.STARTING, before="restart 1 of 5: query totals: no"),
+        Cause.BATCH_FAILS,
+        RESTART,
+    ),
+    (
+        "it begins again after something else",
+        look(query(planned=8), life=Life.ALIVE, state=DriverState.STARTING, before="restart 1 of 5: the JVM ended"),
+        Cause.DRIVER_STARTING,
+        RESTART,
+    ),
     ("it runs elsewhere", look(life=Life.UNKNOWN), Cause.DRIVER_UNREACHABLE, None),
     ("an operation is open", look(open_operation="op2 (at drain)"), Cause.OPERATION_OPEN, None),
     ("a person stopped it", look(stopped="ada: quarter end", state=DriverState.DRAINED), Cause.STOPPED, None),

@@ -139,7 +139,7 @@ def _input_gone(at: RecoveryLook) -> _Found | None:
 
 def _sink_down(at: RecoveryLook) -> _Found | None:
     told = [f"query {each.query}: {each.sink_unknown}" for each in at.queries if each.sink_down]
-    told += [f"driver {at.instance} waits: {at.away}"] if at.away and not told else []
+    told += [f"driver {at.instance} waits: {at.away}"] if at.away and not at.frozen and not told else []
     back = "bring the output back; a driver that lives goes on by itself, one that has ended is restarted"
     return (Cause.SINK_DOWN, "; ".join(told), back) if told else None
 
@@ -160,7 +160,12 @@ def _alive(at: RecoveryLook) -> _Found | None:
     if failing:
         return Cause.BATCH_FAILS, f"the same batch fails again and again: {'; '.join(failing)}", _READ_THE_RECORD
     if at.state in (None, DriverState.STARTING, DriverState.STANDBY, DriverState.FAILED):
-        told = f": its last run ended with {at.error}" if at.error else ""
+        broke = [each for each in at.queries if each.open_batch is not None and f"query {each.query}: " in at.before]
+        if broke:
+            which = ", ".join(f"batch {each.open_batch} of {each.query}" for each in broke)
+            return Cause.BATCH_FAILS, f"{which} failed until its driver ended: {at.before}", _READ_THE_RECORD
+        ended = at.error or at.before
+        told = f": its last run ended with {ended}" if ended else ""
         return Cause.DRIVER_STARTING, f"driver {at.instance} is on its way and does not serve yet{told}", "wait"
     return Cause.NOTHING_WRONG, f"nothing is wrong: {at.release} is served by {at.instance}", "nothing to do"
 

@@ -126,7 +126,7 @@ class RecoveryLook(msgspec.Struct, frozen=True, kw_only=True):
     ``store``: why it does not answer, then nothing else is known. ``stopped``: by whom and why, empty where it should
     serve. ``why``: the runner's proof. ``error``: the driver's last one. ``open_operation``: name and step;
     ``waits``: whether it waits for a person. ``full``: a disk without room, as a clause. ``away``: what a driver that
-    lives waits for, as it says itself.
+    lives waits for, as it says itself; ``before``: how the run before ended, until this one serves.
     """
 
     job: str
@@ -144,6 +144,7 @@ class RecoveryLook(msgspec.Struct, frozen=True, kw_only=True):
     waits: bool = False
     full: str = ""
     away: str = ""
+    before: str = ""
     queries: tuple[QueryLook, ...] = ()
 
 

@@ -91,7 +91,8 @@ def _look(site: Site, state: JobState, chosen: Collection[str], snapshots: Mappi
         rebooted=liveness.rebooted and exit_ is None,
         frozen=liveness.frozen,
         state=last,
-        away=_away(status) if liveness.life is Life.ALIVE and not liveness.frozen else "",
+        away=_waiting(status, RestartCause.DEPENDENCY) if liveness.life is Life.ALIVE else "",
+        before=_waiting(status, RestartCause.FAILURE),
         error=(exit_.error if exit_ is not None else "") or (status.error if status is not None else ""),
         queries=tuple(
             _look_at_query(
@@ -120,7 +121,6 @@ def _look_at_query(
     lost = find_version_loss(site, state, query, version)
     known = known_version(site, state, query, version)
     holds = ask(site, state, state.serving_release, query, manifest.sink, version)
-    told = status.queries.get(query) if status is not None else None
     seen = QueryLook(
         query=query,
         version=version,
@@ -135,7 +135,7 @@ def _look_at_query(
         sink_unknown=holds.unknown,
         sink_down=holds.down,
         input_gone="" if lost or life is Life.ALIVE else find_gone_input(directory),
-        failing=told.error if told is not None and told.failures >= FAILURES else "",
+        failing=_failing(status, query),
     )
     if not seen.damaged and query not in wanted:
         return seen
@@ -147,9 +147,17 @@ def _look_at_query(
     )
 
 
-def _away(status: DriverStatus | None) -> str:
-    """What does not answer a driver that waits for it."""
-    return status.waiting if status is not None and status.cause == RestartCause.DEPENDENCY.value else ""
+def _waiting(status: DriverStatus | None, cause: RestartCause) -> str:
+    """What a driver says while it does not serve, if it is for that cause."""
+    return status.waiting if status is not None and status.cause == cause.value else ""
+
+
+def _failing(status: DriverStatus | None, query: str) -> str:
+    """The error of a batch that fails again and again: a driver that began again has failed with it before."""
+    told = status.queries.get(query) if status is not None else None
+    if status is None or told is None:
+        return ""
+    return told.error if told.failures >= (FAILURES if status.generation == 1 else 1) else ""
 
 
 def _rebuild(directory: Path, manifest: Manifest, lost: str) -> tuple[str, str]:
