@@ -14,6 +14,7 @@
                   --from-seed K: the first of their seeds
 --controls        the negative controls instead: with a protection switched off they must find damage, else exit 1
                   with --attacks: of each kind, the first of its seeds that does harm
+                  with --drills: of each kind, the rules that name it; its cause must be missed
 --only a,b        of the controls, or of the attacks, only these
 """
 
@@ -61,7 +62,7 @@ def main() -> int:
         return run_attacks(chosen.root, results, kinds=kinds, seeds=seeds, controls=chosen.controls)
     if chosen.kind == "drills":
         wanted = [each for each in chosen.only.split(",") if each in DRILLS]
-        return run_drills(chosen.root, results, kinds=wanted, seeds=seeds)
+        return run_drills(chosen.root, results, kinds=wanted, seeds=seeds, controls=chosen.controls)
     if chosen.controls:
         return _run_controls(chosen, results)
     if chosen.kind == "broker":

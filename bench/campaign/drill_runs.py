@@ -7,13 +7,19 @@ import time
 from pathlib import Path
 
 from bench.bed import fresh_bed
-from bench.campaign.drills.drill import Drill, DrillResult
+from bench.campaign.drills.drill import MISSED, Drill, DrillResult
 from bench.campaign.drills.kinds import JOBS, KINDS
 from bench.campaign.results import Results
+from bench.campaign.unprotected import RULE
 
 
-def run_drills(root: Path, results: Results, *, kinds: list[str], seeds: range) -> int:
-    """Run what was not run yet; 1 when a cause was not named, an action did not mend it, or an output is wrong."""
+def run_drills(root: Path, results: Results, *, kinds: list[str], seeds: range, controls: bool = False) -> int:
+    """Run what was not run yet; 1 when a cause was not named, an action did not mend it, or an output is wrong.
+
+    ``controls``: with the rules off that name it, the cause has to be missed; 1 when it was named all the same.
+    """
+    if controls:
+        return _run_controls(root, results, kinds or list(KINDS))
     for seed in seeds:
         for name in kinds or list(KINDS):
             case = f"{name}:{seed}"
@@ -22,8 +28,23 @@ def run_drills(root: Path, results: Results, *, kinds: list[str], seeds: range) 
     return results.conclude([])
 
 
+def _run_controls(root: Path, results: Results, kinds: list[str]) -> int:
+    named = []
+    for name in kinds:
+        if name in results.controls:
+            continue
+        off = "+".join(f"{RULE}{each}" for each in KINDS[name].rules)
+        played = play(root, f"{name}:0", off)
+        # A site that broke before anything was done to it says nothing of the rule.
+        found = [each for each in played.damage if each.startswith(MISSED)] if played.hits else []
+        results.add({"control": name, "switched_off": off, "named": played.named, "found": found})
+        print(f"{name} without {off}: {found or 'named all the same'}", flush=True)
+        named += [] if found else [name]
+    return 1 if named else 0
+
+
 def play(root: Path, case: str, off: str = "") -> DrillResult:
-    """One drill; a step that must succeed and does not is damage as well."""
+    """One drill; a step that must succeed and does not is damage as well. Of a control only whether it is named."""
     name, _, seed = case.partition(":")
     kind, began = KINDS[name], time.monotonic()
     with fresh_bed(root, JOBS) as bed:
@@ -41,9 +62,12 @@ def play(root: Path, case: str, off: str = "") -> DrillResult:
             time.sleep(kind.waits_s)
             drill.diagnose(kind.causes)
             drill.name_the_cause(kind.rules)
-            drill.mend(kind.mend)
-            drill.clears(kind.rules)
-            drill.damage += drill.look()
+            if not off:
+                drill.mend(kind.mend)
+                drill.clears(kind.rules)
+                drill.damage += drill.look()
+            elif drill.undo is not None:
+                drill.undo()
         except Exception as error:
             drill.damage.append(f"{type(error).__name__}: {str(error)[:600]}")
             if drill.undo is not None:

@@ -182,10 +182,23 @@ SWITCHES = {
 }
 
 
+RULE = "rule:"
+
+
+def without_rule(name: str) -> None:
+    """A health rule that there is not; neither the watch nor what it does by itself knows of it."""
+    from streamkeeper.health import rules
+
+    rules.RULES = tuple(each for each in rules.RULES if each is not rules.find_rule(name))
+
+
 def switch_off(what: str) -> None:
-    """Those with these names, with ``+`` between them; none for an empty text."""
+    """Those with these names, with ``+`` between them, ``rule:driver-dead`` for a rule; none for an empty text."""
     for name in filter(None, what.split("+")):
-        SWITCHES[name]()
+        if name.startswith(RULE):
+            without_rule(name.removeprefix(RULE))
+        else:
+            SWITCHES[name]()
 
 
 def main() -> None:

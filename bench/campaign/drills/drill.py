@@ -27,6 +27,7 @@ PASSES = 2
 BETWEEN_S = 15.0
 """From one pass to the next; on its schedule it is a minute."""
 _SERVES_WITHIN_S = 150.0
+MISSED = "the watch missed"
 
 
 class DrillResult(CaseResult, frozen=True, kw_only=True):
@@ -90,7 +91,7 @@ class Drill(Attack):
                 time.sleep(BETWEEN_S)
         self.named, self.named_s = sorted(seen), round(time.monotonic() - began, 1)
         if not seen & set(rules):
-            self.damage.append(f"the watch named {self.named or 'nothing'}, and not {' or '.join(rules)}")
+            self.damage.append(f"{MISSED} {' or '.join(rules)}, it named {self.named or 'nothing'}")
 
     def diagnose(self, causes: tuple[str, ...]) -> None:
         """What ``recover`` says, and whether that is the cause."""
@@ -118,13 +119,17 @@ class Drill(Attack):
         self.must(self.run(*asked))
 
     def mend(self, how: str) -> None:
-        """``watch``: passes alone; ``undo``: what was broken is put right, then passes; else an action of recover."""
+        """``watch``: passes alone; ``undo``: what was broken is put right, then passes; else an action of recover.
+
+        ``undo+restart``: what was broken is put right, and then a person has to say that it is.
+        """
         began = time.monotonic()
         self.mended = how
-        if self.undo is not None and how in ("undo", "watch"):
+        first, _, action = how.rpartition("+")
+        if self.undo is not None and "undo" in (first, action):
             self.undo()
-        if how not in ("undo", "watch", "itself"):
-            self.recover(how)
+        if action not in ("undo", "watch", "itself"):
+            self.recover(action)
         deadline = time.monotonic() + _SERVES_WITHIN_S
         while how != "itself" and not self.serves() and time.monotonic() < deadline:
             self.watch()

@@ -349,7 +349,7 @@ KINDS = {
     ),
     "checkpoint-gone": Kind(_checkpoint_gone, ("checkpoint-missing",), ("checkpoint-lost",), "restore", snapshots=True),
     "checkpoint-unmounted": Kind(
-        _checkpoint_unmounted, ("checkpoint-missing",), ("checkpoint-lost",), "undo", waits_s=20.0
+        _checkpoint_unmounted, ("checkpoint-missing",), ("checkpoint-lost",), "undo+restart", waits_s=20.0
     ),
     "sink-ahead": Kind(
         _sink_ahead, ("checkpoint-missing", "sink-ahead"), ("checkpoint-lost", "sink-ahead"), "restore", snapshots=True
