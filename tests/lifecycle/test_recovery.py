@@ -133,6 +133,13 @@ def test_a_missing_last_commit_is_mended_by_a_start_where_the_sink_knows_batches
     assert diagnose(at).option(RESTART).possible is (sink != "foreach")
 
 
+def test_a_lost_checkpoint_without_a_snapshot_is_to_be_put_back() -> None:
+    """Where no action is possible the advice is what a person can do; with a snapshot it is the restore."""
+    lost = query(lost="/cp is missing", planned=None, committed=None, no_restore="no snapshot", no_rebuild="gone")
+    assert recovery.diagnose(look(lost)).advice.startswith("put the directory back as it was, then restart")
+    assert recovery.diagnose(look(LOST)).advice.startswith("restore")
+
+
 def test_a_price_says_what_comes_again() -> None:
     """Batches, files and how the sink takes them; nobody is asked where nothing is lost or doubled."""
     option = diagnose(look(DAMAGED)).option(RESTORE)

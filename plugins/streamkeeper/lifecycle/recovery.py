@@ -231,6 +231,8 @@ def _evidence(at: RecoveryLook) -> Iterator[str]:
 
 def _advice(cause: Cause, ranked: list[Option]) -> str:
     best = ranked[0]
+    if not best.possible and cause is Cause.CHECKPOINT_LOST:
+        return "put the directory back as it was, then restart: without it no action is possible from here"
     if not best.possible:
         return "no action is possible from here: see why for each, and the runbook"
     person = ", and a person has to accept what it loses or doubles" if best.asks else ""
