@@ -18,7 +18,9 @@ from bench.bed import Bed
 from bench.campaign.attacks.attack import Attack
 from bench.campaign.cases import JOB, CaseResult
 from bench.campaign.ledger import count_replays
+from bench.campaign.unprotected import RULE
 from streamkeeper.checkpoints.layout import last_committed
+from streamkeeper.health.told_errors import Fault, find_fault
 from streamkeeper.model.control import DriverState
 from streamkeeper.registry.control import Control
 
@@ -64,10 +66,12 @@ class Drill(Attack):
         self.announced: list[str] = []
 
     def watch(self) -> list[str]:
-        """One pass; the rules of the incidents that are open then."""
+        """One pass; the rules of the incidents that are open then. Without a store its own run is red, and says so."""
         answer = self.run("watch", "--once")
         if answer.returncode:
             self.told.append(f"watch: {answer.stderr.strip()[-300:]}")
+            if find_fault(answer.stderr) is Fault.STORE_LOST:
+                return ["store-out-of-reach"] if RULE + "store-out-of-reach" not in self.off else []
         return self.open_rules()
 
     def open_rules(self, severity: str = "") -> list[str]:

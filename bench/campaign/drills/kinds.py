@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import shutil
@@ -15,6 +16,9 @@ from pathlib import Path
 import msgspec
 
 from bench.campaign.drills.drill import Drill
+from streamkeeper.model.incident import IncidentRaised
+from streamkeeper.operations.fleet_look import OWN
+from streamkeeper.registry.incidents import IncidentLog
 
 JOBS = [Path(__file__).parents[1] / "jobs/ledgers.py"]
 _STALE_S = 75.0
@@ -190,22 +194,27 @@ def _sink_down(drill: Drill, chance: random.Random) -> None:
     drill.undo = undo
 
 
+def _files_of(directory: Path, batch: str) -> set[str]:
+    """Names of the files that a batch of a file source reads."""
+    number = json.loads((directory / "offsets" / batch).read_text().splitlines()[-1])["logOffset"]
+    log = directory / "sources" / "0" / str(number)
+    lines = (log if log.exists() else log.with_suffix(".compact")).read_text().splitlines()[1:]
+    return {Path(each["path"]).name for each in map(json.loads, lines) if each["batchId"] == number}
+
+
 def _source_files_deleted(drill: Drill, chance: random.Random) -> None:
     """Files of a batch that is planned and not committed are gone."""
-    drill.send("python", signal.SIGSTOP)
-    drill.send("python", signal.SIGCONT)
-    drill.bed.stop_producer()
     directory = drill.checkpoint("totals")
     drill.kill()
     commit = drill.newest("totals", "commits")
     batch = commit.name
     commit.unlink()
     commit.with_name(f".{batch}.crc").unlink(missing_ok=True)
-    log = directory / "sources" / "0" / batch
     hidden = drill.bed.root / "hidden-input"
     hidden.mkdir()
-    text = log.read_text() if log.exists() else ""
-    gone = [each for each in (drill.bed.input / "sales").iterdir() if each.name in text]
+    gone = [each for each in (drill.bed.input / "sales").iterdir() if each.name in _files_of(directory, batch)]
+    if not gone:
+        drill.damage.append(f"batch {batch} of totals read no files: nothing is broken")
     for each in gone:
         shutil.move(str(each), hidden / each.name)
     drill.did.append(f"{len(gone)} files of an open batch of totals are deleted")
@@ -252,6 +261,8 @@ def _disk_full(drill: Drill, chance: random.Random) -> None:
 
 def _two_schedulers(drill: Drill, chance: random.Random) -> None:
     drill.kill()
+    drill.diagnose(("driver-killed",))
+    began = time.monotonic()
     watch = drill.bed.program("watch", "--once", off=drill.off)
     both = [
         subprocess.Popen(watch, env=drill.bed.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -259,20 +270,21 @@ def _two_schedulers(drill: Drill, chance: random.Random) -> None:
     ]
     for each in both:
         each.communicate(timeout=300)
-    entries = drill.run("incidents", "ledgers", "--json").stdout
-    raised = entries.count('"driver-dead"')
+    drill.passes, drill.named_s = 1, round(time.monotonic() - began, 1)
+    records = [each.record for each in IncidentLog(drill.bed.site.store, "ledgers").entries()]
+    drill.named = [each.symptom.rule for each in records if isinstance(each, IncidentRaised)]
     drill.did.append("two watches at once over a dead driver")
-    planned = [each for each in drill.state().instances.values() if not each.ended]
-    if len(planned) > 1:
-        drill.damage.append(f"{len(planned)} instances are planned by two watches")
-    drill.told.append(f"driver-dead stands {raised} times in the incidents")
+    begun = [each for each in drill.state().operations if each.startswith(OWN)]
+    if drill.named.count("driver-dead") != 1 or len(begun) != 1:
+        drill.damage.append(f"two watches raised {drill.named} and began {begun}")
 
 
 def _recovery_killed(drill: Drill, chance: random.Random) -> None:
     """Every point of a restore is a death; each time it is asked for again, with the same words."""
     drill.kill()
     shutil.rmtree(drill.checkpoint("totals"))
-    drill.watch()
+    drill.diagnose(("checkpoint-lost",))
+    drill.name_the_cause(("checkpoint-missing",))
     trace = drill.bed.root / "trace"
     asked = ("recover", "ledgers", "--action", "restore", "--reason", "drill", "--accept-replay", "--accept-loss")
     marker = drill.bed.root / "hit"
@@ -357,15 +369,13 @@ KINDS = {
     "sink-down": Kind(_sink_down, ("sink-down",), ("sink-down",), "undo", waits_s=60.0),
     "source-files-deleted": Kind(
         _source_files_deleted,
-        ("source-offset-lost", "checkpoint-damaged", "driver-dead"),
-        ("input-gone", "checkpoint-lost"),
+        ("input-gone",),
+        ("input-gone",),
         "undo",
     ),
     "store-gone": Kind(_store_gone, ("store-out-of-reach",), ("store-out-of-reach",), "undo", waits_s=_STALE_S),
     "disk-full": Kind(_disk_full, ("disk-full",), ("disk-full",), "undo", waits_s=40.0, before=_small_disk),
     "two-schedulers": Kind(_two_schedulers, ("driver-dead",), ("driver-killed",), "watch"),
-    "recovery-killed": Kind(
-        _recovery_killed, ("checkpoint-missing",), ("nothing-wrong", "driver-starting"), "itself", snapshots=True
-    ),
+    "recovery-killed": Kind(_recovery_killed, ("checkpoint-missing",), ("checkpoint-lost",), "itself", snapshots=True),
 }
 """Each with what names it."""
