@@ -112,6 +112,17 @@ def test_a_dead_driver_is_raised_repeated_and_cleared(house: House) -> None:
     assert "Runbook: Nothing serves" in house.told[0].text
 
 
+@pytest.mark.parametrize(("life", "raised"), [(Life.DEAD, ["checkpoint-damaged"]), (Life.ALIVE, [])])
+def test_what_a_dead_driver_left_is_looked_at(house: House, life: Life, raised: list[str]) -> None:
+    """Offsets cut short are named in the first pass, and nothing is started; a driver that lives may be writing."""
+    newest = max((house.job.directory / "offsets").glob("[0-9]*"), key=lambda each: int(each.name))
+    newest.write_bytes(newest.read_bytes()[:5])
+    house.job.runner.life = life
+    house.make(acts=True)
+    assert house.raised() == raised
+    assert set(house.job.site.journal(JOB, "test").state().operations) == {"op"}
+
+
 def test_a_job_that_is_well_costs_few_requests(house: House) -> None:
     """After the first pass: the index, the jobs, the last prune, and of a job its next entry and its status."""
     house.job.runner.life = Life.ALIVE
