@@ -127,12 +127,13 @@ def _offset_cut(drill: Drill, chance: random.Random) -> None:
 
 def _state_deleted(drill: Drill, chance: random.Random) -> None:
     drill.kill()
-    for partition in (drill.checkpoint("totals") / "state" / "0").iterdir():
-        files = sorted(partition.rglob("*.delta"), key=lambda each: int(each.stem))
-        for each in files[:1] if files and not list(partition.rglob("*.snapshot")) else files[-1:]:
-            each.unlink()
-            each.with_name(f".{each.name}.crc").unlink(missing_ok=True)
-    drill.did.append("a state file of every partition of totals is deleted")
+    newest = {file.parent: file for file in drill.state_files("totals")}
+    for file in newest.values():
+        file.unlink()
+        file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
+    if not newest:
+        drill.damage.append("totals has no state file: nothing is broken")
+    drill.did.append("the newest state file of every partition of totals is deleted")
 
 
 def _state_flipped(drill: Drill, chance: random.Random) -> None:
