@@ -54,6 +54,19 @@ def test_a_diagnosis_is_there_for_machines(job: Registered) -> None:
     assert told["options"][0]["snapshots"] == {QUERY: "s0001"}
 
 
+def test_a_store_that_is_gone_is_a_diagnosis_and_no_other_action(job: Registered) -> None:
+    """The cause and its heading; an action is refused in one line, and by what."""
+    store = Path(job.site.settings.store)
+    store.rename(store.with_name("hidden"))
+    store.write_text("not a directory")
+    done = recover("--json")
+    told = json.loads(done.stdout)
+    assert (done.exit_code, told["cause"], told["heading"]) == (1, "store-out-of-reach", "The store is down")
+    refused = recover("--action", "restart")
+    assert (refused.exit_code, len(refused.output.strip().splitlines())) == (2, 1)
+    assert "store file://" in refused.output
+
+
 def test_a_dry_run_prints_the_steps_and_opens_nothing(job: Registered) -> None:
     """The list that it would carry out, with every deadline."""
     job.take()

@@ -11,11 +11,12 @@ from rich.markdown import Markdown
 
 from streamkeeper.cli.deploying import finish, new_operation, render_plan
 from streamkeeper.cli.given import Job, Json, open_site, open_to_look
-from streamkeeper.errors import InvalidInput
+from streamkeeper.errors import InvalidInput, StoreUnavailable
 from streamkeeper.lifecycle.steps import plan_deploy
 from streamkeeper.model.coding import to_json
 from streamkeeper.model.recovery import Cause, RecoveryAction
 from streamkeeper.operations.diagnoses import render_diagnosis
+from streamkeeper.operations.diagnosing import diagnose_without_store
 from streamkeeper.operations.recovering import Asked, diagnose_for, must_be_possible, open_recovery, recovery_request
 
 Action = Annotated[RecoveryAction, typer.Option("--action", help="diagnose only looks")]
@@ -73,9 +74,14 @@ def recover(
         probation_batches=probation_batches,
         probation_s=probation_s,
     )
-    looks = action is RecoveryAction.DIAGNOSE or dry_run
-    site = open_to_look() if looks else open_site()
-    found = diagnose_for(site, asked)
+    try:
+        site = open_to_look() if action is RecoveryAction.DIAGNOSE or dry_run else open_site()
+        found = diagnose_for(site, asked)
+    except StoreUnavailable as error:
+        # An outage is a diagnosis too, with its heading; anything else that is asked needs the store.
+        if action is not RecoveryAction.DIAGNOSE:
+            raise
+        found = diagnose_without_store(job, error)
     if json:
         typer.echo(to_json(found))
     else:

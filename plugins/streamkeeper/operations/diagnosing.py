@@ -57,6 +57,11 @@ def diagnose_job(
     return diagnose(look_at_job(site, job, chosen=chosen, snapshots=snapshots), chosen=chosen)
 
 
+def diagnose_without_store(job: str, error: StoreUnavailable) -> Diagnosis:
+    """What is left to say where not even the installation can be opened."""
+    return diagnose(RecoveryLook(job=job, store=error.message))
+
+
 def look_at_job(
     site: Site, job: str, *, chosen: Collection[str] = (), snapshots: Mapping[str, str] | None = None
 ) -> RecoveryLook:
