@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import subprocess
 import sys
 
@@ -35,3 +37,16 @@ def test_a_rule_that_is_switched_off_is_gone(off: str, gone: bool) -> None:
     asked = [sys.executable, "-c", ASKED.format(off=off)]
     told = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=True)
     assert told.stdout.strip() == str([gone, gone])
+
+
+def test_the_table_of_the_guarantees_is_what_was_played() -> None:
+    """Each row repeats the newest line of its drill: what was named and after how long, and what was mended."""
+    lines = [json.loads(each) for each in (ROOT / "bench/results/drills.jsonl").read_text().splitlines()]
+    played = {each["case"].partition(":")[0]: each for each in lines}
+    rows = re.findall(r"^\| `([a-z-]+)` \| (.+?) \|$", (ROOT / "docs/guarantees.md").read_text(), re.MULTILINE)
+    told = {name: cells.split(" | ") for name, cells in rows if name in KINDS}
+    assert set(told) == set(played)
+    for name, line in played.items():
+        figures = [f"{line[each]:g}" for each in ("named_s", "mended_s")]
+        wanted = [", ".join(line["named"]), line["cause"], figures[0], line["mended"], figures[1]]
+        assert told[name] == [*wanted, "no" if line["damage"] else "yes", line["commit"]]
