@@ -58,6 +58,23 @@ def serving(**signals: Any) -> JobLook:
     return well(status=status(**signals))
 
 
+def written(*batches: tuple[float, float]) -> JobLook:
+    """A job whose newest batches took (batch, checkpoint) seconds; the last one is what its driver tells now."""
+    told = [
+        QuerySignals(batch=number, batch_s=took, checkpoint_write_s=wrote)
+        for number, (took, wrote) in enumerate(batches)
+    ]
+    points = tuple(
+        HistoryPoint(at=NOW - 60.0 * (len(told) - each.batch), slowest_batch_s=each.batch_s, signals=each)
+        for each in told[:-1]
+    )
+    took, wrote = batches[-1]
+    return well(
+        status=status(batch=len(batches) - 1, batch_s=took, usual_batch_s=took, checkpoint_write_s=wrote),
+        history={"totals": points},
+    )
+
+
 def source(**signals: Any) -> dict[str, Any]:
     """Signals of one source."""
     return {"sources": (SourceSignals(source="kafka", **signals),)}

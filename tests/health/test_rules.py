@@ -28,6 +28,7 @@ from tests.health.looks import (
     source,
     status,
     well,
+    written,
 )
 
 DAY_S = 86_400.0
@@ -137,8 +138,9 @@ CASES: dict[str, list[tuple[JobLook, JobLook]]] = {
         (well(**history(12, 660.0, lag_records=1200)), well(**history(3, 660.0, lag_records=1200))),
     ],
     "checkpoint-write-slow": [
-        (serving(batch_s=4.0, checkpoint_write_s=2.0), serving(batch_s=4.0, checkpoint_write_s=1.9)),
-        (serving(batch_s=1.2, checkpoint_write_s=1.0), serving(batch_s=1.2, checkpoint_write_s=0.9)),
+        (written(*[(4.0, 2.0)] * 3), written((4.0, 2.0), (4.0, 1.9), (4.0, 2.0))),
+        (written(*[(1.2, 1.0)] * 3), written(*[(1.2, 0.9)] * 3)),
+        (written(*[(4.0, 2.0)] * 3), written(*[(4.0, 2.0)] * 2)),
     ],
     "checkpoint-growing": [
         (
@@ -239,10 +241,7 @@ def test_a_jobs_own_threshold_counts() -> None:
         (dead("no such class", cause="permanent", code=ExitCode.REFUSED), ["driver-refused"]),
         (dead(**checkpoint(input_gone="1 of 2 files are gone")), ["input-gone"]),
         (serving(usual_batch_s=40.0, scheduling_delay_s=90.0), ["batch-longer-than-trigger"]),
-        (
-            serving(batch_s=40.0, usual_batch_s=40.0, scheduling_delay_s=90.0, checkpoint_write_s=30.0),
-            ["checkpoint-write-slow"],
-        ),
+        (written(*[(40.0, 30.0)] * 3), ["checkpoint-write-slow"]),
         (dead(**operation(owned=False), desired_release="r0003"), ["driver-dead", "operation-open"]),
     ],
 )

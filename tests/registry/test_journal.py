@@ -22,7 +22,7 @@ from streamkeeper.errors import (
 from streamkeeper.model.coding import to_json
 from streamkeeper.model.job_state import JobState
 from streamkeeper.model.journal import Record, StepDone, entry_key, fold_key
-from streamkeeper.registry.journal import Journal
+from streamkeeper.registry.journal import Journal, has_journal
 from streamkeeper.stores.counting import CountingStore
 from streamkeeper.stores.local import LocalStore
 from tests.contracts.memory_store import MemoryStore
@@ -35,6 +35,19 @@ def written(store: MemoryStore | CountingStore, count: int) -> Journal:
     for _ in range(count):
         journal.append(next_version)
     return journal
+
+
+def test_a_damaged_journal_is_a_journal_and_a_bundle_alone_is_none() -> None:
+    """A job whose first record is lost is not passed over, at the price of one listing that only it pays."""
+    store = CountingStore(MemoryStore())
+    store.create("registry/sales/bundles/abc.zip", b"of a deploy that died at once")
+    assert not has_journal(store, "sales")
+    written(store, 2)
+    store.requests = 0
+    assert has_journal(store, "sales")
+    assert store.requests == 1
+    store.delete(entry_key("sales", 1))
+    assert has_journal(store, "sales")
 
 
 def test_nothing_new_costs_one_request() -> None:
@@ -272,7 +285,7 @@ def test_job_name_is_checked() -> None:
 
 WRITER = """
 import sys
-from streamkeeper.registry.journal import Journal
+from streamkeeper.registry.journal import Journal, has_journal
 from streamkeeper.stores.local import LocalStore
 from tests.properties.versions import next_version
 Journal(LocalStore(sys.argv[1]), "sales", writer="w").append(

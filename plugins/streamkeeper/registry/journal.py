@@ -39,8 +39,11 @@ def _utc_now() -> pendulum.DateTime:
 
 
 def has_journal(store: Store, job: str) -> bool:
-    """Whether anything was ever recorded of a job; one read, however long its journal is."""
-    return grew_beyond(store, job, 0)
+    """Whether anything was ever recorded of a job; one read, however long its journal is.
+
+    A journal that has lost its first entry, or holds what is no entry, is damaged: its job is not to be passed over.
+    """
+    return grew_beyond(store, job, 0) or any(True for _ in store.list(journal_prefix(job)))
 
 
 def grew_beyond(store: Store, job: str, number: int) -> bool:
