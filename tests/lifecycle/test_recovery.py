@@ -78,6 +78,12 @@ CASES = [
         RESTART,
     ),
     (
+        "it serves again after a batch that failed, and has done none yet",
+        look(query(planned=8), life=Life.ALIVE, state=DriverState.SERVING, before="restart 1 of 5: query totals: no"),
+        Cause.BATCH_FAILS,
+        RESTART,
+    ),
+    (
         "it begins again after something else",
         look(query(planned=8), life=Life.ALIVE, state=DriverState.STARTING, before="restart 1 of 5: the JVM ended"),
         Cause.DRIVER_STARTING,

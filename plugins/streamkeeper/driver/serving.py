@@ -225,14 +225,25 @@ class Serving:
                 self._start(query)
 
     def _note_waits(self) -> None:
-        """Whether a query waits for what does not answer, for the status."""
+        """Whether a query waits for what does not answer, for the status.
+
+        What the generation before broke with stands until this one has shown, query by query, that it does not.
+        """
         for query in self._queries.values():
             # Any completed trigger takes the error away.
             if query.cause is Cause.DEPENDENCY and not self._at.board.query(query.name).error:
                 query.note_trigger()
         waiting = [f"query {each.name}: {each.error}" for each in self._queries.values() if each.waits]
-        self._at.board.waiting = "; ".join(waiting)
-        self._at.board.cause = Cause.DEPENDENCY.value if waiting else ""
+        board = self._at.board
+        if waiting:
+            board.cause, board.waiting = Cause.DEPENDENCY.value, "; ".join(waiting)
+        elif board.cause != Cause.FAILURE.value or self._each_has_triggered():
+            board.cause = board.waiting = ""
+
+    def _each_has_triggered(self) -> bool:
+        return all(
+            each.ended is not None or self._at.board.query(each.name).triggers > 0 for each in self._queries.values()
+        )
 
     def _note_start_offsets(self) -> None:
         for name in list(self._start_unknown):

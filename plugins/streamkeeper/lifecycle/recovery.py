@@ -159,14 +159,15 @@ def _alive(at: RecoveryLook) -> _Found | None:
     failing = [f"query {each.query}: {each.failing}" for each in at.queries if each.failing]
     if failing:
         return Cause.BATCH_FAILS, f"the same batch fails again and again: {'; '.join(failing)}", _READ_THE_RECORD
-    if at.state in (None, DriverState.STARTING, DriverState.STANDBY, DriverState.FAILED):
+    # A driver that began again tells what its last run broke with until every query has completed a trigger.
+    if at.before or at.state in (None, DriverState.STARTING, DriverState.STANDBY, DriverState.FAILED):
         broke = [each for each in at.queries if each.open_batch is not None and f"query {each.query}: " in at.before]
         if broke:
             which = ", ".join(f"batch {each.open_batch} of {each.query}" for each in broke)
             return Cause.BATCH_FAILS, f"{which} failed until its driver ended: {at.before}", _READ_THE_RECORD
         ended = at.error or at.before
         told = f": its last run ended with {ended}" if ended else ""
-        return Cause.DRIVER_STARTING, f"driver {at.instance} is on its way and does not serve yet{told}", "wait"
+        return Cause.DRIVER_STARTING, f"driver {at.instance} is on its way and has not done a batch yet{told}", "wait"
     return Cause.NOTHING_WRONG, f"nothing is wrong: {at.release} is served by {at.instance}", "nothing to do"
 
 
