@@ -71,8 +71,8 @@ bench-driver: setup ## the driver's own work per batch
 bench-snapshots: setup ## snapshots against restic, rclone and s5cmd
 	@$(RUN) python -m bench.snapshots
 
-bench-watch: setup ## a pass of the watch over 1,000 jobs, `jobs` and `jobs --now`
-	@$(RUN) python -m bench.watch
+bench-watch: setup ## a pass of the watch over 1,000 jobs, `jobs` and `jobs --now`; on a directory and on S3
+	@$(RUN) python -m bench.watch && $(RUN) python -m bench.watch --s3
 
 # Lines that uv keeps from the old lock stay; `rm requirements/*.txt` first to take everything anew.
 lock: setup ## compile requirements/*.in into the hash-locked *.txt

@@ -15,11 +15,15 @@ import shutil
 import subprocess
 import sys
 import time
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 from bench.bed import ROOT
 from bench.report import write_report
+from bench.snapshots import server
 from streamkeeper.model.coding import to_json
 from streamkeeper.model.control import DriverState, DriverStatus, ProcessRecord, QueryStatus
 from streamkeeper.model.journal import (
@@ -63,22 +67,37 @@ def main() -> int:
     """Measure, print, write the report."""
     parser = argparse.ArgumentParser(prog="bench.watch", description="A pass of the watch over a whole fleet.")
     parser.add_argument("--jobs", type=int, default=1000)
-    parser.add_argument("--store", default="", help="URL of an empty store; a local directory without it")
+    parser.add_argument(
+        "--s3", action="store_true", help="on a real S3 server of its own; a local directory without it"
+    )
     parser.add_argument("--out", type=Path, default=None, help="folder of the report")
-    parser.add_argument("--name", default="watch", help="of the report")
+    parser.add_argument("--name", default="", help="of the report")
     chosen = parser.parse_args()
-    figures = {
-        # Seconds mean little without it: others' work on the machine counts in full.
-        "load_before": round(os.getloadavg()[0], 1),
-        "jobs": chosen.jobs,
-        "queries": chosen.jobs * len(QUERIES),
-        "a_tenth": _measure(max(1, chosen.jobs // 10), f"{chosen.store}/tenth" if chosen.store else ""),
-        "all": _measure(chosen.jobs, f"{chosen.store}/all" if chosen.store else ""),
-    }
-    file = write_report(chosen.name, figures, into=chosen.out)
+    with ExitStack() as stack:
+        figures = _figures(chosen.jobs, _s3_store(stack) if chosen.s3 else "")
+    file = write_report(chosen.name or ("watch-s3" if chosen.s3 else "watch"), figures, into=chosen.out)
     print(json.dumps(figures, indent=1))
     print(f"written to {file}")
     return 0
+
+
+def _s3_store(stack: ExitStack) -> str:
+    """The URL of an empty store on a server that ends with ``stack``; its names are in the environment."""
+    home = Path(stack.enter_context(TemporaryDirectory(prefix="streamkeeper-s3-")))
+    running = stack.enter_context(server.s3_server(home, volume_mb=64, volumes=40))
+    os.environ.update(running.environment)
+    return f"s3://{server.FIRST_BUCKET}/fleet"
+
+
+def _figures(jobs: int, store: str) -> dict[str, Any]:
+    return {
+        # Seconds mean little without it: others' work on the machine counts in full.
+        "load_before": round(os.getloadavg()[0], 1),
+        "jobs": jobs,
+        "queries": jobs * len(QUERIES),
+        "a_tenth": _measure(max(1, jobs // 10), f"{store}/tenth" if store else ""),
+        "all": _measure(jobs, f"{store}/all" if store else ""),
+    }
 
 
 def _measure(count: int, url: str) -> dict[str, float]:
