@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from typer.testing import CliRunner, Result
 
 from streamkeeper.cli.main import app
@@ -23,6 +24,7 @@ from streamkeeper.model.journal import (
     Role,
     StepDone,
 )
+from streamkeeper.model.signals import QuerySignals, SourceSignals
 from streamkeeper.operations.deploy import Deploy
 from streamkeeper.registry.control import Control
 from streamkeeper.registry.journal import Journal
@@ -133,6 +135,21 @@ def test_status_shows_the_driver_and_its_queries(home: Path) -> None:
     told = json.loads(run("status", "orders", "--json").stdout)
     assert told["standing"] == "failed"
     assert told["status"]["queries"]["totals"]["committed"] == 41
+
+
+def test_status_shows_how_a_query_keeps_up(home: Path) -> None:
+    """Batch against trigger, rates, what waits and the checkpoint's share stand beside each other."""
+    push()
+    source = SourceSignals(source="sales", lag_s=90.0)
+    signals = QuerySignals(
+        batch=41, batch_s=4.0, usual_batch_s=3.5, trigger_s=5.0, input_rows_per_s=120.0, processed_rows_per_s=300.0,
+        checkpoint_write_s=1.0, dropped_rows=7, sources=(source,), last_trigger=1.0,
+    )  # fmt: skip
+    told = serving_status(beat=17)
+    serve(home).write_status(replace(told, queries={"totals": replace(told.queries["totals"], signals=signals)}))
+    text = " ".join(run("status", "orders").stdout.split())
+    for words in ("4.0 s", "3.5", "5 s", "120", "300", "90 s", "25%", "7"):
+        assert words in text
 
 
 def test_status_of_a_living_driver_is_serving(home: Path) -> None:

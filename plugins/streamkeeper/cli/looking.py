@@ -136,7 +136,7 @@ def render_overview(seen: JobOverview, beat: str) -> RenderableType:
     facts = Table.grid(padding=(0, 2))
     for name, value in _facts(seen, beat):
         facts.add_row(Text(name, style="dim"), value)
-    return Group(facts, _queries(seen)) if seen.status and seen.status.queries else facts
+    return Group(facts, _queries(seen), _signals(seen)) if seen.status and seen.status.queries else facts
 
 
 def _facts(seen: JobOverview, beat: str) -> list[tuple[str, RenderableType]]:
@@ -175,6 +175,22 @@ def _queries(seen: JobOverview) -> Table:
         batch = "-" if query.committed is None else str(query.committed)
         numbers = [str(query.epoch), batch, str(query.rows), str(query.state_rows), str(query.triggers)]
         table.add_row(name, query.version, *numbers, Text(query.error))
+    return table
+
+
+def _signals(seen: JobOverview) -> Table:
+    """How each query keeps up, by its driver's own figures; seconds unless they say otherwise."""
+    columns = ("query", "batch takes", "due every", "rows/s in", "rows/s done", "behind", "checkpoint", "dropped")
+    table = Table(*columns)
+    for name, query in sorted((seen.status.queries if seen.status else {}).items()):
+        at = query.signals
+        if at.last_trigger is None:
+            continue
+        took = f"{at.batch_s:.1f} s (usual {at.usual_batch_s:.1f})"
+        due = f"{at.trigger_s:g} s" if at.trigger_s else "at once"
+        behind = tell_span(at.lag_s) if at.lag_s is not None else "-"
+        rates = (f"{at.input_rows_per_s:.0f}", f"{at.processed_rows_per_s:.0f}")
+        table.add_row(name, took, due, *rates, behind, f"{at.checkpoint_share:.0%}", str(at.dropped_rows))
     return table
 
 
