@@ -58,7 +58,7 @@ def serving(**signals: Any) -> JobLook:
     return well(status=status(**signals))
 
 
-def written(*batches: tuple[float, float]) -> JobLook:
+def written(*batches: tuple[float, float], **now: Any) -> JobLook:
     """A job whose newest batches took (batch, checkpoint) seconds; the last one is what its driver tells now."""
     told = [
         QuerySignals(batch=number, batch_s=took, checkpoint_write_s=wrote)
@@ -70,7 +70,7 @@ def written(*batches: tuple[float, float]) -> JobLook:
     )
     took, wrote = batches[-1]
     return well(
-        status=status(batch=len(batches) - 1, batch_s=took, usual_batch_s=took, checkpoint_write_s=wrote),
+        status=status(batch=len(batches) - 1, batch_s=took, usual_batch_s=took, checkpoint_write_s=wrote, **now),
         history={"totals": points},
     )
 

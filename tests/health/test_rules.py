@@ -131,7 +131,10 @@ CASES: dict[str, list[tuple[JobLook, JobLook]]] = {
         (serving(last_trigger=NOW - 600.0, trigger_s=60.0), serving(last_trigger=NOW - 599.0, trigger_s=60.0)),
     ],
     "scheduling-delay": [(serving(scheduling_delay_s=30.0), serving(scheduling_delay_s=29.9))],
-    "batch-longer-than-trigger": [(serving(usual_batch_s=5.0), serving(usual_batch_s=4.9))],
+    "batch-longer-than-trigger": [
+        (written(*[(5.0, 0.1)] * 3), written(*[(4.9, 0.1)] * 3)),
+        (written(*[(5.0, 0.1)] * 3), written(*[(5.0, 0.1)] * 2)),
+    ],
     "lag-seconds": [(serving(**source(lag_s=600.0)), serving(**source(lag_s=599.0)))],
     "lag-growing": [
         (well(**history(12, 660.0, lag_records=1200)), well(**history(12, 500.0, lag_records=1200))),
@@ -240,8 +243,8 @@ def test_a_jobs_own_threshold_counts() -> None:
         (dead("boom", cause="dependency-down", code=ExitCode.DEPENDENCY_DOWN), ["sink-down"]),
         (dead("no such class", cause="permanent", code=ExitCode.REFUSED), ["driver-refused"]),
         (dead(**checkpoint(input_gone="1 of 2 files are gone")), ["input-gone"]),
-        (serving(usual_batch_s=40.0, scheduling_delay_s=90.0), ["batch-longer-than-trigger"]),
-        (written(*[(40.0, 30.0)] * 3), ["checkpoint-write-slow"]),
+        (written(*[(40.0, 1.0)] * 3, scheduling_delay_s=90.0), ["batch-longer-than-trigger"]),
+        (written(*[(40.0, 30.0)] * 3, scheduling_delay_s=90.0), ["checkpoint-write-slow"]),
         (dead(**operation(owned=False), desired_release="r0003"), ["driver-dead", "operation-open"]),
     ],
 )

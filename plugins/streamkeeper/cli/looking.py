@@ -41,7 +41,7 @@ _STYLES = {
     Standing.UNKNOWN: "magenta",
 }
 
-_SEVERITIES = {Severity.PAGE: "bold red", Severity.TICKET: "yellow", Severity.INFO: "dim"}
+SEVERITY_STYLES = {Severity.PAGE: "bold red", Severity.TICKET: "yellow", Severity.INFO: "dim"}
 
 
 def jobs(
@@ -73,7 +73,8 @@ def _wrong(row: JobRow) -> Text:
     first, more = row.symptoms[0], len(row.symptoms) - 1
     about = f"{first.rule} ({first.query})" if first.query else first.rule
     return Text(
-        f"{first.severity.value}: {about}" + (f" and {more} more" if more else ""), style=_SEVERITIES[first.severity]
+        f"{first.severity.value}: {about}" + (f" and {more} more" if more else ""),
+        style=SEVERITY_STYLES[first.severity],
     )
 
 
@@ -179,18 +180,18 @@ def _queries(seen: JobOverview) -> Table:
 
 
 def _signals(seen: JobOverview) -> Table:
-    """How each query keeps up, by its driver's own figures; seconds unless they say otherwise."""
-    columns = ("query", "batch takes", "due every", "rows/s in", "rows/s done", "behind", "checkpoint", "dropped")
-    table = Table(*columns)
+    """How each query keeps up, by its driver's own figures of its last batch."""
+    table = Table("query", "batch", "due every", "rows in", "done", "behind", "checkpoint", "dropped")
     for name, query in sorted((seen.status.queries if seen.status else {}).items()):
         at = query.signals
         if at.last_trigger is None:
             continue
-        took = f"{at.batch_s:.1f} s (usual {at.usual_batch_s:.1f})"
         due = f"{at.trigger_s:g} s" if at.trigger_s else "at once"
         behind = tell_span(at.lag_s) if at.lag_s is not None else "-"
-        rates = (f"{at.input_rows_per_s:.0f}", f"{at.processed_rows_per_s:.0f}")
-        table.add_row(name, took, due, *rates, behind, f"{at.checkpoint_share:.0%}", str(at.dropped_rows))
+        rates = (f"{at.input_rows_per_s:.0f}/s", f"{at.processed_rows_per_s:.0f}/s")
+        table.add_row(
+            name, f"{at.batch_s:.1f} s", due, *rates, behind, f"{at.checkpoint_share:.0%}", str(at.dropped_rows)
+        )
     return table
 
 

@@ -8,13 +8,14 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from streamkeeper.cli.given import Json, open_site, open_to_look
+from streamkeeper.cli.looking import SEVERITY_STYLES
 from streamkeeper.errors import StreamkeeperError
 from streamkeeper.health.rule import tell_span
 from streamkeeper.model.coding import to_json
+from streamkeeper.model.health import Severity
 from streamkeeper.model.incident import (
     IncidentCleared,
     IncidentRaised,
@@ -94,16 +95,25 @@ def incidents(job: Name = "", *, json: Json = False) -> None:
 
 
 def _show_open(found: list[JobIncidents]) -> None:
-    table = Table("job", "severity", "rule", "since", "cause", "what to do", "runbook")
-    for state in found:
-        for each in state.open.values():
-            symptom = each.symptom
-            about = f"{symptom.job}/{symptom.query}" if symptom.query else symptom.job
-            since = tell_span(max(0.0, time.time() - each.raised_at))
-            done = f"{symptom.action}; done: {each.acts[-1]}" if each.acts else symptom.action
-            told = (symptom.severity.value, symptom.rule, since, symptom.cause, done, symptom.heading)
-            table.add_row(about, *(Text(part) for part in told))
-    Console().print(table if table.row_count else "nothing is wrong, as far as a watch has seen")
+    """The worst first; a paragraph each, for a cause and its remedy are sentences."""
+    console = Console(soft_wrap=True, highlight=False)
+    order = list(Severity)
+    worst_first = sorted(
+        (each for state in found for each in state.open.values()),
+        key=lambda each: (order.index(each.symptom.severity), each.raised_at),
+    )
+    for each in worst_first:
+        symptom = each.symptom
+        about = f"{symptom.job}/{symptom.query}" if symptom.query else symptom.job
+        since = tell_span(max(0.0, time.time() - each.raised_at))
+        head = Text(f"{symptom.severity.value} {symptom.rule}", style=SEVERITY_STYLES[symptom.severity])
+        console.print(head.append(f" of {about} for {since}: {symptom.cause}", style="default"))
+        console.print(Text(f"    to do: {symptom.action}"))
+        if each.acts:
+            console.print(Text(f"    done: the watch {each.acts[-1]}"))
+        console.print(Text(f"    runbook: {symptom.heading}"))
+    if not worst_first:
+        console.print("nothing is wrong, as far as a watch has seen")
 
 
 def render_incident(record: IncidentRecord) -> str:

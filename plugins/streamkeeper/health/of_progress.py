@@ -16,7 +16,7 @@ SMALL_CHECKPOINT_BYTES = 256 * 2**20
 GROWTH_S = 3600.0
 FORECAST_S = 24 * 3600.0
 SHORT_WRITE_S = 1.0
-SLOW_BATCHES = 3
+TYPICAL_BATCHES = 3
 GIB = 2**30
 
 
@@ -61,10 +61,17 @@ def _above(value: Callable[[QuerySignals], float | None], sentence: str) -> Call
     return find
 
 
+def _newest_batches(look: JobLook, query: str, now: QuerySignals) -> list[QuerySignals]:
+    """The newest few of a query, oldest first; none where fewer are known: one alone is a start, or a neighbour."""
+    known = {each.batch: each for each in (*(point.signals for point in look.history.get(query, ())), now)}
+    newest = [known[batch] for batch in sorted(known)[-TYPICAL_BATCHES:]]
+    return newest if len(newest) == TYPICAL_BATCHES else []
+
+
 def _longer_than_trigger(look: JobLook, times: float) -> Found:
     for query, status in serving_queries(look):
         at = status.signals
-        if at.trigger_s and at.usual_batch_s >= times * at.trigger_s:
+        if at.trigger_s and at.usual_batch_s >= times * at.trigger_s and _newest_batches(look, query, at):
             yield query, f"a batch takes {at.usual_batch_s:.1f} s, and one is due every {at.trigger_s:.1f} s"
 
 
@@ -102,13 +109,8 @@ def _lag_grows(look: JobLook, over_s: float) -> Found:
 
 def _slow_write(look: JobLook, share: float) -> Found:
     for query, status in serving_queries(look):
-        points = look.history.get(query, ())
-        told = {each.batch: each for each in (*(point.signals for point in points), status.signals)}
-        newest = [told[batch] for batch in sorted(told)[-SLOW_BATCHES:]]
-        # One slow batch is a moment's noise: a start, a full disk cache, a neighbour.
-        if len(newest) == SLOW_BATCHES and all(
-            at.checkpoint_write_s >= SHORT_WRITE_S and at.checkpoint_share >= share for at in newest
-        ):
+        newest = _newest_batches(look, query, status.signals)
+        if newest and all(at.checkpoint_write_s >= SHORT_WRITE_S and at.checkpoint_share >= share for at in newest):
             at = status.signals
             part = f"{at.checkpoint_write_s:.1f} s of a batch's {at.batch_s:.1f} s"
             yield query, f"writing the checkpoint takes {part} ({at.checkpoint_share:.0%}), not for the first time"
