@@ -68,3 +68,19 @@ def test_an_unknown_job_is_one_clear_line(job: Registered) -> None:
     assert found.exit_code == 2
     assert "job nope is not known" in found.stderr
     assert "known jobs: sales" in found.stderr
+
+
+def test_what_does_not_belong_among_the_incidents_stops_nobody(job: Registered) -> None:
+    """A stray file is passed over; of a job whose records are damaged one line says so, and the others are shown."""
+    store = Path(job.site.settings.store)
+    folder = store / "incidents" / JOB
+    folder.mkdir(parents=True)
+    (folder / "notes.txt").write_text("called the warehouse team")
+    run("watch", "--once")
+    assert "driver-dead" in run("incidents").output
+    (store / "registry" / "other" / "journal").mkdir(parents=True)
+    (store / "incidents" / "other").mkdir()
+    (store / "incidents" / "other" / "0000000001.json").write_text("{")
+    found = run("incidents")
+    assert "driver-dead" in found.stdout
+    assert "other: its incidents cannot be read: " in found.stderr

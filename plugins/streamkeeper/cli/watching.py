@@ -12,7 +12,7 @@ from rich.text import Text
 
 from streamkeeper.cli.given import Json, open_site, open_to_look
 from streamkeeper.cli.looking import SEVERITY_STYLES
-from streamkeeper.errors import StreamkeeperError
+from streamkeeper.errors import PermanentError, StreamkeeperError
 from streamkeeper.health.rule import tell_span
 from streamkeeper.model.coding import to_json
 from streamkeeper.model.health import Severity
@@ -87,7 +87,12 @@ def incidents(job: Name = "", *, json: Json = False) -> None:
         if not entries:
             console.print(f"nothing was ever wrong with {job}, as far as a watch has seen")
         return
-    found = [IncidentLog(site.store, each).state() for each in list_jobs(site.store)]
+    found: list[JobIncidents] = []
+    for each in list_jobs(site.store):
+        try:
+            found.append(IncidentLog(site.store, each).state())
+        except PermanentError as error:
+            typer.echo(f"{each}: its incidents cannot be read: {error}", err=True)
     if json:
         typer.echo(to_json([each for each in found if each.open]))
         return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 
 from streamkeeper.crash_points import crash_point
 from streamkeeper.errors import KeyExists, KeyMissing, RegistryDamaged
@@ -38,8 +39,7 @@ class IncidentLog:
     def state(self) -> JobIncidents:
         """What the records add up to now: one read, and one for each that is new. Raises RegistryDamaged."""
         if self._read_all:
-            newest = max((key_number(key) for key in self._store.list(incident_prefix(self._job))), default=0)
-            for number in range(1, newest + 1):
+            for number in range(1, self._newest() + 1):
                 self._state = fold_incident(self._state, self._read(number))
             self._read_all = False
         while (entry := self._find(self._state.number + 1)) is not None:
@@ -77,6 +77,14 @@ class IncidentLog:
         while (entry := self._find(number)) is not None:
             yield entry
             number += 1
+
+    def _newest(self) -> int:
+        """The highest number there is; what is no record of ours, as an editor's copy, is passed over."""
+        numbers = [0]
+        for key in self._store.list(incident_prefix(self._job)):
+            with suppress(ValueError):
+                numbers.append(key_number(key))
+        return max(numbers)
 
     def _find(self, number: int) -> IncidentEntry | None:
         key = incident_key(self._job, number)
