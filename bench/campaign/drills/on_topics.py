@@ -22,7 +22,10 @@ from demo.ledger import Account, compare_events
 from demo.outputs import read_event_ids
 from streamkeeper.checkpoints.kafka_sources import stands_at
 from streamkeeper.checkpoints.layout import last_committed
+from streamkeeper.model.coding import from_json
+from streamkeeper.model.finding import Assessment
 from streamkeeper.operations.approval import asked_about
+from streamkeeper.registry.objects import read_object
 
 Ranges = dict[int, tuple[int, int]]
 """Partition -> the first offset that is gone, and the first that is not."""
@@ -100,12 +103,15 @@ class TopicDrill(Drill):
     def _answer(self, before: set[str]) -> None:
         opened = self.state().open_operation
         assert opened is not None
-        shown = self.must(self.run("question", JOB, opened.operation)).stdout
-        found = {(int(number), int(first), int(last)) for number, first, last in _GONE.findall(shown)}
-        self.announced = sorted(f"{TOPIC} {number}: {first} to {last} lost" for number, first, last in found)
-        self.lost = {number: (first, last + 1) for number, first, last in found}
-        if len(found) != len(self.lost) or self.lost != self.dropped:
-            self.damage.append(f"lost is {self.dropped}, the question announces {sorted(found)}: {shown[-600:]}")
+        self.must(self.run("question", JOB, opened.operation))
+        report = read_object(self.bed.site.store, JOB, "reports", opened.report, ".json")
+        for query, each in from_json(report, Assessment, where="the report").queries.items():
+            told = [found.evidence for found in each.findings if found.rule == "source-offsets-passed-over"]
+            gone = [tuple(map(int, found)) for found in _GONE.findall("; ".join(told))]
+            self.announced += [f"{query}: {TOPIC} {number}: {first} to {last} lost" for number, first, last in gone]
+            self.lost = {number: (first, last + 1) for number, first, last in gone}
+            if self.lost != self.dropped:
+                self.damage.append(f"lost is {self.dropped}, and of {query} it announces {gone}")
         self.must(self.run("approve", JOB, opened.operation, "--reason", "what is lost is lost"))
 
 
