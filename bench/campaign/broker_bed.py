@@ -72,9 +72,11 @@ class BrokerBed(Bed):
         self.broker.start()
         self.broker.client.create_topic(TOPIC, partitions=PARTITIONS)
 
-    def command(self, *arguments: str, extra: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    def command(
+        self, *arguments: str, extra: dict[str, str] | None = None, off: str = "", cwd: Path | None = None
+    ) -> subprocess.CompletedProcess[str]:
         """Run it; an answer that is no sentence is kept in ``unclear``."""
-        run = super().command(*arguments, extra=extra)
+        run = super().command(*arguments, extra=extra, off=off, cwd=cwd)
         if "Traceback" in run.stderr:
             self.unclear.append(f"{arguments[0]} answered with a traceback: {run.stderr.strip()[-300:]}")
         return run

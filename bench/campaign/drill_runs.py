@@ -6,9 +6,8 @@ import random
 import time
 from pathlib import Path
 
-from bench.bed import fresh_bed
-from bench.campaign.drills.drill import MISSED, Drill, DrillResult
-from bench.campaign.drills.kinds import JOBS, KINDS
+from bench.campaign.drills.drill import MISSED, DrillResult
+from bench.campaign.drills.kinds import KINDS
 from bench.campaign.results import Results
 from bench.campaign.unprotected import RULE
 
@@ -47,12 +46,11 @@ def play(root: Path, case: str, off: str = "") -> DrillResult:
     """One drill; a step that must succeed and does not is damage as well. Of a control only whether it is named."""
     name, _, seed = case.partition(":")
     kind, began = KINDS[name], time.monotonic()
-    with fresh_bed(root, JOBS) as bed:
-        drill = Drill(bed, int(seed), off)
+    with kind.site(root, int(seed), off) as drill:
         try:
             if kind.before is not None:
                 kind.before(drill)
-            drill.serve()
+            drill.serve(*kind.options)
             if kind.snapshots:
                 drill.snapshot()
             drill.watch()
@@ -64,7 +62,7 @@ def play(root: Path, case: str, off: str = "") -> DrillResult:
             if not drill.cause:
                 drill.diagnose(kind.causes)
             if not drill.passes:
-                drill.name_the_cause(kind.rules)
+                drill.name_the_cause(kind.rules, between_s=kind.between_s)
             if not off:
                 drill.mend(kind.mend)
                 drill.clears(kind.rules)
@@ -76,7 +74,7 @@ def play(root: Path, case: str, off: str = "") -> DrillResult:
             if drill.undo is not None:
                 drill.told.append("left as it was broken")
         finally:
-            bed.close()
+            drill.bed.close()
             for clean_up in drill.after:
                 clean_up()
         return drill.conclude(case, time.monotonic() - began)

@@ -187,6 +187,21 @@ def test_a_start_is_refused_once_the_topic_lacks_what_comes_next(topic: Topic, t
     ]
 
 
+def test_what_a_query_passes_over_is_for_a_person_to_say(topic: Topic, tmp_path: Path) -> None:
+    """With failOnDataLoss off the same range is asked about; a topic that was made anew is refused all the same."""
+    topic.put(4)
+    query, live = topic.query(tmp_path, failOnDataLoss="false"), tmp_path / "v0001"
+    run(topic.read(), live)
+    topic.put(6)
+    topic.broker.delete_records(topic.name, 9, partition=0)
+    (finding,) = look_at_sources(query, live, served=False)
+    assert (finding.rule, finding.severity.name) == ("source-offsets-passed-over", "OPAQUE")
+    assert finding.evidence == f"{topic.name} partition 0: offsets 4 to 8 are gone"
+    topic.broker.delete_topic(topic.name)
+    (finding,) = look_at_sources(query, live, served=False)
+    assert (finding.rule, finding.severity.name) == ("source-no-longer-holds-offsets", "FATAL")
+
+
 def test_before_its_first_commit_a_query_needs_where_it_began(topic: Topic, tmp_path: Path) -> None:
     """A first batch that was planned and not committed reads from there."""
     topic.put(2)

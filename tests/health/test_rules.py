@@ -34,6 +34,7 @@ from tests.health.looks import (
 DAY_S = 86_400.0
 USED_UP = "it failed with exit code 5; 5 restarts in 10 minutes used up: boom"
 AHEAD = "query totals: output t holds batch 9 of v0001, its checkpoint knows up to 7"
+SHORT = "query totals: source-no-longer-holds-offsets (events partition 0: offsets 5 to 9 are gone): what is gone"
 LOST = "checkpoint v0001 of sales/totals is not what was recorded: /cp/sales/totals/v0001 is missing"
 
 CASES: dict[str, list[tuple[JobLook, JobLook]]] = {
@@ -64,6 +65,7 @@ CASES: dict[str, list[tuple[JobLook, JobLook]]] = {
     "restarts": [(well(restarts_s=(3600.0,)), well(restarts_s=(3601.0,)))],
     "heartbeat-lost": [(well(silent_s=90.0), well(silent_s=89.0))],
     "frozen": [(well(frozen=True, silent_s=30.0), well(frozen=True, silent_s=29.0))],
+    "frozen-in-part": [(well(frozen=True, frozen_s=30.0), well(frozen=True, frozen_s=29.0))],
     "store-out-of-reach": [
         (well(unlooked={"store": "timed out"}), well()),
         (well(status=status(error="store s3://b: cannot read x: timed out")), well(status=status(error="boom"))),
@@ -122,7 +124,12 @@ CASES: dict[str, list[tuple[JobLook, JobLook]]] = {
             well(status=status(query_error="TimeoutException: of something else")),
         ),
     ],
-    "source-offset-lost": [(dead("KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE: gone"), dead("boom"))],
+    "source-offset-lost": [
+        (dead("KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE: gone"), dead("boom")),
+        # What was killed has said nothing; its start was refused.
+        (dead(exit=None, last_failure=SHORT), dead(exit=None, last_failure=SHORT, desired_release="r0003")),
+        (dead(exit=None, last_failure=SHORT), well(last_failure=SHORT)),
+    ],
     "not-looked": [(well(unlooked={"backups": "no credentials"}), well())],
     "stalled": [
         (serving(open_since=NOW - 60.0), serving(open_since=NOW - 59.0)),
@@ -359,6 +366,8 @@ def starts(look: JobLook) -> bool:
         (dead(**checkpoint(damaged="offset-empty at offsets/7")), False),
         (dead(**checkpoint(input_gone="1 of 2 files are gone")), False),
         (dead(exit=None, status=status("boom", cause="permanent")), False),
+        (dead(exit=None, last_failure=SHORT), False),
+        (dead(exit=None, last_failure="refused: somebody declined"), True),
     ],
 )
 def test_the_watch_starts_only_what_a_start_can_mend(look: JobLook, started: bool) -> None:

@@ -25,6 +25,12 @@ def test_kafka_keeps_topics_and_brokers_apart_from_what_matters() -> None:
     assert "hidden" not in repr(found)
 
 
+@pytest.mark.parametrize(("told", "passes_over"), [({}, False), ({"failOnDataLoss": "FALSE"}, True)])
+def test_what_kafka_passes_over_is_read_from_its_option(told: dict[str, str], passes_over: bool) -> None:
+    """Spark fails over records that are gone unless it is told not to."""
+    assert kafka_reading({"subscribe": "orders", **told}).passes_over is passes_over
+
+
 @pytest.mark.parametrize("path", ["/data/in", "/data/in/", "file:/data/in", "file:///data/in/"])
 def test_one_directory_has_one_location(path: str) -> None:
     """However the path is written."""

@@ -60,6 +60,13 @@ CASES = [
         Cause.BATCH_FAILS,
         RESTART,
     ),
+    ("its source dropped what comes next", look(dropped="offsets 5 to 9 are gone"), Cause.SOURCE_OFFSET_LOST, RESTART),
+    (
+        "its heap is full",
+        look(query(planned=8), state=DriverState.FAILED, error="OutOfMemoryError", exhausted="OutOfMemoryError"),
+        Cause.OUT_OF_MEMORY,
+        RESTART,
+    ),
     ("it gave up otherwise", look(state=DriverState.FAILED, error="no such host"), Cause.DRIVER_FAILED, RESTART),
     (
         "it was superseded",
@@ -115,6 +122,15 @@ def test_every_way_of_breaking_has_its_cause_and_its_first_action(
 def test_every_cause_is_named_by_some_case() -> None:
     """None is left that nothing leads to."""
     assert {each[2] for each in CASES} == set(Cause)
+
+
+def test_what_a_source_has_dropped_is_not_mended_by_a_restart() -> None:
+    """The advice says how to go on after it, and that a person is asked; a restart is said to be refused."""
+    found = diagnose(
+        look(query(planned=8), state=DriverState.FAILED, error="KAFKA_DATA_LOSS", dropped="KAFKA_DATA_LOSS")
+    )
+    assert "failOnDataLoss=false" in found.advice
+    assert "refused unless its input is back" in found.option(RESTART).does
 
 
 def test_what_is_damaged_twice_over_is_named_by_what_comes_first() -> None:

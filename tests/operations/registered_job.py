@@ -50,12 +50,13 @@ class RestingRunner(Runner):
 
     def __init__(self) -> None:
         self.life = Life.DEAD
+        self.frozen = False
 
     def launch(self, spec: LaunchSpec, secrets: dict[str, str]) -> None:
         raise AssertionError("nothing is to be started")
 
     def observe(self, job: str, instance: str) -> Liveness:
-        return Liveness(life=self.life, why=f"{instance} is {self.life.value}")
+        return Liveness(life=self.life, why=f"{instance} is {self.life.value}", frozen=self.frozen)
 
     def nudge(self, job: str, instance: str) -> None:
         raise AssertionError("nobody is to be nudged")

@@ -9,8 +9,17 @@ from typing import Any
 import pytest
 
 from streamkeeper.errors import InvalidInput, OperationRefused, StoreUnavailable
+from streamkeeper.model.control import DriverExit, DriverState
 from streamkeeper.model.finding import Verdict
-from streamkeeper.model.journal import DeployRequest, DesiredChanged, OperationStarted, StartOffsetsKnown, StepDone
+from streamkeeper.model.journal import (
+    DeployRequest,
+    DesiredChanged,
+    OperationFinished,
+    OperationStarted,
+    Outcome,
+    StartOffsetsKnown,
+    StepDone,
+)
 from streamkeeper.model.liveness import Life
 from streamkeeper.model.recovery import Cause, RecoveryAction
 from streamkeeper.model.snapshot import DrillResult
@@ -21,6 +30,7 @@ from streamkeeper.operations.diagnoses import render_diagnosis
 from streamkeeper.operations.diagnosing import diagnose_job, look_at_job
 from streamkeeper.operations.recovering import Asked, diagnose_for, open_recovery
 from streamkeeper.operations.restoring import restore_version
+from streamkeeper.registry.control import Control
 from tests.checkpoints.damaging import LOSSES, lose
 from tests.checkpoints.trees import QUERY_ID
 from tests.operations.registered_job import JOB, QUERY, Registered
@@ -234,6 +244,32 @@ def test_a_full_disk_is_the_cause(job: Registered, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(diagnosing, "LEAST_FREE_BYTES", 1 << 80)
     found = diagnose_job(job.site, JOB)
     assert (found.cause, found.options[0].possible) == (Cause.DISK_FULL, False)
+
+
+@pytest.mark.parametrize(
+    ("error", "cause"),
+    [
+        ("query totals: KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE: gone", Cause.SOURCE_OFFSET_LOST),
+        ("the JVM ended by itself: java.lang.OutOfMemoryError (exit code 52)", Cause.OUT_OF_MEMORY),
+        ("ValueError: 3 is no colour", Cause.DRIVER_FAILED),
+    ],
+)
+def test_what_a_driver_ended_with_is_told_apart(job: Registered, error: str, cause: Cause) -> None:
+    """What a source has dropped and what memory did not suffice for are causes of their own."""
+    ending = DriverExit(instance="op-candidate", state=DriverState.FAILED, code=5, error=error)
+    Control(job.site.store, JOB, "op-candidate").write_exit(ending)
+    found = diagnose_job(job.site, JOB)
+    assert (found.cause, error in found.sentence) == (cause, True)
+
+
+def test_a_start_that_was_refused_for_its_source_is_the_cause(job: Registered) -> None:
+    """Its driver was killed and knows nothing of it; once another release serves, nobody says so any more."""
+    told = "query totals: source-no-longer-holds-offsets (events partition 0: offsets 5 to 9 are gone)"
+    request = DeployRequest(job=JOB, release=job.site.journal(JOB, "t").state().serving_release, start=True)
+    job.record(OperationStarted(operation="again-1", request=request, steps=()))
+    job.record(OperationFinished(operation="again-1", outcome=Outcome.REFUSED, sentence=told))
+    found = diagnose_job(job.site, JOB)
+    assert (found.cause, found.sentence) == (Cause.SOURCE_OFFSET_LOST, told)
 
 
 def test_a_stopped_job_is_left_alone(job: Registered) -> None:

@@ -112,6 +112,19 @@ def test_a_dead_driver_is_raised_repeated_and_cleared(house: House) -> None:
     assert "Runbook: Nothing serves" in house.told[0].text
 
 
+def test_what_is_frozen_under_a_driver_that_beats_is_a_ticket_from_the_second_pass_on(house: House) -> None:
+    """A debugger's moment is none, and whoever was woken meanwhile begins anew."""
+    house.job.runner.life, house.job.runner.frozen = Life.ALIVE, True
+    house.make()
+    house.job.runner.frozen = False
+    house.make(after_s=60)
+    house.job.runner.frozen = True
+    house.make(after_s=60)
+    assert "frozen-in-part" not in house.raised()
+    house.make(after_s=60)
+    assert house.raised() == ["frozen-in-part"]
+
+
 @pytest.mark.parametrize(("life", "raised"), [(Life.DEAD, ["checkpoint-damaged"]), (Life.ALIVE, [])])
 def test_what_a_dead_driver_left_is_looked_at(house: House, life: Life, raised: list[str]) -> None:
     """Offsets cut short are named in the first pass, and nothing is started; a driver that lives may be writing."""

@@ -8,7 +8,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
@@ -49,6 +49,8 @@ class Attack(Stage):
     """
 
     calm_s = 60.0
+    queries = QUERIES
+    haste: Sequence[str] = HASTE
 
     def __init__(self, bed: Bed, seed: int, off: str = "") -> None:
         super().__init__(bed)
@@ -92,7 +94,7 @@ class Attack(Stage):
     def ask(self, *options: str, extra: dict[str, str] | None = None, **params: object) -> Answer:
         """One deploy, of a release that differs at least by its trigger; the input comes meanwhile."""
         told = json.dumps({**self.params(), **params})
-        return self.run("deploy", JOB, "--params", told, "--reason", "attack", *HASTE, *options, extra=extra)
+        return self.run("deploy", JOB, "--params", told, "--reason", "attack", *self.haste, *options, extra=extra)
 
     def params(self) -> dict[str, object]:
         """Of one more release."""
@@ -186,7 +188,7 @@ class Attack(Stage):
     def _committed(self) -> bool:
         """Whether nothing is open, and the records know it: what a crash may repeat is none of an attack's."""
         known = self.word().commits
-        for query in QUERIES:
+        for query in self.queries:
             directory = self.checkpoint(query)
             newest = last_committed(directory)
             if newest is None or (directory / "offsets" / str(newest + 1)).exists():

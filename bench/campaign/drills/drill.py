@@ -81,7 +81,7 @@ class Drill(Attack):
         symptoms = [each["symptom"] for job in jobs for each in job["open"].values()]
         return sorted({each["rule"] for each in symptoms if severity in ("", each["severity"])})
 
-    def name_the_cause(self, rules: tuple[str, ...]) -> None:
+    def name_the_cause(self, rules: tuple[str, ...], *, between_s: float = BETWEEN_S) -> None:
         """Passes of the watch until one of the rules is open."""
         began = time.monotonic()
         seen: set[str] = set()
@@ -92,7 +92,7 @@ class Drill(Attack):
             if set(found) & set(rules):
                 break
             if number < PASSES:
-                time.sleep(BETWEEN_S)
+                time.sleep(between_s)
         self.named, self.named_s = sorted(seen), round(time.monotonic() - began, 1)
         if not seen & set(rules):
             self.damage.append(f"{MISSED} {' or '.join(rules)}, it named {self.named or 'nothing'}")

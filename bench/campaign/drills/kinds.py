@@ -9,26 +9,34 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 
 import msgspec
 
-from bench.campaign.drills.drill import Drill
-from streamkeeper.model.incident import IncidentRaised
-from streamkeeper.operations.fleet_look import OWN
-from streamkeeper.registry.incidents import IncidentLog
+from bench.bed import fresh_bed
+from bench.campaign.drills.drill import BETWEEN_S, Drill
+from bench.campaign.drills.on_operations import recovery_killed, two_schedulers
+from bench.campaign.drills.on_topics import on_a_topic, retention_past
 
 JOBS = [Path(__file__).parents[1] / "jobs/ledgers.py"]
 _STALE_S = 75.0
+
+
+@contextmanager
+def _on_files(root: Path, seed: int, off: str) -> Iterator[Drill]:
+    """A site that reads files."""
+    with fresh_bed(root, JOBS) as bed:
+        yield Drill(bed, seed, off)
 
 
 class Kind(msgspec.Struct, frozen=True):
     """``rules``: any of these incidents names the cause, ``causes``: any of these diagnoses; ``mend``: see ``Drill``.
 
     ``snapshots``: whether there is one before it is broken; ``waits_s``: how long after it the first pass is;
-    ``before``: what the site is given before it serves.
+    ``before``: what the site is given before it serves; ``options``: of its deploy; ``site``: what it is played on;
+    ``between_s``: from one pass to the next.
     """
 
     breaks: Callable[[Drill, random.Random], None]
@@ -38,6 +46,9 @@ class Kind(msgspec.Struct, frozen=True):
     snapshots: bool = False
     waits_s: float = 2.0
     before: Callable[[Drill], None] | None = None
+    options: tuple[str, ...] = ()
+    site: Callable[[Path, int, str], AbstractContextManager[Drill]] = _on_files
+    between_s: float = BETWEEN_S
 
 
 def _driver_killed(drill: Drill, chance: random.Random) -> None:
@@ -260,60 +271,13 @@ def _disk_full(drill: Drill, chance: random.Random) -> None:
     drill.feed()
 
 
-def _two_schedulers(drill: Drill, chance: random.Random) -> None:
-    drill.kill()
-    drill.diagnose(("driver-killed",))
-    began = time.monotonic()
-    watch = drill.bed.program("watch", "--once", off=drill.off)
-    both = [
-        subprocess.Popen(watch, env=drill.bed.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        for _ in range(2)
-    ]
-    for each in both:
-        each.communicate(timeout=300)
-    drill.passes, drill.named_s = 1, round(time.monotonic() - began, 1)
-    records = [each.record for each in IncidentLog(drill.bed.site.store, "ledgers").entries()]
-    drill.named = [each.symptom.rule for each in records if isinstance(each, IncidentRaised)]
-    drill.did.append("two watches at once over a dead driver")
-    begun = [each for each in drill.state().operations if each.startswith(OWN)]
-    if drill.named.count("driver-dead") != 1 or len(begun) != 1:
-        drill.damage.append(f"two watches raised {drill.named} and began {begun}")
-
-
-def _recovery_killed(drill: Drill, chance: random.Random) -> None:
-    """Every point of a restore is a death; each time it is asked for again, with the same words."""
-    drill.kill()
-    shutil.rmtree(drill.checkpoint("totals"))
-    drill.diagnose(("checkpoint-lost",))
-    drill.name_the_cause(("checkpoint-missing",))
-    trace = drill.bed.root / "trace"
-    asked = ("recover", "ledgers", "--action", "restore", "--reason", "drill", "--accept-replay", "--accept-loss")
-    marker = drill.bed.root / "hit"
-    points = _POINTS[drill.seed % len(_POINTS) :: max(1, len(_POINTS) // 12)]
-    crash = {
-        "STREAMKEEPER_CRASH": ",".join(points),
-        "STREAMKEEPER_CRASH_ONCE": str(marker),
-        "STREAMKEEPER_CRASH_TRACE": str(trace),
-    }
-    deaths = 0
-    for _ in range(3 * len(points) + 3):
-        answer = drill.run(*asked, extra=crash)
-        if answer.returncode != -signal.SIGKILL:
-            if answer.returncode:
-                drill.damage.append(f"recover after {deaths} deaths: {answer.stderr.strip()[-300:]}")
-            break
-        deaths += 1
-    drill.did.append(f"a restore that died {deaths} times")
-
-
-_POINTS = (
-    *("record.operation-started.before", "record.operation-started.after"),
-    *("record.step-begun.before", "record.step-done.after"),
-    *("restore.record.before", "restore.record.after", "restore.serve.before"),
-    *("launch.spec.before", "launch.spec.after", "launch.process.before", "launch.process.after"),
-    *("record.instance-planned.before", "record.instance-appointed.before", "record.instance-appointed.after"),
-    *("record.release-promoted.before", "record.operation-finished.before"),
-)
+def _out_of_memory(drill: Drill, chance: random.Random) -> None:
+    """The user's function collects a list without end, with every batch."""
+    unbounded = drill.output / "audit.jsonl.unbounded"
+    unbounded.touch()
+    drill.undo = unbounded.unlink
+    drill.did.append("the user's function fills the JVM's heap with every batch")
+    drill.feed()
 
 
 KINDS = {
@@ -329,7 +293,13 @@ KINDS = {
         _frozen("jvm"), ("frozen", "stalled", "heartbeat-lost"), ("driver-frozen",), "undo", waits_s=_STALE_S
     ),
     "supervisor-frozen": Kind(
-        _frozen("supervisor"), ("frozen",), ("driver-frozen", "nothing-wrong"), "undo", waits_s=_STALE_S
+        _frozen("supervisor"),
+        ("frozen", "frozen-in-part"),
+        ("driver-frozen", "nothing-wrong"),
+        "undo",
+        waits_s=_STALE_S,
+        # How long it is frozen is known from two passes.
+        between_s=35.0,
     ),
     "all-frozen": Kind(_all_frozen, ("frozen", "heartbeat-lost"), ("driver-frozen",), "undo", waits_s=_STALE_S),
     "rebooted": Kind(_rebooted, ("machine-rebooted",), ("machine-rebooted",), "watch"),
@@ -376,7 +346,18 @@ KINDS = {
     ),
     "store-gone": Kind(_store_gone, ("store-out-of-reach",), ("store-out-of-reach",), "undo", waits_s=_STALE_S),
     "disk-full": Kind(_disk_full, ("disk-full",), ("disk-full",), "undo", waits_s=40.0, before=_small_disk),
-    "two-schedulers": Kind(_two_schedulers, ("driver-dead",), ("driver-killed",), "watch"),
-    "recovery-killed": Kind(_recovery_killed, ("checkpoint-missing",), ("checkpoint-lost",), "itself", snapshots=True),
+    "out-of-memory": Kind(
+        _out_of_memory,
+        ("out-of-memory",),
+        ("out-of-memory",),
+        "undo",
+        waits_s=20.0,
+        options=("--conf", "spark.driver.memory=640m"),
+    ),
+    "retention-past": Kind(
+        retention_past, ("source-offset-lost",), ("source-offset-lost",), "pass-over", site=on_a_topic, waits_s=0.0
+    ),
+    "two-schedulers": Kind(two_schedulers, ("driver-dead",), ("driver-killed",), "watch"),
+    "recovery-killed": Kind(recovery_killed, ("checkpoint-missing",), ("checkpoint-lost",), "itself", snapshots=True),
 }
 """Each with what names it."""

@@ -44,6 +44,7 @@ def counted(events, shape):
         "trigger": Param(str, default="1 second", help="of every query"),
         "per_trigger": Param(int, default=400, help="at most so many records per batch"),
         "shape": Param(int, default=0, help="odd: other state for counts"),
+        "passes_over": Param(bool, default=False, help="go on after records that the topic has dropped"),
         "layout": Param(int, default=0, help="odd: other partitions for copies"),
     },
 )
@@ -53,6 +54,7 @@ def topic_ledgers(spark, params):
         .option("kafka.bootstrap.servers", params["servers"])
         .option("subscribe", params["topic"])
         .option("startingOffsets", "earliest")
+        .option("failOnDataLoss", str(not params["passes_over"]).lower())
         .option("maxOffsetsPerTrigger", params["per_trigger"])
         .load()
     )

@@ -135,9 +135,14 @@ def input_gone(message: str, *, pending: bool) -> Finding:
     )
 
 
-def topic_short(source: str, message: str, *, answered: bool) -> Finding:
-    """Spark fails at the first batch, or goes on without the rows and says nothing where ``failOnDataLoss`` is off."""
-    gone = "what is gone cannot be read again: start a new checkpoint version with what the topic still holds"
+def topic_short(source: str, message: str, *, answered: bool, dropped: bool = False) -> Finding:
+    """Spark fails at the first batch, or begins in another topic; ``dropped``: only the oldest records are gone."""
+    gone = "what is gone cannot be read again: "
+    gone += (
+        "deploy a release that reads with failOnDataLoss=false, and a person is asked about what it passes over"
+        if dropped
+        else "start a new checkpoint version with what the topic still holds"
+    )
     return Finding(
         rule="source-no-longer-holds-offsets" if answered else "source-out-of-reach",
         severity=Severity.FATAL,
@@ -145,6 +150,18 @@ def topic_short(source: str, message: str, *, answered: bool) -> Finding:
         evidence=message,
         hint=gone if answered else "try again when its brokers answer",
         reference="measured: kafka_topic_recreated",
+    )
+
+
+def topic_passed_over(source: str, message: str) -> Finding:
+    """With ``failOnDataLoss`` off Spark goes on with the oldest record and says nothing: a person has to say it."""
+    return Finding(
+        rule="source-offsets-passed-over",
+        severity=Severity.OPAQUE,
+        where=f"source {source}",
+        evidence=message,
+        hint="whoever approves loses these records; afterwards deploy failOnDataLoss=true again",
+        reference="measured: kafka_topic_replaced_fdl",
     )
 
 

@@ -24,7 +24,7 @@ from streamkeeper.driver.session import Session, session_conf, start_session
 from streamkeeper.driver.spans import Spans
 from streamkeeper.driver.taking_over import Surroundings
 from streamkeeper.driver.wakeups import Wakeups
-from streamkeeper.errors import InvalidInput, NotFound, StoreUnavailable
+from streamkeeper.errors import InvalidInput, NotFound, StoreUnavailable, StreamkeeperError
 from streamkeeper.model.check import JobFile
 from streamkeeper.model.coding import from_json, to_json
 from streamkeeper.model.control import SECRETS, Command, CommandKind, DriverState, ExitCode, LaunchMode, LaunchSpec
@@ -70,7 +70,14 @@ class Driver:
             self._describe_and_serve()
         except BaseException as error:
             root = Path(self._settings.home) / "bundles" / self._spec.bundle
-            self._end(ending_for(error, describe_fault(error, root)))
+            self._end(self._ending_of(error, describe_fault(error, root)))
+
+    def _ending_of(self, error: BaseException, line: str) -> Ending:
+        """What is asked of a JVM that has just died fails in any words; how it died is the cause."""
+        session = self._session
+        if not isinstance(error, Ending | StreamkeeperError) and session is not None and session.dead:
+            return will_restart(f"{session.last_word} ({line})")
+        return ending_for(error, line)
 
     def _describe_and_serve(self) -> NoReturn:
         self._tell()
@@ -182,7 +189,7 @@ class Driver:
                 # The lease ends a standby that stays without its store.
                 self._wakeups.wait(_STANDBY_LOOK_S)
             if session.dead:
-                raise will_restart("the JVM ended by itself")
+                raise will_restart(session.last_word)
         return order
 
     def _end_if_dismissed(self) -> None:

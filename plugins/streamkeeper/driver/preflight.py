@@ -34,8 +34,8 @@ def look_at_history(query: Query, checkpoint: Path) -> Iterator[Finding]:
     from streamkeeper.inspection.kafka_topics import missing_after
 
     try:
-        for source, clauses in missing_after(query, checkpoint, None).items():
-            yield observations.history_gone(f"{source} (kafka)", "; ".join(clauses))
+        for source, gaps in missing_after(query, checkpoint, None).items():
+            yield observations.history_gone(f"{source} (kafka)", "; ".join(each.told for each in gaps))
     except SourceOutOfReach as error:
         yield observations.history_gone("(kafka)", f"what the topics hold is not known: {error}")
 
@@ -67,8 +67,13 @@ def _topics(query: Query, checkpoint: Path) -> Iterator[Finding]:
     from streamkeeper.inspection.kafka_topics import missing_after
 
     try:
-        for source, clauses in missing_after(query, checkpoint, last_committed(checkpoint)).items():
-            yield observations.topic_short(f"{source} (kafka)", "; ".join(clauses), answered=True)
+        for source, gaps in missing_after(query, checkpoint, last_committed(checkpoint)).items():
+            where, told = f"{source} (kafka)", "; ".join(each.told for each in gaps)
+            if all(each.passed_over for each in gaps):
+                yield observations.topic_passed_over(where, told)
+            else:
+                dropped = all(each.dropped for each in gaps)
+                yield observations.topic_short(where, told, answered=True, dropped=dropped)
     except SourceOutOfReach as error:
         yield observations.topic_short("(kafka)", str(error), answered=False)
 

@@ -180,7 +180,7 @@ class Serving:
 
     def _check_jvm(self) -> None:
         if self._at.session.dead:
-            raise will_restart("the JVM ended by itself")
+            raise will_restart(self._at.session.last_word)
 
     def _note_ends(self) -> None:
         while self._listener.ended:

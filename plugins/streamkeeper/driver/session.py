@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _JARS = "spark.jars"
+_OUT_OF_MEMORY = frozenset({3, 52})
+"""Exit codes of a JVM: of -XX:+ExitOnOutOfMemoryError, and of Spark after an OutOfMemoryError in a task."""
 _JAVA_HINT = "install Java 17 (Debian, Ubuntu: openjdk-17-jre-headless) or point JAVA_HOME at it"
 
 
@@ -85,6 +87,11 @@ class Session:
         """Whether the JVM is gone."""
         return self._process.poll() is not None
 
+    @property
+    def last_word(self) -> str:
+        """How a JVM that is gone has ended: its code is all that it leaves."""
+        return describe_end(self._process.poll())
+
     def kill(self) -> None:
         """SIGKILL the JVM and its Python workers; nothing more is to be written."""
         children: list[psutil.Process] = []
@@ -96,6 +103,15 @@ class Session:
                 child.kill()
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout=10)
+
+
+def describe_end(code: int | None) -> str:
+    """The end of a JVM that nobody asked to end, by its exit code."""
+    if code in _OUT_OF_MEMORY:
+        return f"the JVM ended by itself: java.lang.OutOfMemoryError (exit code {code})"
+    if code is None:
+        return "the JVM ended by itself"
+    return f"the JVM ended by itself ({f'signal {-code}' if code < 0 else f'exit code {code}'})"
 
 
 def start_session(

@@ -49,6 +49,10 @@ def faults(look: JobLook) -> dict[str, tuple[Fault, str]]:
     found = {query: (fault, text) for query, (fault, text) in kinds.items() if fault is not None}
     if likely and not any(fault in likely for fault, _ in found.values()):
         found[""] = (likely[0], told[""] or "it told no error")
+    refused = find_fault(look.last_failure) if is_gone(look) and look.desired_release == look.serving_release else None
+    if refused is Fault.SOURCE_LOST:
+        # Its driver knew nothing of it; what was to start it again has looked.
+        found[""] = (refused, look.last_failure)
     # A query's error is its driver's too: it is told once, of the query.
     own = {fault for query, (fault, _) in found.items() if query}
     return {query: each for query, each in found.items() if query or each[0] not in own}
@@ -120,6 +124,12 @@ def _silent(look: JobLook, longest_s: float) -> Found:
 def _frozen(look: JobLook, longest_s: float) -> Found:
     if should_run(look) and look.life is Life.ALIVE and look.frozen and look.silent_s >= longest_s:
         yield "", f"processes of its driver are stopped ({look.why}), silent for {tell_span(look.silent_s)}"
+
+
+def _frozen_in_part(look: JobLook, longest_s: float) -> Found:
+    """Its supervisor, as a rule: the driver beats on, and nobody would start it again."""
+    if should_run(look) and look.life is Life.ALIVE and look.frozen and look.frozen_s >= longest_s:
+        yield "", f"processes of its driver are stopped ({look.why}) for {tell_span(look.frozen_s)}, and it beats on"
 
 
 def _fenced(look: JobLook, _: float) -> Found:
@@ -209,5 +219,14 @@ RULES: tuple[Rule, ...] = (
         "send SIGCONT to the stopped processes, or deploy the serving release of {job} again",
         "The heartbeat does not grow",
         _frozen,
+    ),
+    Rule(
+        "frozen-in-part",
+        Severity.TICKET,
+        30,
+        "seconds",
+        "send SIGCONT to the stopped processes: what watches over {job} may be among them",
+        "The heartbeat does not grow",
+        _frozen_in_part,
     ),
 )

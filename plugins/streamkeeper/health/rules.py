@@ -19,7 +19,7 @@ _TOLD = frozenset({"sink-down", "source-down", "checkpoint-damaged", "sink-ahead
 
 EXPLAINS: Mapping[str, frozenset[str]] = {
     "store-out-of-reach": _ENDS | _BEHIND | {"not-looked", "sink-down"},
-    "machine-rebooted": _ENDS | _BEHIND | {"frozen"},
+    "machine-rebooted": _ENDS | _BEHIND | {"frozen", "frozen-in-part"},
     "disk-full": _ENDS | _BEHIND | _TOLD | {"store-out-of-reach"},
     "out-of-memory": _ENDS | _BEHIND,
     "checkpoint-missing": _ENDS | _BEHIND | _TOLD | {"backup-late", "not-looked"},
@@ -29,7 +29,7 @@ EXPLAINS: Mapping[str, frozenset[str]] = {
     "crash-loop": frozenset({"driver-dead", "restarts", "heartbeat-lost"}) | _BEHIND,
     "driver-dead": frozenset({"restarts", "heartbeat-lost"}) | _BEHIND,
     "driver-unknown": frozenset({"heartbeat-lost"}),
-    "frozen": frozenset({"heartbeat-lost"}) | _BEHIND,
+    "frozen": frozenset({"heartbeat-lost", "frozen-in-part"}) | _BEHIND,
     "heartbeat-lost": _BEHIND,
     "stalled": _BEHIND - {"stalled"},
     "checkpoint-write-slow": frozenset({"batch-longer-than-trigger", "scheduling-delay"}),

@@ -37,7 +37,7 @@ _KINDS: tuple[tuple[Fault, str], ...] = (
     (
         Fault.SOURCE_LOST,
         r"KAFKA_DATA_LOSS|[Ss]ome data may have been lost|[Cc]annot fetch offset|OffsetOutOfRange|topic-short"
-        r"|input-gone|FAILED_READ_FILE\.FILE_NOT_EXIST|no longer holds|offset was changed from",
+        r"|input-gone|FAILED_READ_FILE\.FILE_NOT_EXIST|no[ -]longer[ -]holds|offset was changed from",
     ),
     (
         Fault.OUT_OF_MEMORY,

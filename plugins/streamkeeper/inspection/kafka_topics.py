@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from streamkeeper.checkpoints.kafka_sources import Positions, read_by, stands_at
 from streamkeeper.errors import SourceOutOfReach
 from streamkeeper.inspection.plan_sources import KafkaReading, kafka_readings
@@ -18,8 +20,19 @@ _PATIENCE_S = 20
 _CLIENT = {"default.api.timeout.ms": "15000", "request.timeout.ms": "10000", "client.id": "streamkeeper-look"}
 
 
-def missing_after(query: Query, checkpoint: Path, batch: int | None) -> dict[str, list[str]]:
-    """Source -> what the batches after ``batch`` would need and its topics no longer hold, one clause per partition.
+class Gap(msgspec.Struct, frozen=True):
+    """What a partition no longer holds, as a clause.
+
+    ``dropped``: its oldest records, as retention does; ``passed_over``: Spark goes on after them and says nothing.
+    """
+
+    told: str
+    dropped: bool = False
+    passed_over: bool = False
+
+
+def missing_after(query: Query, checkpoint: Path, batch: int | None) -> dict[str, list[Gap]]:
+    """Source -> what the batches after ``batch`` would need and its topics no longer hold, one gap per partition.
 
     ``batch`` None: before the first. Sources of which nothing is missing are left out. Raises SourceOutOfReach when the
     brokers do not answer, CheckpointDamaged.
@@ -27,7 +40,7 @@ def missing_after(query: Query, checkpoint: Path, batch: int | None) -> dict[str
     return _missing(query, stands_at(checkpoint, batch))
 
 
-def missing_in(query: Query, checkpoint: Path, batch: int) -> dict[str, list[str]]:
+def missing_in(query: Query, checkpoint: Path, batch: int) -> dict[str, list[Gap]]:
     """The same of what ``batch`` itself has read, or is to read."""
     return _missing(query, read_by(checkpoint, batch))
 
@@ -86,7 +99,7 @@ class HeldTopics:
 _LISTED = re.compile(r"([\w.-]+)-(\d+)=ListOffsetsResultInfo\(offset=(-?\d+)")
 
 
-def _missing(query: Query, needed: Mapping[str, Positions]) -> dict[str, list[str]]:
+def _missing(query: Query, needed: Mapping[str, Positions]) -> dict[str, list[Gap]]:
     if not any(needed.values()):
         return {}
     frame: Any = query.df
@@ -96,18 +109,18 @@ def _missing(query: Query, needed: Mapping[str, Positions]) -> dict[str, list[st
         reading = readings.get(name)
         # What the query does not read any more is for the rules about sources.
         wanted = {topic: each for topic, each in positions.items() if reading is not None and reading.reads(topic)}
-        if reading is not None and wanted and (clauses := list(_compare(frame.sparkSession._jvm, reading, wanted))):
-            found[name] = clauses
+        if reading is not None and wanted and (gaps := list(_compare(frame.sparkSession._jvm, reading, wanted))):
+            found[name] = gaps
     return found
 
 
-def _compare(jvm: Any, reading: KafkaReading, needed: Positions) -> Iterator[str]:
+def _compare(jvm: Any, reading: KafkaReading, needed: Positions) -> Iterator[Gap]:
     from py4j.protocol import Py4JJavaError
 
     try:
         admin = _client(jvm, reading)
         try:
-            yield from _gaps(jvm, admin, needed)
+            yield from _gaps(jvm, admin, needed, passes_over=reading.passes_over)
         finally:
             admin.close(jvm.java.time.Duration.ofSeconds(1))
     except Py4JJavaError as error:
@@ -122,26 +135,27 @@ def _no_answer(reading: KafkaReading, error: Any) -> str:
     return f"Kafka at {reading.clients.get('bootstrap.servers', '')} does not answer: {_told(error)}"
 
 
-def _gaps(jvm: Any, admin: Any, needed: Positions) -> Iterator[str]:
+def _gaps(jvm: Any, admin: Any, needed: Positions, *, passes_over: bool) -> Iterator[Gap]:
     there: list[tuple[str, int, int]] = []
     for topic, partitions in sorted(needed.items()):
         count = _partitions(jvm, admin, topic)
         if count is None:
-            yield f"topic {topic} does not exist"
+            yield Gap(f"topic {topic} does not exist")
             continue
         for partition, offset in sorted(partitions.items()):
             if partition < count:
                 there.append((topic, partition, offset))
             else:
-                yield f"{topic} has no partition {partition}"
+                yield Gap(f"{topic} has no partition {partition}")
     spec = jvm.org.apache.kafka.clients.admin.OffsetSpec
     oldest = _offsets(jvm, admin, there, spec.earliest())
     newest = _offsets(jvm, admin, there, spec.latest())
     for (topic, partition, offset), first, end in zip(there, oldest, newest, strict=True):
         if first > offset:
-            yield f"{topic} partition {partition}: offsets {offset} to {first - 1} are gone"
+            told = f"{topic} partition {partition}: offsets {offset} to {first - 1} are gone"
+            yield Gap(told, dropped=True, passed_over=passes_over)
         elif end < offset:
-            yield f"{topic} partition {partition}: it ends at {end}, before {offset}: the topic was made anew"
+            yield Gap(f"{topic} partition {partition}: it ends at {end}, before {offset}: the topic was made anew")
 
 
 def _partitions(jvm: Any, admin: Any, topic: str) -> int | None:

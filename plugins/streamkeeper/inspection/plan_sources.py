@@ -51,11 +51,15 @@ def find_sources(analyzed: Any) -> tuple[Source, ...]:
 
 
 class KafkaReading(msgspec.Struct, frozen=True, kw_only=True):
-    """How a source reads Kafka. ``clients``: what its clients are given, secrets included: not to be kept."""
+    """How a source reads Kafka. ``clients``: what its clients are given, secrets included: not to be kept.
+
+    ``passes_over``: whether Spark goes on with the oldest record that there is, where what comes next is gone.
+    """
 
     clients: dict[str, str]
     topics: frozenset[str] = frozenset()
     pattern: str = ""
+    passes_over: bool = False
 
     def reads(self, topic: str) -> bool:
         """Whether it subscribes to a topic."""
@@ -80,7 +84,12 @@ def kafka_reading(options: Mapping[str, str]) -> KafkaReading:
     listed = [each.strip() for each in lowered.get("subscribe", "").split(",") if each.strip()]
     clients = {key[len(_CLIENTS) :]: value for key, value in options.items() if key.lower().startswith(_CLIENTS)}
     pattern = lowered.get("subscribepattern", "")
-    return KafkaReading(clients=clients, topics=frozenset([*listed, *assigned]), pattern=pattern)
+    return KafkaReading(
+        clients=clients,
+        topics=frozenset([*listed, *assigned]),
+        pattern=pattern,
+        passes_over=lowered.get("failondataloss", "true").strip().lower() == "false",
+    )
 
 
 def _source(relation: Any) -> Source:

@@ -70,7 +70,7 @@ def rehearse(spark: SparkSession, query: Query, checkpoint: Path, scratch: Path,
             if batch is not None:
                 gone = missing_files(target, batch)
                 if out_of_topic := missing_in(query, target, batch):
-                    told = "; ".join(clause for clauses in out_of_topic.values() for clause in clauses)
+                    told = "; ".join(gap.told for gaps in out_of_topic.values() for gap in gaps)
                     gone, batch = f"batch {batch} did not run again: {told}", None
             if batch is not None:
                 ran = run_planned(query, target, timeout_s=timeout_s)

@@ -35,10 +35,12 @@ HEADING_OF = {
     Cause.CHECKPOINT_DAMAGED: "A checkpoint may be damaged",
     Cause.SINK_AHEAD: "The sink is ahead of its checkpoint",
     Cause.INPUT_GONE: "Files of the open batch are gone",
+    Cause.SOURCE_OFFSET_LOST: "The source has dropped what comes next",
     Cause.SINK_DOWN: "A sink or a source does not answer",
     Cause.STOPPED: "Nothing serves",
     Cause.MACHINE_REBOOTED: "The machine was rebooted",
     Cause.DRIVER_FROZEN: "The heartbeat does not grow",
+    Cause.OUT_OF_MEMORY: "The driver runs out of memory",
     Cause.BATCH_FAILS: "A record fails its batch every time",
     Cause.DRIVER_FAILED: "The driver restarts again and again",
     Cause.DRIVER_KILLED: "Nothing serves",
@@ -137,6 +139,14 @@ def _input_gone(at: RecoveryLook) -> _Found | None:
     return (Cause.INPUT_GONE, "; ".join(told), put_back) if told else None
 
 
+def _dropped(at: RecoveryLook) -> _Found | None:
+    pass_over = (
+        "put the input back if somebody has it; else deploy a release that reads with failOnDataLoss=false:"
+        " a person is asked first, and shown which offsets it passes over"
+    )
+    return (Cause.SOURCE_OFFSET_LOST, at.dropped, pass_over) if at.dropped else None
+
+
 def _sink_down(at: RecoveryLook) -> _Found | None:
     told = [f"query {each.query}: {each.sink_unknown}" for each in at.queries if each.sink_down]
     told += [f"driver {at.instance} waits: {at.away}"] if at.away and not at.frozen and not told else []
@@ -148,6 +158,13 @@ def _stopped(at: RecoveryLook) -> _Found | None:
     if not at.stopped or at.life is Life.ALIVE:
         return None
     return Cause.STOPPED, f"it was stopped by {at.stopped}", "nothing to mend: start it when it is wanted again"
+
+
+def _exhausted(at: RecoveryLook) -> _Found | None:
+    if not at.exhausted or at.frozen:
+        return None
+    more = "give the driver more memory, or less at once, and deploy it: a restart alone meets the same"
+    return Cause.OUT_OF_MEMORY, f"driver {at.instance} ran out of memory: {at.exhausted}", more
 
 
 def _alive(at: RecoveryLook) -> _Found | None:
@@ -197,7 +214,7 @@ _READ_THE_RECORD = (
 )
 _LADDER: tuple[Callable[[RecoveryLook], _Found | None], ...] = (
     *(_no_store, _not_deployed, _open, _unreachable, _full, _lost, _damaged, _ahead, _input_gone),
-    *(_sink_down, _stopped, _alive, _rebooted, _ended),
+    *(_dropped, _sink_down, _stopped, _exhausted, _alive, _rebooted, _ended),
 )
 _NOTHING_CAN_BE_DONE = frozenset(
     {Cause.STORE_OUT_OF_REACH, Cause.NOT_DEPLOYED, Cause.OPERATION_OPEN, Cause.DRIVER_UNREACHABLE, Cause.DISK_FULL}
@@ -248,9 +265,11 @@ def _restart(at: RecoveryLook, cause: Cause) -> Option:
     if not why_not and damaged:
         why_not = "; ".join(f"query {each.query}: {_on_start(each)}" for each in damaged)
     gone = [f"query {each.query}: its open batch would run without the files" for each in at.queries if each.input_gone]
+    # What a source holds is looked at anew by every start, and somebody may have put it back.
+    unless = "; refused unless its input is back" if at.dropped else ""
     return Option(
         action=RecoveryAction.RESTART,
-        does=f"{at.release} again, in the checkpoint versions that serve",
+        does=f"{at.release} again, in the checkpoint versions that serve{unless}",
         why_not=why_not or "; ".join(gone),
         prices=tuple(_price_of_restart(each) for each in at.queries),
         stands_on=(at.release, *(f"{each.query}/{each.version}" for each in at.queries)),

@@ -80,6 +80,7 @@ class JobMemory(msgspec.Struct, frozen=True, kw_only=True):
     """What the next pass needs to know of this one. Moments are seconds since 1970 by the watch's clock.
 
     ``beat``: instance, generation and beat of the driver's last word, and ``beat_at`` since when it has been that;
+    ``frozen_at``: since when processes of its driver are stopped, 0 while none is;
     ``restarts``: moments at which its driver began again; ``acts``: act -> moments at which the watch did it; ``wait``:
     operation, what it waits for, and since when, of one that the watch carries on.
     """
@@ -87,6 +88,7 @@ class JobMemory(msgspec.Struct, frozen=True, kw_only=True):
     facts: JobFacts | None = None
     beat: tuple[str, int, int] = ("", 0, 0)
     beat_at: float = 0.0
+    frozen_at: float = 0.0
     restarts: tuple[float, ...] = ()
     acts: dict[str, tuple[float, ...]] = {}
     wait: tuple[str, str, float] = ("", "", 0.0)

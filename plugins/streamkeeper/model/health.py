@@ -67,8 +67,9 @@ class JobLook(msgspec.Struct, frozen=True, kw_only=True):
     """All that the rules know of one job; gathered in one pass, so that the rules look at nothing.
 
     ``now``: seconds since 1970 by the watch's clock. ``wanted``: whether it should serve; ``stopped``: why not.
-    ``silent_s``: how long its driver's beat has not grown, as the watch has seen it. ``rebooted``: the machine has been
-    booted since its driver was started. ``history``: query -> its signals, oldest first, as far as they were read.
+    ``silent_s``: how long its driver's beat has not grown, as the watch has seen it; ``frozen_s``: how long a
+    process of its tree has been stopped. ``rebooted``: the machine has been booted since its driver was started.
+    ``history``: query -> its signals, oldest first, as far as they were read.
     ``prune_age_s``: seconds since the last prune of everything, None before the first; ``prune_failed``: what of this
     job it could not plan or remove. ``unlooked``: part -> why it could not be looked at; ``store``: its records.
     """
@@ -83,6 +84,7 @@ class JobLook(msgspec.Struct, frozen=True, kw_only=True):
     life: Life | None = None
     why: str = ""
     frozen: bool = False
+    frozen_s: float = 0.0
     rebooted: bool = False
     status: DriverStatus | None = None
     exit: DriverExit | None = None

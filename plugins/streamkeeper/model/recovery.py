@@ -36,10 +36,12 @@ class Cause(Enum):
     CHECKPOINT_DAMAGED = "checkpoint-damaged"
     SINK_AHEAD = "sink-ahead"
     INPUT_GONE = "input-gone"
+    SOURCE_OFFSET_LOST = "source-offset-lost"
     SINK_DOWN = "sink-down"
     STOPPED = "stopped"
     MACHINE_REBOOTED = "machine-rebooted"
     DRIVER_FROZEN = "driver-frozen"
+    OUT_OF_MEMORY = "out-of-memory"
     BATCH_FAILS = "batch-fails"
     DRIVER_FAILED = "driver-failed"
     DRIVER_KILLED = "driver-killed"
@@ -126,7 +128,8 @@ class RecoveryLook(msgspec.Struct, frozen=True, kw_only=True):
     ``store``: why it does not answer, then nothing else is known. ``stopped``: by whom and why, empty where it should
     serve. ``why``: the runner's proof. ``error``: the driver's last one. ``open_operation``: name and step;
     ``waits``: whether it waits for a person. ``full``: a disk without room, as a clause. ``away``: what a driver that
-    lives waits for, as it says itself; ``before``: how the run before ended, until this one serves.
+    lives waits for, as it says itself; ``before``: how the run before ended, until this one serves. ``dropped``: what
+    says that a source no longer holds what comes next; ``exhausted``: what says that its memory did not suffice.
     """
 
     job: str
@@ -145,6 +148,8 @@ class RecoveryLook(msgspec.Struct, frozen=True, kw_only=True):
     full: str = ""
     away: str = ""
     before: str = ""
+    dropped: str = ""
+    exhausted: str = ""
     queries: tuple[QueryLook, ...] = ()
 
 

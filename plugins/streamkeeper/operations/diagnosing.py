@@ -21,6 +21,7 @@ from streamkeeper.errors import (
     NotFound,
     StoreUnavailable,
 )
+from streamkeeper.health.told_errors import Fault, find_fault
 from streamkeeper.lifecycle.observation import FAILURES
 from streamkeeper.lifecycle.recovery import diagnose
 from streamkeeper.lifecycle.steps import current_step
@@ -36,6 +37,7 @@ from streamkeeper.model.restarts import Cause as RestartCause
 from streamkeeper.model.trigger import parse_trigger
 from streamkeeper.operations.approval import asked_about
 from streamkeeper.operations.assessing import gone_of_sources
+from streamkeeper.operations.job_facts import failed_last, release_of
 from streamkeeper.operations.outputs import ask
 from streamkeeper.operations.overview import read_job
 from streamkeeper.operations.registered import checkpoint_directory, find_version_loss, known_version, stored_manifests
@@ -87,6 +89,8 @@ def _look(site: Site, state: JobState, chosen: Collection[str], snapshots: Mappi
         return seen
     control = Control(site.store, state.job, instance)
     status, exit_, liveness = control.read_status(), control.read_exit(), site.runner.observe(state.job, instance)
+    error = (exit_.error if exit_ is not None else "") or (status.error if status is not None else "")
+    told = _told(status, error)
     last = exit_.state if exit_ is not None else status.state if status is not None else None
     wanted = frozenset(chosen)
     return msgspec.structs.replace(
@@ -98,7 +102,9 @@ def _look(site: Site, state: JobState, chosen: Collection[str], snapshots: Mappi
         state=last,
         away=_waiting(status, RestartCause.DEPENDENCY) if liveness.life is Life.ALIVE else "",
         before=_waiting(status, RestartCause.FAILURE),
-        error=(exit_.error if exit_ is not None else "") or (status.error if status is not None else ""),
+        dropped=_first(told, Fault.SOURCE_LOST) or _refused_for_its_source(state, liveness.life),
+        exhausted=_first(told, Fault.OUT_OF_MEMORY),
+        error=error,
         queries=tuple(
             _look_at_query(
                 site, state, query, each, status, wanted=wanted, named=snapshots.get(query, ""), life=liveness.life
@@ -150,6 +156,25 @@ def _look_at_query(
     return msgspec.structs.replace(
         seen, replay=replay, no_restore=no_restore, passed_over=passed_over, rebuild=reads, no_rebuild=no_rebuild
     )
+
+
+def _told(status: DriverStatus | None, error: str) -> list[str]:
+    """All that the driver says of what is wrong now, each query's with its name."""
+    queries = status.queries if status is not None else {}
+    failing = [f"query {query}: {text}" for query in sorted(queries) if (text := _failing(status, query))]
+    return [*failing, error, status.waiting if status is not None else ""]
+
+
+def _first(told: list[str], fault: Fault) -> str:
+    return next((each for each in told if find_fault(each) is fault), "")
+
+
+def _refused_for_its_source(state: JobState, life: Life) -> str:
+    """Why the last start of what served was refused, where its source is why: the driver itself never came so far."""
+    failed = failed_last(state)
+    if life is Life.ALIVE or failed is None or release_of(failed) != state.serving_release:
+        return ""
+    return failed.sentence if find_fault(failed.sentence) is Fault.SOURCE_LOST else ""
 
 
 def _waiting(status: DriverStatus | None, cause: RestartCause) -> str:

@@ -125,6 +125,7 @@ def compose_look(site: Site, seen: Seen, now: float, prune: PruneRecord | None) 
         life=liveness.life if liveness is not None else None,
         why=liveness.why if liveness is not None else "",
         frozen=liveness is not None and liveness.frozen,
+        frozen_s=now - memory.frozen_at if memory.frozen_at else 0.0,
         rebooted=liveness is not None and liveness.rebooted,
         status=seen.status,
         exit=seen.exit,
@@ -257,7 +258,8 @@ def _remember(seen: Seen, now: float) -> JobMemory:
     elif seen.instance != before.beat[0]:
         beat, beat_at = (seen.instance, 0, 0), now
     facts = seen.facts if seen.facts is not None else before.facts
-    return replace(before, facts=facts, beat=beat, beat_at=beat_at, restarts=restarts, acts=acts)
+    frozen_at = (before.frozen_at or now) if seen.liveness is not None and seen.liveness.frozen else 0.0
+    return replace(before, facts=facts, beat=beat, beat_at=beat_at, frozen_at=frozen_at, restarts=restarts, acts=acts)
 
 
 def _operation(seen: Seen, now: float) -> OpenOperation | None:

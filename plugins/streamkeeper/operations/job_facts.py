@@ -33,14 +33,14 @@ def make_facts(site: Site, state: JobState) -> JobFacts:
     """The same of a state that was read."""
     release = state.releases.get(state.serving_release)
     operation = state.open_operation
-    failed = _failed_last(state)
+    failed = failed_last(state)
     return JobFacts(
         number=state.number,
         wanted=state.wanted,
         stopped="" if state.stopped is None else f"by {state.stopped.requested_by}: {state.stopped.reason}",
         serving_release=state.serving_release,
         serving_instance=state.serving_instance,
-        desired_release=_release_of(failed) if failed is not None else state.serving_release,
+        desired_release=release_of(failed) if failed is not None else state.serving_release,
         last_failure=failed.sentence if failed is not None else "",
         versions=_serving_versions(site, state),
         thresholds=dict(release.content.health) if release is not None else {},
@@ -71,16 +71,16 @@ def _serving_versions(site: Site, state: JobState) -> dict[str, CheckpointVersio
     return found
 
 
-def _failed_last(state: JobState) -> OperationState | None:
+def failed_last(state: JobState) -> OperationState | None:
     """The newest deploy that is over, where it was meant to bring another release to serve and did not."""
     over = [each for each in state.operations.values() if each.outcome not in (None, Outcome.DRY_RUN)]
     newest = max(over, key=lambda each: each.started, default=None)
-    if newest is None or newest.outcome in _NOT_DESIRED or not _release_of(newest):
+    if newest is None or newest.outcome in _NOT_DESIRED or not release_of(newest):
         return None
     return newest
 
 
-def _release_of(operation: OperationState) -> str:
+def release_of(operation: OperationState) -> str:
     """The release that an operation was about, as far as it came to have one."""
     return operation.done.get(Step.BUNDLE.label, {}).get("release", "") or operation.request.release or ""
 

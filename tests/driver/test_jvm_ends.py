@@ -1,0 +1,32 @@
+"""How a JVM ended that nobody asked to end: its exit code is all that it leaves."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from streamkeeper.driver.session import Session, describe_end
+from streamkeeper.health.told_errors import Fault, find_fault
+
+
+@pytest.mark.parametrize(
+    ("code", "fault"), [(52, Fault.OUT_OF_MEMORY), (3, Fault.OUT_OF_MEMORY), (1, None), (-9, None), (None, None)]
+)
+def test_a_jvm_that_ran_out_of_memory_is_known_by_its_exit_code(code: int | None, fault: Fault | None) -> None:
+    """The watch reads it from the sentence; any other code, and a kill, is no sign of memory."""
+    assert find_fault(describe_end(code)) is fault
+
+
+def test_a_session_tells_how_its_process_ended() -> None:
+    """The code of the very process that was the JVM."""
+    ended = subprocess.Popen([sys.executable, "-c", "raise SystemExit(52)"])
+    ended.wait()
+    gateway = SimpleNamespace(proc=ended)
+    spark: Any = SimpleNamespace(sparkContext=SimpleNamespace(_gateway=gateway))
+    session = Session(spark)
+    assert session.dead
+    assert session.last_word == "the JVM ended by itself: java.lang.OutOfMemoryError (exit code 52)"
