@@ -158,8 +158,9 @@ class SwitchStage(Stage):
         self._prepare(scenario.ask)
         hits: list[str] = []
         over = threading.Event()
-        steps = 1 if scenario.ask.stops else 10
-        killer = threading.Thread(target=self._kill_around_in, args=(chance, hits, over, steps))
+        # A stop has no steps, and is over in two seconds.
+        most, within_s = (1, 2.0) if scenario.ask.stops else (10, 8.0)
+        killer = threading.Thread(target=self._kill_around_in, args=(chance, hits, over, most, within_s))
         killer.start()
         outcomes += self._go(scenario.ask)
         over.set()
@@ -169,12 +170,14 @@ class SwitchStage(Stage):
     def _prepare(self, ask: Ask) -> None:
         """What happens to the site before the operation, and is no part of it."""
 
-    def _kill_around_in(self, chance: random.Random, hits: list[str], over: threading.Event, most: int) -> None:
+    def _kill_around_in(
+        self, chance: random.Random, hits: list[str], over: threading.Event, most: int, within_s: float
+    ) -> None:
         """Up to three deaths, each a moment after so many steps are done: by time alone most would hit the longest."""
         before = len(self.state().operations)
         long = chance.random() < 0.1
         for steps in sorted(chance.choices(range(most), k=chance.randint(1, 3))):
-            moment_s = chance.uniform(0.0, 8.0)
+            moment_s = chance.uniform(0.0, within_s)
             while self._steps_done(before) < steps:
                 if over.wait(0.3):
                     return
