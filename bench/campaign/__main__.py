@@ -3,7 +3,7 @@
 --root DIR        where the site lives (build/campaign)
 --results FILE    where the lines go; cases already in it are not run again
 --switching       switches, backups and rollbacks instead of plain deploys; lines in bench/results/switch-crash.jsonl
---recovering      recoveries of a job that was broken; lines in bench/results/recover-crash.jsonl
+--recovering      stops, starts, watches and recoveries of a broken job; lines in bench/results/recover-crash.jsonl
 --broker          switches of a job on Kafka whose broker dies and comes back; lines in bench/results/broker-crash.jsonl
 --airflow         switches by a real Airflow whose own processes die; lines in bench/results/airflow-crash.jsonl
 --attacks         what nobody kills but the world does: lost checkpoints, copied homes, wrong clocks and others

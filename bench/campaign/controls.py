@@ -10,6 +10,8 @@ Of switches: ``swap-fence``: frozen between its gate and its table, it wakes up 
 one's place, and asks nobody but its table whether it may. ``handoff-death-proof``: as ``death-proof``, at a handoff.
 ``sink-log``: a handed-over file output whose log does not begin with batch 0. ``one-directory``: a handoff that goes on
 in the same directory, numbered from 0.
+
+Of stops: ``desired-state``: a job that was stopped is looked at by the watch while its input goes on.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ import psutil
 from bench.bed import ROOT, Bed, fresh_bed, wait_for
 from bench.campaign.cases import JOB
 from bench.campaign.ledger import count_replays, find_second_writers, read_accounts
+from bench.campaign.recovering import find_stirring
 from demo.ledger import Account
 from streamkeeper.sinks.sink_log import newest_batch
 
@@ -111,6 +114,14 @@ class Control:
             self._catch_up(("copies",))
         return "; ".join(self._wrong(("copies",)))
 
+    def stop_and_watch(self) -> str:
+        """Stop the job, and let the watch make a pass: what runs then."""
+        self.bed.start_producer(rows=3, every_s=0.4)
+        self.deploy()
+        stopped = self.bed.command("stop", JOB, "--reason", "control", off=self.off)
+        assert stopped.returncode == 0, stopped.stderr
+        return "; ".join(find_stirring(self.bed, self.output, off=self.off))
+
     def _accounts(self, names: Sequence[str] = ACCOUNTS) -> list[Account]:
         return [each for each in read_accounts(self.bed.input, self.output) if each.name in names]
 
@@ -147,6 +158,7 @@ CONTROLS = {
     "handoff-death-proof": ("death-proof+lease", wake_at_a_handoff),
     "sink-log": ("sink-log", lambda control: control.hand_over()),
     "one-directory": ("one-directory", lambda control: control.hand_over()),
+    "desired-state": ("desired-state", lambda control: control.stop_and_watch()),
 }
 PROTECTED = {
     "gate": ("", lambda control: control.interrupt_slow_batches()),
@@ -155,6 +167,7 @@ PROTECTED = {
     "handoff-death-proof": ("lease", wake_at_a_handoff),
     "sink-log": ("", lambda control: control.hand_over()),
     "one-directory": ("", lambda control: control.hand_over()),
+    "desired-state": ("", lambda control: control.stop_and_watch()),
 }
 """The same with the protection on: must find nothing. With the death proof a frozen driver is killed, and never wakes
 up: ``death-proof`` itself would say no more than ``handoff-death-proof``."""

@@ -1,4 +1,4 @@
-"""What the switch campaign lets die: deploys by each way, rollbacks, and releases that break at each stage."""
+"""What a campaign lets die: deploys by each way, rollbacks, releases that break; recoveries, stops, starts, watches."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
 
     ``breaks``: where the release fails, as the job's param says; ``rollback``: no deploy, but the way back.
     ``recover``: neither, but this action, of a job whose driver was killed and whose checkpoints were damaged for it.
+    ``verb``: none of these, but stop, start or watch; ``driver``: what happens to the serving one before: it is frozen,
+    killed while its supervisor lives, or gone with all of its processes.
     """
 
     reshape: bool = False
@@ -17,6 +19,13 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     breaks: str = ""
     rollback: bool = False
     recover: str = ""
+    verb: str = ""
+    driver: str = ""
+
+    @property
+    def stops(self) -> bool:
+        """Whether it only ends what serves: it has no steps, and begins no driver."""
+        return self.verb == "stop"
 
     @property
     def goes_back(self) -> bool:
@@ -26,6 +35,8 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def sentence(self) -> str:
         """For a line of progress."""
+        if self.verb:
+            return f"{self.verb} (driver {self.driver})" if self.driver else self.verb
         if self.rollback or self.recover:
             return f"recover ({self.recover})" if self.recover else "rollback"
         told = [name for name in ("reshape", "recode") if getattr(self, name)]
@@ -50,8 +61,14 @@ SCENARIOS = {
 }
 
 RECOVERIES = {
+    "stop": Scenario(ask=Ask(verb="stop")),
+    "stop-frozen": Scenario(ask=Ask(verb="stop", driver="frozen")),
+    "stop-killed": Scenario(ask=Ask(verb="stop", driver="killed")),
+    "start": Scenario(ask=Ask(verb="start"), before=Ask(verb="stop")),
+    "watch": Scenario(ask=Ask(verb="watch", driver="gone")),
     "recover-restore": Scenario(ask=Ask(recover="restore")),
     "recover-restart": Scenario(ask=Ask(recover="restart")),
+    "recover-rebuild": Scenario(ask=Ask(recover="rebuild")),
 }
 """Of their own campaign, so that the seeds of the switches stay what they were."""
 

@@ -17,7 +17,7 @@ import pendulum
 from bench.bed import Bed, wait_for
 from bench.campaign.cases import JOB, CaseResult, Stage, signal_somebody
 from bench.campaign.ledger import count_replays
-from bench.campaign.scenarios import SCENARIOS, Ask, Scenario
+from bench.campaign.scenarios import SCENARIOS, Ask, Scenario, of_a_driver
 from bench.campaign.striking import Striker, names_of
 from bench.campaign.watching import Watch, find_steps_back
 from streamkeeper.model.job_state import JobState, OperationState
@@ -55,7 +55,9 @@ class SwitchStage(Stage):
             # The serving driver is one that writes to this trace; what came before the operation itself is left out.
             self._go(chosen.before or Ask())
             trace.unlink(missing_ok=True)
+            self._prepare(chosen.ask)
             self._go(chosen.ask)
+        self._revive_here()
         self._calm()
         return list(dict.fromkeys(trace.read_text().split()))
 
@@ -75,9 +77,13 @@ class SwitchStage(Stage):
         self.start()
         began, before = time.monotonic(), len(self.state().operations)
         self._seen, self._slowest = [], float("inf")
+        hits, outcomes = [], []
         with self._approving():
-            hits, outcomes = self._act(case)
-            outcomes += self._revive_here()
+            try:
+                hits, outcomes = self._act(case)
+                outcomes += self._revive_here()
+            except TimeoutError as error:  # outputs that never hold all of the input are what is looked for
+                self._seen.append(str(error))
         root = Path(self.bed.site.settings.checkpoints) / JOB
         operations = list(self.state().operations.values())[before:]
         damage = [*self._seen, *self.look(), *find_unrecorded(root, self.state()), *find_differing(operations)]
@@ -111,10 +117,12 @@ class SwitchStage(Stage):
         crash = {"STREAMKEEPER_CRASH": ",".join(names), "STREAMKEEPER_CRASH_ONCE": str(marker)}
         outcomes: list[str] = []
         hits: list[str] = []
-        for turn in range(2):
+        # Where no driver begins, only the one that served before can die at its points.
+        for turn in range(int(scenario.ask.stops and all(map(of_a_driver, names))), 2):
             if turn or scenario.before is not None:
                 with self._with(crash if turn else {}):
                     outcomes += self._go(scenario.before or Ask())
+            self._prepare(scenario.ask)
             with self._with(crash):
                 outcomes += self._go(scenario.ask)
             hits = [name for name in names if marker.with_name(f"{marker.name}-{name}").exists()]
@@ -151,21 +159,29 @@ class SwitchStage(Stage):
         chance = random.Random(seed)
         scenario = self.scenarios[chance.choice(list(self.scenarios))]
         outcomes = self._go(scenario.before) if scenario.before is not None else []
+        self._prepare(scenario.ask)
         hits: list[str] = []
         over = threading.Event()
-        killer = threading.Thread(target=self._kill_around_in, args=(chance, hits, over))
+        # A stop has no steps, and is over in two seconds.
+        most, within_s = (1, 2.0) if scenario.ask.stops else (10, 8.0)
+        killer = threading.Thread(target=self._kill_around_in, args=(chance, hits, over, most, within_s))
         killer.start()
         outcomes += self._go(scenario.ask)
         over.set()
         killer.join()
         return hits, outcomes
 
-    def _kill_around_in(self, chance: random.Random, hits: list[str], over: threading.Event) -> None:
+    def _prepare(self, ask: Ask) -> None:
+        """What happens to the site before the operation, and is no part of it."""
+
+    def _kill_around_in(
+        self, chance: random.Random, hits: list[str], over: threading.Event, most: int, within_s: float
+    ) -> None:
         """Up to three deaths, each a moment after so many steps are done: by time alone most would hit the longest."""
         before = len(self.state().operations)
         long = chance.random() < 0.1
-        for steps in sorted(chance.choices(range(10), k=chance.randint(1, 3))):
-            moment_s = chance.uniform(0.0, 8.0)
+        for steps in sorted(chance.choices(range(most), k=chance.randint(1, 3))):
+            moment_s = chance.uniform(0.0, within_s)
             while self._steps_done(before) < steps:
                 if over.wait(0.3):
                     return

@@ -139,6 +139,17 @@ def without_table_fence() -> None:
     table.check_epoch = lambda *_arguments: None
 
 
+def without_desired_state() -> None:
+    """The watch takes every job for one that is to serve, and a start asks nobody whether it was stopped."""
+    import msgspec
+
+    from streamkeeper.operations import job_facts, starting
+
+    make, check = job_facts.make_facts, starting._must_be_possible
+    job_facts.make_facts = lambda site, state: msgspec.structs.replace(make(site, state), wanted=True, stopped="")
+    starting._must_be_possible = lambda state, *, unless_stopped: check(state, unless_stopped=False)
+
+
 def without_sink_log() -> None:
     """A handed-over file output begins with batch 1, and batch 0 is nowhere."""
     from streamkeeper.sinks.file import FileWriter
@@ -171,6 +182,7 @@ SWITCHES = {
     **OF_ATTACKS,
     "closing": without_closing,
     "death-proof": without_death_proof,
+    "desired-state": without_desired_state,
     "fence": without_fence,
     "gate": without_gate,
     "lease": without_lease,

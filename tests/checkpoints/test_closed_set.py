@@ -209,6 +209,15 @@ def test_a_later_compacted_log_stands_for_entries_that_are_gone(tmp_path: Path) 
         closed_set(LocalTree(tmp_path), 7)
 
 
+def test_the_compacted_entry_before_the_last_tells_the_interval(tmp_path: Path) -> None:
+    """Spark guesses the interval of a log with one compacted entry, and refuses the log where it guesses wrong."""
+    Tree(tmp_path, "stateless", batches=32)
+    assert logs(tmp_path, 21) == {"9.compact", "19.compact", "20", "21"}
+    assert logs(tmp_path, 30) == {"19.compact", "29.compact", "30"}
+    (tmp_path / "sources/0/9.compact").unlink()
+    assert logs(tmp_path, 21) == {"19.compact", "20", "21"}
+
+
 def test_a_source_without_a_counted_log_keeps_all_of_it(tmp_path: Path) -> None:
     """Kafka's and rate's only entry is where they began; a source that has not begun may have one too."""
     Tree(tmp_path, "stateless", batches=4)

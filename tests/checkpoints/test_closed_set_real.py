@@ -102,6 +102,25 @@ def test_a_plan_that_took_two_entries_after_a_crash(maintained: SparkSession, tm
     assert short.error or short.rows != expected
 
 
+def test_a_log_whose_interval_spark_cannot_guess(maintained: SparkSession, tmp_path: Path) -> None:
+    """From one compacted entry Spark guesses an interval: another one after 5.compact than after 11.compact."""
+    case, inputs, live = CASE["union"], Inputs(tmp_path / "in"), tmp_path / "live"
+    inputs.put("left", 7)
+    assert Started(maintained, case, "hdfs", inputs, live).finish().batches == list(range(7))
+    remove("sources/0/2.compact")(live)
+    inputs.put("left", 8)
+    assert Started(maintained, case, "hdfs", inputs, live).finish().batches == list(range(7, 15))
+    files = closed_set(LocalTree(live), 14)
+    assert [each for each in files if each.endswith(".compact")] == ["sources/0/11.compact", "sources/0/5.compact"]
+    copies = [copy(live, files, tmp_path / "copy")]
+    files.remove("sources/0/5.compact")
+    copies.append(copy(live, files, tmp_path / "short"))
+    inputs.put("left", 1)
+    whole, short = (Started(maintained, case, "hdfs", inputs, each).finish() for each in copies)
+    assert (whole.error, whole.batches) == ("", [15])
+    assert "14.compact" in short.error
+
+
 def test_a_file_sink_goes_on_in_a_place_of_its_own(maintained: SparkSession, tmp_path: Path) -> None:
     """What the sink wrote is not the checkpoint's: the copy's output holds what comes after its batch, and no more."""
     case, inputs, live = CASE["union"], Inputs(tmp_path / "in"), tmp_path / "live"

@@ -19,8 +19,8 @@ _ENTRY = re.compile(r"(\d+)(\.compact)?")
 
 
 def source_files(seen: Listed, newest: int) -> Iterator[str]:
-    """Paths of every source's log up to where it stands after batch ``newest``: its last compacted entry and those
-    after it. Raises CheckpointDamaged when an entry or the plan is missing or unreadable.
+    """Paths of every source's log up to where it stands after batch ``newest``: its last compacted entry, the one
+    before that, and those after it. Raises CheckpointDamaged when an entry or the plan is missing or unreadable.
     """
     folders = seen.folders("sources")
     if not folders or newest < 0:
@@ -68,3 +68,6 @@ def _log(seen: Listed, folder: str, entries: list[re.Match[str]], stands: int | 
         raise CheckpointDamaged(f"{seen.tree.where(f'sources/{folder}')} lacks entry {missing[0]}")
     if start >= 0:
         yield f"{start}.compact"
+        # Not for what it lists: Spark takes the distance of two compacted entries for the interval, and guesses one
+        # from a single entry. 19.compact alone means 20 to it, and 39.compact alone 10: then entries seem to lack.
+        yield from (f"{each}.compact" for each in compacted[: compacted.index(start)][-1:])
