@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamkeeper.compatibility.shown import expression, expression_change, expressions_change, lines_change
+from streamkeeper.compatibility.shown import SAME_WORDS, expression, expression_change, expressions_change, lines_change
 from streamkeeper.compatibility.sql_words import duration
 from streamkeeper.compatibility.user_terms import Detail, term_of
 
@@ -95,6 +95,19 @@ def test_a_list_of_expressions_is_cut_after_a_few() -> None:
     """Ten filters are not told one by one."""
     rows = [f"lessthan({number}:long, source 0.x)" for number in range(10)]
     assert expressions_change([], rows) == "nothing -> x > 0, x > 1, x > 2 and 7 more"
+
+
+def test_a_check_for_null_is_told_only_alone() -> None:
+    """Spark adds one beside each condition that its author has written."""
+    check, written = "left: isnotnull(source 0.x)", "left: lessthan(source 0.x, 5:long)"
+    assert expressions_change([], [check, written]) == "nothing -> left: x < 5"
+    assert expressions_change([], [check]) == "nothing -> left: x is not null"
+
+
+def test_lines_that_differ_in_a_schema_alone_are_not_told() -> None:
+    """A parser's schema is long, and its author has written it elsewhere."""
+    line = "~Project [from_json(StructField(a,StringType,true){}, value, Some(UTC)) AS o]"
+    assert lines_change([line.format("")], [line.format(", StructField(b,LongType,true)")]) == SAME_WORDS
 
 
 def test_two_columns_of_one_name_keep_their_sources() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from streamkeeper.compatibility.join_ranges import narrows
 from streamkeeper.compatibility.rule import APPROVE, SPARK_GUIDE, Rule, breaking, note, operator_pairs, same_context
-from streamkeeper.compatibility.shown import change, expression_change
+from streamkeeper.compatibility.shown import change, expression_change, expressions_change
 from streamkeeper.model.finding import Finding, Severity
 from streamkeeper.model.manifest import Manifest
 
@@ -86,7 +86,7 @@ def operator_settings_changed(old: Manifest, new: Manifest) -> Iterator[Finding]
                 continue
             if key == _CONDITION and narrows(before.detail.get(key, ""), after.detail.get(key, "")):
                 hint = "pairs outside of the new range are not made any more; those that were made stay"
-                evidence = expression_change(before.detail.get(key, ""), after.detail.get(key, ""))
+                evidence = _detail_change(key, before.detail.get(key), after.detail.get(key))
                 yield note("join-range-narrowed", where, evidence, "join_range_narrowed", hint)
             else:
                 evidence = _detail_change(key, before.detail.get(key), after.detail.get(key))
@@ -104,7 +104,11 @@ def limit_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
 
 
 def _detail_change(key: str, before: str | None, after: str | None) -> str:
-    if before and after and key in (_CONDITION, _DEFINITION):
+    if before and after and key == _CONDITION:
+        had, has = before.split(" and "), after.split(" and ")
+        gone, come = [each for each in had if each not in has], [each for each in has if each not in had]
+        return expressions_change(*((gone, come) if gone or come else (had, has)))
+    if before and after and key == _DEFINITION:
         return expression_change(before, after)
     return change(before, after)
 

@@ -23,13 +23,12 @@ _ADDED = ("StructField(", "Some(")
 """What Spark writes into a plan's text that no author has written."""
 
 
-def plan_line(line: str, *, whole: bool = False) -> Term:
-    """A line of a plan: SQL's word for the node, and its expressions; ``whole``: with the schemas in it."""
+def plan_line(line: str) -> Term:
+    """A line of a plan: SQL's word for the node, and its expressions without the schemas of what they parse."""
     text = without_digests(line.removeprefix("~").replace(_UNNAMED, ""))
     name, _, rest = text.partition(" ")
     try:
-        expressions = by_brackets(_BATCH_TIME.sub("current_timestamp()", rest))
-        told = expressions if whole else _without_schemas(expressions)
+        told = _without_schemas(by_brackets(_BATCH_TIME.sub("current_timestamp()", rest)))
         return Term(f"{_NODES.get(name, name)} ", (told,), "")
     except (ValueError, RecursionError):
         return leaf(text)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from streamkeeper.compatibility.rule import Rule, breaking, is_stateful, note, operator_pairs, same_state
-from streamkeeper.compatibility.shown import expressions_change, lines_change
+from streamkeeper.compatibility.shown import SAME_WORDS, expressions_change, lines_change
 from streamkeeper.model.finding import Finding
 from streamkeeper.model.manifest import Manifest, Operator
 
@@ -106,7 +106,7 @@ def _text_change(before: str, after: str) -> str:
     """Lines that only one of two plans has."""
     old, new = _lines(before), _lines(after)
     gone, come = [each for each in old if each not in new], [each for each in new if each not in old]
-    return lines_change(gone, come) if gone or come else "the same words -> another type, literal or structure"
+    return lines_change(gone, come) if gone or come else SAME_WORDS
 
 
 def _lines(plan: str) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import assert_never
 
@@ -15,7 +16,7 @@ def render_text(assessment: Assessment) -> str:
         lines.append(f"query {name}: {query.verdict.name}{'' if query.findings else ', nothing changed'}")
         for finding in _strictest_first(query):
             lines.append(f"  {finding.severity.value:8} {finding.rule}: {finding.where}")
-            told = (("on resume", finding.effect), ("change", finding.evidence), ("way", finding.hint))
+            told = (("on resume", finding.effect), ("change", finding.evidence), (_hint_is(finding), finding.hint))
             lines += [f"           {word + ':':10} {text}" for word, text in told if text]
     return "\n".join(lines) + "\n"
 
@@ -27,6 +28,11 @@ def render_markdown(assessment: Assessment) -> str:
         lines += [f"### Query `{name}`: {query.verdict.name}", ""]
         lines += list(_table(query)) if query.findings else ["Nothing changed.", ""]
     return "\n".join(lines)
+
+
+def _hint_is(finding: Finding) -> str:
+    """A note asks for no way: it explains."""
+    return "note" if finding.severity is Severity.NOTE else "way"
 
 
 def sentence(verdict: Verdict) -> str:
@@ -53,6 +59,9 @@ def _table(query: QueryAssessment) -> Iterator[str]:
     yield ""
 
 
+_TAG = re.compile(r"<(?=[A-Za-z/!])")
+"""What Markdown would take for HTML, such as a type's fields."""
+
 _ORDER = (Severity.FATAL, Severity.BREAKING, Severity.OPAQUE, Severity.NOTE)
 
 
@@ -61,4 +70,4 @@ def _strictest_first(query: QueryAssessment) -> list[Finding]:
 
 
 def _cell(text: str) -> str:
-    return text.replace("\\", "\\\\").replace("|", "\\|").replace("\n", "<br>")
+    return _TAG.sub("\\\\<", text.replace("\\", "\\\\")).replace("|", "\\|").replace("\n", "<br>")

@@ -14,10 +14,11 @@ SPARK_GUIDE = "Spark's guide, 'Recovery Semantics after Changes in a Streaming Q
 NEW_CHECKPOINT = "switch to a new checkpoint version, or take the change back"
 """What that costs follows from both manifests (``way_out``)."""
 
-NEW_QUERY = (
-    "take the change back, or run it as a new query with an output of its own, which reads its sources from their "
-    "beginning: what this one has read cannot be told there"
+AS_NEW_QUERY = (
+    "run it as a new query with an output of its own, which reads its sources from their beginning: what this one has "
+    "read cannot be told there"
 )
+NEW_QUERY = f"take the change back, or {AS_NEW_QUERY}"
 APPROVE = "a snapshot is taken first, and the deploy waits until a person approves"
 NOT_NULL = " not null"
 

@@ -13,8 +13,11 @@ from streamkeeper.compatibility.user_terms import Detail, term_of
 WIDTH = 72
 """Characters of one side, about."""
 _MOST = 3
+_NULL_CHECK = re.compile(r"(?:(?:left|right|branch \d+): )?isnotnull\(")
 _COLUMN = re.compile(r"((?:source|static) (?:\d+|\"[^\"]*\"))\.(\w+)")
 NOTHING = "nothing"
+OTHERWISE = ", not made of the same"
+SAME_WORDS = "the same words -> another type, schema, literal or structure"
 
 
 def change(before: object, after: object) -> str:
@@ -25,6 +28,11 @@ def change(before: object, after: object) -> str:
 def expression_change(before: str, after: str) -> str:
     """The same of two meanings, cut down to what differs."""
     return " -> ".join(_changed(before, after))
+
+
+def _written(meanings: Sequence[str]) -> Sequence[str]:
+    """Without the checks for null that Spark adds beside a condition."""
+    return [each for each in meanings if not _NULL_CHECK.match(each)] or meanings
 
 
 def typed_change(before: tuple[str, str], after: tuple[str, str]) -> str:
@@ -40,21 +48,21 @@ def expressions_change(before: Sequence[str], after: Sequence[str]) -> str:
     if len(before) == len(after) and before:
         pairs = [_changed(*pair) for pair in zip(before, after, strict=True)]
         return " -> ".join(_counted([pair[side] for pair in pairs]) for side in (0, 1))
-    return " -> ".join(_counted([expression(each) for each in side]) or NOTHING for side in (before, after))
+    return " -> ".join(_counted([expression(each) for each in _written(side)]) or NOTHING for side in (before, after))
 
 
 def content_change(before: str, after: str) -> str:
     """The same of texts that nobody wrote."""
-    return " -> ".join(text_pieces(without_digests(before), without_digests(after), WIDTH))
+    left, right = text_pieces(without_digests(before), without_digests(after), WIDTH)
+    return f"{left} -> {right}{OTHERWISE if left == right else ''}"
 
 
 def lines_change(before: Sequence[str], after: Sequence[str]) -> str:
     """The same of lines that only one of two plans has."""
     if before and len(before) == len(after):
-        for whole in (False, True):
-            left, right = plan_line(before[0], whole=whole), plan_line(after[0], whole=whole)
-            if left != right:
-                return " -> ".join(pieces(left, right, WIDTH)) + _more(len(before) - 1)
+        pairs = [(plan_line(left), plan_line(right)) for left, right in zip(before, after, strict=True)]
+        shown = [pieces(*pair, WIDTH) for pair in pairs if pair[0] != pair[1]]
+        return f"{' -> '.join(shown[0])}{_more(len(shown) - 1)}" if shown else SAME_WORDS
     return " -> ".join(_counted([_whole(plan_line(each)) for each in side]) or NOTHING for side in (before, after))
 
 
@@ -74,7 +82,7 @@ def _changed(before: str, after: str) -> tuple[str, str]:
     same = expression(before)
     if same.startswith("window("):
         return same, f"{same}, of another gap, offset or time"
-    return same, f"{same}, not made of the same"
+    return same, f"{same}{OTHERWISE}"
 
 
 def _ambiguous(*meanings: str) -> bool:

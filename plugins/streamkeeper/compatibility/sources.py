@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from streamkeeper.compatibility.nested_fields import changed_fields, uses_a_field
 from streamkeeper.compatibility.rule import (
+    AS_NEW_QUERY,
     NEW_CHECKPOINT,
     NEW_QUERY,
     SPARK_GUIDE,
@@ -38,7 +39,7 @@ def source_order_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
     """The same sources in another order would each go on at another's offset."""
     if _reordered(old, new):
         evidence = change(_labels(old), _labels(new))
-        hint = f"put the sources back into the deployed order, or {NEW_QUERY}"
+        hint = f"put the sources back into the deployed order, or {AS_NEW_QUERY}"
         measured = "src_swap_same_rows, src_swap_uneven, kafka_swap"
         yield breaking("source-order-changed", "sources", evidence, measured, hint)
 
@@ -69,7 +70,7 @@ def source_name_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
         return
     before, after = [each.name for each in old.sources], [each.name for each in new.sources]
     if before != after:
-        hint = f"name all sources as before, or {NEW_QUERY}"
+        hint = f"name all sources as before, or {AS_NEW_QUERY}"
         yield breaking("source-naming-changed", "sources", change(before, after), "source naming", hint)
 
 

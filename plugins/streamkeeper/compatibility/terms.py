@@ -232,7 +232,9 @@ def _padded(before: tuple[Term, ...], after: tuple[Term, ...]) -> Iterator[tuple
 
 
 def text_pieces(before: str, after: str, width: int) -> tuple[str, str]:
-    """Two texts around their first difference, cut at words where there is one nearby."""
+    """Two texts around their first difference, cut at words where there is one nearby; whole where they fit."""
+    if max(len(before), len(after)) <= width:
+        return before, after
     start = 0
     while start < min(len(before), len(after)) and before[start] == after[start]:
         start += 1

@@ -21,10 +21,10 @@ GOES_ON = (
     "switch: a new checkpoint version goes on at the same offsets and reads nothing again; or take the change back"
 )
 WITHOUT_STATE = (
-    "take the change back: what a function writes cannot be made again beside it; or accept_state_loss: a new "
-    "checkpoint version goes on at the same offsets, with empty state"
+    "take the change back, for what a function writes cannot be rebuilt unseen; or switch with accept_state_loss: a "
+    "new checkpoint version goes on at the same offsets with empty state"
 )
-ONLY_BACK = "take the change back: what a function writes cannot be made again beside it"
+ONLY_BACK = "take the change back: what a function writes cannot be rebuilt unseen"
 
 _REMADE = frozenset({"file", "table"})
 """Kinds of sinks that can be written beside the one that serves."""
