@@ -97,7 +97,8 @@ def test_a_sentence_names_what_the_state_keeps_and_the_column() -> None:
 @pytest.mark.parametrize("before", ["update", "complete"])
 def test_a_change_to_append_says_that_finished_windows_come_out_twice(before: str) -> None:
     """What the old mode has written already is written again."""
-    old, new = changed(STATEFUL, output_mode=before), changed(STATEFUL, output_mode="append")
+    old = changed(with_state(WINDOWED), output_mode=before)
+    new = changed(old, output_mode="append")
     (finding,) = assess({"q": old}, {"q": new}).queries["q"].findings
     assert finding.effect.startswith("finished windows come out twice")
 

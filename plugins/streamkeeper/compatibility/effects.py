@@ -54,6 +54,7 @@ def _stored(noun: str, rows: str) -> dict[str, str]:
 
 
 _OUTPUT = "the output was made for other columns: the write would fail, or readers would not find in new rows what they"
+_ANEW = "begin anew what was evicted: a group comes out again, with part of its rows, and a duplicate passes"
 _SETTING = "new rows would be computed under the new value, and {groups} hold results of the old one: they would mix"
 
 BREAKING: dict[str, str] = {
@@ -100,12 +101,10 @@ BREAKING: dict[str, str] = {
     "upstream-changed": "rows would reach the state in another way than those it is made of: {groups} would mix both",
     "rows-in-state-changed": "{groups} were made with the old rows and would go on with the new ones: they would mix",
     "watermark-changed": "late rows would be judged, and state evicted, in another way than until now",
-    "watermark-removed": "a late row would begin anew a group that was finished: it comes out twice, the second time "
-    "with part of its rows",
+    "watermark-removed": f"a late row would {_ANEW}",
     "watermark-column-changed": "the watermark that the old column has reached would judge the times of the new one: "
     "rows are dropped as late, or state is never evicted",
-    "watermark-delay-increased": "a row that is late no more would begin anew a group that was finished: it comes out "
-    "twice, the second time with part of its rows",
+    "watermark-delay-increased": f"a row that is late no more would {_ANEW}",
     "watermark-delay-decreased": "keys in the state keep the expiry that they were stored with: rows would be dropped "
     "as duplicates for longer than the new delay says",
     "output-mode-changed": "groups would come out twice, or never",

@@ -35,7 +35,9 @@ def output_mode_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
         hint = "nothing has been evicted so far: all groups are still there to be written"
         yield note("output-mode-changed", "output mode", evidence, "win_mode_append_to_complete", hint)
     elif after == "append":
-        effect = f"finished windows come out twice: {before} mode has written them already, append mode would again"
+        windowed = any("window(" in key.meaning for each in old.operators for key in each.key_columns)
+        finished = "windows" if windowed else "groups"
+        effect = f"finished {finished} come out twice: {before} mode has written them already, append mode would again"
         yield breaking(
             "output-mode-changed", "output mode", evidence, "win_added_update_to_append", NEW_CHECKPOINT, effect
         )
