@@ -400,11 +400,11 @@ def test_what_is_safe_is_a_note_and_the_rest_stops_a_deploy() -> None:
     note = msgspec.structs.replace(unsafe, shape="checksums-missing", safe=True, hint="nothing to do")
     first, second = damage_findings((unsafe, note))
     assert (first.rule, first.severity, first.where) == ("checkpoint-commit-empty", Severity.FATAL, "commits/4")
-    assert first.evidence == "0 bytes: Spark refuses"
+    assert (first.effect, first.evidence) == ("Spark refuses", "0 bytes")
     assert first.reference == "measured: ckpt_commit_empty"
     assert (second.severity, second.hint, second.reference) == (
         Severity.NOTE,
-        "nothing to do",
+        "harmless by itself",
         "measured: ckpt_crc_files_gone",
     )
     assert (verdict_of([first, second]), verdict_of([second])) == (Verdict.REFUSE, Verdict.RESUME)

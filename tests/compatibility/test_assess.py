@@ -8,11 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamkeeper.compatibility.assess import RULES, assess, assess_evidence, find_changes
+from streamkeeper.compatibility.effects import with_effects
 from streamkeeper.compatibility.state_keys import without_nulls
 from streamkeeper.compatibility.watermarks import without_eviction
 from streamkeeper.model.evidence import Evidence, Look, QueryEvidence
 from streamkeeper.model.finding import Finding, Severity, Verdict, verdict_of
 from streamkeeper.model.manifest import UNREADABLE, Manifest, Operator, SinkDescription, StateColumn, Watermark
+from tests.compatibility.internals import SPEAKS_INTERNALS
 from tests.compatibility.manifests import (
     AGGREGATE,
     JOIN,
@@ -383,7 +385,7 @@ def test_a_first_deploy_is_a_resume_of_nothing() -> None:
 def test_evidence_reads_before_and_after() -> None:
     """A person sees what it was and what it would be."""
     (finding,) = find_changes(STATEFUL, with_operator(STATEFUL, key_columns=keys("source 0.k2")))
-    assert finding.evidence == "source 0.k -> source 0.k2"
+    assert finding.evidence == "k -> k2"
     assert finding.where == "stateful operator 0 (aggregate)"
 
 
@@ -505,6 +507,14 @@ def test_state_that_means_something_else_is_never_resumed(old: Manifest, new: Ma
         assert verdict_of(find_changes(old, new)) is Verdict.SWITCH
 
 
+@given(manifests, manifests)
+def test_every_finding_says_what_a_resume_would_do(old: Manifest, new: Manifest) -> None:
+    """In a sentence, and in no notation that only Streamkeeper knows."""
+    for each in assess({"q": old}, {"q": new}).queries["q"].findings:
+        assert each.effect, each.rule
+        assert not SPEAKS_INTERNALS.search(f"{each.effect} {each.evidence} {each.hint}"), each
+
+
 def _keep_the_same(before: Operator, after: Operator) -> bool:
     """By what their state means; where that is not known of both, by their text."""
     if not (before.resolved and after.resolved):
@@ -521,7 +531,7 @@ def test_a_look_that_was_not_taken_is_never_resumed(look: Look) -> None:
     assert (found.verdict, [each.evidence for each in found.findings]) == (Verdict.BACKUP, ["nobody answered"])
     fatal = Finding(rule="checkpoint-state-missing", severity=Severity.FATAL, where="state", evidence="gone")
     refused = msgspec.structs.replace(query, found={Look.DAMAGE: (fatal,)})
-    assert assess_evidence(Evidence(queries={"totals": refused})).queries["totals"].findings == (fatal,)
+    assert assess_evidence(Evidence(queries={"totals": refused})).queries["totals"].findings == with_effects((fatal,))
 
 
 def test_a_first_release_is_compared_with_nothing() -> None:

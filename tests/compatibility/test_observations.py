@@ -18,5 +18,15 @@ from streamkeeper.model.finding import Severity
 )
 def test_what_a_new_version_would_mend_is_told_from_what_fails_anywhere(error_class, severity, rule) -> None:
     """State that Spark refuses and a table of another shape ask for a switch; a query that fails asks to be mended."""
-    found = rehearsal_failed(error_class, "told", 3)
+    found = rehearsal_failed(error_class, "told", 3, again=True)
     assert (found.severity, found.rule) == (severity, rule)
+
+
+def test_that_a_batch_ran_is_said_only_of_the_one_that_was_run_again() -> None:
+    """A copy that could not be made, and a batch that is the next one, ran nowhere before."""
+    again = rehearsal_failed("DIVIDE_BY_ZERO", "told", 3, again=True)
+    after = rehearsal_failed("DIVIDE_BY_ZERO", "told", 3, again=False)
+    none = rehearsal_failed("CHECKPOINT_NOT_CLONED", "told", None, again=False)
+    assert again.evidence == "batch 3 ran as deployed -> DIVIDE_BY_ZERO: told"
+    assert (after.where, after.evidence) == ("rehearsal from batch 3", "DIVIDE_BY_ZERO: told")
+    assert (none.where, none.evidence) == ("rehearsal", "CHECKPOINT_NOT_CLONED: told")

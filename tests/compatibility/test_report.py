@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from streamkeeper.compatibility.assess import assess
 from streamkeeper.compatibility.report import render_markdown, render_text, sentence
-from streamkeeper.model.finding import Verdict
+from streamkeeper.model.coding import from_json
+from streamkeeper.model.finding import Assessment, Verdict
 from streamkeeper.model.manifest import StateColumn
 from tests.compatibility.manifests import STATEFUL, changed, with_operator
 
@@ -14,12 +17,17 @@ def test_text_says_what_changed_the_verdict_and_what_the_deploy_would_do() -> No
     values = (StateColumn(meaning="max(source 0.x)", type="long"),)
     new = changed(with_operator(STATEFUL, values=values), trigger="1 second")
     assert render_text(assess({"totals": STATEFUL}, {"totals": new})) == (
-        "SWITCH: state or offsets cannot carry over: a new checkpoint version is needed\n"
+        "SWITCH: state or offsets cannot carry over: a new checkpoint version takes the place of this one\n"
         "query totals: SWITCH\n"
-        "  breaking aggregate-function-changed: stateful operator 0 (aggregate): "
-        "sum(source 0.x) -> max(source 0.x)\n"
-        "           switch this query to a new checkpoint version, or take the change back\n"
-        "  note     trigger-changed: trigger: 5 seconds -> 1 second\n"
+        "  breaking aggregate-function-changed: stateful operator 0 (aggregate)\n"
+        "           on resume: groups in the state would go on from what the old function has stored: their results "
+        "would be wrong\n"
+        "           change:    sum(x) -> max(x)\n"
+        "           way:       switch: a new checkpoint version reads its input again from where this one began, and "
+        "serves when it has caught up; or take the change back\n"
+        "  note     trigger-changed: trigger\n"
+        "           on resume: batches would begin at other times, and the same rows come out\n"
+        "           change:    5 seconds -> 1 second\n"
     )
 
 
@@ -34,6 +42,20 @@ def test_markdown_keeps_its_table_whole() -> None:
     text = render_markdown(assess({"totals": STATEFUL}, {"totals": new}))
     (row,) = [line for line in text.splitlines() if "trigger-changed" in line]
     assert row.endswith("| 5 seconds -> a\\|b<br>c |  |")
+
+
+def test_markdown_shows_the_fields_of_a_type() -> None:
+    """They stand in angle brackets, and are no tag."""
+    new = changed(STATEFUL, trigger="struct<a: int> or x < 5")
+    assert r"-> struct\<a: int> or x < 5" in render_markdown(assess({"totals": STATEFUL}, {"totals": new}))
+
+
+def test_a_report_of_an_older_release_is_shown_without_what_it_does_not_say() -> None:
+    """Its findings have no sentence about a resume."""
+    stored = {"rule": "old-rule", "severity": "note", "where": "w", "evidence": "a -> b"}
+    older = {"verdict": 0, "queries": {"q": {"verdict": 0, "findings": [stored]}}}
+    shown = from_json(msgspec.json.encode(older), Assessment, where="report")
+    assert render_text(shown).endswith("  note     old-rule: w\n           change:    a -> b\n")
 
 
 def test_every_verdict_says_what_the_deploy_would_do() -> None:

@@ -18,6 +18,7 @@ from rich.text import Text
 
 from streamkeeper.cli.approving import command_line
 from streamkeeper.cli.given import Conf, Job, Params, open_site, read_conf, read_params
+from streamkeeper.compatibility.report import render_text
 from streamkeeper.errors import DeployFailed
 from streamkeeper.lifecycle.approval import ANSWER
 from streamkeeper.lifecycle.steps import PlannedStep, Step, plan_deploy
@@ -250,10 +251,5 @@ def tell_end(site: Site, running: Deploy, progress: Progress) -> None:
 
 
 def _print_findings(assessment: Assessment) -> None:
-    table = Table("query", "verdict", "finding", "where", "evidence", "way out")
-    for name, query in sorted(assessment.queries.items()):
-        table.add_row(name, query.verdict.name)
-        for each in query.findings:
-            table.add_row("", each.severity.value, each.rule, each.where, Text(each.evidence), Text(each.hint))
-    Console().print(f"verdict: {assessment.verdict.name}")
-    Console().print(table)
+    text = render_text(assessment)
+    Console(soft_wrap=True, highlight=False).print(f"verdict: {text}", markup=False, end="")

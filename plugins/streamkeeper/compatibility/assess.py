@@ -22,9 +22,12 @@ from streamkeeper.compatibility import (
     versions,
     watermarks,
 )
+from streamkeeper.compatibility.effects import with_effects
 from streamkeeper.compatibility.observations import not_looked
 from streamkeeper.compatibility.older_manifests import in_one_format
-from streamkeeper.compatibility.rule import Rule, change
+from streamkeeper.compatibility.rule import NEW_CHECKPOINT, Rule
+from streamkeeper.compatibility.shown import change, content_change
+from streamkeeper.compatibility.way_out import priced
 from streamkeeper.model.evidence import Evidence
 from streamkeeper.model.finding import Assessment, Finding, QueryAssessment, Severity, Verdict, verdict_of
 from streamkeeper.model.manifest import Manifest
@@ -62,7 +65,9 @@ def assess(
     for name in sorted(before.keys() | candidate.keys() | seen.keys()):
         known = name in before or name in candidate
         ruled = _findings(name, before, candidate) if deployed is not None and known else ()
-        queries[name] = _judged((*ruled, *seen.get(name, ())))
+        found = (*ruled, *seen.get(name, ()))
+        both = name in before and name in candidate
+        queries[name] = _judged(priced(found, before[name], candidate[name]) if both else found)
     verdict = max((each.verdict for each in queries.values()), default=Verdict.RESUME)
     return Assessment(verdict=verdict, queries=queries)
 
@@ -91,7 +96,7 @@ def _ruled(old: Manifest, new: Manifest) -> Iterator[Finding]:
 
 
 def _judged(findings: Iterable[Finding]) -> QueryAssessment:
-    kept = tuple(findings)
+    kept = with_effects(findings)
     return QueryAssessment(verdict=verdict_of(kept), findings=kept)
 
 
@@ -148,8 +153,8 @@ def _unexplained(old: Manifest, new: Manifest) -> Iterator[Finding]:
                 rule="unexplained-difference",
                 severity=Severity.BREAKING,
                 where=field,
-                evidence=change(_text(before), _text(after)),
-                hint="switch this query to a new checkpoint version, or take the change back",
+                evidence=content_change(_text(before), _text(after)),
+                hint=NEW_CHECKPOINT,
             )
 
 

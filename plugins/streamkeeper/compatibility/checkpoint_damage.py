@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
+from streamkeeper.compatibility.rule import APPROVE
 from streamkeeper.model.damage import Damage
 from streamkeeper.model.finding import Finding, Severity
 
@@ -30,6 +32,8 @@ _MEASURED = {
 }
 
 
+NOTHING_TO_DO = "nothing to do"
+_ASKED = "only if nobody removed or edited offsets by hand, or these files are read twice"
 _AMBIGUOUS = frozenset({"unplanned-source-entry"})
 """A crash leaves this, and so does who removes the last batch from both logs, which doubles it: somebody looks."""
 
@@ -41,12 +45,20 @@ def damage_findings(damages: Iterable[Damage]) -> tuple[Finding, ...]:
             rule=f"checkpoint-{each.shape}",
             severity=_severity(each),
             where=each.where,
-            evidence=f"{each.evidence}: {each.on_start}",
-            hint=each.hint,
+            effect=each.on_start,
+            evidence=each.evidence,
+            hint=_hint(each),
             reference=_reference(each.shape),
         )
         for each in damages
     )
+
+
+def _hint(damage: Damage) -> str:
+    """Harmless says no more than that this damage is: the verdict beside it may still ask for a person."""
+    if damage.shape in _AMBIGUOUS:
+        return f"{APPROVE}: {_ASKED}"
+    return re.sub(f"^{NOTHING_TO_DO}", "harmless by itself", damage.hint)
 
 
 def _severity(damage: Damage) -> Severity:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from streamkeeper.compatibility.rule import NEW_CHECKPOINT, change
+from streamkeeper.compatibility.rule import APPROVE, NEW_CHECKPOINT
+from streamkeeper.compatibility.shown import change
 from streamkeeper.errors import OutputUnfit
 from streamkeeper.model.finding import Finding, Severity
 from streamkeeper.model.manifest import Manifest
@@ -33,24 +34,31 @@ _SENTENCES = (
 """How Spark refuses state or offsets where it gives no error class."""
 
 
-def rehearsal_failed(error_class: str, message: str, batch: int | None) -> Finding:
+def rehearsal_failed(error_class: str, message: str, batch: int | None, *, again: bool) -> Finding:
     """Spark's word on the real state. What it says of state or offsets ends with a new checkpoint version; anything
-    else would fail there too."""
+    else would fail there too. ``again``: whether it ran ``batch`` itself, rather than one after it."""
+    told = f"{error_class}: {message}"
     if error_class == OutputUnfit.__name__:
         return Finding(
             rule="output-does-not-fit",
             severity=Severity.BREAKING,
             where="sink",
             evidence=message,
-            hint="rebuild the output in a new checkpoint version, or take the change back",
+            hint=NEW_CHECKPOINT,
         )
     of_state = error_class.startswith(_STATE_OR_OFFSETS) or any(each in message for each in _SENTENCES)
     return Finding(
         rule="refused-by-spark" if of_state else "fails-on-the-last-batch",
         severity=Severity.BREAKING if of_state else Severity.FATAL,
-        where=f"rehearsal of batch {batch}",
-        evidence=change("the last batch ran", f"{error_class}: {message}"),
-        hint=NEW_CHECKPOINT if of_state else "mend the candidate: it would fail on a new checkpoint version as well",
+        where="rehearsal"
+        if batch is None
+        else f"rehearsal of batch {batch}"
+        if again
+        else f"rehearsal from batch {batch}",
+        evidence=change(f"batch {batch} ran as deployed", told) if again else told,
+        hint=NEW_CHECKPOINT
+        if of_state
+        else "change the candidate so that it runs: it would fail on a new checkpoint version as well",
         reference="measured: a rehearsal reproduced 84 of 84 refusals",
     )
 
@@ -62,7 +70,7 @@ def rehearsal_unfinished(message: str) -> Finding:
         severity=Severity.OPAQUE,
         where="rehearsal",
         evidence=message,
-        hint="give it more time, or take a snapshot and have a person approve",
+        hint=f"give it more time, or: {APPROVE}",
     )
 
 
@@ -73,7 +81,9 @@ def not_rehearsed(message: str, *, damaged: bool) -> Finding:
         severity=Severity.NOTE if damaged else Severity.OPAQUE,
         where="rehearsal",
         evidence=message,
-        hint="the plans and the files alone decide" if damaged else "the checkpoint could not be read: try again",
+        hint="the plans and the files alone decide"
+        if damaged
+        else f"try again when the checkpoint can be read, or: {APPROVE}",
         reference="measured: ckpt_no_middle_commit",
     )
 
@@ -207,7 +217,7 @@ def not_looked(look: str, reason: str) -> Finding:
         severity=Severity.OPAQUE,
         where=look,
         evidence=reason,
-        hint="try again when it can be looked at, or take a snapshot and have a person approve",
+        hint=f"try again when it can be looked at, or: {APPROVE}",
     )
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from streamkeeper.compatibility.join_ranges import narrows
-from streamkeeper.compatibility.rule import SPARK_GUIDE, Rule, breaking, change, note, operator_pairs, same_context
+from streamkeeper.compatibility.rule import APPROVE, SPARK_GUIDE, Rule, breaking, note, operator_pairs, same_context
+from streamkeeper.compatibility.shown import change, expression_change, expressions_change
 from streamkeeper.model.finding import Finding, Severity
 from streamkeeper.model.manifest import Manifest
 
@@ -16,7 +17,7 @@ _SYMMETRIC = frozenset({"INNER", "LEFT OUTER", "RIGHT OUTER", "FULL OUTER"})
 """Join types that keep every row of both sides, and whether it has found a partner."""
 
 _KEPT_BY_ALL = _SYMMETRIC | {"LEFT SEMI"}
-_CONDITION = "condition"
+_CONDITION, _DEFINITION = "condition", "definition"
 _COMPARED_ELSEWHERE = frozenset({"rows", "type"})
 
 
@@ -41,8 +42,8 @@ def operator_unknown(old: Manifest, new: Manifest) -> Iterator[Finding]:
                 rule="unknown-operator",
                 severity=Severity.OPAQUE,
                 where="stateful operators",
-                evidence=change(each.kind.removeprefix(UNKNOWN), each.kind.removeprefix(UNKNOWN)),
-                hint="take a snapshot and have a person approve",
+                evidence=f"nothing is known of {each.kind.removeprefix(UNKNOWN)}",
+                hint=APPROVE,
             )
 
 
@@ -59,7 +60,7 @@ def plan_part_unknown(old: Manifest, new: Manifest) -> Iterator[Finding]:
                 severity=Severity.OPAQUE,
                 where=f"in or below {where}",
                 evidence=change(sorted(before.unknown), sorted(after.unknown)),
-                hint="take a snapshot and have a person approve: nothing tells whether it is what it was",
+                hint=APPROVE,
             )
 
 
@@ -85,10 +86,10 @@ def operator_settings_changed(old: Manifest, new: Manifest) -> Iterator[Finding]
                 continue
             if key == _CONDITION and narrows(before.detail.get(key, ""), after.detail.get(key, "")):
                 hint = "pairs outside of the new range are not made any more; those that were made stay"
-                evidence = change(before.detail.get(key), after.detail.get(key))
+                evidence = _detail_change(key, before.detail.get(key), after.detail.get(key))
                 yield note("join-range-narrowed", where, evidence, "join_range_narrowed", hint)
             else:
-                evidence = change(before.detail.get(key), after.detail.get(key))
+                evidence = _detail_change(key, before.detail.get(key), after.detail.get(key))
                 measured = "join_range_widened, apws_state_type, tws_timemode"
                 yield breaking(f"operator-{key}-changed", where, evidence, measured)
 
@@ -100,6 +101,16 @@ def limit_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
             evidence = change(before.expressions, after.expressions)
             hint = "the count goes on: rows that were dropped before stay dropped"
             yield note("limit-changed", where, evidence, "op_limit_changed", hint)
+
+
+def _detail_change(key: str, before: str | None, after: str | None) -> str:
+    if before and after and key == _CONDITION:
+        had, has = before.split(" and "), after.split(" and ")
+        gone, come = [each for each in had if each not in has], [each for each in has if each not in had]
+        return expressions_change(*((gone, come) if gone or come else (had, has)))
+    if before and after and key == _DEFINITION:
+        return expression_change(before, after)
+    return change(before, after)
 
 
 RULES: tuple[Rule, ...] = (

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from streamkeeper.compatibility.rule import Rule, breaking, change, is_stateful, note
+from streamkeeper.compatibility.rule import NEW_CHECKPOINT, Rule, breaking, is_stateful, note
+from streamkeeper.compatibility.shown import change
 from streamkeeper.model.finding import Finding
 from streamkeeper.model.manifest import Manifest
 
@@ -34,9 +35,18 @@ def output_mode_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
         hint = "nothing has been evicted so far: all groups are still there to be written"
         yield note("output-mode-changed", "output mode", evidence, "win_mode_append_to_complete", hint)
     elif after == "append":
-        yield breaking("output-mode-changed", "output mode", evidence, "win_added_update_to_append")
+        windowed = any("window(" in key.meaning for each in old.operators for key in each.key_columns)
+        finished = "windows" if windowed else "groups"
+        effect = f"finished {finished} come out twice: {before} mode has written them already, append mode would again"
+        yield breaking(
+            "output-mode-changed", "output mode", evidence, "win_added_update_to_append", NEW_CHECKPOINT, effect
+        )
+    elif after == "update":
+        effect = "a window that is open now and gets no further row would never be written"
+        yield breaking("output-mode-changed", "output mode", evidence, "win_mode_append_to_update", effect=effect)
     else:
-        yield breaking("output-mode-changed", "output mode", evidence)
+        effect = "groups that append mode has written and evicted would be missing from the output"
+        yield breaking("output-mode-changed", "output mode", evidence, effect=effect)
 
 
 RULES: tuple[Rule, ...] = (output_mode_changed,)

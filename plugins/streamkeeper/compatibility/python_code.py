@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
-from streamkeeper.compatibility.rule import Rule, change, note, same_context
+from streamkeeper.compatibility.rule import APPROVE, NEW_CHECKPOINT, Rule, note, same_context
+from streamkeeper.compatibility.shown import change
 from streamkeeper.model.finding import Finding, Severity
 from streamkeeper.model.manifest import ABOVE_STATE, BELOW_STATE, SINK_FUNCTION, UNREADABLE, Manifest
 
 _MOST_NAMES, _LONGEST = 12, 120
-_APPROVE = "take a snapshot and have a person approve: nothing can prove what the new code makes of the old state"
+_WORD = re.compile(r"\w\w")
+_CODE = "its code, or a value that it reaches, is another"
+_UNKNOWN = "what it holds cannot be looked into"
 
 
 def code_in_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
@@ -20,8 +24,8 @@ def code_in_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
                 rule="code-in-state-changed",
                 severity=Severity.OPAQUE,
                 where=f"function {_shown(name)}, in or below a stateful operator",
-                evidence=change(_short(before), _short(after)),
-                hint=_APPROVE,
+                evidence=_code_change(name, before, after),
+                hint=APPROVE,
                 reference="measured: apws_logic, tws_logic",
             )
 
@@ -40,8 +44,8 @@ def code_in_state_unreadable(old: Manifest, new: Manifest) -> Iterator[Finding]:
                 rule="code-in-state-unreadable",
                 severity=Severity.OPAQUE,
                 where=f"{_shown(name)}, in or below a stateful operator",
-                evidence=change(_short(digest), _short(digest)),
-                hint=_APPROVE,
+                evidence=_UNKNOWN,
+                hint=APPROVE,
             )
 
 
@@ -53,8 +57,8 @@ def rows_in_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
                 rule="rows-in-state-changed",
                 severity=Severity.BREAKING,
                 where="rows made in the job's code, below a stateful operator",
-                evidence=change(_short(before), _short(after)),
-                hint="switch this query to a new checkpoint version, or take the change back",
+                evidence=change(before and "rows of the job", after and "other rows of the job"),
+                hint=NEW_CHECKPOINT,
             )
 
 
@@ -65,7 +69,7 @@ def code_above_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
             rule="code-above-state-changed" if new.operators else "stateless-code-changed",
             severity=Severity.NOTE,
             where=f"function {_shown(name)}",
-            evidence=change(_short(before), _short(after)),
+            evidence=_code_change(name, before, after),
             hint="holds for new rows; what was written before is not computed again",
             reference="measured: proj_udf_change",
         )
@@ -80,7 +84,7 @@ def sink_function_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
                 rule="sink-function-changed",
                 severity=Severity.NOTE,
                 where=f"sink, {name.removeprefix(SINK_FUNCTION)}{names}",
-                evidence=change(_short(before), _short(after)),
+                evidence=_code_change(name, before, after),
                 hint="the batch that is open at the handover may be written by both versions",
             )
 
@@ -98,14 +102,14 @@ def sink_function_may_write_elsewhere(old: Manifest, new: Manifest) -> Iterator[
         if before != after:
             evidence = change(_listed(sorted(before - after)), _listed(sorted(after - before)))
         else:
-            evidence = f"{change(_short(had), _short(has))}; it names the same: {_listed(new.sink_names)}"
+            evidence = f"{_CODE}; it names the same: {_listed(new.sink_names)}"
         yield Finding(
             rule="sink-function-may-write-elsewhere",
             severity=Severity.OPAQUE,
             where=f"sink, {name.removeprefix(SINK_FUNCTION)}",
             evidence=evidence,
-            hint="if it writes elsewhere now, switch this query to a new checkpoint version: "
-            "the rows so far stay behind",
+            hint=f"{APPROVE}; if it writes elsewhere now, switch to a new checkpoint version: the rows so far stay "
+            "behind",
         )
 
 
@@ -120,7 +124,7 @@ def sink_function_unreadable(old: Manifest, new: Manifest) -> Iterator[Finding]:
                 rule="sink-function-unreadable",
                 severity=Severity.OPAQUE,
                 where=f"sink, {name.removeprefix(SINK_FUNCTION)}",
-                evidence=change(_short(before[name]), _short(digest)),
+                evidence=_UNKNOWN,
                 hint="open what it writes to inside of the function, so that its names can be compared",
             )
 
@@ -178,7 +182,8 @@ def _routes_alike(name: str, old: Manifest, new: Manifest) -> bool:
 
 def _listed(names: Sequence[str] | None) -> str:
     """The first few names, each cut to what a line holds."""
-    shown = [each if len(each) <= _LONGEST else f"{each[:_LONGEST]}…" for each in names or ()]
+    told = [each for each in names or () if _WORD.search(each)] or names
+    shown = [each if len(each) <= _LONGEST else f"{each[:_LONGEST]}…" for each in told or ()]
     more = f" and {len(shown) - _MOST_NAMES} more" if len(shown) > _MOST_NAMES else ""
     return ", ".join(shown[:_MOST_NAMES]) + more
 
@@ -191,8 +196,6 @@ def _shown(name: str) -> str:
     return name.partition(" ")[2] or name
 
 
-def _short(digest: str | None) -> str | None:
-    if digest is None:
-        return None
-    prefix = UNREADABLE if digest.startswith(UNREADABLE) else ""
-    return prefix + digest.removeprefix(UNREADABLE)[:12]
+def _code_change(name: str, before: str | None, after: str | None) -> str:
+    """A digest says that code differs, and not where."""
+    return _CODE if before and after else change(before and _shown(name), after and _shown(name))

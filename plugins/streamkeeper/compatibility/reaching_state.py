@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from streamkeeper.compatibility.rule import Rule, breaking, change, is_stateful, note, operator_pairs, same_state
+from streamkeeper.compatibility.rule import Rule, breaking, is_stateful, note, operator_pairs, same_state
+from streamkeeper.compatibility.shown import SAME_WORDS, expressions_change, lines_change
 from streamkeeper.model.finding import Finding
 from streamkeeper.model.manifest import Manifest, Operator
 
@@ -22,11 +23,11 @@ def filter_below_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding
         gone = [each for each in before.rows if each not in after.rows]
         come = [each for each in after.rows if each not in before.rows]
         if before.kind == "join":
-            yield breaking("filter-below-join-changed", f"below {where}", change(gone, come))
+            yield breaking("filter-below-join-changed", f"below {where}", expressions_change(gone, come))
         else:
             hint = "holds for new rows; what the state has taken in before stays in it"
             measured = "agg_filter_before_removed"
-            yield note("filter-below-state-changed", f"below {where}", change(gone, come), measured, hint)
+            yield note("filter-below-state-changed", f"below {where}", expressions_change(gone, come), measured, hint)
 
 
 def way_into_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
@@ -42,7 +43,7 @@ def way_into_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
         if before.shape != after.shape and _columns(before) == _columns(after):
             gone = [each for each in before.shape if each not in after.shape]
             come = [each for each in after.shape if each not in before.shape]
-            evidence = change(gone, come) if gone or come else change(before.shape, after.shape)
+            evidence = expressions_change(*((gone, come) if gone or come else (before.shape, after.shape)))
             yield breaking("upstream-changed", f"below {where}", evidence, "op_dedup_before_agg_added, src_add")
 
 
@@ -105,7 +106,7 @@ def _text_change(before: str, after: str) -> str:
     """Lines that only one of two plans has."""
     old, new = _lines(before), _lines(after)
     gone, come = [each for each in old if each not in new], [each for each in new if each not in old]
-    return change(gone, come) if gone or come else "the same text -> another type, literal or structure"
+    return lines_change(gone, come) if gone or come else SAME_WORDS
 
 
 def _lines(plan: str) -> list[str]:

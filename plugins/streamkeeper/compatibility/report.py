@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import assert_never
 
@@ -9,14 +10,14 @@ from streamkeeper.model.finding import Assessment, Finding, QueryAssessment, Sev
 
 
 def render_text(assessment: Assessment) -> str:
-    """Plain text, a line per finding."""
+    """Plain text, a few lines per finding: what and where, what a resume would do, the change, the way."""
     lines = [f"{assessment.verdict.name}: {sentence(assessment.verdict)}"]
     for name, query in sorted(assessment.queries.items()):
         lines.append(f"query {name}: {query.verdict.name}{'' if query.findings else ', nothing changed'}")
         for finding in _strictest_first(query):
-            lines.append(f"  {finding.severity.value:8} {finding.rule}: {finding.where}: {finding.evidence}")
-            if finding.hint:
-                lines.append(f"           {finding.hint}")
+            lines.append(f"  {finding.severity.value:8} {finding.rule}: {finding.where}")
+            told = (("on resume", finding.effect), ("change", finding.evidence), (_hint_is(finding), finding.hint))
+            lines += [f"           {word + ':':10} {text}" for word, text in told if text]
     return "\n".join(lines) + "\n"
 
 
@@ -29,6 +30,11 @@ def render_markdown(assessment: Assessment) -> str:
     return "\n".join(lines)
 
 
+def _hint_is(finding: Finding) -> str:
+    """A note asks for no way: it explains."""
+    return "note" if finding.severity is Severity.NOTE else "way"
+
+
 def sentence(verdict: Verdict) -> str:
     """What the deploy would do."""
     match verdict:
@@ -37,7 +43,7 @@ def sentence(verdict: Verdict) -> str:
         case Verdict.BACKUP:
             return "Spark will take the change, but nothing can prove its meaning: snapshot first, a person approves"
         case Verdict.SWITCH:
-            return "state or offsets cannot carry over: a new checkpoint version is needed"
+            return "state or offsets cannot carry over: a new checkpoint version takes the place of this one"
         case Verdict.REFUSE:
             return "there is no safe way: nothing is touched"
         case _:
@@ -45,13 +51,16 @@ def sentence(verdict: Verdict) -> str:
 
 
 def _table(query: QueryAssessment) -> Iterator[str]:
-    yield "| severity | finding | where | before -> after | what to do |"
-    yield "|---|---|---|---|---|"
+    yield "| severity | finding | where | what a resume would do | before -> after | the way, and what it costs |"
+    yield "|---|---|---|---|---|---|"
     for each in _strictest_first(query):
-        cells = (each.severity.value, f"`{each.rule}`", each.where, each.evidence, each.hint)
+        cells = (each.severity.value, f"`{each.rule}`", each.where, each.effect, each.evidence, each.hint)
         yield "| " + " | ".join(_cell(text) for text in cells) + " |"
     yield ""
 
+
+_TAG = re.compile(r"<(?=[A-Za-z/!])")
+"""What Markdown would take for HTML, such as a type's fields."""
 
 _ORDER = (Severity.FATAL, Severity.BREAKING, Severity.OPAQUE, Severity.NOTE)
 
@@ -61,4 +70,4 @@ def _strictest_first(query: QueryAssessment) -> list[Finding]:
 
 
 def _cell(text: str) -> str:
-    return text.replace("\\", "\\\\").replace("|", "\\|").replace("\n", "<br>")
+    return _TAG.sub("\\\\<", text.replace("\\", "\\\\")).replace("|", "\\|").replace("\n", "<br>")

@@ -11,36 +11,52 @@ from streamkeeper.model.quoting import quoted_name
 Rule = Callable[[Manifest, Manifest], Iterator[Finding]]
 
 SPARK_GUIDE = "Spark's guide, 'Recovery Semantics after Changes in a Streaming Query'"
-NEW_CHECKPOINT = "switch this query to a new checkpoint version, or take the change back"
+NEW_CHECKPOINT = "switch to a new checkpoint version, or take the change back"
+"""What that costs follows from both manifests (``way_out``)."""
+
+AS_NEW_QUERY = (
+    "run it as a new query with an output of its own, which reads its sources from their beginning: what this one has "
+    "read cannot be told there"
+)
+NEW_QUERY = f"take the change back, or {AS_NEW_QUERY}"
+APPROVE = "a snapshot is taken first, and the deploy waits until a person approves"
 NOT_NULL = " not null"
 
 PYTHON_STATE = ("pandas-with-state", "transform-with-state")
 """Kinds of operators whose state is kept by Python code; the second is followed by its class."""
 
 
-def change(before: object, after: object) -> str:
-    """Evidence as ``before -> after``; what is empty reads as ``nothing``."""
-    return f"{_shown(before)} -> {_shown(after)}"
-
-
-def _shown(value: object) -> str:
-    if isinstance(value, tuple | list):
-        value = ", ".join(str(each) for each in value)
-    return str(value) if value not in ("", None) else "nothing"
-
-
-def breaking(rule: str, where: str, evidence: str, measured: str = "", hint: str = NEW_CHECKPOINT) -> Finding:
-    """A change that state or offsets do not survive; ``measured``: cases of the measured matrix."""
-    reference = f"measured: {measured}" if measured else ""
+def breaking(
+    rule: str, where: str, evidence: str, measured: str = "", hint: str = NEW_CHECKPOINT, effect: str = ""
+) -> Finding:
+    """A change that state or offsets do not survive; ``measured``: cases of the measured matrix; ``effect``: where the
+    rule knows more than its sentence in ``effects`` says."""
     return Finding(
-        rule=rule, severity=Severity.BREAKING, where=where, evidence=evidence, hint=hint, reference=reference
+        rule=rule,
+        severity=Severity.BREAKING,
+        where=where,
+        evidence=evidence,
+        hint=hint,
+        reference=_reference(measured),
+        effect=effect,
     )
 
 
-def note(rule: str, where: str, evidence: str, measured: str = "", hint: str = "") -> Finding:
+def note(rule: str, where: str, evidence: str, measured: str = "", hint: str = "", effect: str = "") -> Finding:
     """A change that is safe, and what it means."""
-    reference = f"measured: {measured}" if measured else ""
-    return Finding(rule=rule, severity=Severity.NOTE, where=where, evidence=evidence, hint=hint, reference=reference)
+    return Finding(
+        rule=rule,
+        severity=Severity.NOTE,
+        where=where,
+        evidence=evidence,
+        hint=hint,
+        reference=_reference(measured),
+        effect=effect,
+    )
+
+
+def _reference(measured: str) -> str:
+    return f"measured: {measured}" if measured else ""
 
 
 def is_stateful(*manifests: Manifest) -> bool:

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from streamkeeper.compatibility.rule import (
+    APPROVE,
     Rule,
     all_resolved,
     breaking,
-    change,
     is_stateful,
     keeps_python_state,
     note,
@@ -21,6 +21,7 @@ from streamkeeper.compatibility.rule import (
     state_texts,
     state_uses,
 )
+from streamkeeper.compatibility.shown import change
 from streamkeeper.model.finding import Finding, Severity
 from streamkeeper.model.manifest import BELOW_STATE, Manifest, columns_of
 from streamkeeper.model.spark_confs import ANSI, CASE_SENSITIVE, CODE, SQL, TIME_ZONE, Role, current_key, role
@@ -70,7 +71,7 @@ def tuning_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
 def setting_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
     """Settings that change what new rows mean: the state keeps the old meaning."""
     for key, before, after in _changed(old, new, Role.MEANING):
-        evidence, rule = change(before, after), _RULES.get(key, "setting-changed")
+        evidence, rule = _value_change(before, after), _RULES.get(key, "setting-changed")
         if key in CODE:
             yield _other_code(key, evidence, stateful=is_stateful(old, new))
         elif not is_stateful(old, new):
@@ -97,15 +98,26 @@ RULES: tuple[Rule, ...] = (
     settings_respelled,
 )
 
+HASHED = "sha256:"
+"""Prefix of a value that a manifest keeps as its digest."""
+
 CHECKPOINT_FORMAT = f"{SQL}streaming.stateStore.checkpointFormatVersion"
 _RULES = {ANSI: "ansi-mode-changed", TIME_ZONE: "time-zone-changed"}
+
+
+def _value_change(before: str | None, after: str | None) -> str:
+    """Values that are only known by their digests are not told."""
+    told = (before or "").startswith(HASHED), (after or "").startswith(HASHED)
+    if all(told):
+        return "a value -> another value"
+    return change("a value" if told[0] else before, "a value" if told[1] else after)
 
 
 def _other_code(key: str, evidence: str, *, stateful: bool) -> Finding:
     """A jar of another version may hold the same functions or others."""
     if not stateful:
         return note("added-code-changed", key, evidence, hint="holds for new rows")
-    hint = "take a snapshot and have a person approve: what this code does to the state is not known"
+    hint = APPROVE
     return Finding(rule="added-code-changed", severity=Severity.OPAQUE, where=key, evidence=evidence, hint=hint)
 
 
@@ -113,7 +125,7 @@ def _without_state(rule: str, key: str, evidence: str, *, errors: bool) -> Findi
     """What was null until now may end the query later, on rows that no rehearsal has seen."""
     if not errors:
         return note(rule, key, evidence, hint="holds for new rows")
-    hint = "have a person approve: from now on a row of which something cannot be computed stops the query"
+    hint = APPROVE
     reference = "measured: conf_ansi_on_stateless_fails"
     return Finding(rule=rule, severity=Severity.OPAQUE, where=key, evidence=evidence, hint=hint, reference=reference)
 

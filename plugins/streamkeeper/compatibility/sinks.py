@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from streamkeeper.compatibility.rule import NEW_CHECKPOINT, Rule, breaking, change, note
+from streamkeeper.compatibility.rule import NEW_CHECKPOINT, Rule, breaking, note
+from streamkeeper.compatibility.shown import change
 from streamkeeper.model.finding import Finding, Severity
 from streamkeeper.model.manifest import Manifest, columns_of
 
 _FUNCTION = "foreach"
 _NOT_NULL = " not null"
 _HISTORY = "holds for new rows: what was written before keeps its columns"
-_ANOTHER_OUTPUT = "write to a new output with a new checkpoint version"
 _EVERY = frozenset({"added", "removed", "reordered", "retyped", "nullable"})
 _TAKES_OTHERS = {
     "foreach": _EVERY,
@@ -122,7 +122,7 @@ def _columns_finding(what: str, takes: frozenset[str], evidence: str) -> Finding
     rule = f"output-column{'s' if what == 'reordered' else ''}-{what}"
     if what in takes:
         return note(rule, "output columns", evidence, "proj_add_col, proj_rename_col", _HISTORY)
-    return breaking(rule, "output columns", evidence, "", _ANOTHER_OUTPUT)
+    return breaking(rule, "output columns", evidence, "", NEW_CHECKPOINT)
 
 
 def _retyped(name: str, before: str, after: str, takes: frozenset[str]) -> Finding:
@@ -130,7 +130,7 @@ def _retyped(name: str, before: str, after: str, takes: frozenset[str]) -> Findi
     if before.removesuffix(_NOT_NULL) == after.removesuffix(_NOT_NULL):
         if after.endswith(_NOT_NULL) or "nullable" in takes:
             return note("output-column-nullability-changed", "output columns", evidence)
-        return breaking("output-column-nullability-changed", "output columns", evidence, "", _ANOTHER_OUTPUT)
+        return breaking("output-column-nullability-changed", "output columns", evidence, "", NEW_CHECKPOINT)
     if "retyped" in takes:
         return note("output-column-type-changed", "output columns", evidence, "proj_retype_col", _HISTORY)
-    return breaking("output-column-type-changed", "output columns", evidence, "", _ANOTHER_OUTPUT)
+    return breaking("output-column-type-changed", "output columns", evidence, "", NEW_CHECKPOINT)

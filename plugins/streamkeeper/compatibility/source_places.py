@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from streamkeeper.compatibility.rule import breaking, change, note
+from streamkeeper.compatibility.rule import NEW_QUERY, breaking, note
+from streamkeeper.compatibility.shown import change
 from streamkeeper.model.finding import Finding
 from streamkeeper.model.manifest import Source
 
@@ -35,7 +36,7 @@ def place_changed(where: str, before: Source, after: Source) -> Iterator[Finding
         yield note("topics-added", where, change(was, now), "kafka_topic_added, kafka_pattern", hint)
     else:
         measured = "src_path_changed, src_glob_path_changed_old_files, kafka_topic_replaced"
-        yield breaking("source-location-changed", where, change(was, now), measured)
+        yield breaking("source-location-changed", where, change(was, now), measured, NEW_QUERY)
 
 
 def _keeps_topics(before: str, after: str) -> bool:

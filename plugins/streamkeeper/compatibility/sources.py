@@ -8,17 +8,20 @@ from collections.abc import Iterator
 
 from streamkeeper.compatibility.nested_fields import changed_fields, uses_a_field
 from streamkeeper.compatibility.rule import (
+    AS_NEW_QUERY,
+    NEW_CHECKPOINT,
+    NEW_QUERY,
     SPARK_GUIDE,
     Rule,
     all_resolved,
     breaking,
-    change,
     is_stateful,
     note,
     source_column,
     state_texts,
     state_uses,
 )
+from streamkeeper.compatibility.shown import change
 from streamkeeper.compatibility.source_options import JSON_CONFS, said_by, stays_out_of_state
 from streamkeeper.compatibility.source_places import place, place_changed
 from streamkeeper.model.finding import Finding
@@ -29,14 +32,14 @@ def source_count_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
     """Spark refuses another number of sources than the offset log has, unless every source is named."""
     if len(old.sources) != len(new.sources) and not _all_named(old, new):
         evidence = change(_labels(old), _labels(new))
-        yield breaking("source-count-changed", "sources", evidence, f"src_add; {SPARK_GUIDE}")
+        yield breaking("source-count-changed", "sources", evidence, f"src_add; {SPARK_GUIDE}", NEW_QUERY)
 
 
 def source_order_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
     """The same sources in another order would each go on at another's offset."""
     if _reordered(old, new):
         evidence = change(_labels(old), _labels(new))
-        hint = "put the sources back into the deployed order, or switch to a new checkpoint version"
+        hint = f"put the sources back into the deployed order, or {AS_NEW_QUERY}"
         measured = "src_swap_same_rows, src_swap_uneven, kafka_swap"
         yield breaking("source-order-changed", "sources", evidence, measured, hint)
 
@@ -67,7 +70,7 @@ def source_name_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
         return
     before, after = [each.name for each in old.sources], [each.name for each in new.sources]
     if before != after:
-        hint = "name all sources as before, or switch to a new checkpoint version"
+        hint = f"name all sources as before, or {AS_NEW_QUERY}"
         yield breaking("source-naming-changed", "sources", change(before, after), "source naming", hint)
 
 
@@ -76,7 +79,7 @@ def source_kind_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
     for where, before, after in _pairs(old, new):
         if before.kind != after.kind:
             evidence = change(before.kind, after.kind)
-            yield breaking("source-kind-changed", where, evidence, "src_file_to_rate, kafka_file_to_kafka")
+            yield breaking("source-kind-changed", where, evidence, "src_file_to_rate, kafka_file_to_kafka", NEW_QUERY)
 
 
 def source_location_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
@@ -114,14 +117,19 @@ def source_schema_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
         kept = [each for each in has if each in had]
         if _by_position(after) and list(has)[: len(had)] != list(had):
             evidence = change(list(had), list(has))
-            yield breaking("source-columns-moved", where, evidence, hint="this format is read by position")
+            yield breaking(
+                "source-columns-moved",
+                where,
+                evidence,
+                hint=f"put the columns back: this format is read by position; or {NEW_CHECKPOINT}",
+            )
         elif kept != [each for each in had if each in has]:
             yield note("source-columns-reordered", where, change(list(had), list(has)), hint="columns are read by name")
         if added:
             hint = "rows that were read before are not read again"
             yield note("source-columns-added", where, change("", added), "src_schema_extended", hint)
         if removed and not _by_position(after) and _kinds(had, removed) & _kinds(has, added):
-            hint = "columns are read by name: under a new one every value is null"
+            hint = f"give the column its deployed name back: columns are read by name; or {NEW_CHECKPOINT}"
             yield breaking("source-column-renamed", where, change(removed, added), hint=hint)
         elif removed:
             yield note("source-columns-removed", where, change(removed, ""))
@@ -192,7 +200,7 @@ def _option_changed(where: str, key: str, evidence: str, old: Manifest, new: Man
         return note("source-selection-changed", where, evidence, "src_path_to_parent", hint)
     if key in _SELECTING or key in _FRAMING:
         measured = "src_maxfileage_reduced, src_json_to_parquet_samedir"
-        return breaking("source-selection-changed", where, evidence, measured)
+        return breaking("source-selection-changed", where, evidence, measured, NEW_QUERY)
     if is_stateful(old, new):
         return breaking("source-reading-changed", where, evidence)
     return note("source-reading-changed", where, evidence, hint="holds for new rows")

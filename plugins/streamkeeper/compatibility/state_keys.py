@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import msgspec
 
-from streamkeeper.compatibility.rule import NOT_NULL, Rule, breaking, change, note, operator_pairs
+from streamkeeper.compatibility.rule import NOT_NULL, Rule, breaking, note, operator_pairs
+from streamkeeper.compatibility.shown import change, expression_change, expressions_change, typed_change
 from streamkeeper.model.finding import Finding
 from streamkeeper.model.manifest import Manifest, Operator, StateColumn
 
@@ -50,7 +51,8 @@ def keys_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
         if len(before.key_columns) != len(after.key_columns):
             continue
         if not gone and not come and _meanings(before) != _meanings(after):
-            yield breaking(f"{noun}s-reordered", where, change(_meanings(before), _meanings(after)), "win_key_order")
+            evidence = expressions_change(_meanings(before), _meanings(after))
+            yield breaking(f"{noun}s-reordered", where, evidence, "win_key_order")
             continue
         for left, right in zip(before.key_columns, after.key_columns, strict=True):
             yield from _one_changed(noun, where, left, right)
@@ -60,9 +62,9 @@ def _number_changed(
     noun: str, where: str, before: Operator, after: Operator, gone: list[str], come: list[str]
 ) -> Iterator[Finding]:
     if len(before.key_columns) < len(after.key_columns):
-        yield breaking(f"{noun}-added", where, change(gone, come), "agg_add_key, agg_global_to_keyed")
+        yield breaking(f"{noun}-added", where, expressions_change(gone, come), "agg_add_key, agg_global_to_keyed")
     elif len(before.key_columns) > len(after.key_columns):
-        yield breaking(f"{noun}-removed", where, change(gone, come), "agg_drop_key, join_key_dropped")
+        yield breaking(f"{noun}-removed", where, expressions_change(gone, come), "agg_drop_key, join_key_dropped")
 
 
 def _one_changed(noun: str, where: str, before: StateColumn, after: StateColumn) -> Iterator[Finding]:
@@ -71,7 +73,7 @@ def _one_changed(noun: str, where: str, before: StateColumn, after: StateColumn)
             rule, measured = "window-changed", "win_size_10_to_20, win_start_offset, win_slide_added"
         elif fills_nulls(before, after) and not before.may_hold_null:
             hint = "the state holds no null key: every group is found again"
-            evidence = change(before.meaning, after.meaning)
+            evidence = expression_change(before.meaning, after.meaning)
             yield note(f"{noun}{NULL_REPLACED}", where, evidence, "agg_key_nullable_to_notnull", hint)
             return
         elif fills_nulls(before, after):
@@ -83,9 +85,9 @@ def _one_changed(noun: str, where: str, before: StateColumn, after: StateColumn)
                 f"{noun}-changed",
                 "agg_swap_key_col, agg_key_expr, dedup_key_content, join_key_other_same_type",
             )
-        yield breaking(rule, where, change(before.meaning, after.meaning), measured)
+        yield breaking(rule, where, expression_change(before.meaning, after.meaning), measured)
     elif _bare(before.type) != _bare(after.type):
-        evidence = change(f"{before.meaning} {before.type}", f"{after.meaning} {after.type}")
+        evidence = typed_change((before.meaning, before.type), (after.meaning, after.type))
         yield breaking(f"{noun}-type-changed", where, evidence, "agg_key_widen, agg_key_type_int_to_string")
     elif before.type != after.type:
         yield nullability_changed(noun, where, before, after)
@@ -93,7 +95,7 @@ def _one_changed(noun: str, where: str, before: StateColumn, after: StateColumn)
 
 def nullability_changed(noun: str, where: str, before: StateColumn, after: StateColumn) -> Finding:
     """Spark takes state that was nullable for not null, and refuses the reverse."""
-    evidence = change(f"{before.meaning} {before.type}", f"{after.meaning} {after.type}")
+    evidence = typed_change((before.meaning, before.type), (after.meaning, after.type))
     if after.type.endswith(NOT_NULL):
         return note(f"{noun}-became-not-null", where, evidence, "agg_key_nullable_to_notnull")
     return breaking(f"{noun}-became-nullable", where, evidence, "agg_key_notnull_to_nullable")

@@ -5,19 +5,23 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+import msgspec
+
+from streamkeeper.compatibility.effects import GROUPS, NAME, effect_of
 from streamkeeper.compatibility.rule import (
     NOT_NULL,
     Rule,
     breaking,
-    change,
     keeps_python_state,
     note,
     operator_pairs,
 )
+from streamkeeper.compatibility.shown import change, expression_change, expressions_change, typed_change
 from streamkeeper.compatibility.state_keys import nullability_changed
 from streamkeeper.model.finding import Finding
 from streamkeeper.model.manifest import Manifest, Operator, StateColumn
 
+_MOST_NAMES = 2
 _ZERO_FOR_NULL = re.compile(r"sum\(coalesce\((.*), 0(?:\.0+)?(?:E0)?:\w+(?:\([\d,]+\))?\)\)")
 
 _FIELD = re.compile(r'<"(?:[^"\\]|\\.)*">')
@@ -47,27 +51,31 @@ def values_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
         elif keeps_python_state(before):
             yield from _python_inputs(where, before, after)
         elif before.kind == "aggregate":
-            yield from _aggregates(where, before, after, new.output_mode)
+            yield from _aggregates(where, before, after, new)
         else:
             yield from _stored_columns(where, before, after)
 
 
-def _aggregates(where: str, before: Operator, after: Operator, output_mode: str) -> Iterator[Finding]:
+def _aggregates(where: str, before: Operator, after: Operator, new: Manifest) -> Iterator[Finding]:
     had, has = [each.meaning for each in before.values], [each.meaning for each in after.values]
     gone, come = [each for each in had if each not in has], [each for each in has if each not in had]
     if len(had) < len(has):
-        yield breaking("aggregate-added", where, change(gone, come), "agg_schemacheck_off_val")
+        yield breaking("aggregate-added", where, expressions_change(gone, come), "agg_schemacheck_off_val")
     elif len(had) > len(has):
-        yield breaking("aggregate-removed", where, change(gone, come))
+        yield breaking("aggregate-removed", where, expressions_change(gone, come))
     elif had != has and not gone and not come:
         yield from _reordered(where, before, after)
     else:
         for left, right in zip(before.values, after.values, strict=True):
-            yield from _one_aggregate(where, left, right, output_mode)
+            names = _output_names(right.meaning, new)
+            place = f"{where}, column {names}" if names else where
+            for found in _one_aggregate(place, left, right, new.output_mode):
+                told = effect_of(found.rule, found.severity, groups=_groups(after), name=names or NAME)
+                yield msgspec.structs.replace(found, effect=found.effect or told)
 
 
 def _reordered(where: str, before: Operator, after: Operator) -> Iterator[Finding]:
-    evidence = change([each.meaning for each in before.values], [each.meaning for each in after.values])
+    evidence = expressions_change([each.meaning for each in before.values], [each.meaning for each in after.values])
     yield breaking("aggregates-reordered", where, evidence, "agg_reorder_aggs_same_type")
 
 
@@ -76,7 +84,7 @@ def _one_aggregate(where: str, before: StateColumn, after: StateColumn, output_m
         if before.type != after.type:
             yield _retyped(where, before, after)
         return
-    evidence = change(before.meaning, after.meaning)
+    evidence = expression_change(before.meaning, after.meaning)
     function, other = before.meaning.partition("(")[0], after.meaning.partition("(")[0]
     if before.type == after.type and _fields_renamed(before, after):
         yield note("fields-renamed", where, evidence, "tws_field_renamed_unsafe", "state keeps fields by position")
@@ -112,6 +120,18 @@ def _one_aggregate(where: str, before: StateColumn, after: StateColumn, output_m
         yield breaking("aggregate-input-changed", where, evidence, measured)
 
 
+def _output_names(meaning: str, manifest: Manifest) -> str:
+    """The columns of the output that an aggregate gets into; those that are it come first."""
+    same = [each.name for each in manifest.columns if each.meaning == meaning]
+    made = [each.name for each in manifest.columns if meaning in each.meaning]
+    return " and ".join((same or made)[:_MOST_NAMES])
+
+
+def _groups(operator: Operator) -> str:
+    windowed = any(each.meaning.startswith("window(") for each in operator.key_columns)
+    return "open windows" if windowed else GROUPS
+
+
 def _fields_renamed(before: StateColumn, after: StateColumn) -> bool:
     """Whether only names inside structs differ, and nothing reads them by name."""
     read = any(each in text for each in _READ_NAMES for text in (before.meaning, after.meaning))
@@ -141,7 +161,7 @@ def _same_buffer(before: StateColumn, after: StateColumn) -> bool:
 def _retyped(where: str, before: StateColumn, after: StateColumn) -> Finding:
     if before.type.replace(NOT_NULL, "") == after.type.replace(NOT_NULL, ""):
         return nullability_changed("state-value", where, before, after)
-    evidence = change(f"{before.meaning}: {before.type}", f"{after.meaning}: {after.type}")
+    evidence = typed_change((before.meaning, before.type), (after.meaning, after.type))
     return breaking("aggregate-type-changed", where, evidence, "agg_sum_long_to_double, agg_sum_decimal_precision")
 
 
@@ -157,7 +177,7 @@ def _stored_columns(where: str, before: Operator, after: Operator) -> Iterator[F
     if had == has:
         for left, right in zip(before.values, after.values, strict=True):
             if left.type.removesuffix(NOT_NULL) != right.type.removesuffix(NOT_NULL):
-                evidence = change(f"{left.meaning} {left.type}", f"{right.meaning} {right.type}")
+                evidence = typed_change((left.meaning, left.type), (right.meaning, right.type))
                 yield breaking(f"{noun}-type-changed", where, evidence)
             elif left.type != right.type:
                 yield nullability_changed(noun, where, left, right)
@@ -165,7 +185,7 @@ def _stored_columns(where: str, before: Operator, after: Operator) -> Iterator[F
     gone, come = [each for each in had if each not in has], [each for each in has if each not in had]
     rule = "changed" if gone and come else "added" if come else "removed" if gone else "reordered"
     suffix = f"s-{rule}" if rule == "reordered" else f"-{rule}"
-    evidence = change(gone, come) if gone or come else change(had, has)
+    evidence = expressions_change(*((gone, come) if gone or come else (had, has)))
     yield breaking(f"{noun}{suffix}", where, evidence, "join_col_added_left, join_col_swapped_same_type")
 
 
@@ -174,8 +194,8 @@ def _python_inputs(where: str, before: Operator, after: Operator) -> Iterator[Fi
     had, has = ({each.name: each for each in side.values} for side in (before, after))
     for name in had.keys() & has.keys():
         if had[name].meaning != has[name].meaning:
-            evidence = change(f"{name}: {had[name].meaning}", f"{name}: {has[name].meaning}")
-            yield breaking("input-of-stateful-code-changed", where, evidence)
+            evidence = expression_change(had[name].meaning, has[name].meaning)
+            yield breaking("input-of-stateful-code-changed", f"{where}, column {name}", evidence)
         elif had[name].type != has[name].type:
             evidence = change(f"{name} {had[name].type}", f"{name} {has[name].type}")
             yield breaking("input-of-stateful-code-retyped", where, evidence)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from streamkeeper.compatibility.rule import Rule, change
+from streamkeeper.compatibility.rule import APPROVE, Rule
+from streamkeeper.compatibility.shown import change
 from streamkeeper.model.finding import Finding, Severity
 from streamkeeper.model.manifest import Manifest
 
@@ -27,7 +28,7 @@ def spark_version_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
         severity=Severity.NOTE if measured else Severity.OPAQUE,
         where="Spark version",
         evidence=change(old.spark_version, new.spark_version),
-        hint="" if measured else "take a snapshot and have a person approve: this pair of versions was not measured",
+        hint="" if measured else APPROVE,
         reference="measured: upgrade_3.5_agg, downgrade_4.1_dedup",
     )
 

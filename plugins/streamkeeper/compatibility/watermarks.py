@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 import msgspec
 
-from streamkeeper.compatibility.rule import Rule, breaking, change, is_stateful, note, same_kinds
+from streamkeeper.compatibility.rule import Rule, breaking, is_stateful, note, same_kinds
+from streamkeeper.compatibility.shown import change
 from streamkeeper.model.finding import Finding
 from streamkeeper.model.manifest import Manifest, Operator, Watermark
 

@@ -72,7 +72,7 @@ def _must_be_whole(checkpoint: Path, planned: PlannedQuery) -> None:
     findings = damage_findings(examine(checkpoint, stateful=bool(planned.manifest.operators)))
     worst = [each for each in findings if verdict_of([each]) is Verdict.REFUSE]
     if worst:
-        raise CheckpointDamaged(f"{worst[0].rule}: {worst[0].evidence}")
+        raise CheckpointDamaged(f"{worst[0].rule}: {worst[0].evidence}: {worst[0].effect}")
 
 
 if __name__ == "__main__":

@@ -85,4 +85,4 @@ def _findings_of(found: Rehearsal) -> Iterator[Finding]:
         # Damage that forbids a start is found by the files; a batch that cannot be gone back to is none of it.
         yield observations.not_rehearsed(found.message, damaged=found.error_class == CLONE_DAMAGED)
     else:
-        yield observations.rehearsal_failed(found.error_class, found.message, found.batch)
+        yield observations.rehearsal_failed(found.error_class, found.message, found.batch, again=found.again)

@@ -41,6 +41,7 @@ class Rehearsal(msgspec.Struct, frozen=True, kw_only=True):
 
     ``error_class``: Spark's, or the exception's, or one of this module's; empty when ``ok``. ``message`` may say
     something then, too: rows that could not be read again. ``did``: what was done, as a verb's clause, when ``ok``.
+    ``again``: whether it was ``batch`` itself that ran, rather than the one after it.
     """
 
     ok: bool
@@ -49,6 +50,7 @@ class Rehearsal(msgspec.Struct, frozen=True, kw_only=True):
     message: str
     seconds: float
     did: str = ""
+    again: bool = False
 
 
 def rehearse(spark: SparkSession, query: Query, checkpoint: Path, scratch: Path, *, timeout_s: float) -> Rehearsal:
@@ -62,6 +64,7 @@ def rehearse(spark: SparkSession, query: Query, checkpoint: Path, scratch: Path,
     batch: int | None = None
     fault: Fault | None = None
     gone = did = ""
+    again = False
     try:
         if begins_at_its_last_commit(checkpoint) and can_restart_open(checkpoint):
             batch, fault, did = _go_on(spark, query, checkpoint, target, timeout_s)
@@ -73,6 +76,7 @@ def rehearse(spark: SparkSession, query: Query, checkpoint: Path, scratch: Path,
                     told = "; ".join(gap.told for gaps in out_of_topic.values() for gap in gaps)
                     gone, batch = f"batch {batch} did not run again: {told}", None
             if batch is not None:
+                again = True
                 ran = run_planned(query, target, timeout_s=timeout_s)
                 fault, did = _fault_in(ran, timeout_s), f"ran batch {batch} again"
         if fault is not None and batch is not None:
@@ -92,6 +96,7 @@ def rehearse(spark: SparkSession, query: Query, checkpoint: Path, scratch: Path,
         message=fault.message if fault else gone,
         seconds=time.monotonic() - started,
         did="" if fault else did,
+        again=again,
     )
 
 

@@ -286,9 +286,11 @@ def _about_files(finding: Finding) -> bool:
 
 
 def _refusal(findings: Iterable[Finding]) -> str:
-    """Every fatal finding, each with its way out."""
+    """Every fatal finding, each with what a start would do and its way out."""
     fatal = [each for each in findings if each.severity is Severity.FATAL]
-    return "; ".join(f"{_causes([each], each.severity)}{f': {each.hint}' if each.hint else ''}" for each in fatal)
+    return "; ".join(
+        ": ".join(filter(None, (_causes([each], each.severity), each.effect, each.hint))) for each in fatal
+    )
 
 
 def _causes(findings: Iterable[Finding], *severities: Severity) -> str:

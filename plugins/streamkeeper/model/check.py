@@ -72,6 +72,7 @@ def _finding(found: Finding) -> dict[str, str]:
         "rule": found.rule,
         "severity": found.severity.value,
         "where": found.where,
+        "effect": found.effect,
         "evidence": found.evidence,
         "hint": found.hint,
         "reference": found.reference,

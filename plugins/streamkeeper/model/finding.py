@@ -37,7 +37,11 @@ _ASKS_FOR = {
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """One fact about a change: ``rule`` is its name as a fact, ``evidence`` reads ``before -> after``."""
+    """One fact about a change.
+
+    ``rule`` is its name as a fact, ``evidence`` reads ``before -> after``; ``effect``: what a RESUME would do, empty in
+    what an older release recorded; ``hint``: what the way costs, or what to change.
+    """
 
     rule: str
     severity: Severity
@@ -45,6 +49,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     evidence: str
     hint: str = ""
     reference: str = ""
+    effect: str = ""
 
 
 class QueryAssessment(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,0 +1,117 @@
+"""Evidence: the piece of the author's expression that a change is about, before and after. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from streamkeeper.compatibility.plan_lines import plan_line
+from streamkeeper.compatibility.sql_words import without_digests
+from streamkeeper.compatibility.terms import Term, pieces, short, text_pieces
+from streamkeeper.compatibility.user_terms import Detail, term_of
+
+WIDTH = 72
+"""Characters of one side, about."""
+_MOST = 3
+_NULL_CHECK = re.compile(r"(?:(?:left|right|branch \d+): )?isnotnull\(")
+_COLUMN = re.compile(r"((?:source|static) (?:\d+|\"[^\"]*\"))\.(\w+)")
+NOTHING = "nothing"
+OTHERWISE = ", not made of the same"
+SAME_WORDS = "the same words -> another type, schema, literal or structure"
+
+
+def change(before: object, after: object) -> str:
+    """Evidence as ``before -> after``; what is empty reads as ``nothing``."""
+    return f"{_listed(before)} -> {_listed(after)}"
+
+
+def expression_change(before: str, after: str) -> str:
+    """The same of two meanings, cut down to what differs."""
+    return " -> ".join(_changed(before, after))
+
+
+def _written(meanings: Sequence[str]) -> Sequence[str]:
+    """Without the checks for null that Spark adds beside a condition."""
+    return [each for each in meanings if not _NULL_CHECK.match(each)] or meanings
+
+
+def typed_change(before: tuple[str, str], after: tuple[str, str]) -> str:
+    """The same of two meanings with their types as state has them."""
+    shown = _changed(before[0], after[0])
+    if shown[0] != shown[1]:
+        return " -> ".join(shown)
+    return " -> ".join(f"{text} ({_type(kind)})" for text, kind in zip(shown, (before[1], after[1]), strict=True))
+
+
+def expressions_change(before: Sequence[str], after: Sequence[str]) -> str:
+    """The same of two lists of meanings; equally many are compared one by one."""
+    if len(before) == len(after) and before:
+        pairs = [_changed(*pair) for pair in zip(before, after, strict=True)]
+        return " -> ".join(_counted([pair[side] for pair in pairs]) for side in (0, 1))
+    return " -> ".join(_counted([expression(each) for each in _written(side)]) or NOTHING for side in (before, after))
+
+
+def content_change(before: str, after: str) -> str:
+    """The same of texts that nobody wrote."""
+    left, right = text_pieces(without_digests(before), without_digests(after), WIDTH)
+    return f"{left} -> {right}{OTHERWISE if left == right else ''}"
+
+
+def lines_change(before: Sequence[str], after: Sequence[str]) -> str:
+    """The same of lines that only one of two plans has."""
+    if before and len(before) == len(after):
+        pairs = [(plan_line(left), plan_line(right)) for left, right in zip(before, after, strict=True)]
+        shown = [pieces(*pair, WIDTH) for pair in pairs if pair[0] != pair[1]]
+        return f"{' -> '.join(shown[0])}{_more(len(shown) - 1)}" if shown else SAME_WORDS
+    return " -> ".join(_counted([_whole(plan_line(each)) for each in side]) or NOTHING for side in (before, after))
+
+
+def expression(meaning: str) -> str:
+    """One meaning in its author's words."""
+    return _whole(term_of(meaning, labels=_ambiguous(meaning)))
+
+
+def _changed(before: str, after: str) -> tuple[str, str]:
+    if before == after:
+        return expression(before), expression(after)
+    labels = _ambiguous(before, after)
+    for detail in Detail:
+        left, right = term_of(before, detail, labels=labels), term_of(after, detail, labels=labels)
+        if str(left) != str(right):
+            return pieces(left, right, WIDTH)
+    same = expression(before)
+    if same.startswith("window("):
+        return same, f"{same}, of another gap, offset or time"
+    return same, f"{same}{OTHERWISE}"
+
+
+def _ambiguous(*meanings: str) -> bool:
+    """Whether two sources have a column of one name."""
+    found = {(each[1], each[2]) for text in meanings for each in _COLUMN.finditer(text)}
+    return len({name for _, name in found}) < len(found)
+
+
+def _whole(term: Term) -> str:
+    return short(term, WIDTH)
+
+
+def _counted(texts: Iterable[str]) -> str:
+    kept = list(texts)
+    return ", ".join(kept[:_MOST]) + _more(len(kept) - _MOST)
+
+
+def _more(count: int) -> str:
+    return f" and {count} more" if count > 0 else ""
+
+
+def _type(kind: str) -> str:
+    """A type as state keeps it, without what is inside of a struct."""
+    null = " not null" if kind.endswith(" not null") else ""
+    bare = kind.removesuffix(" not null")
+    return f"{'struct' if bare.startswith('{') else bare if len(bare) <= WIDTH else f'{bare[:24]}…'}{null}"
+
+
+def _listed(value: object) -> str:
+    if isinstance(value, tuple | list):
+        value = ", ".join(str(each) for each in value)
+    return str(value) if value not in ("", None) else NOTHING

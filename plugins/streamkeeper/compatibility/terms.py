@@ -1,0 +1,260 @@
+"""Texts as trees of brackets: what can be cut out of them without leaving half an expression behind. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+
+CUT = "…"
+_CLOSES = {"(": ")", "[": "]", "{": "}"}
+_OPENS = {close: opens for opens, close in _CLOSES.items()}
+_MOST_ALIGNED = 400
+_SHORT = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """An expression: its parts between ``before`` and ``after``, with ``between`` from one to the next; a leaf has no
+    parts."""
+
+    before: str = ""
+    parts: tuple[Term, ...] = ()
+    between: str = ", "
+    after: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.before}{self.between.join(map(str, self.parts))}{self.after}"
+
+    @property
+    def frame(self) -> tuple[str, str, str, bool]:
+        """What two terms share that differ in their parts alone."""
+        return self.before, self.between, self.after, bool(self.parts)
+
+
+def leaf(text: str) -> Term:
+    """A term that is never looked into."""
+    return Term(before=text)
+
+
+def outside(text: str) -> Iterator[tuple[int, str]]:
+    """Position and character of all that is in no bracket and in no quotes; raises ValueError where brackets do not
+    match. Of a bracket that opens there, the bracket itself is told; so is the one that closes it."""
+    waiting: list[str] = []
+    quotes = escaped = False
+    for number, each in enumerate(text):
+        if quotes:
+            quotes = escaped or each != '"'
+            escaped = each == "\\" and not escaped
+            continue
+        if each == '"':
+            quotes = True
+        elif each in _CLOSES:
+            if not waiting:
+                yield number, each
+            waiting.append(_CLOSES[each])
+            continue
+        elif each in _OPENS and (not waiting or waiting.pop() != each):
+            raise ValueError(text)
+        if not waiting:
+            yield number, each
+    if waiting or quotes:
+        raise ValueError(text)
+
+
+def split(text: str, by: str) -> list[str]:
+    """The parts of a text between separators that are in no bracket."""
+    found, start = [], 0
+    for number, each in outside(text):
+        if each == by[0] and number >= start and text.startswith(by, number):
+            found.append(text[start:number])
+            start = number + len(by)
+    return [*found, text[start:]]
+
+
+def groups_of(text: str) -> list[str]:
+    """A text as what stands between brackets, and the brackets with all in them, in turn."""
+    found, start, inside = [], 0, False
+    for number, each in outside(text):
+        if each in _CLOSES:
+            found.append(text[start:number])
+            start, inside = number, True
+        elif inside and each in _OPENS:
+            found.append(text[start : number + 1])
+            start, inside = number + 1, False
+    return [*found, text[start:]]
+
+
+def by_brackets(text: str) -> Term:
+    """Any text as a term."""
+    parts = []
+    for each in groups_of(text):
+        if each[:1] in _CLOSES:
+            inner = tuple(by_brackets(part) for part in split(each[1:-1], ", "))
+            parts.append(Term(each[0], inner, ", ", each[-1]))
+        elif each:
+            parts.append(leaf(each))
+    return parts[0] if len(parts) == 1 else Term(parts=tuple(parts), between="")
+
+
+def pieces(before: Term, after: Term, width: int) -> tuple[str, str]:
+    """What differs between two terms, each in about ``width`` characters: the whole of both where they fit, else the
+    smallest expression around the difference. Two terms that differ give two texts that differ."""
+    shown = _pieces(before, after, width)
+    if shown[0] != shown[1] or str(before) == str(after):
+        return shown
+    return text_pieces(str(before), str(after), width)
+
+
+def _pieces(before: Term, after: Term, width: int) -> tuple[str, str]:
+    whole = str(before), str(after)
+    if max(map(len, whole)) <= width:
+        return whole
+    if before.frame == after.frame and before.parts:
+        pairs = _aligned(before.parts, after.parts)
+        changed = [pair for pair in pairs if pair[0] != pair[1]]
+        if len(changed) == 1 and (within := _one_part(before, pairs, *changed[0], width)):
+            return within
+        return _in_frame(before, pairs, width)
+    return short(before, width), short(after, width)
+
+
+def _one_part(
+    around: Term, pairs: list[tuple[Term | None, Term | None]], left: Term | None, right: Term | None, width: int
+) -> tuple[str, str] | None:
+    """The changed part in what is around it if there is room, else alone."""
+    if left is None or right is None:
+        return None
+    inner = _pieces(left, right, width)
+    for most in (_SHORT, 0):
+        framed = [
+            _joined(around, [text if pair[0] != pair[1] else _ifshort(pair[0], most) for pair in pairs])
+            for text in inner
+        ]
+        if max(map(len, framed)) <= width:
+            return framed[0], framed[1]
+    return _marked(inner[0]), _marked(inner[1])
+
+
+def _in_frame(around: Term, pairs: list[tuple[Term | None, Term | None]], width: int) -> tuple[str, str]:
+    """Several parts that differ, with what is the same between them cut out."""
+    changed = [pair for pair in pairs if pair[0] != pair[1]]
+    each_width = max(24, width // max(1, len(changed)))
+    shown: list[tuple[str | None, str | None]] = []
+    for left, right in pairs:
+        if left == right:
+            shown.append((None, None))
+        elif left is not None and right is not None:
+            shown.append(_pieces(left, right, each_width))
+        else:
+            shown.append(
+                (short(left, each_width) if left else "", short(right, each_width) if right else ""),
+            )
+    sides: list[str] = []
+    for most in (_SHORT, 0):
+        sides = [
+            _joined(
+                around,
+                [
+                    _ifshort(pair[0], most) if pair[0] == pair[1] else text[side]
+                    for pair, text in zip(pairs, shown, strict=True)
+                    if pair[0] == pair[1] or text[side] != ""
+                ],
+            )
+            for side in (0, 1)
+        ]
+        if max(map(len, sides)) <= width:
+            break
+    return sides[0], sides[1]
+
+
+def _joined(around: Term, texts: Iterable[str | None]) -> str:
+    return f"{around.before}{around.between.join(_elided(texts))}{around.after}"
+
+
+def _ifshort(term: Term | None, most: int) -> str | None:
+    text = str(term)
+    return text if len(text) <= most else None
+
+
+def _elided(texts: Iterable[str | None]) -> list[str]:
+    """What is to be told, with one mark for each run of what is not."""
+    found: list[str] = []
+    for each in texts:
+        told = CUT if each is None else each
+        if told != CUT or not found or found[-1] != CUT:
+            found.append(told)
+    return found
+
+
+def _marked(text: str) -> str:
+    return text if text.startswith(CUT) else f"{CUT} {text} {CUT}"
+
+
+def short(term: Term, width: int) -> str:
+    """A term that nothing can be left out of but its own inside."""
+    whole = str(term)
+    if len(whole) <= width:
+        return whole
+    room = width - len(term.before) - len(term.after) - len(term.between) * len(term.parts)
+    if not term.parts or room < len(term.parts):
+        return f"{whole[: max(8, width - 1)]}{CUT}"
+    parts: list[str | None] = []
+    for each in term.parts:
+        text = str(each)
+        parts.append(text if len(text) <= max(12, room // len(term.parts)) else None)
+    told = f"{term.before}{term.between.join(_elided(parts))}{term.after}"
+    return told if len(told) <= 2 * width else f"{told[:width]}{CUT}"
+
+
+def _aligned(before: tuple[Term, ...], after: tuple[Term, ...]) -> list[tuple[Term | None, Term | None]]:
+    """Parts that belong together, by place or by what they are, whichever leaves less that differs; where one side has
+    more, the rest of it has no counterpart."""
+    by_place = list(_padded(before, after))
+    differ = sum(left != right for left, right in by_place)
+    if differ <= 1 or max(len(before), len(after)) > _MOST_ALIGNED:
+        return by_place
+    matcher = SequenceMatcher(None, before, after, autojunk=False)
+    by_content = [
+        pair
+        for _, start, end, other, other_end in matcher.get_opcodes()
+        for pair in _padded(before[start:end], after[other:other_end])
+    ]
+    return by_content if sum(left != right for left, right in by_content) <= differ else by_place
+
+
+def _padded(before: tuple[Term, ...], after: tuple[Term, ...]) -> Iterator[tuple[Term | None, Term | None]]:
+    for number in range(max(len(before), len(after))):
+        yield (
+            before[number] if number < len(before) else None,
+            after[number] if number < len(after) else None,
+        )
+
+
+def text_pieces(before: str, after: str, width: int) -> tuple[str, str]:
+    """Two texts around their first difference, cut at words where there is one nearby; whole where they fit."""
+    if max(len(before), len(after)) <= width:
+        return before, after
+    start = 0
+    while start < min(len(before), len(after)) and before[start] == after[start]:
+        start += 1
+    end = 0
+    while end < min(len(before), len(after)) - start and before[-1 - end] == after[-1 - end]:
+        end += 1
+    begin = _word_before(before, start) if start else 0
+    return _window(before, begin, len(before) - end, width), _window(after, begin, len(after) - end, width)
+
+
+def _word_before(text: str, position: int) -> int:
+    """Where the word begins in which a position is, or a few characters before it."""
+    begin = position
+    while begin > max(0, position - 16) and (text[begin - 1].isalnum() or text[begin - 1] == "_"):
+        begin -= 1
+    return begin
+
+
+def _window(text: str, begin: int, end: int, width: int) -> str:
+    while end < min(len(text), begin + width) and (text[end].isalnum() or text[end] == "_"):
+        end += 1
+    end = max(min(end, begin + width), begin)
+    return f"{CUT if begin else ''}{text[begin:end]}{CUT if end < len(text) else ''}"

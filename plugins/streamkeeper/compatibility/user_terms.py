@@ -1,0 +1,318 @@
+"""What an expression means (``inspection.meaning``), in the words of a job's author. Pure.
+
+A meaning is told by Catalyst's classes, resolved down to the sources, with every type. Here it reads as SQL again, and
+what its author seldom wrote is left out: types, casts, the parser around each field of JSON, defaults. Where two
+meanings differ in nothing else, it is told (``Detail``).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from enum import IntEnum
+from typing import Any
+
+from streamkeeper.compatibility.sql_words import (
+    FUNCTIONS,
+    MIRRORED,
+    NUMBER,
+    OPERATORS,
+    PARSERS,
+    WORDS,
+    duration,
+    literal_of,
+    without_digests,
+)
+from streamkeeper.compatibility.terms import Term, leaf, outside, split
+
+_LONGEST = 20_000
+_NAME = r"(?:\w+|\"(?:[^\"\\]|\\.)*\")"
+_COLUMN = re.compile(rf"((?:source|static) (?:\d+|\"(?:[^\"\\]|\\.)*\"))\.({_NAME})")
+_CALL = re.compile(r"([A-Za-z_]\w*)\(")
+_ARGUMENT = re.compile(r"([A-Za-z]\w*)=(?!=)")
+_TYPE = re.compile(r"\{.*\}|interval(?: [a-z]+(?: to [a-z]+)?)?|string collate \w+|[a-z_]+(?:\([\d,]+\))?", re.DOTALL)
+_STEP = re.compile(rf"\.({_NAME})$")
+_LABELLED = re.compile(r"(left|right|branch \d+): ")
+_JOINED = re.compile(r"join (?P<kind>\w+) on (?=.)")
+_WORDED = re.compile(r"(?:where|generate|generate outer|group by|expand) (?=.)")
+_PLAN_WORDS = {"generate ": "explode ", "generate outer ": "explode outer "}
+_SUBQUERY = re.compile(r"scalarsubquery\(plan=plan\((?P<plan>.*)\)\)", re.DOTALL)
+_STRUCT_FIELD = re.compile(r"<\"(?:[^\"\\]|\\.)*\">")
+_WINDOW = re.compile(r"window\((?P<column>.*?)(?P<lengths>(?:, \d+)*); [0-9a-f]{8}\)", re.DOTALL)
+_LONG = re.compile(r"long\([0-9a-f]{16}; (?P<told>.*)\)", re.DOTALL)
+_FILES = re.compile(
+    r"LogicalRelation\(.*?fileFormat=(?P<format>\w+?)FileFormat, location=\[(?P<place>[^\]]*)\]"
+    r"(?:, options=m(?P<options>\[.*?\]\]|\[\]))?(?P<rest>.*)\)",
+    re.DOTALL,
+)
+_ROWS = re.compile(r"Local(?:Relation|RDD)\(.*\)|LogicalRDD\(.*\)", re.DOTALL)
+
+_NEVER_WRITTEN = frozenset(
+    {
+        "inputAggBufferOffset",
+        "mutableAggBufferOffset",
+        "evalType",
+        "func",
+        "isStreaming",
+        "suggestedFuncOnFail",
+        "udfDeterministic",
+        "variantAllowDuplicateKeys",
+    }
+)
+
+
+class Detail(IntEnum):
+    """How much of a meaning is told."""
+
+    PLAIN = 0
+    OPTIONS = 1
+    TYPES = 2
+    ALL = 3
+
+
+def term_of(meaning: str, detail: Detail = Detail.PLAIN, *, labels: bool = False) -> Term:
+    """A meaning as its author would write it; ``labels``: with the source of each column."""
+    try:
+        if len(meaning) <= _LONGEST:
+            return _Reader(detail, labels=labels).read(meaning)
+        return leaf(without_digests(meaning))
+    except (ValueError, RecursionError):
+        return leaf(without_digests(meaning))
+
+
+class _Reader:
+    def __init__(self, detail: Detail, *, labels: bool) -> None:
+        self._options, self._types = detail in (Detail.OPTIONS, Detail.ALL), detail >= Detail.TYPES
+        self._labels = labels or detail is Detail.ALL
+
+    def read(self, text: str) -> Term:
+        """A meaning, or one of its parts; raises ValueError for what is no such text."""
+        if found := _LABELLED.match(text):
+            return Term(f"{found[1]}: ", (self.read(text[found.end() :]),), "")
+        if found := _JOINED.match(text):
+            kind = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", found["kind"]).lower()
+            return Term(f"{kind} join on ", (self.read(text[found.end() :]),), "")
+        if found := _WORDED.match(text):
+            return Term(_PLAN_WORDS.get(found[0], found[0]), (self.read(text[found.end() :]),), "")
+        for by in ("; ", " and ", " or "):
+            parts = split(text, by)
+            if len(parts) > 1:
+                return Term("", tuple(map(self.read, parts)), by)
+        if found := _STRUCT_FIELD.match(text):
+            name, inner = text[2 : found.end() - 2], self.read(text[found.end() :])
+            return inner if str(inner).endswith(name) and not self._types else Term("", (inner,), "", f" as {name}")
+        for word in (" distinct", " where "):
+            kept, found_word, rest = text.rpartition(word) if _is_outside(text, word) else (text, "", "")
+            if found_word:
+                return Term("", (self.read(kept), *([self.read(rest)] if rest else [])), word, "" if rest else word)
+        return self._typed(text)
+
+    def _typed(self, text: str) -> Term:
+        colon = max((number for number, each in outside(text) if each == ":"), default=-1)
+        if colon > 0 and _TYPE.fullmatch(text[colon + 1 :]):
+            inner, kind = text[:colon], text[colon + 1 :]
+            literal = literal_of(inner, kind)
+            told = self._untyped(inner) if literal is None else leaf(literal)
+            return Term("", (told, Term("(", (_type(kind),), "", ")")), " ") if self._types else told
+        return self._untyped(text)
+
+    def _untyped(self, text: str) -> Term:
+        if found := _COLUMN.fullmatch(text):
+            return leaf(text if self._labels else found[2].strip('"'))
+        if NUMBER.fullmatch(text):
+            return leaf(text)
+        if text.endswith("]") and (opens := _opening(text)) > 0:
+            index = self._index(text[opens + 1 : -1])
+            if text[:opens] in ("s", "m"):
+                return Term("", index, ", ")
+            return Term("", (self.read(text[:opens]), Term("[", index, ", ", "]")), "")
+        if text.startswith("[") and _opening(text) == 0:
+            return Term("[", self._index(text[1:-1]), ", ", "]")
+        step = _STEP.search(text)
+        if step and step.start() > 0 and _is_outside(text, step[0], at=step.start()):
+            return self._field(text[: step.start()], step[1].strip('"'))
+        if text.startswith("(") and text.endswith(")") and _opening(text) == 0:
+            return Term("(", (self.read(text[1:-1]),), "", ")")
+        found = _CALL.match(text)
+        if found and text.endswith(")") and _opening(text) == found.end() - 1:
+            return self._call(found[1], text)
+        return leaf(without_digests(text))
+
+    def _index(self, text: str) -> tuple[Term, ...]:
+        return tuple(self.read(each) for each in split(text, ", ")) if text else ()
+
+    def _field(self, text: str, name: str) -> Term:
+        parser = _CALL.match(text)
+        if parser and parser[1] in PARSERS and _opening(text) == parser.end() - 1 and not self._options:
+            return leaf(name)
+        return Term("", (self.read(text),), "", f".{name}")
+
+    def _call(self, name: str, text: str) -> Term:
+        for pattern, read in _SHAPES:
+            if found := pattern.fullmatch(text):
+                return read(self, found)
+        inner = text[len(name) + 1 : -1]
+        given = split(inner, ", ") if inner else []
+        named = {found[1]: each[found.end() :] for each in given if (found := _ARGUMENT.match(each))}
+        plain = [each for each in given if not _ARGUMENT.match(each) and not each.startswith("in ")]
+        if name in OPERATORS and len(plain) == 2:
+            return self._operator(name, *plain)
+        if name == "cast" and plain and "dataType" in named:
+            shown = self.read(plain[0])
+            return Term("cast(", (shown, _type(named["dataType"])), " as ", ")") if self._types else shown
+        if name == "casewhen":
+            return self._case(plain, named.get("branches", "[]"))
+        if name in ("in", "inset"):
+            values = _values(named["hset"]) if "hset" in named else plain[1:]
+            return Term("", (self.read(plain[0]), Term("(", tuple(map(self.read, values)), ", ", ")")), " in ")
+        if name in ("isnotnull", "isnull"):
+            return Term("", (self.read(plain[0]),), "", " is not null" if name == "isnotnull" else " is null")
+        if name == "not":
+            return Term("not ", (self.read(plain[0]),), "")
+        if name == "timestampaddinterval" and len(plain) == 2:
+            return self._moved(*plain)
+        if name in ("getarrayitem", "getmapvalue") and len(plain) == 2:
+            return Term("", (self.read(plain[0]), Term("[", (self.read(plain[1]),), "", "]")), "")
+        if name == "lambda":
+            return self._lambda(inner)
+        if name == "currentbatchtimestamp":
+            return leaf("current_timestamp()")
+        if name == "pythonudf":
+            return Term("python_function(", tuple(map(self.read, plain)), ", ", ")")
+        return self._function(name, plain, named, given)
+
+    def _function(self, name: str, plain: list[str], named: dict[str, str], given: list[str]) -> Term:
+        parts = [self.read(each) for each in plain if each not in ("True", "False") or self._options]
+        if self._options:
+            parts += [leaf(each) for each in given if each.startswith("in ") and each != "in session"]
+            parts += [leaf(each) for each in _options(named.get("options", ""))]
+        if self._types:
+            parts += [
+                leaf(without_digests(f"{key}={value}"))
+                for key, value in named.items()
+                if key not in _NEVER_WRITTEN and key not in ("options", "schema")
+            ]
+            parts += [_type(named["schema"])] if "schema" in named else []
+        if named.get("ignoreNulls") == "True" and name in ("first", "last"):
+            parts.append(leaf("ignoring nulls"))
+        return Term(f"{PARSERS.get(name) or FUNCTIONS.get(name, name)}(", tuple(parts), ", ", ")")
+
+    def _operator(self, name: str, left: str, right: str) -> Term:
+        word, first, second = OPERATORS[name], self._operand(left), self._operand(right)
+        if name in MIRRORED and not _reads(left) and _reads(right):
+            return Term("", (second, first), f" {MIRRORED[name]} ")
+        if word in "=*+" and not _reads(left) and _reads(right):
+            first, second = second, first
+        return Term("", (first, second), f" {word} ")
+
+    def _operand(self, text: str) -> Term:
+        read = self.read(text)
+        compound = read.between.strip() in WORDS and len(read.parts) == 2
+        return Term("(", (read,), "", ")") if compound else read
+
+    def _case(self, plain: list[str], branches: str) -> Term:
+        parts: list[Term] = []
+        for each in split(branches[1:-1], ", "):
+            when = split(each.removeprefix("tuple2(").removesuffix(")"), ", ")
+            if len(when) != 2:
+                raise ValueError(each)
+            parts.append(Term("when ", tuple(map(self.read, when)), " then "))
+        if plain:
+            parts.append(Term("else ", (self.read(plain[0]),), ""))
+        return Term("case ", tuple(parts), " ", " end")
+
+    def _moved(self, column: str, by: str) -> Term:
+        moved = str(self.read(by)).removeprefix("interval ")
+        word, length = ("- ", moved.removeprefix("-")) if moved.startswith("-") else ("+ ", moved)
+        return Term("", (self.read(column), leaf(f"{word}interval {length}")), " ")
+
+    def _lambda(self, inner: str) -> Term:
+        names, _, body = inner.partition(": ")
+        shown = ", ".join(each.partition(" ")[0] for each in split(names, ", "))
+        return Term(f"lambda {shown}: ", (self.read(body),), "")
+
+    def window(self, found: re.Match[str]) -> Term:
+        """A time window: its column, and the lengths that it is made of, the longest first."""
+        lengths = sorted((int(each) for each in found["lengths"].split(", ") if each), reverse=True)
+        return Term("window(", (self.read(found["column"]), *(leaf(duration(each)) for each in lengths)), ", ", ")")
+
+    def long(self, found: re.Match[str]) -> Term:
+        """An expression of which only what it is made of was kept."""
+        return Term("(an expression over ", tuple(map(self.read, split(found["told"], "; "))), ", ", ")")
+
+    def files(self, found: re.Match[str]) -> Term:
+        """A static table of files."""
+        options = [each for each in _options(found["options"] or "") if not each.startswith("path=")]
+        place = found["place"].replace("file:", "")
+        more = [self.rest(found["rest"])] if self._types and found["rest"].strip(")") else []
+        return Term(f"{found['format'].lower()} files (", (leaf(place), *map(leaf, options), *more), ", ", ")")
+
+    def rest(self, text: str) -> Term:
+        """What else is said of a table."""
+        return leaf(without_digests(text.strip(", ()")))
+
+    def subquery(self, found: re.Match[str]) -> Term:
+        """A query of static tables, of which one value is taken."""
+        columns, rows, tables, *_ = (each[1:-1] for each in split(found["plan"], "; "))
+        parts = [Term("select ", self._index(columns)), Term("from ", self._index(tables))]
+        parts += [Term("where ", self._index(rows), " and ")] if rows else []
+        return Term("(", tuple(parts), " ", ")")
+
+    def rows(self, found: re.Match[str]) -> Term:
+        """Rows that are no file's."""
+        return leaf("rows made in the job's code")
+
+
+_SHAPES: tuple[tuple[re.Pattern[str], Callable[[_Reader, re.Match[str]], Term]], ...] = (
+    (_WINDOW, _Reader.window),
+    (_LONG, _Reader.long),
+    (_FILES, _Reader.files),
+    (_ROWS, _Reader.rows),
+    (_SUBQUERY, _Reader.subquery),
+)
+
+
+def _opening(text: str) -> int:
+    """Where the bracket opens that the text ends with; -1 where it ends with none, or where others follow it."""
+    places = [number for number, each in outside(text) if each in "([{"]
+    return places[-1] if places and text[-1] in ")]}" else -1
+
+
+def _is_outside(text: str, word: str, *, at: int | None = None) -> bool:
+    position = text.rfind(word) if at is None else at
+    return position >= 0 and any(number == position for number, _ in outside(text))
+
+
+def _reads(text: str) -> bool:
+    """Whether an operand is more than a literal."""
+    return "source" in text or "static" in text or "(" in text or bool(re.match(r"x\d", text))
+
+
+def _values(text: str) -> list[str]:
+    return split(text.removeprefix("s")[1:-1], ", ")
+
+
+def _options(text: str) -> list[str]:
+    """``key=value`` of each pair of a map of texts."""
+    return [f"{key}={value}" for key, value in re.findall(r"\[\"((?:[^\"\\]|\\.)*)\", (\"(?:[^\"\\]|\\.)*\")\]", text)]
+
+
+def _type(kind: str) -> Term:
+    """A type as SQL has it."""
+    return _type_term(json.loads(kind)) if kind.startswith("{") else leaf(kind)
+
+
+def _type_term(kind: Any) -> Term:
+    match kind:
+        case {"type": "struct", "fields": list(fields)}:
+            named = (Term(f"{each['name']}: ", (_type_term(each["type"]),), "") for each in fields)
+            return Term("struct<", tuple(named), ", ", ">")
+        case {"type": "array", "elementType": inner}:
+            return Term("array<", (_type_term(inner),), "", ">")
+        case {"type": "map", "keyType": key, "valueType": value}:
+            return Term("map<", (_type_term(key), _type_term(value)), ", ", ">")
+        case str():
+            return leaf(kind)
+        case _:
+            return leaf(json.dumps(kind, sort_keys=True))

@@ -1,0 +1,135 @@
+"""Every finding says in one sentence what a resume would do."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from streamkeeper.checkpoints.shapes import SHAPES, damage
+from streamkeeper.compatibility import effects
+from streamkeeper.compatibility.assess import assess
+from streamkeeper.compatibility.checkpoint_damage import damage_findings
+from streamkeeper.compatibility.effects import BREAKING, FATAL, OPAQUE, effect_of
+from streamkeeper.compatibility.effects_of_notes import NOTES
+from streamkeeper.model.finding import Finding, Severity, Verdict, verdict_of
+from streamkeeper.model.manifest import StateColumn
+from tests.compatibility.internals import SPEAKS_INTERNALS
+from tests.compatibility.manifests import STATEFUL, STATELESS, WINDOWED, changed, with_operator, with_state
+
+ROOT = Path(__file__).resolve().parents[2]
+ROOM = ROOT / "plugins/streamkeeper/compatibility"
+TABLES = {Severity.NOTE: NOTES, Severity.OPAQUE: OPAQUE, Severity.BREAKING: BREAKING, Severity.FATAL: FATAL}
+KNOWN = {rule for table in TABLES.values() for rule in table}
+NAMES = re.compile(r"(?:\[a-z-\]\+|[a-z]{2,})\\-[a-z]|\[a-z-\]\+s\\-[a-z]")
+RULE = re.compile(r"[a-z]+(?:-[a-z]+)+")
+NO_RULES = {
+    *("deduplicate-within-watermark", "pandas-with-state", "transform-with-state", "rate-micro-batch"),
+    *("grouping-key", "deduplication-key", "join-key", "join-column", "state-column", "state-value"),
+    *("unplanned-source-entry", "in-the-middle"),
+}
+"""Words of the same form: kinds of operators and sources, what rules are named after, shapes of damage."""
+
+
+def constants(tree: ast.AST) -> Iterator[str]:
+    """Every string of a module that may name a rule; in an f-string, what is filled in as a pattern."""
+    inside: set[int] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            inside |= {id(each) for each in node.values}
+            parts = [re.escape(each.value) if isinstance(each, ast.Constant) else "[a-z-]+" for each in node.values]
+            if len(parts) > 1 and re.fullmatch(r"[a-z-]*", "".join(parts).replace("[a-z-]+", "").replace("\\", "")):
+                yield "".join(parts)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in inside:
+            yield re.escape(node.value) if RULE.fullmatch(node.value) else ""
+
+
+def rules_in_the_source() -> set[str]:
+    """What the rules' own modules name, as patterns."""
+    found: set[str] = set()
+    for path in ROOM.glob("*.py"):
+        if path.stem not in ("effects", "effects_of_notes", "checkpoint_damage", "source_options", "way_out"):
+            found |= set(constants(ast.parse(path.read_text())))
+    return {each for each in found if NAMES.match(each)} - {re.escape(each) for each in NO_RULES}
+
+
+def test_every_rule_has_a_sentence() -> None:
+    """Whatever a rule is called in its source is in one of the tables."""
+    named = rules_in_the_source()
+    assert [each for each in named if not any(re.fullmatch(each, rule) for rule in KNOWN)] == []
+    assert len(named) > 80
+
+
+def test_every_measured_rule_has_a_sentence_of_its_severity() -> None:
+    """The matrix knows which rules speak up with which severity."""
+    lines = (ROOT / "bench/results/matrix.jsonl").read_text().splitlines()
+    told = {each for line in lines for each in json.loads(line)["answer"]["rules"]}
+    pairs = [each.rstrip(")").split(" (") for each in sorted(told) if not each.startswith("checkpoint-")]
+    pairs += [each.rstrip(")").split(" (") for each in told if each.startswith("checkpoint-layout")]
+    assert [(rule, severity) for rule, severity in pairs if not effect_of(rule, Severity(severity))] == []
+
+
+@pytest.mark.parametrize("severity", list(Severity))
+def test_no_sentence_speaks_in_notation(severity: Severity) -> None:
+    """A sentence is short, begins in lower case or with Spark, ends without a stop, and names no internals."""
+    for rule in TABLES[severity]:
+        text = effect_of(rule, severity, where="stateful operator 0 (aggregate)")
+        assert not SPEAKS_INTERNALS.search(text), rule
+        assert len(text) <= 180, rule
+        assert re.fullmatch(r"(?:Spark|[a-z]).*[a-z0-9)]", text), rule
+        assert "{" not in text, rule
+
+
+def test_a_sentence_names_what_the_state_keeps_and_the_column() -> None:
+    """Totals of open windows would mix old and new fees."""
+    old = with_state(WINDOWED, values=(StateColumn(meaning="sum(source 0.fee)", type="long"),))
+    new = with_operator(old, values=(StateColumn(meaning="sum(source 0.tax)", type="long"),))
+    new = changed(new, columns=(StateColumn(meaning="sum(source 0.tax)", type="bigint", name="fees"),))
+    (finding,) = assess({"q": old}, {"q": new}).queries["q"].findings
+    assert finding.effect == "open windows would mix old and new fees"
+    assert finding.where.endswith(", column fees")
+
+
+@pytest.mark.parametrize("before", ["update", "complete"])
+def test_a_change_to_append_says_that_finished_windows_come_out_twice(before: str) -> None:
+    """What the old mode has written already is written again."""
+    old = changed(with_state(WINDOWED), output_mode=before)
+    new = changed(old, output_mode="append")
+    (finding,) = assess({"q": old}, {"q": new}).queries["q"].findings
+    assert finding.effect.startswith("finished windows come out twice")
+
+
+@pytest.mark.parametrize("shape", sorted(SHAPES))
+def test_damage_says_what_a_start_would_do_and_never_that_nothing_is_to_be_done(shape: str) -> None:
+    """The verdict beside it may ask for a person."""
+    (finding,) = damage_findings([damage(shape, "state", "seen")])
+    assert finding.effect.startswith("Spark")
+    assert "nothing to do" not in f"{finding.effect} {finding.evidence} {finding.hint}"
+    assert verdict_of([finding]) is not Verdict.BACKUP or "person approves" in finding.hint
+
+
+@pytest.mark.parametrize(
+    ("old", "sink", "told"),
+    [
+        (STATEFUL, "table", "reads its input again from where this one began, and serves when it has caught up"),
+        (STATELESS, "table", "goes on at the same offsets and reads nothing again"),
+        (STATEFUL, "foreach", "accept_state_loss"),
+    ],
+)
+def test_a_switch_says_what_it_costs(old: object, sink: str, told: str) -> None:
+    """Whether input is read again follows from the state, and from what can be written beside the serving output."""
+    base = changed(old, sink=changed(STATEFUL.sink, kind=sink))  # type: ignore[arg-type]
+    new = changed(base, confs={**base.confs, "spark.sql.streaming.queryEvolution.enableSourceEvolution": "true"})
+    (finding,) = assess({"q": base}, {"q": new}).queries["q"].findings
+    assert (finding.rule, told in finding.hint) == ("checkpoint-layout-changed", True)
+
+
+def test_a_rules_own_sentence_stays() -> None:
+    """A rule that knows more than its table says it itself."""
+    own = Finding(rule="window-changed", severity=Severity.BREAKING, where="w", evidence="e", effect="its own")
+    bare = Finding(rule="window-changed", severity=Severity.BREAKING, where="w", evidence="e")
+    assert [each.effect for each in effects.with_effects([own, bare])] == ["its own", BREAKING["window-changed"]]

@@ -1,0 +1,162 @@
+"""Evidence in the words of a job's author."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamkeeper.compatibility.shown import SAME_WORDS, expression, expression_change, expressions_change, lines_change
+from streamkeeper.compatibility.sql_words import duration
+from streamkeeper.compatibility.user_terms import Detail, term_of
+
+OPTIONS = 'options=m[["timestampFormat", "dd/MM/yyyy HH:mm:ss"]], variantAllowDuplicateKeys=False'
+ORDER = f"fromjson(source 0.value, in session, {OPTIONS})"
+SPLIT = r'getarrayitem(stringsplit(source 0.value, "\\|":string, 5:integer), 1:integer)'
+COUNTRIES = '"AT", "BE", "CH", "DE", "DK", "ES", "FR", "IT", "LU", "NL", "PL", "PT"'
+
+
+def market(countries: str) -> str:
+    """A key that tells countries apart."""
+    inset = f"inset({ORDER}.country:string, hset=s[{countries}])"
+    return f'casewhen("abroad":string, branches=[tuple2({inset}, "europe":string)])'
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        (
+            f"sum(multiply({ORDER}.gift:integer, static 0.fee:integer))",
+            f"sum(multiply({ORDER}.qty:integer, static 0.fee:integer))",
+            "sum(gift * fee) -> sum(qty * fee)",
+        ),
+        (
+            market(COUNTRIES),
+            market(f'{COUNTRIES}, "US"'),
+            'case when country in (…) then "europe" else "abroad" end -> '
+            'case when country in (…, "US") then "europe" else "abroad" end',
+        ),
+        (
+            f"sum({ORDER}.qty:integer)",
+            f"sum({ORDER.replace('dd/MM', 'MM/dd')}.qty:integer)",
+            'sum(from_json(value, timestampFormat="dd/MM/yyyy HH:mm:ss").qty) -> '
+            'sum(from_json(value, timestampFormat="MM/dd/yyyy HH:mm:ss").qty)',
+        ),
+        (
+            f'max(regexpextract({SPLIT}, "/([a-z]+)":string, 1:integer))',
+            f'max(regexpextract({SPLIT}, "/([a-z]{{1,3}})":string, 1:integer))',
+            r'max(regexp_extract(split(value, "\\|", 5)[1], "/([a-z]+)", 1)) -> '
+            r'max(regexp_extract(split(value, "\\|", 5)[1], "/([a-z]{1,3})", 1))',
+        ),
+        (
+            "window(source 0.ts, 600000000; e178cb9c)",
+            "window(source 0.ts, 300000000; 28525c19)",
+            "window(ts, 10 minutes) -> window(ts, 5 minutes)",
+        ),
+        (
+            "window(source 0.ts; 943bd054)",
+            "window(source 0.ts; 0a3bd054)",
+            "window(ts) -> window(ts), of another gap, offset or time",
+        ),
+        (
+            "lessthanorequal(source 1.ts, timestampaddinterval(source 0.ts, 60000000:interval minute, in session))",
+            "lessthanorequal(source 1.ts, timestampaddinterval(source 0.ts, 300000000:interval minute, in session))",
+            "source 1.ts <= source 0.ts + interval 1 minute -> source 1.ts <= source 0.ts + interval 5 minutes",
+        ),
+        ("lessthan(3:long, source 0.x)", "lessthan(4:long, source 0.x)", "x > 3 -> x > 4"),
+        (
+            "sum(cast(source 0.x, dataType=decimal(10,2)))",
+            "sum(cast(source 0.x, dataType=decimal(10,4)))",
+            "sum(cast(x as decimal(10,2))) -> sum(cast(x as decimal(10,4)))",
+        ),
+        (
+            f"first({ORDER}.note:string, ignoreNulls=False)",
+            f"last({ORDER}.note:string, ignoreNulls=True)",
+            "first(note) -> last(note, ignoring nulls)",
+        ),
+        ("source 0.k", "source 0.k2", "k -> k2"),
+    ],
+)
+def test_a_change_reads_as_its_author_wrote_it(before: str, after: str, told: str) -> None:
+    """Columns by their names, functions and operators as in SQL, and only the piece that differs."""
+    assert expression_change(before, after) == told
+
+
+def test_what_differs_in_nothing_that_can_be_shown_says_so() -> None:
+    """Two digests are no evidence that a person can read."""
+    rows = "right: LocalRelation(data=r {}, isStreaming=False)"
+    told = expression_change(rows.format("f7" * 32), rows.format("55" * 32))
+    assert told == ("right: rows made in the job's code -> right: rows made in the job's code, not made of the same")
+
+
+def test_a_list_of_expressions_is_cut_after_a_few() -> None:
+    """Ten filters are not told one by one."""
+    rows = [f"lessthan({number}:long, source 0.x)" for number in range(10)]
+    assert expressions_change([], rows) == "nothing -> x > 0, x > 1, x > 2 and 7 more"
+
+
+def test_a_check_for_null_is_told_only_alone() -> None:
+    """Spark adds one beside each condition that its author has written."""
+    check, written = "left: isnotnull(source 0.x)", "left: lessthan(source 0.x, 5:long)"
+    assert expressions_change([], [check, written]) == "nothing -> left: x < 5"
+    assert expressions_change([], [check]) == "nothing -> left: x is not null"
+
+
+def test_lines_that_differ_in_a_schema_alone_are_not_told() -> None:
+    """A parser's schema is long, and its author has written it elsewhere."""
+    line = "~Project [from_json(StructField(a,StringType,true){}, value, Some(UTC)) AS o]"
+    assert lines_change([line.format("")], [line.format(", StructField(b,LongType,true)")]) == SAME_WORDS
+
+
+def test_two_columns_of_one_name_keep_their_sources() -> None:
+    """A join's key reads as what it compares."""
+    assert expression("equalto(source 0.k, source 1.k)") == "source 0.k = source 1.k"
+    assert expression("equalto(source 0.id, source 1.paid_id)") == "id = paid_id"
+
+
+def test_lines_of_a_plan_show_the_expression_that_differs() -> None:
+    """Neither the other columns nor what Spark writes into a plan alone."""
+    now = "current_batch_timestamp(0, TimestampType, Some(UTC))"
+    line = f"~Project [order_id, shop, qty AS pieces, {{}} AS units, paid_at, customer, {now} AS at]"
+    told = lines_change([line.format("units")], [line.format("(units * 2)")])
+    assert told == "select […, units AS units, …] -> select […, (units * 2) AS units, …]"
+
+
+@pytest.mark.parametrize(
+    ("microseconds", "told"),
+    [
+        (600_000_000, "10 minutes"),
+        (3_600_000_000, "1 hour"),
+        (5_400_000_000, "1 hour 30 minutes"),
+        (-60_000_000, "-1 minute"),
+        (1_500_000, "1 second 500 milliseconds"),
+        (0, "0 seconds"),
+    ],
+)
+def test_times_are_told_in_the_largest_units(microseconds: int, told: str) -> None:
+    """Nobody counts microseconds."""
+    assert duration(microseconds) == told
+
+
+WORDS = (
+    'sum(|(|)|[|]|, |"|source 0.k|:long|static 1|casewhen(|branches=[|tuple2(|window(source 0.ts, 600000000; 0a0b0c0d)'
+    '|inset(|hset=s[|lambda(x0: |.f|and | or |in |cast(|dataType=|scalarsubquery(plan=plan(|<"k">|\\|not(|{|}'
+    "|long(0123456789abcdef; source 0.k)|1:interval day|99999999999999999999:date|LogicalRelation(|join Inner on "
+)
+PARTS = st.lists(st.sampled_from([*WORDS.split("|"), "ab" * 32]), max_size=14).map("".join)
+
+
+@given(PARTS)
+def test_any_text_can_be_told(meaning: str) -> None:
+    """A text that is no meaning is told as it is, without its digests; nothing is raised."""
+    for detail in Detail:
+        assert not re.search(r"\b[0-9a-f]{32,}\b", str(term_of(meaning, detail)))
+
+
+@given(PARTS, PARTS)
+def test_any_two_meanings_that_differ_are_told_apart(before: str, after: str) -> None:
+    """No change reads as if nothing had changed."""
+    left, right = expression_change(f"f({before})", f"f({after})").rsplit(" -> ", 1)
+    assert before == after or left != right

@@ -1,0 +1,91 @@
+"""Cutting two expressions down to what differs between them."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamkeeper.compatibility.terms import CUT, Term, by_brackets, leaf, pieces, short, split, text_pieces
+
+WIDTH = 40
+NAMES = st.text(alphabet="abcxyz_", min_size=1, max_size=9)
+TERMS = st.recursive(
+    NAMES.map(leaf),
+    lambda inner: st.builds(
+        Term,
+        before=NAMES.map(lambda name: f"{name}("),
+        parts=st.lists(inner, min_size=1, max_size=6).map(tuple),
+        between=st.sampled_from([", ", " + ", " and "]),
+        after=st.just(")"),
+    ),
+    max_leaves=30,
+)
+
+
+@given(TERMS, TERMS)
+def test_a_difference_is_never_cut_out(before: Term, after: Term) -> None:
+    """Two texts that differ give two pieces that differ."""
+    left, right = pieces(before, after, WIDTH)
+    assert (left != right) == (str(before) != str(after))
+
+
+@given(TERMS, st.data())
+def test_one_changed_part_is_found_wherever_it_is(term: Term, data: st.DataObject) -> None:
+    """However deep in the same surroundings, both names of the changed part are shown."""
+
+    def changed(each: Term) -> tuple[Term, Term]:
+        if not each.parts:
+            return leaf("OLD"), leaf("NEW")
+        number = data.draw(st.integers(0, len(each.parts) - 1))
+        inner = changed(each.parts[number])
+        around = [(*each.parts[:number], part, *each.parts[number + 1 :]) for part in inner]
+        return Term(each.before, around[0], each.between, each.after), Term(
+            each.before, around[1], each.between, each.after
+        )
+
+    left, right = pieces(*changed(term), WIDTH)
+    assert "OLD" in left
+    assert "NEW" in right
+
+
+@given(TERMS, TERMS)
+def test_a_piece_says_nothing_that_the_expression_does_not(before: Term, after: Term) -> None:
+    """What stands between the marks is the expression's own, in one piece."""
+    for piece, whole in zip(pieces(before, after, WIDTH), (before, after), strict=True):
+        assert all(part.strip() in str(whole) for part in piece.split(CUT))
+
+
+@given(TERMS, TERMS)
+def test_what_fits_is_shown_whole(before: Term, after: Term) -> None:
+    """Nothing is cut where there is room for both."""
+    room = max(len(str(before)), len(str(after)))
+    assert pieces(before, after, room) == (str(before), str(after))
+
+
+@given(TERMS)
+def test_one_expression_alone_is_bounded(term: Term) -> None:
+    """A long expression is shown in about the width."""
+    assert len(short(term, WIDTH)) <= 2 * WIDTH + 1
+
+
+@given(st.text(max_size=200), st.text(max_size=200))
+def test_any_two_texts_are_cut_around_their_first_difference(before: str, after: str) -> None:
+    """Text that is no expression keeps its difference too, and no more than the width around it."""
+    left, right = text_pieces(before, after, WIDTH)
+    assert max(len(left), len(right)) <= WIDTH + 2
+    assert before == after or left != right or CUT in before + after
+
+
+def test_the_smallest_expression_around_a_difference_stays() -> None:
+    """A list says what came and went, and the expression around it what it is a list of."""
+    old = by_brackets('when(country IN ("AT", "BE", "CH", "DE", "DK", "ES", "FR", "IT", "LU", "NL"), "europe")')
+    new = by_brackets('when(country IN ("AT", "BE", "CH", "DE", "DK", "ES", "FR", "IT", "NL", "PL"), "europe")')
+    assert pieces(old, new, WIDTH) == (
+        'when(country IN (…, "LU", …), "europe")',
+        'when(country IN (…, "PL"), "europe")',
+    )
+
+
+def test_a_separator_in_brackets_or_quotes_separates_nothing() -> None:
+    """Only what is outside of all of them splits a text."""
+    assert split('a, f(b, c), "d, e", [f, g]', ", ") == ["a", "f(b, c)", '"d, e"', "[f, g]"]
