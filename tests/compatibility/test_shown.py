@@ -142,7 +142,7 @@ def test_times_are_told_in_the_largest_units(microseconds: int, told: str) -> No
 
 WORDS = (
     'sum(|(|)|[|]|, |"|source 0.k|:long|static 1|casewhen(|branches=[|tuple2(|window(source 0.ts, 600000000; 0a0b0c0d)'
-    '|inset(|hset=s[|lambda(x0: |.f|and | or |in |cast(|dataType=|scalarsubquery(plan=plan(|<"k">|\\|not(|{|}'
+    '|inset(|hset=s[|lambda(x0: |.g|and | or |in |cast(|dataType=|scalarsubquery(plan=plan(|<"k">|\\|not(|{|}'
     "|long(0123456789abcdef; source 0.k)|1:interval day|99999999999999999999:date|LogicalRelation(|join Inner on "
 )
 PARTS = st.lists(st.sampled_from([*WORDS.split("|"), "ab" * 32]), max_size=14).map("".join)

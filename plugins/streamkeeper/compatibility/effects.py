@@ -132,6 +132,7 @@ BREAKING: dict[str, str] = {
 _LOOK = "nothing would keep Spark from going on, and"
 
 OPAQUE: dict[str, str] = {
+    "source-offsets-passed-over": "it would go on with the oldest record that is left: those before it never come out",
     "unknown-operator": "Spark would go on with this operator's state; whether it is read rightly was never measured",
     "unknown-in-plan": "Spark would go on; whether what reaches the state is what it was cannot be told",
     "code-in-state-changed": "the new code would go on from what the old code has left in the state; only its author "
