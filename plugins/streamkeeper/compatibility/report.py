@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import assert_never
 
 from streamkeeper.model.finding import Assessment, Finding, QueryAssessment, Severity, Verdict
+from streamkeeper.model.markdown_text import escaped, visible
 
 
 def render_text(assessment: Assessment) -> str:
@@ -17,7 +18,7 @@ def render_text(assessment: Assessment) -> str:
             lines.append(f"  {finding.severity.value:8} {finding.rule}: {finding.where}: {finding.evidence}")
             if finding.hint:
                 lines.append(f"           {finding.hint}")
-    return "\n".join(lines) + "\n"
+    return visible("\n".join(lines) + "\n")
 
 
 def render_markdown(assessment: Assessment) -> str:
@@ -48,8 +49,8 @@ def _table(query: QueryAssessment) -> Iterator[str]:
     yield "| severity | finding | where | before -> after | what to do |"
     yield "|---|---|---|---|---|"
     for each in _strictest_first(query):
-        cells = (each.severity.value, f"`{each.rule}`", each.where, each.evidence, each.hint)
-        yield "| " + " | ".join(_cell(text) for text in cells) + " |"
+        cells = (each.severity.value, f"`{each.rule}`", *map(escaped, (each.where, each.evidence, each.hint)))
+        yield f"| {' | '.join(cells)} |"
     yield ""
 
 
@@ -58,7 +59,3 @@ _ORDER = (Severity.FATAL, Severity.BREAKING, Severity.OPAQUE, Severity.NOTE)
 
 def _strictest_first(query: QueryAssessment) -> list[Finding]:
     return sorted(query.findings, key=lambda each: _ORDER.index(each.severity))
-
-
-def _cell(text: str) -> str:
-    return text.replace("\\", "\\\\").replace("|", "\\|").replace("\n", "<br>")
