@@ -14,12 +14,12 @@ from streamkeeper.health.rules import check_thresholds
 _HINT = 'write it out where the job is declared: health={"lag-seconds": 600, "frozen": None}'
 
 
-def read_thresholds(text: str, job: str, *, where: str) -> dict[str, float | None]:
+def read_thresholds(source: str | bytes, job: str, *, where: str) -> dict[str, float | None]:
     """Rule -> threshold, None where switched off, as ``@streaming_job(name=job, health={...})`` says.
 
     Raises JobUnusable, naming file and line, for what is not written out; InvalidInput for an unknown rule or value.
     """
-    for given in _given(ast.parse(text), job):
+    for given in _given(ast.parse(source), job):
         try:
             found = ast.literal_eval(given)
         except ValueError:
