@@ -14,14 +14,12 @@ import msgspec
 from streamkeeper.model.manifest import Manifest, Operator, Source
 from streamkeeper.model.markdown_text import visible
 from streamkeeper.model.release import ParamValue
-from streamkeeper.model.secret_names import is_secret, masked, masked_code
+from streamkeeper.model.secret_names import is_secret, literal_secrets, masked, masked_code
 from streamkeeper.model.secret_references import MASK, is_reference, redact
 
 MOST_BYTES = 256 * 1024
 MOST_LINES = 2_000
 LONGEST_LINE = 400
-_SHORTEST_SECRET = 4
-"""What is shorter stands in any text, and gives nothing away there."""
 
 
 class JobVersion(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,7 +56,8 @@ class _Comparison:
     def __init__(self, before: JobVersion, after: JobVersion) -> None:
         self._before = before
         self._after = after
-        self._secrets = {str(number): each for number, each in enumerate(_secrets_of(before, after))}
+        given = (values for each in (before, after) for values in (each.params, each.conf))
+        self._secrets = {each: each for values in given for each in literal_secrets(values)}
 
     def differences(self) -> Iterator[Difference]:
         old, new = self._before, self._after
@@ -108,14 +107,6 @@ class _Comparison:
     def _shown(self, line: str) -> str:
         text = visible(redact(line, self._secrets))
         return text if len(text) <= LONGEST_LINE else f"{text[:LONGEST_LINE]} … ({len(text):,} characters)"
-
-
-def _secrets_of(*versions: JobVersion) -> Iterator[str]:
-    """Values that stand where a reference should; redacted wherever they stand."""
-    for each in versions:
-        for key, value in {**each.params, **each.conf}.items():
-            if isinstance(value, str) and is_secret(key) and not is_reference(value) and len(value) >= _SHORTEST_SECRET:
-                yield value
 
 
 def _came_or_went(old: object, new: object) -> str:

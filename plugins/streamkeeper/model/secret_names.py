@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterator, Mapping
 
-from streamkeeper.model.secret_references import MASK
+from streamkeeper.model.secret_references import MASK, is_reference
 
 _WORDS = ("credential", "jaas", "keystore", "password", "secret", "token", "truststore")
+_SHORTEST_SECRET = 4
+"""What is shorter stands in any text, and gives nothing away there."""
 _CREDENTIALS = re.compile(r"(://)[^/@\s]*@")
 _SECRET_PART = re.compile(
     r"(\w*(?:pass|pwd|secret|token|credential|key|sig)\w*\s*=\s*)[^&;\s]+",
@@ -23,12 +26,21 @@ _NAMED = re.compile(
 _LITERAL = re.compile(r"""(["'])(?!secret://)((?:\\.|(?!\1).)+)(\1|$)""")
 _UNQUOTED = re.compile(r"""^\s*(?!\s|["']?secret://).+""")
 _GOES_ON = ("=", "(", "[", ",", ":", "|", "\\")
-_URL_PART = re.compile(r"([?&;][\w.\-]{0,64}(?:pass|pwd|secret|token|credential|sig)\w{0,64}=)[^&;\s\"']+", re.IGNORECASE)
+_URL_PART = re.compile(
+    r"([?&;][\w.\-]{0,64}(?:pass|pwd|secret|token|credential|sig)\w{0,64}=)[^&;\s\"']+", re.IGNORECASE
+)
 
 
 def is_secret(key: str) -> bool:
     """Whether an option's value must never be written down."""
     return any(word in key.lower() for word in _WORDS)
+
+
+def literal_secrets(values: Mapping[str, object]) -> Iterator[str]:
+    """Values of params or confs that stand where a reference should, long enough to be told in any text."""
+    for key, value in values.items():
+        if isinstance(value, str) and is_secret(key) and not is_reference(value) and len(value) >= _SHORTEST_SECRET:
+            yield value
 
 
 def masked(text: str) -> str:

@@ -1,6 +1,6 @@
-"""A job's own thresholds of health, read from its file's text; nothing is executed.
+"""That a file declares a job, and the job's own thresholds of health, read from its text; nothing is executed.
 
-They become part of the release, so that whoever watches a job need not run it.
+The thresholds become part of the release, so that whoever watches a job need not run it.
 """
 
 from __future__ import annotations
@@ -32,15 +32,30 @@ def read_thresholds(source: str | bytes, job: str, *, where: str) -> dict[str, f
     return {}
 
 
+def declares_job(source: bytes, job: str) -> bool:
+    """Whether a file holds ``@streaming_job(name=job)``, or one whose name only running it tells.
+
+    Raises SyntaxError or ValueError for what is no Python.
+    """
+    return any(True for _ in _declarations(ast.parse(source), job))
+
+
 def _given(tree: ast.Module, job: str) -> Iterator[ast.expr]:
     """What is passed as ``health`` where this job is declared."""
+    for given in _declarations(tree, job):
+        if "health" in given:
+            yield given["health"]
+
+
+def _declarations(tree: ast.Module, job: str) -> Iterator[dict[str | None, ast.expr]]:
+    """The keywords by which this job is declared."""
     for node in ast.walk(tree):
         if not isinstance(node, ast.Call) or _name(node.func) != "streaming_job":
             continue
         given = {each.arg: each.value for each in node.keywords}
         named = given.get("name")
-        if "health" in given and not (isinstance(named, ast.Constant) and named.value != job):
-            yield given["health"]
+        if not (isinstance(named, ast.Constant) and named.value != job):
+            yield given
 
 
 def _name(function: ast.expr) -> str:
