@@ -248,6 +248,26 @@ def test_a_comment_stays_below_the_limit_and_names_what_it_leaves_out() -> None:
     assert "`aggregate-function-changed`" in comment
 
 
+def test_an_endless_error_and_a_thousand_jobs_fit() -> None:
+    """GitHub takes no comment beyond its limit; what failed comes first."""
+    broken = [
+        replace(BROKEN, change=replace(BROKEN.change, job=f"b{number}", error="x" * 99_999)) for number in range(3)
+    ]
+    checked = [replace(CHECKED, change=replace(CHECKED.change, job=f"a{number}")) for number in range(1_000)]
+    comment = render_comment([*checked, *broken], differences=True)
+    assert len(comment) < 65_536
+    assert comment.index("`b2`") < comment.index("`a0`")
+    assert "more | `streamkeeper check --changed` shows all" in comment
+
+
+def test_an_error_of_a_job_s_own_shows_no_credentials() -> None:
+    """What code raises may hold the URL that it was given."""
+    error = "orders.py:3: OSError: postgresql://ann:geheim99@db/x is away"
+    found = render_comment([replace(BROKEN, change=replace(BROKEN.change, error=error))])
+    assert "geheim99" not in found
+    assert "OSError" in found
+
+
 def test_a_difference_is_folded_into_the_comment() -> None:
     """Where it is asked for."""
     difference = Difference(title="file orders.py", lines=("--- r0001", "+++ candidate", "@@ -1 +1 @@", "-a", "+```"))

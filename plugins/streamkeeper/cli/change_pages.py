@@ -12,6 +12,7 @@ from streamkeeper.compatibility.report import render_markdown, render_text
 from streamkeeper.model.check import CheckAnswer, answer_json
 from streamkeeper.model.finding import Verdict
 from streamkeeper.model.markdown_text import escaped, visible
+from streamkeeper.model.secret_names import masked_code
 from streamkeeper.operations.changed_jobs import ChangeKind, JobChange
 
 MARKER = "<!-- streamkeeper-check -->"
@@ -19,6 +20,8 @@ MARKER = "<!-- streamkeeper-check -->"
 MOST_CHARACTERS = 60_000
 """GitHub refuses a comment of more than 65,536."""
 
+_LONGEST_CELL = 1_000
+_MOST_NAMES = 100
 _NO_CODE = str.maketrans("`|\n", "'/ ")
 
 
@@ -37,7 +40,7 @@ class CheckedJob(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def error(self) -> str:
         """Why it could not be checked; empty when it was, or need not be."""
-        return self.change.error or (self.answer.error if self.answer is not None else "")
+        return masked_code(self.change.error or (self.answer.error if self.answer is not None else ""))
 
     @property
     def verdict(self) -> Verdict | None:
@@ -87,7 +90,7 @@ def render_comment(jobs: Sequence[CheckedJob], *, differences: bool = False) -> 
         else:
             page += f"\n{part}"
     if left_out:
-        page += f"\nToo long for a comment: {', '.join(left_out)}. `streamkeeper check --changed --diff` shows all.\n"
+        page += f"\nToo long for a comment: {_listed(left_out)}. `streamkeeper check --changed --diff` shows all.\n"
     return page
 
 
@@ -98,10 +101,27 @@ def _summary(jobs: Sequence[CheckedJob]) -> Iterator[str]:
     else:
         yield from (f"### Streamkeeper: {_worst(changed)}", "")
         yield from ("| job | verdict | what a deploy would do | what it takes |", "|---|---|---|---|")
-        yield from (f"| {_code(each.change.job)} | {' | '.join(_cells(each))} |" for each in changed)
+        yield from _rows(sorted(changed, key=lambda each: (not each.error, -(each.verdict or 0), each.change.job)))
         yield ""
     for heading, names, why in _not_checked(jobs):
-        yield from (f"**{heading}**: {', '.join(map(_code, names))}. {why}", "")
+        yield from (f"**{heading}**: {_listed([*map(_code, names)])}. {why}", "")
+
+
+def _rows(jobs: Sequence[CheckedJob]) -> Iterator[str]:
+    """What matters most first, as many as fit."""
+    left = MOST_CHARACTERS // 2
+    for number, each in enumerate(jobs):
+        row = f"| {_code(each.change.job)} | {' | '.join(_cells(each))} |"
+        left -= len(row)
+        if left < 0:
+            yield f"| … | {len(jobs) - number} more | `streamkeeper check --changed` shows all |  |"
+            return
+        yield row
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return ", ".join(names[:_MOST_NAMES]) + more
 
 
 def _code(name: str) -> str:
@@ -118,12 +138,16 @@ def _worst(jobs: Sequence[CheckedJob]) -> str:
 
 def _cells(job: CheckedJob) -> tuple[str, str, str]:
     if job.error or job.verdict is None:
-        return "**not checked**", escaped(job.error), ""
+        return "**not checked**", _cell(job.error), ""
     if job.refusal:
-        return f"**{job.verdict.name}**", f"nothing: {escaped(job.refusal)}", ""
-    does = (f"`{query}`: {escaped(each[1])}" for query, each in job.ways.items())
-    takes = (f"`{query}`: {escaped(each[2])}" for query, each in job.ways.items())
+        return f"**{job.verdict.name}**", f"nothing: {_cell(job.refusal)}", ""
+    does = (f"`{query}`: {_cell(each[1])}" for query, each in job.ways.items())
+    takes = (f"`{query}`: {_cell(each[2])}" for query, each in job.ways.items())
     return f"**{job.verdict.name}**", "<br>".join(does), "<br>".join(takes)
+
+
+def _cell(text: str) -> str:
+    return escaped(text if len(text) <= _LONGEST_CELL else f"{text[:_LONGEST_CELL]} …")
 
 
 def _not_checked(jobs: Sequence[CheckedJob]) -> Iterator[tuple[str, list[str], str]]:

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from streamkeeper.compatibility.differences import Difference, find_differences
-from streamkeeper.errors import JobUnusable
+from streamkeeper.compatibility.differences import Difference, JobVersion, find_differences
+from streamkeeper.errors import StreamkeeperError
 from streamkeeper.model.check import CheckAnswer, CheckRequest
 from streamkeeper.model.coding import from_json, to_json
 from streamkeeper.model.finding import Verdict, redact_findings
@@ -72,15 +72,23 @@ def secrets_of(requests: list[CheckRequest]) -> dict[str, str]:
 def find_request_differences(
     site: Callable[[], Site], job: str, request: CheckRequest, answer: CheckAnswer
 ) -> tuple[Difference, ...]:
-    """Between the two jobs that were compared; of a candidate that could not be described, what can be read of it."""
+    """Between the two jobs that were compared; of a candidate that could not be described, what can be read of it.
+
+    Where one of them cannot be read that is the difference: the verdict stands without it.
+    """
+    try:
+        return find_differences(*_versions(site, job, request, answer))
+    except StreamkeeperError as error:
+        return (Difference(title="difference", note=f"not shown: {error}"),)
+
+
+def _versions(
+    site: Callable[[], Site], job: str, request: CheckRequest, answer: CheckAnswer
+) -> tuple[JobVersion, JobVersion]:
     deployed, candidate = (answer.evidence.deployed, answer.evidence.candidate) if answer.evidence else (None, None)
     if request.deployed is not None:
         before = file_version("deployed", request.deployed, deployed)
     else:
         state = site().journal(job, "check").state()
         before = msgspec.structs.replace(released_version(site(), state, state.serving_release), manifests=deployed)
-    try:
-        after = file_version("candidate", request.candidate, candidate)
-    except JobUnusable as error:
-        return (Difference(title=f"file {request.candidate.entry}", note=f"not shown: {error}"),)
-    return find_differences(before, after)
+    return before, file_version("candidate", request.candidate, candidate)

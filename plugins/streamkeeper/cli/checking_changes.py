@@ -68,11 +68,11 @@ def _check_all(site: Site, changes: list[JobChange], *, rehearse: bool, differen
         if each.job in requests:
             try:
                 checked = _with_ways(site, checked, requests[each.job])
-                if differences:
-                    found = find_request_differences(lambda: site, each.job, requests[each.job], answers[each.job])
-                    checked = msgspec.structs.replace(checked, differences=found)
             except StreamkeeperError as error:
-                checked = msgspec.structs.replace(checked, answer=CheckAnswer(error=str(error)))
+                checked = msgspec.structs.replace(checked, refusal=f"not known: {error}")
+            if differences:
+                found = find_request_differences(lambda: site, each.job, requests[each.job], answers[each.job])
+                checked = msgspec.structs.replace(checked, differences=found)
         yield checked
 
 

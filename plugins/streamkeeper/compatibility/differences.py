@@ -71,7 +71,7 @@ class _Comparison:
         for query in sorted({*old.manifests, *new.manifests}):
             sides = [each.get(query) for each in (old.manifests, new.manifests)]
             title = f"query {query}{_came_or_went(*sides)}"
-            yield from self._compare(title, *(list(_told(each)) if each else [] for each in sides))
+            yield from self._compare(title, *(_lines_of(each) if each else [] for each in sides))
 
     def _files(self) -> Iterator[Difference]:
         """The job's own file first: one that has another name is still that file."""
@@ -144,6 +144,10 @@ def _place(value: str) -> str:
     return "/".join(map(masked, value.split("/"))) if value.startswith("/") else masked(value)
 
 
+def _lines_of(query: Manifest) -> list[str]:
+    return masked_code("\n".join(_told(query))).split("\n")
+
+
 def _told(query: Manifest) -> Iterator[str]:
     """A manifest in the words of whoever wrote the query."""
     for number, source in enumerate(query.sources):
@@ -163,7 +167,7 @@ def _told(query: Manifest) -> Iterator[str]:
     yield from (f"setting {key}: {value}" for key, value in sorted(query.confs.items()))
     yield f"Spark {query.spark_version}"
     yield "plan:"
-    yield from (f"  {line}" for line in masked_code(query.plan).split("\n"))
+    yield from (f"  {line}" for line in query.plan.splitlines())
 
 
 def _digest(digest: str) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from streamkeeper.errors import InvalidInput, NotFound, StreamkeeperError
+from streamkeeper.model.markdown_text import visible
 from streamkeeper.model.names import check_name
 from streamkeeper.operations.registered import checkpoint_directory
 from streamkeeper.operations.sites import Site
@@ -54,8 +55,8 @@ def _changes(site: Site, root: Path, known: set[str]) -> Iterator[JobChange]:
     for name in sorted({*known, *(each.stem for each in root.glob("*.py"))}):
         try:
             found = _look(site, root, name, known=name in known)
-        except (StreamkeeperError, OSError) as error:
-            found = JobChange(job=name, kind=ChangeKind.UNKNOWN, error=str(error))
+        except (StreamkeeperError, OSError, UnicodeError) as error:
+            found = JobChange(job=visible(name), kind=ChangeKind.UNKNOWN, error=str(error))
         if found is not None:
             yield found
 
@@ -63,7 +64,7 @@ def _changes(site: Site, root: Path, known: set[str]) -> Iterator[JobChange]:
 def _look(site: Site, root: Path, job: str, *, known: bool) -> JobChange | None:
     """None for a file that is no job's, and for a job that has neither a file nor anything to serve."""
     file = root / f"{job}.py"
-    if not known and not _may_be_job(file, job):
+    if not known and not (file.is_file() and _may_be_job(file, job)):
         return None
     state = site.journal(check_name("job", job), writer="check").state()
     release = state.serving_release
