@@ -24,6 +24,7 @@ from streamkeeper.compatibility.differences import Difference
 from streamkeeper.model.check import CheckAnswer
 from streamkeeper.model.finding import Assessment, Finding, QueryAssessment, Severity, Verdict
 from streamkeeper.model.journal import (
+    CheckpointVersionCreated,
     DeployRequest,
     DesiredChanged,
     InstanceAppointed,
@@ -199,6 +200,18 @@ def test_a_secret_that_is_not_there_fails_its_job_alone(checkout: Path, monkeypa
     assert found.exit_code == 2
     assert "job orders: NOT CHECKED: secret://env/NOT_THERE" in found.stdout
     assert "Unchanged: refunds." in found.stdout
+
+
+def test_on_a_machine_without_the_checkpoints_a_job_is_not_checked(checkout: Path) -> None:
+    """There a checkpoint that is out of sight would pass for a lost one."""
+    version = CheckpointVersionCreated(
+        query="totals", version="v0001", release="r0001", origin="fresh", state_format="x", root="/nowhere/checkpoints"
+    )
+    Journal(site().store, "orders", writer="test").append(lambda _: version)
+    (checkout / "jobs" / "orders.py").write_text(JOB.format(name="orders") + "# changed\n")
+    found = run("check", "--changed")
+    assert found.exit_code == 2
+    assert "job orders: NOT CHECKED: this machine has no checkpoint root /nowhere/checkpoints" in found.stdout
 
 
 FINDING = Finding(
