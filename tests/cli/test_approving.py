@@ -31,7 +31,7 @@ def requests(monkeypatch: pytest.MonkeyPatch) -> list[DeployRequest]:
     """The requests that commands come to, instead of carrying them out."""
     found: list[DeployRequest] = []
 
-    def keep(request: DeployRequest, on_open: OnOpen) -> None:
+    def keep(request: DeployRequest, on_open: OnOpen, *_: object) -> None:
         assert on_open is OnOpen.REFUSE
         found.append(request)
 

@@ -77,6 +77,28 @@ def totals(place: Path) -> dict[str, int]:
         return dict(database.execute("select shop, total from totals"))
 
 
+def see_a_change(place: Path) -> None:
+    """What a pull request's check and a dry run show of another aggregate, and of a job beside it that is broken."""
+    (place / "jobs" / "orders.py").write_text(JOB.replace("F.sum", "F.max"))
+    (place / "jobs" / "refunds.py").write_text("from streamkeeper import streaming_job\ndef (:\n")
+    checked = run("check", "--changed", "--diff", "--markdown", str(place / "comment.md"))
+    assert checked.exit_code == 2
+    comment = (place / "comment.md").read_text()
+    assert "### Streamkeeper: 1 of 2 changed jobs could not be checked; SWITCH" in comment
+    row = "| `orders` | **SWITCH** | `totals`: rebuild in v0002, beside v0001 | `totals`: reads 1 file again; "
+    assert row in comment
+    assert "| `refunds` | **not checked** | refunds.py:2: " in comment
+    assert "`aggregate-function-changed`" in comment
+    assert '-    totals = rows.groupBy("shop").agg(F.sum("amount").alias("total"))' in comment
+    assert "+  state value max(source 0.amount): long" in comment
+    assert comment.splitlines()[0] == "<!-- streamkeeper-check -->"
+    dry = run("deploy", "orders", "--params", params(place), "--dry-run", "--diff-to", str(place / "page.html"))
+    assert dry.exit_code == 0, dry.stderr
+    page = (place / "page.html").read_text()
+    assert "state value max(source 0.amount): long" in page
+    assert "F.max(&quot;amount&quot;)" in page
+
+
 def test_describe_prints_the_manifests_and_nothing_else(place: Path) -> None:
     """The output is JSON although the job prints; the secret is used and not shown; nothing is registered."""
     job = f"{place}/jobs/orders.py:orders"
@@ -124,6 +146,7 @@ def test_a_dry_run_shows_the_steps_that_the_deploy_then_does(place: Path, site: 
     checked = run("check", "--job", "orders", "--candidate", candidate, "--json")
     assert checked.exit_code == 0, checked.stderr
     assert json.loads(checked.stdout)["queries"] == {"totals": {"verdict": "RESUME", "findings": []}}
+    see_a_change(place)
     Control(site.store, "orders", state.serving_instance).send(CommandKind.DRAIN, "test-end")
     site.runner.nudge("orders", state.serving_instance)
     until(lambda: site.runner.observe("orders", state.serving_instance).life is Life.DEAD)

@@ -47,7 +47,7 @@ def test_markdown_keeps_its_table_whole() -> None:
 def test_markdown_shows_the_fields_of_a_type() -> None:
     """They stand in angle brackets, and are no tag."""
     new = changed(STATEFUL, trigger="struct<a: int> or x < 5")
-    assert r"-> struct\<a: int> or x < 5" in render_markdown(assess({"totals": STATEFUL}, {"totals": new}))
+    assert r"-> struct\<a: int> or x \< 5" in render_markdown(assess({"totals": STATEFUL}, {"totals": new}))
 
 
 def test_a_report_of_an_older_release_is_shown_without_what_it_does_not_say() -> None:

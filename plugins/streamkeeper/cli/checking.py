@@ -3,29 +3,23 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
+from streamkeeper.cli.check_answers import ERROR, EXIT_CODES, ask_check, find_request_differences
 from streamkeeper.cli.check_requests import Asked, read_request, request_of
+from streamkeeper.cli.checking_changes import check_changed
+from streamkeeper.cli.difference_pages import Diff, DiffTo, page_file, show_differences
 from streamkeeper.cli.given import Json, open_to_look, read_conf, read_params
 from streamkeeper.compatibility.report import render_text
 from streamkeeper.errors import InvalidInput, StreamkeeperError
 from streamkeeper.locations import local_path
 from streamkeeper.model.check import CheckAnswer, CheckRequest, answer_json
-from streamkeeper.model.coding import from_json, to_json
-from streamkeeper.model.finding import Verdict
-from streamkeeper.model.secret_references import find_references, resolve
-from streamkeeper.operations.asking import DriverDied, ask_driver
-from streamkeeper.operations.secret_resolvers import built_in_resolvers
-
-EXIT_CODES = {Verdict.RESUME: 0, Verdict.BACKUP: 10, Verdict.SWITCH: 11, Verdict.REFUSE: 12}
-ERROR = 2
 
 _Deployed = Annotated[str, typer.Option("--deployed", metavar="FILE:NAME", help="The job as it runs now")]
 _Candidate = Annotated[str, typer.Option("--candidate", metavar="FILE:NAME", help="The job as it would run")]
@@ -42,6 +36,12 @@ _NewConf = Annotated[
     list[str] | None, typer.Option("--candidate-conf", metavar="KEY=VALUE", help="What differs for the candidate")
 ]
 _NoRehearsal = Annotated[bool, typer.Option("--no-rehearsal", help="Compare and read only; run nothing")]
+_Changed = Annotated[
+    bool, typer.Option("--changed", help="Check every job under the jobs root whose code is not what serves")
+]
+_Markdown = Annotated[
+    str, typer.Option("--markdown", metavar="FILE", help="With --changed: write a pull request's comment")
+]
 _Batch = Annotated[str, typer.Option("--batch", metavar="FILE", help="Requests as JSON lines, one answer a line")]
 
 
@@ -59,14 +59,25 @@ def check(
     no_rehearsal: _NoRehearsal = False,
     as_json: Json = False,
     batch: _Batch = "",
+    changed: _Changed = False,
+    markdown: _Markdown = "",
+    diff: Diff = False,
+    diff_to: DiffTo = "",
 ) -> None:
     """Say whether a candidate can go on from a checkpoint, and why; exit code 0 RESUME, 10 BACKUP, 11 SWITCH,
     12 REFUSE, 2 for an error."""
-    if batch:
-        if candidate or deployed or checkpoint or job:
-            raise InvalidInput("--batch takes its requests from the file alone", hint="leave the other options out")
-        _answer_batch(local_path("--batch", batch))
-        return
+    page = _page_of(batch=batch, changed=changed, markdown=markdown, as_json=as_json, diff=diff, diff_to=diff_to)
+    if batch or changed:
+        alone = "--batch takes its requests from the file alone" if batch else "--changed finds its jobs by itself"
+        if any((candidate, deployed, checkpoint, job, query, conf, candidate_conf, params != "{}")):
+            raise InvalidInput(alone, hint="leave the other options out")
+        if batch:
+            _answer_batch(local_path("--batch", batch))
+            return
+        comment = page_file("--markdown", markdown, ".md")
+        raise typer.Exit(
+            check_changed(rehearse=not no_rehearsal, as_json=as_json, comment=comment, shown=diff, page=page)
+        )
     asked = Asked(
         deployed=deployed,
         candidate=candidate,
@@ -79,8 +90,12 @@ def check(
         candidate_conf=read_conf(candidate_conf),
         no_rehearsal=no_rehearsal,
     )
-    request = request_of(asked, open_to_look)
-    answer = next(_ask([request], request.candidate.conf))
+    site = cache(open_to_look)
+    request = request_of(asked, site)
+    answer = next(ask_check([request], request.candidate.conf))
+    if diff or page:
+        differences = find_request_differences(site, job, request, answer)
+        show_differences(f"{request.candidate.name}: deployed -> candidate", differences, shown=diff, file=page)
     if as_json:
         typer.echo(json.dumps(answer_json(answer), ensure_ascii=False))
     if answer.assessment is None:
@@ -90,6 +105,17 @@ def check(
     if not as_json:
         Console(soft_wrap=True, highlight=False).print(render_text(answer.assessment), markup=False, end="")
     raise typer.Exit(EXIT_CODES[answer.assessment.verdict])
+
+
+def _page_of(*, batch: str, changed: bool, markdown: str, as_json: bool, diff: bool, diff_to: str) -> Path | None:
+    """Where differences are to be written; raises InvalidInput for options that do not go together."""
+    if batch and (changed or diff or diff_to):
+        raise InvalidInput("--batch answers with one object a line", hint="leave --changed and --diff out")
+    if markdown and not changed:
+        raise InvalidInput("--markdown tells of all changed jobs", hint="--changed --markdown FILE")
+    if as_json and diff:
+        raise InvalidInput("--json prints one object and nothing else", hint="--diff-to FILE writes a page beside it")
+    return page_file("--diff-to", diff_to, ".md", ".html")
 
 
 def _answer_batch(file: Path) -> None:
@@ -104,40 +130,8 @@ def _answer_batch(file: Path) -> None:
             prepared.append(request_of(read_request(line), open_to_look))
         except StreamkeeperError as error:
             prepared.append(str(error))
-    answers = _ask([each for each in prepared if isinstance(each, CheckRequest)], {})
+    answers = ask_check([each for each in prepared if isinstance(each, CheckRequest)], {})
     for each in prepared:
         answer = CheckAnswer(error=each) if isinstance(each, str) else next(answers)
         typer.echo(json.dumps(answer_json(answer), ensure_ascii=False))
         sys.stdout.flush()
-
-
-def _ask(requests: list[CheckRequest], conf: dict[str, str]) -> Iterator[CheckAnswer]:
-    """The answers, one by one; a driver that dies is told as the error of what it was asked, and started anew."""
-    todo = list(requests)
-    while todo:
-        answered = 0
-        for answer in _ask_one_driver(todo, conf):
-            answered += 1
-            yield answer
-        todo = todo[answered:]
-
-
-def _ask_one_driver(requests: list[CheckRequest], conf: dict[str, str]) -> Iterator[CheckAnswer]:
-    questions = [to_json(each) for each in requests]
-    try:
-        for line in ask_driver("streamkeeper.driver.check", questions, conf, _secrets_of(requests)):
-            yield from_json(line, CheckAnswer, where="the driver's answer")
-    except DriverDied as died:
-        if died.refused:
-            raise
-        yield CheckAnswer(error=f"the checking driver ended: {died}")
-
-
-def _secrets_of(requests: list[CheckRequest]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    resolvers = built_in_resolvers(os.environ)
-    for each in requests:
-        for job in (each.candidate, each.deployed):
-            if job is not None:
-                found |= resolve(find_references(job.params, job.conf), resolvers)
-    return found

@@ -6,6 +6,7 @@ import getpass
 import secrets
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated
 
 import msgspec
@@ -17,9 +18,11 @@ from rich.table import Table
 from rich.text import Text
 
 from streamkeeper.cli.approving import command_line
+from streamkeeper.cli.difference_pages import Diff, DiffTo, page_file, show_differences
 from streamkeeper.cli.given import Conf, Job, Params, open_site, read_conf, read_params
+from streamkeeper.compatibility.differences import find_differences
 from streamkeeper.compatibility.report import render_text
-from streamkeeper.errors import DeployFailed
+from streamkeeper.errors import DeployFailed, InvalidInput
 from streamkeeper.lifecycle.approval import ANSWER
 from streamkeeper.lifecycle.steps import PlannedStep, Step, plan_deploy
 from streamkeeper.model.coding import from_json
@@ -28,6 +31,7 @@ from streamkeeper.model.journal import DeployRequest, Handover, Outcome, Strateg
 from streamkeeper.operations.carriers import note_carrier, this_process
 from streamkeeper.operations.deploy import Deploy, OnOpen, Progress, ProgressKind
 from streamkeeper.operations.dual_runs import TURN, dual_run_before, never_came
+from streamkeeper.operations.job_versions import released_version
 from streamkeeper.operations.questions import render_question
 from streamkeeper.operations.sites import Site
 from streamkeeper.registry.objects import read_object
@@ -86,8 +90,13 @@ def deploy(
     probation_batches: Batches = _USUAL.probation_batches,
     probation_s: ProbationS = _USUAL.probation_s,
     on_open: Open = OnOpen.REFUSE,
+    diff: Diff = False,
+    diff_to: DiffTo = "",
 ) -> None:
     """Deploy a job: the code under the jobs root, or a pushed release."""
+    page = page_file("--diff-to", diff_to, ".md", ".html")
+    if (diff or page) and not dry_run:
+        raise InvalidInput("--diff shows what a dry run has found", hint="--dry-run --diff")
     request = DeployRequest(
         job=job,
         release=release,
@@ -112,7 +121,7 @@ def deploy(
         probation_batches=probation_batches,
         probation_s=probation_s,
     )
-    _carry_out(request, on_open)
+    _carry_out(request, on_open, lambda running: _show_difference(running, shown=diff, file=page))
 
 
 def rollback(
@@ -149,19 +158,36 @@ def rollback(
     _carry_out(request, on_open)
 
 
-def _carry_out(request: DeployRequest, on_open: OnOpen) -> None:
+def _carry_out(request: DeployRequest, on_open: OnOpen, on_followed: Callable[[Deploy], None] = lambda _: None) -> None:
+    """``on_followed``: called before the end is told."""
     site = open_site()
     if request.dry_run:
         state = site.journal(request.job, "reader").state()
         real = msgspec.structs.replace(request, dry_run=False)
         Console().print(render_plan(plan_deploy(real, serving=state.serving_release, stopped=state.stopped)))
-    finish(site, Deploy.open(site, new_operation(), request, on_open=on_open))
+    finish(site, Deploy.open(site, new_operation(), request, on_open=on_open), on_followed)
 
 
-def finish(site: Site, running: Deploy) -> None:
+def finish(site: Site, running: Deploy, on_followed: Callable[[Deploy], None] = lambda _: None) -> None:
     """Carry an open operation on to its end, telling each step; raises DeployFailed when it does not serve."""
     note_carrier(site.store, running.job, running.operation, this_process())
-    tell_end(site, running, follow_operation(running))
+    progress = follow_operation(running)
+    on_followed(running)
+    tell_end(site, running, progress)
+
+
+def _show_difference(running: Deploy, *, shown: bool, file: Path | None) -> None:
+    """Between what serves and the release that the operation was about, as far as it came to have one."""
+    state = running.state
+    release = state.operations[running.operation].done.get(Step.BUNDLE.label, {}).get("release", "")
+    if not (shown or file) or not release:
+        return
+    if not state.serving_release:
+        typer.echo(f"{release} is the first release: there is nothing that it differs from")
+        return
+    before, after = (released_version(running.site, state, each) for each in (state.serving_release, release))
+    title = f"{running.job}: {before.name} -> {after.name}"
+    show_differences(title, find_differences(before, after), shown=shown, file=file)
 
 
 def new_operation() -> str:

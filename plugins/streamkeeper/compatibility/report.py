@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import assert_never
 
 from streamkeeper.model.finding import Assessment, Finding, QueryAssessment, Severity, Verdict
+from streamkeeper.model.markdown_text import escaped, visible
 
 
 def render_text(assessment: Assessment) -> str:
@@ -18,7 +18,7 @@ def render_text(assessment: Assessment) -> str:
             lines.append(f"  {finding.severity.value:8} {finding.rule}: {finding.where}")
             told = (("on resume", finding.effect), ("change", finding.evidence), (_hint_is(finding), finding.hint))
             lines += [f"           {word + ':':10} {text}" for word, text in told if text]
-    return "\n".join(lines) + "\n"
+    return visible("\n".join(lines) + "\n")
 
 
 def render_markdown(assessment: Assessment) -> str:
@@ -54,20 +54,13 @@ def _table(query: QueryAssessment) -> Iterator[str]:
     yield "| severity | finding | where | what a resume would do | before -> after | the way, and what it costs |"
     yield "|---|---|---|---|---|---|"
     for each in _strictest_first(query):
-        cells = (each.severity.value, f"`{each.rule}`", each.where, each.effect, each.evidence, each.hint)
-        yield "| " + " | ".join(_cell(text) for text in cells) + " |"
+        told = (each.where, each.effect, each.evidence, each.hint)
+        yield f"| {' | '.join((each.severity.value, f'`{each.rule}`', *map(escaped, told)))} |"
     yield ""
 
-
-_TAG = re.compile(r"<(?=[A-Za-z/!])")
-"""What Markdown would take for HTML, such as a type's fields."""
 
 _ORDER = (Severity.FATAL, Severity.BREAKING, Severity.OPAQUE, Severity.NOTE)
 
 
 def _strictest_first(query: QueryAssessment) -> list[Finding]:
     return sorted(query.findings, key=lambda each: _ORDER.index(each.severity))
-
-
-def _cell(text: str) -> str:
-    return _TAG.sub("\\\\<", text.replace("\\", "\\\\")).replace("|", "\\|").replace("\n", "<br>")

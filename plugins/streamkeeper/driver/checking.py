@@ -73,7 +73,7 @@ class Checker:
         assessment = assess_evidence(evidence)
         ended = time.monotonic()
         seconds = Seconds(describe=described - started, rehearse=gathered - described, total=ended - started)
-        return CheckAnswer(assessment=assessment, seconds=seconds)
+        return CheckAnswer(assessment=assessment, evidence=evidence, seconds=seconds)
 
     def _deployed(self, request: CheckRequest, layout: Mapping[str, str]) -> dict[str, Manifest]:
         """What the deployed job is; built once for all requests, as long as no file of its bundle changes."""

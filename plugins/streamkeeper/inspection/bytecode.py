@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import CodeType
 from typing import Any
 
-from streamkeeper.inspection.secret_names import is_secret
+from streamkeeper.model.secret_names import is_secret
 
 JUMPS = frozenset([*dis.hasjrel, *dis.hasjabs])
 _SAYS_NOTHING = frozenset({"RESUME", "NOP", "EXTENDED_ARG"})

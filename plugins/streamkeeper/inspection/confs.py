@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from streamkeeper.inspection.secret_names import is_secret
+from streamkeeper.model.secret_names import is_secret
 from streamkeeper.model.spark_confs import CODE, SQL, Role, current_key, role
 
 if TYPE_CHECKING:

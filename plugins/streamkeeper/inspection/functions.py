@@ -14,7 +14,7 @@ from streamkeeper.inspection.code_digest import CodeDigest
 from streamkeeper.inspection.operators import keeps_state
 from streamkeeper.inspection.plan_reading import QueryPlan, class_name, expressions, items, walk
 from streamkeeper.model.manifest import ABOVE_STATE, BELOW_STATE, SINK_FUNCTION, UNREADABLE
-from streamkeeper.model.secret_references import MASK
+from streamkeeper.model.secret_names import masked
 from streamkeeper.sinks.contract import Sink
 
 if TYPE_CHECKING:
@@ -25,13 +25,6 @@ _MOST_WORDS = 500
 _SQL = re.compile(
     r"\s*(alter|copy|create|delete|drop|insert|merge|replace|select|truncate|update|with)\s", re.IGNORECASE
 )
-_CREDENTIALS = re.compile(r"(://)[^/@\s]*@")
-_SECRET_PART = re.compile(
-    r"(\w*(?:pass|pwd|secret|token|credential|key|sig)\w*\s*=\s*)[^&;\s]+",
-    re.IGNORECASE,
-)
-_TOKEN = re.compile(r"(?=.*[a-z])(?=.*[0-9])((?=.*[A-Z])[A-Za-z0-9+/=_.\-]{20,}|[a-f0-9]{32,})")
-"""Letters of both cases and digits, or long hexadecimal: no name that a person gave."""
 
 
 def find_functions(plan: QueryPlan, digests: CodeDigest) -> dict[str, str]:
@@ -76,21 +69,13 @@ def find_sink_functions(sink: Sink, digests: CodeDigest) -> SinkFunctions:
     return SinkFunctions(
         digests={place: digest for place, (digest, _) in read.items()},
         routing={place: digests.routing(function) for place, function in functions.items()},
-        names=tuple(sorted({_masked(each) for _, texts in read.values() for each in texts if _is_name(each)})),
+        names=tuple(sorted({masked(each) for _, texts in read.values() for each in texts if _is_name(each)})),
     )
 
 
 def _is_name(text: str) -> bool:
     words = text.split()
     return 0 < len(words) <= _MOST_WORDS and (len(words) == 1 or _SQL.match(text) is not None)
-
-
-def _masked(text: str) -> str:
-    """A name without credentials; what looks like a key or a token shows only whether it is the same."""
-    shown = _SECRET_PART.sub(rf"\1{MASK}", _CREDENTIALS.sub(rf"\1{MASK}@", " ".join(text.split())))
-    if _TOKEN.fullmatch(shown):
-        return f"{MASK} {hashlib.sha256(shown.encode()).hexdigest()[:12]}"
-    return shown
 
 
 def _of_node(spark: SparkSession, node: Any, digests: CodeDigest) -> list[tuple[str, str]]:

@@ -11,8 +11,8 @@ import msgspec
 
 from streamkeeper.inspection import spark_classes
 from streamkeeper.inspection.plan_reading import class_name, has, items, schema, walk
-from streamkeeper.inspection.secret_names import is_secret
 from streamkeeper.model.manifest import Source
+from streamkeeper.model.secret_names import is_secret
 
 LIMITS = frozenset(
     {

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from streamkeeper.inspection import spark_classes
-from streamkeeper.inspection.secret_names import MASKED, is_secret
+from streamkeeper.model.secret_names import is_secret
+from streamkeeper.model.secret_references import MASK
 
 PLAN, EXPRESSION = "p", "e"
 
@@ -106,7 +107,7 @@ def _decoded(value: Any, shells: list[Node]) -> Any:
     if tag in ("s", "m"):
         found = [_decoded(each, shells) for each in found]
     if tag == "m":
-        found = [[key, MASKED if isinstance(key, str) and is_secret(key) else each] for key, each in found]
+        found = [[key, MASK if isinstance(key, str) and is_secret(key) else each] for key, each in found]
     return Tagged(tag, found)
 
 

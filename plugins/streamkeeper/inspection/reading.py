@@ -32,7 +32,7 @@ from streamkeeper.inspection.object_parts import (
 )
 from streamkeeper.inspection.own_code import OwnCode, absolute
 from streamkeeper.inspection.routing import Routing, is_told_where
-from streamkeeper.inspection.secret_names import is_secret
+from streamkeeper.model.secret_names import is_secret
 
 _ATOMS = (type(None), bool, str, int, float, complex, bytes, type(...), type(NotImplemented))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from streamkeeper.model.evidence import Evidence
 from streamkeeper.model.finding import Assessment, Finding
 from streamkeeper.model.manifest import Manifest
 from streamkeeper.model.release import ParamValue
@@ -47,9 +48,10 @@ class Seconds(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CheckAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """The assessment, or why there is none."""
+    """The assessment and the evidence that it rests on, or why there is none."""
 
     assessment: Assessment | None = None
+    evidence: Evidence | None = None
     seconds: Seconds | None = None
     error: str = ""
 

@@ -76,3 +76,13 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     against: str = ""
     first: bool = False
     queries: dict[str, QueryEvidence]
+
+    @property
+    def deployed(self) -> dict[str, Manifest]:
+        """Query -> its deployed manifest, of those that are deployed."""
+        return {query: each.deployed for query, each in self.queries.items() if each.deployed is not None}
+
+    @property
+    def candidate(self) -> dict[str, Manifest]:
+        """Query -> the candidate's manifest, of those that it has."""
+        return {query: each.candidate for query, each in self.queries.items() if each.candidate is not None}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from enum import Enum, IntEnum
 
 import msgspec
@@ -70,3 +70,17 @@ class Assessment(msgspec.Struct, frozen=True, kw_only=True):
 def verdict_of(findings: Iterable[Finding]) -> Verdict:
     """The maximum that any finding asks for; RESUME when there is none."""
     return max((_ASKS_FOR[finding.severity] for finding in findings), default=Verdict.RESUME)
+
+
+def redact_findings(assessment: Assessment, redact: Callable[[str], str]) -> Assessment:
+    """The assessment with every text of its findings passed through ``redact``."""
+
+    def shown(found: Finding) -> Finding:
+        texts = {name: redact(getattr(found, name)) for name in ("where", "evidence", "hint", "effect")}
+        return msgspec.structs.replace(found, **texts)
+
+    queries = {
+        name: msgspec.structs.replace(each, findings=tuple(map(shown, each.findings)))
+        for name, each in assessment.queries.items()
+    }
+    return msgspec.structs.replace(assessment, queries=queries)

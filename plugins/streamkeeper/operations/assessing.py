@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -48,13 +49,7 @@ def assess_candidate(site: Site, state: JobState, operation: OperationState, rel
     evidence = evidence_of(site, state, operation.operation, release)
     forward = assess_evidence(evidence)
     backward = assess(candidate, deployed) if deployed is not None else forward
-    ways, refusal = choose_ways(
-        operation.request,
-        {
-            query: _facts(site, state, operation, release, query, (deployed or {}).get(query), each, forward, backward)
-            for query, each in candidate.items()
-        },
-    )
+    ways, refusal = find_ways(site, state, operation.request, release, deployed or {}, candidate, forward, backward)
     if not refusal and operation.request.rollback and not serving:
         refusal = "nothing serves that could be rolled back"
     return Assessed(
@@ -67,6 +62,24 @@ def assess_candidate(site: Site, state: JobState, operation: OperationState, rel
         refusal=refusal,
         evidence=put_object(site.store, state.job, "evidence", to_json(evidence), ".json"),
     )
+
+
+def find_ways(
+    site: Site,
+    state: JobState,
+    request: DeployRequest,
+    release: str,
+    deployed: Mapping[str, Manifest],
+    candidate: Mapping[str, Manifest],
+    forward: Assessment,
+    backward: Assessment,
+) -> tuple[dict[str, QueryWay], str]:
+    """Query -> its way, or why there is none; ``release``: that of the candidate, for a rollback."""
+    facts = {
+        query: _facts(site, state, request, release, query, deployed.get(query), each, forward, backward)
+        for query, each in candidate.items()
+    }
+    return choose_ways(request, facts)
 
 
 def evidence_of(site: Site, state: JobState, operation: str, release: str) -> Evidence:
@@ -112,7 +125,7 @@ def _not_gathered(site: Site, state: JobState, release: str) -> Evidence:
 def _facts(
     site: Site,
     state: JobState,
-    operation: OperationState,
+    request: DeployRequest,
     release: str,
     query: str,
     deployed: Manifest | None,
@@ -131,7 +144,6 @@ def _facts(
     )
     if current is None:
         return facts
-    request = operation.request
     if request.rollback:
         kept = state.served.get(release, {}).get(query, "")
         return msgspec.structs.replace(
@@ -201,17 +213,32 @@ def _sentence(site: Site, state: JobState, word: str, release: str, ways: dict[s
         opaque = sorted(query for query, each in ways.items() if each.opaque)
         told = f"{word}: {release} takes over the checkpoint of {serving}"
         return told + (f"; nothing proves what it means to {', '.join(opaque)}" if opaque else "")
-    told = "; ".join(f"query {query}: {_way_told(each)}" for query, each in sorted(ways.items()))
+    told = "; ".join(f"query {query}: {told_way(each)}" for query, each in sorted(ways.items()))
     replays = [told_replay(site, state, query, each) for query, each in sorted(ways.items()) if each.way.replays]
     rebuilt = [(query, each) for query, each in sorted(ways.items()) if each.way is Way.REBUILD]
     takes = [
-        f"query {query} " + estimate(checkpoint_directory(site, state, query, each.before), state.releases[release])
+        f"query {query} {told_cost(site, state, query, each, state.releases[release].content.conf)}"
         for query, each in rebuilt
     ]
     return "; ".join([f"{word}: {told}", *replays, *takes])
 
 
-def _way_told(way: QueryWay) -> str:
+def told_cost(site: Site, state: JobState, query: str, way: QueryWay, conf: Mapping[str, str]) -> str:
+    """What going forward by a way takes, as a clause; ``conf``: the candidate's."""
+    match way.way:
+        case Way.START:
+            return "reads its sources from their start"
+        case Way.REBUILD:
+            return estimate(checkpoint_directory(site, state, query, way.before), conf)
+        case Way.RESTORE | Way.RETURN:
+            return told_replay(site, state, query, way)
+        case Way.RESUME | Way.HANDOFF:
+            asked = "a snapshot, its state exported, and a person's approval; " if way.opaque else ""
+            return f"{asked}reads nothing again"
+
+
+def told_way(way: QueryWay) -> str:
+    """What a query does, as a clause."""
     match way.way:
         case Way.START:
             return f"starts in {way.version}"

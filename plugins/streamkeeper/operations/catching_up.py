@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import psutil
@@ -11,7 +12,6 @@ from streamkeeper.checkpoints.reach import Position, Reach, compare, position
 from streamkeeper.errors import CheckpointChanged, CheckpointDamaged
 from streamkeeper.model.control import DriverState, DriverStatus
 from streamkeeper.model.job_state import EpochState
-from streamkeeper.model.release import Release
 from streamkeeper.model.ways import Reached
 
 _DEFAULT_MEMORY = "1g"
@@ -53,13 +53,13 @@ def last_written(old: Path, epoch: EpochState | None, status: DriverStatus | Non
     return planned if told.admitted is None else told.admitted
 
 
-def estimate(old: Path, release: Release) -> str:
+def estimate(old: Path, conf: Mapping[str, str]) -> str:
     """What a rebuild is going to read, and the memory that a second driver takes against what is free here."""
     try:
         reads = compare(position(old), Position()).lacking
     except (CheckpointDamaged, CheckpointChanged) as error:
         reads = f"an unknown amount ({error})"
-    needs = _bytes(release.content.conf.get("spark.driver.memory", _DEFAULT_MEMORY)) + _BESIDE_THE_HEAP
+    needs = _bytes(conf.get("spark.driver.memory", _DEFAULT_MEMORY)) + _BESIDE_THE_HEAP
     free = psutil.virtual_memory().available
     short = ", which is not enough" if free < needs else ""
     return f"reads {reads} again; a second driver takes about {_gib(needs)}, {_gib(free)} are free here{short}"

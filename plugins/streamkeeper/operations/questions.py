@@ -10,6 +10,7 @@ from streamkeeper.lifecycle.review import reasons_to_review
 from streamkeeper.lifecycle.steps import Step, current_step
 from streamkeeper.model.coding import from_json
 from streamkeeper.model.finding import Assessment
+from streamkeeper.model.markdown_text import escaped
 from streamkeeper.model.ways import QueryWay, Way
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ def render_assessment(store: Store, job: str, operation: OperationState) -> str:
 
     data = read_object(store, job, "reports", operation.report, ".json")
     assessment = from_json(data, Assessment, where=f"report {operation.report}")
-    return f"{render_markdown(assessment)}\n{operation.verdict_sentence}\n"
+    return f"{render_markdown(assessment)}\n{escaped(operation.verdict_sentence)}\n"
 
 
 def render_question(store: Store, state: JobState, operation: OperationState) -> str:
@@ -32,7 +33,7 @@ def render_question(store: Store, state: JobState, operation: OperationState) ->
     asked_by = f"{operation.request.requested_by or 'somebody'}: {operation.request.reason or 'no reason given'}"
     about_output = current_step(operation) is Step.REVIEW
     lines = [
-        f"**{release}** is to take over from **{state.serving_release}**, asked for by {asked_by}.",
+        f"**{release}** is to take over from **{state.serving_release}**, asked for by {escaped(asked_by)}.",
         "",
         render_assessment(store, state.job, operation),
         *(_rebuilt_outputs(operation) if about_output else _kept_state(operation)),
@@ -64,18 +65,19 @@ def _kept_state(operation: OperationState) -> Iterator[str]:
 def _rebuilt_outputs(operation: OperationState) -> Iterator[str]:
     """Why a person is asked, and the rows that differ."""
     yield from ("### Why you are asked", "")
-    yield from (f"- {reason}" for reason in reasons_to_review(operation))
+    yield from (f"- {escaped(reason)}" for reason in reasons_to_review(operation))
     yield ""
     for query, compared in sorted(operation.compared.items()):
-        yield from (f"### Query `{query}`: the serving output against the rebuilt one", "", compared.sentence, "")
+        yield from (
+            f"### Query `{query}`: the serving output against the rebuilt one",
+            "",
+            escaped(compared.sentence),
+            "",
+        )
         if compared.sample:
             yield from ("| row | column | serving | rebuilt |", "|---|---|---|---|")
-            yield from (f"| {' | '.join(map(_cell, row))} |" for row in compared.sample)
+            yield from (f"| {' | '.join(map(escaped, row))} |" for row in compared.sample)
             yield ""
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ")
 
 
 def _ways_back(state: JobState, operation: OperationState) -> Iterator[tuple[str, str]]:

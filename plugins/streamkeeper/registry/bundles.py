@@ -49,12 +49,18 @@ def build_bundle(jobs_root: Path, job: str) -> Bundle:
     if not entry.is_file():
         known = ", ".join(sorted(each.stem for each in root.glob("*.py") if each.stem != "__init__"))
         raise NotFound(f"there is no job {job} under {jobs_root}", hint=f"jobs there: {known or 'none'}")
-    data = _zip(root, find_files(root, entry))
-    health = read_thresholds(entry.read_text(), job, where=entry.name)
+    data = _zip(read_code(root, entry.name))
+    health = read_thresholds(entry.read_bytes(), job, where=entry.name)
     return Bundle(data=data, sha256=hashlib.sha256(data).hexdigest(), entry=entry.name, health=health)
 
 
-def _zip(root: Path, files: list[Path]) -> bytes:
+def read_code(root: Path, entry: str) -> dict[str, bytes]:
+    """The files of a job's code by their names below ``root``: its own file and all it imports from there.
+
+    Raises JobUnusable for a file that is no Python, InvalidInput for too much of it and for what leads out of the root.
+    """
+    root = root.resolve()
+    files = find_files(root, root / entry)
     total = sum(each.stat().st_size for each in files)
     if total > MAX_BYTES:
         largest = max(files, key=lambda each: each.stat().st_size).relative_to(root)
@@ -62,13 +68,17 @@ def _zip(root: Path, files: list[Path]) -> bytes:
             f"the job's code and data are {total} bytes, more than {MAX_BYTES}",
             hint=f"keep data out of the jobs root; the largest file is {largest}",
         )
+    return {each.relative_to(root).as_posix(): each.read_bytes() for each in files}
+
+
+def _zip(files: dict[str, bytes]) -> bytes:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
-        for path in files:
-            info = zipfile.ZipInfo(path.relative_to(root).as_posix(), _LONG_AGO)
+        for name, data in files.items():
+            info = zipfile.ZipInfo(name, _LONG_AGO)
             info.create_system = 3
             info.external_attr = 0o100644 << 16
-            archive.writestr(info, path.read_bytes())
+            archive.writestr(info, data)
     return buffer.getvalue()
 
 
@@ -81,7 +91,7 @@ def unpack_bundle(data: bytes, target: Path) -> None:
     found = hashlib.sha256(data).hexdigest()
     if _SHA256.fullmatch(target.name) and found != target.name:
         raise RegistryDamaged(f"bundle {target.name} has sha256 {found}", hint="push the release again")
-    files = _read_zip(data, target.name)
+    files = read_bundle(data, target.name)
     if _holds(target, files):
         return
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -93,7 +103,8 @@ def unpack_bundle(data: bytes, target: Path) -> None:
         shutil.rmtree(fresh, ignore_errors=True)
 
 
-def _read_zip(data: bytes, name: str) -> dict[str, bytes]:
+def read_bundle(data: bytes, name: str) -> dict[str, bytes]:
+    """The files of a bundle by their names; raises RegistryDamaged for what is none."""
     files: dict[str, bytes] = {}
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:

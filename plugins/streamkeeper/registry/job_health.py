@@ -1,6 +1,6 @@
-"""A job's own thresholds of health, read from its file's text; nothing is executed.
+"""That a file declares a job, and the job's own thresholds of health, read from its text; nothing is executed.
 
-They become part of the release, so that whoever watches a job need not run it.
+The thresholds become part of the release, so that whoever watches a job need not run it.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from streamkeeper.health.rules import check_thresholds
 _HINT = 'write it out where the job is declared: health={"lag-seconds": 600, "frozen": None}'
 
 
-def read_thresholds(text: str, job: str, *, where: str) -> dict[str, float | None]:
+def read_thresholds(source: str | bytes, job: str, *, where: str) -> dict[str, float | None]:
     """Rule -> threshold, None where switched off, as ``@streaming_job(name=job, health={...})`` says.
 
     Raises JobUnusable, naming file and line, for what is not written out; InvalidInput for an unknown rule or value.
     """
-    for given in _given(ast.parse(text), job):
+    for given in _given(ast.parse(source), job):
         try:
             found = ast.literal_eval(given)
         except ValueError:
@@ -32,15 +32,30 @@ def read_thresholds(text: str, job: str, *, where: str) -> dict[str, float | Non
     return {}
 
 
+def declares_job(source: bytes, job: str) -> bool:
+    """Whether a file holds ``@streaming_job(name=job)``, or one whose name only running it tells.
+
+    Raises SyntaxError or ValueError for what is no Python.
+    """
+    return any(True for _ in _declarations(ast.parse(source), job))
+
+
 def _given(tree: ast.Module, job: str) -> Iterator[ast.expr]:
     """What is passed as ``health`` where this job is declared."""
+    for given in _declarations(tree, job):
+        if "health" in given:
+            yield given["health"]
+
+
+def _declarations(tree: ast.Module, job: str) -> Iterator[dict[str | None, ast.expr]]:
+    """The keywords by which this job is declared."""
     for node in ast.walk(tree):
         if not isinstance(node, ast.Call) or _name(node.func) != "streaming_job":
             continue
         given = {each.arg: each.value for each in node.keywords}
         named = given.get("name")
-        if "health" in given and not (isinstance(named, ast.Constant) and named.value != job):
-            yield given["health"]
+        if not (isinstance(named, ast.Constant) and named.value != job):
+            yield given
 
 
 def _name(function: ast.expr) -> str:

@@ -1,0 +1,193 @@
+"""All changed jobs told together: in the terminal, as JSON, and as the comment of a pull request."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import msgspec
+
+from streamkeeper.cli.difference_pages import render_markdown as render_differences
+from streamkeeper.compatibility.differences import Difference
+from streamkeeper.compatibility.report import render_markdown, render_text
+from streamkeeper.model.check import CheckAnswer, answer_json
+from streamkeeper.model.finding import Verdict
+from streamkeeper.model.markdown_text import escaped, visible
+from streamkeeper.model.secret_names import masked_code
+from streamkeeper.operations.changed_jobs import ChangeKind, JobChange
+
+MARKER = "<!-- streamkeeper-check -->"
+"""The first line of a comment, by which the next run finds it."""
+MOST_CHARACTERS = 60_000
+"""GitHub refuses a comment of more than 65,536."""
+
+_LONGEST_CELL = 1_000
+_MOST_NAMES = 100
+_NO_CODE = str.maketrans("`|\n", "'/ ")
+
+
+class CheckedJob(msgspec.Struct, frozen=True, kw_only=True):
+    """One job of a change. ``answer``: of a changed one; ``ways``: query -> way, what it does, what it takes.
+
+    ``refusal``: why a deploy would find no way.
+    """
+
+    change: JobChange
+    answer: CheckAnswer | None = None
+    ways: dict[str, tuple[str, str, str]] = {}
+    refusal: str = ""
+    differences: tuple[Difference, ...] = ()
+
+    @property
+    def error(self) -> str:
+        """Why it could not be checked; empty when it was, or need not be."""
+        return masked_code(self.change.error or (self.answer.error if self.answer is not None else ""))
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """None of a job that was not checked."""
+        return self.answer.assessment.verdict if self.answer is not None and self.answer.assessment else None
+
+
+def changes_json(jobs: Iterable[CheckedJob]) -> dict[str, object]:
+    """Job -> how it stands; of a changed one what ``check --json`` says, and its ways."""
+    return {"jobs": {each.change.job: _job_json(each) for each in jobs}}
+
+
+def _job_json(job: CheckedJob) -> dict[str, object]:
+    found: dict[str, object] = {"change": job.change.kind.value, "release": job.change.release}
+    if job.error:
+        return {**found, "error": job.error}
+    if job.answer is None:
+        return found
+    ways = {query: {"way": way, "does": does, "takes": takes} for query, (way, does, takes) in job.ways.items()}
+    return {**found, **answer_json(job.answer), "ways": ways, "refusal": job.refusal}
+
+
+def render_changes(jobs: Sequence[CheckedJob]) -> str:
+    """Plain text: each changed job, then the others in a line each."""
+    lines: list[str] = []
+    for each in jobs:
+        if each.error:
+            lines += [f"job {each.change.job}: NOT CHECKED: {each.error}", ""]
+        elif each.answer is not None and each.answer.assessment is not None:
+            lines.append(f"job {each.change.job}, against {each.change.release}")
+            lines += render_text(each.answer.assessment).splitlines()
+            lines += [f"way: {each.refusal}"] if each.refusal else []
+            lines += [f"way of query {query}: {does}; {takes}" for query, (_, does, takes) in each.ways.items()]
+            lines.append("")
+    told = [f"{heading}: {', '.join(names)}. {why}" for heading, names, why in _not_checked(jobs)]
+    return visible("\n".join([*(lines or ["no job's code differs from what serves", ""]), *told, ""]).lstrip("\n"))
+
+
+def render_comment(jobs: Sequence[CheckedJob], *, differences: bool = False) -> str:
+    """Markdown: a table of the changed jobs; findings and differences folded, or named where they are too long."""
+    page = "\n".join([MARKER, *_summary(jobs)])
+    left_out: list[str] = []
+    parts = [*_findings(jobs), *(_differences(jobs) if differences else ())]
+    for title, part in parts:
+        if len(page) + len(part) > MOST_CHARACTERS:
+            left_out.append(title)
+        else:
+            page += f"\n{part}"
+    if left_out:
+        page += f"\nToo long for a comment: {_listed(left_out)}. `streamkeeper check --changed --diff` shows all.\n"
+    return page
+
+
+def _summary(jobs: Sequence[CheckedJob]) -> Iterator[str]:
+    changed = [each for each in jobs if each.error or each.verdict is not None]
+    if not changed:
+        yield from ("### Streamkeeper: no job's code differs from what serves", "")
+    else:
+        yield from (f"### Streamkeeper: {_worst(changed)}", "")
+        yield from ("| job | verdict | what a deploy would do | what it takes |", "|---|---|---|---|")
+        yield from _rows(sorted(changed, key=lambda each: (not each.error, -(each.verdict or 0), each.change.job)))
+        yield ""
+    for heading, names, why in _not_checked(jobs):
+        yield from (f"**{heading}**: {_listed([*map(_code, names)])}. {why}", "")
+
+
+def _rows(jobs: Sequence[CheckedJob]) -> Iterator[str]:
+    """What matters most first, as many as fit."""
+    left = MOST_CHARACTERS // 2
+    for number, each in enumerate(jobs):
+        row = f"| {_code(each.change.job)} | {' | '.join(_cells(each))} |"
+        left -= len(row)
+        if left < 0:
+            yield f"| … | {len(jobs) - number} more | `streamkeeper check --changed` shows all |  |"
+            return
+        yield row
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return ", ".join(names[:_MOST_NAMES]) + more
+
+
+def _code(name: str) -> str:
+    """A name as code; that of a file may be anything."""
+    return f"`{visible(name).translate(_NO_CODE)}`"
+
+
+def _worst(jobs: Sequence[CheckedJob]) -> str:
+    failed = sum(1 for each in jobs if each.error)
+    verdict = max((each.verdict for each in jobs if each.verdict is not None), default=None)
+    told = [f"{failed} of {len(jobs)} changed jobs could not be checked"] if failed else []
+    return "; ".join([*told, *([verdict.name] if verdict is not None else [])])
+
+
+def _cells(job: CheckedJob) -> tuple[str, str, str]:
+    if job.error or job.verdict is None:
+        return "**not checked**", _cell(job.error), ""
+    if job.refusal:
+        return f"**{job.verdict.name}**", f"nothing: {_cell(job.refusal)}", ""
+    does = (f"`{query}`: {_cell(each[1])}" for query, each in job.ways.items())
+    takes = (f"`{query}`: {_cell(each[2])}" for query, each in job.ways.items())
+    return f"**{job.verdict.name}**", "<br>".join(does), "<br>".join(takes)
+
+
+def _cell(text: str) -> str:
+    return escaped(text if len(text) <= _LONGEST_CELL else f"{text[:_LONGEST_CELL]} …")
+
+
+def _not_checked(jobs: Sequence[CheckedJob]) -> Iterator[tuple[str, list[str], str]]:
+    """Heading, names and what it means, of the jobs of which nothing had to be compared."""
+    of_kind = {kind: [each.change.job for each in jobs if each.change.kind is kind] for kind in ChangeKind}
+    first, gone, same = of_kind[ChangeKind.FIRST], of_kind[ChangeKind.NO_FILE], of_kind[ChangeKind.SAME]
+    if first:
+        renamed = " A job that was renamed is a new one, too." if gone else ""
+        yield "First deploys", first, f"Nothing of them has served: they begin without state.{renamed}"
+    if gone:
+        yield "Serving without a file here", gone, "They go on as they are until somebody stops them."
+    if same:
+        yield "Unchanged", same, "Their code is what serves."
+
+
+def _findings(jobs: Iterable[CheckedJob]) -> Iterator[tuple[str, str]]:
+    for each in jobs:
+        if each.answer is not None and each.answer.assessment is not None:
+            title = f"findings of `{each.change.job}`"
+            yield (
+                title,
+                _folded(
+                    f"{each.change.job}: findings, against {each.change.release}",
+                    render_markdown(each.answer.assessment),
+                ),
+            )
+
+
+def _differences(jobs: Iterable[CheckedJob]) -> Iterator[tuple[str, str]]:
+    for each in jobs:
+        if each.differences:
+            title = f"difference of `{each.change.job}`"
+            yield (
+                title,
+                _folded(
+                    f"{each.change.job}: difference to {each.change.release}",
+                    render_differences(each.differences, level=4),
+                ),
+            )
+
+
+def _folded(summary: str, text: str) -> str:
+    return f"<details><summary>{summary}</summary>\n\n{text}\n</details>\n"

@@ -1,0 +1,94 @@
+"""Answers of a short-lived driver process to requests of a check, and the difference of what was compared."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+
+import msgspec
+
+from streamkeeper.compatibility.differences import Difference, JobVersion, find_differences
+from streamkeeper.errors import StreamkeeperError
+from streamkeeper.model.check import CheckAnswer, CheckRequest
+from streamkeeper.model.coding import from_json, to_json
+from streamkeeper.model.finding import Verdict, redact_findings
+from streamkeeper.model.secret_names import literal_secrets
+from streamkeeper.model.secret_references import find_references, redact, resolve
+from streamkeeper.operations.asking import DriverDied, ask_driver
+from streamkeeper.operations.job_versions import file_version, released_version
+from streamkeeper.operations.secret_resolvers import built_in_resolvers
+from streamkeeper.operations.sites import Site
+
+EXIT_CODES = {Verdict.RESUME: 0, Verdict.BACKUP: 10, Verdict.SWITCH: 11, Verdict.REFUSE: 12}
+ERROR = 2
+
+
+def ask_check(requests: list[CheckRequest], conf: dict[str, str]) -> Iterator[CheckAnswer]:
+    """The answers, one by one; a driver that dies is told as the error of what it was asked, and started anew.
+
+    Raises DriverDied where it cannot even start.
+    """
+    todo = list(requests)
+    while todo:
+        answered = 0
+        for request, answer in zip(todo, _ask_one_driver(todo, conf), strict=False):
+            answered += 1
+            yield _without_secrets(request, answer)
+        todo = todo[answered:]
+
+
+def _without_secrets(request: CheckRequest, answer: CheckAnswer) -> CheckAnswer:
+    """The answer as it may be shown, where a secret stands in the params and no reference to it."""
+    given = (values for job in (request.candidate, request.deployed) if job for values in (job.params, job.conf))
+    literal = {each: each for values in given for each in literal_secrets(values)}
+    if not literal:
+        return answer
+    judged = answer.assessment and redact_findings(answer.assessment, lambda text: redact(text, literal))
+    return msgspec.structs.replace(answer, assessment=judged, error=redact(answer.error, literal))
+
+
+def _ask_one_driver(requests: list[CheckRequest], conf: dict[str, str]) -> Iterator[CheckAnswer]:
+    questions = [to_json(each) for each in requests]
+    try:
+        for line in ask_driver("streamkeeper.driver.check", questions, conf, secrets_of(requests)):
+            yield from_json(line, CheckAnswer, where="the driver's answer")
+    except DriverDied as died:
+        if died.refused:
+            raise
+        yield CheckAnswer(error=f"the checking driver ended: {died}")
+
+
+def secrets_of(requests: list[CheckRequest]) -> dict[str, str]:
+    """Reference -> value, of all that the requests refer to; raises InvalidInput for one that is not there."""
+    found: dict[str, str] = {}
+    resolvers = built_in_resolvers(os.environ)
+    for each in requests:
+        for job in (each.candidate, each.deployed):
+            if job is not None:
+                found |= resolve(find_references(job.params, job.conf), resolvers)
+    return found
+
+
+def find_request_differences(
+    site: Callable[[], Site], job: str, request: CheckRequest, answer: CheckAnswer
+) -> tuple[Difference, ...]:
+    """Between the two jobs that were compared; of a candidate that could not be described, what can be read of it.
+
+    Where one of them cannot be read that is the difference: the verdict stands without it.
+    """
+    try:
+        return find_differences(*_versions(site, job, request, answer))
+    except StreamkeeperError as error:
+        return (Difference(title="difference", note=f"not shown: {error}"),)
+
+
+def _versions(
+    site: Callable[[], Site], job: str, request: CheckRequest, answer: CheckAnswer
+) -> tuple[JobVersion, JobVersion]:
+    deployed, candidate = (answer.evidence.deployed, answer.evidence.candidate) if answer.evidence else (None, None)
+    if request.deployed is not None:
+        before = file_version("deployed", request.deployed, deployed)
+    else:
+        state = site().journal(job, "check").state()
+        before = msgspec.structs.replace(released_version(site(), state, state.serving_release), manifests=deployed)
+    return before, file_version("candidate", request.candidate, candidate)

@@ -1,0 +1,118 @@
+"""``check --changed``: every job whose code is not what serves, checked against that, and told together."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from itertools import groupby
+from pathlib import Path
+
+import msgspec
+import typer
+from rich.console import Console
+
+from streamkeeper.cli.change_pages import CheckedJob, changes_json, render_changes, render_comment
+from streamkeeper.cli.check_answers import ERROR, EXIT_CODES, ask_check, find_request_differences, secrets_of
+from streamkeeper.cli.check_requests import Asked, request_of
+from streamkeeper.cli.difference_pages import show_differences, write_page
+from streamkeeper.cli.given import open_to_look
+from streamkeeper.compatibility.assess import assess
+from streamkeeper.errors import StreamkeeperError
+from streamkeeper.model.check import CheckAnswer, CheckRequest
+from streamkeeper.model.coding import to_json
+from streamkeeper.model.journal import DeployRequest
+from streamkeeper.operations.asking import DriverDied
+from streamkeeper.operations.assessing import find_ways, told_cost, told_way
+from streamkeeper.operations.changed_jobs import ChangeKind, JobChange, checkpoints_must_be_here, find_changed_jobs
+from streamkeeper.operations.sites import Site
+
+
+def check_changed(*, rehearse: bool, as_json: bool, comment: Path | None, shown: bool, page: Path | None) -> int:
+    """Check them, tell them, and return the exit code: of the strictest verdict, ERROR where one was not checked.
+
+    ``comment``: the file for a pull request's comment; ``shown`` and ``page``: whether and where to show differences.
+    """
+    site = open_to_look()
+    found = list(_check_all(site, find_changed_jobs(site), rehearse=rehearse, differences=shown or page is not None))
+    if comment is not None:
+        write_page(comment, render_comment(found, differences=shown))
+    differences = [
+        msgspec.structs.replace(each, title=f"{checked.change.job}: {each.title}")
+        for checked in found
+        for each in checked.differences
+    ]
+    if shown or page is not None:
+        show_differences("What serves -> this change", differences, shown=shown, file=page)
+    if as_json:
+        typer.echo(json.dumps(changes_json(found), ensure_ascii=False))
+    else:
+        Console(soft_wrap=True, highlight=False).print(render_changes(found), markup=False, end="")
+    if any(each.error for each in found):
+        return ERROR
+    return EXIT_CODES[max((each.verdict for each in found if each.verdict is not None), default=next(iter(EXIT_CODES)))]
+
+
+def _check_all(site: Site, changes: list[JobChange], *, rehearse: bool, differences: bool) -> Iterator[CheckedJob]:
+    """All of them, in their order; what is wrong with one is told of that one."""
+    requests: dict[str, CheckRequest] = {}
+    failed: dict[str, CheckAnswer] = {}
+    for each in changes:
+        if each.kind is ChangeKind.CHANGED:
+            try:
+                requests[each.job] = _request(site, each.job, rehearse=rehearse)
+            except StreamkeeperError as error:
+                failed[each.job] = CheckAnswer(error=str(error))
+    answers = _ask_together(requests) | failed
+    for each in changes:
+        checked = CheckedJob(change=each, answer=answers.get(each.job))
+        if each.job in requests:
+            try:
+                checked = _with_ways(site, checked, requests[each.job])
+            except StreamkeeperError as error:
+                checked = msgspec.structs.replace(checked, refusal=f"not known: {error}")
+            if differences:
+                found = find_request_differences(lambda: site, each.job, requests[each.job], answers[each.job])
+                checked = msgspec.structs.replace(checked, differences=found)
+        yield checked
+
+
+def _request(site: Site, job: str, *, rehearse: bool) -> CheckRequest:
+    checkpoints_must_be_here(site, job)
+    file = Path(site.settings.jobs) / f"{job}.py"
+    request = request_of(Asked(candidate=f"{file}:{job}", job=job, no_rehearsal=not rehearse), lambda: site)
+    # Of a secret that is not there, the others are not to hear.
+    secrets_of([request])
+    return request
+
+
+def _ask_together(requests: dict[str, CheckRequest]) -> dict[str, CheckAnswer]:
+    """Job -> answer; one session for all jobs of the same confs, of which Spark takes some only when it starts."""
+
+    def conf_of(job: str) -> bytes:
+        return to_json(requests[job].candidate.conf)
+
+    answers: dict[str, CheckAnswer] = {}
+    for _, group in groupby(sorted(requests, key=conf_of), key=conf_of):
+        jobs = list(group)
+        try:
+            asked = [requests[each] for each in jobs]
+            answers |= zip(jobs, ask_check(asked, asked[0].candidate.conf), strict=False)
+        except DriverDied as died:
+            answers |= {each: CheckAnswer(error=f"no session was to be had: {died}") for each in jobs}
+    return answers
+
+
+def _with_ways(site: Site, checked: CheckedJob, request: CheckRequest) -> CheckedJob:
+    """What a deploy with the form's defaults would do, and what that takes."""
+    answer = checked.answer
+    if answer is None or answer.assessment is None or answer.evidence is None:
+        return checked
+    job, deployed, candidate = checked.change.job, answer.evidence.deployed, answer.evidence.candidate
+    state = site.journal(job, writer="check").state()
+    backward = assess(candidate, deployed)
+    ways, refusal = find_ways(site, state, DeployRequest(job=job), "", deployed, candidate, answer.assessment, backward)
+    told = {
+        query: (way.way.value, told_way(way), told_cost(site, state, query, way, request.candidate.conf))
+        for query, way in ways.items()
+    }
+    return msgspec.structs.replace(checked, ways=told, refusal=refusal)

@@ -1,0 +1,110 @@
+"""Differences for people: in the terminal, as Markdown, and as one HTML file with neither script nor network."""
+
+from __future__ import annotations
+
+import html
+import io
+import os
+import secrets
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.terminal_theme import DEFAULT_TERMINAL_THEME
+from rich.text import Text
+
+from streamkeeper.compatibility.differences import Difference
+from streamkeeper.errors import InvalidInput
+from streamkeeper.locations import local_path
+from streamkeeper.model.markdown_text import code_block, escaped
+
+Diff = Annotated[bool, typer.Option("--diff", help="Show the difference of params, code and plans to what serves")]
+DiffTo = Annotated[
+    str, typer.Option("--diff-to", metavar="FILE", help="Write it as a page: .md for Markdown, .html for HTML")
+]
+
+_COLORS = {"+": "green", "-": "red", "@": "cyan"}
+_SAME = "Nothing differs in params, conf, code and plans."
+_PAGE = """<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<meta name="viewport" content="width=device-width">
+<title>{title}</title>
+<style>
+body {{{{ margin: 2em; color: {{foreground}}; background: {{background}}; font: 14px/1.4 monospace }}}}
+{{stylesheet}}
+</style>
+</head>
+<body><pre>{{code}}</pre></body>
+</html>
+"""
+
+
+def page_file(option: str, location: str, *suffixes: str) -> Path | None:
+    """The file that an option names, None for none; raises InvalidInput for one that cannot become a page."""
+    if not location:
+        return None
+    file = local_path(option, location)
+    if file.suffix not in suffixes:
+        raise InvalidInput(f"{option} {location}: a page ends in {' or '.join(suffixes)}")
+    if not file.parent.is_dir() or file.is_dir():
+        raise InvalidInput(f"{option} {location} cannot be written", hint="name a file in a folder that is there")
+    return file
+
+
+def write_page(file: Path, text: str) -> None:
+    """Write a page, whole or not at all; raises InvalidInput where it cannot be written."""
+    draft = file.with_name(f".{file.name}.{secrets.token_hex(4)}")
+    try:
+        draft.write_text(text, encoding="utf-8")
+        os.replace(draft, file)
+    except OSError as error:
+        draft.unlink(missing_ok=True)
+        raise InvalidInput(f"{file} cannot be written: {error.strerror}") from None
+
+
+def show_differences(title: str, differences: Iterable[Difference], *, shown: bool, file: Path | None) -> None:
+    """Print them, and write them to a file in the form that its name asks for."""
+    found = tuple(differences)
+    if shown:
+        Console(highlight=False).print(_text(found), soft_wrap=True)
+    if file is not None:
+        heading = f"# {escaped(title)}\n\n"
+        write_page(file, render_html(title, found) if file.suffix == ".html" else heading + render_markdown(found))
+
+
+def render_markdown(differences: Iterable[Difference], *, level: int = 2) -> str:
+    """A heading and a block for each."""
+    parts: list[str] = []
+    for each in differences:
+        parts.append(f"{'#' * level} {escaped(each.title)}")
+        parts += [code_block("\n".join(each.lines), "diff")] if each.lines else []
+        parts += [escaped(each.note)] if each.note else []
+    return "\n\n".join(parts or [_SAME]) + "\n"
+
+
+def render_html(title: str, differences: Iterable[Difference]) -> str:
+    """What the terminal shows, as a page of its own."""
+    console = Console(record=True, file=io.StringIO(), highlight=False, width=80)
+    console.print(Text(title, style="bold"), soft_wrap=True)
+    console.print(_text(differences), soft_wrap=True)
+    page = _PAGE.format(title=html.escape(title).replace("{", "&#123;").replace("}", "&#125;"))
+    return console.export_html(theme=DEFAULT_TERMINAL_THEME, code_format=page)
+
+
+def _text(differences: Iterable[Difference]) -> Text:
+    lines = [line for each in differences for line in _lines(each)]
+    return Text("\n").join(lines or [Text(_SAME)])
+
+
+def _lines(difference: Difference) -> Iterator[Text]:
+    yield Text()
+    yield Text(difference.title, style="bold")
+    yield from (Text(line, style="bold") for line in difference.lines[:2])
+    yield from (Text(line, style=_COLORS.get(line[:1], "")) for line in difference.lines[2:])
+    if difference.note:
+        yield Text(difference.note, style="italic")

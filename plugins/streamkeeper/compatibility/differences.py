@@ -1,0 +1,193 @@
+"""What differs between two versions of a job: params, confs, code, and what Spark makes of each query. Pure.
+
+Secrets are masked; what is binary or too long is named and not shown.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from difflib import unified_diff
+
+import msgspec
+
+from streamkeeper.model.manifest import Manifest, Operator, Source
+from streamkeeper.model.markdown_text import visible
+from streamkeeper.model.release import ParamValue
+from streamkeeper.model.secret_names import is_secret, literal_secrets, masked, masked_code
+from streamkeeper.model.secret_references import MASK, is_reference, redact
+
+MOST_BYTES = 256 * 1024
+MOST_LINES = 2_000
+LONGEST_LINE = 400
+
+
+class JobVersion(msgspec.Struct, frozen=True, kw_only=True):
+    """One of the two versions: ``name`` for people, ``entry`` the job's file among ``files``.
+
+    ``manifests``: of its queries; None where they are not known.
+    """
+
+    name: str
+    entry: str
+    files: Mapping[str, bytes]
+    params: Mapping[str, ParamValue]
+    conf: Mapping[str, str]
+    manifests: Mapping[str, Manifest] | None = None
+
+
+class Difference(msgspec.Struct, frozen=True, kw_only=True):
+    """Of one file, of one query, of the params or of the confs: ``lines`` of a unified diff.
+
+    ``note``: what is not shown, and why.
+    """
+
+    title: str
+    lines: tuple[str, ...] = ()
+    note: str = ""
+
+
+def find_differences(before: JobVersion, after: JobVersion) -> tuple[Difference, ...]:
+    """What is not the same, from what was given with the job to what Spark makes of it; empty when all is."""
+    return tuple(_Comparison(before, after).differences())
+
+
+class _Comparison:
+    def __init__(self, before: JobVersion, after: JobVersion) -> None:
+        self._before = before
+        self._after = after
+        given = (values for each in (before, after) for values in (each.params, each.conf))
+        self._secrets = {each: each for values in given for each in literal_secrets(values)}
+
+    def differences(self) -> Iterator[Difference]:
+        old, new = self._before, self._after
+        yield from self._compare("params", _values(old.params, new.params), _values(new.params, old.params, new=True))
+        yield from self._compare("conf", _values(old.conf, new.conf), _values(new.conf, old.conf, new=True))
+        yield from self._files()
+        if old.manifests is None or new.manifests is None:
+            missing = old if old.manifests is None else new
+            yield Difference(title="plan", note=f"not known: {missing.name} was not described")
+            return
+        for query in sorted({*old.manifests, *new.manifests}):
+            sides = [each.get(query) for each in (old.manifests, new.manifests)]
+            title = f"query {query}{_came_or_went(*sides)}"
+            yield from self._compare(title, *(_lines_of(each) if each else [] for each in sides))
+
+    def _files(self) -> Iterator[Difference]:
+        """The job's own file first: one that has another name is still that file."""
+        old, new = dict(self._before.files), dict(self._after.files)
+        entries = old.pop(self._before.entry, None), new.pop(self._after.entry, None)
+        names = dict.fromkeys((self._before.entry, self._after.entry))
+        yield from self._file(" -> ".join(names), *entries)
+        for name in sorted({*old, *new}):
+            yield from self._file(name, old.get(name), new.get(name))
+
+    def _file(self, name: str, old: bytes | None, new: bytes | None) -> Iterator[Difference]:
+        if old == new:
+            return
+        title = f"file {name}{_came_or_went(old, new)}"
+        texts = [_text(each) for each in (old or b"", new or b"")]
+        if None in texts:
+            sizes = " -> ".join(f"{len(each):,} bytes" for each in (old, new) if each is not None)
+            yield Difference(title=visible(title), note=f"not shown, binary or too long: {sizes}")
+            return
+        python = name.endswith(".py")
+        lines = [masked_code(each, python=python).split("\n") if each else [] for each in texts]
+        yield from self._compare(title, *lines, unseen="empty, or different only in what is masked")
+
+    def _compare(self, title: str, old: list[str], new: list[str], *, unseen: str = "") -> Iterator[Difference]:
+        """``unseen``: what to say where no line differs; nothing is said without it."""
+        before, after = (list(map(self._shown, lines)) for lines in (old, new))
+        diff = list(unified_diff(before, after, self._before.name, self._after.name, lineterm=""))
+        left = len(diff) - MOST_LINES
+        note = unseen if not diff else f"{left:,} more lines are not shown" if left > 0 else ""
+        if diff or note:
+            yield Difference(title=visible(title), lines=tuple(diff[:MOST_LINES]), note=note)
+
+    def _shown(self, line: str) -> str:
+        text = visible(redact(line, self._secrets))
+        return text if len(text) <= LONGEST_LINE else f"{text[:LONGEST_LINE]} … ({len(text):,} characters)"
+
+
+def _came_or_went(old: object, new: object) -> str:
+    return " (new)" if old is None else " (gone)" if new is None else ""
+
+
+def _text(data: bytes) -> str | None:
+    """None for what no person would read."""
+    if len(data) > MOST_BYTES or b"\0" in data:
+        return None
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _values(values: Mapping[str, ParamValue], other: Mapping[str, ParamValue], *, new: bool = False) -> list[str]:
+    """A line each; a masked value that changed says so on its new side."""
+    lines = []
+    for key, value in sorted(values.items()):
+        shown = _value(key, value)
+        changed = new and key in other and other[key] != value and _value(key, other[key]) == shown
+        lines.append(f"{key}: {shown}{' (another value)' if changed else ''}")
+    return lines
+
+
+def _value(key: str, value: ParamValue) -> str:
+    if not isinstance(value, str) or is_reference(value):
+        return json.dumps(value)
+    return MASK if is_secret(key) else json.dumps(_place(value), ensure_ascii=False)
+
+
+def _place(value: str) -> str:
+    """A path is masked folder by folder: as a whole it may look like a token."""
+    return "/".join(map(masked, value.split("/"))) if value.startswith("/") else masked(value)
+
+
+def _lines_of(query: Manifest) -> list[str]:
+    return masked_code("\n".join(_told(query))).split("\n")
+
+
+def _told(query: Manifest) -> Iterator[str]:
+    """A manifest in the words of whoever wrote the query."""
+    for number, source in enumerate(query.sources):
+        yield from _told_source(number, source)
+    yield from (f"watermark: {each}" for each in query.watermarks)
+    for number, operator in enumerate(query.operators):
+        yield from _told_operator(number, operator)
+    yield f"output mode: {query.output_mode}"
+    yield f"trigger: {query.trigger}"
+    yield f"sink: {query.sink.kind} {query.sink.output}"
+    yield from (f"  {key}: {value}" for key, value in sorted(query.sink.options.items()))
+    yield from (f"  names {each}" for each in query.sink_names or ())
+    yield "output columns:"
+    yield from (f"  {line}" for line in query.output_schema.splitlines())
+    yield from (f"  {each.name} means {each.meaning}" for each in query.columns)
+    yield from (f"function {name}: {_digest(digest)}" for name, digest in sorted(query.functions.items()))
+    yield from (f"setting {key}: {value}" for key, value in sorted(query.confs.items()))
+    yield f"Spark {query.spark_version}"
+    yield "plan:"
+    yield from (f"  {line}" for line in query.plan.splitlines())
+
+
+def _digest(digest: str) -> str:
+    """Enough of a digest to tell two apart."""
+    return digest if len(digest) < 64 else digest[:12]
+
+
+def _told_source(number: int, source: Source) -> Iterator[str]:
+    named = f" {source.name}" if source.name else ""
+    yield f"source {number}{named}: {source.kind} {_place(source.location)}"
+    yield from (f"  {key}: {_place(value)}" for key, value in sorted({**source.options, **source.limits}.items()))
+    yield from (f"  column {line}" for line in source.schema.splitlines())
+
+
+def _told_operator(number: int, operator: Operator) -> Iterator[str]:
+    yield f"stateful operator {number}: {operator.kind}"
+    yield from (f"  key {each}" for each in operator.keys)
+    yield from (f"  makes {each}" for each in operator.expressions)
+    yield from (f"  {key}: {value}" for key, value in sorted(operator.detail.items()))
+    yield from (f"  state key {each.meaning}: {each.type}" for each in operator.key_columns)
+    yield from (f"  state value {each.meaning}: {each.type}" for each in operator.values)
+    yield from (f"  only rows where {each}" for each in operator.rows)
+    yield from (f"  made of {each}" for each in operator.shape)

@@ -1,0 +1,30 @@
+"""Texts that others wrote, such as names, evidence and code, put into Markdown so that they stay texts."""
+
+from __future__ import annotations
+
+import re
+
+_MARKS = re.compile(r"[\\`*_\[\]<|~&$]")
+_MENTION = re.compile(r"(?<!\w)@(?=\w)")
+_BETWEEN = "\N{ZERO WIDTH SPACE}"
+
+
+def escaped(text: str) -> str:
+    """Text for a line or a table's cell: no mark, no HTML, nobody mentioned; a line break is ``<br>``."""
+    shown = _MENTION.sub(f"@{_BETWEEN}", _MARKS.sub(r"\\\g<0>", visible(text)))
+    return "<br>".join(shown.splitlines())
+
+
+def code_block(text: str, language: str = "") -> str:
+    """A fenced block; the fence is longer than any within the text."""
+    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
+    return f"{fence}{language}\n{text}\n{fence}"
+
+
+def visible(text: str) -> str:
+    """Text in which what would steer a terminal or change the order of reading is spelled out."""
+    return "".join(each if each.isprintable() or each in "\n\t" else _spelled(each) for each in text)
+
+
+def _spelled(character: str) -> str:
+    return character.encode("unicode_escape", "backslashreplace").decode()

@@ -1,0 +1,74 @@
+"""What must never be written down: values under the names of secrets, and texts that look like one."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping
+
+from streamkeeper.model.secret_references import MASK, is_reference
+
+_WORDS = ("credential", "jaas", "keystore", "password", "secret", "token", "truststore")
+_SHORTEST_SECRET = 4
+"""What is shorter stands in any text, and gives nothing away there."""
+_CREDENTIALS = re.compile(r"(://)[^/@\s]*@")
+_SECRET_PART = re.compile(
+    r"(\w*(?:pass|pwd|secret|token|credential|key|sig)\w*\s*=\s*)[^&;\s]+",
+    re.IGNORECASE,
+)
+_TOKEN = re.compile(r"(?=.*[a-z])(?=.*[0-9])((?=.*[A-Z])[A-Za-z0-9+/=_.\-]{20,}|[a-f0-9]{32,})")
+"""Letters of both cases and digits, or long hexadecimal: no name that a person gave."""
+_PRIVATE_KEY = re.compile(r"(-----BEGIN [A-Z ]*PRIVATE KEY-----).*?(-----END|\Z)", re.DOTALL)
+_NAMED = re.compile(
+    rf"(?:{'|'.join(_WORDS)}|passw|pwd|api_?key|access_?key|private_?key)\w{{0,64}}[\"'\])]*\s*[=:,(]",
+    re.IGNORECASE,
+)
+_LITERAL = re.compile(r"""(["'])(?!secret://)((?:\\.|(?!\1).)+)(\1|$)""")
+_UNQUOTED = re.compile(r"""^\s*(?!\s|["']?secret://).+""")
+_GOES_ON = ("=", "(", "[", ",", ":", "|", "\\")
+_URL_PART = re.compile(
+    r"([?&;][\w.\-]{0,64}(?:pass|pwd|secret|token|credential|sig)\w{0,64}=)[^&;\s\"']+", re.IGNORECASE
+)
+
+
+def is_secret(key: str) -> bool:
+    """Whether an option's value must never be written down."""
+    return any(word in key.lower() for word in _WORDS)
+
+
+def literal_secrets(values: Mapping[str, object]) -> Iterator[str]:
+    """Values of params or confs that stand where a reference should, long enough to be told in any text."""
+    for key, value in values.items():
+        if isinstance(value, str) and is_secret(key) and not is_reference(value) and len(value) >= _SHORTEST_SECRET:
+            yield value
+
+
+def masked(text: str) -> str:
+    """A value without credentials; what looks like a key or a token shows only whether it is the same."""
+    shown = _SECRET_PART.sub(rf"\1{MASK}", _CREDENTIALS.sub(rf"\1{MASK}@", " ".join(text.split())))
+    if _TOKEN.fullmatch(shown):
+        return f"{MASK} {hashlib.sha256(shown.encode()).hexdigest()[:12]}"
+    return shown
+
+
+def masked_code(text: str, *, python: bool = True) -> str:
+    """Source code or a plan without what looks like a secret; every line stays a line.
+
+    On a line that names a secret, and on the next where the value follows there, every literal behind the name goes;
+    where it is not ``python``, values need no quotes, and all that is behind the name goes.
+    """
+    shown = _PRIVATE_KEY.sub(lambda found: f"{found[1]}{MASK}{chr(10) * found[0].count(chr(10))}{found[2]}", text)
+    lines: list[str] = []
+    follows = False
+    for line in _URL_PART.sub(rf"\1{MASK}", shown).split("\n"):
+        named = _NAMED.search(line)
+        start = named.end() if named else 0 if follows else len(line)
+        rest = _LITERAL.sub(rf"\1{MASK}\3", line[start:])
+        follows = named is not None and rest == line[start:] and line.rstrip().endswith(_GOES_ON)
+        hidden = rest if python or follows else _UNQUOTED.sub(rf" {MASK}", rest)
+        lines.append(_LITERAL.sub(_without_token, line[:start]) + hidden)
+    return _CREDENTIALS.sub(rf"\1{MASK}@", "\n".join(lines))
+
+
+def _without_token(literal: re.Match[str]) -> str:
+    return f"{literal[1]}{masked(literal[2])}{literal[3]}" if _TOKEN.fullmatch(literal[2]) else literal[0]

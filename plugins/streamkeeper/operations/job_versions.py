@@ -1,0 +1,41 @@
+"""The two versions of a job that a person wants to see the difference of, with the code of each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from streamkeeper.compatibility.differences import JobVersion
+from streamkeeper.model.check import JobFile
+from streamkeeper.model.job_state import JobState
+from streamkeeper.model.manifest import Manifest
+from streamkeeper.operations.registered import stored_manifests
+from streamkeeper.operations.sites import Site
+from streamkeeper.registry.bundles import read_bundle, read_code
+from streamkeeper.registry.objects import read_object
+
+
+def released_version(site: Site, state: JobState, release: str) -> JobVersion:
+    """A release, as its bundle has it; raises RegistryDamaged for a bundle that is missing or was changed."""
+    content = state.releases[release].content
+    bundle = read_object(site.store, state.job, "bundles", content.bundle, ".zip")
+    return JobVersion(
+        name=release,
+        entry=content.entry,
+        files=read_bundle(bundle, content.bundle),
+        params=content.params,
+        conf=content.conf,
+        manifests=stored_manifests(site, state, release) if release in state.described else None,
+    )
+
+
+def file_version(name: str, job: JobFile, manifests: Mapping[str, Manifest] | None) -> JobVersion:
+    """A job as it stands in its file; raises as ``read_code``."""
+    return JobVersion(
+        name=name,
+        entry=job.entry,
+        files=read_code(Path(job.root), job.entry),
+        params=job.params,
+        conf=job.conf,
+        manifests=manifests,
+    )

@@ -1,0 +1,296 @@
+"""``check --changed`` and ``deploy --dry-run --diff``, as a pipeline runs them in a checkout of a repository."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+from typer.testing import CliRunner, Result
+
+from streamkeeper.cli.change_pages import (
+    MARKER,
+    MOST_CHARACTERS,
+    CheckedJob,
+    changes_json,
+    render_changes,
+    render_comment,
+)
+from streamkeeper.cli.main import app
+from streamkeeper.compatibility.differences import Difference
+from streamkeeper.model.check import CheckAnswer
+from streamkeeper.model.finding import Assessment, Finding, QueryAssessment, Severity, Verdict
+from streamkeeper.model.journal import (
+    CheckpointVersionCreated,
+    DeployRequest,
+    DesiredChanged,
+    InstanceAppointed,
+    InstancePlanned,
+    OperationFinished,
+    OperationStarted,
+    Outcome,
+    ReleaseDescribed,
+    ReleasePromoted,
+    Role,
+)
+from streamkeeper.operations.changed_jobs import ChangeKind, JobChange, find_changed_jobs
+from streamkeeper.operations.sites import Site
+from streamkeeper.registry.journal import Journal
+
+JOB = """
+import rates
+from streamkeeper import Param, streaming_job
+
+@streaming_job(name="{name}", params={{"input": Param(str)}})
+def job(spark, params):
+    yield from ()
+"""
+
+
+@pytest.fixture
+def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A repository with two jobs and a helper that both import; both serve as they stand at its first commit."""
+    root = tmp_path / "repository"
+    (root / "jobs").mkdir(parents=True)
+    for name in ("orders", "refunds"):
+        (root / "jobs" / f"{name}.py").write_text(JOB.format(name=name))
+    (root / "jobs" / "rates.py").write_text("RATE = 1\n")
+    (root / "jobs" / "alone.py").write_text("X = 1\n")
+    git(root, "init", "--quiet", "--initial-branch", "main")
+    commit(root)
+    monkeypatch.setenv("STREAMKEEPER_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("STREAMKEEPER_JOBS", str(root / "jobs"))
+    monkeypatch.setenv("COLUMNS", "300")
+    for name in ("orders", "refunds"):
+        serve(name)
+    git(root, "switch", "--quiet", "--create", "change")
+    return root
+
+
+def git(root: Path, *words: str) -> None:
+    command = ["git", "-C", str(root), "-c", "user.name=a", "-c", "user.email=a@example.org", *words]
+    subprocess.run(command, check=True, timeout=60)
+
+
+def commit(root: Path) -> None:
+    git(root, "add", "--all")
+    git(root, "commit", "--quiet", "--message", "Change jobs")
+
+
+def run(*words: str) -> Result:
+    return CliRunner().invoke(app, list(words))
+
+
+def site() -> Site:
+    return Site.from_environment(os.environ, looking=True)
+
+
+def serve(job: str) -> None:
+    """Push the job as it stands, and let the journal say that it serves."""
+    pushed = run("release", "push", job, "--params", '{"input": "/data"}')
+    assert pushed.exit_code == 0, pushed.stderr
+    journal = Journal(site().store, job, writer="test")
+    for record in (
+        ReleaseDescribed(release="r0001", manifests={}),
+        OperationStarted(operation="op", request=DeployRequest(job=job), steps=()),
+        InstancePlanned(operation="op", instance="op-candidate", release="r0001", role=Role.CANDIDATE),
+        InstanceAppointed(operation="op", instance="op-candidate"),
+        ReleasePromoted(operation="op", release="r0001", instance="op-candidate"),
+        OperationFinished(operation="op", outcome=Outcome.SUCCEEDED, sentence="serves"),
+    ):
+        journal.append(lambda _, record=record: record)
+
+
+def kinds() -> dict[str, str]:
+    return {each.job: each.kind.value for each in find_changed_jobs(site())}
+
+
+def test_what_serves_is_unchanged_and_needs_no_spark(checkout: Path, tmp_path: Path) -> None:
+    """A file that no job imports is no change; the comment says so and the exit code is 0."""
+    (checkout / "jobs" / "alone.py").write_text("X = 2\n")
+    commit(checkout)
+    found = run("check", "--changed", "--markdown", str(tmp_path / "comment.md"))
+    assert found.exit_code == 0, found.stderr
+    assert "no job's code differs from what serves" in found.stdout
+    comment = (tmp_path / "comment.md").read_text()
+    assert comment.startswith(f"{MARKER}\n### Streamkeeper: no job's code differs")
+    assert "**Unchanged**: `orders`, `refunds`." in comment
+
+
+def test_a_changed_helper_changes_every_job_that_imports_it(checkout: Path) -> None:
+    """By the hash of the bundle, whatever file git names."""
+    assert kinds() == {"orders": "same", "refunds": "same"}
+    (checkout / "jobs" / "rates.py").write_text("RATE = 2\n")
+    assert kinds() == {"orders": "changed", "refunds": "changed"}
+
+
+def test_a_new_job_is_a_first_deploy_and_a_renamed_one_too(checkout: Path) -> None:
+    """A renamed job begins without state, which its author has to know; what it was called serves on."""
+    git(checkout, "mv", "jobs/refunds.py", "jobs/returns.py")
+    (checkout / "jobs" / "returns.py").write_text(JOB.format(name="returns"))
+    commit(checkout)
+    assert kinds() == {"orders": "same", "refunds": "no file", "returns": "first deploy"}
+    found = run("check", "--changed")
+    assert found.exit_code == 0, found.stderr
+    assert "First deploys: returns." in found.stdout
+    assert "A job that was renamed is a new one, too." in found.stdout
+    assert "Serving without a file here: refunds." in found.stdout
+
+
+def test_a_job_that_was_stopped_and_deleted_is_no_news(checkout: Path) -> None:
+    """It is not to serve, and has no code that could."""
+    (checkout / "jobs" / "refunds.py").unlink()
+    stop = DesiredChanged(serve=False, requested_by="ann", reason="gone")
+    Journal(site().store, "refunds", writer="test").append(lambda _: stop)
+    assert kinds() == {"orders": "same"}
+
+
+@pytest.mark.parametrize("source", [b"def (:\n# streaming_job", b"# streaming_job\nx = '\xff'\n", b"streaming_job\0"])
+def test_a_file_that_is_no_python_is_told_and_the_others_are_looked_at(
+    checkout: Path, tmp_path: Path, source: bytes
+) -> None:
+    """Of a job that serves and of one that is new; exit code 2, and the comment names file and line."""
+    for name in ("orders", "fresh"):
+        (checkout / "jobs" / f"{name}.py").write_bytes(source)
+    (checkout / "jobs" / "notes.py").write_bytes(b"def (:")
+    commit(checkout)
+    found = run("check", "--changed", "--markdown", str(tmp_path / "comment.md"), "--json")
+    assert found.exit_code == 2
+    jobs = json.loads(found.stdout)["jobs"]
+    assert {job: each["change"] for job, each in jobs.items()} == {
+        "fresh": "unknown", "orders": "unknown", "refunds": "same",
+    }  # fmt: skip
+    assert "orders.py:" in jobs["orders"]["error"]
+    comment = (tmp_path / "comment.md").read_text()
+    assert "### Streamkeeper: 2 of 2 changed jobs could not be checked" in comment
+    assert "| `orders` | **not checked** | orders.py:" in comment
+
+
+def test_a_job_in_another_encoding_is_a_job(checkout: Path) -> None:
+    """Python reads what its first line declares."""
+    text = "# -*- coding: latin-1 -*-\nNAME = 'Bücher'\n" + JOB.format(name="books")
+    (checkout / "jobs" / "books.py").write_bytes(text.encode("latin-1"))
+    assert kinds()["books"] == "first deploy"
+
+
+def test_a_file_whose_name_is_no_jobs_becomes_no_mark(checkout: Path, tmp_path: Path) -> None:
+    """It is told as it is spelled."""
+    (checkout / "jobs" / "a`|<script>.py").write_text(JOB.format(name="a`|<script>"))
+    found = run("check", "--changed", "--markdown", str(tmp_path / "comment.md"))
+    assert found.exit_code == 2
+    assert (
+        "| `a'/<script>` | **not checked** | job name 'a\\`\\|\\<script>' is not allowed"
+        in (tmp_path / "comment.md").read_text()
+    )
+
+
+def test_a_secret_that_is_not_there_fails_its_job_alone(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pipeline that lacks a variable is told which one."""
+    params = '{"input": "secret://env/NOT_THERE"}'
+    assert run("release", "push", "orders", "--params", params).stdout == "r0002\n"
+    promote = ReleasePromoted(operation="op", release="r0002", instance="op-candidate")
+    described = ReleaseDescribed(release="r0002", manifests={})
+    for record in (described, promote):
+        Journal(site().store, "orders", writer="test").append(lambda _, record=record: record)
+    (checkout / "jobs" / "orders.py").write_text(JOB.format(name="orders") + "# changed\n")
+    found = run("check", "--changed")
+    assert found.exit_code == 2
+    assert "job orders: NOT CHECKED: secret://env/NOT_THERE" in found.stdout
+    assert "Unchanged: refunds." in found.stdout
+
+
+def test_on_a_machine_without_the_checkpoints_a_job_is_not_checked(checkout: Path) -> None:
+    """There a checkpoint that is out of sight would pass for a lost one."""
+    version = CheckpointVersionCreated(
+        query="totals", version="v0001", release="r0001", origin="fresh", state_format="x", root="/nowhere/checkpoints"
+    )
+    Journal(site().store, "orders", writer="test").append(lambda _: version)
+    (checkout / "jobs" / "orders.py").write_text(JOB.format(name="orders") + "# changed\n")
+    found = run("check", "--changed")
+    assert found.exit_code == 2
+    assert "job orders: NOT CHECKED: this machine has no checkpoint root /nowhere/checkpoints" in found.stdout
+
+
+FINDING = Finding(
+    rule="aggregate-function-changed", severity=Severity.BREAKING, where="`x` ```", evidence="<script>@ann</script> | a"
+)
+SWITCH = CheckAnswer(
+    assessment=Assessment(
+        verdict=Verdict.SWITCH,
+        queries={"totals": QueryAssessment(verdict=Verdict.SWITCH, findings=(FINDING,))},
+    )
+)
+CHECKED = CheckedJob(
+    change=JobChange(job="orders", kind=ChangeKind.CHANGED, release="r0001"),
+    answer=SWITCH,
+    ways={"totals": ("rebuild", "rebuild in v0002, beside v0001", "reads 8 files again")},
+)
+BROKEN = CheckedJob(change=JobChange(job="refunds", kind=ChangeKind.UNKNOWN, error="refunds.py:1: no"))
+
+
+def test_the_comment_has_verdict_way_and_cost_of_each_job() -> None:
+    """And the findings, folded."""
+    comment = render_comment([CHECKED, BROKEN])
+    assert "### Streamkeeper: 1 of 2 changed jobs could not be checked; SWITCH" in comment
+    assert (
+        "| `orders` | **SWITCH** | `totals`: rebuild in v0002, beside v0001 | `totals`: reads 8 files again |"
+        in comment
+    )
+    assert "<details><summary>orders: findings, against r0001</summary>" in comment
+    assert "`aggregate-function-changed`" in comment
+    assert "\\<script>" in comment
+    assert "@ann" not in comment
+
+
+def test_what_has_no_way_says_why() -> None:
+    """In the place of a way."""
+    comment = render_comment([replace(CHECKED, ways={}, refusal="query totals: no rebuild: its function output")])
+    assert "| **SWITCH** | nothing: query totals: no rebuild: its function output |" in comment
+    assert "way: query totals" in render_changes([replace(CHECKED, ways={}, refusal="query totals: none")])
+
+
+def test_a_comment_stays_below_the_limit_and_names_what_it_leaves_out() -> None:
+    """The table always fits; of the rest, what fits."""
+    long = Difference(title="file orders.py", lines=tuple("+" + "x" * 300 for _ in range(400)))
+    comment = render_comment([replace(CHECKED, differences=(long,))], differences=True)
+    assert len(comment) < MOST_CHARACTERS + 1000
+    assert "Too long for a comment: difference of `orders`." in comment
+    assert "`aggregate-function-changed`" in comment
+
+
+def test_an_endless_error_and_a_thousand_jobs_fit() -> None:
+    """GitHub takes no comment beyond its limit; what failed comes first."""
+    broken = [
+        replace(BROKEN, change=replace(BROKEN.change, job=f"b{number}", error="x" * 99_999)) for number in range(3)
+    ]
+    checked = [replace(CHECKED, change=replace(CHECKED.change, job=f"a{number}")) for number in range(1_000)]
+    comment = render_comment([*checked, *broken], differences=True)
+    assert len(comment) < 65_536
+    assert comment.index("`b2`") < comment.index("`a0`")
+    assert "more | `streamkeeper check --changed` shows all" in comment
+
+
+def test_an_error_of_a_job_s_own_shows_no_credentials() -> None:
+    """What code raises may hold the URL that it was given."""
+    error = "orders.py:3: OSError: postgresql://ann:geheim99@db/x is away"
+    found = render_comment([replace(BROKEN, change=replace(BROKEN.change, error=error))])
+    assert "geheim99" not in found
+    assert "OSError" in found
+
+
+def test_a_difference_is_folded_into_the_comment() -> None:
+    """Where it is asked for."""
+    difference = Difference(title="file orders.py", lines=("--- r0001", "+++ candidate", "@@ -1 +1 @@", "-a", "+```"))
+    assert "````diff\n--- r0001" in render_comment([replace(CHECKED, differences=(difference,))], differences=True)
+    assert "diff\n" not in render_comment([replace(CHECKED, differences=(difference,))])
+
+
+def test_json_has_what_the_comment_has() -> None:
+    """For pipelines that write their own."""
+    found = changes_json([CHECKED])["jobs"]
+    assert isinstance(found, dict)
+    assert found["orders"]["verdict"] == "SWITCH"
+    assert found["orders"]["ways"]["totals"]["way"] == "rebuild"

@@ -1,0 +1,192 @@
+"""What differs between two versions of a job, as lines for a person; without secrets."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from streamkeeper.compatibility.differences import MOST_BYTES, MOST_LINES, Difference, JobVersion, find_differences
+from streamkeeper.model.manifest import StateColumn
+from streamkeeper.model.secret_names import masked_code
+from tests.compatibility.manifests import STATEFUL, changed, with_operator
+
+OLD = JobVersion(
+    name="r0001",
+    entry="totals.py",
+    files={"totals.py": b"import rates\n\nFACTOR = 1\n", "rates.py": b"RATE = 1\n"},
+    params={"input": "/data", "limit": 1},
+    conf={},
+    manifests={"totals": STATEFUL},
+)
+
+
+def differences(**fields: object) -> dict[str, Difference]:
+    found = find_differences(OLD, msgspec.structs.replace(OLD, name="candidate", **fields))
+    return {each.title: each for each in found}
+
+
+def with_files(**files: bytes) -> dict[str, Difference]:
+    return differences(files={**OLD.files, **{f"{name}.py": data for name, data in files.items()}})
+
+
+def changes(difference: Difference) -> list[str]:
+    """The lines that came and went."""
+    return [line for line in difference.lines[2:] if line[0] in "+-"]
+
+
+def test_the_same_differs_in_nothing() -> None:
+    """No section is there without a difference in it."""
+    assert differences() == {}
+
+
+def test_params_and_confs_are_compared_one_by_one() -> None:
+    """Changed, new and gone; a number is no text."""
+    found = differences(params={"input": "/elsewhere", "limit": "1"}, conf={"spark.sql.shuffle.partitions": "4"})
+    assert changes(found["params"]) == ['-input: "/data"', "-limit: 1", '+input: "/elsewhere"', '+limit: "1"']
+    assert changes(found["conf"]) == ['+spark.sql.shuffle.partitions: "4"']
+
+
+def test_a_helper_module_is_compared_as_the_job_file_is() -> None:
+    """Files that came and went are told apart from changed ones."""
+    found = differences(files={"totals.py": OLD.files["totals.py"], "more.py": b"X = 1\n"})
+    assert changes(found["file rates.py (gone)"]) == ["-RATE = 1", "-"]
+    assert changes(found["file more.py (new)"]) == ["+X = 1", "+"]
+    assert changes(with_files(rates=b"RATE = 2\n")["file rates.py"]) == ["-RATE = 1", "+RATE = 2"]
+
+
+def test_the_job_file_is_the_job_file_under_another_name() -> None:
+    """Two files that hold one job are compared with each other."""
+    files = {"maxima.py": b"import rates\n\nFACTOR = 2\n", "rates.py": OLD.files["rates.py"]}
+    (found,) = find_differences(OLD, msgspec.structs.replace(OLD, name="new", entry="maxima.py", files=files))
+    assert found.title == "file totals.py -> maxima.py"
+    assert changes(found) == ["-FACTOR = 1", "+FACTOR = 2"]
+
+
+def test_a_query_is_told_in_the_words_of_whoever_wrote_it() -> None:
+    """Sources, keys, what state is made of, output, trigger: a changed one is a changed line."""
+    values = (StateColumn(meaning="max(source 0.x)", type="long"),)
+    new = changed(with_operator(STATEFUL, values=values), trigger="1 second")
+    found = changes(differences(manifests={"totals": new})["query totals"])
+    assert "-  state value sum(source 0.x): long" in found
+    assert "+  state value max(source 0.x): long" in found
+    assert "-trigger: 5 seconds" in found
+    gone = differences(manifests={"others": STATEFUL})
+    assert set(gone) == {"query totals (gone)", "query others (new)"}
+
+
+def test_a_plan_that_is_not_known_is_told_so() -> None:
+    """Code is shown of a candidate that could not be described, too."""
+    assert differences(manifests=None)["plan"].note == "not known: candidate was not described"
+
+
+@pytest.mark.parametrize("data", [b"\xff\xfe", b"a\0b", b"#" * (MOST_BYTES + 1), b"x = 1\n" * 1_000_000])
+def test_what_nobody_would_read_is_named_with_its_size(data: bytes) -> None:
+    """Binary, in another encoding, or megabytes of it."""
+    found = with_files(rates=data)["file rates.py"]
+    assert found.lines == ()
+    assert found.note == f"not shown, binary or too long: 9 bytes -> {len(data):,} bytes"
+
+
+def test_long_differences_and_long_lines_are_cut() -> None:
+    """What is left out is said."""
+    found = with_files(rates=b"\n".join(b"%d" % number for number in range(MOST_LINES + 10)))["file rates.py"]
+    assert len(found.lines) == MOST_LINES
+    assert "more lines are not shown" in found.note
+    assert changes(with_files(rates=b"x" * 1000)["file rates.py"])[-1].endswith("… (1,000 characters)")
+
+
+def test_nothing_in_a_file_steers_a_terminal() -> None:
+    """Neither its text nor its name."""
+    found = differences(files={**OLD.files, "a\x1b[2J.py": b"x = '\x1b[31m'\n"})
+    assert changes(found["file a\\x1b[2J.py (new)"]) == ["+x = '\\x1b[31m'", "+"]
+
+
+def test_a_secret_that_stands_where_a_reference_should_is_masked_everywhere() -> None:
+    """In the params, in confs, and where code or a plan repeats it; that it changed is said."""
+    old = msgspec.structs.replace(OLD, params={"password": "hunter2!", "url": "postgresql://ann:geheim99@db/x"})
+    plan = changed(STATEFUL, plan=STATEFUL.plan + "\nLocal [sesame99]", trigger="1 second")
+    new = msgspec.structs.replace(
+        old,
+        files={**OLD.files, "rates.py": b"print('sesame99')\n"},
+        params={"password": "sesame99", "url": "postgresql://ann:offen1234@db/y"},
+        conf={"spark.hadoop.fs.s3a.secret.key": "abcdefgh"},
+        manifests={"totals": plan},
+    )
+    told = "\n".join(line for each in find_differences(old, new) for line in each.lines)
+    assert not [each for each in ("hunter2", "sesame", "geheim", "offen", "abcdefgh") if each in told]
+    assert "+password: *** (another value)" in told
+    assert '+url: "postgresql://***@db/y"' in told
+    assert "+spark.hadoop.fs.s3a.secret.key: ***" in told
+    assert "+print('***')" in told
+
+
+def test_a_reference_is_no_secret() -> None:
+    """Which secret is used is what a reader wants to know."""
+    found = differences(params={**OLD.params, "password": "secret://env/WAREHOUSE"})
+    assert changes(found["params"]) == ['+password: "secret://env/WAREHOUSE"']
+
+
+def test_a_file_that_differs_only_in_a_secret_is_named() -> None:
+    """It is not passed over in silence."""
+    old = msgspec.structs.replace(OLD, files={**OLD.files, "rates.py": b"TOKEN = 'one'\n"})
+    new = msgspec.structs.replace(OLD, files={**OLD.files, "rates.py": b"TOKEN = 'two'\n"})
+    (found,) = find_differences(old, new)
+    assert (found.title, found.lines) == ("file rates.py", ())
+    assert "only in what is masked" in found.note
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        'password = "hunter2"',
+        'PASSWORD: str = r"hunter2"',
+        'reader.option("password", "hunter2")',
+        '{"db_password": "hunter2"}',
+        'os.environ["API_TOKEN"] = "hunter2"',
+        'connect(user="ann", password="hunter2")',
+        'set_password("hunter2")',
+        '"password": Param(str, help="of the warehouse", default="hunter2")',
+        'password = (\n    "hunter2"\n)',
+        'api_key = f"hunter2{suffix}"',
+        'pwd = "hunter2',
+        'url = "postgresql://ann:hunter2@db/x"',
+        'url = "jdbc:postgresql://db/x?user=ann&password=hunter2"',
+        'KEY = """-----BEGIN RSA PRIVATE KEY-----\nhunter2\nhunter2\n-----END RSA PRIVATE KEY-----"""',
+        'x = "hunter2ABCDefghIJKLmnop"',
+        "password = 'it\\'s hunter2'",
+    ],
+)
+def test_literals_beside_the_name_of_a_secret_are_masked(code: str) -> None:
+    """However the code is written; its lines stay lines."""
+    found = masked_code(code)
+    assert "hunter2" not in found
+    assert "***" in found
+    assert found.count("\n") == code.count("\n")
+
+
+@pytest.mark.parametrize(
+    "text", ["DB_PASSWORD=hunter2", "password: hunter2 # old", '{"token": "hunter2", "a": 1}', "token: |\n  hunter2"]
+)
+def test_in_files_of_data_a_value_needs_no_quotes(text: str) -> None:
+    """Settings and YAML that a package brings along."""
+    assert "hunter2" not in masked_code(text, python=False)
+    assert masked_code("password: secret://env/A\nshop: north", python=False).endswith("secret://env/A\nshop: north")
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        'sink=TableSink(url, table="totals", key=["shop"])',
+        'F.col("amount")',
+        'password = "secret://env/WAREHOUSE"',
+        'rows.groupBy("shop").agg(F.sum("amount").alias("total"))',
+    ],
+)
+def test_other_code_is_shown_as_it_is(code: str) -> None:
+    """A page in which everything is masked says nothing."""
+    assert masked_code(code) == code
+
+
+def test_masking_takes_no_longer_on_a_line_without_end() -> None:
+    """A megabyte of one word is no reason to wait."""
+    assert masked_code("a" * MOST_BYTES + "=" + "'" + "b" * MOST_BYTES)

@@ -1,0 +1,110 @@
+"""deploy/github/streamkeeper-check.yml: its steps, run by a real shell against a real repository."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from streamkeeper.cli.change_pages import MARKER
+
+ROOT = Path(__file__).resolve().parents[2]
+FILE = ROOT / "deploy" / "github" / "streamkeeper-check.yml"
+JOB = """
+from streamkeeper import streaming_job
+
+@streaming_job(name="orders")
+def orders(spark, params):
+    yield from ()
+"""
+
+
+def steps() -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = yaml.safe_load(FILE.read_text())["jobs"]["check"]["steps"]
+    return found
+
+
+def step(name: str) -> str:
+    (script,) = [each["run"] for each in steps() if each["name"] == name]
+    return str(script)
+
+
+def run(script: str, folder: Path, **environ: str) -> subprocess.CompletedProcess[str]:
+    """As GitHub's runner does for ``shell: bash``."""
+    command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script]
+    return subprocess.run(
+        command, cwd=folder, env={**os.environ, **environ}, capture_output=True, text=True, timeout=120, check=False
+    )
+
+
+def test_every_step_is_a_script_that_a_shell_takes(tmp_path: Path) -> None:
+    """Nobody else's action runs in it, and no text of a pull request's becomes part of a script."""
+    assert not [each for each in steps() if "uses" in each]
+    for each in steps():
+        assert subprocess.run(["bash", "-n", "-c", each["run"]], check=False).returncode == 0, each["name"]
+        assert "${{" not in each["run"], each["name"]
+
+
+def test_what_runs_a_changes_code_has_no_token() -> None:
+    """It runs for branches of the repository alone, and may write nothing but comments."""
+    workflow = yaml.safe_load(FILE.read_text())
+    assert workflow["permissions"] == {"contents": "read", "pull-requests": "write"}
+    # YAML reads the key ``on`` as true.
+    assert workflow[True] == {"pull_request": None}
+    assert workflow["jobs"]["check"]["if"] == "github.event.pull_request.head.repo.full_name == github.repository"
+    (check,) = [each for each in steps() if each.get("id") == "check"]
+    assert "env" not in check
+    assert "GH_TOKEN" not in workflow["jobs"]["check"]["env"]
+
+
+def test_a_comment_is_found_again_by_the_line_that_the_command_writes() -> None:
+    """The workflow and the command agree on the marker."""
+    assert re.findall(r"marker='(.*)'", step("Comment")) == [MARKER]
+
+
+def test_the_merge_is_checked_out_and_its_jobs_are_checked(tmp_path: Path) -> None:
+    """From a repository to a comment and an exit code; what was left by the last run is gone."""
+    repository = tmp_path / "ann" / "jobs"
+    (repository / "jobs").mkdir(parents=True)
+    (repository / "jobs" / "orders.py").write_text(JOB)
+    git = ["git", "-C", str(repository), "-c", "user.name=a", "-c", "user.email=a@example.org"]
+    for words in (["init", "--quiet"], ["add", "."], ["commit", "--quiet", "--message", "Add a job"]):
+        subprocess.run([*git, *words], check=True, timeout=60)
+    head = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True).stdout.strip()
+    work = tmp_path / "work"
+    (work / "checkout" / "jobs").mkdir(parents=True)
+    (work / "checkout" / "jobs" / "stale.py").write_text("def (: # streaming_job")
+    place = {"GITHUB_SERVER_URL": tmp_path.as_uri(), "GITHUB_REPOSITORY": "ann/jobs", "GITHUB_SHA": head}
+    checked_out = run(step("Check out the merge"), work, **place)
+    assert checked_out.returncode == 0, checked_out.stderr
+
+    command = tmp_path / "bin" / "streamkeeper"
+    command.parent.mkdir()
+    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m streamkeeper.cli.main "$@"\n')
+    command.chmod(0o755)
+    found = run(
+        step("Check the changed jobs"),
+        work,
+        PATH=f"{command.parent}:{os.environ['PATH']}",
+        PYTHONPATH=str(ROOT / "plugins"),
+        GITHUB_OUTPUT=str(tmp_path / "output"),
+        STREAMKEEPER_HOME=str(tmp_path / "home"),
+        STREAMKEEPER_STORE="",
+        STREAMKEEPER_CHECKPOINTS="",
+        STREAMKEEPER_JOBS="checkout/jobs",
+    )
+    assert found.returncode == 0, found.stderr
+    assert (tmp_path / "output").read_text() == "code=0\n"
+    assert "**First deploys**: `orders`." in (work / "comment.md").read_text()
+
+
+@pytest.mark.parametrize(("code", "fails"), [("0", 0), ("10", 0), ("11", 0), ("12", 1), ("2", 1), ("", 1)])
+def test_what_was_refused_or_not_checked_fails_the_run(tmp_path: Path, code: str, fails: int) -> None:
+    """Where there is a way, a person reads the comment."""
+    assert run(step("Fail for what was refused or not checked"), tmp_path, CODE=code).returncode == fails

@@ -1,0 +1,48 @@
+"""What others wrote, put into Markdown: rendered by a real parser, it is text and nothing else."""
+
+from __future__ import annotations
+
+import pytest
+from markdown_it import MarkdownIt
+
+from streamkeeper.model.markdown_text import code_block, escaped, visible
+
+HOSTILE = [
+    "<script>alert(1)</script>",
+    "<img src=x onerror=alert(1)>",
+    "a | b \\| c",
+    "![x](http://example.org/pixel.png) [a](javascript:alert)",
+    "`code` ``` **bold** _it_ ~~no~~",
+    "&lt;b&gt; &#60;script&#62;",
+    "</details><!-- comment -->",
+]
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_a_text_stays_a_text(text: str) -> None:
+    """In a table's cell the parser finds one cell with this very text: no HTML, no link, no image."""
+    page = MarkdownIt().enable("table").parse(f"| a | b |\n|---|---|\n| {escaped(text)} | end |")
+    cells = [each for each in page if each.type == "inline"][2:]
+    assert [each.content for each in cells][1:] == ["end"]
+    assert {child.type for child in cells[0].children or ()} <= {"text", "text_special"}
+    assert "".join(child.content for child in cells[0].children or ()) == text
+
+
+def test_nobody_is_mentioned_and_a_line_break_keeps_the_row() -> None:
+    """A comment notifies nobody whom a column is named after; brokers stay as they are."""
+    assert "@ann" not in escaped("ask @ann")
+    assert escaped("orders@broker:9092") == "orders@broker:9092"
+    assert escaped("a\nb") == "a<br>b"
+
+
+@pytest.mark.parametrize("text", ["```\n<script>", "````\n```\n", "~~~", "plain", ""])
+def test_a_block_ends_where_its_text_ends(text: str) -> None:
+    """Backticks within it close nothing."""
+    page = MarkdownIt().parse(code_block(text, "diff") + "\n\nafter")
+    assert [each.type for each in page] == ["fence", "paragraph_open", "inline", "paragraph_close"]
+    assert page[0].content == f"{text}\n"
+
+
+def test_what_steers_a_terminal_or_turns_the_reading_around_is_spelled_out() -> None:
+    """Neither an escape sequence nor a right-to-left override does anything."""
+    assert visible("\x1b[31mred\u202e\ud800\n\tü") == "\\x1b[31mred\\u202e\\ud800\n\tü"
