@@ -10,6 +10,11 @@ from streamkeeper.job_code import locate
 
 _PYTHON = re.compile(r"^\s*([\w.]*(?:Error|Exception|Exit|Warning)\b:? ?.*)$", re.MULTILINE)
 _LONGEST = 500
+_NO_SESSION = "[SESSION_OR_CONTEXT_NOT_EXISTS]"
+_WHERE_NO_SESSION = (
+    " (a Python worker imports the job's file to find a function in it, and has no session for what stands beside it: "
+    "use the decorator @udf, name types as IntegerType() and not as text, or move the function into a module of its own)"
+)
 
 
 def describe_fault(error: BaseException, root: Path | None = None) -> str:
@@ -27,6 +32,8 @@ def describe_text(text: str, condition: str = "") -> str:
     python = _PYTHON.findall(text) if "Traceback (most recent call last)" in text else []
     line = python[-1] if python else next((each for each in text.splitlines() if each.strip()), "no message")
     line = line.strip().removeprefix(f"[{condition}]").strip()
+    if python and _NO_SESSION in line:
+        line += _WHERE_NO_SESSION
     return (f"{condition}: {line}" if condition else line)[:_LONGEST]
 
 

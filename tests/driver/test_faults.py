@@ -1,0 +1,29 @@
+"""Errors of Spark and of its Python workers as one line."""
+
+from __future__ import annotations
+
+from streamkeeper.driver.faults import describe_text
+
+IN_A_WORKER = """An exception was thrown from the Python worker:
+Traceback (most recent call last):
+  File "/job/orders.py", line 4, in <module>
+    doubled = F.udf(double, "int")
+  File "/pyspark/sql/utils.py", line 340, in get_active_spark_context
+    raise PySparkRuntimeError(
+pyspark.errors.exceptions.base.PySparkRuntimeError: [SESSION_OR_CONTEXT_NOT_EXISTS] SparkContext or SparkSession \
+should be created first.
+"""
+
+
+def test_a_file_that_needs_a_session_in_a_worker_is_told_the_way_out() -> None:
+    """``F.udf(f, "int")`` beside the function runs again where there is no session; the same in the driver is told bare."""
+    told = describe_text(IN_A_WORKER, "PYTHON_EXCEPTION")
+    assert told.startswith("PYTHON_EXCEPTION: pyspark.errors")
+    assert "use the decorator @udf" in told
+    assert "@udf" not in describe_text("[SESSION_OR_CONTEXT_NOT_EXISTS] SparkContext or SparkSession", "")
+
+
+def test_of_a_traceback_its_last_line_is_told() -> None:
+    """The rest of it is Spark's."""
+    text = 'Traceback (most recent call last):\n  File "x.py", line 1\nValueError: a row is wrong\n'
+    assert describe_text(text) == "ValueError: a row is wrong"
