@@ -5,7 +5,7 @@ from __future__ import annotations
 from bench.fuzz.stages import Code, Keep
 
 _FUNCTION = """
-def {uid}_step(a, b{default}):
+{decorator}def {name}(a, b):
     {doc}a = 0 if a is None else a
     b = 0 if b is None else b
     {assign}return {step}
@@ -68,14 +68,14 @@ def code_top(stage: Code) -> str:
             text = _PANDAS.format(name=stage.name, step=_step(stage, constant), doc=_doc(stage.wording, 4))
             return f"import pandas as pd\n\n{constant} = {stage.constant}\n{text}"
         case _:
-            return f'{_plain(stage, constant)}\n\n{stage.name}_of = F.udf({stage.uid}_step, "int")\n'
+            return _plain(stage, constant, f"{stage.name}_of", '@F.udf("int")\n')
 
 
 def code_files(stage: Code) -> tuple[tuple[str, str], ...]:
     """Modules beside the job file."""
     if stage.form != "helper":
         return ()
-    return ((f"{module_of(stage)}.py", _plain(stage, "FACTOR")),)
+    return ((f"{module_of(stage)}.py", _plain(stage, "FACTOR", f"{stage.uid}_step")),)
 
 
 def module_of(stage: Code) -> str:
@@ -94,17 +94,17 @@ def keep_top(stage: Keep) -> str:
     return "import pandas as pd\n\n" + _FRAME.format(total=total, step=step, doc=doc)
 
 
-def _plain(stage: Code, constant: str) -> str:
+def _plain(stage: Code, constant: str, name: str, decorator: str = "") -> str:
     renamed = stage.wording == "renamed"
     text = _FUNCTION.format(
-        uid=stage.uid,
-        default="",
+        name=name,
+        decorator=decorator,
         doc=_doc(stage.wording, 4),
         assign=f"made = {_step(stage, constant)}\n    " if renamed else "",
         step="made" if renamed else _step(stage, constant),
     )
     if stage.wording == "typed":
-        text = text.replace("_step(a, b)", "_step(a: int | None, b: int | None) -> int")
+        text = text.replace("(a, b):", "(a: int | None, b: int | None) -> int:")
     return f"{constant} = {stage.constant}\n\n{text}"
 
 

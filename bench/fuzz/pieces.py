@@ -7,22 +7,24 @@ import shutil
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
+
+import msgspec
 
 from bench.fuzz.edits import Label
 from bench.fuzz.pairs import Pair
-from bench.fuzz.verdicts import Line
+from bench.fuzz.verdicts import Grade, Line, grade
 from bench.matrix.checking import check_with_command
 from bench.matrix.record import Truth, append_truth, read_commit, read_truths, still_true
 from bench.matrix.runs import open_session
-from bench.matrix.score import Answer, read_answer
+from bench.matrix.score import read_answer
 from bench.matrix.truth import Bench, CaseBroken, is_deployed, request_of
 
-PIECE = 48
-"""How many pairs share a session: four bases."""
+PIECE = 36
+"""How many pairs share a session: three bases."""
 
 Say = Callable[[str], None]
-Answers = list[Answer]
-Check = Callable[[Path], list[dict[str, object]]]
+Check = Callable[[Path], list[dict[str, Any]]]
 
 
 def run_piece(
@@ -80,15 +82,18 @@ def measure(
     return found, broken
 
 
-def ask(pairs: Sequence[Pair], root: Path, check: Check = check_with_command) -> Answers:
-    """What the check says of each pair."""
+def ask(pairs: Sequence[Pair], root: Path, check: Check = check_with_command) -> list[dict[str, Any]]:
+    """What the check answers about each pair, as it says it."""
     file = root / "requests.jsonl"
     file.write_text("".join(json.dumps(request_of(root, each.case, each.provider)) + "\n" for each in pairs))
-    return [read_answer(line) for line in check(file)]
+    return check(file)
 
 
-def _line(pair: Pair, commit: str, truth: Truth | None = None, answer: Answer | None = None, broken: str = "") -> Line:
-    return Line(
+def _line(
+    pair: Pair, commit: str, truth: Truth | None = None, told: dict[str, Any] | None = None, broken: str = ""
+) -> Line:
+    answer = read_answer(told) if told else None
+    line = Line(
         id=pair.id,
         seed=pair.seed,
         base=pair.base,
@@ -101,10 +106,15 @@ def _line(pair: Pair, commit: str, truth: Truth | None = None, answer: Answer | 
         answer=answer,
         broken=broken,
     )
+    odd = told and grade(line) in (Grade.UNSAFE, Grade.FALSE_ALARM, Grade.ERROR)
+    return msgspec.structs.replace(line, findings=_findings(told)) if odd and told else line
+
+
+def _findings(told: dict[str, Any]) -> tuple[str, ...]:
+    found = [each for query in told.get("queries", {}).values() for each in query.get("findings", ())]
+    return tuple(f"{each['rule']} at {each.get('where')}: {each.get('evidence')}"[:400] for each in found)
 
 
 def _short(truth: Truth) -> Truth:
-    import msgspec
-
     evidence = "" if truth.outcome.safe else truth.evidence[:600]
     return msgspec.structs.replace(truth, evidence=evidence)

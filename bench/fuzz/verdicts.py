@@ -18,7 +18,7 @@ HARD = (Outcome.REFUSED, Outcome.NEVER_ENDS)
 
 
 class Line(msgspec.Struct, frozen=True, kw_only=True):
-    """One pair: what Spark did (``truth``), what the check said (``answer``).
+    """One pair: what Spark did (``truth``), what the check said (``answer``, and its findings in its own words).
 
     ``broken``: why the pair could not be measured. ``commit``: of the project, when the check was asked.
     """
@@ -33,6 +33,7 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
     commit: str
     truth: Truth | None = None
     answer: Answer | None = None
+    findings: tuple[str, ...] = ()
     broken: str = ""
 
 
@@ -111,7 +112,7 @@ def render_score(lines: Iterable[Line]) -> str:
 def _told(line: Line, grade: Grade) -> str:
     truth = f"{line.truth.outcome.value} {line.truth.error_class}" if line.truth else line.broken
     answer = f"{line.answer.verdict} {' '.join(line.answer.rules)} {line.answer.error[:200]}" if line.answer else ""
-    return f"{grade.value}: {line.id} {line.provider}: {truth} | {answer}"
+    return "\n    ".join([f"{grade.value}: {line.id} {line.provider}: {truth} | {answer}", *line.findings])
 
 
 def _share(count: int, of: int) -> str:
