@@ -21,7 +21,7 @@ from pathlib import Path
 
 from bench.bed import ROOT
 from bench.fuzz.pairs import Pair, draw_pairs, find_pair
-from bench.fuzz.pieces import PIECE, run_piece
+from bench.fuzz.pieces import PIECE, run_piece, say_now
 from bench.fuzz.shrinking import shrink
 from bench.fuzz.verdicts import Line, append_lines, grade, read_lines, render_score, write_lines
 
@@ -41,7 +41,7 @@ def main() -> int:
         show(find_pair(chosen.show))
         return 0
     if chosen.shrink:
-        smallest, line = shrink(find_pair(chosen.shrink), root, print)
+        smallest, line = shrink(find_pair(chosen.shrink), root, say_now)
         show(smallest)
         print(grade(line).value, line.truth, line.answer, sep="\n")
         return 0
@@ -67,11 +67,11 @@ def campaign(chosen: argparse.Namespace, root: Path) -> int:
     for at in range(0, len(todo), PIECE):
         if time.monotonic() > until:
             break
-        lines = run_piece(todo[at : at + PIECE], root, truths, _say, until=until)
+        lines = run_piece(todo[at : at + PIECE], root, truths, say_now, until=until)
         append_lines(chosen.results, lines)
         count += len(lines)
         pace = count / (time.monotonic() - started) * 60
-        _say(f"{count}/{len(todo)} pairs, {pace:.1f} a minute")
+        say_now(f"{count}/{len(todo)} pairs, {pace:.1f} a minute")
     write_lines(chosen.results, read_lines(chosen.results).values())
     score = render_score(read_lines(chosen.results).values())
     print(score)
@@ -96,10 +96,6 @@ def _drawn(id: str) -> Pair | None:
 
 def _is_done(pair: Pair, line: Line | None) -> bool:
     return line is not None and line.truth is not None and line.truth.key == pair.case.key(pair.provider)
-
-
-def _say(text: str) -> None:
-    print(text, flush=True)
 
 
 def _arguments() -> argparse.Namespace:

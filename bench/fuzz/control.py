@@ -19,7 +19,7 @@ from bench.bed import ROOT
 from bench.fuzz.edits import Label
 from bench.fuzz.expressions import Expr
 from bench.fuzz.pairs import Pair, as_pair
-from bench.fuzz.pieces import ask, measure
+from bench.fuzz.pieces import ask, measure, say_now
 from bench.fuzz.stages import Grouped, With
 from bench.matrix.checking import check_with_command
 from bench.matrix.record import read_commit
@@ -51,7 +51,7 @@ def main() -> int:
     root = chosen.keep.resolve()
     root.mkdir(parents=True, exist_ok=True)
     pairs = {name: _pairs_for(name, chosen.pairs) for name in BLINDED if not chosen.only or name in chosen.only}
-    truths, _ = measure([pair for each in pairs.values() for pair in each], root, {}, print, until=math.inf)
+    truths, _ = measure([pair for each in pairs.values() for pair in each], root, {}, say_now, until=math.inf)
     missed = 0
     with chosen.results.open("w") as stream:
         for name, wanted in pairs.items():

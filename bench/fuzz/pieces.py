@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import shutil
 import time
 from collections.abc import Callable, Sequence
@@ -27,6 +28,11 @@ Say = Callable[[str], None]
 Check = Callable[[Path], list[dict[str, Any]]]
 
 
+def say_now(text: str) -> None:
+    """Print a line at once."""
+    print(text, flush=True)
+
+
 def run_piece(
     pairs: Sequence[Pair], root: Path, known: dict[str, Truth], say: Say, *, until: float, check: Check | None = None
 ) -> list[Line]:
@@ -48,7 +54,17 @@ def run_piece(
 def measure(
     pairs: Sequence[Pair], root: Path, known: dict[str, Truth], say: Say, *, until: float
 ) -> tuple[dict[str, Truth], dict[str, str]]:
-    """Id -> what Spark did, and id -> why it could not be told; the checkpoints are there afterwards."""
+    """Id -> what Spark did, and id -> why it could not be told; the checkpoints are there afterwards.
+
+    In a process of its own: a Python process has one JVM, and it ends with the session.
+    """
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        return pool.apply(_measure, (list(pairs), root, known, say, until))
+
+
+def _measure(
+    pairs: Sequence[Pair], root: Path, known: dict[str, Truth], say: Say, until: float
+) -> tuple[dict[str, Truth], dict[str, str]]:
     record = root / "truth.jsonl"
     kept = {(id, each.provider): each for id, each in known.items()} | read_truths(record)
     valid = still_true([(each.case, each.provider) for each in pairs], kept)

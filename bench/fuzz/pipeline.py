@@ -224,10 +224,6 @@ def _top(stage: Stage) -> str:
 
 def _fields(pipeline: Pipeline, ddl: str) -> str:
     found = [each for each in _split(ddl) if each.split()[0] not in pipeline.dropped]
-    if pipeline.swapped:
-        one, other = pipeline.swapped
-        trade = {one: other, other: one}
-        found = [" ".join([trade.get(each.split()[0], each.split()[0]), *each.split()[1:]]) for each in found]
     if "fields-reordered" in pipeline.texts:
         found = [*found[1:], found[0]]
     return ", ".join(found)
@@ -255,20 +251,27 @@ def _schema(pipeline: Pipeline) -> tuple[str, str]:
 
 
 def _reader(pipeline: Pipeline) -> str:
+    constant, parsed = _parsed(pipeline)
+    if pipeline.swapped:
+        one, other = pipeline.swapped
+        renames = ((one, "swapped"), (other, one), ("swapped", other))
+        parsed += "".join(f'.withColumnRenamed("{old}", "{new}")' for old, new in renames)
+    return f"{constant}def read_rows(stream):\n    return {parsed}"
+
+
+def _parsed(pipeline: Pipeline) -> tuple[str, str]:
     match pipeline.form:
         case "json":
-            return "def read_rows(stream):\n    return stream"
+            return "", "stream"
         case "csv":
             nested = _fields(pipeline, NESTED)
             gone = "".join(f', "{each}"' for each in pipeline.dropped if f"{each} " in f"{FLAT} ")
             parsed = 'stream.withColumn("parsed", F.from_json("nested", NESTED)).select("*", "parsed.*")'
-            return (
-                f'NESTED = "{nested}"\n\n\ndef read_rows(stream):\n    return {parsed}.drop("nested", "parsed"{gone})'
-            )
+            return f'NESTED = "{nested}"\n\n\n', f'{parsed}.drop("nested", "parsed"{gone})'
         case _:
             fields = _fields(pipeline, f"{FLAT}, {NESTED}")
             parsed = 'stream.select(F.from_json("value", FIELDS).alias("row")).select("row.*")'
-            return f'FIELDS = "{fields}"\n\n\ndef read_rows(stream):\n    return {parsed}'
+            return f'FIELDS = "{fields}"\n\n\n', parsed
 
 
 def _sink(pipeline: Pipeline) -> str:
