@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from random import Random
 
-from bench.fuzz.expressions import draw
+from bench.fuzz.expressions import draw, draw_filter
 from bench.fuzz.pipeline import Pipeline
 from bench.fuzz.rows import FORMS
 from bench.fuzz.stages import (
@@ -105,8 +105,8 @@ def draw_step(drawing: Drawing, *, lookups: bool) -> None:
     rng, columns = drawing.rng, drawing.columns
     name = f"c{len(drawing.pipeline.stages) + 1}"
     match rng.choice(("with", "with", "with", "with", "where", "explode", "code", "lookup")):
-        case "where":
-            drawing.add(Where, draw(rng, "bool", columns, 2, plain=True), rng.choice(("api", "expr", "view")))
+        case "where" if sum(isinstance(each, Where) for each in drawing.pipeline.stages) < 2:
+            drawing.add(Where, draw_filter(rng, columns), rng.choice(("api", "expr", "view")))
         case "explode" if drawing.of("ints") and not any(isinstance(each, Explode) for each in drawing.pipeline.stages):
             drawing.add(Explode, name, drawing.of("ints")[0], rng.random() < 0.5)
         case "code" if len(drawing.of("int")) > 1:

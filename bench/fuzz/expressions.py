@@ -187,6 +187,28 @@ def draw(rng: Random, type: str, columns: Columns, depth: int = 2, *, plain: boo
     return _draw(rng, type, columns, (), depth, plain)
 
 
+def draw_filter(rng: Random, columns: Columns, depth: int = 1) -> Expr:
+    """A condition that holds for some rows and not for others: what lets nothing through shows no change."""
+    strings = [name for name, kind in columns.items() if kind == "string" and name != "id"]
+    match rng.choice(("compare", "compare", "there", "isin", "other", "exists", "both", "either")):
+        case "there" if strings:
+            return Expr("there", "bool", (col(rng.choice(strings), "string"),))
+        case "isin" if "k" in columns:
+            keys = tuple(draw(rng, "lit:key", columns) for _ in range(2))
+            return Expr("isin", "bool", (col("k", "string"), *keys))
+        case "other" if "g" in columns:
+            return Expr("other", "bool", (col("g", "string"), draw(rng, "lit:key", columns)))
+        case "exists" if "nums" in columns:
+            body = Expr("gt", "bool", (Expr("var", "int", value="v"), draw(rng, "lit:int", columns)))
+            return Expr("exists", "bool", (col("nums", "ints"), body), "v")
+        case "both" | "either" as both if depth:
+            sides = tuple(draw_filter(rng, columns, 0) for _ in range(2))
+            return Expr("and" if both == "both" else "or", "bool", sides)
+        case _:
+            sides = (draw(rng, "int", columns, 1), draw(rng, "lit:int", columns))
+            return Expr(rng.choice(("gt", "ge", "lt", "le")), "bool", sides)
+
+
 def _draw(
     rng: Random, type: str, columns: Columns, bound: tuple[tuple[str, str], ...], depth: int, plain: bool
 ) -> Expr:
