@@ -227,7 +227,7 @@ def _dedup_grouped(drawing: Drawing) -> None:
     drawing.add(Dedup, ("id", *drawing.pick("string", but=("id",))), True)
     if drawing.rng.random() < 0.5:
         draw_step(drawing, lookups=True)
-    _grouped(drawing, (drawing.rng.choice(_SIZES),), mode="append")
+    _grouped(drawing, (drawing.rng.choice(_SIZES),), ordered=False, mode="append")
     _above(drawing)
 
 

@@ -99,6 +99,8 @@ class Pipeline:
                 return False
             if isinstance(stage, Union | Meet) and set(found) < {name for name in COLUMNS if name not in self.dropped}:
                 return False
+            if isinstance(stage, Union) and not found.keys() <= COLUMNS.keys():
+                return False
             if isinstance(stage, Meet) and not found.keys() >= set(stage.takes):
                 return False
             if isinstance(stage, Lookup) and not found.keys().isdisjoint(stage.take):
