@@ -19,7 +19,7 @@ from bench.bed import ROOT
 from bench.fuzz.edits import Label
 from bench.fuzz.expressions import Expr
 from bench.fuzz.pairs import Pair, as_pair
-from bench.fuzz.pieces import ask, measure, say_now
+from bench.fuzz.pieces import ask, findings_of, measure, say_now
 from bench.fuzz.stages import Grouped, With
 from bench.matrix.checking import check_with_command
 from bench.matrix.record import read_commit
@@ -65,6 +65,11 @@ def main() -> int:
                 "drawn": len(wanted),
                 "differ": len(differ),
                 "found": found,
+                "stopped": {
+                    pair.id: findings_of(told)
+                    for pair, told in zip(differ, answers, strict=True)
+                    if pair.id not in found
+                },
             }
             stream.write(json.dumps(line) + "\n")
             print(line, flush=True)

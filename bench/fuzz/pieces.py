@@ -123,10 +123,11 @@ def _line(
         broken=broken,
     )
     odd = told and grade(line) in (Grade.UNSAFE, Grade.FALSE_ALARM, Grade.ERROR)
-    return msgspec.structs.replace(line, findings=_findings(told)) if odd and told else line
+    return msgspec.structs.replace(line, findings=findings_of(told)) if odd and told else line
 
 
-def _findings(told: dict[str, Any]) -> tuple[str, ...]:
+def findings_of(told: dict[str, Any]) -> tuple[str, ...]:
+    """Rule, place and evidence of each finding of an answer."""
     found = [each for query in told.get("queries", {}).values() for each in query.get("findings", ())]
     return tuple(f"{each['rule']} at {each.get('where')}: {each.get('evidence')}"[:400] for each in found)
 
