@@ -3,7 +3,7 @@ RUN := scripts/run
 PYTEST := $(RUN) python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help setup connectors demo demo-kafka up down test test-fast lint format campaign bench-handover bench-switching bench-driver bench-check bench-matrix bench-snapshots bench-watch lock clean
+.PHONY: help setup connectors demo demo-kafka up down test test-fast lint format campaign bench-handover bench-switching bench-driver bench-check bench-matrix bench-fuzz bench-snapshots bench-watch lock clean
 
 help: ## what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 18
@@ -64,6 +64,9 @@ bench-check: setup ## the compatibility check against a bare start of Spark
 
 bench-matrix: setup ## the check's verdicts against what Spark does with every measured change
 	@$(RUN) python -m bench.matrix
+
+bench-fuzz: setup ## the check on drawn jobs and edits, against what Spark does with them; goes on where it stopped
+	@$(RUN) python -m bench.fuzz
 
 bench-driver: setup ## the driver's own work per batch
 	@$(RUN) python -m bench.driver

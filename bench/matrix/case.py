@@ -143,7 +143,8 @@ class Case:
     ``cause``: the true reason in one word. ``opaque``: Python code in or below state, so that BACKUP is an answer too.
     ``truth``: an outcome and why, where comparing rows cannot decide. ``declined``: Streamkeeper itself does not take
     the candidate, so that an error is an answer too. ``twin``: the case in which the same kind of change does not go
-    on, because its rows are others: no plan can tell the two apart. Params and confs: those of both sides, and the
+    on, because its rows are others: no plan can tell the two apart. ``masked``: columns whose name begins like this are
+    of chance, and not compared. Params and confs: those of both sides, and the
     candidate's own; ``{input}``, ``{other}``, ``{root}``, ``{output}`` in params stand for the unit's directories.
     """
 
@@ -160,6 +161,7 @@ class Case:
     twin: str = ""
     declined: bool = False
     damage: str = ""
+    masked: str = ""
     conf: Mapping[str, str] = field(default_factory=dict)
     candidate_conf: Mapping[str, str] = field(default_factory=dict)
     params: Mapping[str, str | int] = field(default_factory=dict)

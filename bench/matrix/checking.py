@@ -16,12 +16,16 @@ Check = Callable[[Path], Iterable[dict[str, Any]]]
 """Takes a file of requests, one per line; gives one answer per request, in their order."""
 
 
-def check_with_command(requests: Path) -> list[dict[str, Any]]:
-    """Run the command over the file; raises RuntimeError when it gives too few answers."""
+def check_with_command(requests: Path, first: Path | None = None) -> list[dict[str, Any]]:
+    """Run the command over the file; ``first``: a folder that Python looks into before all others.
+
+    Raises RuntimeError when it gives too few answers.
+    """
     asked = len(requests.read_text().splitlines())
+    folders = [each for each in (first, ROOT / "plugins", ROOT) if each is not None]
     run = subprocess.Popen(
         [sys.executable, "-m", "streamkeeper.cli.main", "check", "--batch", str(requests)],
-        env={**os.environ, "PYTHONPATH": f"{ROOT / 'plugins'}:{ROOT}"},
+        env={**os.environ, "PYTHONPATH": ":".join(map(str, folders))},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

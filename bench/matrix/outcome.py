@@ -32,9 +32,15 @@ def judge(case: Case, *, before: Run, got: Run, scratch: UnitRun | None, pinned:
         return Judgement(
             outcome=outcome, measured=outcome, error_class=got.error_class, evidence=f"refused{where}: {got.message}"
         )
+    if case.masked:
+        before, got = _masked(before, case.masked), _masked(got, case.masked)
+        scratch = UnitRun(head=_masked(scratch.head, case.masked), tail=_masked(scratch.tail, case.masked))
+    assert scratch.tail is not None
     measured, evidence = _compare(case, before, got, scratch.head, scratch.tail)
     if measured is Outcome.CORRECT or (measured is Outcome.DUPLICATES and got.kind != "foreach"):
         measured, evidence = _compare_output(before, got, evidence)
+    if measured is Outcome.CORRECT and got.state is not None and scratch.tail.state is not None:
+        measured, evidence = _compare_state(got.state, scratch.tail.state, evidence)
     if measured is Outcome.CORRECT and pinned:
         measured, evidence = Outcome.IGNORED, f"{evidence}; pinned: {', '.join(pinned)}"
     if case.truth is not None:
@@ -87,6 +93,23 @@ def _due(before: Run, got: Run) -> Counter[Cells]:
     if got.kind == "table":
         rows = list({tuple(row.get(name, "") for name in got.key): row for row in rows}.values())
     return Counter(_projected(row, got.columns) for row in rows)
+
+
+def _compare_state(got: list[str], wanted: list[str], evidence: str) -> tuple[Outcome, str]:
+    extra, missing = Counter(got) - Counter(wanted), Counter(wanted) - Counter(got)
+    if not extra and not missing:
+        return Outcome.CORRECT, evidence
+    one, other = (" ".join(sorted(each.elements())[:6]) or "<none>" for each in (missing, extra))
+    return Outcome.WRONG, f"state: missing {one} | extra {other}"
+
+
+def _masked(run: Run, prefix: str) -> Run:
+    at = [number for number, name in enumerate(run.columns) if name.startswith(prefix)]
+    batches = {
+        batch: [tuple("*" if each in at else cell for each, cell in enumerate(row)) for row in rows]
+        for batch, rows in run.batches.items()
+    }
+    return msgspec.structs.replace(run, batches=batches)
 
 
 def _projected(row: dict[str, str], columns: Cells) -> Cells:

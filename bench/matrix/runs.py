@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from bench.matrix.case import JOB_NAME, QUERY_NAME, Job
+from bench.matrix.state_rows import read_state_rows
 from streamkeeper.definition import Query, load_job
 from streamkeeper.driver.queries import restore_confs
 from streamkeeper.driver.session import Session, session_conf, start_session
@@ -44,7 +45,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     """What one run of a query gave out, batch by batch, each row as text; ``error_class`` is empty when it ended well.
 
     ``held``: what a reader of its sink finds afterwards; None where nothing can be read, with ``unread`` saying why.
-    ``key``: the columns that make a row of a table unique.
+    ``key``: the columns that make a row of a table unique. ``state``: what its state holds; None: not asked.
     """
 
     columns: Cells = ()
@@ -55,6 +56,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     key: Cells = ()
     held: list[dict[str, str]] | None = None
     unread: str = ""
+    state: list[str] | None = None
 
     @property
     def rows(self) -> list[Cells]:
@@ -99,6 +101,7 @@ def run_job(
     params: Mapping[str, ParamValue],
     conf: Mapping[str, str],
     epoch: int,
+    with_state: bool = False,
 ) -> Run:
     """Run the job below ``folder`` over all there is to read; whatever goes wrong is part of the result."""
     run = _Running(epoch)
@@ -108,9 +111,11 @@ def run_job(
             spark.conf.set(key, value)
         job = load_job(_staged(folder), ENTRY, JOB_NAME)
         _send_code_by_value(job.root)
-        [query] = job.build(spark, params)
+        [query] = [each for each in job.build(spark, params) if each.name == QUERY_NAME]
         run.take(query)
         run.serve(checkpoint)
+        if with_state:
+            run.take_state(read_state_rows(spark, checkpoint, cell_text))
     except Exception as error:  # a refusal, by Streamkeeper, Spark or the sink, is what is measured
         run.fail(error)
     finally:
@@ -126,9 +131,13 @@ class _Running:
         self._batches: dict[int, list[Cells]] = {}
         self._raised: list[Exception] = []
         self._error = ("", "")
+        self._state: list[str] | None = None
 
     def take(self, query: Query) -> None:
         self._query = query
+
+    def take_state(self, rows: list[str]) -> None:
+        self._state = rows
 
     def serve(self, checkpoint: Path) -> None:
         query = self._query
@@ -174,6 +183,7 @@ class _Running:
             key=tuple(sink.key) if isinstance(sink, TableSink) else (),
             held=held,
             unread=unread,
+            state=self._state,
         )
 
 

@@ -67,9 +67,10 @@ class Place:
 
 
 class Bench:
-    """Measures cases in one Spark session."""
+    """Measures cases in one Spark session; ``with_state``: the state must be that of a run from scratch as well."""
 
-    def __init__(self, spark: SparkSession, root: Path) -> None:
+    def __init__(self, spark: SparkSession, root: Path, *, with_state: bool = False) -> None:
+        self._with_state = with_state
         self._spark = spark
         self._root = root
         self._work = root / "work"
@@ -92,6 +93,7 @@ class Bench:
                 params=place.params(candidate.params, output),
                 conf=candidate.conf,
                 epoch=2,
+                with_state=self._with_state,
             )
         scratch = None if got.error_class else self._unit(candidate, tail=True)
         judgement = judge(case, before=head, got=got, scratch=scratch, pinned=_pinned(case, provider, checkpoint))
@@ -161,6 +163,7 @@ class Bench:
             params=place.params(place.unit.params),
             conf=place.unit.conf,
             epoch=epoch,
+            with_state=self._with_state and epoch > 1,
         )
 
 

@@ -1,0 +1,107 @@
+"""The pairs of a seed: pipelines, each with the edits that were drawn for it, as cases of the matrix. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import count
+from random import Random
+
+from bench.fuzz.drawing import draw_pipeline
+from bench.fuzz.edits import Edit, Label, edits_of
+from bench.fuzz.pipeline import MASK, Pipeline, render
+from bench.fuzz.rows import draw_rows
+from bench.fuzz.stages import Keep
+from bench.matrix.case import Case
+from bench.matrix.realistic_jobs import DIMS
+
+EDITS = 12
+"""How many edits share the run of a base."""
+
+_LABELS = (*[Label.EQUIVALENT] * 5, *[Label.CHANGING] * 6, Label.FROM_NOW_ON)
+_PROVIDERS = ("hdfs", "rocksdb", "hdfs", "rocksdb", "v2")
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A pipeline, one edit of it, and the case that both are."""
+
+    seed: int
+    base: int
+    pipeline: Pipeline
+    edit: Edit
+    provider: str
+    case: Case
+
+    @property
+    def id(self) -> str:
+        """Its name, by which it is drawn again."""
+        return self.case.id
+
+
+def draw_pairs(seed: int) -> Iterator[Pair]:
+    """The pairs of a seed, without an end."""
+    for base in count():
+        yield from draw_base(seed, base)
+
+
+def draw_base(seed: int, base: int) -> Iterator[Pair]:
+    """One pipeline with its edits."""
+    pipeline = draw_pipeline(f"{seed}/{base}")
+    rng = Random(f"{seed}/{base}/edits")
+    provider = _provider(pipeline, rng)
+    for number, edit in enumerate(draw_edits(pipeline, rng)):
+        yield as_pair(seed, base, f"{number:02d}", pipeline, edit, provider)
+
+
+def as_pair(seed: int, base: int, number: str, pipeline: Pipeline, edit: Edit, provider: str) -> Pair:
+    """The pair with its case."""
+    data = draw_rows(seed, pipeline.form, two=pipeline.two or edit.after.two, flush=pipeline.flushes)
+    case = Case(
+        f"f{seed}-{base:03d}-{number}-{edit.name}",
+        edit.name,
+        render(pipeline),
+        render(edit.after),
+        edit.name,
+        data=data,
+        opaque=edit.opaque,
+        params={} if pipeline.two else DIMS,
+        candidate_conf=dict(edit.after.conf),
+        masked=MASK,
+    )
+    return Pair(seed, base, pipeline, edit, provider, case)
+
+
+def find_pair(id: str) -> Pair:
+    """The pair of an id; raises LookupError when the grammar draws no such pair (any more)."""
+    seed, base, _ = id.removeprefix("f").split("-", 2)
+    for pair in draw_base(int(seed), int(base)):
+        if pair.id == id:
+            return pair
+    raise LookupError(id)
+
+
+def draw_edits(pipeline: Pipeline, rng: Random) -> list[Edit]:
+    """Edits of many kinds: first a label, then a kind, then one of that kind."""
+    left = {label: [each for each in edits_of(pipeline) if each.label is label] for label in Label}
+    chosen: list[Edit] = []
+    while len(chosen) < EDITS:
+        found = left[rng.choice(_LABELS)]
+        new = [each for each in found if each.name not in {other.name for other in chosen}] or found
+        if not new:
+            if not any(left.values()):
+                break
+            continue
+        name = rng.choice(sorted({each.name for each in new}))
+        edit = rng.choice([each for each in new if each.name == name])
+        found.remove(edit)
+        chosen.append(edit)
+    return chosen
+
+
+def _provider(pipeline: Pipeline, rng: Random) -> str:
+    if not pipeline.stateful:
+        return "-"
+    if any(isinstance(each, Keep) and each.form == "row" for each in pipeline.stages):
+        return rng.choice(("rocksdb", "v2"))
+    return rng.choice(_PROVIDERS)

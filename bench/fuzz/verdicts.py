@@ -1,0 +1,119 @@
+"""What is kept of a pair, one JSON line each, and the score of all of them. Pure, but for reading and writing lines."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from enum import Enum
+from pathlib import Path
+
+import msgspec
+
+from bench.fuzz.edits import Label
+from bench.matrix.case import Outcome
+from bench.matrix.record import Truth
+from bench.matrix.score import Answer
+
+HARD = (Outcome.REFUSED, Outcome.NEVER_ENDS)
+
+
+class Line(msgspec.Struct, frozen=True, kw_only=True):
+    """One pair: what Spark did (``truth``), what the check said (``answer``, and its findings in its own words).
+
+    ``broken``: why the pair could not be measured. ``commit``: of the project, when the check was asked.
+    """
+
+    id: str
+    seed: int
+    base: int
+    edit: str
+    label: Label
+    opaque: bool
+    provider: str
+    commit: str
+    truth: Truth | None = None
+    answer: Answer | None = None
+    findings: tuple[str, ...] = ()
+    broken: str = ""
+
+
+class Grade(Enum):
+    """How one pair came out."""
+
+    RIGHT = "right"
+    UNSAFE = "unsafe"
+    FALSE_ALARM = "false alarm"
+    ASKED = "asked about code"
+    UNSEEN = "unseen by the data"
+    BY_RULE = "counts from now on"
+    ERROR = "error"
+
+
+def grade(line: Line) -> Grade:
+    """Grade one pair; an equivalent edit whose run differs is an error of the grammar."""
+    if line.truth is None or line.answer is None or line.answer.verdict == "ERROR":
+        return Grade.ERROR
+    outcome, verdict = line.truth.outcome, line.answer.verdict
+    match line.label:
+        case Label.EQUIVALENT if not outcome.safe:
+            return Grade.ERROR
+        case Label.EQUIVALENT if verdict == "BACKUP" and line.opaque:
+            return Grade.ASKED
+        case Label.EQUIVALENT:
+            return Grade.RIGHT if verdict == "RESUME" else Grade.FALSE_ALARM
+        case Label.FROM_NOW_ON if outcome not in HARD:
+            return Grade.BY_RULE
+        case _ if outcome.safe:
+            return Grade.UNSEEN
+        case _:
+            return Grade.UNSAFE if verdict == "RESUME" else Grade.RIGHT
+
+
+def read_lines(file: Path) -> dict[str, Line]:
+    """Id -> the newest line about it."""
+    if not file.exists():
+        return {}
+    found = [msgspec.json.decode(each, type=Line) for each in file.read_bytes().splitlines()]
+    return {each.id: each for each in found}
+
+
+def append_lines(file: Path, lines: Iterable[Line]) -> None:
+    """Add lines."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with file.open("ab") as stream:
+        for each in lines:
+            stream.write(msgspec.json.encode(each) + b"\n")
+
+
+def write_lines(file: Path, lines: Iterable[Line]) -> None:
+    """Replace the file by these lines."""
+    draft = file.with_suffix(".draft")
+    draft.write_bytes(b"".join(msgspec.json.encode(each) + b"\n" for each in lines))
+    draft.rename(file)
+
+
+def render_score(lines: Iterable[Line]) -> str:
+    """The score in words, with every pair that is neither right nor beside the point."""
+    known = list(lines)
+    grades = Counter(grade(each) for each in known)
+    labels = Counter(each.label for each in known)
+    seeds = sorted({each.seed for each in known})
+    alarms = grades[Grade.FALSE_ALARM]
+    found = [f"{len(known)} pairs of {len(seeds)} seeds, {len({each.edit for each in known})} kinds of edits"]
+    found.append(", ".join(f"{labels[each]} {each.value}" for each in Label))
+    found.append(", ".join(f"{grades[each]} {each.value}" for each in Grade))
+    found.append(f"false alarms: {_share(alarms, labels[Label.EQUIVALENT])} of equivalent edits")
+    found.append(f"unseen by the data: {_share(grades[Grade.UNSEEN], labels[Label.CHANGING])} of changing edits")
+    for wanted in (Grade.UNSAFE, Grade.FALSE_ALARM, Grade.ERROR):
+        found += [_told(each, wanted) for each in known if grade(each) is wanted]
+    return "\n".join(found)
+
+
+def _told(line: Line, grade: Grade) -> str:
+    truth = f"{line.truth.outcome.value} {line.truth.error_class}" if line.truth else line.broken
+    answer = f"{line.answer.verdict} {' '.join(line.answer.rules)} {line.answer.error[:200]}" if line.answer else ""
+    return "\n    ".join([f"{grade.value}: {line.id} {line.provider}: {truth} | {answer}", *line.findings])
+
+
+def _share(count: int, of: int) -> str:
+    return f"{100 * count / of:.1f} %" if of else "none"
