@@ -16,7 +16,7 @@ should be created first.
 
 
 def test_a_file_that_needs_a_session_in_a_worker_is_told_the_way_out() -> None:
-    """``F.udf(f, "int")`` beside the function runs again where there is no session; the same in the driver is told bare."""
+    """``F.udf(f, "int")`` beside the function runs again where no session is; of the driver nothing is added."""
     told = describe_text(IN_A_WORKER, "PYTHON_EXCEPTION")
     assert told.startswith("PYTHON_EXCEPTION: pyspark.errors")
     assert "use the decorator @udf" in told

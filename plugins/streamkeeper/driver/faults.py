@@ -13,7 +13,7 @@ _LONGEST = 500
 _NO_SESSION = "[SESSION_OR_CONTEXT_NOT_EXISTS]"
 _WHERE_NO_SESSION = (
     " (a Python worker imports the job's file to find a function in it, and has no session for what stands beside it: "
-    "use the decorator @udf, name types as IntegerType() and not as text, or move the function into a module of its own)"
+    "use the decorator @udf, name types as IntegerType() and not as text, or move the function to a module of its own)"
 )
 
 
