@@ -106,6 +106,9 @@ def varied(spark: SparkSession, folder: Path) -> dict[str, Callable[[], DataFram
         timed = stream().dropDuplicates(["k"]).withColumn("n", F.current_timestamp()).withColumn("r", F.rand())
         return timed.withColumn("u", F.expr("uuid()")).withColumn("t", F.transform(F.array("x"), lambda v: v + 1))
 
+    def of_chance() -> DataFrame:
+        return stream().groupBy("k").agg(F.sum("x").alias("s")).withColumn("luck", F.rand())
+
     def twice() -> DataFrame:
         one = stream()
         return one.union(one).union(stream())
@@ -123,5 +126,5 @@ def varied(spark: SparkSession, folder: Path) -> dict[str, Callable[[], DataFram
     def mapped() -> DataFrame:
         return stream().mapInPandas(lambda frames: frames, SCHEMA)
 
-    builders = (with_udf, window, join, static, of_the_moment, twice, rate, sql, mapped)
+    builders = (with_udf, window, join, static, of_the_moment, of_chance, twice, rate, sql, mapped)
     return {build.__name__: build for build in builders}

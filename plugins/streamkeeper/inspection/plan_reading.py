@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from streamkeeper.inspection.lineage import Lineage
 from streamkeeper.inspection.meaning import Session
-from streamkeeper.inspection.normalised import normalised
+from streamkeeper.inspection.normalised import normalised, without_seeds
 from streamkeeper.inspection.plan_tree import unnumbered
 from streamkeeper.inspection.plan_walker import PlanWalker
 from streamkeeper.model.quoting import schema_text
@@ -145,5 +145,5 @@ def column(name: str, kind: str, *, nullable: bool) -> str:
 
 
 def expression(found: Any) -> str:
-    """An expression as SQL, with its type."""
-    return column(found.sql(), found.dataType().catalogString(), nullable=found.nullable())
+    """An expression as SQL, with its type; a random seed, which every build draws anew, is taken out."""
+    return column(without_seeds(found.sql()), found.dataType().catalogString(), nullable=found.nullable())
