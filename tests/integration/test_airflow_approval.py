@@ -13,6 +13,7 @@ from demo.rest import AirflowApi
 from streamkeeper.model.finding import Verdict
 from streamkeeper.model.job_state import OperationState
 from streamkeeper.model.liveness import Life
+from streamkeeper.model.markdown_text import escaped
 from streamkeeper.model.ways import Way
 from streamkeeper.operations.approval import answer_approval
 from tests.integration.installation import Installation, Run
@@ -135,7 +136,7 @@ def test_an_approved_change_takes_over_and_there_is_a_way_back(installation: Ins
     assert dry.wait() == "success", dry.told()
     blast_radius = operation_of(installation, dry).verdict_sentence
     assert "to be read and written again" in blast_radius
-    assert dry.report("assess").rstrip().endswith(blast_radius)
+    assert dry.report("assess").rstrip().endswith(escaped(blast_radius))
     assert installation.state.serving_release == "r0002"
 
     back = Run(opaque, form, dag=ROLLBACK)
