@@ -111,7 +111,8 @@ def _slow_write(look: JobLook, share: float) -> Found:
     for query, status in serving_queries(look):
         newest = _newest_batches(look, query, status.signals)
         if newest and all(at.checkpoint_write_s >= SHORT_WRITE_S and at.checkpoint_share >= share for at in newest):
-            at = status.signals
+            # A driver that has just begun again has no batch of its own yet.
+            at = newest[-1]
             part = f"{at.checkpoint_write_s:.1f} s of a batch's {at.batch_s:.1f} s"
             yield query, f"writing the checkpoint takes {part} ({at.checkpoint_share:.0%}), not for the first time"
 
