@@ -166,28 +166,18 @@ def _not_checked(jobs: Sequence[CheckedJob]) -> Iterator[tuple[str, list[str], s
 def _findings(jobs: Iterable[CheckedJob]) -> Iterator[tuple[str, str]]:
     for each in jobs:
         if each.answer is not None and each.answer.assessment is not None:
-            title = f"findings of `{each.change.job}`"
-            yield (
-                title,
-                _folded(
-                    f"{each.change.job}: findings, against {each.change.release}",
-                    render_markdown(each.answer.assessment),
-                ),
-            )
+            told = f"findings, against {each.change.release}"
+            yield _folded("findings", each.change, told, render_markdown(each.answer.assessment))
 
 
 def _differences(jobs: Iterable[CheckedJob]) -> Iterator[tuple[str, str]]:
     for each in jobs:
         if each.differences:
-            title = f"difference of `{each.change.job}`"
-            yield (
-                title,
-                _folded(
-                    f"{each.change.job}: difference to {each.change.release}",
-                    render_differences(each.differences, level=4),
-                ),
-            )
+            told = f"difference to {each.change.release}"
+            yield _folded("difference", each.change, told, render_differences(each.differences, level=4))
 
 
-def _folded(summary: str, text: str) -> str:
-    return f"<details><summary>{summary}</summary>\n\n{text}\n</details>\n"
+def _folded(what: str, change: JobChange, summary: str, text: str) -> tuple[str, str]:
+    """What it is called where it has no room, and the part itself."""
+    part = f"<details><summary>{change.job}: {summary}</summary>\n\n{text}\n</details>\n"
+    return f"{what} of `{change.job}`", part

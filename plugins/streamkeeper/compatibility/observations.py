@@ -50,11 +50,7 @@ def rehearsal_failed(error_class: str, message: str, batch: int | None, *, again
     return Finding(
         rule="refused-by-spark" if of_state else "fails-on-the-last-batch",
         severity=Severity.BREAKING if of_state else Severity.FATAL,
-        where="rehearsal"
-        if batch is None
-        else f"rehearsal of batch {batch}"
-        if again
-        else f"rehearsal from batch {batch}",
+        where="rehearsal" if batch is None else f"rehearsal {'of' if again else 'from'} batch {batch}",
         evidence=change(f"batch {batch} ran as deployed", told) if again else told,
         hint=NEW_CHECKPOINT
         if of_state

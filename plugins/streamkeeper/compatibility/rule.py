@@ -31,32 +31,26 @@ def breaking(
 ) -> Finding:
     """A change that state or offsets do not survive; ``measured``: cases of the measured matrix; ``effect``: where the
     rule knows more than its sentence in ``effects`` says."""
-    return Finding(
-        rule=rule,
-        severity=Severity.BREAKING,
-        where=where,
-        evidence=evidence,
-        hint=hint,
-        reference=_reference(measured),
-        effect=effect,
-    )
+    return _finding(Severity.BREAKING, rule, where, evidence, measured, hint, effect)
 
 
 def note(rule: str, where: str, evidence: str, measured: str = "", hint: str = "", effect: str = "") -> Finding:
     """A change that is safe, and what it means."""
+    return _finding(Severity.NOTE, rule, where, evidence, measured, hint, effect)
+
+
+def _finding(
+    severity: Severity, rule: str, where: str, evidence: str, measured: str, hint: str, effect: str
+) -> Finding:
     return Finding(
         rule=rule,
-        severity=Severity.NOTE,
+        severity=severity,
         where=where,
         evidence=evidence,
         hint=hint,
-        reference=_reference(measured),
+        reference=f"measured: {measured}" if measured else "",
         effect=effect,
     )
-
-
-def _reference(measured: str) -> str:
-    return f"measured: {measured}" if measured else ""
 
 
 def is_stateful(*manifests: Manifest) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from difflib import SequenceMatcher
+from itertools import zip_longest
 
 CUT = "…"
 _CLOSES = {"(": ")", "[": "]", "{": "}"}
@@ -210,7 +211,7 @@ def short(term: Term, width: int) -> str:
 def _aligned(before: tuple[Term, ...], after: tuple[Term, ...]) -> list[tuple[Term | None, Term | None]]:
     """Parts that belong together, by place or by what they are, whichever leaves less that differs; where one side has
     more, the rest of it has no counterpart."""
-    by_place = list(_padded(before, after))
+    by_place = list(zip_longest(before, after))
     differ = sum(left != right for left, right in by_place)
     if differ <= 1 or max(len(before), len(after)) > _MOST_ALIGNED:
         return by_place
@@ -218,17 +219,9 @@ def _aligned(before: tuple[Term, ...], after: tuple[Term, ...]) -> list[tuple[Te
     by_content = [
         pair
         for _, start, end, other, other_end in matcher.get_opcodes()
-        for pair in _padded(before[start:end], after[other:other_end])
+        for pair in zip_longest(before[start:end], after[other:other_end])
     ]
     return by_content if sum(left != right for left, right in by_content) <= differ else by_place
-
-
-def _padded(before: tuple[Term, ...], after: tuple[Term, ...]) -> Iterator[tuple[Term | None, Term | None]]:
-    for number in range(max(len(before), len(after))):
-        yield (
-            before[number] if number < len(before) else None,
-            after[number] if number < len(after) else None,
-        )
 
 
 def text_pieces(before: str, after: str, width: int) -> tuple[str, str]:
