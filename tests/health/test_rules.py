@@ -377,6 +377,6 @@ def test_the_watch_starts_only_what_a_start_can_mend(look: JobLook, started: boo
 
 def test_a_driver_that_has_just_begun_again_is_told_by_the_batches_before() -> None:
     """It has none of its own yet: the figures are those of the last batch that was slow, not zeros."""
-    look = replace(written(*[(4.0, 2.0)] * 4), status=status())
+    look = replace(written(*[(4.0, 2.0)] * 4), status=status(batch=-1, batch_s=0.0, usual_batch_s=0.0))
     (slow,) = [each for each in find_symptoms(look) if each.rule == "checkpoint-write-slow"]
     assert "2.0 s of a batch's 4.0 s (50%)" in slow.cause
