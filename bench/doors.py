@@ -134,7 +134,7 @@ def ask_every_door(bed: Bed, cases: Mapping[str, Case]) -> Doors:
         "rollback": replace(pushed, rollback=True, params={}, release="r0002"),
     }
     for door, request in requests.items():
-        assessment = _assessed(bed, f"door-{door}", request)
+        assessment = assess_with(bed, f"door-{door}", request)
         if isinstance(assessment, str):
             failed[door] = assessment
             continue
@@ -149,7 +149,7 @@ def _check(bed: Bed) -> str:
     return lines[-1] if lines else json.dumps({"error": done.stderr[-500:]})
 
 
-def _assessed(bed: Bed, operation: str, request: DeployRequest) -> Assessment | str:
+def assess_with(bed: Bed, operation: str, request: DeployRequest) -> Assessment | str:
     """The assessment of a deploy that is given up after it; or its sentence, where there is none."""
     deploy = Deploy.open(bed.site, operation, request)
     deploy.run(until=Step.ASSESS)
@@ -159,7 +159,7 @@ def _assessed(bed: Bed, operation: str, request: DeployRequest) -> Assessment | 
     state = deploy.state.operations[operation]
     if not state.report:
         return state.sentence
-    stored = read_object(bed.site.store, JOB, "reports", state.report, ".json")
+    stored = read_object(bed.site.store, request.job, "reports", state.report, ".json")
     return from_json(stored, Assessment, where="report")
 
 

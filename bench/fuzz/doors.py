@@ -1,0 +1,164 @@
+"""``python -m bench.fuzz.doors``: what a deploy's dry run says about drawn pairs, beside what the check has said.
+
+Each base of a pair is deployed by a real driver, over the same rows and with the same confs; then each edit of it is
+shown to a dry run. Pairs come from the results of a campaign, two of a base, and of every verdict.
+
+--pairs N       so many; --given FILE: the campaign's results
+--results FILE  a JSON line a pair; pairs that are there are not asked again (bench/results/fuzz-doors.jsonl)
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from itertools import groupby
+from pathlib import Path
+
+import msgspec
+
+from bench.bed import ROOT, Bed, fresh_bed
+from bench.doors import assess_with
+from bench.fuzz.pairs import Pair, find_pair
+from bench.fuzz.verdicts import Line, read_lines
+from bench.matrix.case import JOB_NAME, QUERY_NAME, Job, Unit
+from bench.matrix.record import read_commit
+from bench.matrix.runs import ENTRY, write_job
+from streamkeeper.model.journal import DeployRequest, Outcome
+from streamkeeper.model.release import ParamValue
+from streamkeeper.model.release_conf import FIXED
+from streamkeeper.operations.deploy import Deploy
+
+A_BASE = 2
+"""How many pairs share a deployed job."""
+
+
+def main() -> int:
+    """Ask about every pair that was chosen; 1 where a dry run gives another verdict or other rules."""
+    chosen = _arguments()
+    lines = chosen.results.read_text().splitlines() if chosen.results.exists() else []
+    known = {json.loads(line)["id"]: json.loads(line)["same"] for line in lines}
+    pairs = choose(read_lines(chosen.given).values(), chosen.pairs)
+    todo = [(pair, line) for pair, line in pairs if pair.id not in known]
+    chosen.results.parent.mkdir(parents=True, exist_ok=True)
+    for _, found in groupby(todo, key=lambda each: (each[0].seed, each[0].base)):
+        with chosen.results.open("a") as stream:
+            for told in ask_dry_run(list(found)):
+                known[str(told["id"])] = bool(told["same"])
+                stream.write(json.dumps(told) + "\n")
+                stream.flush()
+                print(json.dumps(told), flush=True)
+    wrong = sum(not same for same in known.values())
+    print(f"{len(known)} pairs, {wrong} with another answer in a dry run")
+    return int(wrong > 0)
+
+
+def choose(lines: Iterable[Line], wanted: int) -> list[tuple[Pair, Line]]:
+    """Pairs that are still drawn as they were measured, the rarest verdict first, and of each at most A_BASE a base."""
+    fit = [each for each in lines if each.answer is not None and each.truth is not None and not each.broken]
+    left = {verdict: [each for each in fit if each.answer and each.answer.verdict == verdict] for verdict in _VERDICTS}
+    bases: Counter[tuple[int, int]] = Counter()
+    kinds: Counter[str] = Counter()
+    found: list[tuple[Pair, Line]] = []
+    while len(found) < wanted and any(left.values()):
+        for waiting in left.values():
+            free = [each for each in waiting if bases[each.seed, each.base] < A_BASE]
+            waiting[:] = free
+            if not free or len(found) == wanted:
+                continue
+            line = min(free, key=lambda each: (kinds[each.edit], -bases[each.seed, each.base]))
+            waiting.remove(line)
+            pair = _drawn(line)
+            if pair is not None:
+                bases[line.seed, line.base] += 1
+                kinds[line.edit] += 1
+                found.append((pair, line))
+    return sorted(found, key=lambda each: each[0].id)
+
+
+_VERDICTS = ("REFUSE", "BACKUP", "SWITCH", "RESUME")
+
+
+def ask_dry_run(pairs: list[tuple[Pair, Line]]) -> list[dict[str, object]]:
+    """Deploy the base that all of them share, then show each edit to a dry run."""
+    base = pairs[0][0]
+    deployed = base.case.deployed(base.provider)
+    commit = read_commit()
+    told: list[dict[str, object]] = []
+    with (
+        tempfile.TemporaryDirectory(prefix="streamkeeper-doors-") as folder,
+        fresh_bed(Path(folder) / "bed", []) as bed,
+    ):
+        params = _place(bed, deployed)
+        request = DeployRequest(job=JOB_NAME, params=dict(params), conf=_conf(deployed), reason="bench")
+        _write(deployed.job, bed.jobs)
+        first = Deploy.open(bed.site, "first", request).run()
+        if first.outcome is not Outcome.SUCCEEDED:
+            raise RuntimeError(f"{base.id}: its base does not serve: {first.sentence}")
+        for number, (pair, line) in enumerate(pairs):
+            candidate = pair.case.candidate(pair.provider)
+            _write(candidate.job, bed.jobs)
+            asked = msgspec.structs.replace(request, conf=_conf(candidate), dry_run=True)
+            found = assess_with(bed, f"dry-{number}", asked)
+            assert line.answer is not None
+            mine: dict[str, object] = {"verdict": line.answer.verdict, "rules": sorted(line.answer.rules)}
+            if isinstance(found, str):
+                its: dict[str, object] = {"verdict": "ERROR", "error": found}
+            else:
+                query = found.queries[QUERY_NAME]
+                rules = sorted(f"{each.rule} ({each.severity.value})" for each in query.findings)
+                its = {"verdict": query.verdict.name, "rules": rules}
+            told.append({"commit": commit, "id": pair.id, "same": mine == its, "check": mine, "dry-run": its})
+    return told
+
+
+def _write(job: Job, folder: Path) -> None:
+    """Write the job under the name by which it is deployed, and nothing else."""
+    shutil.rmtree(folder, ignore_errors=True)
+    write_job(job, folder)
+    (folder / ENTRY).rename(folder / f"{JOB_NAME}.py")
+
+
+def _place(bed: Bed, unit: Unit) -> Mapping[str, ParamValue]:
+    """Put the rows of before where the job reads; the job's params."""
+    unit.data.place(bed.input, after=False)
+    output = bed.root / "out"
+    output.mkdir()
+    places = {
+        "input": str(bed.input / "a"),
+        "other": str(bed.input / "b"),
+        "root": str(bed.input),
+        "output": str(output),
+    }
+    filled = {key: each.format(**places) if isinstance(each, str) else each for key, each in unit.params.items()}
+    return {"input": places["input"], "other": places["other"], "output": places["output"], **filled}
+
+
+def _conf(unit: Unit) -> dict[str, str]:
+    """A unit's confs, without those of the state's format: a release has no say in that."""
+    return {key: value for key, value in unit.conf.items() if key not in FIXED}
+
+
+def _drawn(line: Line) -> Pair | None:
+    """The pair, unless the grammar draws another one under its name by now."""
+    with suppress(LookupError):
+        pair = find_pair(line.id)
+        if line.truth is not None and pair.case.key(pair.provider) == line.truth.key:
+            return pair
+    return None
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="bench.fuzz.doors", description="Drawn pairs through a deploy's dry run.")
+    parser.add_argument("--pairs", type=int, default=40)
+    parser.add_argument("--given", type=Path, default=ROOT / "bench/results/fuzz.jsonl")
+    parser.add_argument("--results", type=Path, default=ROOT / "bench/results/fuzz-doors.jsonl")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
