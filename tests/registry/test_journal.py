@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pendulum
@@ -21,8 +23,8 @@ from streamkeeper.errors import (
 )
 from streamkeeper.model.coding import to_json
 from streamkeeper.model.job_state import JobState
-from streamkeeper.model.journal import Record, StepDone, entry_key, fold_key
-from streamkeeper.registry.journal import Journal, has_journal
+from streamkeeper.model.journal import Record, StepBegun, StepDone, entry_key, fold_key, fold_prefix, journal_prefix
+from streamkeeper.registry.journal import FOLD_EVERY, KEPT_FOLDS, Journal, has_journal
 from streamkeeper.stores.counting import CountingStore
 from streamkeeper.stores.local import LocalStore
 from tests.contracts.memory_store import MemoryStore
@@ -35,6 +37,11 @@ def written(store: MemoryStore | CountingStore, count: int) -> Journal:
     for _ in range(count):
         journal.append(next_version)
     return journal
+
+
+def at_most(count: int) -> Callable[[JobState], Record | None]:
+    """Decides for a further record as long as the journal has fewer than ``count``."""
+    return lambda state: None if state.number >= count else next_version(state)
 
 
 def test_a_damaged_journal_is_a_journal_and_a_bundle_alone_is_none() -> None:
@@ -257,13 +264,105 @@ def test_entry_under_another_number_is_damage() -> None:
         Journal(store, "sales", writer="r").state()
 
 
-def test_stray_file_in_the_journal_is_told() -> None:
-    """What somebody put beside the entries is named, with what to do about it, instead of being guessed at."""
+@pytest.mark.parametrize("name", ["0000000002.json.bak", "README", "00000000003.json", "3.json", "journal.json"])
+def test_stray_file_in_the_journal_is_passed_over(name: str) -> None:
+    """What somebody put beside the entries is in nobody's way, stays where it is, and is listed."""
+    store: MemoryStore = MemoryStore()
+    written(store, 2)
+    stray = journal_prefix("sales") + name
+    store.values[stray] = b"a note"
+    journal = Journal(store, "sales", writer="r")
+    assert journal.append(at_most(3)).number == 3
+    assert journal.strays() == [stray]
+    assert store.values[stray] == b"a note"
+
+
+def test_stray_file_among_the_folded_copies_is_left_alone() -> None:
+    """It is neither read nor removed, and no copy is kept or forgotten because of it."""
+    store = MemoryStore()
+    stray = fold_prefix("sales") + "zzz.json"
+    store.values[stray] = b"a note"
+    written(store, 3 * FOLD_EVERY)
+    assert store.values[stray] == b"a note"
+    assert sum(key.startswith(fold_prefix("sales")) for key in store.values) == KEPT_FOLDS + 1
+    assert Journal(store, "sales", writer="r").state().number == 3 * FOLD_EVERY
+
+
+def of_tomorrow(store: MemoryStore, number: int, record: dict[str, object], *, may_pass: bool) -> None:
+    """Let a newer version have written entry ``number``."""
+    entry = {"number": number, "at": "", "by": "tomorrow", "record": record, "drivers_may_pass": may_pass}
+    store.values[entry_key("sales", number)] = json.dumps(entry).encode()
+
+
+TOMORROWS: dict[str, dict[str, object]] = {
+    "unknown kind": {"type": "something-of-tomorrow"},
+    "unknown value": {
+        "type": "operation-started",
+        "operation": "o",
+        "steps": [],
+        "request": {"job": "sales", "strategy": "of-tomorrow"},
+    },
+}
+
+
+@pytest.mark.parametrize("record", TOMORROWS.values(), ids=TOMORROWS)
+def test_driver_goes_on_without_a_record_of_tomorrow(record: dict[str, object]) -> None:
+    """What its writer says that drivers may pass over neither ends a driver nor hides what comes after it."""
     store = MemoryStore()
     written(store, 2)
-    store.values[entry_key("sales", 2) + ".bak"] = b""
-    with pytest.raises(RegistryDamaged, match=r"0000000002\.json\.bak is not a journal entry"):
-        Journal(store, "sales", writer="r").state()
+    of_tomorrow(store, 3, record, may_pass=True)
+    driver = Journal(store, "sales", writer="d", passing=True)
+    assert driver.append(at_most(4)).number == 4
+    assert [each.version for each in driver.state().versions["totals"]] == ["v0001", "v0002", "v0003"]
+
+
+@pytest.mark.parametrize("record", TOMORROWS.values(), ids=TOMORROWS)
+def test_operation_stops_at_a_record_of_tomorrow(record: dict[str, object]) -> None:
+    """Whoever decides about a job does so on all of its journal, and is told what to run instead."""
+    store = MemoryStore()
+    written(store, 2)
+    of_tomorrow(store, 3, record, may_pass=True)
+    with pytest.raises(FormatTooNew, match=rf"0000000003\.json holds a {record['type']} record.*newer Streamkeeper"):
+        Journal(store, "sales", writer="o").append(next_version)
+    assert len(store.values) == 3
+
+
+@pytest.mark.parametrize(
+    ("record", "may_pass"),
+    [
+        ({"type": "something-of-tomorrow"}, False),
+        ({"type": "instance-appointed", "instance": 7}, True),
+        ({"type": "shadow-appointed"}, True),
+        ({}, True),
+    ],
+)
+def test_driver_stops_at_what_it_may_not_pass_over(record: dict[str, object], may_pass: bool) -> None:
+    """Who owns what is never guessed, whatever the entry says; nor is a record without its writer's word."""
+    store = MemoryStore()
+    written(store, 2)
+    of_tomorrow(store, 3, record, may_pass=may_pass)
+    with pytest.raises(RegistryDamaged, match=r"0000000003\.json cannot be read"):
+        Journal(store, "sales", writer="d", passing=True).state()
+
+
+def test_whoever_has_passed_over_a_record_leaves_no_folded_copy() -> None:
+    """A copy without it would hide it from those who understand it."""
+    store = MemoryStore()
+    of_tomorrow(store, 1, TOMORROWS["unknown kind"], may_pass=True)
+    driver = Journal(store, "sales", writer="d", passing=True)
+    for number in range(2, FOLD_EVERY + 2):
+        driver.append(at_most(number))
+    assert driver.state().number == FOLD_EVERY + 1
+    assert not [key for key in store.values if key.startswith(fold_prefix("sales"))]
+
+
+def test_every_record_says_whether_drivers_need_it() -> None:
+    """Ownership is needed, progress of an operation is not: the flag is written with each entry."""
+    store = MemoryStore()
+    journal = Journal(store, "sales", writer="w")
+    journal.append(next_version)
+    journal.append(lambda state: None if state.number > 1 else StepBegun(operation="o", step="s"))
+    assert [each.drivers_may_pass for each in journal.entries()] == [False, True]
 
 
 def test_entry_of_a_newer_format_is_told() -> None:

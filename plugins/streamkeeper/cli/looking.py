@@ -109,10 +109,13 @@ def history(
     """Tell a job's journal from the beginning."""
     site = open_to_look()
     read_job(site, job)
-    entries = list(site.journal(job, "reader").entries())
+    journal = site.journal(job, "reader")
+    entries = list(journal.entries())
     console = Console(soft_wrap=True, highlight=False)
     for entry in entries[-limit:] if limit else entries:
         console.print(Text(f"{entry.number:6}  {entry.at[:19]}  {render_record(entry.record)}"))
+    for key in journal.strays():
+        console.print(Text(f"no entry, and passed over: {key}", style="dim"))
 
 
 class BeatWatch:

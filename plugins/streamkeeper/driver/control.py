@@ -32,7 +32,7 @@ class StoreLine:
         self._job = job
         self._lock = threading.RLock()
         self._control = Control(store, job, instance)
-        self._journal = Journal(store, job, writer=f"{instance}/{generation}")
+        self._journal = Journal(store, job, writer=f"{instance}/{generation}", passing=True)
         self._commands: list[Command] = []
         self._state: JobState | None = None
         self._commands_at = self._state_at = _NEVER

@@ -27,6 +27,7 @@ from streamkeeper.model.journal import (
     OperationFinished,
     OperationStarted,
     Outcome,
+    PassedEntry,
     ReleaseDescribed,
     ReleasePromoted,
     ReleaseRegistered,
@@ -174,9 +175,11 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True):
         return [each for each in self.instances.values() if each.operation == operation and each.role is role]
 
 
-def fold(state: JobState, entry: Entry) -> JobState:
+def fold(state: JobState, entry: Entry | PassedEntry) -> JobState:
     """The state after ``entry``; entries that name the unknown, or come twice, change nothing but the number."""
     state = msgspec.structs.replace(state, number=entry.number)
+    if isinstance(entry, PassedEntry):
+        return state
     record = entry.record
     match record:
         case ReleaseRegistered(release=release):

@@ -337,15 +337,43 @@ Record = (
     | DesiredChanged
 )
 
+NEEDED_BY_DRIVERS: tuple[type[Record], ...] = (
+    InstancePlanned,
+    InstanceAppointed,
+    ShadowAppointed,
+    CheckpointVersionCreated,
+    HandedOff,
+    EpochClaimed,
+    InstanceEnded,
+    ReleasePromoted,
+    OperationFinished,
+    DesiredChanged,
+)
+"""Who owns what: a driver that does not understand one of these cannot know whether it may still write."""
+
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
-    """One numbered record of a job's journal."""
+    """One numbered record of a job's journal.
+
+    ``drivers_may_pass``: whether a driver that does not understand the record may go on without it; the writer says so,
+    because the reader cannot know (``docs/upgrading.md``).
+    """
 
     format: int = FORMAT
     number: int
     at: str
     by: str
     record: Record
+    drivers_may_pass: bool = False
+
+
+class PassedEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """An entry of a newer version whose record a reader went on without; ``kind``: the record's tag."""
+
+    number: int
+    at: str
+    by: str
+    kind: str
 
 
 def entry_key(job: str, number: int) -> str:

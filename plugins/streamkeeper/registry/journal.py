@@ -10,7 +10,9 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 
+import msgspec
 import pendulum
 
 from streamkeeper.crash_points import crash_point
@@ -18,7 +20,17 @@ from streamkeeper.errors import FormatTooNew, KeyExists, KeyMissing, RegistryDam
 from streamkeeper.model import job_state, journal
 from streamkeeper.model.coding import from_json, to_json
 from streamkeeper.model.job_state import JobState, fold
-from streamkeeper.model.journal import Entry, Record, entry_key, fold_key, fold_prefix, journal_prefix, key_number
+from streamkeeper.model.journal import (
+    NEEDED_BY_DRIVERS,
+    Entry,
+    PassedEntry,
+    Record,
+    entry_key,
+    fold_key,
+    fold_prefix,
+    journal_prefix,
+    key_number,
+)
 from streamkeeper.model.names import check_name
 from streamkeeper.stores.contract import Store
 
@@ -27,11 +39,16 @@ KEPT_FOLDS = 2
 """One to read, and one before it in case that cannot be."""
 
 
-def _number_of(key: str) -> int:
-    try:
-        return key_number(key)
-    except ValueError:
-        raise RegistryDamaged(f"{key} is not a journal entry", hint="move it out of the journal's folder") from None
+_NEWER = "a newer Streamkeeper wrote it: run this with that version; what serves goes on"
+
+
+def _number_of(key: str, name: Callable[[int], str]) -> int | None:
+    """None for what is not named like this: somebody's copy or note is in nobody's way."""
+    with suppress(ValueError):
+        number = key_number(key)
+        if name(number) == key:
+            return number
+    return None
 
 
 def _utc_now() -> pendulum.DateTime:
@@ -41,7 +58,7 @@ def _utc_now() -> pendulum.DateTime:
 def has_journal(store: Store, job: str) -> bool:
     """Whether anything was ever recorded of a job; one read, however long its journal is.
 
-    A journal that has lost its first entry, or holds what is no entry, is damaged: its job is not to be passed over.
+    A journal that has lost its first entry is damaged: its job is not to be passed over.
     """
     return grew_beyond(store, job, 0) or any(True for _ in store.list(journal_prefix(job)))
 
@@ -55,16 +72,52 @@ def grew_beyond(store: Store, job: str, number: int) -> bool:
     return True
 
 
+def _newer(data: bytes) -> PassedEntry | None:
+    """The entry without its record; None where its writer did not say that drivers may pass over it."""
+    try:
+        frame = msgspec.json.decode(data, type=_Frame)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+    kind = frame.record.get("type")
+    if not frame.drivers_may_pass or not isinstance(kind, str) or kind in _NEEDED:
+        return None
+    return PassedEntry(number=frame.number, at=frame.at, by=frame.by, kind=kind)
+
+
+class _Frame(msgspec.Struct):
+    """An entry of any version."""
+
+    number: int
+    at: str
+    by: str
+    record: dict[str, object]
+    drivers_may_pass: bool = False
+
+
+_NEEDED = frozenset(str(each.__struct_config__.tag) for each in NEEDED_BY_DRIVERS)
+
+
 class Journal:
     """One reader and writer of a job's journal; not for sharing between threads: one object each.
 
-    ``writer`` names it to people; a token makes it unique, so that an entry can be known as its own.
+    ``writer`` names it to people; a token makes it unique, so that an entry can be known as its own. ``passing``: go on
+    without records of a newer version whose writer says that drivers may; else FormatTooNew is raised at the first.
     """
 
-    def __init__(self, store: Store, job: str, *, writer: str, now: Callable[[], pendulum.DateTime] = _utc_now) -> None:
+    def __init__(
+        self,
+        store: Store,
+        job: str,
+        *,
+        writer: str,
+        passing: bool = False,
+        now: Callable[[], pendulum.DateTime] = _utc_now,
+    ) -> None:
         self._store = store
         self._job = check_name("job", job)
         self._by = f"{writer}#{uuid.uuid4().hex[:12]}"
+        self._passing = passing
+        self._passed = False
         self._now = now
         self._state = JobState(job=job)
         self._opened = False
@@ -98,14 +151,17 @@ class Journal:
         return state
 
     def entries(self) -> Iterator[Entry]:
-        """Every entry from the first on."""
+        """Every entry from the first on; without those that were passed over."""
         for number in range(1, self._newest_number() + 1):
-            yield self._read(number)
+            entry = self._read(number)
+            if isinstance(entry, Entry):
+                yield entry
 
     def _write(self, record: Record, number: int) -> bool:
         """Create entry ``number``; False when another writer has it, whose entry is then part of the state."""
         key = entry_key(self._job, number)
-        data = to_json(Entry(number=number, at=self._now().to_iso8601_string(), by=self._by, record=record))
+        at, may_pass = self._now().to_iso8601_string(), not isinstance(record, NEEDED_BY_DRIVERS)
+        data = to_json(Entry(number=number, at=at, by=self._by, record=record, drivers_may_pass=may_pass))
         # As readers will see it: nothing is written that cannot be read, and the writer folds what they fold.
         entry = from_json(data, Entry, where=key)
         tag = str(type(record).__struct_config__.tag)
@@ -129,29 +185,48 @@ class Journal:
             self._fold_next(number)
         return self._state
 
-    def _fold_next(self, number: int) -> Entry:
+    def _fold_next(self, number: int) -> Entry | PassedEntry:
         entry = self._read(number)
         self._state = fold(self._state, entry)
         return entry
 
     def _newest_number(self, after: int = 0) -> int:
         keys = self._store.list(journal_prefix(self._job), after=entry_key(self._job, after))
-        return max(map(_number_of, keys), default=after)
+        numbers = (_number_of(key, partial(entry_key, self._job)) for key in keys)
+        return max((number for number in numbers if number is not None), default=after)
 
-    def _read(self, number: int) -> Entry:
+    def strays(self) -> list[str]:
+        """The keys in the journal's folder that are no entries; they are passed over."""
+        name = partial(entry_key, self._job)
+        return [key for key in self._store.list(journal_prefix(self._job)) if _number_of(key, name) is None]
+
+    def _read(self, number: int) -> Entry | PassedEntry:
         key = entry_key(self._job, number)
         try:
             data = self._store.read(key)
         except KeyMissing:
             raise RegistryDamaged(f"{key} is missing, and later entries are there") from None
-        entry = from_json(data, Entry, where=key, newest_format=journal.FORMAT)
+        entry = self._understood(data, key)
         if entry.number != number:
             raise RegistryDamaged(f"{key} holds entry {entry.number}")
         return entry
 
+    def _understood(self, data: bytes, key: str) -> Entry | PassedEntry:
+        try:
+            return from_json(data, Entry, where=key, newest_format=journal.FORMAT)
+        except RegistryDamaged as error:
+            passed = _newer(data)
+            if passed is None:
+                raise
+            if not self._passing:
+                told = f"{key} holds a {passed.kind} record that this version does not understand"
+                raise FormatTooNew(told, hint=_NEWER) from error
+            self._passed = True
+            return passed
+
     def _newest_fold(self) -> JobState:
         """The newest folded copy that can be used; a copy only saves reading, so an unusable one is passed over."""
-        for key in reversed(list(self._store.list(fold_prefix(self._job)))):
+        for key in reversed(self._fold_keys()):
             try:
                 found = from_json(self._store.read(key), JobState, where=key, newest_format=job_state.FORMAT)
             except (KeyMissing, RegistryDamaged, FormatTooNew):
@@ -163,8 +238,11 @@ class Journal:
         return JobState(job=self._job)
 
     def _write_fold(self) -> None:
-        """Every 100th entry's writer leaves a folded copy; whoever finds one missing makes up for it."""
-        if self._state.number % FOLD_EVERY and not self._fold_due:
+        """Every 100th entry's writer leaves a folded copy; whoever finds one missing makes up for it.
+
+        Whoever has passed over a record leaves that to those who understand all of them.
+        """
+        if self._passed or (self._state.number % FOLD_EVERY and not self._fold_due):
             return
         # In order, because a state tells older instances and operations from newer ones by it.
         copy = to_json(self._state, in_order=True)
@@ -181,5 +259,9 @@ class Journal:
     def _forget_folds(self) -> None:
         """Only the newest copies are ever read; with all of them a job's folder grows by the square of its journal."""
         with suppress(StoreUnavailable):
-            for key in list(self._store.list(fold_prefix(self._job)))[:-KEPT_FOLDS]:
+            for key in self._fold_keys()[:-KEPT_FOLDS]:
                 self._store.delete(key)
+
+    def _fold_keys(self) -> list[str]:
+        keys = self._store.list(fold_prefix(self._job))
+        return [key for key in keys if _number_of(key, partial(fold_key, self._job)) is not None]

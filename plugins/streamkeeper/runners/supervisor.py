@@ -257,7 +257,7 @@ def supervise(job: str, instance: str, command: Sequence[str]) -> None:
     """Run an instance to its end; raises StreamkeeperError or Superseded when it is not ours to run."""
     settings = read_settings(os.environ)
     store = open_store(settings.store)
-    control, journal = Control(store, job, instance), Journal(store, job, writer=f"supervisor:{instance}")
+    control, journal = Control(store, job, instance), Journal(store, job, writer=f"supervisor:{instance}", passing=True)
     spec = control.read_launch()
     if spec is None:
         raise StreamkeeperError(f"{job}/{instance} was never launched", hint="its launch.json is missing")
