@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from bench.fuzz import __main__ as command
+from bench.fuzz.brokers import BrokerOnDemand
 from bench.fuzz.drawing import draw_pipeline
 from bench.fuzz.edits import Edit, Label, edits_of
 from bench.fuzz.expressions import Expr
@@ -102,6 +103,26 @@ def test_a_topic_gets_the_rows_of_after_once(kafka: KafkaBroker, tmp_path: Path)
     assert units_elsewhere(tmp_path / "units", kafka) == []
     delete_topics(tmp_path / "units", kafka)
     assert units_elsewhere(tmp_path / "units", kafka) == [tmp_path / "units/one"]
+
+
+@pytest.mark.kafka
+def test_a_campaigns_broker_ends_with_it(kafka: KafkaBroker, tmp_path: Path) -> None:
+    """It is started when it is first asked for, once, and gone also after Ctrl-C."""
+    home, asked = tmp_path / "broker", list[str]()
+
+    def ask_twice() -> None:
+        with BrokerOnDemand(home) as broker:
+            assert not home.exists()
+            asked.extend([broker.servers(), broker.servers()])
+            assert KafkaBroker(asked[0]).answers()
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        ask_twice()
+    assert asked[0] == asked[1] != kafka.servers
+    assert not KafkaBroker(asked[0]).answers()
+    assert kafka.answers()
+    assert not home.exists()
 
 
 @pytest.mark.spark
