@@ -66,6 +66,7 @@ bench-matrix: setup ## the check's verdicts against what Spark does with every m
 	@$(RUN) python -m bench.matrix
 
 bench-fuzz: setup ## the check on drawn jobs and edits, against what Spark does with them; goes on where it stopped
+	@scripts/connectors if-there
 	@$(RUN) python -m bench.fuzz
 
 bench-driver: setup ## the driver's own work per batch

@@ -4,6 +4,7 @@
 --results FILE    a JSON line per pair (bench/results/fuzz.jsonl); what is there and still holds is not done again
 --minutes M       begin no further pair after so long
 --keep DIR        where checkpoints and job files are while they are needed, and measured outcomes (build/fuzz)
+--no-kafka        leave out the jobs that read Kafka, as without its jars (make connectors)
 --verdicts        ask the check again about every pair of the results; nothing is measured again
 --score FILE      only tell the score
 --shrink ID       the smallest pipeline with which a pair comes out as it does
@@ -20,10 +21,12 @@ from itertools import islice
 from pathlib import Path
 
 from bench.bed import ROOT
+from bench.fuzz.brokers import BrokerOnDemand
 from bench.fuzz.pairs import Pair, draw_pairs, find_pair
-from bench.fuzz.pieces import PIECE, run_piece, say_now
+from bench.fuzz.pieces import PIECE, Servers, on_kafka, run_piece, say_now
 from bench.fuzz.shrinking import shrink
 from bench.fuzz.verdicts import Line, append_lines, grade, read_lines, render_score, write_lines
+from demo.kafka.broker import has_jars
 
 RESULTS = ROOT / "bench/results/fuzz.jsonl"
 
@@ -40,15 +43,16 @@ def main() -> int:
     if chosen.show:
         show(find_pair(chosen.show))
         return 0
-    if chosen.shrink:
-        smallest, line = shrink(find_pair(chosen.shrink), root, say_now)
+    with BrokerOnDemand(root / "broker") as broker:
+        if not chosen.shrink:
+            return campaign(chosen, root, broker.servers)
+        smallest, line = shrink(find_pair(chosen.shrink), root, say_now, broker.servers)
         show(smallest)
         print(grade(line).value, line.truth, line.answer, sep="\n")
         return 0
-    return campaign(chosen, root)
 
 
-def campaign(chosen: argparse.Namespace, root: Path) -> int:
+def campaign(chosen: argparse.Namespace, root: Path, servers: Servers) -> int:
     """Run pairs until they are done or time is up."""
     known = read_lines(chosen.results)
     seeds = [int(each) for each in chosen.seeds.split(",")]
@@ -61,13 +65,18 @@ def campaign(chosen: argparse.Namespace, root: Path) -> int:
     only = frozenset(filter(None, chosen.only.split(",")))
     wanted = [pair for pair in drawn if not only or pair.id in only or pair.edit.name in only]
     todo = [pair for pair in wanted if chosen.verdicts or not _is_done(pair, known.get(pair.id))]
+    if chosen.no_kafka or not has_jars():
+        why = "--no-kafka" if chosen.no_kafka else "its jars are not there: make connectors"
+        runnable = [pair for pair in todo if not on_kafka(pair)]
+        say_now(f"{len(todo) - len(runnable)} pairs on Kafka are skipped ({why})")
+        todo = runnable
     truths = {id: line.truth for id, line in known.items() if line.truth is not None}
     started, until = time.monotonic(), time.monotonic() + 60 * chosen.minutes
     count = 0
     for at in range(0, len(todo), PIECE):
         if time.monotonic() > until:
             break
-        lines = run_piece(todo[at : at + PIECE], root, truths, say_now, until=until)
+        lines = run_piece(todo[at : at + PIECE], root, truths, say_now, until=until, servers=servers)
         append_lines(chosen.results, lines)
         count += len(lines)
         pace = count / (time.monotonic() - started) * 60
@@ -106,6 +115,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--minutes", type=float, default=115)
     parser.add_argument("--keep", type=Path, default=ROOT / "build/fuzz")
+    parser.add_argument("--no-kafka", action="store_true")
     parser.add_argument("--verdicts", action="store_true")
     parser.add_argument("--score", type=Path)
     parser.add_argument("--shrink", default="")

@@ -2,7 +2,8 @@
 
 For each of BLINDED, pairs are drawn whose edit changes that very argument; what Spark does is measured as ever, and the
 check is asked while what it compares leaves that argument out. A pair that it lets through is a find. Exit code 1 when
-any argument goes unnoticed. ``--pairs``: how many for each; ``--results``: a JSON line each.
+any argument goes unnoticed. Jobs that read files are enough for that. ``--pairs``: how many for each; ``--results``: a
+JSON line each.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from bench.fuzz.pairs import Pair, as_pair
 from bench.fuzz.pieces import ask, findings_of, measure, say_now
 from bench.fuzz.stages import Grouped, With
 from bench.matrix.checking import check_with_command
+from bench.matrix.data import KAFKA
 from bench.matrix.record import read_commit
 
 BLINDED: dict[str, tuple[str, int]] = {
@@ -95,7 +97,7 @@ def _edits_of_base(base: int) -> Iterator[Pair]:
     from bench.fuzz.edits import edits_of
 
     pipeline = draw_pipeline(f"control/{base}")
-    if not any(isinstance(each, Grouped) for each in pipeline.stages):
+    if pipeline.form == KAFKA or not any(isinstance(each, Grouped) for each in pipeline.stages):
         return
     for number, edit in enumerate(edits_of(pipeline)):
         if edit.label is Label.CHANGING and edit.name.startswith("column-"):

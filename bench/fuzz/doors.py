@@ -1,6 +1,7 @@
 """``python -m bench.fuzz.doors``: what a deploy's dry run says about drawn pairs, beside what the check has said.
 
-Each base of a pair is deployed by a real driver, over the same rows and with the same confs; then each edit of it is
+Each base of a pair is deployed by a real driver, over the same rows and with the same confs, on Kafka from a broker of
+this run; then each edit of it is
 shown to a dry run. Pairs come from the results of a campaign, two of a base, and of every verdict.
 
 --pairs N       so many; --given FILE: the campaign's results
@@ -23,11 +24,16 @@ import msgspec
 
 from bench.bed import ROOT, Bed, fresh_bed
 from bench.doors import assess_with
+from bench.fuzz.brokers import BrokerOnDemand
 from bench.fuzz.pairs import Pair, find_pair
+from bench.fuzz.pieces import Servers
 from bench.fuzz.verdicts import Line, read_lines
 from bench.matrix.case import JOB_NAME, QUERY_NAME, Job, Unit
+from bench.matrix.data import KAFKA
 from bench.matrix.record import read_commit
 from bench.matrix.runs import ENTRY, write_job
+from bench.matrix.topics import make_topics, params_of
+from demo.kafka.broker import KafkaBroker
 from streamkeeper.model.journal import DeployRequest, Outcome
 from streamkeeper.model.release import ParamValue
 from streamkeeper.model.release_conf import FIXED
@@ -45,13 +51,14 @@ def main() -> int:
     pairs = choose(read_lines(chosen.given).values(), chosen.pairs)
     todo = [(pair, line) for pair, line in pairs if pair.id not in known]
     chosen.results.parent.mkdir(parents=True, exist_ok=True)
-    for _, found in groupby(todo, key=lambda each: (each[0].seed, each[0].base)):
-        with chosen.results.open("a") as stream:
-            for told in ask_dry_run(list(found)):
-                known[str(told["id"])] = bool(told["same"])
-                stream.write(json.dumps(told) + "\n")
-                stream.flush()
-                print(json.dumps(told), flush=True)
+    with tempfile.TemporaryDirectory() as folder, BrokerOnDemand(Path(folder) / "broker") as broker:
+        for _, found in groupby(todo, key=lambda each: (each[0].seed, each[0].base)):
+            with chosen.results.open("a") as stream:
+                for told in ask_dry_run(list(found), broker.servers):
+                    known[str(told["id"])] = bool(told["same"])
+                    stream.write(json.dumps(told) + "\n")
+                    stream.flush()
+                    print(json.dumps(told), flush=True)
     wrong = sum(not same for same in known.values())
     print(f"{len(known)} pairs, {wrong} with another answer in a dry run")
     return int(wrong > 0)
@@ -83,7 +90,7 @@ def choose(lines: Iterable[Line], wanted: int) -> list[tuple[Pair, Line]]:
 _VERDICTS = ("REFUSE", "BACKUP", "SWITCH", "RESUME")
 
 
-def ask_dry_run(pairs: list[tuple[Pair, Line]]) -> list[dict[str, object]]:
+def ask_dry_run(pairs: list[tuple[Pair, Line]], servers: Servers) -> list[dict[str, object]]:
     """Deploy the base that all of them share, then show each edit to a dry run."""
     base = pairs[0][0]
     deployed = base.case.deployed(base.provider)
@@ -93,7 +100,7 @@ def ask_dry_run(pairs: list[tuple[Pair, Line]]) -> list[dict[str, object]]:
         tempfile.TemporaryDirectory(prefix="streamkeeper-doors-") as folder,
         fresh_bed(Path(folder) / "bed", []) as bed,
     ):
-        params = _place(bed, deployed)
+        params = _place(bed, deployed, servers)
         request = DeployRequest(job=JOB_NAME, params=dict(params), conf=_conf(deployed), reason="bench")
         _write(deployed.job, bed.jobs)
         first = Deploy.open(bed.site, "first", request).run()
@@ -123,9 +130,12 @@ def _write(job: Job, folder: Path) -> None:
     (folder / ENTRY).rename(folder / f"{JOB_NAME}.py")
 
 
-def _place(bed: Bed, unit: Unit) -> Mapping[str, ParamValue]:
+def _place(bed: Bed, unit: Unit, servers: Servers) -> Mapping[str, ParamValue]:
     """Put the rows of before where the job reads; the job's params."""
-    unit.data.place(bed.input, after=False)
+    if unit.data.form == KAFKA:
+        make_topics(bed.input, unit.data, KafkaBroker(servers()))
+    else:
+        unit.data.place(bed.input, after=False)
     output = bed.root / "out"
     output.mkdir()
     places = {
@@ -135,7 +145,8 @@ def _place(bed: Bed, unit: Unit) -> Mapping[str, ParamValue]:
         "output": str(output),
     }
     filled = {key: each.format(**places) if isinstance(each, str) else each for key, each in unit.params.items()}
-    return {"input": places["input"], "other": places["other"], "output": places["output"], **filled}
+    own = {"input": places["input"], "other": places["other"], "output": places["output"]}
+    return {**own, **(params_of(bed.input) if unit.data.form == KAFKA else {}), **filled}
 
 
 def _conf(unit: Unit) -> dict[str, str]:

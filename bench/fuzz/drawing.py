@@ -6,6 +6,7 @@ from dataclasses import replace
 from random import Random
 
 from bench.fuzz.expressions import draw, draw_filter
+from bench.fuzz.kafka import draw_texts, is_on_kafka
 from bench.fuzz.pipeline import Pipeline
 from bench.fuzz.rows import FORMS
 from bench.fuzz.stages import (
@@ -29,6 +30,7 @@ from bench.fuzz.stages import (
     Where,
     With,
 )
+from bench.matrix.data import KAFKA
 
 SHAPES = (
     "stateless",
@@ -85,6 +87,8 @@ def draw_pipeline(seed: str) -> Pipeline:
     """The pipeline of a seed."""
     rng = Random(seed)
     drawing = Drawing(rng)
+    if is_on_kafka(seed):
+        drawing.pipeline = replace(drawing.pipeline, form=KAFKA, texts=draw_texts(seed))
     shape = rng.choice(SHAPES)
     if shape == "union-grouped":
         drawing.add(Union)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from bench.fuzz.expressions import Expr, changed, same
+from bench.fuzz.kafka import kafka_edits
 from bench.fuzz.pipeline import Pipeline, Reach, reaches, renamed, stored
 from bench.fuzz.stages import (
     AGGREGATES,
@@ -68,6 +69,7 @@ def edits_of(pipeline: Pipeline) -> Iterator[Edit]:
         for stage in pipeline.stages
         for name, label, other, opaque in _stage_edits(pipeline, stage, reach[stage.uid])
     ]
+    found += [Edit(name, Label(label), after) for name, label, after in kafka_edits(pipeline)]
     found += [*_whole(pipeline), *_orders(pipeline), *_names(pipeline), *_stages(pipeline)]
     for each in found:
         if each.after != pipeline and each.after.is_whole():

@@ -16,16 +16,21 @@ from bench.fuzz.edits import Label
 from bench.fuzz.pairs import Pair
 from bench.fuzz.verdicts import Grade, Line, grade
 from bench.matrix.checking import check_with_command
+from bench.matrix.data import KAFKA
 from bench.matrix.record import Truth, append_truth, read_commit, read_truths, still_true
 from bench.matrix.runs import open_session
 from bench.matrix.score import read_answer
+from bench.matrix.topics import delete_topics, units_elsewhere
 from bench.matrix.truth import Bench, CaseBroken, is_deployed, request_of
+from demo.kafka.broker import KafkaBroker
 
 PIECE = 36
 """How many pairs share a session: three bases."""
 
 Say = Callable[[str], None]
 Check = Callable[[Path], list[dict[str, Any]]]
+Servers = Callable[[], str]
+"""Gives the address of a broker that runs; asked only where a pair is on Kafka."""
 
 
 def say_now(text: str) -> None:
@@ -34,36 +39,51 @@ def say_now(text: str) -> None:
 
 
 def run_piece(
-    pairs: Sequence[Pair], root: Path, known: dict[str, Truth], say: Say, *, until: float, check: Check | None = None
+    pairs: Sequence[Pair],
+    root: Path,
+    known: dict[str, Truth],
+    say: Say,
+    *,
+    until: float,
+    servers: Servers,
+    check: Check | None = None,
 ) -> list[Line]:
     """The lines of the pairs that were reached before ``until`` (of time.monotonic).
 
     ``known``: truths of earlier runs, by id. The checkpoints are gone afterwards.
     """
-    truths, broken = measure(pairs, root, known, say, until=until)
+    address = servers() if any(on_kafka(each) for each in pairs) else ""
+    truths, broken = measure(pairs, root, known, say, until=until, servers=address)
     asked = [each for each in pairs if each.id in truths]
     answers = ask(asked, root, check or check_with_command) if asked else []
     commit = read_commit()
     lines = [_line(each, commit, truths[each.id], answer) for each, answer in zip(asked, answers, strict=True)]
     lines += [_line(each, commit, broken=broken[each.id]) for each in pairs if each.id in broken]
+    if address:
+        delete_topics(root / "units", KafkaBroker(address))
     for folder in ("units", "cases"):
         shutil.rmtree(root / folder, ignore_errors=True)
     return lines
 
 
+def on_kafka(pair: Pair) -> bool:
+    """Whether a pair needs a broker."""
+    return pair.case.data.form == KAFKA
+
+
 def measure(
-    pairs: Sequence[Pair], root: Path, known: dict[str, Truth], say: Say, *, until: float
+    pairs: Sequence[Pair], root: Path, known: dict[str, Truth], say: Say, *, until: float, servers: str = ""
 ) -> tuple[dict[str, Truth], dict[str, str]]:
     """Id -> what Spark did, and id -> why it could not be told; the checkpoints are there afterwards.
 
     In a process of its own: a Python process has one JVM, and it ends with the session.
     """
     with multiprocessing.get_context("spawn").Pool(1) as pool:
-        return pool.apply(_measure, (list(pairs), root, known, say, until))
+        return pool.apply(_measure, (list(pairs), root, known, say, until, servers))
 
 
 def _measure(
-    pairs: Sequence[Pair], root: Path, known: dict[str, Truth], say: Say, until: float
+    pairs: Sequence[Pair], root: Path, known: dict[str, Truth], say: Say, until: float, servers: str
 ) -> tuple[dict[str, Truth], dict[str, str]]:
     record = root / "truth.jsonl"
     kept = {(id, each.provider): each for id, each in known.items()} | read_truths(record)
@@ -71,9 +91,13 @@ def _measure(
     found: dict[str, Truth] = {}
     broken: dict[str, str] = {}
     scratch = root / "spark"
+    broker = KafkaBroker(servers) if servers else None
+    # An interrupted run's topics went with its broker.
+    for unit in units_elsewhere(root / "units", broker):
+        shutil.rmtree(unit)
     try:
         with open_session(scratch) as spark:
-            bench = Bench(spark, root, with_state=True)
+            bench = Bench(spark, root, with_state=True, broker=broker)
             for pair in pairs:
                 name = (pair.case.id, pair.provider)
                 if time.monotonic() > until:

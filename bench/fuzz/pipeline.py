@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
 from bench.fuzz.code_texts import code_files, code_top, keep_top
+from bench.fuzz.kafka import reader_of, rows_of
 from bench.fuzz.rows import COLUMNS, FLAT, NESTED
 from bench.fuzz.stages import (
     STATEFUL,
@@ -30,6 +31,7 @@ from bench.fuzz.stages import (
     reads_of,
 )
 from bench.matrix.case import Job
+from bench.matrix.data import KAFKA
 
 MASK = "luck"
 """A column whose name begins like this is one of chance."""
@@ -204,12 +206,14 @@ def render(pipeline: Pipeline) -> Job:
         mode=pipeline.mode,
         schema=schema,
         options=options + pipeline.read,
-        form="text" if pipeline.form == "text" else pipeline.form,
+        form=pipeline.form,
         limit=pipeline.limit,
         two=pipeline.two,
         top="\n\n".join(each for each in tops if each),
         lines="\n".join(body),
         sink="ForeachBatch(publish)",
+        reader=reader_of(pipeline) if pipeline.form == KAFKA else "",
+        params=("servers",) if pipeline.form == KAFKA else (),
         files=tuple(file for each in pipeline.stages if isinstance(each, Code) for file in code_files(each)),
     )
 
@@ -244,7 +248,7 @@ def _split(ddl: str) -> list[str]:
 
 def _schema(pipeline: Pipeline) -> tuple[str, str]:
     match pipeline.form:
-        case "json":
+        case "json" | "kafka":
             return _fields(pipeline, f"{FLAT}, {NESTED}"), ""
         case "csv":
             return f"{FLAT}, nested string", """.option("escape", '"')"""
@@ -265,6 +269,8 @@ def _parsed(pipeline: Pipeline) -> tuple[str, str]:
     match pipeline.form:
         case "json":
             return "", "stream"
+        case "kafka":
+            return "", rows_of(pipeline)
         case "csv":
             nested = _fields(pipeline, NESTED)
             gone = "".join(f', "{each}"' for each in pipeline.dropped if f"{each} " in f"{FLAT} ")

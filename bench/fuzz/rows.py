@@ -48,7 +48,7 @@ _FAR = 700
 
 
 def draw_rows(seed: int, form: str, *, two: bool, flush: bool) -> Data:
-    """Two files before the change and one after it, of one directory or of two.
+    """Two files before the change and one after it, of one directory or of two; for Kafka, what its topics hold.
 
     ``flush``: one row of much later follows, so that a watermark passes whatever is left open.
     """
@@ -58,9 +58,8 @@ def draw_rows(seed: int, form: str, *, two: bool, flush: bool) -> Data:
         first.append([_row(rng, "r99", _FAR)])
         second.append([_row(rng, "o99", _FAR)])
     a, b = ([File(tuple(_line(row, form) for row in rows)) for rows in side] for side in (first, second))
-    suffix = "text" if form == "text" else form
     other = (tuple(b[:2]), tuple(b[2:])) if two else ((), ())
-    return Data(tuple(a[:2]), tuple(a[2:]), *other, form=suffix, tables=TABLES)
+    return Data(tuple(a[:2]), tuple(a[2:]), *other, form=form, tables=TABLES)
 
 
 def _file(rng: Random, number: int, side: str) -> list[dict[str, object]]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from bench.fuzz.edits import Edit
 from bench.fuzz.pairs import Pair, as_pair
-from bench.fuzz.pieces import Say, run_piece
+from bench.fuzz.pieces import Say, Servers, run_piece
 from bench.fuzz.pipeline import Pipeline
 from bench.fuzz.stages import Grouped
 from bench.fuzz.verdicts import Line, grade
@@ -17,14 +17,14 @@ from bench.fuzz.verdicts import Line, grade
 _LONGEST = 6
 
 
-def shrink(pair: Pair, root: Path, say: Say) -> tuple[Pair, Line]:
+def shrink(pair: Pair, root: Path, say: Say, servers: Servers) -> tuple[Pair, Line]:
     """The smallest pair of the same grade that was found by leaving out one part after another, and its line."""
-    [line] = run_piece([pair], root, {}, say, until=math.inf)
+    [line] = run_piece([pair], root, {}, say, until=math.inf, servers=servers)
     wanted = grade(line)
     say(f"{pair.id}: {wanted.value}")
     for number in range(_LONGEST):
         smaller = [_pair(pair, number, at, each) for at, each in enumerate(_smaller(pair))]
-        lines = run_piece(smaller, root, {}, say, until=math.inf) if smaller else []
+        lines = run_piece(smaller, root, {}, say, until=math.inf, servers=servers) if smaller else []
         same = {each.id: each for each in lines if grade(each) is wanted}
         chosen = next((each for each in smaller if each.id in same), None)
         if chosen is None:

@@ -63,7 +63,8 @@ class Job:
     """A job file: ``df`` is an expression over the stream ``s`` (and the second one, ``o``, when ``two``).
 
     ``top``: lines of the module; ``lines``: lines of the job's function before ``df``; ``options``: of the reader;
-    ``files``: further modules next to it.
+    ``files``: further modules next to it; ``reader``: what is read instead of files, with ``{source}`` where the param
+    goes that names it; ``params``: further params, each a text.
     """
 
     df: str
@@ -79,6 +80,8 @@ class Job:
     sink: str = "ForeachBatch(write)"
     trigger: str = "availableNow"
     files: tuple[tuple[str, str], ...] = ()
+    reader: str = ""
+    params: tuple[str, ...] = ()
 
     def render(self) -> str:
         """The text of the job file."""
@@ -95,10 +98,13 @@ class Job:
             df=self.df,
             sink=self.sink,
             mode=self.mode,
+            params="".join(f'    "{name}": Param(str),\n' for name in self.params),
             trigger=self.trigger,
         )
 
     def _stream(self, path: str) -> str:
+        if self.reader:
+            return self.reader.replace("{source}", path)
         limit = f'.option("maxFilesPerTrigger", {self.limit})'
         return f"spark.readStream.schema(SCHEMA){limit}{self.options}.format({self.form!r}).load({path})"
 
@@ -125,7 +131,7 @@ PARAMS = {{
     "other": Param(str),
     "output": Param(str),
     "number": Param(int, default=1),
-}}
+{params}}}
 
 
 @streaming_job(name="{job}", params=PARAMS)

@@ -17,6 +17,8 @@ _NAMES = ("k", "k2", "x", "y")
 _FIRST_AT = 1_700_000_000
 _STEP_S = 60
 _MIDNIGHT_US = 1_767_225_600_000_000
+KAFKA = "kafka"
+"""The form of rows that stand in topics instead of files, as JSON."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +51,7 @@ class Data:
 
     def place(self, root: Path, *, after: bool) -> None:
         """Write the files below ``root/a`` and ``root/b``; those of after only when asked, else they are removed."""
-        for name, text in self.tables:
-            _write_table(root / "dims" / name, text)
+        self.place_tables(root)
         sides = (("a", self.before, self.after), ("b", self.other_before, self.other_after))
         for folder, early, late in sides:
             (root / folder).mkdir(parents=True, exist_ok=True)
@@ -61,6 +62,11 @@ class Data:
                         _write(path, file, number, self.form)
                 else:
                     path.unlink(missing_ok=True)
+
+    def place_tables(self, root: Path) -> None:
+        """Write the static files below ``root/dims``."""
+        for name, text in self.tables:
+            _write_table(root / "dims" / name, text)
 
 
 def _write(path: Path, file: File, number: int, form: str) -> None:

@@ -18,13 +18,17 @@ import msgspec
 
 from bench.matrix.case import JOB_NAME, QUERY_NAME, Case, Unit
 from bench.matrix.damage import DAMAGES
+from bench.matrix.data import KAFKA
 from bench.matrix.outcome import judge
 from bench.matrix.record import Truth, read_commit
 from bench.matrix.runs import ENTRY, Run, UnitRun, run_job, write_job
+from bench.matrix.topics import add_after, make_topics, params_of
 from streamkeeper.model.release import ParamValue
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from demo.kafka.broker import KafkaBroker
 
 _MARK = "key"
 
@@ -54,11 +58,26 @@ class Place:
             "output": str(output or self.output),
         }
         filled = {key: value.format(**places) if isinstance(value, str) else value for key, value in given.items()}
-        return {"input": places["input"], "other": places["other"], "output": places["output"], **filled}
+        own = {"input": places["input"], "other": places["other"], "output": places["output"]}
+        if self.unit.data.form == KAFKA:
+            own |= params_of(self.input)
+        return {**own, **filled}
+
+    def make_input(self, broker: KafkaBroker | None) -> None:
+        """The rows of before are there."""
+        if self.unit.data.form == KAFKA:
+            make_topics(self.input, self.unit.data, broker)
+        else:
+            self.unit.data.place(self.input, after=False)
 
     @contextmanager
-    def with_after(self) -> Iterator[None]:
-        """The rows of after are there inside the block, and only there."""
+    def with_after(self, broker: KafkaBroker | None) -> Iterator[None]:
+        """The rows of after are there inside the block; only there, but for those of a topic, which stay."""
+        assert self.record.exists(), "rows of after before the head has run"
+        if self.unit.data.form == KAFKA:
+            add_after(self.input, self.unit.data, broker)
+            yield
+            return
         self.unit.data.place(self.input, after=True)
         try:
             yield
@@ -67,9 +86,15 @@ class Place:
 
 
 class Bench:
-    """Measures cases in one Spark session; ``with_state``: the state must be that of a run from scratch as well."""
+    """Measures cases in one Spark session; ``with_state``: the state must be that of a run from scratch as well.
 
-    def __init__(self, spark: SparkSession, root: Path, *, with_state: bool = False) -> None:
+    ``broker``: where the topics of cases on Kafka are made.
+    """
+
+    def __init__(
+        self, spark: SparkSession, root: Path, *, with_state: bool = False, broker: KafkaBroker | None = None
+    ) -> None:
+        self._broker = broker
         self._with_state = with_state
         self._spark = spark
         self._root = root
@@ -85,7 +110,7 @@ class Bench:
         shutil.rmtree(self._work, ignore_errors=True)
         checkpoint, output = self._work / "checkpoint", output_of(self._root, case, provider)
         shutil.copytree(checkpoint_of(self._root, case, provider), checkpoint)
-        with _put_back(output), place.with_after():
+        with _put_back(output), place.with_after(self._broker):
             got = run_job(
                 self._spark,
                 case_folder(self._root, case, provider) / "candidate",
@@ -135,7 +160,7 @@ class Bench:
             known = msgspec.json.decode(place.record.read_bytes(), type=UnitRun)
         else:
             shutil.rmtree(place.folder, ignore_errors=True)
-            unit.data.place(place.input, after=False)
+            place.make_input(self._broker)
             write_job(unit.job, place.job)
             place.output.mkdir()
             known = UnitRun(head=self._run(place, place.checkpoint, epoch=1))
@@ -150,7 +175,7 @@ class Bench:
         shutil.rmtree(work, ignore_errors=True)
         if place.checkpoint.is_dir():
             shutil.copytree(place.checkpoint, work)
-        with _put_back(place.output), place.with_after():
+        with _put_back(place.output), place.with_after(self._broker):
             found = self._run(place, work, epoch=2)
         shutil.rmtree(work, ignore_errors=True)
         return found
