@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import count
@@ -17,6 +18,8 @@ from bench.matrix.realistic_jobs import DIMS
 
 EDITS = 12
 """How many edits share the run of a base."""
+SAME = 2
+"""How many of them may be of one kind."""
 
 _LABELS = (*[Label.EQUIVALENT] * 5, *[Label.CHANGING] * 6, Label.FROM_NOW_ON)
 _PROVIDERS = ("hdfs", "rocksdb", "hdfs", "rocksdb", "v2")
@@ -87,8 +90,10 @@ def draw_edits(pipeline: Pipeline, rng: Random) -> list[Edit]:
     chosen: list[Edit] = []
     while len(chosen) < EDITS:
         found = left[rng.choice(_LABELS)]
-        new = [each for each in found if each.name not in {other.name for other in chosen}] or found
+        kinds = Counter(each.name for each in chosen)
+        new = [each for each in found if not kinds[each.name]] or [each for each in found if kinds[each.name] < SAME]
         if not new:
+            found.clear()
             if not any(left.values()):
                 break
             continue
