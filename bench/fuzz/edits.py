@@ -30,7 +30,7 @@ from bench.fuzz.stages import (
     reads_of,
 )
 
-__all__ = ["Edit", "Label", "edits_of"]
+__all__ = ["Edit", "Label", "changes_job", "edits_of"]
 
 
 def edits_of(pipeline: Pipeline) -> Iterator[Edit]:
@@ -43,14 +43,20 @@ def edits_of(pipeline: Pipeline) -> Iterator[Edit]:
     ]
     found += [Edit(name, Label(label), after) for name, label, after in kafka_edits(pipeline)]
     found += [*_whole(pipeline), *_orders(pipeline), *_names(pipeline), *_stages(pipeline), *_outputs(pipeline)]
-    before = render(pipeline)
     for each in found:
-        if each.after.is_whole() and (each.after.conf != pipeline.conf or render(each.after) != before):
+        if each.after != pipeline and each.after.is_whole():
             changing = _stores_other_columns(pipeline, each) or not _fits_output(pipeline, each)
             yield replace(each, label=Label.CHANGING) if changing else each
 
 
+def changes_job(pipeline: Pipeline, edit: Edit) -> bool:
+    """Whether the job's text or its settings differ: some ways of writing have nothing to be applied to."""
+    return edit.after.conf != pipeline.conf or render(edit.after) != render(pipeline)
+
+
 def _fits_output(pipeline: Pipeline, edit: Edit) -> bool:
+    if not isinstance(pipeline.output, Files | Table):
+        return True
     return takes(pipeline.output, pipeline.given_out(), edit.after.given_out())
 
 

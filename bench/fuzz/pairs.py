@@ -9,7 +9,7 @@ from itertools import count
 from random import Random
 
 from bench.fuzz.drawing import draw_pipeline
-from bench.fuzz.edits import Edit, Label, edits_of
+from bench.fuzz.edits import Edit, Label, changes_job, edits_of
 from bench.fuzz.pipeline import MASK, Pipeline, render
 from bench.fuzz.rows import draw_rows
 from bench.fuzz.stages import Keep
@@ -100,7 +100,8 @@ def draw_edits(pipeline: Pipeline, rng: Random) -> list[Edit]:
         name = rng.choice(sorted({each.name for each in new}))
         edit = rng.choice([each for each in new if each.name == name])
         found.remove(edit)
-        chosen.append(edit)
+        if changes_job(pipeline, edit):
+            chosen.append(edit)
     return chosen
 
 

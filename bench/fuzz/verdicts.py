@@ -14,9 +14,7 @@ from bench.matrix.case import Outcome
 from bench.matrix.record import Truth
 from bench.matrix.score import Answer
 
-_ABOUT_CODE = frozenset(
-    {"code-in-state-changed (opaque)", "rows-in-state-changed (opaque)", "sink-function-may-write-elsewhere (opaque)"}
-)
+_ABOUT_CODE = frozenset({"code-in-state-changed (opaque)", "sink-function-may-write-elsewhere (opaque)"})
 HARD = (Outcome.REFUSED, Outcome.NEVER_ENDS)
 
 
