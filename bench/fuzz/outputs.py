@@ -197,7 +197,8 @@ def _route(output: Route) -> str:
     said = output.wording
     name = "chosen" if "renamed" in said else "large"
     condition = _CONDITIONS[output.condition]
-    test = condition.replace("name", f'"{output.column}"') if "inlined" in said else f'is_large("{output.column}")'
+    inlined = condition.replace("name", f'"{output.column}"')
+    test = f"({inlined})" if "inlined" in said else f'is_large("{output.column}")'
     tuned = ".coalesce(1)" if "tuned" in said else ""
     main, rest = output.places
     lines = [

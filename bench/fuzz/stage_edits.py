@@ -105,10 +105,12 @@ def _lookup_edits(pipeline: Pipeline, stage: Lookup, reach: Reach, below: bool) 
     yield "lookup-columns-reordered", Label.EQUIVALENT, replace(stage, take=stage.take[::-1]), False
     if "open" not in stage.take:
         yield "lookup-column-added", Label.EQUIVALENT, replace(stage, take=(*stage.take, "open")), False
+    # Which rows of the table an inner join takes is a filter of the stream's rows; of an outer one, it changes values.
+    filtered = filter_label(pipeline, stage) if stage.how == "inner" else label
     for kept in ("fee > 2", "fee > 4", "fee >= 5", ""):
         if kept != stage.kept:
             name = "changed" if kept and stage.kept else "added" if kept else "removed"
-            yield f"lookup-filter-{name}", label, replace(stage, kept=kept), False
+            yield f"lookup-filter-{name}", filtered, replace(stage, kept=kept), False
     if stage.kept:
         style = "sql" if stage.style == "api" else "api"
         yield f"lookup-filter-as-{style}", Label.EQUIVALENT, replace(stage, style=style), False

@@ -258,6 +258,8 @@ def test_a_static_table_that_is_read_otherwise_changes_the_state_below_it() -> N
     above = Pipeline("json", (Lookup("s1"),), "append")
     assert {each.label for name in names for each in edits(below, name)} == {Label.CHANGING}
     assert {each.label for name in names for each in edits(above, name)} == {Label.EQUIVALENT}
+    inner = Pipeline("json", (Lookup("s1", how="inner"), fees), "update")
+    assert {each.label for each in edits(inner, "lookup-filter-added")} == {Label.FROM_NOW_ON}
 
 
 def test_rows_that_two_functions_put_elsewhere_are_a_wrong_outcome() -> None:
