@@ -9,6 +9,7 @@
 --score FILE      only tell the score
 --shrink ID       the smallest pipeline with which a pair comes out as it does
 --show ID         the job file before and after
+--kinds           how the kinds of edits spread over the pairs that would be drawn
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import argparse
 import difflib
 import signal
 import time
+from collections import Counter
 from itertools import islice
 from pathlib import Path
 
@@ -43,6 +45,10 @@ def main() -> int:
     if chosen.show:
         show(find_pair(chosen.show))
         return 0
+    if chosen.kinds:
+        kinds = Counter(f"{pair.edit.label.value}: {pair.edit.name}" for pair in _pairs(chosen))
+        print("\n".join(f"{count:5} {kind}" for kind, count in sorted(kinds.items(), key=lambda each: -each[1])))
+        return 0
     with BrokerOnDemand(root / "broker") as broker:
         if not chosen.shrink:
             return campaign(chosen, root, broker.servers)
@@ -52,16 +58,21 @@ def main() -> int:
         return 0
 
 
+def _pairs(chosen: argparse.Namespace) -> list[Pair]:
+    """As many of each seed."""
+    seeds = [int(each) for each in chosen.seeds.split(",")]
+    each_seed = -(-chosen.pairs // len(seeds))
+    return [pair for seed in seeds for pair in islice(draw_pairs(seed), each_seed)]
+
+
 def campaign(chosen: argparse.Namespace, root: Path, servers: Servers) -> int:
     """Run pairs until they are done or time is up."""
     known = read_lines(chosen.results)
-    seeds = [int(each) for each in chosen.seeds.split(",")]
-    each_seed = -(-chosen.pairs // len(seeds))
     if chosen.verdicts:
         drawn = [pair for pair in map(_drawn, known) if pair is not None]
         print(f"{len(known) - len(drawn)} pairs are not drawn any more", flush=True)
     else:
-        drawn = [pair for seed in seeds for pair in islice(draw_pairs(seed), each_seed)]
+        drawn = _pairs(chosen)
     only = frozenset(filter(None, chosen.only.split(",")))
     wanted = [pair for pair in drawn if not only or pair.id in only or pair.edit.name in only]
     todo = [pair for pair in wanted if chosen.verdicts or not _is_done(pair, known.get(pair.id))]
@@ -120,6 +131,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--score", type=Path)
     parser.add_argument("--shrink", default="")
     parser.add_argument("--show", default="")
+    parser.add_argument("--kinds", action="store_true")
     return parser.parse_args()
 
 

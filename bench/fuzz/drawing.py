@@ -7,6 +7,7 @@ from random import Random
 
 from bench.fuzz.expressions import draw, draw_filter
 from bench.fuzz.kafka import draw_texts, is_on_kafka
+from bench.fuzz.outputs import draw_output
 from bench.fuzz.pipeline import Pipeline
 from bench.fuzz.rows import FORMS
 from bench.fuzz.stages import (
@@ -94,7 +95,9 @@ def draw_pipeline(seed: str) -> Pipeline:
         drawing.add(Union)
     _draw_below(drawing, lookups=not shape.startswith(("met", "union")), columns_stay=shape.startswith("met"))
     _SHAPES[shape](drawing)
-    return drawing.pipeline
+    pipeline = drawing.pipeline
+    output = draw_output(rng, pipeline.columns(), pipeline.mode, pipeline.key)
+    return replace(pipeline, output=output)
 
 
 def _draw_below(drawing: Drawing, *, lookups: bool, columns_stay: bool) -> None:
@@ -120,7 +123,8 @@ def draw_step(drawing: Drawing, *, lookups: bool) -> None:
             drawing.add(Code, name, (one, other), form, rng.choice((2, 3, 7)), rng.choice(steps))
         case "lookup" if lookups and "fee" not in columns:
             take = rng.choice((("region", "fee"), ("fee", "open"), ("region", "fee", "open")))
-            drawing.add(Lookup, take, "places.csv", rng.choice(("left", "inner")))
+            kept = rng.choice(("", "", "fee > 2"))
+            drawing.add(Lookup, take, "places.csv", rng.choice(("left", "inner")), kept=kept)
         case _:
             expr = draw(rng, rng.choice(_KINDS), columns, rng.choice((1, 2, 3)), plain=True)
             drawing.add(With, name, expr, rng.choice(("api", "api", "expr", "view")))

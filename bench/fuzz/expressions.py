@@ -187,10 +187,13 @@ def draw(rng: Random, type: str, columns: Columns, depth: int = 2, *, plain: boo
     return _draw(rng, type, columns, (), depth, plain)
 
 
-def draw_filter(rng: Random, columns: Columns, depth: int = 1) -> Expr:
+FILTERS = ("compare", "compare", "there", "isin", "other", "exists", "both", "either")
+
+
+def draw_filter(rng: Random, columns: Columns, depth: int = 1, kinds: tuple[str, ...] = FILTERS) -> Expr:
     """A condition that holds for some rows and not for others: what lets nothing through shows no change."""
     strings = [name for name, kind in columns.items() if kind == "string" and name != "id"]
-    match rng.choice(("compare", "compare", "there", "isin", "other", "exists", "both", "either")):
+    match rng.choice(kinds):
         case "there" if strings:
             return Expr("there", "bool", (col(rng.choice(strings), "string"),))
         case "isin" if "k" in columns:
@@ -202,7 +205,8 @@ def draw_filter(rng: Random, columns: Columns, depth: int = 1) -> Expr:
             body = Expr("gt", "bool", (Expr("var", "int", value="v"), draw(rng, "lit:int", columns)))
             return Expr("exists", "bool", (col("nums", "ints"), body), "v")
         case "both" | "either" as both if depth:
-            sides = tuple(draw_filter(rng, columns, 0) for _ in range(2))
+            # Two comparisons may contradict each other.
+            sides = (draw_filter(rng, columns, 0, FILTERS[2:6]), draw_filter(rng, columns, 0, FILTERS[:6]))
             return Expr("and" if both == "both" else "or", "bool", sides)
         case _:
             sides = (draw(rng, "int", columns, 1), draw(rng, "lit:int", columns))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import count
 from random import Random
 
 from bench.fuzz.drawing import draw_pipeline
-from bench.fuzz.edits import Edit, Label, edits_of
+from bench.fuzz.edits import Edit, Label, changes_job, edits_of
 from bench.fuzz.pipeline import MASK, Pipeline, render
 from bench.fuzz.rows import draw_rows
 from bench.fuzz.stages import Keep
@@ -17,6 +18,8 @@ from bench.matrix.realistic_jobs import DIMS
 
 EDITS = 12
 """How many edits share the run of a base."""
+SAME = 2
+"""How many of them may be of one kind."""
 
 _LABELS = (*[Label.EQUIVALENT] * 5, *[Label.CHANGING] * 6, Label.FROM_NOW_ON)
 _PROVIDERS = ("hdfs", "rocksdb", "hdfs", "rocksdb", "v2")
@@ -87,15 +90,18 @@ def draw_edits(pipeline: Pipeline, rng: Random) -> list[Edit]:
     chosen: list[Edit] = []
     while len(chosen) < EDITS:
         found = left[rng.choice(_LABELS)]
-        new = [each for each in found if each.name not in {other.name for other in chosen}] or found
+        kinds = Counter(each.name for each in chosen)
+        new = [each for each in found if not kinds[each.name]] or [each for each in found if kinds[each.name] < SAME]
         if not new:
+            found.clear()
             if not any(left.values()):
                 break
             continue
         name = rng.choice(sorted({each.name for each in new}))
         edit = rng.choice([each for each in new if each.name == name])
         found.remove(edit)
-        chosen.append(edit)
+        if changes_job(pipeline, edit):
+            chosen.append(edit)
     return chosen
 
 

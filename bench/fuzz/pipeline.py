@@ -7,7 +7,9 @@ from typing import Any
 
 from bench.fuzz.code_texts import code_files, code_top, keep_top
 from bench.fuzz.kafka import reader_of, rows_of
+from bench.fuzz.outputs import Output, output_lines, output_text, output_top, reads_of_output
 from bench.fuzz.rows import COLUMNS, FLAT, NESTED
+from bench.fuzz.stage_texts import lines_of
 from bench.fuzz.stages import (
     STATEFUL,
     Clock,
@@ -27,7 +29,6 @@ from bench.fuzz.stages import (
     Where,
     With,
     after,
-    lines_of,
     reads_of,
 )
 from bench.matrix.case import Job
@@ -53,6 +54,7 @@ class Pipeline:
     read: str = ""
     limit: int = 1
     conf: tuple[tuple[str, str], ...] = ()
+    output: Output = None
 
     @property
     def two(self) -> bool:
@@ -77,6 +79,11 @@ class Pipeline:
                 break
             found = after(stage, found)
         return found
+
+    def given_out(self) -> dict[str, str]:
+        """The columns that go out; a day is told from a moment."""
+        days = {each.name for each in self.stages if isinstance(each, Clock) and each.function == "current_date"}
+        return {name: "day" if name in days else kind for name, kind in self.columns().items()}
 
     def put(self, stage: Stage) -> Pipeline:
         """With the stage of the same uid replaced."""
@@ -110,7 +117,19 @@ class Pipeline:
             if isinstance(stage, Select) and not stage.columns:
                 return False
             found = after(stage, found)
-        return True
+        return reads_of_output(self.output) <= found.keys()
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """The columns of which it gives out one row a batch; empty where no columns are known to be such."""
+        last = next((each for each in reversed(self.stages) if isinstance(each, STATEFUL)), None)
+        match last:
+            case Grouped(keys=keys, window=window):
+                return (*(("begin",) if window else ()), *keys)
+            case Keep():
+                return ("key",)
+            case _:
+                return ()
 
 
 def renamed(value: Any, old: str, new: str) -> Any:
@@ -199,7 +218,9 @@ def render(pipeline: Pipeline) -> Job:
         body.append(f"print({frame}.columns)")
     if "aside" in pipeline.texts:
         body.append('yield Query("aside", read_rows(s).select("id"), sink=ForeachBatch(write), output_mode="append")')
-    tops = [_reader(pipeline), "\n".join(helped), *(_top(each) for each in pipeline.stages), _sink(pipeline)]
+    body += output_lines(pipeline.output, frame, pipeline.key)
+    sink_top = output_top(pipeline.output, pipeline.texts)
+    tops = [_reader(pipeline), "\n".join(helped), *(_top(each) for each in pipeline.stages), sink_top]
     schema, options = _schema(pipeline)
     return Job(
         frame,
@@ -211,7 +232,7 @@ def render(pipeline: Pipeline) -> Job:
         two=pipeline.two,
         top="\n\n".join(each for each in tops if each),
         lines="\n".join(body),
-        sink="ForeachBatch(publish)",
+        sink=output_text(pipeline.output, pipeline.key),
         reader=reader_of(pipeline) if pipeline.form == KAFKA else "",
         params=("servers",) if pipeline.form == KAFKA else (),
         files=tuple(file for each in pipeline.stages if isinstance(each, Code) for file in code_files(each)),
@@ -248,7 +269,7 @@ def _split(ddl: str) -> list[str]:
 
 def _schema(pipeline: Pipeline) -> tuple[str, str]:
     match pipeline.form:
-        case "json" | "kafka":
+        case "json" | "kafka" | "parquet":
             return _fields(pipeline, f"{FLAT}, {NESTED}"), ""
         case "csv":
             return f"{FLAT}, nested string", """.option("escape", '"')"""
@@ -267,7 +288,7 @@ def _reader(pipeline: Pipeline) -> str:
 
 def _parsed(pipeline: Pipeline) -> tuple[str, str]:
     match pipeline.form:
-        case "json":
+        case "json" | "parquet":
             return "", "stream"
         case "kafka":
             return "", rows_of(pipeline)
@@ -280,9 +301,3 @@ def _parsed(pipeline: Pipeline) -> tuple[str, str]:
             fields = _fields(pipeline, f"{FLAT}, {NESTED}")
             parsed = 'stream.select(F.from_json("value", FIELDS).alias("row")).select("row.*")'
             return f'FIELDS = "{fields}"\n\n\n', parsed
-
-
-def _sink(pipeline: Pipeline) -> str:
-    log = '\n    print("batch of", context)' if "sink-logs" in pipeline.texts else ""
-    name = "found" if "sink-renamed" in pipeline.texts else "kept"
-    return f"def publish(batch, context):{log}\n    {name} = batch.collect()\n    len({name})"

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from random import Random
 
+import pyarrow as pa
+
 from bench.matrix.data import Data, File
 
-FORMS = ("json", "csv", "text")
-"""How the rows are written: fields of JSON, CSV with its nested part as JSON, one column of JSON text."""
+FORMS = ("json", "csv", "text", "parquet")
+"""How the rows are written: fields of JSON, CSV with its nested part as JSON, one column of JSON text, Parquet."""
 
 FLAT = "id string, k string, g string, x int, y int, d double, ts timestamp, note string"
 NESTED = (
@@ -30,6 +32,23 @@ COLUMNS = {
     "items": "items",
     "attrs": "attrs",
 }
+
+_TEXT, _NUMBER = pa.string(), pa.int32()
+IN_PARQUET = pa.schema(
+    {
+        **dict.fromkeys(("id", "k", "g"), _TEXT),
+        **dict.fromkeys(("x", "y"), _NUMBER),
+        "d": pa.float64(),
+        "ts": pa.timestamp("us", "UTC"),
+        "note": _TEXT,
+        "nums": pa.list_(_NUMBER),
+        "words": pa.list_(_TEXT),
+        "who": pa.struct({"name": _TEXT, "tier": _TEXT, "age": _NUMBER, "born": _NUMBER}),
+        "items": pa.list_(pa.struct({"sku": _TEXT, "qty": _NUMBER, "price": _NUMBER})),
+        "attrs": pa.map_(_TEXT, _NUMBER),
+    }
+)
+"""The types of the fields in Parquet files."""
 
 TABLES = (
     (
@@ -59,7 +78,8 @@ def draw_rows(seed: int, form: str, *, two: bool, flush: bool) -> Data:
         second.append([_row(rng, "o99", _FAR)])
     a, b = ([File(tuple(_line(row, form) for row in rows)) for rows in side] for side in (first, second))
     other = (tuple(b[:2]), tuple(b[2:])) if two else ((), ())
-    return Data(tuple(a[:2]), tuple(a[2:]), *other, form=form, tables=TABLES)
+    schema = IN_PARQUET if form == "parquet" else None
+    return Data(tuple(a[:2]), tuple(a[2:]), *other, form=form, tables=TABLES, schema=schema)
 
 
 def _file(rng: Random, number: int, side: str) -> list[dict[str, object]]:

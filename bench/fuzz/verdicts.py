@@ -14,6 +14,7 @@ from bench.matrix.case import Outcome
 from bench.matrix.record import Truth
 from bench.matrix.score import Answer
 
+_ABOUT_CODE = frozenset({"code-in-state-changed (opaque)", "sink-function-may-write-elsewhere (opaque)"})
 HARD = (Outcome.REFUSED, Outcome.NEVER_ENDS)
 
 
@@ -57,16 +58,23 @@ def grade(line: Line) -> Grade:
     match line.label:
         case Label.EQUIVALENT if not outcome.safe:
             return Grade.ERROR
-        case Label.EQUIVALENT if verdict == "BACKUP" and line.opaque:
+        case Label.EQUIVALENT if verdict == "BACKUP" and line.opaque and _asks_about_code(line.answer):
             return Grade.ASKED
         case Label.EQUIVALENT:
             return Grade.RIGHT if verdict == "RESUME" else Grade.FALSE_ALARM
         case Label.FROM_NOW_ON if outcome not in HARD:
-            return Grade.BY_RULE
+            if verdict != "RESUME":
+                return Grade.FALSE_ALARM
+            return Grade.RIGHT if outcome.safe else Grade.BY_RULE
         case _ if outcome.safe:
             return Grade.UNSEEN
         case _:
             return Grade.UNSAFE if verdict == "RESUME" else Grade.RIGHT
+
+
+def _asks_about_code(answer: Answer) -> bool:
+    """Whether nothing but the code itself is asked about."""
+    return {each for each in answer.rules if not each.endswith("(note)")} <= _ABOUT_CODE
 
 
 def read_lines(file: Path) -> dict[str, Line]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 import pyarrow as pa
@@ -34,6 +35,7 @@ class Data:
     """Files of two directories, before and after the change; ``other`` is read by jobs with two sources only.
 
     ``tables``: static files, each its name below ``dims`` and its text; one that ends in ``.parquet`` is given as JSON.
+    ``schema``: of Parquet files whose rows are given as JSON.
     """
 
     before: tuple[File, ...]
@@ -42,12 +44,14 @@ class Data:
     other_after: tuple[File, ...] = ()
     form: str = "json"
     tables: tuple[tuple[str, str], ...] = ()
+    schema: pa.Schema | None = None
 
     def to_list(self) -> list[object]:
         """Everything it holds, for a digest."""
         sides = (self.before, self.after, self.other_before, self.other_after)
         found: list[object] = [self.form, *([[each.at, each.rows] for each in side] for side in sides)]
-        return [*found, self.tables] if self.tables else found
+        found += [self.tables] if self.tables else []
+        return [*found, str(self.schema)] if self.schema else found
 
     def place(self, root: Path, *, after: bool) -> None:
         """Write the files below ``root/a`` and ``root/b``; those of after only when asked, else they are removed."""
@@ -59,7 +63,7 @@ class Data:
                 path = root / folder / f"{folder}{number}.{self.form}"
                 if number < len(early) or after:
                     if not path.exists():
-                        _write(path, file, number, self.form)
+                        _write(path, file, number, self.form, self.schema)
                 else:
                     path.unlink(missing_ok=True)
 
@@ -69,9 +73,11 @@ class Data:
             _write_table(root / "dims" / name, text)
 
 
-def _write(path: Path, file: File, number: int, form: str) -> None:
+def _write(path: Path, file: File, number: int, form: str, schema: pa.Schema | None) -> None:
     draft = path.with_name(f".{path.name}")
-    if form == "parquet":
+    if schema is not None:
+        pq.write_table(pa.Table.from_pylist([_moments(json.loads(row)) for row in file.rows], schema), draft)
+    elif form == "parquet":
         _write_parquet(draft, file.rows)
     else:
         as_text = _csv if form == "csv" else _json
@@ -101,6 +107,10 @@ def _write_parquet(path: Path, rows: tuple[Row, ...]) -> None:
     }
     times = pa.array([_MIDNIGHT_US + round(row[4] * 60_000_000) for row in rows], pa.timestamp("us", "UTC"))
     pq.write_table(pa.table({**columns, "ts": times}), path)
+
+
+def _moments(row: dict[str, object]) -> dict[str, object]:
+    return {**row, "ts": datetime.fromisoformat(str(row["ts"]))}
 
 
 def _time(minutes: float) -> str:

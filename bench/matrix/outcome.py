@@ -41,6 +41,8 @@ def judge(case: Case, *, before: Run, got: Run, scratch: UnitRun | None, pinned:
         measured, evidence = _compare_output(before, got, evidence)
     if measured is Outcome.CORRECT and got.state is not None and scratch.tail.state is not None:
         measured, evidence = _compare_state(got.state, scratch.tail.state, evidence)
+    if measured is Outcome.CORRECT:
+        measured, evidence = _compare_places(before, scratch.head, evidence)
     if measured is Outcome.CORRECT and pinned:
         measured, evidence = Outcome.IGNORED, f"{evidence}; pinned: {', '.join(pinned)}"
     if case.truth is not None:
@@ -85,6 +87,19 @@ def _compare_output(before: Run, got: Run, evidence: str) -> tuple[Outcome, str]
     return Outcome.WRONG, f"{evidence}; output: want {_show(due)} | found {_show(found)}"
 
 
+def _compare_places(before: Run, head: Run, evidence: str) -> tuple[Outcome, str]:
+    """Whether two functions put the same rows of before into the same places; other rows tell nothing of them."""
+    if before.kind != "foreach" or head.kind != "foreach" or before.held is None or head.held is None:
+        return Outcome.CORRECT, evidence
+    if before.columns != head.columns or Counter(before.rows) != Counter(head.rows):
+        return Outcome.CORRECT, evidence
+    had, has = (Counter(tuple(sorted(row.items())) for row in run.held or ()) for run in (before, head))
+    if had == has:
+        return Outcome.CORRECT, evidence
+    moved = [dict(each)["its place"] for each in (had - has).elements()]
+    return Outcome.WRONG, f"{len(moved)} rows of before would go elsewhere than to {', '.join(sorted(set(moved)))}"
+
+
 def _due(before: Run, got: Run) -> Counter[Cells]:
     """What a sink must hold: each batch once, though it came twice; of a table's rows the last under each key."""
     batches = {number: (before.columns, rows) for number, rows in before.batches.items()}
@@ -109,7 +124,10 @@ def _masked(run: Run, prefix: str) -> Run:
         batch: [tuple("*" if each in at else cell for each, cell in enumerate(row)) for row in rows]
         for batch, rows in run.batches.items()
     }
-    return msgspec.structs.replace(run, batches=batches)
+    held = run.held and [
+        {name: "*" if name.startswith(prefix) else cell for name, cell in row.items()} for row in run.held
+    ]
+    return msgspec.structs.replace(run, batches=batches, held=held)
 
 
 def _projected(row: dict[str, str], columns: Cells) -> Cells:

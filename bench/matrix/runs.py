@@ -32,10 +32,13 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 ENTRY = "job.py"
+ROUTES = "routed."
+"""A sink's function made by one of this name is called: it leaves Parquet in one directory per place of its output."""
 NEVER_ENDS = "NEVER_ENDS"
 _LONGEST_S = 60
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\]")
 _PREFIX = re.compile(r"^\[STREAM_FAILED\] Query \[.*?\] terminated with exception: ", re.DOTALL)
+_STORED_TIME = re.compile(r"\d{4}-\d\d-\d\d( \d\d:\d\d:\d\d\.\d{6})?")
 _WRAPPERS = frozenset({"STREAM_FAILED", "FOREACH_BATCH_USER_FUNCTION_ERROR"})
 
 Cells = tuple[str, ...]
@@ -104,7 +107,7 @@ def run_job(
     with_state: bool = False,
 ) -> Run:
     """Run the job below ``folder`` over all there is to read; whatever goes wrong is part of the result."""
-    run = _Running(epoch)
+    run = _Running(epoch, Path(str(params["output"])))
     before = dict(spark.conf.getAll)
     try:
         for key, value in conf.items():
@@ -125,8 +128,9 @@ def run_job(
 
 
 class _Running:
-    def __init__(self, epoch: int) -> None:
+    def __init__(self, epoch: int, output: Path) -> None:
         self._epoch = epoch
+        self._output = output
         self._query: Query | None = None
         self._batches: dict[int, list[Cells]] = {}
         self._raised: list[Exception] = []
@@ -145,7 +149,8 @@ class _Running:
         context = SinkContext(
             job=JOB_NAME, query=QUERY_NAME, version="v0001", epoch=self._epoch, output_mode=query.output_mode
         )
-        writer = None if query.sink.kind == "foreach" else query.sink.open(context)
+        opens = query.sink.kind != "foreach" or _routes(query.sink)
+        writer = query.sink.open(context) if opens else None
         if writer is not None:
             writer.raise_fence()
 
@@ -173,7 +178,7 @@ class _Running:
         if self._query is None:
             return Run(error_class=self._error[0], message=self._error[1])
         sink = self._query.sink
-        held, unread = (None, "") if self._error[0] else _read_back(spark, sink)
+        held, unread = (None, "") if self._error[0] else _read_back(spark, sink, self._output)
         return Run(
             columns=tuple(self._query.df.columns),
             batches=self._batches,
@@ -270,13 +275,32 @@ def cell_text(value: Any) -> str:
     return "NULL" if value is None else str(value)
 
 
+def _stored_text(value: Any) -> str:
+    """A cell of SQLite, which keeps times as text."""
+    if isinstance(value, str) and _STORED_TIME.fullmatch(value):
+        return cell_text(datetime.fromisoformat(value) if " " in value else date.fromisoformat(value))
+    return cell_text(value)
+
+
 def _is_today(day: date) -> bool:
     """In any zone."""
     return abs((day - datetime.now(UTC).date()).days) <= 1
 
 
-def _read_back(spark: SparkSession, sink: Any) -> tuple[list[dict[str, str]] | None, str]:
+def _routes(sink: Any) -> bool:
+    return str(getattr(getattr(sink, "function", None), "__qualname__", "")).startswith(ROUTES)
+
+
+def _read_back(spark: SparkSession, sink: Any, output: Path) -> tuple[list[dict[str, str]] | None, str]:
     try:
+        if _routes(sink):
+            places = sorted(each.name for each in output.iterdir() if each.is_dir())
+            frames = {place: spark.read.parquet(str(output / place)) for place in places}
+            return [
+                {"its place": place, **{name: cell_text(row[name]) for name in frame.columns}}
+                for place, frame in frames.items()
+                for row in frame.collect()
+            ], ""
         if isinstance(sink, FileSink):
             frame = spark.read.format(sink.format).load(os.path.join(sink.path, "v0001"))
             return [{name: cell_text(row[name]) for name in frame.columns} for row in frame.collect()], ""
@@ -284,7 +308,7 @@ def _read_back(spark: SparkSession, sink: Any) -> tuple[list[dict[str, str]] | N
             with sqlite3.connect(sink.url.removeprefix("sqlite:///")) as connection:
                 connection.row_factory = sqlite3.Row
                 rows = connection.execute(f'select * from "{sink.table}"').fetchall()
-            return [{name: cell_text(row[name]) for name in row.keys()} for row in rows], ""  # noqa: SIM118
+            return [{name: _stored_text(row[name]) for name in row.keys()} for row in rows], ""  # noqa: SIM118
     except Exception as error:  # what a reader is told is what is measured
         return None, f"{type(error).__name__}: {next(iter(str(error).splitlines()), '')[:200]}"
     return None, ""

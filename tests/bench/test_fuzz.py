@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import ast
+import json
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
+from random import Random
 
+import msgspec
+import pyarrow.parquet as pq
 import pytest
 
 from bench.fuzz.control import BLINDED
 from bench.fuzz.drawing import draw_pipeline
 from bench.fuzz.edits import Edit, Label, edits_of
 from bench.fuzz.expressions import OPS, Expr, changed, same, text_of
-from bench.fuzz.pairs import EDITS, draw_base, find_pair
+from bench.fuzz.outputs import Files, Route, Table
+from bench.fuzz.pairs import EDITS, SAME, draw_base, draw_edits, find_pair
 from bench.fuzz.pipeline import Pipeline, reaches, renamed, render
 from bench.fuzz.rows import FORMS, draw_rows
-from bench.fuzz.stages import STATEFUL, Dedup, Folded, Grouped, Meet, Select, Watermark, Where, With
+from bench.fuzz.stages import STATEFUL, Dedup, Folded, Grouped, Lookup, Meet, Select, Watermark, Where, With
 from bench.fuzz.verdicts import Grade, Line, append_lines, grade, read_lines, render_score
 from bench.matrix.case import Outcome
 from bench.matrix.outcome import judge
@@ -29,6 +36,8 @@ TOTALS = Pipeline(
     (With("s1", "c1", Expr("sub", "int", (X, Y))), Grouped("s2", ("k",), (SUM,))),
     "update",
 )
+
+COLUMN_EDITS = ("column-added", "column-removed", "reordered")
 
 
 def line(label: Label, outcome: Outcome, verdict: str, *, opaque: bool = False) -> Line:
@@ -168,6 +177,8 @@ def test_the_rows_are_rich_and_the_same_for_a_seed() -> None:
         (Label.EQUIVALENT, Outcome.CORRECT, "BACKUP", True, Grade.ASKED),
         (Label.EQUIVALENT, Outcome.WRONG, "SWITCH", False, Grade.ERROR),
         (Label.FROM_NOW_ON, Outcome.WRONG, "RESUME", False, Grade.BY_RULE),
+        (Label.FROM_NOW_ON, Outcome.CORRECT, "RESUME", False, Grade.RIGHT),
+        (Label.FROM_NOW_ON, Outcome.WRONG, "SWITCH", False, Grade.FALSE_ALARM),
         (Label.FROM_NOW_ON, Outcome.REFUSED, "RESUME", False, Grade.UNSAFE),
         (Label.CHANGING, Outcome.WRONG, "ERROR", False, Grade.ERROR),
     ],
@@ -175,6 +186,95 @@ def test_the_rows_are_rich_and_the_same_for_a_seed() -> None:
 def test_each_mistake_has_its_grade(label: Label, outcome: Outcome, verdict: str, opaque: bool, wanted: Grade) -> None:
     """An unsafe answer, a false alarm and an error of the grammar are told apart."""
     assert grade(line(label, outcome, verdict, opaque=opaque)) is wanted
+
+
+def test_only_a_question_about_the_code_is_an_answer_to_rewritten_code() -> None:
+    """BACKUP for another reason than the code stays a false alarm, though Python was rewritten."""
+    asked = line(Label.EQUIVALENT, Outcome.CORRECT, "BACKUP", opaque=True)
+    code = Answer(verdict="BACKUP", rules=("code-in-state-changed (opaque)", "tuning-changed (note)"))
+    assert grade(msgspec.structs.replace(asked, answer=code)) is Grade.ASKED
+    other = Answer(verdict="BACKUP", rules=("not-looked (opaque)",))
+    assert grade(msgspec.structs.replace(asked, answer=other)) is Grade.FALSE_ALARM
+
+
+def test_no_kind_of_edit_takes_a_base() -> None:
+    """A pipeline has at most two edits of a kind, and every edit changes its text or its settings."""
+    for base in range(30):
+        pipeline = draw_pipeline(f"cap/{base}")
+        found = draw_edits(pipeline, Random(base))
+        assert max(Counter(each.name for each in found).values()) <= SAME
+        old = render(pipeline)
+        assert all(render(each.after) != old or each.after.conf != pipeline.conf for each in found)
+
+
+def test_rows_are_written_as_parquet_with_their_types(tmp_path: Path) -> None:
+    """Nested fields are structs, lists and maps, and hold what the same rows hold as JSON."""
+    data, as_json = (draw_rows(1, form, two=False, flush=False) for form in ("parquet", "json"))
+    data.place(tmp_path, after=False)
+    found = pq.read_table(tmp_path / "a" / "a0.parquet")
+    kinds = {each.name: str(each.type) for each in found.schema}
+    assert (kinds["x"], kinds["ts"], kinds["nums"]) == ("int32", "timestamp[us, tz=UTC]", "list<element: int32>")
+    assert kinds["who"].startswith("struct<")
+    assert kinds["attrs"].startswith("map<")
+    rows = [json.loads(str(each)) for each in as_json.before[0].rows]
+    written = [
+        {**row, "attrs": dict(row["attrs"]), "ts": f"{row['ts']:%Y-%m-%dT%H:%M:%SZ}"} for row in found.to_pylist()
+    ]
+    assert written == rows
+
+
+def test_a_routing_changes_with_what_moves_rows_and_not_with_its_wording() -> None:
+    """Condition, constant, column and places of a routing function are changing; its words are not."""
+    routed = replace(TOTALS, output=Route("f1", "over", 2))
+    found = {each.name: each for each in edits_of(routed) if each.name.startswith("route-")}
+    changing = {name for name, each in found.items() if each.label is Label.CHANGING}
+    assert changing == {"route-condition", "route-constant", "route-target", "route-targets-swapped"}
+    assert {name for name, each in found.items() if each.label is Label.EQUIVALENT and each.opaque} == {
+        "route-guarded",
+        "route-inlined",
+    }
+    assert 'ForeachBatch(routed(params["output"]))' in render(routed).render()
+
+
+def test_an_output_that_does_not_take_other_columns_makes_their_edit_changing() -> None:
+    """A column more fits JSON, not Parquet or a table; another order fits all; fewer columns do not fit a table."""
+    labels = {
+        str(output): {name: edits(replace(TOTALS, output=output), f"output-{name}")[0].label for name in COLUMN_EDITS}
+        for output in (Files(), Files("json"), Table())
+    }
+    one, other = Label.EQUIVALENT, Label.CHANGING
+    assert [tuple(each.values()) for each in labels.values()] == [
+        (other, one, one),
+        (one, one, one),
+        (other, other, one),
+    ]
+
+
+def test_a_static_table_that_is_read_otherwise_changes_the_state_below_it() -> None:
+    """Filter and types of a static read are changing where state is made of its columns, and equivalent above it."""
+    names = ("lookup-filter-added", "lookup-column-retyped")
+    fees = Grouped("s2", ("k",), (Folded("max", ("fee",), "f1"),))
+    below = Pipeline("json", (Lookup("s1"), fees), "update")
+    above = Pipeline("json", (Lookup("s1"),), "append")
+    assert {each.label for name in names for each in edits(below, name)} == {Label.CHANGING}
+    assert {each.label for name in names for each in edits(above, name)} == {Label.EQUIVALENT}
+    inner = Pipeline("json", (Lookup("s1", how="inner"), fees), "update")
+    assert {each.label for each in edits(inner, "lookup-filter-added")} == {Label.FROM_NOW_ON}
+
+
+def test_rows_that_two_functions_put_elsewhere_are_a_wrong_outcome() -> None:
+    """Where both jobs gave out the same rows of before, the places they put them in are compared; else they are not."""
+    pair = next(draw_base(1, 0)).case
+
+    def run(place: str, row: str = "1") -> Run:
+        return Run(columns=("x",), batches={0: [(row,)]}, held=[{"its place": place, "x": row}])
+
+    def outcome(before: Run, head: Run) -> Outcome:
+        return judge(pair, before=before, got=Run(columns=("x",)), scratch=UnitRun(head=head, tail=Run())).outcome
+
+    assert outcome(run("main"), run("main")) is Outcome.CORRECT
+    assert outcome(run("main"), run("rest")) is Outcome.WRONG
+    assert outcome(run("main"), run("rest", "2")) is Outcome.CORRECT
 
 
 def test_lines_are_read_as_they_were_written(tmp_path: Path) -> None:
