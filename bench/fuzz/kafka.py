@@ -93,7 +93,7 @@ def kafka_edits(pipeline: Pipeline) -> Iterator[tuple[str, str, Pipeline]]:
     for option in _UPKEEP:
         yield "consumer-option", "equivalent", _with_option(pipeline, *option)
     yield "headers-read", "equivalent", _with_option(pipeline, "includeHeaders", "true")
-    yield "committed-only", "from-now-on", _with_option(pipeline, "kafka.isolation.level", "read_committed")
+    yield "committed-only", "changing", _with_option(pipeline, "kafka.isolation.level", "read_committed")
     label = "from-now-on" if _needs_order(pipeline) else "equivalent"
     yield "min-partitions", label, _with_option(pipeline, "minPartitions", "3")
 
