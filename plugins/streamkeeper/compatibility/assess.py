@@ -47,8 +47,8 @@ RULES: tuple[Rule, ...] = (
 )
 
 
-_DERIVED = frozenset({"columns", "context", "format", "sink_names", "sink_routing"})
-"""Fields of a manifest that follow from others, or say only how far others can be trusted."""
+_DERIVED = frozenset({"columns", "context", "format", "sink_names", "sink_routing", "written"})
+"""Fields of a manifest that follow from others, or say only how far to trust them or where they are written."""
 
 
 def assess(

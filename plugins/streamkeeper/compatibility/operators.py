@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from streamkeeper.compatibility.changed_line import with_line
 from streamkeeper.compatibility.join_ranges import narrows
 from streamkeeper.compatibility.rule import APPROVE, SPARK_GUIDE, Rule, breaking, note, operator_pairs, same_context
 from streamkeeper.compatibility.shown import change, expression_change, expressions_change
@@ -84,14 +85,15 @@ def operator_settings_changed(old: Manifest, new: Manifest) -> Iterator[Finding]
         for key in sorted((before.detail.keys() | after.detail.keys()) - _COMPARED_ELSEWHERE):
             if before.detail.get(key) == after.detail.get(key):
                 continue
-            if key == _CONDITION and narrows(before.detail.get(key, ""), after.detail.get(key, "")):
+            was, now = before.detail.get(key, ""), after.detail.get(key, "")
+            evidence = _detail_change(key, was, now)
+            if key == _CONDITION and narrows(was, now):
                 hint = "pairs outside of the new range are not made any more; those that were made stay"
-                evidence = _detail_change(key, before.detail.get(key), after.detail.get(key))
-                yield note("join-range-narrowed", where, evidence, "join_range_narrowed", hint)
+                found = note("join-range-narrowed", where, evidence, "join_range_narrowed", hint)
             else:
-                evidence = _detail_change(key, before.detail.get(key), after.detail.get(key))
                 measured = "join_range_widened, apws_state_type, tws_timemode"
-                yield breaking(f"operator-{key}-changed", where, evidence, measured)
+                found = breaking(f"operator-{key}-changed", where, evidence, measured)
+            yield from with_line([found], old, new, [was], [now])
 
 
 def limit_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:

@@ -22,6 +22,7 @@ def code_in_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
         if not _is_rows(name):
             yield Finding(
                 rule="code-in-state-changed",
+                line=new.written.get(name, ""),
                 severity=Severity.OPAQUE,
                 where=f"function {_shown(name)}, in or below a stateful operator",
                 evidence=_code_change(name, before, after),
@@ -67,6 +68,7 @@ def code_above_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
     for name, before, after in _changed(old, new, ABOVE_STATE):
         yield Finding(
             rule="code-above-state-changed" if new.operators else "stateless-code-changed",
+            line=new.written.get(name, ""),
             severity=Severity.NOTE,
             where=f"function {_shown(name)}",
             evidence=_code_change(name, before, after),
@@ -82,6 +84,7 @@ def sink_function_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
         if _routes_alike(name, old, new):
             yield Finding(
                 rule="sink-function-changed",
+                line=new.written.get(name, ""),
                 severity=Severity.NOTE,
                 where=f"sink, {name.removeprefix(SINK_FUNCTION)}{names}",
                 evidence=_code_change(name, before, after),
@@ -105,6 +108,7 @@ def sink_function_may_write_elsewhere(old: Manifest, new: Manifest) -> Iterator[
             evidence = f"{_CODE}; it names the same: {_listed(new.sink_names)}"
         yield Finding(
             rule="sink-function-may-write-elsewhere",
+            line=new.written.get(name, ""),
             severity=Severity.OPAQUE,
             where=f"sink, {name.removeprefix(SINK_FUNCTION)}",
             evidence=evidence,

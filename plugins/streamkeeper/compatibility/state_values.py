@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from streamkeeper.compatibility.changed_line import with_line
 from streamkeeper.compatibility.effects import GROUPS, NAME, effect_of
 from streamkeeper.compatibility.rule import (
     NOT_NULL,
@@ -49,18 +50,23 @@ def values_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
                 evidence = change(before.expressions, after.expressions)
                 yield breaking("state-expressions-changed", where, evidence, "agg_sum_to_max_long, agg_sum_expr")
         elif keeps_python_state(before):
-            yield from _python_inputs(where, before, after)
+            yield from with_line(_python_inputs(where, before, after), old, new, *_meanings(before, after))
         elif before.kind == "aggregate":
-            yield from _aggregates(where, before, after, new)
+            yield from _aggregates(where, before, after, old, new)
         else:
-            yield from _stored_columns(where, before, after)
+            yield from with_line(_stored_columns(where, before, after), old, new, *_meanings(before, after))
 
 
-def _aggregates(where: str, before: Operator, after: Operator, new: Manifest) -> Iterator[Finding]:
-    had, has = [each.meaning for each in before.values], [each.meaning for each in after.values]
+def _meanings(*operators: Operator) -> tuple[list[str], ...]:
+    return tuple([each.meaning for each in operator.values] for operator in operators)
+
+
+def _aggregates(where: str, before: Operator, after: Operator, old: Manifest, new: Manifest) -> Iterator[Finding]:
+    had, has = _meanings(before, after)
     gone, come = [each for each in had if each not in has], [each for each in has if each not in had]
     if len(had) < len(has):
-        yield breaking("aggregate-added", where, expressions_change(gone, come), "agg_schemacheck_off_val")
+        added = breaking("aggregate-added", where, expressions_change(gone, come), "agg_schemacheck_off_val")
+        yield from with_line([added], old, new, gone, come)
     elif len(had) > len(has):
         yield breaking("aggregate-removed", where, expressions_change(gone, come))
     elif had != has and not gone and not come:
@@ -69,9 +75,10 @@ def _aggregates(where: str, before: Operator, after: Operator, new: Manifest) ->
         for left, right in zip(before.values, after.values, strict=True):
             names = _output_names(right.meaning, new)
             place = f"{where}, column {names}" if names else where
-            for found in _one_aggregate(place, left, right, new.output_mode):
-                told = effect_of(found.rule, found.severity, groups=_groups(after), name=names or NAME)
-                yield msgspec.structs.replace(found, effect=found.effect or told)
+            told = _one_aggregate(place, left, right, new.output_mode)
+            for found in with_line(told, old, new, [left.meaning], [right.meaning]):
+                effect = effect_of(found.rule, found.severity, groups=_groups(after), name=names or NAME)
+                yield msgspec.structs.replace(found, effect=found.effect or effect)
 
 
 def _reordered(where: str, before: Operator, after: Operator) -> Iterator[Finding]:
