@@ -98,7 +98,7 @@ BREAKING: dict[str, str] = {
     "operator-time-mode-changed": "timers that were set in the old mode would fire at other times, or never",
     "operator-definition-changed": "the operator would go on with state that was made under other settings of its own",
     "filter-below-join-changed": "rows that wait in the state were let in by the old filter, and would still be joined",
-    "upstream-changed": "rows would reach the state in another way than those it is made of: {groups} would mix both",
+    "upstream-changed": "new rows would be made in another way than those in the state: {groups} would mix both",
     "rows-in-state-changed": "{groups} were made with the old rows and would go on with the new ones: they would mix",
     "watermark-changed": "late rows would be judged, and state evicted, in another way than until now",
     "watermark-removed": f"a late row would {_ANEW}",

@@ -72,7 +72,6 @@ def code_above_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
             severity=Severity.NOTE,
             where=f"function {_shown(name)}",
             evidence=_code_change(name, before, after),
-            hint="holds for new rows; what was written before is not computed again",
             reference="measured: proj_udf_change",
         )
 
@@ -88,7 +87,7 @@ def sink_function_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
                 severity=Severity.NOTE,
                 where=f"sink, {name.removeprefix(SINK_FUNCTION)}{names}",
                 evidence=_code_change(name, before, after),
-                hint="the batch that is open at the handover may be written by both versions",
+                hint="write so that a batch that comes twice does no harm",
             )
 
 
@@ -129,7 +128,7 @@ def sink_function_unreadable(old: Manifest, new: Manifest) -> Iterator[Finding]:
                 severity=Severity.OPAQUE,
                 where=f"sink, {name.removeprefix(SINK_FUNCTION)}",
                 evidence=_UNKNOWN,
-                hint="open what it writes to inside of the function, so that its names can be compared",
+                hint=f"{APPROVE}; opened inside of the function, what it writes to can be compared the next time",
             )
 
 

@@ -74,9 +74,8 @@ def _one_changed(noun: str, where: str, before: StateColumn, after: StateColumn)
         if _WINDOW in before.meaning and _WINDOW in after.meaning:
             rule, measured = "window-changed", "win_size_10_to_20, win_start_offset, win_slide_added"
         elif fills_nulls(before, after) and not before.may_hold_null:
-            hint = "the state holds no null key: every group is found again"
             evidence = expression_change(before.meaning, after.meaning)
-            yield note(f"{noun}{NULL_REPLACED}", where, evidence, "agg_key_nullable_to_notnull", hint)
+            yield note(f"{noun}{NULL_REPLACED}", where, evidence, "agg_key_nullable_to_notnull")
             return
         elif fills_nulls(before, after):
             rule, measured = f"{noun}{NULL_REPLACED}", "agg_key_nullable_to_notnull"

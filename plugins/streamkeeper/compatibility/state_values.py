@@ -94,9 +94,15 @@ def _one_aggregate(where: str, before: StateColumn, after: StateColumn, output_m
     evidence = expression_change(before.meaning, after.meaning)
     function, other = before.meaning.partition("(")[0], after.meaning.partition("(")[0]
     if before.type == after.type and _fields_renamed(before, after):
-        yield note("fields-renamed", where, evidence, "tws_field_renamed_unsafe", "state keeps fields by position")
+        yield note(
+            "fields-renamed",
+            where,
+            evidence,
+            "tws_field_renamed_unsafe",
+            "no code of the query reads these fields by name",
+        )
     elif _kept_alike(function, other) and _same_buffer(before, after):
-        hint = "both keep the same in the state, and differ in the last step only"
+        hint = "groups without a new row keep what was written" if output_mode == "update" else ""
         yield note("aggregate-function-changed", where, evidence, "agg_stddev_to_variance, agg_list_to_set", hint)
     elif (function, other) == ("first", "last") and _same_buffer(before, after) and output_mode == "update":
         yield note(
@@ -104,22 +110,20 @@ def _one_aggregate(where: str, before: StateColumn, after: StateColumn, output_m
             where,
             evidence,
             "agg_first_to_last",
-            "exact from the next row of each group on; groups without a new row keep what was written",
         )
     elif before.type == after.type and _field_widened(before.meaning, after.meaning):
-        hint = "the numbers are the same; the state keeps them in the same type"
+        hint = "values that did not fit the narrower type were null until now, and count from now on"
         yield note("aggregated-field-widened", where, evidence, "real_schema_used_widened", hint)
     elif before.type == after.type and _AT_THE_END.sub(r"\1\2", before.meaning) == _AT_THE_END.sub(
         r"\1\2", after.meaning
     ):
-        hint = "the state keeps the same; which percentile is taken is said at the end"
+        hint = "groups without a new row keep what was written" if output_mode == "update" else ""
         yield note("percentile-changed", where, evidence, "real_rule_percentile_point", hint)
     elif function != other:
         measured = "agg_sum_to_max_long, agg_max_to_min, agg_set_to_list_k2, agg_count_to_countdistinct_hll"
         yield breaking("aggregate-function-changed", where, evidence, measured)
     elif before.type == after.type and output_mode == "update" and _zero_for_null(before, after):
-        hint = "sums are the same; a group of nulls alone is zero from its next row on"
-        yield note("null-summed-as-zero", where, evidence, "agg_val_nullable_to_notnull", hint)
+        yield note("null-summed-as-zero", where, evidence, "agg_val_nullable_to_notnull")
     elif before.type != after.type:
         yield _retyped(where, before, after)
     else:
@@ -208,7 +212,7 @@ def _python_inputs(where: str, before: Operator, after: Operator) -> Iterator[Fi
             yield breaking("input-of-stateful-code-retyped", where, evidence)
     gone, come = sorted(had.keys() - has.keys()), sorted(has.keys() - had.keys())
     if gone or come:
-        hint = "the code must not read what is gone: the rehearsal runs it"
+        hint = "the rehearsal runs the code: what it misses of them in its last batch shows there"
         yield note("columns-of-stateful-code-changed", where, change(gone, come), hint=hint)
 
 
