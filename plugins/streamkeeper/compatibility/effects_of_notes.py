@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 _NEW_ROWS = "new rows would be computed in the new way; what was written before stays as it is"
-_SAME = "nothing would change: the state is made of the same as before"
+_SAME = "by this alone nothing would change: the state is made of the same as before"
 _NULLS = "nothing would change: the state takes what is never null where it took null"
 
 NOTES: dict[str, str] = {
@@ -49,8 +49,8 @@ NOTES: dict[str, str] = {
     "rewritten-below-state": _SAME,
     "above-state-changed": _NEW_ROWS,
     "stateless-change": _NEW_ROWS,
-    "watermark-changed": "nothing would change: no state is evicted by what differs",
-    "watermark-added": "late rows would be dropped, and finished groups evicted, from now on",
+    "watermark-changed": "nothing would change: no state depends on what differs",
+    "watermark-added": "late rows would be dropped, and finished groups leave the state, from now on",
     "watermark-removed": "late rows would be taken in from now on, each into what the state holds of its group",
     "watermark-delay-increased": "rows would be taken in that were too late until now, and results come later",
     "watermark-delay-decreased": "results would come sooner, and rows be late sooner, from now on",

@@ -45,7 +45,7 @@ def watermark_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
     elif old.format < 2 or new.format < 2:
         yield breaking("watermark-changed", "watermarks", evidence)
     elif new.output_mode == old.output_mode == "complete":
-        hint = "in complete mode nothing is evicted and no row is late"
+        hint = "in complete mode no group leaves the state, and no row is late"
         yield note("watermark-changed", "watermarks", evidence, hint=hint)
     else:
         yield from _compared(old, new, evidence)
@@ -61,10 +61,10 @@ def _compared(old: Manifest, new: Manifest, evidence: str) -> Iterator[Finding]:
         if any(each.may_have_evicted for each in judged):
             yield breaking("watermark-removed", "watermarks", evidence, "win_wm_removed_late")
         elif judged:
-            hint = "nothing was evicted so far, and nothing will be: the state grows with every new group"
+            hint = "no group has left the state so far, and none will: it grows with every new one"
             yield note("watermark-removed", "watermarks", evidence, "win_removed_update", hint)
         else:
-            hint = "no operator evicts state by it"
+            hint = "no state depends on it"
             yield note("watermark-removed", "watermarks", evidence, "join_wm_removed", hint)
     elif [each.column for each in before] != [each.column for each in after]:
         yield breaking("watermark-column-changed", "watermarks", evidence)
@@ -89,10 +89,10 @@ def _longer(old: Manifest, evidence: str) -> Iterator[Finding]:
     if any(each.may_have_evicted for each in judged):
         yield breaking("watermark-delay-increased", "watermarks", evidence, "win_delay_up_late")
     elif judged:
-        hint = "nothing was evicted so far; rows that are late by the watermark of now stay late"
+        hint = "no group has left the state so far; rows that are late by the watermark of now stay late"
         yield note("watermark-delay-increased", "watermarks", evidence, "win_delay_up", hint)
     else:
-        hint = "no operator evicts state by it"
+        hint = "no state depends on it"
         yield note("watermark-delay-increased", "watermarks", evidence, hint=hint)
 
 
