@@ -12,13 +12,16 @@ import pytest
 
 from streamkeeper.checkpoints.shapes import SHAPES, damage
 from streamkeeper.compatibility import effects
-from streamkeeper.compatibility.assess import assess
+from streamkeeper.compatibility.assess import assess, find_changes
 from streamkeeper.compatibility.checkpoint_damage import damage_findings
 from streamkeeper.compatibility.effects import BREAKING, FATAL, OPAQUE, effect_of
 from streamkeeper.compatibility.effects_of_notes import NOTES
+from streamkeeper.compatibility.observations import rehearsal_failed
+from streamkeeper.compatibility.rule import NEW_QUERY
+from streamkeeper.compatibility.way_out import GOES_ON
 from streamkeeper.model.finding import Finding, Severity, Verdict, verdict_of
-from streamkeeper.model.manifest import StateColumn
-from tests.compatibility.internals import SPEAKS_INTERNALS
+from streamkeeper.model.manifest import Manifest, StateColumn
+from tests.compatibility.internals import SPEAKS_INTERNALS, says_twice
 from tests.compatibility.manifests import STATEFUL, STATELESS, WINDOWED, changed, with_operator, with_state
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -77,7 +80,7 @@ def test_every_measured_rule_has_a_sentence_of_its_severity() -> None:
 def test_no_sentence_speaks_in_notation(severity: Severity) -> None:
     """A sentence is short, begins in lower case or with Spark, ends without a stop, and names no internals."""
     for rule in TABLES[severity]:
-        text = effect_of(rule, severity, where="stateful operator 0 (aggregate)")
+        text = effect_of(rule, severity, where="aggregation")
         assert not SPEAKS_INTERNALS.search(text), rule
         assert len(text) <= 180, rule
         assert re.fullmatch(r"(?:Spark|[a-z]).*[a-z0-9)]", text), rule
@@ -126,6 +129,81 @@ def test_a_switch_says_what_it_costs(old: object, sink: str, told: str) -> None:
     new = changed(base, confs={**base.confs, "spark.sql.streaming.queryEvolution.enableSourceEvolution": "true"})
     (finding,) = assess({"q": base}, {"q": new}).queries["q"].findings
     assert (finding.rule, told in finding.hint) == ("checkpoint-layout-changed", True)
+
+
+def costs(base: Manifest) -> str:
+    """What a switch of a query with a function as its sink would cost."""
+    old = changed(base, sink=changed(STATEFUL.sink, kind="foreach"))
+    new = changed(old, confs={**old.confs, "spark.sql.streaming.queryEvolution.enableSourceEvolution": "true"})
+    (finding,) = assess({"q": old}, {"q": new}).queries["q"].findings
+    return finding.hint
+
+
+@pytest.mark.parametrize(
+    ("kinds", "told"),
+    [
+        (["aggregate"], "with empty state: every group begins anew, without the rows so far"),
+        (["deduplicate-within-watermark"], "with empty state: what was seen so far passes again"),
+        (["join", "aggregate", "aggregate"], "rows that wait now find no partner, every group begins anew, without"),
+        (["transform-with-state TransformWithState"], "its code begins without all that it has kept"),
+    ],
+)
+def test_a_switch_without_state_says_what_is_lost_with_it(kinds: list[str], told: str) -> None:
+    """Groups, keys that were seen, rows that wait: each kind of state holds something else."""
+    operators = tuple(changed(STATEFUL.operators[0], kind=each) for each in kinds)
+    assert told in costs(changed(STATEFUL, operators=operators))
+
+
+def test_what_spark_refuses_of_a_moved_source_has_the_sources_way_out() -> None:
+    """A new checkpoint version at the same offsets would be refused as this one is."""
+    new = changed(STATELESS, sources=(changed(STATELESS.sources[0], location="/elsewhere"),))
+    refused = rehearsal_failed("IllegalArgumentException", "Wrong basePath /elsewhere", 3, again=True)
+    findings = assess({"q": STATELESS}, {"q": new}, {"q": [refused]}).queries["q"].findings
+    assert {each.rule for each in findings} == {"source-location-changed", "refused-by-spark"}
+    assert {each.hint for each in findings} == {NEW_QUERY}
+    (alone,) = assess({"q": STATELESS}, {"q": STATELESS}, {"q": [refused]}).queries["q"].findings
+    assert alone.hint == GOES_ON
+
+
+def test_what_spark_says_is_told_without_its_addresses() -> None:
+    """The class of an error and its sentence, not which object of Spark's it was."""
+    store = "RocksDBStateStore[stateStoreId=StateStoreId[ operatorId=0, partitionId=0 ], version=1]"
+    said = f"Error writing files for provider {store}. Cannot commit. SQLSTATE: 58030"
+    found = rehearsal_failed("CANNOT_WRITE_STATE_STORE", said, 1, again=False)
+    assert found.evidence == "CANNOT_WRITE_STATE_STORE: Error writing files. Cannot commit."
+
+
+def test_operators_are_counted_where_there_are_several() -> None:
+    """One is called by its name alone."""
+    window, other = with_state(WINDOWED).operators[0], STATEFUL.operators[0]
+    old = changed(STATEFUL, operators=(other, window))
+    keys = (changed(window.key_columns[0], meaning="source 0.z"),)
+    new = changed(old, operators=(other, changed(window, key_columns=keys)))
+    (finding,) = [each for each in find_changes(old, new) if each.severity is Severity.BREAKING][:1]
+    assert finding.where == "aggregation (stateful operator 2 of 2)"
+
+
+def test_a_renamed_query_is_told_what_to_do() -> None:
+    """Another query would write its output: one of both must change."""
+    new = changed(STATEFUL, query="other")
+    findings = assess({STATEFUL.query: STATEFUL}, {"other": new}).queries[STATEFUL.query].findings
+    assert [(each.rule, each.hint) for each in findings] == [
+        ("query-removed", "keep the query's deployed name, or give query other an output of its own")
+    ]
+
+
+@pytest.mark.parametrize("shape", sorted(SHAPES))
+def test_damage_that_forbids_a_start_says_where_the_price_is_told(shape: str) -> None:
+    """What a restore or a new checkpoint version loses depends on snapshots and sources: recover looks at them."""
+    (finding,) = damage_findings([damage(shape, "state", "seen")])
+    assert ("streamkeeper recover" in finding.hint) is finding.hint.startswith("restore the checkpoint, or")
+
+
+def test_a_hint_that_only_repeats_is_seen() -> None:
+    """The control of the check above."""
+    assert says_twice("rows would be joined by the new type", "rows are joined by the new type from now on")
+    assert not says_twice("rows would be joined by the new type", "see that no row comes later than this")
+    assert not says_twice("rows would be joined by the new type", "")
 
 
 def test_a_rules_own_sentence_stays() -> None:

@@ -19,7 +19,7 @@ def test_text_says_what_changed_the_verdict_and_what_the_deploy_would_do() -> No
     assert render_text(assess({"totals": STATEFUL}, {"totals": new})) == (
         "SWITCH: state or offsets cannot carry over: a new checkpoint version takes the place of this one\n"
         "query totals: SWITCH\n"
-        "  breaking aggregate-function-changed: stateful operator 0 (aggregate)\n"
+        "  breaking aggregate-function-changed: aggregation\n"
         "           on resume: groups in the state would go on from what the old function has stored: their results "
         "would be wrong\n"
         "           change:    sum(x) -> max(x)\n"

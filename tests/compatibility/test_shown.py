@@ -77,6 +77,7 @@ def market(countries: str) -> str:
             "first(note) -> last(note, ignoring nulls)",
         ),
         ("source 0.k", "source 0.k2", "k -> k2"),
+        ("count(1:integer)", "count(source 0.k)", "count(*) -> count(k)"),
     ],
 )
 def test_a_change_reads_as_its_author_wrote_it(before: str, after: str, told: str) -> None:

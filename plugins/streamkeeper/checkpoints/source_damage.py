@@ -63,7 +63,7 @@ def unplanned_entries(sources: tuple[FileSource, ...]) -> Iterator[Damage]:
     """The one entry beyond the last plan that a crash explains."""
     for each in sources:
         if each.log is not None and each.newest == each.end + 1:
-            evidence = f"the last plan ends with {each.end}"
+            evidence = f"listed, and in no planned batch: the last one ends with entry {each.end}"
             yield damage("unplanned-source-entry", f"sources/{each.log}/{each.newest}", evidence)
 
 

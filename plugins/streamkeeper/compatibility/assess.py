@@ -47,8 +47,8 @@ RULES: tuple[Rule, ...] = (
 )
 
 
-_DERIVED = frozenset({"columns", "context", "format", "sink_names", "sink_routing"})
-"""Fields of a manifest that follow from others, or say only how far others can be trusted."""
+_DERIVED = frozenset({"columns", "context", "format", "sink_names", "sink_routing", "written"})
+"""Fields of a manifest that follow from others, or say only how far to trust them or where they are written."""
 
 
 def assess(
@@ -126,7 +126,6 @@ def _added(new: Manifest, deployed: Mapping[str, Manifest]) -> Iterator[Finding]
             severity=Severity.NOTE,
             where=f"query {new.query}",
             evidence=change("", new.sink.output),
-            hint="starts with a new checkpoint version, at the beginning of its sources",
         )
 
 
@@ -138,7 +137,7 @@ def _removed(name: str, old: Manifest, candidate: Mapping[str, Manifest]) -> Ite
         severity=Severity.BREAKING if heirs else Severity.NOTE,
         where=f"query {name}",
         evidence=change(old.sink.output, f"query {heirs[0]}" if heirs else ""),
-        hint="its checkpoint is kept; its output is not written any more",
+        hint=f"keep the query's deployed name, or give query {heirs[0]} an output of its own" if heirs else "",
     )
 
 

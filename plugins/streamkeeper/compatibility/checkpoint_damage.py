@@ -32,8 +32,8 @@ _MEASURED = {
 }
 
 
-NOTHING_TO_DO = "nothing to do"
-_ASKED = "only if nobody removed or edited offsets by hand, or these files are read twice"
+NOTHING_TO_DO, _RESTORE = "nothing to do", "restore the checkpoint, or "
+_ASKED = "if somebody removed or edited offsets by hand, these files are read twice"
 _AMBIGUOUS = frozenset({"unplanned-source-entry"})
 """A crash leaves this, and so does who removes the last batch from both logs, which doubles it: somebody looks."""
 
@@ -58,6 +58,8 @@ def _hint(damage: Damage) -> str:
     """Harmless says no more than that this damage is: the verdict beside it may still ask for a person."""
     if damage.shape in _AMBIGUOUS:
         return f"{APPROVE}: {_ASKED}"
+    if damage.hint.startswith(_RESTORE):
+        return f"{damage.hint}: streamkeeper recover says what each way loses or doubles"
     return re.sub(f"^{NOTHING_TO_DO}", "harmless by itself", damage.hint)
 
 

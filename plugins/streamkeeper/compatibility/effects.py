@@ -54,7 +54,7 @@ def _stored(noun: str, rows: str) -> dict[str, str]:
 
 
 _OUTPUT = "the output was made for other columns: the write would fail, or readers would not find in new rows what they"
-_ANEW = "begin anew what was evicted: a group comes out again, with part of its rows, and a duplicate passes"
+_ANEW = "begin anew what has left the state: a group comes out again, with part of its rows, or a duplicate passes"
 _SETTING = "new rows would be computed under the new value, and {groups} hold results of the old one: they would mix"
 
 BREAKING: dict[str, str] = {
@@ -98,12 +98,12 @@ BREAKING: dict[str, str] = {
     "operator-time-mode-changed": "timers that were set in the old mode would fire at other times, or never",
     "operator-definition-changed": "the operator would go on with state that was made under other settings of its own",
     "filter-below-join-changed": "rows that wait in the state were let in by the old filter, and would still be joined",
-    "upstream-changed": "rows would reach the state in another way than those it is made of: {groups} would mix both",
+    "upstream-changed": "new rows would be made in another way than those in the state: {groups} would mix both",
     "rows-in-state-changed": "{groups} were made with the old rows and would go on with the new ones: they would mix",
-    "watermark-changed": "late rows would be judged, and state evicted, in another way than until now",
+    "watermark-changed": "late rows would be judged, and groups leave the state, in another way than until now",
     "watermark-removed": f"a late row would {_ANEW}",
     "watermark-column-changed": "the watermark that the old column has reached would judge the times of the new one: "
-    "rows are dropped as late, or state is never evicted",
+    "rows are dropped as late, or groups never leave the state",
     "watermark-delay-increased": f"a row that is late no more would {_ANEW}",
     "watermark-delay-decreased": "keys in the state keep the expiry that they were stored with: rows would be dropped "
     "as duplicates for longer than the new delay says",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from streamkeeper.compatibility.rule import APPROVE, NEW_CHECKPOINT
@@ -33,11 +34,13 @@ _SENTENCES = (
 )
 """How Spark refuses state or offsets where it gives no error class."""
 
+_OF_SPARK_ALONE = re.compile(r" for provider \w+\[.*\]| SQLSTATE: \w+")
+
 
 def rehearsal_failed(error_class: str, message: str, batch: int | None, *, again: bool) -> Finding:
     """Spark's word on the real state. What it says of state or offsets ends with a new checkpoint version; anything
     else would fail there too. ``again``: whether it ran ``batch`` itself, rather than one after it."""
-    told = f"{error_class}: {message}"
+    told = f"{error_class}: {_OF_SPARK_ALONE.sub('', message)}"
     if error_class == OutputUnfit.__name__:
         return Finding(
             rule="output-does-not-fit",
@@ -77,7 +80,7 @@ def not_rehearsed(message: str, *, damaged: bool) -> Finding:
         severity=Severity.NOTE if damaged else Severity.OPAQUE,
         where="rehearsal",
         evidence=message,
-        hint="the plans and the files alone decide"
+        hint="the verdict rests on the plans and the files alone"
         if damaged
         else f"try again when the checkpoint can be read, or: {APPROVE}",
         reference="measured: ckpt_no_middle_commit",
@@ -90,8 +93,8 @@ def open_batch_cannot_restart(batch: int) -> Finding:
         rule="open-batch-of-named-sources",
         severity=Severity.FATAL,
         where=f"checkpoint, batch {batch}",
-        evidence="Spark 4.2.0 dies of NoSuchElementException: None.get when it starts from it",
-        hint="start a new checkpoint version; an unnamed source does not have this",
+        evidence="Spark 4.2.0 cannot start from an open batch of named sources (NoSuchElementException: None.get)",
+        hint="switch to a new checkpoint version, which reads its input again; unnamed sources do not have this fault",
         reference="measured: name_same",
     )
 
@@ -137,7 +140,7 @@ def input_gone(message: str, *, pending: bool) -> Finding:
         severity=Severity.FATAL if pending else Severity.NOTE,
         where="sources",
         evidence=message,
-        hint="put the files back: the open batch would run without them" if pending else "the rehearsal saw less",
+        hint="put the files back, then start" if pending else "the rehearsal saw less of this batch than it was",
     )
 
 
@@ -147,7 +150,7 @@ def topic_short(source: str, message: str, *, answered: bool, dropped: bool = Fa
     gone += (
         "deploy a release that reads with failOnDataLoss=false, and a person is asked about what it passes over"
         if dropped
-        else "start a new checkpoint version with what the topic still holds"
+        else "start a new checkpoint version with what the topic still holds; the results lack the rest"
     )
     return Finding(
         rule="source-no-longer-holds-offsets" if answered else "source-out-of-reach",
@@ -166,7 +169,7 @@ def topic_passed_over(source: str, message: str) -> Finding:
         severity=Severity.OPAQUE,
         where=f"source {source}",
         evidence=message,
-        hint="whoever approves loses these records; afterwards deploy failOnDataLoss=true again",
+        hint=f"{APPROVE}, and loses these records; afterwards deploy failOnDataLoss=true again",
         reference="measured: kafka_topic_replaced_fdl",
     )
 
@@ -178,7 +181,7 @@ def history_gone(source: str, clauses: str) -> Finding:
         severity=Severity.NOTE,
         where=source,
         evidence=clauses,
-        hint="a rebuild from where the checkpoint version began would lack it",
+        hint="keep input for as long as a rebuild may be asked for",
     )
 
 
@@ -189,7 +192,7 @@ def sink_ahead(output: str, written: int, planned: int | None) -> Finding:
         severity=Severity.FATAL,
         where=f"sink {output}",
         evidence=f"it holds batch {written}, the checkpoint knows {'none' if planned is None else f'up to {planned}'}",
-        hint="put the checkpoint back as it was, or start a new checkpoint version",
+        hint="put the checkpoint back as it was, or start a new checkpoint version, which reads its input again",
         reference="measured: sink_fresh_ckpt_new_data",
     )
 
@@ -223,7 +226,7 @@ def plan_not_deterministic(query: str) -> Finding:
         rule="plan-not-deterministic",
         severity=Severity.FATAL,
         where=f"query {query}",
-        evidence=change("first build", "second build differs"),
+        evidence="two builds of the candidate, one after the other, gave two different queries",
         hint="build the same query every time: no random names, times or unordered sets in the plan",
     )
 
@@ -245,5 +248,5 @@ def sources_without_promise(manifest: Manifest, reasons: dict[str, str]) -> Iter
                 severity=Severity.NOTE,
                 where=f"source {number} ({source.kind} {source.location})",
                 evidence=f"cleanSource={source.options['cleansource']}",
-                hint="a rebuild from the beginning is not possible: what was read is moved or deleted",
+                hint="a rebuild from the beginning is not possible",
             )

@@ -4,8 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from streamkeeper.compatibility.changed_line import with_line
 from streamkeeper.compatibility.join_ranges import narrows
-from streamkeeper.compatibility.rule import APPROVE, SPARK_GUIDE, Rule, breaking, note, operator_pairs, same_context
+from streamkeeper.compatibility.rule import (
+    APPROVE,
+    SPARK_GUIDE,
+    Rule,
+    breaking,
+    note,
+    operator_name,
+    operator_pairs,
+    same_context,
+)
 from streamkeeper.compatibility.shown import change, expression_change, expressions_change
 from streamkeeper.model.finding import Finding, Severity
 from streamkeeper.model.manifest import Manifest
@@ -31,7 +41,8 @@ def stateful_operators_changed(old: Manifest, new: Manifest) -> Iterator[Finding
     else:
         rule = "stateful-operator-removed" if len(before) > len(after) else "stateful-operator-added"
     measured = "op_agg_removed, dedup_added, join_join_to_union"
-    yield breaking(rule, "stateful operators", change(before, after), f"{measured}; {SPARK_GUIDE}")
+    evidence = change(list(map(operator_name, before)), list(map(operator_name, after)))
+    yield breaking(rule, "stateful operators", evidence, f"{measured}; {SPARK_GUIDE}")
 
 
 def operator_unknown(old: Manifest, new: Manifest) -> Iterator[Finding]:
@@ -58,7 +69,7 @@ def plan_part_unknown(old: Manifest, new: Manifest) -> Iterator[Finding]:
             yield Finding(
                 rule="unknown-in-plan",
                 severity=Severity.OPAQUE,
-                where=f"in or below {where}",
+                where=f"in or below the {where}",
                 evidence=change(sorted(before.unknown), sorted(after.unknown)),
                 hint=APPROVE,
             )
@@ -72,8 +83,7 @@ def join_type_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
             continue
         measured = "join_inner_to_left, join_left_to_inner, join_inner_to_semi, join_left_to_inner_flush"
         if was in _SYMMETRIC and now in _KEPT_BY_ALL:
-            hint = "rows in the state are joined by the new type from now on"
-            yield note("join-type-changed", where, change(was, now), measured, hint)
+            yield note("join-type-changed", where, change(was, now), measured)
         else:
             yield breaking("join-type-changed", where, change(was, now))
 
@@ -84,14 +94,14 @@ def operator_settings_changed(old: Manifest, new: Manifest) -> Iterator[Finding]
         for key in sorted((before.detail.keys() | after.detail.keys()) - _COMPARED_ELSEWHERE):
             if before.detail.get(key) == after.detail.get(key):
                 continue
-            if key == _CONDITION and narrows(before.detail.get(key, ""), after.detail.get(key, "")):
-                hint = "pairs outside of the new range are not made any more; those that were made stay"
-                evidence = _detail_change(key, before.detail.get(key), after.detail.get(key))
-                yield note("join-range-narrowed", where, evidence, "join_range_narrowed", hint)
+            was, now = before.detail.get(key, ""), after.detail.get(key, "")
+            evidence = _detail_change(key, was, now)
+            if key == _CONDITION and narrows(was, now):
+                found = note("join-range-narrowed", where, evidence, "join_range_narrowed")
             else:
-                evidence = _detail_change(key, before.detail.get(key), after.detail.get(key))
                 measured = "join_range_widened, apws_state_type, tws_timemode"
-                yield breaking(f"operator-{key}-changed", where, evidence, measured)
+                found = breaking(f"operator-{key}-changed", where, evidence, measured)
+            yield from with_line([found], old, new, [was], [now])
 
 
 def limit_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
@@ -99,8 +109,7 @@ def limit_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
     for where, before, after in operator_pairs(old, new):
         if before.kind == "limit" and before.expressions != after.expressions:
             evidence = change(before.expressions, after.expressions)
-            hint = "the count goes on: rows that were dropped before stay dropped"
-            yield note("limit-changed", where, evidence, "op_limit_changed", hint)
+            yield note("limit-changed", where, evidence, "op_limit_changed")
 
 
 def _detail_change(key: str, before: str | None, after: str | None) -> str:

@@ -32,7 +32,7 @@ def output_mode_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
         measured = "agg_mode_update_to_complete, agg_mode_complete_to_update"
         yield note("output-mode-changed", "output mode", evidence, measured, hint)
     elif (before, after) == ("append", "complete") and not any(each.may_have_evicted for each in old.operators):
-        hint = "nothing has been evicted so far: all groups are still there to be written"
+        hint = "no group has left the state so far: all are there to be written"
         yield note("output-mode-changed", "output mode", evidence, "win_mode_append_to_complete", hint)
     elif after == "append":
         windowed = any("window(" in key.meaning for each in old.operators for key in each.key_columns)
@@ -45,7 +45,7 @@ def output_mode_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
         effect = "a window that is open now and gets no further row would never be written"
         yield breaking("output-mode-changed", "output mode", evidence, "win_mode_append_to_update", effect=effect)
     else:
-        effect = "groups that append mode has written and evicted would be missing from the output"
+        effect = "groups that append mode has written and let go of would be missing from the output"
         yield breaking("output-mode-changed", "output mode", evidence, effect=effect)
 
 

@@ -9,7 +9,6 @@ from streamkeeper.compatibility.terms import Term, by_brackets, leaf
 
 _NODES = {
     "Project": "select",
-    "StreamingRelation": "read",
     "RepartitionByExpression": "repartition",
     "Repartition": "repartition",
     "Filter": "where",
@@ -17,6 +16,9 @@ _NODES = {
     "Generate": "explode",
     "Sort": "order by",
 }
+_READS = ("StreamingRelation", "StreamingDataSource", "FileSource[", "DataSource")
+"""Sources have findings of their own."""
+
 _BATCH_TIME = re.compile(r"current_batch_timestamp\([^()]*(?:\([^()]*\))?\)")
 _UNNAMED = ", name=<Unassigned>"
 _ADDED = ("StructField(", "Some(")
@@ -26,6 +28,8 @@ _ADDED = ("StructField(", "Some(")
 def plan_line(line: str) -> Term:
     """A line of a plan: SQL's word for the node, and its expressions without the schemas of what they parse."""
     text = without_digests(line.removeprefix("~").replace(_UNNAMED, ""))
+    if text.startswith(_READS):
+        return leaf("read the source")
     name, _, rest = text.partition(" ")
     try:
         told = _without_schemas(by_brackets(_BATCH_TIME.sub("current_timestamp()", rest)))

@@ -22,6 +22,7 @@ def code_in_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
         if not _is_rows(name):
             yield Finding(
                 rule="code-in-state-changed",
+                line=new.written.get(name, ""),
                 severity=Severity.OPAQUE,
                 where=f"function {_shown(name)}, in or below a stateful operator",
                 evidence=_code_change(name, before, after),
@@ -67,10 +68,10 @@ def code_above_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
     for name, before, after in _changed(old, new, ABOVE_STATE):
         yield Finding(
             rule="code-above-state-changed" if new.operators else "stateless-code-changed",
+            line=new.written.get(name, ""),
             severity=Severity.NOTE,
             where=f"function {_shown(name)}",
             evidence=_code_change(name, before, after),
-            hint="holds for new rows; what was written before is not computed again",
             reference="measured: proj_udf_change",
         )
 
@@ -82,10 +83,11 @@ def sink_function_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
         if _routes_alike(name, old, new):
             yield Finding(
                 rule="sink-function-changed",
+                line=new.written.get(name, ""),
                 severity=Severity.NOTE,
                 where=f"sink, {name.removeprefix(SINK_FUNCTION)}{names}",
                 evidence=_code_change(name, before, after),
-                hint="the batch that is open at the handover may be written by both versions",
+                hint="write so that a batch that comes twice does no harm",
             )
 
 
@@ -105,6 +107,7 @@ def sink_function_may_write_elsewhere(old: Manifest, new: Manifest) -> Iterator[
             evidence = f"{_CODE}; it names the same: {_listed(new.sink_names)}"
         yield Finding(
             rule="sink-function-may-write-elsewhere",
+            line=new.written.get(name, ""),
             severity=Severity.OPAQUE,
             where=f"sink, {name.removeprefix(SINK_FUNCTION)}",
             evidence=evidence,
@@ -125,7 +128,7 @@ def sink_function_unreadable(old: Manifest, new: Manifest) -> Iterator[Finding]:
                 severity=Severity.OPAQUE,
                 where=f"sink, {name.removeprefix(SINK_FUNCTION)}",
                 evidence=_UNKNOWN,
-                hint="open what it writes to inside of the function, so that its names can be compared",
+                hint=f"{APPROVE}; opened inside of the function, what it writes to can be compared the next time",
             )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from streamkeeper.compatibility.changed_line import with_line
 from streamkeeper.compatibility.rule import Rule, breaking, is_stateful, note, operator_pairs, same_state
 from streamkeeper.compatibility.shown import SAME_WORDS, expressions_change, lines_change
 from streamkeeper.model.finding import Finding
@@ -23,11 +24,11 @@ def filter_below_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding
         gone = [each for each in before.rows if each not in after.rows]
         come = [each for each in after.rows if each not in before.rows]
         if before.kind == "join":
-            yield breaking("filter-below-join-changed", f"below {where}", expressions_change(gone, come))
+            found = breaking("filter-below-join-changed", f"below the {where}", expressions_change(gone, come))
         else:
-            hint = "holds for new rows; what the state has taken in before stays in it"
             measured = "agg_filter_before_removed"
-            yield note("filter-below-state-changed", f"below {where}", expressions_change(gone, come), measured, hint)
+            found = note("filter-below-state-changed", f"below the {where}", expressions_change(gone, come), measured)
+        yield from with_line([found], old, new, gone, come)
 
 
 def way_into_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
@@ -38,13 +39,14 @@ def way_into_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
                 after.keys,
                 after.expressions,
             ):
-                yield breaking("upstream-changed", f"below {where}", _text_change(before.upstream, after.upstream))
+                yield breaking("upstream-changed", f"below the {where}", _text_change(before.upstream, after.upstream))
             continue
         if before.shape != after.shape and _columns(before) == _columns(after):
             gone = [each for each in before.shape if each not in after.shape]
             come = [each for each in after.shape if each not in before.shape]
             evidence = expressions_change(*((gone, come) if gone or come else (before.shape, after.shape)))
-            yield breaking("upstream-changed", f"below {where}", evidence, "op_dedup_before_agg_added, src_add")
+            found = breaking("upstream-changed", f"below the {where}", evidence, "op_dedup_before_agg_added, src_add")
+            yield from with_line([found], old, new, gone, come)
 
 
 def rewritten_below_state(old: Manifest, new: Manifest) -> Iterator[Finding]:
@@ -60,7 +62,7 @@ def rewritten_below_state(old: Manifest, new: Manifest) -> Iterator[Finding]:
                 where,
                 _text_change(before.upstream, after.upstream),
                 "agg_rename_key, join_payload_renamed",
-                "the state is made of the same columns in the same way: names do not matter to it",
+                "renamed, reordered, unused or written in other words: none of this reaches the state",
             )
 
 
@@ -68,13 +70,13 @@ def plan_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
     """A change outside of every stateful operator touches neither state nor offsets."""
     if old.plan == new.plan or _states(old) != _states(new):
         return
-    yield note(
+    found = note(
         "above-state-changed" if is_stateful(new) else "stateless-change",
         "plan",
         _text_change(old.plan, new.plan),
         "proj_filter_remove, proj_repartition, agg_filter_after_hides",
-        "holds for new rows; what was written before is not computed again",
     )
+    yield from with_line([found], old, new, old.written, new.written)
 
 
 RULES: tuple[Rule, ...] = (

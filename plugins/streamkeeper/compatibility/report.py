@@ -16,7 +16,12 @@ def render_text(assessment: Assessment) -> str:
         lines.append(f"query {name}: {query.verdict.name}{'' if query.findings else ', nothing changed'}")
         for finding in _strictest_first(query):
             lines.append(f"  {finding.severity.value:8} {finding.rule}: {finding.where}")
-            told = (("on resume", finding.effect), ("change", finding.evidence), (_hint_is(finding), finding.hint))
+            told = (
+                ("on resume", finding.effect),
+                ("change", finding.evidence),
+                ("line", finding.line),
+                (_hint_is(finding), finding.hint),
+            )
             lines += [f"           {word + ':':10} {text}" for word, text in told if text]
     return visible("\n".join(lines) + "\n")
 
@@ -54,7 +59,7 @@ def _table(query: QueryAssessment) -> Iterator[str]:
     yield "| severity | finding | where | what a resume would do | before -> after | the way, and what it costs |"
     yield "|---|---|---|---|---|---|"
     for each in _strictest_first(query):
-        told = (each.where, each.effect, each.evidence, each.hint)
+        told = (", ".join(filter(None, (each.where, each.line))), each.effect, each.evidence, each.hint)
         yield f"| {' | '.join((each.severity.value, f'`{each.rule}`', *map(escaped, told)))} |"
     yield ""
 

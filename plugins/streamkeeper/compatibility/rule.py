@@ -25,6 +25,15 @@ NOT_NULL = " not null"
 PYTHON_STATE = ("pandas-with-state", "transform-with-state")
 """Kinds of operators whose state is kept by Python code; the second is followed by its class."""
 
+_CALLED = {
+    "aggregate": "aggregation",
+    "deduplicate": "deduplication",
+    "deduplicate-within-watermark": "deduplication within the watermark",
+    "join": "join of two streams",
+    "limit": "limit",
+    "pandas-with-state": "applyInPandasWithState",
+}
+
 
 def breaking(
     rule: str, where: str, evidence: str, measured: str = "", hint: str = NEW_CHECKPOINT, effect: str = ""
@@ -118,10 +127,16 @@ def operator_pairs(old: Manifest, new: Manifest) -> Iterator[tuple[str, Operator
     """
     if not same_kinds(old, new):
         return
-    for number, (before, after) in enumerate(zip(old.operators, new.operators, strict=True)):
-        yield f"stateful operator {number} ({before.kind})", before, after
+    for number, (before, after) in enumerate(zip(old.operators, new.operators, strict=True), 1):
+        place = f" (stateful operator {number} of {len(old.operators)})" if len(old.operators) > 1 else ""
+        yield f"{operator_name(before.kind)}{place}", before, after
         if not same_state(before, after):
             return
+
+
+def operator_name(kind: str) -> str:
+    """What the author of a query calls a kind of stateful operator."""
+    return _CALLED.get(kind) or ("transformWithState" if kind.startswith(PYTHON_STATE) else kind)
 
 
 def same_state(before: Operator, after: Operator) -> bool:

@@ -47,9 +47,8 @@ class Proof:
 def setting_pinned(old: Manifest, new: Manifest) -> Iterator[Finding]:
     """The checkpoint's own value wins until there is a new checkpoint version."""
     for key, before, after in _changed(old, new, Role.PINNED):
-        hint = "has no effect: the checkpoint pins this setting"
         measured = "conf_shuffle_up, conf_provider_hdfs_to_rocks, conf_compression"
-        yield note("setting-pinned", key, change(before, after), measured, hint)
+        yield note("setting-pinned", key, change(before, after), measured)
 
 
 def checkpoint_layout_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
@@ -57,7 +56,8 @@ def checkpoint_layout_changed(old: Manifest, new: Manifest) -> Iterator[Finding]
     for key, before, after in _changed(old, new, Role.REFUSED):
         measured = "conf_ckptformat_1_2, conf_ckptformat_2_1"
         if key == CHECKPOINT_FORMAT and not is_stateful(old, new):
-            yield note("setting-changed", key, change(before, after), "conf_ckptformat_stateless", "it is of state")
+            effect = "nothing would change: the setting is about state, and the query keeps none"
+            yield note("setting-changed", key, change(before, after), "conf_ckptformat_stateless", effect=effect)
             continue
         yield breaking("checkpoint-layout-changed", key, change(before, after), measured)
 
@@ -116,7 +116,7 @@ def _value_change(before: str | None, after: str | None) -> str:
 def _other_code(key: str, evidence: str, *, stateful: bool) -> Finding:
     """A jar of another version may hold the same functions or others."""
     if not stateful:
-        return note("added-code-changed", key, evidence, hint="holds for new rows")
+        return note("added-code-changed", key, evidence)
     hint = APPROVE
     return Finding(rule="added-code-changed", severity=Severity.OPAQUE, where=key, evidence=evidence, hint=hint)
 
@@ -124,8 +124,8 @@ def _other_code(key: str, evidence: str, *, stateful: bool) -> Finding:
 def _without_state(rule: str, key: str, evidence: str, *, errors: bool) -> Finding:
     """What was null until now may end the query later, on rows that no rehearsal has seen."""
     if not errors:
-        return note(rule, key, evidence, hint="holds for new rows")
-    hint = APPROVE
+        return note(rule, key, evidence, hint="the query keeps no state")
+    hint = f"{APPROVE}; try_divide, try_cast and the like give null as before" if key == ANSI else APPROVE
     reference = "measured: conf_ansi_on_stateless_fails"
     return Finding(rule=rule, severity=Severity.OPAQUE, where=key, evidence=evidence, hint=hint, reference=reference)
 

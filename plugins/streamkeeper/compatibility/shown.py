@@ -17,7 +17,7 @@ _NULL_CHECK = re.compile(r"(?:(?:left|right|branch \d+): )?isnotnull\(")
 _COLUMN = re.compile(r"((?:source|static) (?:\d+|\"[^\"]*\"))\.(\w+)")
 NOTHING = "nothing"
 OTHERWISE = ", not made of the same"
-SAME_WORDS = "the same words -> another type, schema, literal or structure"
+SAME_WORDS = "the plan reads the same; a type, a schema, a literal or a setting in it is another"
 
 
 def change(before: object, after: object) -> str:

@@ -11,7 +11,7 @@ from streamkeeper.model.manifest import Manifest, columns_of
 
 _FUNCTION = "foreach"
 _NOT_NULL = " not null"
-_HISTORY = "holds for new rows: what was written before keeps its columns"
+_HISTORY = "whoever reads the output finds rows of both kinds in it"
 _EVERY = frozenset({"added", "removed", "reordered", "retyped", "nullable"})
 _TAKES_OTHERS = {
     "foreach": _EVERY,
@@ -43,7 +43,7 @@ def sink_output_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
         return
     evidence = change(old.sink.output, new.sink.output)
     if new.sink.kind == _FUNCTION:
-        hint = "where it writes is the function's own matter: what was written so far stays there"
+        hint = "if it writes elsewhere, the rows so far are missing there: only its author knows"
         yield note("sink-function-renamed", "sink", evidence, hint=hint)
     else:
         yield breaking("sink-output-changed", "sink", evidence, "sink_dir_changed")

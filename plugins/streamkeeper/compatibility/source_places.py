@@ -25,15 +25,16 @@ def place_changed(where: str, before: Source, after: Source) -> Iterator[Finding
     was, now = place(before), place(after)
     if was == now:
         if before.location != after.location:
-            hint = "offsets are kept: the addresses must belong to the same cluster"
+            hint = (
+                "see that the addresses belong to the same cluster: in another one these offsets are of other records"
+            )
             yield note("brokers-moved", where, change(before.location, after.location), hint=hint)
     elif after.catches_up:
-        hint = "every file that is found now and was not read yet is new enough to be read"
+        hint = "every file that is there now and was not read yet is new enough to be read"
         measured = "src_glob_path_changed, src_path_to_parent"
         yield note("source-location-changed", where, change(was, now), measured, hint)
     elif before.kind == "kafka" and _keeps_topics(was, now):
-        hint = "a topic that is new to the query is read from its earliest offset"
-        yield note("topics-added", where, change(was, now), "kafka_topic_added, kafka_pattern", hint)
+        yield note("topics-added", where, change(was, now), "kafka_topic_added, kafka_pattern")
     else:
         measured = "src_path_changed, src_glob_path_changed_old_files, kafka_topic_replaced"
         yield breaking("source-location-changed", where, change(was, now), measured, NEW_QUERY)

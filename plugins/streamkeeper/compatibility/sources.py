@@ -56,8 +56,7 @@ def named_sources_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
         yield breaking("source-renamed", "sources", change(gone, come), "source naming", hint)
         return
     if come:
-        hint = "it is read from its beginning"
-        yield note("named-source-added", "sources", change(before, after), "name_add", hint)
+        yield note("named-source-added", "sources", change(before, after), "name_add")
     if gone:
         yield note("named-source-removed", "sources", change(before, after), "name_add")
     if not gone and not come and before != after:
@@ -99,8 +98,7 @@ def source_options_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
             if had.get(key) != has.get(key):
                 evidence, place_of = change(had.get(key), has.get(key)), f"{where}, option {key}"
                 if stays_out_of_state(key, old, before, new, after):
-                    hint = "no state is made of the columns that it is for"
-                    yield note("source-reading-changed", place_of, evidence, hint=hint)
+                    yield note("source-reading-changed", place_of, evidence)
                 else:
                     yield _option_changed(place_of, key, evidence, old, new, caught_up=after.catches_up)
         if had == has and before.options != after.options:
@@ -124,10 +122,9 @@ def source_schema_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
                 hint=f"put the columns back: this format is read by position; or {NEW_CHECKPOINT}",
             )
         elif kept != [each for each in had if each in has]:
-            yield note("source-columns-reordered", where, change(list(had), list(has)), hint="columns are read by name")
+            yield note("source-columns-reordered", where, change(list(had), list(has)))
         if added:
-            hint = "rows that were read before are not read again"
-            yield note("source-columns-added", where, change("", added), "src_schema_extended", hint)
+            yield note("source-columns-added", where, change("", added), "src_schema_extended")
         if removed and not _by_position(after) and _kinds(had, removed) & _kinds(has, added):
             hint = f"give the column its deployed name back: columns are read by name; or {NEW_CHECKPOINT}"
             yield breaking("source-column-renamed", where, change(removed, added), hint=hint)
@@ -152,8 +149,7 @@ def rate_limit_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
         for key in sorted(before.limits.keys() | after.limits.keys()):
             if before.limits.get(key) != after.limits.get(key):
                 evidence = change(before.limits.get(key), after.limits.get(key))
-                hint = "holds from the next planned batch on"
-                yield note("rate-limit-changed", f"{where}, option {key}", evidence, "src_maxfiles", hint)
+                yield note("rate-limit-changed", f"{where}, option {key}", evidence, "src_maxfiles")
 
 
 RULES: tuple[Rule, ...] = (
@@ -187,23 +183,21 @@ _WIDENING = ("tinyint", "smallint", "int", "bigint")
 def _option_changed(where: str, key: str, evidence: str, old: Manifest, new: Manifest, *, caught_up: bool) -> Finding:
     if key in _ORDER:
         if evidence.endswith("-> true") and not is_stateful(old, new):
-            hint = "each file is still read once, in another order"
-            return note("source-order-of-files-changed", where, evidence, "src_latestfirst_backlog", hint)
+            return note("source-order-of-files-changed", where, evidence, "src_latestfirst_backlog")
         return breaking("source-order-of-files-changed", where, evidence)
     if key in _ONLY_AT_START:
-        hint = "has no effect: the checkpoint says where to go on"
-        return note("source-start-changed", where, evidence, "kafka_starting_changed", hint)
+        return note("source-start-changed", where, evidence, "kafka_starting_changed")
     if key in _UPKEEP or (key.startswith("kafka.") and key not in _SELECTING):
         return note("source-upkeep-changed", where, evidence, "kafka_groupid, kafka_topic_replaced_fdl")
     if key in _FINDING and caught_up:
-        hint = "every file that is found now and was not read yet is new enough to be read"
+        hint = "all of them are new enough to be read"
         return note("source-selection-changed", where, evidence, "src_path_to_parent", hint)
     if key in _SELECTING or key in _FRAMING:
         measured = "src_maxfileage_reduced, src_json_to_parquet_samedir"
         return breaking("source-selection-changed", where, evidence, measured, NEW_QUERY)
     if is_stateful(old, new):
         return breaking("source-reading-changed", where, evidence)
-    return note("source-reading-changed", where, evidence, hint="holds for new rows")
+    return note("source-reading-changed", where, evidence, hint="the query keeps no state")
 
 
 def _retyped(where: str, name: str, before: str, after: str, *, used: bool, told_by_sums: bool) -> Finding:
@@ -242,7 +236,7 @@ def _fields_changed(
     told = ", ".join(sorted(".".join((name, *each)) for each in fields))
     if not all_resolved(old, new) or uses_a_field(state_texts(old, new), column, fields):
         return breaking("source-column-type-changed", where, told, "src_schema_wrong_type")
-    return note("source-fields-changed", where, told, hint="no state is made of them")
+    return note("source-fields-changed", where, told)
 
 
 def _pairs(old: Manifest, new: Manifest) -> Iterator[tuple[str, Source, Source]]:

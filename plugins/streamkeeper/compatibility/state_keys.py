@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from streamkeeper.compatibility.changed_line import with_line
 from streamkeeper.compatibility.rule import NOT_NULL, Rule, breaking, note, operator_pairs
 from streamkeeper.compatibility.shown import change, expression_change, expressions_change, typed_change
 from streamkeeper.model.finding import Finding
@@ -47,7 +48,7 @@ def keys_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
             continue
         gone = [each for each in _meanings(before) if each not in _meanings(after)]
         come = [each for each in _meanings(after) if each not in _meanings(before)]
-        yield from _number_changed(noun, where, before, after, gone, come)
+        yield from with_line(_number_changed(noun, where, before, after, gone, come), old, new, gone, come)
         if len(before.key_columns) != len(after.key_columns):
             continue
         if not gone and not come and _meanings(before) != _meanings(after):
@@ -55,7 +56,8 @@ def keys_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
             yield breaking(f"{noun}s-reordered", where, evidence, "win_key_order")
             continue
         for left, right in zip(before.key_columns, after.key_columns, strict=True):
-            yield from _one_changed(noun, where, left, right)
+            found = _one_changed(noun, where, left, right)
+            yield from with_line(found, old, new, [left.meaning], [right.meaning])
 
 
 def _number_changed(
@@ -72,9 +74,8 @@ def _one_changed(noun: str, where: str, before: StateColumn, after: StateColumn)
         if _WINDOW in before.meaning and _WINDOW in after.meaning:
             rule, measured = "window-changed", "win_size_10_to_20, win_start_offset, win_slide_added"
         elif fills_nulls(before, after) and not before.may_hold_null:
-            hint = "the state holds no null key: every group is found again"
             evidence = expression_change(before.meaning, after.meaning)
-            yield note(f"{noun}{NULL_REPLACED}", where, evidence, "agg_key_nullable_to_notnull", hint)
+            yield note(f"{noun}{NULL_REPLACED}", where, evidence, "agg_key_nullable_to_notnull")
             return
         elif fills_nulls(before, after):
             rule, measured = f"{noun}{NULL_REPLACED}", "agg_key_nullable_to_notnull"

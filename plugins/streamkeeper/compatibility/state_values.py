@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from streamkeeper.compatibility.changed_line import with_line
 from streamkeeper.compatibility.effects import GROUPS, NAME, effect_of
 from streamkeeper.compatibility.rule import (
     NOT_NULL,
@@ -49,18 +50,23 @@ def values_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
                 evidence = change(before.expressions, after.expressions)
                 yield breaking("state-expressions-changed", where, evidence, "agg_sum_to_max_long, agg_sum_expr")
         elif keeps_python_state(before):
-            yield from _python_inputs(where, before, after)
+            yield from with_line(_python_inputs(where, before, after), old, new, *_meanings(before, after))
         elif before.kind == "aggregate":
-            yield from _aggregates(where, before, after, new)
+            yield from _aggregates(where, before, after, old, new)
         else:
-            yield from _stored_columns(where, before, after)
+            yield from with_line(_stored_columns(where, before, after), old, new, *_meanings(before, after))
 
 
-def _aggregates(where: str, before: Operator, after: Operator, new: Manifest) -> Iterator[Finding]:
-    had, has = [each.meaning for each in before.values], [each.meaning for each in after.values]
+def _meanings(*operators: Operator) -> tuple[list[str], ...]:
+    return tuple([each.meaning for each in operator.values] for operator in operators)
+
+
+def _aggregates(where: str, before: Operator, after: Operator, old: Manifest, new: Manifest) -> Iterator[Finding]:
+    had, has = _meanings(before, after)
     gone, come = [each for each in had if each not in has], [each for each in has if each not in had]
     if len(had) < len(has):
-        yield breaking("aggregate-added", where, expressions_change(gone, come), "agg_schemacheck_off_val")
+        added = breaking("aggregate-added", where, expressions_change(gone, come), "agg_schemacheck_off_val")
+        yield from with_line([added], old, new, gone, come)
     elif len(had) > len(has):
         yield breaking("aggregate-removed", where, expressions_change(gone, come))
     elif had != has and not gone and not come:
@@ -69,9 +75,10 @@ def _aggregates(where: str, before: Operator, after: Operator, new: Manifest) ->
         for left, right in zip(before.values, after.values, strict=True):
             names = _output_names(right.meaning, new)
             place = f"{where}, column {names}" if names else where
-            for found in _one_aggregate(place, left, right, new.output_mode):
-                told = effect_of(found.rule, found.severity, groups=_groups(after), name=names or NAME)
-                yield msgspec.structs.replace(found, effect=found.effect or told)
+            told = _one_aggregate(place, left, right, new.output_mode)
+            for found in with_line(told, old, new, [left.meaning], [right.meaning]):
+                effect = effect_of(found.rule, found.severity, groups=_groups(after), name=names or NAME)
+                yield msgspec.structs.replace(found, effect=found.effect or effect)
 
 
 def _reordered(where: str, before: Operator, after: Operator) -> Iterator[Finding]:
@@ -87,9 +94,15 @@ def _one_aggregate(where: str, before: StateColumn, after: StateColumn, output_m
     evidence = expression_change(before.meaning, after.meaning)
     function, other = before.meaning.partition("(")[0], after.meaning.partition("(")[0]
     if before.type == after.type and _fields_renamed(before, after):
-        yield note("fields-renamed", where, evidence, "tws_field_renamed_unsafe", "state keeps fields by position")
+        yield note(
+            "fields-renamed",
+            where,
+            evidence,
+            "tws_field_renamed_unsafe",
+            "no code of the query reads these fields by name",
+        )
     elif _kept_alike(function, other) and _same_buffer(before, after):
-        hint = "both keep the same in the state, and differ in the last step only"
+        hint = "groups without a new row keep what was written" if output_mode == "update" else ""
         yield note("aggregate-function-changed", where, evidence, "agg_stddev_to_variance, agg_list_to_set", hint)
     elif (function, other) == ("first", "last") and _same_buffer(before, after) and output_mode == "update":
         yield note(
@@ -97,22 +110,20 @@ def _one_aggregate(where: str, before: StateColumn, after: StateColumn, output_m
             where,
             evidence,
             "agg_first_to_last",
-            "exact from the next row of each group on; groups without a new row keep what was written",
         )
     elif before.type == after.type and _field_widened(before.meaning, after.meaning):
-        hint = "the numbers are the same; the state keeps them in the same type"
+        hint = "values that did not fit the narrower type were null until now, and count from now on"
         yield note("aggregated-field-widened", where, evidence, "real_schema_used_widened", hint)
     elif before.type == after.type and _AT_THE_END.sub(r"\1\2", before.meaning) == _AT_THE_END.sub(
         r"\1\2", after.meaning
     ):
-        hint = "the state keeps the same; which percentile is taken is said at the end"
+        hint = "groups without a new row keep what was written" if output_mode == "update" else ""
         yield note("percentile-changed", where, evidence, "real_rule_percentile_point", hint)
     elif function != other:
         measured = "agg_sum_to_max_long, agg_max_to_min, agg_set_to_list_k2, agg_count_to_countdistinct_hll"
         yield breaking("aggregate-function-changed", where, evidence, measured)
     elif before.type == after.type and output_mode == "update" and _zero_for_null(before, after):
-        hint = "sums are the same; a group of nulls alone is zero from its next row on"
-        yield note("null-summed-as-zero", where, evidence, "agg_val_nullable_to_notnull", hint)
+        yield note("null-summed-as-zero", where, evidence, "agg_val_nullable_to_notnull")
     elif before.type != after.type:
         yield _retyped(where, before, after)
     else:
@@ -201,7 +212,7 @@ def _python_inputs(where: str, before: Operator, after: Operator) -> Iterator[Fi
             yield breaking("input-of-stateful-code-retyped", where, evidence)
     gone, come = sorted(had.keys() - has.keys()), sorted(has.keys() - had.keys())
     if gone or come:
-        hint = "the code must not read what is gone: the rehearsal runs it"
+        hint = "the rehearsal runs the code: what it misses of them in its last batch shows there"
         yield note("columns-of-stateful-code-changed", where, change(gone, come), hint=hint)
 
 

@@ -122,6 +122,8 @@ class _Reader:
             return leaf(text if self._labels else found[2].strip('"'))
         if NUMBER.fullmatch(text):
             return leaf(text)
+        if text == "count(1:integer)":
+            return leaf("count(*)")
         if text.endswith("]") and (opens := _opening(text)) > 0:
             index = self._index(text[opens + 1 : -1])
             if text[:opens] in ("s", "m"):

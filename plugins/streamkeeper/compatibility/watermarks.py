@@ -40,11 +40,12 @@ def watermark_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
         hint = "the query keeps no state: a watermark has no effect"
         yield note("watermark-changed", "watermarks", evidence, hint=hint)
     elif not same_kinds(old, new):
-        yield note("watermark-changed", "watermarks", evidence, hint="the changed operators decide")
+        effect = "what the watermark would do depends on the changed operators, which decide"
+        yield note("watermark-changed", "watermarks", evidence, effect=effect)
     elif old.format < 2 or new.format < 2:
         yield breaking("watermark-changed", "watermarks", evidence)
     elif new.output_mode == old.output_mode == "complete":
-        hint = "in complete mode nothing is evicted and no row is late"
+        hint = "in complete mode no group leaves the state, and no row is late"
         yield note("watermark-changed", "watermarks", evidence, hint=hint)
     else:
         yield from _compared(old, new, evidence)
@@ -53,17 +54,17 @@ def watermark_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
 def _compared(old: Manifest, new: Manifest, evidence: str) -> Iterator[Finding]:
     before, after = old.delays, new.delays
     if len(before) < len(after) and _starts_with(after, before):
-        hint = "state that is there is evicted from now on as the watermark passes; late rows are dropped from now on"
+        hint = "see that no row comes later than this: it would be lost"
         yield note("watermark-added", "watermarks", evidence, "win_added_update, dedup_wm_added", hint)
     elif len(before) > len(after):
         judged = [each for each in old.operators if evicts(each, before)]
         if any(each.may_have_evicted for each in judged):
             yield breaking("watermark-removed", "watermarks", evidence, "win_wm_removed_late")
         elif judged:
-            hint = "nothing has been evicted so far: a late row finds what the state holds of its group"
+            hint = "no group has left the state so far, and none will: it grows with every new one"
             yield note("watermark-removed", "watermarks", evidence, "win_removed_update", hint)
         else:
-            hint = "no operator evicts state by it: late rows are taken in from now on"
+            hint = "no state depends on it"
             yield note("watermark-removed", "watermarks", evidence, "join_wm_removed", hint)
     elif [each.column for each in before] != [each.column for each in after]:
         yield breaking("watermark-column-changed", "watermarks", evidence)
@@ -88,10 +89,10 @@ def _longer(old: Manifest, evidence: str) -> Iterator[Finding]:
     if any(each.may_have_evicted for each in judged):
         yield breaking("watermark-delay-increased", "watermarks", evidence, "win_delay_up_late")
     elif judged:
-        hint = "nothing has been evicted so far; rows that are late by the watermark of now stay late"
+        hint = "no group has left the state so far; rows that are late by the watermark of now stay late"
         yield note("watermark-delay-increased", "watermarks", evidence, "win_delay_up", hint)
     else:
-        hint = "no operator evicts state by it"
+        hint = "no state depends on it"
         yield note("watermark-delay-increased", "watermarks", evidence, hint=hint)
 
 
@@ -99,7 +100,7 @@ def _shorter(old: Manifest, evidence: str) -> Iterator[Finding]:
     if any(each.kind == _WITHIN for each in old.operators):
         yield breaking("watermark-delay-decreased", "watermarks", evidence, "dedup_within_delay")
     else:
-        hint = "results come sooner and rows are late sooner, from now on"
+        hint = "see that no row comes later than this: it would be lost"
         yield note("watermark-delay-decreased", "watermarks", evidence, "win_delay_down", hint)
 
 

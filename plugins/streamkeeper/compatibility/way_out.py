@@ -10,7 +10,7 @@ from collections.abc import Iterable
 import msgspec
 
 from streamkeeper.compatibility.rule import NEW_CHECKPOINT, is_stateful
-from streamkeeper.model.finding import Finding
+from streamkeeper.model.finding import Finding, Severity
 from streamkeeper.model.manifest import Manifest
 
 READS_AGAIN = (
@@ -21,23 +21,48 @@ GOES_ON = (
     "switch: a new checkpoint version goes on at the same offsets and reads nothing again; or take the change back"
 )
 WITHOUT_STATE = (
-    "take the change back, for what a function writes cannot be rebuilt unseen; or switch with accept_state_loss: a "
-    "new checkpoint version goes on at the same offsets with empty state"
+    "take the change back; or switch with accept_state_loss: a new checkpoint version goes on at the same offsets with "
+    "empty state: {lost}"
 )
-ONLY_BACK = "take the change back: what a function writes cannot be rebuilt unseen"
+ONLY_BACK = (
+    "take the change back: a new checkpoint version would read its input again, and a function's output cannot be made "
+    "beside the one that serves"
+)
 
+_LOST = {
+    "aggregate": "every group begins anew, without the rows so far",
+    "deduplicate": "what was seen so far passes again",
+    "join": "rows that wait now find no partner",
+    "limit": "the count begins anew",
+}
+"""First word of an operator's kind -> what the query loses with its state."""
+
+_CODE_ALONE = "its code begins without all that it has kept"
 _REMADE = frozenset({"file", "table"})
 """Kinds of sinks that can be written beside the one that serves."""
 
 
 def priced(findings: Iterable[Finding], old: Manifest, new: Manifest) -> tuple[Finding, ...]:
-    """The findings, each of which that asks for a new checkpoint version says what that costs this query."""
-    return tuple(
-        msgspec.structs.replace(each, hint=each.hint.replace(NEW_CHECKPOINT, _cost(each, old, new)))
-        if NEW_CHECKPOINT in each.hint
-        else each
-        for each in findings
-    )
+    """The findings, each of which that asks for a new checkpoint version says what that costs this query.
+
+    Where a source's offsets cannot be carried to one either, Spark's refusal has the same way out as the source.
+    """
+    kept = tuple(findings)
+    of_source = next((each.hint for each in kept if _keeps_no_offsets(each)), "")
+    return tuple(msgspec.structs.replace(each, hint=_hint(each, old, new, of_source)) for each in kept)
+
+
+def _keeps_no_offsets(finding: Finding) -> bool:
+    of_source = finding.severity is Severity.BREAKING and finding.rule.startswith("source-")
+    return of_source and NEW_CHECKPOINT not in finding.hint
+
+
+def _hint(finding: Finding, old: Manifest, new: Manifest, of_source: str) -> str:
+    if NEW_CHECKPOINT not in finding.hint:
+        return finding.hint
+    if of_source and finding.rule == "refused-by-spark":
+        return of_source
+    return finding.hint.replace(NEW_CHECKPOINT, _cost(finding, old, new))
 
 
 def _cost(finding: Finding, old: Manifest, new: Manifest) -> str:
@@ -46,7 +71,12 @@ def _cost(finding: Finding, old: Manifest, new: Manifest) -> str:
         return GOES_ON
     if new.sink.kind in _REMADE:
         return READS_AGAIN
-    return ONLY_BACK if again else WITHOUT_STATE
+    return ONLY_BACK if again else WITHOUT_STATE.format(lost=_lost(old))
+
+
+def _lost(old: Manifest) -> str:
+    lost = [_LOST.get(each.kind.partition("-")[0], _CODE_ALONE) for each in old.operators]
+    return ", ".join(dict.fromkeys(lost)) or "the rows so far are missing in it"
 
 
 def _needs_new_output(finding: Finding, old: Manifest, new: Manifest) -> bool:

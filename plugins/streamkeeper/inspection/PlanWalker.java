@@ -40,8 +40,8 @@ import org.apache.spark.unsafe.types.VariantVal;
 /**
  * A logical plan as one JSON text: every constructor argument of every node, or that it is of a class unknown here.
  *
- * <p>{"nodes": [{"k": kind, "n": class, "f": [[argument, value]...]}...], "root": number}; a node is referred to as
- * {"n": number}. Kinds: p plan, e expression, o other case class. Values: null (None too), booleans, integers, texts,
+ * <p>{"nodes": [{"k": kind, "n": class, "w": place in Python code where it is known, "f": [[argument, value]...]}...],
+ * "root": number}; a node is referred to as {"n": number}. Kinds: p plan, e expression, o other case class. Values: null (None too), booleans, integers, texts,
  * lists, and {"d": floating}, {"b": bytes}, {"x": number, decimal, interval or enumerated value as text}, {"t": type},
  * {"id": expression id}, {"s": set, sorted}, {"m": map, sorted}, {"r": digest of rows}, {"c": class that has no more to
  * say}, {"f": which of the plan's Python functions}, {"u": unknown class}. Compiled by Janino: no lambdas, no generics that it cannot infer.
@@ -147,6 +147,7 @@ public final class PlanWalker implements Runnable {
     text.append(found instanceof LogicalPlan ? 'p' : found instanceof Expression ? 'e' : 'o');
     text.append("\",\"n\":");
     quote(text, simpleName(found.getClass()));
+    if (found instanceof Expression) written(text, (Expression) found);
     text.append(",\"f\":[");
     for (int i = 0; i < found.productArity(); i++) {
       if (i > 0) text.append(',');
@@ -165,6 +166,15 @@ public final class PlanWalker implements Runnable {
     nodes.set(number, text.append("]}").toString());
     above.remove(found);
     return number;
+  }
+
+  /** PySpark notes the file and line of each call that makes a column. */
+  private static void written(StringBuilder text, Expression found) {
+    scala.Option context = found.origin().pysparkErrorContext();
+    if (context.isDefined()) {
+      text.append(",\"w\":");
+      quote(text, String.valueOf(((scala.Tuple2) context.get())._2()));
+    }
   }
 
   private void argument(StringBuilder text, Object node, String name, Object found) throws Exception {

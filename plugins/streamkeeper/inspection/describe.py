@@ -13,6 +13,7 @@ from streamkeeper.inspection.operators import find_delays, find_operators, find_
 from streamkeeper.inspection.plan_reading import QueryPlan, whole_strings
 from streamkeeper.inspection.plan_sources import find_sources
 from streamkeeper.inspection.plan_tree import unnumbered
+from streamkeeper.inspection.written import lines_in_bundle
 from streamkeeper.job_code import TOO_DEEP, is_too_deep
 from streamkeeper.model.manifest import Manifest, StateColumn
 from streamkeeper.model.quoting import schema_text
@@ -50,7 +51,8 @@ def _described(
     sources = find_sources(plan.analyzed)
     lineage = plan.lineage([each.name for each in sources])
     digests = CodeDigest(bundle_root)
-    in_sink = find_sink_functions(query.sink, digests)
+    in_plan, in_sink = find_functions(plan, digests), find_sink_functions(query.sink, digests)
+    written = {**lineage.written, **in_plan.lines, **in_sink.lines}
     return Manifest(
         query=query.name,
         spark_version=version,
@@ -66,7 +68,7 @@ def _described(
         trigger=query.trigger,
         sink=query.sink.describe(),
         confs=confs,
-        functions=find_functions(plan, digests) | in_sink.digests,
+        functions=in_plan.digests | in_sink.digests,
         sink_names=in_sink.names,
         sink_routing=in_sink.routing,
         delays=find_delays(plan.chosen, lineage),
@@ -74,4 +76,5 @@ def _described(
             StateColumn(meaning=lineage.meaning(number), type=field.dataType.simpleString(), name=field.name)
             for number, field in zip(lineage.output.columns, query.df.schema, strict=False)
         ),
+        written=lines_in_bundle(written, bundle_root),
     )

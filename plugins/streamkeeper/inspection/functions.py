@@ -13,6 +13,7 @@ from streamkeeper.inspection import spark_classes
 from streamkeeper.inspection.code_digest import CodeDigest
 from streamkeeper.inspection.operators import keeps_state
 from streamkeeper.inspection.plan_reading import QueryPlan, class_name, expressions, items, walk
+from streamkeeper.inspection.written import line_of_function
 from streamkeeper.model.manifest import ABOVE_STATE, BELOW_STATE, SINK_FUNCTION, UNREADABLE
 from streamkeeper.model.secret_names import masked
 from streamkeeper.sinks.contract import Sink
@@ -27,13 +28,22 @@ _SQL = re.compile(
 )
 
 
-def find_functions(plan: QueryPlan, digests: CodeDigest) -> dict[str, str]:
-    """``place/number name`` -> digest, for all that a plan runs; see ``model.manifest`` for the places."""
-    found: dict[str, str] = {}
+class PlanFunctions(NamedTuple):
+    """Of all that a plan runs, by ``place/number name`` (``model.manifest`` has the places): ``digests``; ``lines``:
+    ``file:line`` of those that are Python."""
+
+    digests: dict[str, str]
+    lines: dict[str, str]
+
+
+def find_functions(plan: QueryPlan, digests: CodeDigest) -> PlanFunctions:
+    """What a plan runs, from the bottom upward."""
+    found = PlanFunctions({}, {})
     for node, place in reversed(_top_down(plan.chosen)):
-        for name, digest in _of_node(plan.spark, node, digests):
-            number = sum(1 for each in found if each.startswith(place))
-            found[f"{place}{number} {name}"] = digest
+        for name, digest, line in _of_node(plan.spark, node, digests):
+            number = sum(1 for each in found.digests if each.startswith(place))
+            found.digests[f"{place}{number} {name}"] = digest
+            found.lines[f"{place}{number} {name}"] = line
     return found
 
 
@@ -50,14 +60,15 @@ def _top_down(plan: Any) -> list[tuple[Any, str]]:
 
 
 class SinkFunctions(NamedTuple):
-    """Of all functions that a sink runs, by place and name: ``digests``; ``routing``: those of what may decide where
-    rows go; ``names``: what they name in their code and in the values they hold, such as tables, paths, statements,
-    sorted.
+    """Of all functions that a sink runs, by place and name: ``digests``; ``lines``: ``file:line``; ``routing``: digests
+    of what may decide where rows go; ``names``: what they name in their code and in the values they hold, such as
+    tables, paths, statements, sorted.
 
     Secrets are masked; a text of several words counts as a name where it is SQL.
     """
 
     digests: dict[str, str]
+    lines: dict[str, str]
     routing: dict[str, str]
     names: tuple[str, ...]
 
@@ -68,6 +79,7 @@ def find_sink_functions(sink: Sink, digests: CodeDigest) -> SinkFunctions:
     read = {place: digests.read(function) for place, function in functions.items()}
     return SinkFunctions(
         digests={place: digest for place, (digest, _) in read.items()},
+        lines={place: line_of_function(function) for place, function in functions.items()},
         routing={place: digests.routing(function) for place, function in functions.items()},
         names=tuple(sorted({masked(each) for _, texts in read.values() for each in texts if _is_name(each)})),
     )
@@ -78,17 +90,18 @@ def _is_name(text: str) -> bool:
     return 0 < len(words) <= _MOST_WORDS and (len(words) == 1 or _SQL.match(text) is not None)
 
 
-def _of_node(spark: SparkSession, node: Any, digests: CodeDigest) -> list[tuple[str, str]]:
+def _of_node(spark: SparkSession, node: Any, digests: CodeDigest) -> list[tuple[str, str, str]]:
+    """Name, digest and line of each."""
     found = []
     for each in expressions(node):
         kind = class_name(each)
         if kind in spark_classes.PYTHON_FUNCTIONS:
-            found.append((str(each.name()), _python_digest(each.func(), digests)))
+            found.append((str(each.name()), *_python_digest(each.func(), digests)))
         elif kind in spark_classes.JVM_FUNCTIONS:
             name = each.getClass().getName()
-            found.append((kind, f"{UNREADABLE}{name}"))
+            found.append((kind, f"{UNREADABLE}{name}", ""))
     subqueries = [inner for subquery in items(node.subqueries()) for inner in walk(subquery)]
-    found += [("rows", _rows_digest(spark, each)) for each in (node, *subqueries) if _holds_rows(each)]
+    found += [("rows", _rows_digest(spark, each), "") for each in (node, *subqueries) if _holds_rows(each)]
     return found
 
 
@@ -96,15 +109,16 @@ def _holds_rows(node: Any) -> bool:
     return class_name(node) in spark_classes.STATIC_ROWS and not node.isStreaming() and not node.output().isEmpty()
 
 
-def _python_digest(python: Any, digests: CodeDigest) -> str:
+def _python_digest(python: Any, digests: CodeDigest) -> tuple[str, str]:
+    """Digest and line of what was pickled: the function, with the type that it returns."""
     from pyspark.serializers import CPickleSerializer
 
     try:
         with _broadcasts(python):
             function = CPickleSerializer().loads(bytes(python.command().unsafeArray()))
     except Exception as reason:  # unpickling runs the job's own code, which may raise anything
-        return f"{UNREADABLE}{type(reason).__name__}"
-    return digests.of(function)
+        return f"{UNREADABLE}{type(reason).__name__}", ""
+    return digests.of(function), line_of_function(function[0] if isinstance(function, tuple) else function)
 
 
 @contextmanager

@@ -120,6 +120,11 @@ class Lineage:
         self.output = self._flow(plan)
         self.unknown = tuple(dict.fromkeys(self._meanings.unknown))
 
+    @property
+    def written(self) -> dict[str, str]:
+        """Meaning -> ``file:line`` of the call that made it, where it is known."""
+        return self._meanings.written
+
     def meaning(self, number: int) -> str:
         """What a column of the output means."""
         return self._meanings.known(number) or "?"

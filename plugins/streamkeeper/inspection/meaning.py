@@ -50,6 +50,9 @@ _NAMES = frozenset({("PythonUDF", "name"), ("PythonUDAF", "name"), ("PythonUDTF"
 _ELEMENTS = frozenset((each, "argument") for each in ("ArrayAggregate", "ArrayExists", "ArrayForAll", "ArrayTransform"))
 """Arrays of which only what a lambda function reads counts: the function tells its type."""
 
+_LEAVES = frozenset({"AttributeReference", "Literal", spark_classes.LAMBDA_VARIABLE})
+"""They may stand in many lines and mean the same."""
+
 _WINDOW = "precisetimestampconversion("
 _WINDOW_PARTS = re.compile(r"(\d{4,}):long")
 
@@ -86,7 +89,8 @@ class Meanings:
     """Meanings of attributes so far, by expression id.
 
     ``unresolved`` collects what could not be resolved, ``unknown`` the classes that nothing is known of; ``of_plan``
-    tells a subquery's plan; ``nesting``: of expressions and plans in each other.
+    tells a subquery's plan; ``nesting``: of expressions and plans in each other; ``written``: meaning -> ``file:line``
+    of what has arguments, or a name given to it, where that is known.
     """
 
     def __init__(self, session: Session, of_plan: Callable[[Node], str]) -> None:
@@ -100,6 +104,7 @@ class Meanings:
         self.nesting = Nesting()
         self.unresolved: list[str] = []
         self.unknown: list[str] = []
+        self.written: dict[str, str] = {}
 
     def define(self, number: int, meaning: str, made_by: Node | None = None) -> None:
         """Set what an attribute means; ``made_by``: the expression, where fields of it may be read one by one."""
@@ -118,7 +123,10 @@ class Meanings:
 
     def of(self, node: Node) -> str:
         """The meaning of an expression."""
-        return self.nesting.call(self._meaning, node)
+        meaning = self.nesting.call(self._meaning, node)
+        if node.written and node.name not in _LEAVES:
+            self.written.setdefault(meaning, node.written)
+        return meaning
 
     def _meaning(self, node: Node) -> str:
         name = node.name
@@ -280,7 +288,7 @@ class Meanings:
             return None
         child = inner[0].children[0]
         fields = {key: _replaced(value, inner[0], child) for key, value in function.fields.items()}
-        return self.of(Node(function.kind, function.name, fields))
+        return self.of(Node(function.kind, function.name, fields, function.written))
 
     def _struct(self, parts: list[str]) -> str:
         if any(each.startswith(_WINDOW) for each in parts):

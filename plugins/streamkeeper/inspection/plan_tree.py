@@ -30,15 +30,17 @@ class Tagged:
 class Node:
     """A plan, an expression, or another case class inside one: its class and its arguments by name, in order.
 
-    A field is None (Spark's None as well), a bool, an int, a text, a list, a ``Node`` or a ``Tagged``.
+    A field is None (Spark's None as well), a bool, an int, a text, a list, a ``Node`` or a ``Tagged``. ``written``:
+    ``file:line`` of the Python call that made an expression, where Spark knows it; no digest is made of it.
     """
 
-    __slots__ = ("fields", "kind", "name")
+    __slots__ = ("fields", "kind", "name", "written")
 
-    def __init__(self, kind: str, name: str, fields: dict[str, Any]) -> None:
+    def __init__(self, kind: str, name: str, fields: dict[str, Any], written: str = "") -> None:
         self.kind = kind
         self.name = name
         self.fields = fields
+        self.written = written
 
     @property
     def children(self) -> list[Node]:
@@ -54,7 +56,7 @@ class Node:
 def read_plan(text: str) -> Node:
     """The root of a plan that was walked."""
     told = json.loads(text)
-    shells = [Node(each["k"], each["n"], {}) for each in told["nodes"]]
+    shells = [Node(each["k"], each["n"], {}, each.get("w", "")) for each in told["nodes"]]
     for shell, each in zip(shells, told["nodes"], strict=True):
         shell.fields = {name: _decoded(value, shells) for name, value in each["f"]}
     return shells[told["root"]]

@@ -77,5 +77,6 @@ def _finding(found: Finding) -> dict[str, str]:
         "effect": found.effect,
         "evidence": found.evidence,
         "hint": found.hint,
+        "line": found.line,
         "reference": found.reference,
     }

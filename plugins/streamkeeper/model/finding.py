@@ -40,7 +40,8 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """One fact about a change.
 
     ``rule`` is its name as a fact, ``evidence`` reads ``before -> after``; ``effect``: what a RESUME would do, empty in
-    what an older release recorded; ``hint``: what the way costs, or what to change.
+    what an older release recorded; ``hint``: what the way costs, or what to change; ``line``: ``file:line`` of the
+    candidate's changed expression or function, empty where it is not known.
     """
 
     rule: str
@@ -50,6 +51,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     hint: str = ""
     reference: str = ""
     effect: str = ""
+    line: str = ""
 
 
 class QueryAssessment(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,7 +78,7 @@ def redact_findings(assessment: Assessment, redact: Callable[[str], str]) -> Ass
     """The assessment with every text of its findings passed through ``redact``."""
 
     def shown(found: Finding) -> Finding:
-        texts = {name: redact(getattr(found, name)) for name in ("where", "evidence", "hint", "effect")}
+        texts = {name: redact(getattr(found, name)) for name in ("where", "evidence", "hint", "effect", "line")}
         return msgspec.structs.replace(found, **texts)
 
     queries = {

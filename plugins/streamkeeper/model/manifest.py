@@ -101,7 +101,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     ``delays``: ``watermarks`` for rules; ``columns``: what the output's columns mean. ``context``: a digest of all the
     bundle's files, the interpreter, the packages, the params and the environment that this was described in; empty
     where it is not known. ``sink_names``: what the sink's functions name, such as tables and paths; ``sink_routing``:
-    digests of what in them may decide where rows go; None: not known.
+    digests of what in them may decide where rows go; None: not known. ``written``: meanings of expressions, and names
+    in ``functions`` -> ``file:line`` in the bundle; a moved line is no change, so nothing compares it.
     """
 
     format: int = FORMAT
@@ -122,8 +123,9 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     context: str = ""
     sink_names: tuple[str, ...] | None = None
     sink_routing: dict[str, str] | None = None
+    written: dict[str, str] = {}
 
 
 def without_context(manifest: Manifest) -> Manifest:
-    """What two builds of the same query share, wherever and in whatever environment they were built."""
-    return msgspec.structs.replace(manifest, context="")
+    """What two builds of the same query share, in whatever lines it is written and in whatever environment built."""
+    return msgspec.structs.replace(manifest, context="", written={})

@@ -1,0 +1,34 @@
+"""Where in the job's code an expression or a function is written; it is told beside findings and compared nowhere."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+_MOST, _LONGEST = 500, 1_000
+"""A query of more expressions tells none of them: half a list would point at the wrong ones."""
+
+
+def lines_in_bundle(written: Mapping[str, str], bundle_root: Path | None) -> dict[str, str]:
+    """What -> ``file:line`` with the file as the bundle has it; without what is not the job's own code."""
+    if bundle_root is None or len(written) > _MOST:
+        return {}
+    root = os.path.join(os.path.realpath(bundle_root), "")
+    found: dict[str, str] = {}
+    for what, place in sorted(written.items()):
+        file, _, line = place.rpartition(":")
+        path = os.path.realpath(file)
+        if len(what) <= _LONGEST and path.startswith(root):
+            found[what] = f"{path.removeprefix(root)}:{line}"
+    return found
+
+
+def line_of_function(function: object) -> str:
+    """``file:line`` at which a function begins; empty where it has no code of Python."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    code = getattr(inspect.unwrap(function) if callable(function) else function, "__code__", None)
+    return f"{code.co_filename}:{code.co_firstlineno}" if code is not None else ""
