@@ -53,8 +53,7 @@ class DeployRequest(msgspec.Struct, frozen=True, kw_only=True):
     batches again. ``most_missing``, ``most_differing``: the shares of the old output's rows that a rebuilt one may
     lack, and of common rows whose values may differ, in columns that are neither redefined nor ``expect_different``
     (``column`` or ``query.column``); beyond them a person is asked. ``start``: the serving release again, from where it
-    stands, because nothing serves. ``recover``: what a
-    recovery has announced, None for anything else. Durations are in seconds.
+    stands, because nothing serves. ``recover``: what a recovery has announced, if any. Durations are in seconds.
     """
 
     job: str
@@ -355,8 +354,7 @@ NEEDED_BY_DRIVERS: tuple[type[Record], ...] = (
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
     """One numbered record of a job's journal.
 
-    ``drivers_may_pass``: whether a driver that does not understand the record may go on without it; the writer says so,
-    because the reader cannot know (``docs/upgrading.md``).
+    ``drivers_may_pass``: whether a driver that does not understand the record may go on: its writer knows.
     """
 
     format: int = FORMAT
