@@ -95,6 +95,9 @@ COUNTED: dict[str, Build] = {
         s.withColumn("c", f("x")).dropDuplicates(["k"]).withWatermark("ts", "1 minute").groupBy("ts").agg({"c": "max"})
     ),
     "a stream join": lambda s, f: joined(s.withColumn("c", f("x")), s).dropDuplicates(["k"]),
+    "the order of rows": lambda s, f: (
+        s.withColumn("c", f("x")).repartition(3).dropDuplicates(["k"]).dropDuplicates(["k2"])
+    ),
     "a limit": lambda s, f: s.withColumn("c", f("x")).limit(3).dropDuplicates(["k"]),
     "a branch of a union": lambda s, f: s.withColumn("c", f("x")).union(s.withColumn("c", s.x)).dropDuplicates(["k"]),
     "both a key and carried": lambda s, f: (

@@ -14,8 +14,8 @@ from typing import Any
 from streamkeeper.inspection import spark_classes
 from streamkeeper.inspection.plan_tree import Node, Tagged
 
-_PASSES = frozenset({"CollectMetrics", "RebalancePartitions", "Repartition", "ResolvedHint", "SubqueryAlias"})
-"""Nodes that pass rows on one by one, and make nothing of what is in them."""
+_PASSES = frozenset({"CollectMetrics", "ResolvedHint", "SubqueryAlias"})
+"""Nodes that pass rows on in their order. One that repartitions them sorts them before, by all that is in them."""
 
 _COUNTS = frozenset({*spark_classes.DEDUPLICATES, spark_classes.WATERMARK})
 
