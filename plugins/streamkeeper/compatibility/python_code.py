@@ -55,12 +55,13 @@ def code_beside_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding]
     """The state of a deduplication holds keys: what is carried past it beside them is new with every row."""
     for name, before, after in _changed(old, new, BELOW_STATE):
         if _is_carried(name, old, new):
-            yield note(
-                "code-beside-state-changed",
-                f"function {_shown(name)}, below a deduplication that makes nothing of what it returns",
-                _code_change(name, before, after),
-                "dedup_udf_carried, dedup_payload_expr",
-                "holds for new rows; what was written before is not computed again",
+            yield Finding(
+                rule="code-beside-state-changed",
+                line=new.written.get(name, ""),
+                severity=Severity.NOTE,
+                where=f"function {_shown(name)}, whose results the deduplication above it makes nothing of",
+                evidence=_code_change(name, before, after),
+                reference="measured: dedup_udf_carried, dedup_payload_expr",
             )
 
 

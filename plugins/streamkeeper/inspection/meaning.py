@@ -24,6 +24,7 @@ from streamkeeper.inspection.fields import (
     PARSER_SCHEMA,
     PARSERS,
     TRANSPARENT,
+    chooses_in_any_order,
     field_step,
     field_type,
     fields_before,
@@ -42,11 +43,6 @@ SESSION = "session"
 """Stands for the session's time zone in a meaning."""
 
 _COMMUTES = frozenset({"Add", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "EqualNullSafe", "EqualTo", "Multiply"})
-_CHOOSES = frozenset({"Greatest", "Least"})
-_EXACT = frozenset({"boolean", "byte", "date", "integer", "long", "short", "timestamp", "timestamp_ntz"})
-"""Types of which two equal values are one and the same: 0.0 equals -0.0, and a text one of another case in some
-collations."""
-
 _MIRRORED = {"GreaterThan": "LessThan", "GreaterThanOrEqual": "LessThanOrEqual"}
 _ZONED_TYPES = frozenset({"date", "string", "timestamp", "timestamp_ntz"})
 _ZONES = frozenset({"timeZoneId", "zoneId", "timeZone"})
@@ -183,7 +179,7 @@ class Meanings:
             name, parts = _MIRRORED[name], [*parts[1::-1], *parts[2:]]
         elif name in _COMMUTES:
             parts = [*sorted(parts[:2]), *parts[2:]]
-        elif name in _CHOOSES and type_of(node) in _EXACT:
+        elif chooses_in_any_order(node):
             parts = sorted(parts)
         elif name == "In":
             parts = [parts[0], *sorted(set(parts[1:]))]
