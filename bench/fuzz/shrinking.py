@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 
 from bench.fuzz.edits import Edit
@@ -14,15 +15,13 @@ from bench.fuzz.pipeline import Pipeline
 from bench.fuzz.stages import Grouped
 from bench.fuzz.verdicts import Line, grade
 
-_LONGEST = 6
-
 
 def shrink(pair: Pair, root: Path, say: Say, servers: Servers) -> tuple[Pair, Line]:
     """The smallest pair of the same grade that was found by leaving out one part after another, and its line."""
     [line] = run_piece([pair], root, {}, say, until=math.inf, servers=servers)
     wanted = grade(line)
     say(f"{pair.id}: {wanted.value}")
-    for number in range(_LONGEST):
+    for number in count():
         smaller = [_pair(pair, number, at, each) for at, each in enumerate(_smaller(pair))]
         lines = run_piece(smaller, root, {}, say, until=math.inf, servers=servers) if smaller else []
         same = {each.id: each for each in lines if grade(each) is wanted}

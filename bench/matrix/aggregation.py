@@ -233,6 +233,29 @@ FUNCTIONS = (
         "agg_sum_expr", "sum(x) -> sum(x*2)", SUM, _agg('F.sum(F.col("x") * 2).alias("s")'), "aggregate", providers=ALL
     ),
     Case(
+        "agg_least_order",
+        "sum(least(x, y, 4)) -> sum(least(4, y, x))",
+        _agg('F.sum(F.expr("least(x, y, 4)")).alias("s")'),
+        _agg('F.sum(F.expr("least(4, y, x)")).alias("s")'),
+        "none",
+    ),
+    Case(
+        "agg_least_to_greatest",
+        "sum(least(x, y, 4)) -> sum(greatest(4, y, x))",
+        _agg('F.sum(F.expr("least(x, y, 4)")).alias("s")'),
+        _agg('F.sum(F.expr("greatest(4, y, x)")).alias("s")'),
+        "aggregate",
+        providers=("rocksdb",),
+    ),
+    Case(
+        "agg_greatest_zeros",
+        "greatest(0.0, -0.0) -> greatest(-0.0, 0.0), equal and not the same",
+        _agg('F.max(F.expr("string(greatest(x * 0D, x * -0D))")).alias("s")'),
+        _agg('F.max(F.expr("string(greatest(x * -0D, x * 0D))")).alias("s")'),
+        "aggregate",
+        providers=("rocksdb",),
+    ),
+    Case(
         "agg_sum_other_column", "sum(x) -> sum(y) under the same alias", SUM, _agg('F.sum("y").alias("s")'), "aggregate"
     ),
     Case(

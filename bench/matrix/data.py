@@ -106,7 +106,8 @@ def _write_parquet(path: Path, rows: tuple[Row, ...]) -> None:
         for at, (name, kind) in enumerate(zip(_NAMES, kinds, strict=True))
     }
     times = pa.array([_MIDNIGHT_US + round(row[4] * 60_000_000) for row in rows], pa.timestamp("us", "UTC"))
-    pq.write_table(pa.table({**columns, "ts": times}), path)
+    pairs = pa.StructArray.from_arrays([columns["x"], columns["y"]], ["a", "b"])
+    pq.write_table(pa.table({**columns, "ts": times, "v": pairs}), path)
 
 
 def _moments(row: dict[str, object]) -> dict[str, object]:

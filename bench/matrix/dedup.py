@@ -23,6 +23,15 @@ _UDF = """
 def cleaned(k):
     return k.{call}()
 """
+_SHIFTED = """
+@F.udf("int")
+def shifted(x):
+    return (x or 0) + {number}
+"""
+_CARRIED = _dedup(
+    '["k"]', stream='s.withColumn("n", shifted("x")).selectExpr("k", "k2", "n * 2 AS x").dropDuplicates(["k", "k2"])'
+)
+_TWICE = _dedup('["x"]', stream='s.withColumn("x", shifted("x")).dropDuplicates(["k"])')
 
 CASES = in_group(
     "dedup",
@@ -140,6 +149,30 @@ CASES = in_group(
         _dedup(stream='s.withColumn("k", cleaned("k"))').but(top=_UDF.format(call="upper")),
         "python",
         opaque=True,
+    ),
+    Case(
+        "dedup_udf_carried",
+        "a UDF beside the key, below the dedup: x+1 -> x+1000",
+        _dedup(stream='s.withColumn("x", shifted("x"))').but(top=_SHIFTED.format(number=1)),
+        _dedup(stream='s.withColumn("x", shifted("x"))').but(top=_SHIFTED.format(number=1000)),
+        "none",
+    ),
+    Case(
+        "dedup_udf_carried_renamed",
+        "a UDF beside the key, through a projection and a second dedup: x+1 -> x+1000",
+        _CARRIED.but(top=_SHIFTED.format(number=1)),
+        _CARRIED.but(top=_SHIFTED.format(number=1000)),
+        "none",
+        providers=("rocksdb",),
+    ),
+    Case(
+        "dedup_udf_in_second_key",
+        "a UDF beside the first key, in the second: x%1000 -> x%2",
+        _TWICE.but(top=_SHIFTED.format(number=0).replace("+ 0", "% 1000")),
+        _TWICE.but(top=_SHIFTED.format(number=0).replace("+ 0", "% 2")),
+        "python",
+        opaque=True,
+        providers=("rocksdb",),
     ),
     Case(
         "dedup_wm_added",

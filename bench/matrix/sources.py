@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bench.matrix.case import STATELESS, Case, Job, Outcome, in_group
-from bench.matrix.data import AGED, BACKLOG, CSV, NEW_OTHER, OLD_OTHER, TWO, UNEVEN
+from bench.matrix.data import AGED, BACKLOG, CSV, NEW_OTHER, OLD_OTHER, PARQUET, TWO, UNEVEN
 
 SELECT = Job('s.select("k", "x")', mode="append")
 SUM = Job('s.groupBy("k").agg(F.sum("x").alias("s"))')
@@ -25,6 +25,9 @@ def _schema(text: str, job: Job = SELECT) -> Job:
 
 
 _NARROW = "k string, x int"
+_STRUCT = Job('s.groupBy("k").agg(F.sum("v.a").alias("s"))', form="parquet", schema="k string, v struct<a: int>")
+_WIDER_STRUCT = _STRUCT.but(schema="k string, v struct<b: int, a: int>")
+_WHOLE = _STRUCT.df.replace('sum("v.a")', 'max("v")')
 _Y = Job('s.select("k", "x", "y")', mode="append")
 
 PLACES = (
@@ -345,6 +348,32 @@ SCHEMAS = (
         _schema("k string, x long"),
         "none",
         providers=STATELESS,
+    ),
+    Case(
+        "src_parquet_field_added",
+        "parquet: a field of a struct that no state is made of is read as well",
+        _STRUCT,
+        _WIDER_STRUCT,
+        "none",
+        data=PARQUET,
+    ),
+    Case(
+        "src_parquet_field_removed",
+        "parquet: a field of a struct that no state is made of is not read any more",
+        _WIDER_STRUCT,
+        _STRUCT,
+        "none",
+        data=PARQUET,
+        providers=("rocksdb",),
+    ),
+    Case(
+        "src_parquet_field_in_state",
+        "parquet: a field is read as well of a struct that the state holds",
+        _STRUCT.but(df=_WHOLE),
+        _WIDER_STRUCT.but(df=_WHOLE),
+        "schema",
+        data=PARQUET,
+        providers=("rocksdb",),
     ),
     Case(
         "src_schema_narrowed",

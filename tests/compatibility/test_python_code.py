@@ -44,6 +44,42 @@ def test_a_difference_by_value_counts_in_the_same_context_too() -> None:
     assert rules(OPAQUE, other) == ["code-in-state-changed"]
 
 
+CARRIED = changed(STATEFUL, functions={"below/0 plus": "a", "below/1 less": "b"}, carried=("below/0 plus",))
+
+
+@pytest.mark.parametrize(
+    ("functions", "carried", "rule"),
+    [
+        ({"below/0 plus": "c", "below/1 less": "b"}, ("below/0 plus",), "code-beside-state-changed"),
+        ({"below/0 plus": "a", "below/1 less": "c"}, ("below/0 plus",), "code-in-state-changed"),
+        ({"below/0 plus": "c", "below/1 less": "b"}, (), "code-in-state-changed"),
+        ({"below/0 less": "b"}, (), "code-in-state-changed"),
+    ],
+    ids=["the carried one", "the one beside it", "no more only carried", "another one in its place"],
+)
+def test_code_that_is_carried_past_the_state_is_noted_only(
+    functions: dict[str, str], carried: tuple[str, ...], rule: str
+) -> None:
+    """It must be carried on both sides, and be the one that differs."""
+    other = changed(CARRIED, functions=functions, carried=carried)
+    for findings in (find_changes(CARRIED, other), find_changes(other, CARRIED)):
+        assert rule in [each.rule for each in findings]
+        assert (verdict_of(findings) is Verdict.RESUME) == (rule == "code-beside-state-changed")
+
+
+def test_carried_code_that_cannot_be_looked_into_is_not_asked_about() -> None:
+    """Like code above all state; without the word that it is carried it is."""
+    old = changed(OPAQUE, carried=("below/0 plus",))
+    assert rules(old, changed(old, context="other")) == []
+    assert rules(OPAQUE, changed(old, context="other")) == ["code-in-state-unreadable"]
+
+
+def test_a_manifest_of_before_it_was_known_what_is_carried_is_the_same_otherwise() -> None:
+    """An older release said nothing of it: the same code stays the same, and other code is asked about."""
+    before = changed(CARRIED, carried=())
+    assert rules(before, CARRIED) == rules(CARRIED, before) == []
+
+
 def test_a_context_alone_is_no_difference() -> None:
     """Another module of the bundle or another package is no change of a query whose code can be read."""
     assert rules(changed(STATEFUL, context="one"), changed(STATEFUL, context="other")) == []

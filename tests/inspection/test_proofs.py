@@ -122,6 +122,18 @@ HARMLESS = [
         "SELECT sum(size(transform(array(x, y), b -> b + 1))) AS t FROM s GROUP BY k",
     ),
     ("commuted", "SELECT sum(x + y) AS t FROM s GROUP BY k", "SELECT sum(y + x) AS t FROM s GROUP BY k"),
+    (
+        "least and greatest of others in another order",
+        "SELECT sum(least(x, length(k), y)) AS t, max(greatest(ts, now())) AS m FROM s GROUP BY k",
+        "SELECT sum(least(y, x, length(k))) AS t, max(greatest(now(), ts)) AS m FROM s GROUP BY k",
+    ),
+    (
+        "the least in a lambda",
+        *(
+            f"SELECT sum(aggregate(array(x, y), 0L, (acc, v) -> acc + least({each}))) AS t FROM s GROUP BY k"
+            for each in ("v, element_at(map('a', y), 'a')", "element_at(map('a', y), 'a'), v")
+        ),
+    ),
     ("permissive said aloud", json_sum("a int", LENIENT), json_sum("a int", f"{LENIENT}, 'mode', 'permissive'")),
     ("values in another order", IN_LIST.format("1, 2"), IN_LIST.format("2, 1")),
     ("element field added", exploded("d int"), exploded("d int, f string")),
@@ -249,6 +261,26 @@ CHANGING = [
         "SELECT sum(size(zip_with(array(x), array(y), (a, b) -> b - a))) AS t FROM s GROUP BY k",
     ),
     ("what does not commute", "SELECT sum(x - y) AS t FROM s GROUP BY k", "SELECT sum(y - x) AS t FROM s GROUP BY k"),
+    (
+        "the greatest of floating numbers, of which 0.0 and -0.0 are equal",
+        *(
+            f"SELECT sum(1 / greatest({each})) AS t FROM (SELECT k, double(x) a, double(y) b FROM s) GROUP BY k"
+            for each in ("a, b", "b, a")
+        ),
+    ),
+    (
+        "the least of texts, of which a collation takes others for equal",
+        *(
+            f"SELECT first(least({each})) AS t FROM (SELECT k, k2 COLLATE UTF8_LCASE a, x, k COLLATE UTF8_LCASE b "
+            "FROM s) GROUP BY x"
+            for each in ("a, b", "b, a")
+        ),
+    ),
+    (
+        "the least or the greatest",
+        *(f"SELECT max({each}(x, y)) AS t FROM s GROUP BY k" for each in ("least", "greatest")),
+    ),
+    ("one more to choose from", *(f"SELECT max(least({each})) AS t FROM s GROUP BY k" for each in ("x, y", "x, y, 3"))),
     ("first to last of nulls", "SELECT first(x) AS t FROM s GROUP BY k", "SELECT last(x, true) AS t FROM s GROUP BY k"),
     ("first to last of another", "SELECT first(x) AS t FROM s GROUP BY k", "SELECT last(y) AS t FROM s GROUP BY k"),
     (

@@ -119,6 +119,28 @@ THE_SAME = {
     "a batch size": ('("batchsize", 1000)', '("batchSize", 5000)'),
 }
 
+_FIRST = "    latest = "
+GUARDS = {
+    "at once": ("    if batch.isEmpty():\n        return\n" + _FIRST),
+    "with a log line": ('    if batch.isEmpty():\n        LOG.info("nothing")\n        return\n' + _FIRST),
+    "after a log line": ('    LOG.info("begin")\n    if batch.isEmpty():\n        return None\n' + _FIRST),
+}
+GUARDS_THAT_CHOOSE = {
+    "the other way round": "    if not batch.isEmpty():\n        return\n" + _FIRST,
+    "or something else": "    if context.batch_id > 7 or batch.isEmpty():\n        return\n" + _FIRST,
+    "and something else": "    if batch.isEmpty() or context.batch_id > 7:\n        return\n" + _FIRST,
+    "only sometimes": "    if batch.isEmpty() and context.batch_id > 7:\n        return\n" + _FIRST,
+    "of other rows": "    if context.isEmpty():\n        return\n" + _FIRST,
+    "of chosen rows": '    some = batch.filter("x > 7")\n    if some.isEmpty():\n        return\n' + _FIRST,
+    "of rows that take its name": '    batch = batch.filter("x")\n    if batch.isEmpty():\n        return\n' + _FIRST,
+    "that writes": '    if batch.isEmpty():\n        context.save("/lake/empty")\n        return\n' + _FIRST,
+    "that raises": "    if batch.isEmpty():\n        raise ValueError\n" + _FIRST,
+    "that says so": "    if batch.isEmpty():\n        return 7\n" + _FIRST,
+    "by their number": "    if batch.count() > 7:\n        return\n" + _FIRST,
+    "that never leaves": "    if batch.isEmpty():\n        context.save('/lake')\n" + _FIRST,
+    "by its columns": "    if batch.columns:\n        return\n" + _FIRST,
+}
+
 
 def digests(tmp_path: Path, source: str) -> tuple[str, str]:
     """Of the whole function, and of its routing."""
@@ -152,6 +174,42 @@ def test_what_moves_no_row_is_left_out(change: str, tmp_path: Path) -> None:
     before, after = digests(tmp_path / "a", SMALL), digests(tmp_path / "b", SMALL.replace(old, new))
     assert before[1] == after[1]
     assert change == "a comment and a docstring" or before[0] != after[0]
+
+
+@pytest.mark.parametrize("guard", GUARDS)
+def test_a_guard_against_empty_batches_is_left_out(guard: str, tmp_path: Path) -> None:
+    """A batch without rows sends none anywhere."""
+    before, after = (
+        digests(tmp_path / "a", SMALL),
+        digests(tmp_path / "b", SMALL.replace(_FIRST, GUARDS[guard])),
+    )
+    assert before[0] != after[0]
+    assert before[1] == after[1]
+
+
+def test_a_function_that_writes_only_what_is_not_empty_is_the_same(tmp_path: Path) -> None:
+    """All that it does in one condition, or after one that leaves; and not where something stands beside it."""
+    plain = "def write(batch, context):\n    batch.write.save('/lake')\n    batch.write.save('/copy')\n"
+    head, *lines = plain.splitlines()
+    within = "\n".join([head, "    if not batch.isEmpty():", *(f"    {each}" for each in lines)])
+    beside = f"{within}\n    context.save('/beside')\n"
+    both = "\n".join([head, "    if context and not batch.isEmpty():", *(f"    {each}" for each in lines)])
+    other = "\n".join([head, "    if batch.isEmpty():", *(f"    {each}" for each in lines)])
+    folders = iter("abcdef")
+    known = digests(tmp_path / next(folders), plain)[1]
+    assert digests(tmp_path / next(folders), within)[1] == known
+    for each in (beside, both, other):
+        assert digests(tmp_path / next(folders), each)[1] != known
+
+
+@pytest.mark.parametrize("guard", GUARDS_THAT_CHOOSE)
+def test_a_guard_that_leaves_rows_behind_is_seen(guard: str, tmp_path: Path) -> None:
+    """Whatever else it asks for, of whatever else, and whatever else it does."""
+    before, after = (
+        digests(tmp_path / "a", SMALL),
+        digests(tmp_path / "b", SMALL.replace(_FIRST, GUARDS_THAT_CHOOSE[guard])),
+    )
+    assert before[1] != after[1]
 
 
 @pytest.mark.parametrize(

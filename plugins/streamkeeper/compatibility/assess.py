@@ -47,7 +47,7 @@ RULES: tuple[Rule, ...] = (
 )
 
 
-_DERIVED = frozenset({"columns", "context", "format", "sink_names", "sink_routing", "written"})
+_DERIVED = frozenset({"carried", "columns", "context", "format", "sink_names", "sink_routing", "written"})
 """Fields of a manifest that follow from others, or say only how far to trust them or where they are written."""
 
 

@@ -56,6 +56,7 @@ NOTES: dict[str, str] = {
     "watermark-delay-decreased": "results would come sooner, and rows be late sooner, from now on",
     "output-mode-changed": "rows would be written by the new mode from now on; none is lost and none doubled",
     "code-above-state-changed": _NEW_ROWS,
+    "code-beside-state-changed": _NEW_ROWS,
     "stateless-code-changed": _NEW_ROWS,
     "function-renamed": "nothing would change: the code is the same",
     "sink-function-changed": "new batches would go where they go now; the one that is open may be written by both",

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 
 Path = tuple[str, ...]
 
+_ARRAY = "array of "
 _NAME = re.compile(r"[\w$@ -]+(?=:)")
 _LEAF = re.compile(r"[a-z_ ]+(?:\([\d,]+\))?")
 _STEP = re.compile(r"(?:\[(?:\*|\d+:integer)?\])?\.(\w+|\"(?:[^\"\\]|\\.)*\")")
@@ -19,6 +20,13 @@ def changed_fields(before: str, after: str) -> set[Path] | None:
     if had is None or has is None:
         return None
     return {path for path in had.keys() | has.keys() if had.get(path) != has.get(path)}
+
+
+def come_or_go_alone(before: str, after: str) -> bool:
+    """Whether each field that differs is in one of two struct types only, and none is, or is inside of, an array."""
+    had, has = _fields(before) or {}, _fields(after) or {}
+    differ = [path for path in had.keys() | has.keys() if had.get(path) != has.get(path)]
+    return all((path in had) != (path in has) and _ARRAY not in (had | has)[path] for path in differ)
 
 
 def uses_a_field(texts: Iterable[str], column: str, fields: set[Path]) -> bool:
@@ -54,7 +62,7 @@ def _fields(kind: str) -> dict[Path, str] | None:
 def _read(text: str, path: Path) -> tuple[dict[Path, str], str]:
     if text.startswith("array<"):
         inner, rest = _read(text.removeprefix("array<"), path)
-        return {key: f"array of {value}" for key, value in inner.items()}, _after(rest, ">")
+        return {key: f"{_ARRAY}{value}" for key, value in inner.items()}, _after(rest, ">")
     if text.startswith("map<"):
         key, rest = _read(text.removeprefix("map<"), ())
         value, rest = _read(_after(rest, ","), ())

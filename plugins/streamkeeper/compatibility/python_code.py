@@ -19,7 +19,7 @@ _UNKNOWN = "what it holds cannot be looked into"
 def code_in_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
     """Python in or below a stateful operator decides what its state means, and its body cannot be compared."""
     for name, before, after in _changed(old, new, BELOW_STATE):
-        if not _is_rows(name):
+        if not _is_rows(name) and not _is_carried(name, old, new):
             yield Finding(
                 rule="code-in-state-changed",
                 line=new.written.get(name, ""),
@@ -40,13 +40,28 @@ def code_in_state_unreadable(old: Manifest, new: Manifest) -> Iterator[Finding]:
     if same_context(old, new):
         return
     for name, digest in new.functions.items():
-        if name.startswith(BELOW_STATE) and digest.startswith(UNREADABLE) and old.functions.get(name) == digest:
+        same = digest.startswith(UNREADABLE) and old.functions.get(name) == digest
+        if name.startswith(BELOW_STATE) and same and not _is_carried(name, old, new):
             yield Finding(
                 rule="code-in-state-unreadable",
                 severity=Severity.OPAQUE,
                 where=f"{_shown(name)}, in or below a stateful operator",
                 evidence=_UNKNOWN,
                 hint=APPROVE,
+            )
+
+
+def code_beside_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
+    """The state of a deduplication holds keys: what is carried past it beside them is new with every row."""
+    for name, before, after in _changed(old, new, BELOW_STATE):
+        if _is_carried(name, old, new):
+            yield Finding(
+                rule="code-beside-state-changed",
+                line=new.written.get(name, ""),
+                severity=Severity.NOTE,
+                where=f"function {_shown(name)}, whose results the deduplication above it makes nothing of",
+                evidence=_code_change(name, before, after),
+                reference="measured: dedup_udf_carried, dedup_payload_expr",
             )
 
 
@@ -143,6 +158,7 @@ def function_renamed(old: Manifest, new: Manifest) -> Iterator[Finding]:
 RULES: tuple[Rule, ...] = (
     code_in_state_changed,
     code_in_state_unreadable,
+    code_beside_state_changed,
     rows_in_state_changed,
     code_above_state_changed,
     sink_function_changed,
@@ -189,6 +205,16 @@ def _listed(names: Sequence[str] | None) -> str:
     shown = [each if len(each) <= _LONGEST else f"{each[:_LONGEST]}…" for each in told or ()]
     more = f" and {len(shown) - _MOST_NAMES} more" if len(shown) > _MOST_NAMES else ""
     return ", ".join(shown[:_MOST_NAMES]) + more
+
+
+def _is_carried(name: str, *manifests: Manifest) -> bool:
+    """Whether what has a function's place and number is only carried, wherever there is such."""
+    return all(
+        known in each.carried
+        for each in manifests
+        for known in each.functions
+        if known.partition(" ")[0] == name.partition(" ")[0]
+    )
 
 
 def _is_rows(name: str) -> bool:

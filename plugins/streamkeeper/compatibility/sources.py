@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from streamkeeper.compatibility.nested_fields import changed_fields, uses_a_field
+from streamkeeper.compatibility.nested_fields import changed_fields, come_or_go_alone, uses_a_field
 from streamkeeper.compatibility.rule import (
     AS_NEW_QUERY,
     NEW_CHECKPOINT,
@@ -134,7 +134,8 @@ def source_schema_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
             if name in has and had[name] != has[name]:
                 column = source_column(number, before, name)
                 fields = changed_fields(had[name], has[name])
-                apart = _reads_fields_apart(old, before) and _reads_fields_apart(new, after)
+                alone = come_or_go_alone(had[name], has[name])
+                apart = all(_reads_fields_apart(*each, alone=alone) for each in ((old, before), (new, after)))
                 if fields is not None and apart:
                     yield _fields_changed(where, name, fields, column, old, new)
                 else:
@@ -177,6 +178,8 @@ _SELECTING = frozenset(
 _FINDING = frozenset({"pathglobfilter", "recursivefilelookup"})
 _FRAMING = frozenset({"charset", "delimiter", "encoding", "escape", "linesep", "multiline", "quote", "sep"})
 """Where a row or a field begins and ends: read otherwise, files of the old form become other rows or nulls."""
+_BY_OTHER_MARKS = ("spark.sql.files.ignoreCorruptFiles", "spark.sql.parquet.fieldId.read.enabled")
+"""Settings by which fields of Parquet are found by other marks than their names, or a file with them is passed over."""
 _WIDENING = ("tinyint", "smallint", "int", "bigint")
 
 
@@ -218,9 +221,17 @@ def _sums(text: str, column: str) -> bool:
     return column not in rest
 
 
-def _reads_fields_apart(manifest: Manifest, source: Source) -> bool:
-    """Whether a field inside a column comes out the same whatever other fields are asked for: found by name, and what
-    does not fit becomes null by itself."""
+def _reads_fields_apart(manifest: Manifest, source: Source, *, alone: bool) -> bool:
+    """Whether a field inside a column comes out the same whatever other fields are asked for.
+
+    In JSON it is found by its name, and what does not fit becomes null by itself. In Parquet it is found by its name as
+    well, and what does not fit is an error: so it is where fields only come or go (``alone``), unless files with errors
+    are passed over, or fields are found by their ids. Which of an array's fields are asked for may decide there whether
+    a file has such an array at all.
+    """
+    if source.options.get("format") == "parquet":
+        plain = all(manifest.confs.get(key, "false") == "false" for key in _BY_OTHER_MARKS)
+        return alone and plain and "ignorecorruptfiles" not in source.options
     if any(conf in manifest.confs for conf in JSON_CONFS):
         return False
     options = {key.lower(): value for key, value in source.options.items()}

@@ -14,7 +14,9 @@ import org.apache.spark.sql.catalyst.expressions.CurrentTime;
 import org.apache.spark.sql.catalyst.expressions.CurrentTimestampLike;
 import org.apache.spark.sql.catalyst.expressions.ExprId;
 import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.Greatest;
 import org.apache.spark.sql.catalyst.expressions.InSet;
+import org.apache.spark.sql.catalyst.expressions.Least;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.LocalTimestamp;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
@@ -161,6 +163,12 @@ public final class PlanWalker implements Runnable {
     if (found instanceof Alias || found instanceof AttributeReference) {
       text.append(",[\"exprId\",");
       value(text, ((NamedExpression) found).exprId());
+      text.append(']');
+    }
+    // Whether the order of their arguments counts depends on the type, which follows from the arguments.
+    if (found instanceof Greatest || found instanceof Least) {
+      text.append(",[\"dataType\",");
+      value(text, ((Expression) found).dataType());
       text.append(']');
     }
     nodes.set(number, text.append("]}").toString());

@@ -69,6 +69,7 @@ def _described(
         sink=query.sink.describe(),
         confs=confs,
         functions=in_plan.digests | in_sink.digests,
+        carried=tuple(in_plan.carried),
         sink_names=in_sink.names,
         sink_routing=in_sink.routing,
         delays=find_delays(plan.chosen, lineage),

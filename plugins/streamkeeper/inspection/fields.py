@@ -1,4 +1,4 @@
-"""Fields of structs inside expressions: which one is read, of what type, and where the others do not count."""
+"""Types inside expressions: of fields of structs, which one is read, where the others do not count; and of choices."""
 
 from __future__ import annotations
 
@@ -25,6 +25,11 @@ PARSERS = {"JsonToStructs": "fromjson", "CsvToStructs": "fromcsv"}
 PARSER_SCHEMA = frozenset({"child", "schema"})
 """Arguments of a parser that are not how it reads a text."""
 
+_CHOOSE = frozenset({"Greatest", "Least"})
+_EXACT = ("boolean", "byte", "date", "integer", "long", "short", "timestamp", "timestamp_ntz")
+"""Types of which two equal values are one and the same: 0.0 equals -0.0, and a text one of another case in some
+collations."""
+
 
 def type_of(node: Node) -> Any:
     """The type that an expression says it has, as decoded JSON; None where it only follows from others."""
@@ -37,6 +42,11 @@ def type_of(node: Node) -> Any:
         return array.get("elementType") if isinstance(array, dict) else None
     found = node.fields.get("schema" if node.name in PARSERS else "dataType")
     return found.found if isinstance(found, Tagged) and found.tag == "t" else None
+
+
+def chooses_in_any_order(node: Node) -> bool:
+    """Whether it takes the same one of its arguments, whatever their order."""
+    return node.name in _CHOOSE and type_of(node) in _EXACT
 
 
 def field_type(node: Node) -> Any:

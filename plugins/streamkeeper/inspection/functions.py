@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from streamkeeper.inspection import spark_classes
+from streamkeeper.inspection.carried import carried_results
 from streamkeeper.inspection.code_digest import CodeDigest
 from streamkeeper.inspection.operators import keeps_state
 from streamkeeper.inspection.plan_reading import QueryPlan, class_name, expressions, items, walk
@@ -30,20 +31,25 @@ _SQL = re.compile(
 
 class PlanFunctions(NamedTuple):
     """Of all that a plan runs, by ``place/number name`` (``model.manifest`` has the places): ``digests``; ``lines``:
-    ``file:line`` of those that are Python."""
+    ``file:line`` of those that are Python; ``carried``: which of them deduplications only carry."""
 
     digests: dict[str, str]
     lines: dict[str, str]
+    carried: list[str]
 
 
 def find_functions(plan: QueryPlan, digests: CodeDigest) -> PlanFunctions:
     """What a plan runs, from the bottom upward."""
-    found = PlanFunctions({}, {})
+    found = PlanFunctions({}, {}, [])
+    results = carried_results(plan.tree)
     for node, place in reversed(_top_down(plan.chosen)):
-        for name, digest, line in _of_node(plan.spark, node, digests):
+        for name, digest, line, is_carried in _of_node(plan.spark, node, digests, results):
             number = sum(1 for each in found.digests if each.startswith(place))
-            found.digests[f"{place}{number} {name}"] = digest
-            found.lines[f"{place}{number} {name}"] = line
+            known = f"{place}{number} {name}"
+            found.digests[known] = digest
+            found.lines[known] = line
+            if is_carried and place == BELOW_STATE:
+                found.carried.append(known)
     return found
 
 
@@ -90,19 +96,32 @@ def _is_name(text: str) -> bool:
     return 0 < len(words) <= _MOST_WORDS and (len(words) == 1 or _SQL.match(text) is not None)
 
 
-def _of_node(spark: SparkSession, node: Any, digests: CodeDigest) -> list[tuple[str, str, str]]:
-    """Name, digest and line of each."""
-    found = []
-    for each in expressions(node):
+def _of_node(
+    spark: SparkSession, node: Any, digests: CodeDigest, carried: frozenset[int]
+) -> Iterator[tuple[str, str, str, bool]]:
+    """Name, digest and line of each, and whether it is only carried."""
+    for each, is_carried in _expressions(node, carried):
         kind = class_name(each)
         if kind in spark_classes.PYTHON_FUNCTIONS:
-            found.append((str(each.name()), *_python_digest(each.func(), digests)))
+            yield str(each.name()), *_python_digest(each.func(), digests), is_carried
         elif kind in spark_classes.JVM_FUNCTIONS:
             name = each.getClass().getName()
-            found.append((kind, f"{UNREADABLE}{name}", ""))
+            yield kind, f"{UNREADABLE}{name}", "", is_carried
     subqueries = [inner for subquery in items(node.subqueries()) for inner in walk(subquery)]
-    found += [("rows", _rows_digest(spark, each), "") for each in (node, *subqueries) if _holds_rows(each)]
-    return found
+    for each in (node, *subqueries):
+        if _holds_rows(each):
+            yield "rows", _rows_digest(spark, each), "", False
+
+
+def _expressions(node: Any, carried: frozenset[int]) -> Iterator[tuple[Any, bool]]:
+    """Every expression of a node, with whether what it is for is only carried."""
+    if class_name(node) not in spark_classes.PYTHON_EVALUATION:
+        yield from ((each, False) for each in expressions(node))
+        return
+    for function, result in zip(items(node.udfs()), items(node.resultAttrs()), strict=True):
+        yield from ((each, int(result.exprId().id()) in carried) for each in walk(function))
+    for inner in (inner for subquery in items(node.subqueries()) for inner in walk(subquery)):
+        yield from ((each, False) for each in expressions(inner))
 
 
 def _holds_rows(node: Any) -> bool:

@@ -33,7 +33,6 @@ _TRANSPARENT = frozenset(
 _ORDER_AND_LIMIT = frozenset({"LocalLimit", "Sort"})
 """Nodes that say nothing on a stream, where Spark takes them at the end only; on static rows they choose."""
 
-_PYTHON_EVALUATION = frozenset({"ArrowEvalPython", "BatchEvalPython"})
 _LEFT_ONLY = ("LeftSemi", "LeftAnti")
 _INNER = ("Cross", "Inner")
 _COMPARES = frozenset({"EqualTo", "GreaterThan", "GreaterThanOrEqual", "LessThan", "LessThanOrEqual"})
@@ -169,7 +168,7 @@ class Lineage:
             return self._union(below)
         if name == "Expand":
             return self._expand(node, below[0])
-        if name in _PYTHON_EVALUATION:
+        if name in spark_classes.PYTHON_EVALUATION:
             functions = [self._meanings.of(each) for each in node.fields["udfs"]]
             new = self._define_each(node.fields["resultAttrs"], functions)
             return msgspec.structs.replace(below[0], columns=[*below[0].columns, *new])

@@ -24,6 +24,7 @@ from streamkeeper.inspection.fields import (
     PARSER_SCHEMA,
     PARSERS,
     TRANSPARENT,
+    chooses_in_any_order,
     field_step,
     field_type,
     fields_before,
@@ -178,6 +179,8 @@ class Meanings:
             name, parts = _MIRRORED[name], [*parts[1::-1], *parts[2:]]
         elif name in _COMMUTES:
             parts = [*sorted(parts[:2]), *parts[2:]]
+        elif chooses_in_any_order(node):
+            parts = sorted(parts)
         elif name == "In":
             parts = [parts[0], *sorted(set(parts[1:]))]
         return f"{name.lower()}({', '.join(parts)})"

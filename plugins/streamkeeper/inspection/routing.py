@@ -1,7 +1,8 @@
 """What of a sink function's code may decide where its rows go: all of it, without what provably does not.
 
 Taken out are log lines, names of local variables, tuning of writes, and what the function does to the rows of its
-batch before it writes them: like code above all state, that holds for new rows, wherever they go.
+batch before it writes them: like code above all state, that holds for new rows, wherever they go. A batch without rows
+sends none anywhere, so that it does not count either whether the function goes on with it.
 """
 
 from __future__ import annotations
@@ -48,6 +49,9 @@ _WRITES = frozenset(
 _LOCALS = frozenset({"LOAD_FAST", "LOAD_FAST_CHECK", "STORE_FAST", "DELETE_FAST", "LOAD_FAST_AND_CLEAR"})
 _ATTRIBUTES_SAY = sys.version_info >= (3, 12)
 """Whether the lowest bit of ``LOAD_ATTR`` says that a method is called; before, that was an instruction of its own."""
+_PASSED = frozenset({"NOT_TAKEN", "PRECALL", "TO_BOOL"})
+"""Instructions that go with a call or a condition, in some versions of Python."""
+
 _ATOMS = (str, int, float, bytes, type(None))
 
 Steps = Sequence[dis.Instruction]
@@ -93,6 +97,7 @@ def _counting(steps: Steps, names: Mapping[str, Any], parameters: Sequence[str],
     out = {*_logging(steps, names), *_tuning_options(steps)}
     if batch is None:
         return _kept(steps, out)
+    out |= {*_empty_guards(steps, out, batch)}
     frames = _frames(steps, names, parameters, batch)
     kept = _kept(steps, out | _on_frames(steps, names, frames, _TUNES | _READS | _SHAPES | _CHOOSES))
     loaded = [steps[number].opname == "LOAD_FAST" and steps[number].argval in frames for number in kept]
@@ -101,6 +106,46 @@ def _counting(steps: Steps, names: Mapping[str, Any], parameters: Sequence[str],
     if len(uses) > 1 or any(steps[number].offset in loop for number in uses for loop in _loops(steps)):
         kept = _kept(steps, out | _on_frames(steps, names, frames, _TUNES | _READS | _SHAPES))
     return kept
+
+
+def _empty_guards(steps: Steps, out: set[int], batch: str) -> Iterator[int]:
+    """``if batch.isEmpty(): return``, and ``if not batch.isEmpty():`` around all that follows.
+
+    Of the batch itself only: of rows that were chosen from it, the others may still be written further down.
+    """
+    if any(step.argval == batch and step.opname in ("STORE_FAST", "DELETE_FAST") for step in steps):
+        return
+    targets = Counter(step.argval for step in steps if step.opcode in JUMPS)
+    tail = next((at for at in (len(steps) - 1, len(steps) - 2) if _returns_nothing(steps, at) == len(steps) - at), 0)
+    left = [number for number in range(len(steps)) if number not in out and steps[number].opname not in _PASSED]
+    for loaded, method, call, number, leaves in zip(left, left[1:], left[2:], left[3:], left[4:], strict=False):
+        asks = steps[loaded].opname == "LOAD_FAST" and steps[loaded].argval == batch
+        asks = asks and steps[method].argval == "isEmpty" and steps[call].opname == "CALL" and not steps[call].arg
+        if not asks or _method_of(steps, call) != method:
+            continue
+        jump, end = steps[number], leaves + _returns_nothing(steps, leaves)
+        if _ends(jump, "IF_FALSE") and leaves < end < len(steps) and jump.argval == steps[end].offset:
+            guard, others = range(loaded, end), range(0)
+        elif _ends(jump, "IF_TRUE") and tail and jump.argval == steps[tail].offset:
+            guard, others = range(loaded, number + 1), range(tail, len(steps))
+            if targets[jump.argval] > 1 or not _returns_nothing(steps, tail - (len(steps) - tail)):
+                continue
+        else:
+            continue
+        if not any(steps[each].offset in targets for each in guard[1:]):
+            yield from (*guard, *others)
+
+
+def _ends(jump: dis.Instruction, condition: str) -> bool:
+    return jump.opcode in JUMPS and jump.opname.endswith(condition)
+
+
+def _returns_nothing(steps: Steps, at: int) -> int:
+    """How many instructions from ``at`` on do no more than return None; 0 where they do."""
+    found = [(each.opname, each.argval) for each in steps[max(at, 0) : at + 2]]
+    if found[:1] == [("RETURN_CONST", None)]:
+        return 1
+    return 2 if [name for name, _ in found] == ["LOAD_CONST", "RETURN_VALUE"] and found[0][1] is None else 0
 
 
 def _loops(steps: Steps) -> Iterator[range]:

@@ -70,6 +70,9 @@ def keeps_state(name: str, streaming: bool, below: list[bool]) -> bool:
 
 STATIC_FILES = "LogicalRelation"
 STATIC_ROWS = frozenset({"LogicalRDD", "LocalRelation"})
+PYTHON_EVALUATION = frozenset({"ArrowEvalPython", "BatchEvalPython"})
+"""Nodes that put what Python functions return beside each row; no row comes or goes."""
+
 PYTHON_FUNCTIONS = frozenset({"PythonUDF", "PythonUDAF", "PythonUDTF"})
 JVM_FUNCTIONS = frozenset({"ScalaUDF", "ScalaUDAF", "HiveSimpleUDF", "HiveGenericUDF", "ScalaAggregator"})
 
@@ -91,6 +94,9 @@ UNSTABLE_ARGUMENTS = frozenset(
         # Lambda variables are told apart by their ids; each has a number in its name, and a cell for its value.
         (LAMBDA_VARIABLE, "name"),
         (LAMBDA_VARIABLE, "value"),
+        # It follows from their arguments.
+        ("Greatest", "dataType"),
+        ("Least", "dataType"),
         # A table's size and age move while it stays the same table.
         ("CatalogTable", "createTime"),
         ("CatalogTable", "lastAccessTime"),

@@ -98,11 +98,12 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """The canonical description of one un-started query.
 
     ``output_schema`` and a source's ``schema``: a column per line; ``functions``: place, number and name -> digest;
-    ``delays``: ``watermarks`` for rules; ``columns``: what the output's columns mean. ``context``: a digest of all the
-    bundle's files, the interpreter, the packages, the params and the environment that this was described in; empty
-    where it is not known. ``sink_names``: what the sink's functions name, such as tables and paths; ``sink_routing``:
-    digests of what in them may decide where rows go; None: not known. ``written``: meanings of expressions, and names
-    in ``functions`` -> ``file:line`` in the bundle; a moved line is no change, so nothing compares it.
+    ``carried``: those of them that are below deduplications only, and of whose results no state is made; ``delays``:
+    ``watermarks`` for rules; ``columns``: what the output's columns mean. ``context``: a digest of all the bundle's
+    files, the interpreter, the packages, the params and the environment that this was described in; empty where it is
+    not known. ``sink_names``: what the sink's functions name, such as tables and paths; ``sink_routing``: digests of
+    what in them may decide where rows go; None: not known. ``written``: meanings of expressions, and names in
+    ``functions`` -> ``file:line`` in the bundle; a moved line is no change, so nothing compares it.
     """
 
     format: int = FORMAT
@@ -118,6 +119,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     sink: SinkDescription
     confs: dict[str, str]
     functions: dict[str, str]
+    carried: tuple[str, ...] = ()
     delays: tuple[Watermark, ...] = ()
     columns: tuple[StateColumn, ...] = ()
     context: str = ""

@@ -1,0 +1,93 @@
+"""Python functions below a deduplication that it only carries: what they return is in no state.
+
+The state of a deduplication holds its keys, and when each goes; which row of a key comes out follows from their order.
+So a function counts there where a key, a filter, a join, a watermark or anything else is made of what it returns. Read
+from the top of the walked plan downward; below every other operator, and below a node that is not known here, all
+counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from streamkeeper.inspection import spark_classes
+from streamkeeper.inspection.plan_tree import Node, Tagged
+
+_PASSES = frozenset({"CollectMetrics", "ResolvedHint", "SubqueryAlias"})
+"""Nodes that pass rows on in their order. One that repartitions them sorts them before, by all that is in them."""
+
+_COUNTS = frozenset({*spark_classes.DEDUPLICATES, spark_classes.WATERMARK})
+
+Used = frozenset[int] | None
+"""Columns, by expression id, of which something is made further up; None: all may be."""
+
+
+def carried_results(plan: Node) -> frozenset[int]:
+    """The expression ids of what is returned by Python functions that are only carried."""
+    carried: set[int] = set()
+    counted: set[int] = set()
+    # Above the first deduplication nothing counts but what a watermark is made of.
+    waiting: list[tuple[Node, bool, Used]] = [(plan, False, frozenset())]
+    while waiting:
+        node, counts, used = waiting.pop()
+        results = node.fields["resultAttrs"] if node.name in spark_classes.PYTHON_EVALUATION else []
+        for each in results:
+            alone = counts and used is not None and each.expression_id not in used
+            (carried if alone else counted).add(each.expression_id)
+        counts = counts or node.name in _COUNTS
+        waiting += [(each, counts, _used_below(node, counts, used)) for each in node.children]
+    return frozenset(carried - counted)
+
+
+def _used_below(node: Node, counts: bool, used: Used) -> Used:
+    if used is None:
+        return None
+    fields, name = node.fields, node.name
+    if not counts and name in spark_classes.STATELESS:
+        return used
+    if name in spark_classes.DEDUPLICATES:
+        return used.union(_columns_in(fields["keys"]))
+    if name == "Project":
+        return frozenset(_columns_in([each for each in fields["projectList"] if _is_used(each, used)]))
+    if name in spark_classes.PYTHON_EVALUATION:
+        made = zip(fields["udfs"], fields["resultAttrs"], strict=True)
+        return used.union(_columns_in([function for function, each in made if each.expression_id in used]))
+    if name == "Filter":
+        return used.union(_columns_in(fields["condition"]))
+    if name == spark_classes.WATERMARK:
+        return used.union(_columns_in(fields["eventTime"]))
+    if name == spark_classes.JOIN and not all(_is_streaming(each) for each in node.children):
+        return used.union(_columns_in(fields["condition"]))
+    return used if name in _PASSES else None
+
+
+def _is_used(column: Node, used: frozenset[int]) -> bool:
+    return "exprId" not in column.fields or column.expression_id in used
+
+
+def _is_streaming(plan: Node) -> bool:
+    waiting = [plan]
+    while waiting:
+        node = waiting.pop()
+        if node.name in spark_classes.STREAMING_RELATIONS or node.fields.get("isStreaming"):
+            return True
+        waiting += node.children
+    return False
+
+
+def _columns_in(found: Any) -> Iterator[int]:
+    """The attributes that expressions refer to, those in subqueries included."""
+    waiting = [found]
+    while waiting:
+        match waiting.pop():
+            case Node(name="AttributeReference") as attribute:
+                yield attribute.expression_id
+            case Node(fields=fields):
+                waiting += fields.values()
+            case Tagged(found=inner):
+                waiting.append(inner)
+            case list(parts):
+                waiting += parts
+            case _:
+                pass

@@ -1,0 +1,63 @@
+"""Fields inside a column of a file source: which may come and go, by the format that they are read from."""
+
+from __future__ import annotations
+
+import pytest
+
+from streamkeeper.compatibility.assess import find_changes
+from streamkeeper.model.finding import Verdict, verdict_of
+from streamkeeper.model.manifest import Manifest, StateColumn
+from tests.compatibility.manifests import STATEFUL, changed, with_operator, with_source
+
+SUM_OF_A = with_operator(STATEFUL, values=(StateColumn(meaning="sum(source 0.v.a:integer)", type="long"),), rows=())
+
+
+def reading(form: str, field: str, *, kept: Manifest = SUM_OF_A, **options: str) -> Manifest:
+    return with_source(kept, options={"format": form, **options}, schema=f"k string\nv {field}")
+
+
+def verdicts(old: Manifest, new: Manifest) -> set[Verdict]:
+    return {verdict_of(find_changes(*pair)) for pair in ((old, new), (new, old))}
+
+
+@pytest.mark.parametrize("form", ["json", "parquet"])
+def test_a_field_that_no_state_is_made_of_comes_and_goes(form: str) -> None:
+    """Fields are found by their names; one that state is made of may not, nor may the struct that holds it."""
+    one, two = "struct<a:int>", "struct<a:int,b:struct<c:string,d:int>>"
+    assert verdicts(reading(form, one), reading(form, two)) == {Verdict.RESUME}
+    for meaning in ("sum(source 0.v.b.d:integer)", "max(source 0.v)", "max(source 0.v.b)"):
+        kept = with_operator(STATEFUL, values=(StateColumn(meaning=meaning, type="long"),), rows=())
+        assert verdicts(reading(form, one, kept=kept), reading(form, two, kept=kept)) == {Verdict.SWITCH}
+
+
+@pytest.mark.parametrize(
+    ("form", "expected"), [("json", Verdict.RESUME), ("parquet", Verdict.SWITCH), ("orc", Verdict.SWITCH)]
+)
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("struct<a:int,b:int>", "struct<a:int,b:string>"),
+        ("struct<a:int>", "struct<a:int,b:array<struct<c:int>>>"),
+        ("struct<a:int,b:array<struct<c:int>>>", "struct<a:int,b:array<struct<c:int,d:int>>>"),
+    ],
+    ids=["read as another type", "an array comes", "a field comes inside of an array"],
+)
+def test_parquet_tells_less_apart_than_json(form: str, expected: Verdict, before: str, after: str) -> None:
+    """There a wrong type is an error, and the fields that are asked for say whether an array is found."""
+    assert verdicts(reading(form, before), reading(form, after)) == {expected}
+
+
+@pytest.mark.parametrize("conf", ["spark.sql.files.ignoreCorruptFiles", "spark.sql.parquet.fieldId.read.enabled"])
+def test_a_setting_by_which_fields_of_parquet_are_not_read_apart(conf: str) -> None:
+    """A file with a field that does not fit would be passed over, or fields be found by another mark."""
+    kept = changed(SUM_OF_A, confs={**SUM_OF_A.confs, conf: "true"})
+    old, new = (reading("parquet", each, kept=kept) for each in ("struct<a:int>", "struct<a:int,b:int>"))
+    assert verdicts(old, new) == {Verdict.SWITCH}
+
+
+def test_an_option_that_passes_over_files_of_parquet() -> None:
+    """As the setting of that name."""
+    old, new = (
+        reading("parquet", each, ignorecorruptfiles="true") for each in ("struct<a:int>", "struct<a:int,b:int>")
+    )
+    assert verdicts(old, new) == {Verdict.SWITCH}
