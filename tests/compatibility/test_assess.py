@@ -48,6 +48,11 @@ def keys(*meanings: str, kind: str = "string") -> tuple[StateColumn, ...]:
     return tuple(StateColumn(meaning=each, type=kind) for each in meanings)
 
 
+def keyed(key: str) -> Manifest:
+    """A query into a table with this key."""
+    return changed(STATEFUL, sink=msgspec.structs.replace(STATEFUL.sink, options={"key": key}))
+
+
 def old_format(manifest: Manifest) -> Manifest:
     """As a release of format 1 described it."""
     bare = [
@@ -188,6 +193,7 @@ TO_FUNCTION = changed(STATEFUL, sink=SinkDescription(kind="foreach", output="fun
             "sink-output-changed",
         ),
         (STATEFUL, changed(STATEFUL, sink=msgspec.structs.replace(STATEFUL.sink, options={})), "sink-option-changed"),
+        (keyed("k,z"), keyed("k"), "sink-option-changed"),
         (IN_ZONE, changed(IN_ZONE, confs={**STATEFUL.confs, "spark.sql.session.timeZone": "CET"}), "time-zone-changed"),
         (STATEFUL, changed(STATEFUL, confs={**STATEFUL.confs, "spark.sql.legacy.x": "1"}), "setting-changed"),
         (
@@ -237,6 +243,8 @@ def test_what_touches_state_offsets_or_output_is_breaking(old: Manifest, new: Ma
         (NAMED, changed(NAMED, sources=(*NAMED.sources, NEW_NAMED)), "named-source-added"),
         (KAFKA, with_source(KAFKA, location="subscribe orders,refunds@a:9092"), "topics-added"),
         (KAFKA, with_source(KAFKA, location="subscribepattern ord.*@a:9092"), "topics-added"),
+        (keyed("k,z"), keyed("z,k"), "sink-key-reordered"),
+        (KAFKA, with_source(KAFKA, options={"includeheaders": "true"}), "source-upkeep-changed"),
         (STATEFUL, with_operator(STATEFUL, rows=()), "filter-below-state-changed"),
         (STATEFUL, with_operator(STATEFUL, keys=("kk string",)), "rewritten-below-state"),
         (

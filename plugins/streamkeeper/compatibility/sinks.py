@@ -10,6 +10,7 @@ from streamkeeper.model.finding import Finding, Severity
 from streamkeeper.model.manifest import Manifest, columns_of
 
 _FUNCTION = "foreach"
+_KEY = "key"
 _NOT_NULL = " not null"
 _HISTORY = "whoever reads the output finds rows of both kinds in it"
 _EVERY = frozenset({"added", "removed", "reordered", "retyped", "nullable"})
@@ -54,12 +55,17 @@ def sink_options_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
     if old.sink.kind != new.sink.kind:
         return
     for key in sorted(old.sink.options.keys() | new.sink.options.keys()):
-        if old.sink.options.get(key) != new.sink.options.get(key):
+        was, now = old.sink.options.get(key), new.sink.options.get(key)
+        if was == now:
+            continue
+        if key == _KEY and was and now and sorted(was.split(",")) == sorted(now.split(",")):
+            yield note("sink-key-reordered", "sink", change(was, now))
+        else:
             yield Finding(
                 rule="sink-option-changed",
                 severity=Severity.BREAKING,
                 where=f"sink, option {key}",
-                evidence=change(old.sink.options.get(key), new.sink.options.get(key)),
+                evidence=change(was, now),
                 hint=NEW_CHECKPOINT,
                 reference="measured: sink_file_format, sink_partitionby_added",
             )

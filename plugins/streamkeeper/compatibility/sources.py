@@ -169,11 +169,12 @@ _ORDER = frozenset({"latestfirst"})
 _ONLY_AT_START = frozenset({"startingoffsets", "startingtimestamp", "startingoffsetsbytimestamp", "endingoffsets"})
 _UPKEEP = frozenset(
     {"cleansource", "failondataloss", "fetchoffset.numretries", "fetchoffset.retryintervalms", "groupidprefix"}
-    | {"kafkaconsumer.polltimeoutms", "sourcearchivedir"}
+    | {"kafkaconsumer.polltimeoutms", "sourcearchivedir", "includeheaders"}
 )
+"""How rows are fetched and kept; ``includeheaders`` adds a column, which the rules of columns tell."""
 _SELECTING = frozenset(
     {"filenameonly", "header", "format", "maxfileage", "modifiedafter", "modifiedbefore", "pathglobfilter"}
-    | {"recursivefilelookup", "includeheaders", "kafka.isolation.level"}
+    | {"recursivefilelookup", "kafka.isolation.level"}
 )
 _FINDING = frozenset({"pathglobfilter", "recursivefilelookup"})
 _FRAMING = frozenset({"charset", "delimiter", "encoding", "escape", "linesep", "multiline", "quote", "sep"})
