@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ import pytest
 
 from streamkeeper.checkpoints.layout import last_committed, last_planned
 from streamkeeper.model.control import CommandKind, DriverState, ExitCode
+from streamkeeper.model.journal import entry_key, journal_prefix
 from streamkeeper.sinks.file import newest_batch
 from tests.driver.driver_house import DriverHouse, wait_for
 
@@ -63,12 +65,18 @@ def test_killed_driver_goes_on_by_itself(house: DriverHouse) -> None:
     """A driver that died is started again by its supervisor and serves without a new order, under a new epoch.
 
     It dies after the sink has taken a batch and before Spark has committed it: the batch comes again, and counts once.
+    Meanwhile a newer version has recorded something that drivers may pass over, and somebody has left a note beside it.
     """
     house.add([("a", 1), ("b", 2)])
     first = house.launch("first", environ={"STREAMKEEPER_CRASH": "driver.batch.written:2"})
     house.wait_state("first", DriverState.STANDBY)
     house.go("first", first, "totals")
     wait_for("the first totals", lambda: house.totals() == house.oracle())
+    number = house.journal.state().number + 1
+    frame = {"number": number, "at": "", "by": "tomorrow", "drivers_may_pass": True}
+    tomorrow = {**frame, "record": {"type": "of-tomorrow"}}
+    house.store.create(entry_key("sales_totals", number), json.dumps(tomorrow).encode())
+    house.store.create(journal_prefix("sales_totals") + "note.txt", b"please leave this")
     house.add([("a", 5)])
     assert house.wait_exit(first) == -9
     again = house.start("first", 2)
