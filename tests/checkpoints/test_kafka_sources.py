@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from streamkeeper.checkpoints.kafka_sources import read_by, stands_at, start_offsets
+from streamkeeper.checkpoints.kafka_sources import read_by, stands_at, start_offsets, would_read_on
 
 
 @pytest.fixture
@@ -55,3 +55,33 @@ def test_a_beginning_at_whatever_is_there_needs_nothing(checkpoint: Path) -> Non
     """-2 and -1 are no offsets: the oldest and the newest record, whichever they are by then."""
     (checkpoint / "sources/0/0").write_bytes(b'\0v1\n{"events":{"0":-2,"1":3,"2":-1}}')
     assert stands_at(checkpoint, None) == {"0": {"events": {1: 3}}}
+
+
+@pytest.mark.parametrize(
+    ("topics", "expected"),
+    [
+        ("subscribe events", True),
+        ("subscribe others, events", True),
+        ("subscribe others", False),
+        ("subscribepattern ev.*", True),
+        ("subscribepattern ev", False),
+        ("subscribepattern ev[", False),
+        ('assign {"events": [1, 0]}', True),
+        ('assign {"events": [0, 1, 2], "others": [0]}', True),
+        ('assign {"events": [0]}', False),
+        ('assign {"others": [0, 1]}', False),
+        ("assign events", False),
+        ("", False),
+    ],
+)
+def test_whether_every_partition_would_be_read_on(checkpoint: Path, topics: str, expected: bool) -> None:
+    """All partitions at which the source stands, or no yes; what it has not begun with is no proof of anything."""
+    assert would_read_on(checkpoint, "0", topics) is expected
+    assert not would_read_on(checkpoint, "1", topics)
+    assert not would_read_on(checkpoint, "gone", topics)
+
+
+def test_before_the_first_batch_nobody_knows_what_would_be_read_on(tmp_path: Path) -> None:
+    """Without a planned batch there are no positions."""
+    (tmp_path / "offsets").mkdir()
+    assert not would_read_on(tmp_path, "0", "subscribe events")

@@ -35,6 +35,7 @@ from tests.compatibility.manifests import (
 OTHER_SOURCE = msgspec.structs.replace(SOURCE, location="/other")
 TWO = changed(STATELESS, sources=(SOURCE, OTHER_SOURCE))
 KAFKA = with_source(STATELESS, kind="kafka", location="subscribe orders@a:9092", options={}, limits={})
+BY_PATTERN = with_source(KAFKA, location="subscribepattern ord.*@a:9092")
 ABOVE = "~Filter (s#2L > 3)\n+- " + UPSTREAM
 WITH_CODE = changed(
     STATEFUL,
@@ -92,6 +93,7 @@ TO_FUNCTION = changed(STATEFUL, sink=SinkDescription(kind="foreach", output="fun
         (STATELESS, with_source(STATELESS, kind="rate"), "source-kind-changed"),
         (STATELESS, with_source(STATELESS, location="/elsewhere"), "source-location-changed"),
         (KAFKA, with_source(KAFKA, location="subscribe refunds@a:9092"), "source-location-changed"),
+        (BY_PATTERN, KAFKA, "source-location-changed"),
         (STATELESS, with_source(STATELESS, options={"format": "csv"}), "source-selection-changed"),
         (STATELESS, with_source(STATELESS, options={"format": "json", "maxfileage": "1h"}), "source-selection-changed"),
         (STATEFUL, with_source(STATEFUL, options={"format": "json", "mode": "x"}), "source-reading-changed"),
@@ -244,6 +246,7 @@ def test_what_touches_state_offsets_or_output_is_breaking(old: Manifest, new: Ma
         (KAFKA, with_source(KAFKA, location="subscribe orders,refunds@a:9092"), "topics-added"),
         (KAFKA, with_source(KAFKA, location="subscribepattern ord.*@a:9092"), "topics-added"),
         (keyed("k,z"), keyed("z,k"), "sink-key-reordered"),
+        (BY_PATTERN, with_source(KAFKA, catches_up=True), "topics-named-otherwise"),
         (KAFKA, with_source(KAFKA, options={"includeheaders": "true"}), "source-upkeep-changed"),
         (STATEFUL, with_operator(STATEFUL, rows=()), "filter-below-state-changed"),
         (STATEFUL, with_operator(STATEFUL, keys=("kk string",)), "rewritten-below-state"),

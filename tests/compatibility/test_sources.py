@@ -1,12 +1,14 @@
-"""Fields inside a column of a file source: which may come and go, by the format that they are read from."""
+"""Sources: fields inside a column, by the format that they are read from; and topics under other names."""
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from streamkeeper.compatibility.assess import find_changes
+from streamkeeper.compatibility.source_places import asks_the_checkpoint
 from streamkeeper.model.finding import Verdict, verdict_of
-from streamkeeper.model.manifest import Manifest, StateColumn
+from streamkeeper.model.manifest import Manifest, Source, StateColumn
 from tests.compatibility.manifests import STATEFUL, changed, with_operator, with_source
 
 SUM_OF_A = with_operator(STATEFUL, values=(StateColumn(meaning="sum(source 0.v.a:integer)", type="long"),), rows=())
@@ -61,3 +63,17 @@ def test_an_option_that_passes_over_files_of_parquet() -> None:
         reading("parquet", each, ignorecorruptfiles="true") for each in ("struct<a:int>", "struct<a:int,b:int>")
     )
     assert verdicts(old, new) == {Verdict.SWITCH}
+
+
+def test_which_topics_only_the_checkpoint_can_tell_about() -> None:
+    """A pattern or partitions, at the same brokers: names that hold all that was read need nobody's word."""
+    subscribed = with_source(STATEFUL, kind="kafka", location="subscribe a@b:1").sources[0]
+
+    def at(location: str) -> Source:
+        return msgspec.structs.replace(subscribed, location=location)
+
+    assert asks_the_checkpoint(at("subscribepattern a.*@b:1"), subscribed)
+    assert asks_the_checkpoint(subscribed, at('assign {"a": [0]}@b:1'))
+    assert not asks_the_checkpoint(subscribed, subscribed)
+    assert not asks_the_checkpoint(subscribed, at("subscribe a,c@b:1"))
+    assert not asks_the_checkpoint(at("subscribepattern a.*@b:1"), at("subscribe a@c:1"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 from streamkeeper.checkpoints.entries import read_offsets
@@ -45,6 +46,30 @@ def read_by(checkpoint: Path, batch: int) -> dict[str, Positions]:
     """Source -> from where ``batch`` reads, of the partitions of which it reads anything; raises CheckpointDamaged."""
     starts = stands_at(checkpoint, batch - 1 if batch > 0 else None)
     return {name: _short_of(starts.get(name, {}), ends) for name, ends in stands_at(checkpoint, batch).items()}
+
+
+def would_read_on(checkpoint: Path, source: str, topics: str) -> bool:
+    """Whether ``topics`` (``subscribe a,b``, ``subscribepattern a.*``, ``assign {"a": [0]}``) read every partition at
+    which a source stands; False where that cannot be told. ``source``: as the offset log names it.
+    """
+    planned = last_planned(checkpoint)
+    positions = stands_at(checkpoint, planned).get(source, {}) if planned is not None else {}
+    way, _, named = topics.partition(" ")
+    if not positions:
+        return False
+    try:
+        match way:
+            case "subscribe":
+                return positions.keys() <= {each.strip() for each in named.split(",")}
+            case "subscribepattern":
+                return all(re.fullmatch(named, topic) for topic in positions)
+            case "assign":
+                assigned = json.loads(named)
+                return all(set(partitions) <= set(assigned.get(topic, ())) for topic, partitions in positions.items())
+            case _:
+                return False
+    except (ValueError, re.error):
+        return False
 
 
 def _short_of(starts: Positions, ends: Positions) -> Positions:

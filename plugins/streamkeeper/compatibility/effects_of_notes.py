@@ -11,6 +11,7 @@ NOTES: dict[str, str] = {
     "named-source-removed": "the source would not be read any more; what the state has of it stays",
     "named-sources-reordered": "nothing would change: named sources find their offsets by name",
     "source-location-changed": "the new place would be read from now on, and none of its files is missed or read twice",
+    "topics-named-otherwise": "every partition that was read so far would be read on from where it is",
     "topics-added": "the new topics would be read from their earliest offsets, and the others where they are",
     "brokers-moved": "the topics would be read on at the new addresses, at the same offsets",
     "source-order-of-files-changed": "each file would still be read once, in another order",

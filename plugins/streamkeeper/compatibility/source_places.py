@@ -29,6 +29,8 @@ def place_changed(where: str, before: Source, after: Source) -> Iterator[Finding
                 "see that the addresses belong to the same cluster: in another one these offsets are of other records"
             )
             yield note("brokers-moved", where, change(before.location, after.location), hint=hint)
+    elif before.kind == after.kind == "kafka" and after.catches_up:
+        yield note("topics-named-otherwise", where, change(was, now), "kafka_pattern")
     elif after.catches_up:
         hint = "every file that is there now and was not read yet is new enough to be read"
         measured = "src_glob_path_changed, src_path_to_parent"
@@ -38,6 +40,17 @@ def place_changed(where: str, before: Source, after: Source) -> Iterator[Finding
     else:
         measured = "src_path_changed, src_glob_path_changed_old_files, kafka_topic_replaced"
         yield breaking("source-location-changed", where, change(was, now), measured, NEW_QUERY)
+
+
+def asks_the_checkpoint(before: Source, after: Source) -> bool:
+    """Whether only the checkpoint's offsets tell if every partition that was read so far is read on."""
+    if not before.kind == after.kind == "kafka" or _brokers(before) != _brokers(after):
+        return False
+    return place(before) != place(after) and not _keeps_topics(place(before), place(after))
+
+
+def _brokers(source: Source) -> str:
+    return source.location.rpartition("@")[2]
 
 
 def _keeps_topics(before: str, after: str) -> bool:

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from streamkeeper.checkpoints.kafka_sources import would_read_on
 from streamkeeper.checkpoints.lasting import examine_twice
 from streamkeeper.checkpoints.layout import last_committed
 from streamkeeper.checkpoints.seen_files import would_read_all
 from streamkeeper.compatibility import observations
 from streamkeeper.compatibility.checkpoint_damage import damage_findings
+from streamkeeper.compatibility.source_places import asks_the_checkpoint, place
 from streamkeeper.compatibility.state_keys import null_questions, without_nulls
 from streamkeeper.compatibility.watermarks import eviction_questions, without_eviction
 from streamkeeper.driver.faults import describe_fault
@@ -213,8 +215,11 @@ class _QueryLooks:
         """Whether a fact decides that the next batch may change: before a handover it is no proof."""
         candidate = self._planned.manifest
         files = [[each.location for each in of.sources if each.kind == "file"] for of in (deployed, candidate)]
-        return files[0] != files[1] or bool(
-            null_questions(deployed, candidate) or eviction_questions(deployed, candidate)
+        topics = map(asks_the_checkpoint, deployed.sources, candidate.sources)
+        return (
+            files[0] != files[1]
+            or any(topics)
+            or bool(null_questions(deployed, candidate) or eviction_questions(deployed, candidate))
         )
 
     def _sharpened(self, deployed: Manifest, checkpoint: Path) -> tuple[Manifest, Manifest]:
@@ -230,13 +235,16 @@ class _QueryLooks:
 
 
 def _located(deployed: Manifest, candidate: Manifest, checkpoint: Path) -> Manifest:
-    """The candidate with ``catches_up`` where its file source has moved to a place of which it would miss nothing."""
+    """The candidate with ``catches_up`` where a source has moved to a place of which it would miss nothing."""
     if len(deployed.sources) != len(candidate.sources):
         return candidate
     sources = list(candidate.sources)
     for number, (before, after) in enumerate(zip(deployed.sources, candidate.sources, strict=True)):
         same_kind = before.kind == after.kind == "file" and not _OWN_WAY_OF_LISTING & after.options.keys()
-        log = checkpoint / "sources" / (after.name or str(number))
-        if same_kind and before.location != after.location and would_read_all(log, before.location, after.location):
+        known_as = after.name or str(number)
+        log = checkpoint / "sources" / known_as
+        if (
+            same_kind and before.location != after.location and would_read_all(log, before.location, after.location)
+        ) or (asks_the_checkpoint(before, after) and would_read_on(checkpoint, known_as, place(after))):
             sources[number] = msgspec.structs.replace(after, catches_up=True)
     return msgspec.structs.replace(candidate, sources=tuple(sources))

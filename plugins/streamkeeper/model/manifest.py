@@ -31,7 +31,7 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
 
     ``kind``: file, kafka, rate … ; ``location``: where it reads (movable); ``options``: those that change meaning;
     ``limits``: rate limits (movable); ``name``: of a named source; ``catches_up``: whether it was seen that a source in
-    a new place would read every file there that the checkpoint has not.
+    a new place would read every file there that the checkpoint has not, or every partition at which it stands.
     """
 
     kind: str
