@@ -9,6 +9,8 @@ from pathlib import Path
 
 import msgspec
 
+from streamkeeper.model.settings import SECRET_PREFIX
+
 PROJECT = Path(__file__).resolve().parents[1]
 WAREHOUSE_VARIABLE = "DEMO_WAREHOUSE"
 
@@ -85,5 +87,5 @@ class Places(msgspec.Struct, frozen=True):
             "STREAMKEEPER_HOME": str(self.home),
             "STREAMKEEPER_CHECKPOINTS": str(self.checkpoints),
             "STREAMKEEPER_JOBS": str(self.jobs),
-            WAREHOUSE_VARIABLE: f"sqlite:///{self.warehouse}",
+            f"{SECRET_PREFIX}{WAREHOUSE_VARIABLE}": f"sqlite:///{self.warehouse}",
         }

@@ -43,7 +43,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "input" / "1.csv").write_text("north,3\nsouth,4\nnorth,5\n")
     monkeypatch.setenv("STREAMKEEPER_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("STREAMKEEPER_JOBS", str(tmp_path / "jobs"))
-    monkeypatch.setenv("WAREHOUSE", f"sqlite:///{tmp_path}/warehouse.db?password=sesame")
+    monkeypatch.setenv("STREAMKEEPER_SECRET_WAREHOUSE", f"sqlite:///{tmp_path}/warehouse.db?password=sesame")
     monkeypatch.setenv("COLUMNS", "300")
     return tmp_path
 

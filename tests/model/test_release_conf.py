@@ -55,6 +55,11 @@ def test_what_is_for_the_installation_to_decide_is_refused_by_name(key: str, val
         ("spark.sql.streaming.queryEvolution.enableSourceEvolution", "true"),
         ("spark.sql.streaming.stateStore.maintenanceInterval", "30s"),
         ("spark.driver.memory", "2g"),
+        ("spark.sql.session.timeZone", "CET"),
+        ("spark.sql.ansi.enabled", "false"),
+        ("spark.sql.adaptive.optimizer.excludedRules", "x"),
+        ("spark.sql.execution.arrow.pyspark.enabled", "true"),
+        ("spark.sql.files.maxPartitionBytes", "64MB"),
     ],
 )
 def test_what_a_release_may_set_passes(key: str, value: str) -> None:
@@ -64,10 +69,71 @@ def test_what_a_release_may_set_passes(key: str, value: str) -> None:
 
 @pytest.mark.parametrize("key", ["spark.driver.extraJavaOptions", "spark.driver.defaultJavaOptions"])
 def test_no_conf_comes_in_as_a_property_of_java(key: str) -> None:
-    """Spark takes ``-Dspark.…`` for a conf."""
-    check_release_conf({key: "-Xmx2g -Duser.timezone=UTC"})
+    """Spark takes ``-Dspark.…`` for a conf, also where an installation allows options of Java."""
+    check_release_conf({key: "-Xmx2g -Duser.timezone=UTC"}, [key])
     with pytest.raises(InvalidInput, match="sets confs of Spark's"):
-        check_release_conf({key: "-Xmx2g -Dspark.hadoop.fs.file.impl=com.example.X"})
+        check_release_conf({key: "-Xmx2g -Dspark.hadoop.fs.file.impl=com.example.X"}, [key])
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("spark.driver.extraJavaOptions", "-XX:OnOutOfMemoryError=touch /tmp/mine"),
+        ("spark.driver.defaultJavaOptions", "-agentpath:/tmp/mine.so"),
+        ("spark.driver.extraClassPath", "/tmp/mine.jar"),
+        ("spark.driver.extraLibraryPath", "/tmp"),
+        ("spark.jars", "/tmp/mine.jar"),
+        ("spark.jars.packages", "com.example:mine:1"),
+        ("spark.jars.ivySettings", "/tmp/ivy.xml"),
+        ("spark.files", "/etc/passwd"),
+        ("spark.archives", "/tmp/mine.zip"),
+        ("spark.submit.pyFiles", "/tmp/mine.py"),
+        ("spark.pyspark.python", "/tmp/mine"),
+        ("spark.pyspark.driver.python", "/tmp/mine"),
+        ("spark.python.daemon.module", "mine"),
+        ("spark.python.worker.module", "mine"),
+        ("spark.extraListeners", "com.example.Mine"),
+        ("spark.plugins", "com.example.Mine"),
+        ("spark.serializer", "com.example.Mine"),
+        ("spark.local.dir", "/etc"),
+        ("spark.eventLog.dir", "/etc"),
+        ("spark.hadoop.fs.s3a.aws.credentials.provider", "com.example.Mine"),
+        ("spark.hadoop.hadoop.security.groups.shell.command", "touch /tmp/mine"),
+        ("spark.redaction.regex", "nothing"),
+        ("spark.ui.filters", "com.example.Mine"),
+        ("spark.metrics.conf", "/tmp/metrics"),
+        ("spark.sql.extensions", "com.example.Mine"),
+        ("spark.sql.catalog.mine", "com.example.Mine"),
+        ("spark.sql.catalogImplementation", "hive"),
+        ("spark.sql.defaultCatalog", "mine"),
+        ("spark.sql.queryExecutionListeners", "com.example.Mine"),
+        ("spark.sql.streaming.streamingQueryListeners", "com.example.Mine"),
+        ("spark.sql.streaming.commitProtocolClass", "com.example.Mine"),
+        ("spark.sql.parquet.output.committer.class", "com.example.Mine"),
+        ("spark.sql.adaptive.customCostEvaluatorClass", "com.example.Mine"),
+        ("spark.sql.extendedExplainProviders", "com.example.Mine"),
+        ("spark.sql.cache.serializer", "com.example.Mine"),
+        ("spark.sql.hive.metastore.jars.path", "/tmp"),
+        ("spark.sql.warehouse.dir", "/etc"),
+        ("spark.sql.maven.additionalRemoteRepositories", "http://mine"),
+        ("spark.sql.redaction.string.regex", "nothing"),
+        ("spark.sql.sources.default", "com.example.Mine"),
+    ],
+)
+def test_whoever_may_deploy_does_not_choose_code_by_a_conf(key: str, value: str) -> None:
+    """What names code, paths or commands passes only where the installation says so, and the sentence names the way."""
+    with pytest.raises(InvalidInput, match="is not one that a deploy may set here") as refused:
+        check_release_conf({key: value}, ["spark.hadoop.fs.file.*"])
+    assert key in refused.value.message
+    assert "STREAMKEEPER_CONFS" in refused.value.hint
+    check_release_conf({key: value}, [key])
+    check_release_conf({key: value}, [f"{key.rpartition('.')[0]}.*"])
+
+
+def test_what_decides_about_checkpoints_no_installation_allows() -> None:
+    """The list adds to what may be chosen, and takes nothing away from what may not."""
+    with pytest.raises(InvalidInput, match="state format"):
+        check_release_conf({PROVIDER: "org.apache.Other"}, [PROVIDER, "spark.*"])
 
 
 @pytest.mark.parametrize(

@@ -39,12 +39,15 @@ def test_a_reference_splits_into_scheme_and_path() -> None:
 
 
 def test_resolving_names_what_is_missing_never_a_value() -> None:
-    """A missing variable, an empty one and a scheme without a resolver each give one line."""
-    resolvers = built_in_resolvers({"URL": "hunter2-value", "EMPTY": ""})
+    """A missing variable, an empty one, one that is no secret of a job, a scheme without a resolver: one line each."""
+    resolvers = built_in_resolvers(
+        {"STREAMKEEPER_SECRET_URL": "hunter2-value", "STREAMKEEPER_SECRET_EMPTY": "", "FERNET_KEY": "hunter2-key"}
+    )
     assert resolve(["secret://env/URL"], resolvers) == {"secret://env/URL": "hunter2-value"}
     for reference, named in [
-        ("secret://env/GONE", "variable GONE"),
-        ("secret://env/EMPTY", "variable EMPTY"),
+        ("secret://env/GONE", "variable STREAMKEEPER_SECRET_GONE"),
+        ("secret://env/EMPTY", "variable STREAMKEEPER_SECRET_EMPTY"),
+        ("secret://env/FERNET_KEY", "variable STREAMKEEPER_SECRET_FERNET_KEY"),
         ("secret://airflow/c", "secret://airflow/c cannot be resolved here"),
     ]:
         with pytest.raises(InvalidInput, match=named) as caught:

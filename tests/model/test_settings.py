@@ -51,3 +51,14 @@ def test_jars_are_looked_for_in_directories(tmp_path: Path, jars: str) -> None:
     """A URL would be cut at its colon, into two directories that are not there."""
     with pytest.raises(Unsupported, match="STREAMKEEPER_JARS"):
         read_settings({"STREAMKEEPER_HOME": str(tmp_path), "STREAMKEEPER_JARS": jars})
+
+
+def test_the_confs_that_a_deploy_may_set_beside_the_usual_ones(tmp_path: Path) -> None:
+    """Names, or all below a name; what is neither is told."""
+    home = {"STREAMKEEPER_HOME": str(tmp_path)}
+    assert read_settings(home).confs == ()
+    given = {**home, "STREAMKEEPER_CONFS": "spark.jars, spark.hadoop.fs.s3a.*"}
+    assert read_settings(given).confs == ("spark.jars", "spark.hadoop.fs.s3a.*")
+    for wrong in ("driver.memory", "spark.*.dir", "*"):
+        with pytest.raises(InvalidInput, match="is no Spark conf"):
+            read_settings({**home, "STREAMKEEPER_CONFS": wrong})

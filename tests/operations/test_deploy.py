@@ -54,7 +54,7 @@ def test_an_old_release_whose_executors_run_elsewhere_is_refused(
     ended = deploy(job, release=name)
     assert ended.outcome is Outcome.REFUSED
     assert "conf spark.master=yarn cannot be set" in ended.sentence
-    monkeypatch.setattr(deploy_acts, "check_release_conf", lambda conf: None)
+    monkeypatch.setattr(deploy_acts, "check_release_conf", lambda conf, allowed: None)
     assert "spark.master" not in deploy(job, "op3", release=name).sentence
     done = job.site.journal(JOB, "test").state().operations
     assert Step.BUNDLE.label in done["op3"].done

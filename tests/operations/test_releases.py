@@ -38,7 +38,9 @@ def site(tmp_path: Path) -> SmallSite:
     (jobs / "sales.py").write_text("import shapes\n")
     (jobs / "shapes.py").write_text("x = 1\n")
     store = f"{tmp_path}/store"
-    settings = Settings(store=store, checkpoints=f"{tmp_path}/checkpoints", jobs=str(jobs), home=str(tmp_path))
+    settings = Settings(
+        store=store, checkpoints=f"{tmp_path}/checkpoints", jobs=str(jobs), home=str(tmp_path), confs=("spark.jars",)
+    )
     return SmallSite(settings, open_store(store))
 
 
@@ -82,7 +84,7 @@ def test_any_change_of_content_is_a_new_release(site: SmallSite, change: str) ->
         case "params":
             given = {"params": {"n": 2}}
         case "conf":
-            given["conf"] = {"spark.a": "1"}
+            given["conf"] = {"spark.sql.a": "1"}
         case _:
             given = {"params": {"n": {"text": "1", "float": 1.0, "truth": True}[change]}}
     assert push(site, **given).name == "r0002"
@@ -109,6 +111,7 @@ def test_pushes_at_once_agree_on_one_release(site: SmallSite) -> None:
         ({"conf": {"shuffle": "3"}}, InvalidInput, "conf shuffle is not a Spark conf"),
         ({"conf": {"spark.master": "yarn"}}, InvalidInput, "spark.master=yarn cannot be set"),
         ({"conf": {"spark.jars": "/gone.jar"}}, InvalidInput, "/gone.jar"),
+        ({"conf": {"spark.plugins": "Mine"}}, InvalidInput, "spark.plugins is not one that a deploy may set here"),
         ({"job": "broken"}, JobUnusable, "broken.py:1"),
     ],
 )
@@ -124,7 +127,7 @@ def test_a_refused_push_registers_nothing(
 
 def test_a_secret_is_stored_as_its_reference_only(site: SmallSite, monkeypatch: pytest.MonkeyPatch) -> None:
     """A push does not even look at the value."""
-    monkeypatch.setenv("DB_PASSWORD", "hunter2")
+    monkeypatch.setenv("STREAMKEEPER_SECRET_DB_PASSWORD", "hunter2")
     release = push(site, params={"password": "secret://env/DB_PASSWORD"})
     assert release.content.params == {"password": "secret://env/DB_PASSWORD"}
     stored = [path.read_bytes() for path in Path(site.settings.store).rglob("*") if path.is_file()]

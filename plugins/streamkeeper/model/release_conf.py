@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from fnmatch import fnmatchcase
 
 from streamkeeper.errors import InvalidInput, JobUnusable
 
@@ -36,6 +37,32 @@ _STATE_FORMAT_VERSION = re.compile(r"spark\.sql\.streaming\.\w+\.stateformatvers
 _MASTER = "spark.master"
 _IN_THE_DRIVER = re.compile(r"local(\[(\d+|\*)(, *\d+)?\])?")
 
+_USUAL = (
+    "spark.cleaner.periodicGC.interval",
+    "spark.default.parallelism",
+    "spark.driver.cores",
+    "spark.driver.maxResultSize",
+    "spark.driver.memory",
+    "spark.locality.wait",
+    "spark.master",
+    "spark.memory.fraction",
+    "spark.memory.storageFraction",
+    "spark.network.timeout",
+    "spark.scheduler.mode",
+    "spark.speculation",
+    "spark.task.maxFailures",
+    "spark.ui.enabled",
+)
+_SQL = "spark.sql."
+_NAMES_CODE = frozenset(
+    {"artifact", "catalog", "catalogs", "class", "classes", "committer", "extensions", "factory", "hive", "jars"}
+    | {"listener", "listeners", "maven", "plugin", "plugins", "provider", "providers", "redaction", "serializer"}
+    | {"warehouse"}
+)
+"""Words of SQL confs that name code to load or where to get it, or what is to be left out of logs."""
+_NAMES_A_FORMAT = "spark.sql.sources.default"
+_WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+
 FIXED = {
     "spark.sql.streaming.stateStore.providerClass": (
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -48,8 +75,13 @@ _ABSENT = "spark.sql.streaming.checkpointFileManagerClass"
 _JAVA_OPTIONS = frozenset({"spark.driver.extrajavaoptions", "spark.driver.defaultjavaoptions"})
 
 
-def check_release_conf(conf: Mapping[str, str]) -> None:
-    """Raise InvalidInput for what is no Spark conf, and for one that a release may not set."""
+def check_release_conf(conf: Mapping[str, str], allowed: Iterable[str] = ()) -> None:
+    """Raise InvalidInput for what is no Spark conf, and for one that a release may not set.
+
+    Whoever triggers a deploy chooses its conf, and need not be somebody who may write its code: a conf that names code,
+    a path or a command passes only where the installation has ``allowed`` it, by its name or as ``spark.hadoop.fs.*``.
+    """
+    known = tuple(allowed)
     for key, value in conf.items():
         if not isinstance(value, str):
             raise InvalidInput(f"conf {key}: {value!r} is not text", hint='write every conf value as text, "200" too')
@@ -62,6 +94,16 @@ def check_release_conf(conf: Mapping[str, str]) -> None:
             raise InvalidInput(f"conf {key} sets confs of Spark's", hint="write each as a conf of its own")
         if reason := _reason_against(key.lower()):
             raise InvalidInput(f"conf {key} cannot be set: {reason}", hint="leave it out")
+        if not (_is_usual(key) or any(fnmatchcase(key, each) for each in known)):
+            hint = "leave it out, or have whoever runs this installation add it to STREAMKEEPER_CONFS"
+            raise InvalidInput(f"conf {key} is not one that a deploy may set here", hint=hint)
+
+
+def _is_usual(key: str) -> bool:
+    if key in _USUAL:
+        return True
+    words = {each.lower() for each in _WORDS.findall(key)}
+    return key.startswith(_SQL) and key != _NAMES_A_FORMAT and words.isdisjoint(_NAMES_CODE)
 
 
 def check_described_confs(confs: Iterable[Mapping[str, str]]) -> None:

@@ -13,10 +13,12 @@ from streamkeeper.locations import local_path, scheme_of
 from streamkeeper.model.names import nearest
 
 _PREFIX = "STREAMKEEPER_"
+SECRET_PREFIX = "STREAMKEEPER_SECRET_"
+"""What the variables begin with that ``secret://env/…`` may name."""
 _KNOWN = (
     *("HOME", "STORE", "CHECKPOINTS", "JOBS", "SNAPSHOTS", "KEEP", "BACKUP_OBJECTIVE_S", "RETIRED_DAYS", "JARS"),
     *("BACKUP_SCHEDULE", "DRILL_SCHEDULE", "PRUNE_SCHEDULE", "WATCH_SCHEDULE", "WATCH_ACTS", "NOTIFIERS"),
-    "DRIVER_METRICS",
+    *("DRIVER_METRICS", "CONFS"),
 )
 """The variables that an installation is set by, without their prefix."""
 _LIKENESS = 0.7
@@ -33,7 +35,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ``objective_s``: how much older than its newest commit a query's newest snapshot may be, seconds; ``retired_days``:
     how long a checkpoint version that no longer serves is kept. ``jars``: directories, with ``:`` between them, whose
     jars every driver gets; empty for those of ``make connectors``. ``driver_metrics``: where each driver serves its
-    metrics, as ``9470-9569``: on the first of these ports that is free; empty for nowhere.
+    metrics, as ``9470-9569``: on the first of these ports that is free; empty for nowhere. ``confs``: Spark confs that
+    a deploy may set beside the usual ones, by name or as ``spark.hadoop.fs.s3a.*``.
     """
 
     store: str
@@ -46,11 +49,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     retired_days: float = 7.0
     jars: str = ""
     driver_metrics: str = ""
+    confs: tuple[str, ...] = ()
 
 
 def read_settings(environ: Mapping[str, str]) -> Settings:
     """Settings from ``STREAMKEEPER_HOME``, ``_STORE``, ``_CHECKPOINTS``, ``_JOBS``, ``_SNAPSHOTS``, ``_KEEP``,
-    ``_BACKUP_OBJECTIVE_S``, ``_RETIRED_DAYS``, ``_JARS`` and ``_DRIVER_METRICS``.
+    ``_BACKUP_OBJECTIVE_S``, ``_RETIRED_DAYS``, ``_JARS``, ``_DRIVER_METRICS`` and ``_CONFS``.
 
     Only the home is required; store and checkpoints default to folders in it, jobs to ``jobs`` in the working
     directory. Raises InvalidInput or Unsupported, naming the variable.
@@ -71,6 +75,7 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
         retired_days=_positive("STREAMKEEPER_RETIRED_DAYS", environ.get("STREAMKEEPER_RETIRED_DAYS"), 7),
         jars=_directories("STREAMKEEPER_JARS", environ),
         driver_metrics=environ.get("STREAMKEEPER_DRIVER_METRICS", ""),
+        confs=_confs("STREAMKEEPER_CONFS", environ),
     )
 
 
@@ -79,6 +84,8 @@ def _refuse_misspelt(environ: Mapping[str, str]) -> None:
     for variable in environ:
         name = variable.removeprefix(_PREFIX)
         if not variable.startswith(_PREFIX) or name in _KNOWN or _OF_A_SERVICE.search(name):
+            continue
+        if variable.startswith(SECRET_PREFIX):
             continue
         if meant := nearest(name, _KNOWN, likeness=_LIKENESS) or _begun_alike(name):
             raise InvalidInput(f"{variable} is not a setting", hint=f"{_PREFIX}{meant} is one; rename or unset it")
@@ -111,6 +118,16 @@ def _directory(variable: str, environ: Mapping[str, str], default: Path) -> str:
     if not value:
         return str(default.absolute())
     return str(local_path(variable, value, hint="use a local directory that every driver of the job can reach"))
+
+
+def _confs(variable: str, environ: Mapping[str, str]) -> tuple[str, ...]:
+    names = tuple(each.strip() for each in environ.get(variable, "").split(",") if each.strip())
+    for name in names:
+        if not name.startswith("spark.") or "*" in name.removesuffix(".*"):
+            raise InvalidInput(
+                f"{variable}: {name} is no Spark conf", hint="names with commas between them, as spark.hadoop.fs.s3a.*"
+            )
+    return names
 
 
 def _directories(variable: str, environ: Mapping[str, str]) -> str:

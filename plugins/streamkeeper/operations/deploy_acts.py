@@ -162,8 +162,9 @@ class DeployActs:
                 raise InvalidInput(
                     f"release {name} has its own params and conf", hint="push a new release to change them"
                 )
-            # It may have been registered by a Streamkeeper that let more through.
-            check_release_conf(self._journal.state().releases[name].content.conf)
+            # It may have been registered by a Streamkeeper that let more through; its own confs it keeps.
+            conf = self._journal.state().releases[name].content.conf
+            check_release_conf(conf, allowed=conf)
         else:
             raise NotFound(
                 f"job {self._job} has no release {wanted}", hint=f"see: streamkeeper release list {self._job}"

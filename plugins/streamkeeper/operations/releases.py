@@ -35,7 +35,7 @@ def push_release(
     """
     check_name("job", job)
     find_references(params, conf)
-    check_release_conf(conf)
+    check_release_conf(conf, site.settings.confs)
     bundle = build_bundle(Path(site.settings.jobs), job)
     content = ReleaseContent(
         bundle=bundle.sha256,

@@ -6,17 +6,23 @@ import os
 from collections.abc import Callable, Mapping
 
 from streamkeeper.errors import InvalidInput
+from streamkeeper.model.settings import SECRET_PREFIX
 
 
 def env_resolver(environ: Mapping[str, str] | None = None) -> Callable[[str], str]:
-    """``secret://env/NAME`` -> the environment variable NAME; raises InvalidInput, naming it, when it is not set."""
+    """``secret://env/NAME`` -> the environment variable ``STREAMKEEPER_SECRET_NAME``.
+
+    No other variable is ever given out: whoever triggers a deploy chooses the name, and the process that launches
+    drivers holds keys of its own, such as Airflow's. Raises InvalidInput, naming the variable, when it is not set.
+    """
     source = os.environ if environ is None else environ
 
     def resolve_env(name: str) -> str:
-        value = source.get(name)
+        variable = f"{SECRET_PREFIX}{name}"
+        value = source.get(variable)
         if not value:
             raise InvalidInput(
-                f"secret://env/{name}: the environment variable {name} is not set",
+                f"secret://env/{name}: the environment variable {variable} is not set",
                 hint="set it for the process that launches drivers",
             )
         return value
