@@ -75,7 +75,7 @@ def stage_edits(pipeline: Pipeline, stage: Stage, reach: Reach) -> Iterator[Stag
         case Dedup():
             yield from _dedup_edits(stage, columns)
         case Grouped():
-            yield from _grouped_edits(stage, columns)
+            yield from _grouped_edits(stage, columns, at_once=pipeline.mode != "append")
         case Meet():
             yield from _meet_edits(stage, columns)
         case Keep():
@@ -132,7 +132,8 @@ def _dedup_edits(stage: Dedup, columns: Columns) -> Iterator[StageEdit]:
         yield "dedup-keys-reordered", Label.CHANGING, replace(stage, keys=stage.keys[::-1]), False
 
 
-def _grouped_edits(stage: Grouped, columns: Columns) -> Iterator[StageEdit]:
+def _grouped_edits(stage: Grouped, columns: Columns, *, at_once: bool) -> Iterator[StageEdit]:
+    """``at_once``: whether a group comes out with each new row of it, and not once it is closed."""
     folds, keys = stage.folds, stage.keys
     for other in columns:
         if other not in keys and columns[other] in ("string", "bool"):
@@ -149,7 +150,8 @@ def _grouped_edits(stage: Grouped, columns: Columns) -> Iterator[StageEdit]:
         for function, (inputs, _, _) in AGGREGATES.items():
             if function != fold.function and inputs == AGGREGATES[fold.function][0]:
                 new = replace(fold, function=function)
-                resumes = (fold.function, function) in (("first", "last"), ("list", "set"))
+                resumes = (fold.function, function) == ("list", "set")
+                resumes = resumes or (at_once and (fold.function, function) == ("first", "last"))
                 label = Label.FROM_NOW_ON if resumes else Label.CHANGING
                 yield "aggregate-function", label, replace(stage, folds=_with(folds, at, new)), False
     if len(folds) > 1:

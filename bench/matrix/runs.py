@@ -37,6 +37,7 @@ ROUTES = "routed."
 NEVER_ENDS = "NEVER_ENDS"
 _LONGEST_S = 60
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\]")
+_DAY = re.compile(r"\d{4}-[01]\d-[0-3]\dT")
 _PREFIX = re.compile(r"^\[STREAM_FAILED\] Query \[.*?\] terminated with exception: ", re.DOTALL)
 _STORED_TIME = re.compile(r"\d{4}-\d\d-\d\d( \d\d:\d\d:\d\d\.\d{6})?")
 _WRAPPERS = frozenset({"STREAM_FAILED", "FOREACH_BATCH_USER_FUNCTION_ERROR"})
@@ -271,6 +272,8 @@ def cell_text(value: Any) -> str:
     if isinstance(value, datetime):
         return cell_text(value.date()) if _is_today(value.date()) else str(value)
     if isinstance(value, date) and _is_today(value):
+        return "today"
+    if isinstance(value, str) and _DAY.match(value) and _is_today(date.fromisoformat(value[:10])):
         return "today"
     return "NULL" if value is None else str(value)
 

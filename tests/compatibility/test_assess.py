@@ -36,6 +36,12 @@ OTHER_SOURCE = msgspec.structs.replace(SOURCE, location="/other")
 TWO = changed(STATELESS, sources=(SOURCE, OTHER_SOURCE))
 KAFKA = with_source(STATELESS, kind="kafka", location="subscribe orders@a:9092", options={}, limits={})
 BY_PATTERN = with_source(KAFKA, location="subscribepattern ord.*@a:9092")
+PARSED_AT = "fromjson(source 0.value, in session).at:timestamp"
+PARSED, PARSED_LATER = (Watermark(column=PARSED_AT, delay_ms=each * MINUTE_MS) for each in (1, 10))
+CUT_SHORT = msgspec.structs.replace(
+    WINDOWED, key_columns=(StateColumn(meaning="window(fromjson(source 0.value, 600000000; 0a)", type="window"),)
+)
+"""As windows of such a column were once recorded."""
 ABOVE = "~Filter (s#2L > 3)\n+- " + UPSTREAM
 WITH_CODE = changed(
     STATEFUL,
@@ -170,6 +176,7 @@ TO_FUNCTION = changed(STATEFUL, sink=SinkDescription(kind="foreach", output="fun
         (with_state(JOIN, detail={**JOIN.detail, "type": "LEFT SEMI"}), with_state(JOIN), "join-type-changed"),
         (watermarked(WINDOWED, TEN_MINUTES), watermarked(WINDOWED), "watermark-removed"),
         (watermarked(WINDOWED, MINUTE), watermarked(WINDOWED, TEN_MINUTES), "watermark-delay-increased"),
+        (watermarked(CUT_SHORT, PARSED), watermarked(CUT_SHORT, PARSED_LATER), "watermark-delay-increased"),
         (watermarked(WITHIN, TEN_MINUTES), watermarked(WITHIN, MINUTE), "watermark-delay-decreased"),
         (watermarked(AGGREGATE, TEN_MINUTES), watermarked(AGGREGATE, OTHER_COLUMN), "watermark-column-changed"),
         (STATEFUL, changed(STATEFUL, output_mode="append"), "output-mode-changed"),

@@ -87,3 +87,8 @@ def test_kafka_rows_that_are_not_committed_are_other_rows() -> None:
     assert verdict(kafka, committed) is Verdict.SWITCH
     assert verdict(kafka, with_source(kafka, options={"kafka.isolation.level": "read_uncommitted"})) is Verdict.RESUME
     assert verdict(kafka, with_source(kafka, options={"kafkaconsumer.polltimeoutms": "1"})) is Verdict.RESUME
+
+
+def test_parquet_files_are_read_by_the_streams_own_schema() -> None:
+    """Whether their schemas would be merged decides nothing for a stream, and what says so is no change."""
+    assert verdict(reading(STATEFUL, "parquet"), reading(STATEFUL, "parquet", mergeschema="false")) is Verdict.RESUME

@@ -36,6 +36,10 @@ def options(spark: SparkSession, form: str, given: dict[str, str]) -> Any:
             return catalyst.json.JSONOptionsInRead(scala, "UTC", "_corrupt_record")
         case "xml":
             return catalyst.xml.XmlOptions(scala, "UTC", "_corrupt_record", True)
+        case "parquet":
+            session: Any = spark._jsparkSession
+            parquet = jvm.org.apache.spark.sql.execution.datasources.parquet
+            return parquet.ParquetOptions(scala, session.sessionState().conf())
         case "stream":
             return jvm.org.apache.spark.sql.execution.streaming.runtime.FileStreamOptions(scala)
         case _:

@@ -53,6 +53,7 @@ DEFAULTS = {
         "primitivesasstring": "false",
         "samplingratio": "1.0",
     },
+    "parquet": {"mergeschema": "false"},
     "text": {"wholetext": "false"},
     "xml": {
         "arrayelementname": "item",

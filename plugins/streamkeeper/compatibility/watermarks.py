@@ -105,11 +105,14 @@ def _shorter(old: Manifest, evidence: str) -> Iterator[Finding]:
 
 
 def evicts(operator: Operator, delays: tuple[Watermark, ...]) -> bool:
-    """Whether it evicts state by a watermark: one of its keys, or a join's condition, is about the event time."""
+    """Whether it evicts state by a watermark: one of its keys, or a join's condition, is about the event time.
+
+    A window counts whatever it is of: a manifest of before 2026-11-23 may show a part of its column only.
+    """
     if operator.kind == _WITHIN or operator.kind.startswith(("pandas-with-state", "transform-with-state", "unknown")):
         return True
     judged = [*(each.meaning for each in operator.key_columns), operator.detail.get("condition", "")]
-    return any(each.column in text for each in delays for text in judged)
+    return any(each.column in text or "window(" in text for each in delays for text in judged)
 
 
 def _starts_with(longer: tuple[Watermark, ...], shorter: tuple[Watermark, ...]) -> bool:

@@ -55,6 +55,7 @@ _LEAVES = frozenset({"AttributeReference", "Literal", spark_classes.LAMBDA_VARIA
 """They may stand in many lines and mean the same."""
 
 _WINDOW = "precisetimestampconversion("
+_QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
 _WINDOW_PARTS = re.compile(r"(\d{4,}):long")
 
 _WIDENED = frozenset({"Average", "Count", "Sum"})
@@ -383,10 +384,25 @@ def _struct_field(name: str) -> str:
 def _window(parts: list[str]) -> str:
     """A time window: its column, the durations in it in microseconds, and a digest of how they are used."""
     whole = ", ".join(parts)
-    column = whole.rpartition(_WINDOW)[2].partition(",")[0].removeprefix("timestampaddinterval(")
+    column = _first_argument(_first_argument(whole.rpartition(_WINDOW)[2]).removeprefix("timestampaddinterval("))
     durations = sorted(set(_WINDOW_PARTS.findall(whole)), key=int)
     shown = ", ".join([column, *durations])
     return f"window({shown}; {hashlib.sha256(whole.encode()).hexdigest()[:8]})"
+
+
+def _first_argument(text: str) -> str:
+    """Up to the first comma or bracket that is none of its own; texts in quotes are passed over whole."""
+    depth, at = 0, 0
+    while at < len(text):
+        sign = text[at]
+        if sign == '"':
+            found = _QUOTED.match(text, at)
+            at = found.end() - 1 if found else at
+        if depth == 0 and sign in ",)":
+            break
+        depth += (sign in "([{") - (sign in ")]}")
+        at += 1
+    return text[:at]
 
 
 def _zoned(cast: Node) -> bool:

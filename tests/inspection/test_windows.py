@@ -1,0 +1,52 @@
+"""What a time window is of, as state's meaning tells it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from streamkeeper.definition import Query
+from streamkeeper.inspection.describe import describe
+from streamkeeper.sinks.foreach import ForeachBatch
+from tests.inspection.queries import nothing
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, SparkSession
+
+pytestmark = pytest.mark.spark
+
+
+def column_of(kind: str) -> Column:
+    """An event time that is made of more than one column, or parsed."""
+    from pyspark.sql import functions as F
+
+    return {
+        "plain": F.col("ts"),
+        "coalesced": F.coalesce("ts", "ts2"),
+        "parsed": F.from_json("value", "r struct<id: int, at: timestamp>").getField("r").getField("at"),
+    }[kind]
+
+
+@pytest.mark.parametrize(
+    "lengths", [("10 minutes",), ("10 minutes", "5 minutes"), ()], ids=["tumbling", "sliding", "session"]
+)
+@pytest.mark.parametrize("kind", ["plain", "coalesced", "parsed"])
+def test_a_window_says_its_whole_column(
+    spark: SparkSession, tmp_path: Path, kind: str, lengths: tuple[str, ...]
+) -> None:
+    """All of it: whoever asks what state is made of, or whether a watermark closes it, finds that there."""
+    from pyspark.sql import functions as F
+
+    stream = spark.readStream.schema("value string, ts timestamp, ts2 timestamp").json(str(tmp_path))
+    timed = stream.withColumn("at", column_of(kind)).withWatermark("at", "1 minute")
+    window = F.window("at", *lengths) if lengths else F.session_window("at", "5 minutes")
+    query = Query("q", timed.groupBy(window).count(), sink=ForeachBatch(nothing), output_mode="append")
+    manifest = describe(query, spark, bundle_root=tmp_path)
+    [delay] = manifest.delays
+    [key] = manifest.operators[0].key_columns
+    found = re.findall(r"window\((.*?)(?:, \d+)*; [0-9a-f]{8}\)", key.meaning)
+    assert found
+    assert set(found) == {delay.column}
