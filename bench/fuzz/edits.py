@@ -190,8 +190,11 @@ def _outputs(pipeline: Pipeline) -> Iterator[Edit]:
         last = pipeline.stages[-1]
         reordered = Select("sout", tuple(columns)[::-1])
         if not isinstance(last, Select):
-            yield Edit("output-reordered", Label.EQUIVALENT, pipeline.insert(reordered, ""), "output")
+            # Spark writes a selection right above an aggregate into it: then its state gets that order.
+            grouped = any(isinstance(each, Grouped) for each in pipeline.stages)
+            label = Label.CHANGING if grouped else Label.EQUIVALENT
+            yield Edit("output-reordered", label, pipeline.insert(reordered, ""), "output")
             fewer = Select("sout", tuple(columns)[:-1])
-            yield Edit("output-column-removed", Label.EQUIVALENT, pipeline.insert(fewer, ""), "output")
+            yield Edit("output-column-removed", label, pipeline.insert(fewer, ""), "output")
         more = With("sout", "origin", Expr("lit", "string", value="web"))
         yield Edit("output-column-added", Label.EQUIVALENT, pipeline.insert(more, ""), "output")

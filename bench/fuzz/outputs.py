@@ -57,9 +57,9 @@ _CONDITIONS = {
     "other": "F.col(name) != ROUTE_LIMIT",
 }
 _LIMITS: dict[bool, tuple[int | str, ...]] = {True: (0, 2, 3, 5), False: ("a", "b", "n-", "web")}
-WORDINGS = ("documented", "renamed", "logged", "tuned", "commented")
+WORDINGS = ("documented", "renamed", "logged", "commented")
 """What may be changed in a routing function while every row goes where it went."""
-ASKED = ("guarded", "inlined")
+ASKED = ("guarded", "inlined", "tuned")
 """What changes nothing either, and by the documentation is asked about."""
 
 

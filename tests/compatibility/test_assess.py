@@ -558,3 +558,12 @@ def test_a_first_release_is_compared_with_nothing() -> None:
     """No query is told to be new where all of them are."""
     evidence = Evidence(first=True, queries={"totals": QueryEvidence(candidate=STATEFUL)})
     assert assess_evidence(evidence).queries["totals"].findings == ()
+
+
+@pytest.mark.parametrize("kind", ["pandas-with-state", "transform-with-state TransformWithState"])
+def test_a_filter_below_state_that_code_keeps_is_asked_about(kind: str) -> None:
+    """An aggregate takes in other rows from now on; what code makes of them beside its state nobody can prove."""
+    old, new = (with_operator(STATEFUL, kind=kind, rows=rows) for rows in (("left: a",), ("left: b",)))
+    findings = find_changes(old, new)
+    assert {each.rule for each in findings if each.severity is Severity.OPAQUE} >= {"filter-below-code-changed"}
+    assert verdict_of(findings) is Verdict.BACKUP

@@ -10,6 +10,7 @@ import pytest
 
 from streamkeeper.definition import Query
 from streamkeeper.inspection.describe import describe
+from streamkeeper.inspection.windows import window_text
 from streamkeeper.sinks.foreach import ForeachBatch
 from tests.inspection.queries import nothing
 
@@ -50,3 +51,10 @@ def test_a_window_says_its_whole_column(
     found = re.findall(r"window\((.*?)(?:, \d+)*; [0-9a-f]{8}\)", key.meaning)
     assert found
     assert set(found) == {delay.column}
+
+
+def test_brackets_and_commas_in_texts_end_no_column() -> None:
+    """A format or a default may hold any sign."""
+    column = r'coalesce(source 0.at, totimestamp(source 0.v, "a,(\" b":string))'
+    parts = ['"start":string', f"precisetimestampconversion(precisetimestampconversion({column}, fromType=timestamp))"]
+    assert window_text(parts).startswith(f"window({column}; ")

@@ -137,6 +137,8 @@ OPAQUE: dict[str, str] = {
     "unknown-in-plan": "Spark would go on; whether what reaches the state is what it was cannot be told",
     "code-in-state-changed": "the new code would go on from what the old code has left in the state; only its author "
     "knows whether both agree",
+    "filter-below-code-changed": "the code would meet rows of a kind that is not in its state, or none of a kind that "
+    "is; only its author knows whether that agrees",
     "code-in-state-unreadable": "the code would go on from its state; whether it is the same code cannot be told",
     "sink-function-may-write-elsewhere": "new batches may go to another place, where the rows so far are missing",
     "sink-function-unreadable": "new batches may go to another place; what the function holds cannot be looked into",

@@ -6,9 +6,18 @@ import re
 from collections.abc import Iterator
 
 from streamkeeper.compatibility.changed_line import with_line
-from streamkeeper.compatibility.rule import Rule, breaking, is_stateful, note, operator_pairs, same_state
+from streamkeeper.compatibility.rule import (
+    APPROVE,
+    Rule,
+    breaking,
+    is_stateful,
+    keeps_python_state,
+    note,
+    operator_pairs,
+    same_state,
+)
 from streamkeeper.compatibility.shown import SAME_WORDS, expressions_change, lines_change
-from streamkeeper.model.finding import Finding
+from streamkeeper.model.finding import Finding, Severity
 from streamkeeper.model.manifest import Manifest, Operator
 
 _ID = re.compile(r"#\d+L?")
@@ -17,13 +26,22 @@ _INDENT = re.compile(r"^[\s:|+-]*")
 
 
 def filter_below_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
-    """Which rows are taken in from now on; those in the state stay. A join still finds partners among the old ones."""
+    """Which rows are taken in from now on; those in the state stay. A join still finds partners among the old ones, and
+    what code makes of rows that it never met, or of those that are missing, only its author knows."""
     for where, before, after in operator_pairs(old, new):
         if not (before.resolved and after.resolved) or before.rows == after.rows:
             continue
         gone = [each for each in before.rows if each not in after.rows]
         come = [each for each in after.rows if each not in before.rows]
-        if before.kind == "join":
+        if keeps_python_state(before):
+            found = Finding(
+                rule="filter-below-code-changed",
+                severity=Severity.OPAQUE,
+                where=f"below the {where}",
+                evidence=expressions_change(gone, come),
+                hint=APPROVE,
+            )
+        elif before.kind == "join":
             found = breaking("filter-below-join-changed", f"below the {where}", expressions_change(gone, come))
         else:
             measured = "agg_filter_before_removed"

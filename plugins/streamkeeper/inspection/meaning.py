@@ -8,8 +8,6 @@ parsed JSON that nobody reads.
 
 from __future__ import annotations
 
-import hashlib
-import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -37,6 +35,7 @@ from streamkeeper.inspection.nesting import Nesting
 from streamkeeper.inspection.plan_parts import flattened
 from streamkeeper.inspection.plan_text import shortened, type_text
 from streamkeeper.inspection.plan_tree import EXPRESSION, PLAN, Node, Tagged, stable_fields
+from streamkeeper.inspection.windows import is_window, window_text
 from streamkeeper.model.quoting import quoted
 
 SESSION = "session"
@@ -54,9 +53,6 @@ _ELEMENTS = frozenset((each, "argument") for each in ("ArrayAggregate", "ArrayEx
 _LEAVES = frozenset({"AttributeReference", "Literal", spark_classes.LAMBDA_VARIABLE})
 """They may stand in many lines and mean the same."""
 
-_WINDOW = "precisetimestampconversion("
-_QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
-_WINDOW_PARTS = re.compile(r"(\d{4,}):long")
 
 _WIDENED = frozenset({"Average", "Count", "Sum"})
 """Aggregates that make the same of a column and of the same column widened: a sum of whole numbers is kept as a long, a
@@ -295,8 +291,8 @@ class Meanings:
         return self.of(Node(function.kind, function.name, fields, function.written))
 
     def _struct(self, parts: list[str]) -> str:
-        if any(each.startswith(_WINDOW) for each in parts):
-            return _window(parts)
+        if is_window(parts):
+            return window_text(parts)
         pairs = zip(parts[::2], parts[1::2], strict=True)
         return f"struct({', '.join(f'{_struct_field(name)}{value}' for name, value in pairs)})"
 
@@ -379,30 +375,6 @@ def _replaced(value: Any, before: Node, after: Node) -> Any:
 def _struct_field(name: str) -> str:
     """A field's name, marked so that it can be told from what the field means: nothing else holds such brackets."""
     return f"<{name.removesuffix(':string')}>"
-
-
-def _window(parts: list[str]) -> str:
-    """A time window: its column, the durations in it in microseconds, and a digest of how they are used."""
-    whole = ", ".join(parts)
-    column = _first_argument(_first_argument(whole.rpartition(_WINDOW)[2]).removeprefix("timestampaddinterval("))
-    durations = sorted(set(_WINDOW_PARTS.findall(whole)), key=int)
-    shown = ", ".join([column, *durations])
-    return f"window({shown}; {hashlib.sha256(whole.encode()).hexdigest()[:8]})"
-
-
-def _first_argument(text: str) -> str:
-    """Up to the first comma or bracket that is none of its own; texts in quotes are passed over whole."""
-    depth, at = 0, 0
-    while at < len(text):
-        sign = text[at]
-        if sign == '"':
-            found = _QUOTED.match(text, at)
-            at = found.end() - 1 if found else at
-        if depth == 0 and sign in ",)":
-            break
-        depth += (sign in "([{") - (sign in ")]}")
-        at += 1
-    return text[:at]
 
 
 def _zoned(cast: Node) -> bool:

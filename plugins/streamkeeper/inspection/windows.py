@@ -1,0 +1,40 @@
+"""Time windows in meanings: Spark writes each out as arithmetic on its column; here they are told as what they are."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+
+_BOUND = "precisetimestampconversion("
+_LENGTHS = re.compile(r"(\d{4,}):long")
+_QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
+
+
+def is_window(parts: Sequence[str]) -> bool:
+    """Whether a struct of these parts is a time window."""
+    return any(each.startswith(_BOUND) for each in parts)
+
+
+def window_text(parts: Sequence[str]) -> str:
+    """A time window: its column, the durations in it in microseconds, and a digest of how they are used."""
+    whole = ", ".join(parts)
+    column = _first_argument(_first_argument(whole.rpartition(_BOUND)[2]).removeprefix("timestampaddinterval("))
+    durations = sorted(set(_LENGTHS.findall(whole)), key=int)
+    shown = ", ".join([column, *durations])
+    return f"window({shown}; {hashlib.sha256(whole.encode()).hexdigest()[:8]})"
+
+
+def _first_argument(text: str) -> str:
+    """Up to the first comma or bracket that is none of its own; texts in quotes are passed over whole."""
+    depth, at = 0, 0
+    while at < len(text):
+        sign = text[at]
+        if sign == '"':
+            found = _QUOTED.match(text, at)
+            at = found.end() - 1 if found else at
+        if depth == 0 and sign in ",)":
+            break
+        depth += (sign in "([{") - (sign in ")]}")
+        at += 1
+    return text[:at]
