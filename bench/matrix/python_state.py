@@ -108,6 +108,15 @@ CASES = in_group(
         opaque=True,
     ),
     Case(
+        "apws_filter_below",
+        "x > 1 -> x > 4 below",
+        APPLY.but(df=APPLY.df.replace("s.groupBy", 's.filter("x > 1").groupBy')),
+        APPLY.but(df=APPLY.df.replace("s.groupBy", 's.filter("x > 4").groupBy')),
+        "python",
+        opaque=True,
+        providers=_ROCKS,
+    ),
+    Case(
         "apws_refactor",
         "the same logic in other words",
         APPLY,

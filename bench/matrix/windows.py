@@ -24,6 +24,13 @@ def _session(gap: str, value: str = 'F.sum("x").alias("s")') -> Job:
     )
 
 
+def _made(delay: str) -> Job:
+    at = 's.withColumn("at", F.coalesce("ts", F.to_timestamp("k")))'
+    return Job(
+        f'{at}.withWatermark("at", "{delay}").groupBy(F.window("at", "10 minutes"), "k").agg(F.sum("x").alias("s"))'
+    )
+
+
 _LATER = 's.withColumn("t2", F.expr("ts + interval 30 minutes"))'
 APPEND = _window()
 UPDATE = _window(mode="update")
@@ -208,6 +215,14 @@ WATERMARKS = (
         "watermark delay 1m -> 30m, late rows arrive",
         _window(delay="1 minute", mode="update"),
         _window(delay="30 minutes", mode="update"),
+        "watermark",
+        data=LATE,
+    ),
+    Case(
+        "win_delay_up_late_made",
+        "watermark delay 1m -> 30m of a column that is made of two, late rows arrive",
+        _made("1 minute"),
+        _made("30 minutes"),
         "watermark",
         data=LATE,
     ),
