@@ -176,6 +176,11 @@ TO_FUNCTION = changed(STATEFUL, sink=SinkDescription(kind="foreach", output="fun
         (with_state(JOIN, detail={**JOIN.detail, "type": "LEFT SEMI"}), with_state(JOIN), "join-type-changed"),
         (watermarked(WINDOWED, TEN_MINUTES), watermarked(WINDOWED), "watermark-removed"),
         (watermarked(WINDOWED, MINUTE), watermarked(WINDOWED, TEN_MINUTES), "watermark-delay-increased"),
+        (
+            without_eviction(watermarked(WITHIN, MINUTE), 0),
+            without_eviction(watermarked(WITHIN, TEN_MINUTES), 0),
+            "watermark-delay-increased",
+        ),
         (watermarked(CUT_SHORT, PARSED), watermarked(CUT_SHORT, PARSED_LATER), "watermark-delay-increased"),
         (watermarked(WITHIN, TEN_MINUTES), watermarked(WITHIN, MINUTE), "watermark-delay-decreased"),
         (watermarked(AGGREGATE, TEN_MINUTES), watermarked(AGGREGATE, OTHER_COLUMN), "watermark-column-changed"),

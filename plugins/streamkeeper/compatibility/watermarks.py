@@ -84,9 +84,12 @@ def _waits_longer(old: Manifest, new: Manifest) -> bool:
 
 
 def _longer(old: Manifest, evidence: str) -> Iterator[Finding]:
-    """What was evicted would be begun anew by a row that is not late any more; where nothing was, nothing is."""
+    """What was evicted would be begun anew by a row that is not late any more; where nothing was, nothing is.
+
+    A deduplication within the watermark has written beside each key when it goes, by the old delay.
+    """
     judged = [each for each in old.operators if evicts(each, old.delays) or each.kind == "deduplicate"]
-    if any(each.may_have_evicted for each in judged):
+    if any(each.may_have_evicted or each.kind == _WITHIN for each in judged):
         yield breaking("watermark-delay-increased", "watermarks", evidence, "win_delay_up_late")
     elif judged:
         hint = "no group has left the state so far; rows that are late by the watermark of now stay late"
