@@ -17,8 +17,8 @@ from itertools import count
 from pathlib import Path
 
 from bench.bed import ROOT
-from bench.fuzz.edits import Label
 from bench.fuzz.expressions import Expr
+from bench.fuzz.label import Label
 from bench.fuzz.pairs import Pair, as_pair
 from bench.fuzz.pieces import ask, findings_of, measure, say_now
 from bench.fuzz.stages import Grouped, With

@@ -1,8 +1,8 @@
 """``python -m bench.fuzz.doors``: what a deploy's dry run says about drawn pairs, beside what the check has said.
 
 Each base of a pair is deployed by a real driver, over the same rows and with the same confs, on Kafka from a broker of
-this run; then each edit of it is
-shown to a dry run. Pairs come from the results of a campaign, two of a base, and of every verdict.
+this run; then each edit of it is shown to a dry run. Pairs come from the results of a campaign, two of a base, and of
+every verdict.
 
 --pairs N       so many; --given FILE: the campaign's results
 --results FILE  a JSON line a pair; pairs that are there are not asked again (bench/results/fuzz-doors.jsonl)
@@ -15,27 +15,25 @@ import json
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
 
 import msgspec
 
-from bench.bed import ROOT, Bed, fresh_bed
+from bench.bed import ROOT, fresh_bed
 from bench.doors import assess_with
 from bench.fuzz.brokers import BrokerOnDemand
 from bench.fuzz.pairs import Pair, find_pair
-from bench.fuzz.pieces import Servers
+from bench.fuzz.pieces import Servers, on_kafka
 from bench.fuzz.verdicts import Line, read_lines
 from bench.matrix.case import JOB_NAME, QUERY_NAME, Job, Unit
-from bench.matrix.data import KAFKA
 from bench.matrix.record import read_commit
 from bench.matrix.runs import ENTRY, write_job
-from bench.matrix.topics import make_topics, params_of
+from bench.matrix.truth import Place
 from demo.kafka.broker import KafkaBroker
 from streamkeeper.model.journal import DeployRequest, Outcome
-from streamkeeper.model.release import ParamValue
 from streamkeeper.model.release_conf import FIXED
 from streamkeeper.operations.deploy import Deploy
 
@@ -100,8 +98,11 @@ def ask_dry_run(pairs: list[tuple[Pair, Line]], servers: Servers) -> list[dict[s
         tempfile.TemporaryDirectory(prefix="streamkeeper-doors-") as folder,
         fresh_bed(Path(folder) / "bed", []) as bed,
     ):
-        params = _place(bed, deployed, servers)
-        request = DeployRequest(job=JOB_NAME, params=dict(params), conf=_conf(deployed), reason="bench")
+        place = Place(bed.root, deployed)
+        place.make_input(KafkaBroker(servers()) if on_kafka(base) else None)
+        place.output.mkdir()
+        params = place.params(deployed.params)
+        request = DeployRequest(job=JOB_NAME, params=params, conf=_conf(deployed), reason="bench")
         _write(deployed.job, bed.jobs)
         first = Deploy.open(bed.site, "first", request).run()
         if first.outcome is not Outcome.SUCCEEDED:
@@ -128,25 +129,6 @@ def _write(job: Job, folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     write_job(job, folder)
     (folder / ENTRY).rename(folder / f"{JOB_NAME}.py")
-
-
-def _place(bed: Bed, unit: Unit, servers: Servers) -> Mapping[str, ParamValue]:
-    """Put the rows of before where the job reads; the job's params."""
-    if unit.data.form == KAFKA:
-        make_topics(bed.input, unit.data, KafkaBroker(servers()))
-    else:
-        unit.data.place(bed.input, after=False)
-    output = bed.root / "out"
-    output.mkdir()
-    places = {
-        "input": str(bed.input / "a"),
-        "other": str(bed.input / "b"),
-        "root": str(bed.input),
-        "output": str(output),
-    }
-    filled = {key: each.format(**places) if isinstance(each, str) else each for key, each in unit.params.items()}
-    own = {"input": places["input"], "other": places["other"], "output": places["output"]}
-    return {**own, **(params_of(bed.input) if unit.data.form == KAFKA else {}), **filled}
 
 
 def _conf(unit: Unit) -> dict[str, str]:

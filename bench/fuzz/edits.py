@@ -30,8 +30,6 @@ from bench.fuzz.stages import (
     reads_of,
 )
 
-__all__ = ["Edit", "Label", "changes_job", "edits_of"]
-
 
 def edits_of(pipeline: Pipeline) -> Iterator[Edit]:
     """Every edit that a pipeline can have."""

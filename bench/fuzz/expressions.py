@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from random import Random
 
@@ -359,3 +359,8 @@ def _same_here(expr: Expr) -> Iterator[Variation]:
 def _renamed(expr: Expr, old: str, new: str) -> Expr:
     value = new if expr.op == "var" and expr.value == old else expr.value
     return replace(expr, args=tuple(_renamed(each, old, new) for each in expr.args), value=value)
+
+
+def quoted(names: Iterable[str]) -> str:
+    """Names as arguments in Python."""
+    return ", ".join(f'"{each}"' for each in names)

@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import TypeAlias
 
+from bench.fuzz.expressions import quoted
+
 NUMBERS = frozenset({"int", "long", "double", "real"})
 _SIMPLE = NUMBERS | {"string"}
 _IN_TABLES = _SIMPLE | {"ts", "clock", "luck", "day"}
@@ -88,11 +90,11 @@ def output_text(output: Output, key: tuple[str, ...]) -> str:
         case Route():
             return 'ForeachBatch(routed(params["output"]))'
         case Files(form=form, folder=folder, by=by):
-            more = f", partition_by=[{_quoted(by)}]" if by else ""
+            more = f", partition_by=[{quoted(by)}]" if by else ""
             path = f'params["output"] + "/{folder}"' if folder else 'params["output"]'
             return f'FileSink({path}, format="{form}"{more})'
         case Table(name=name):
-            given = _quoted(output.key or key)
+            given = quoted(output.key or key)
             return f'TableSink("sqlite:///" + params["output"] + "/out.db", table="{name}", key=[{given}])'
         case _:
             return "ForeachBatch(publish)"
@@ -223,7 +225,3 @@ def _route(output: Route) -> str:
         "",
     ]
     return "\n".join(lines)
-
-
-def _quoted(names: tuple[str, ...]) -> str:
-    return ", ".join(f'"{each}"' for each in names)

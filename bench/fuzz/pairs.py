@@ -9,7 +9,8 @@ from itertools import count
 from random import Random
 
 from bench.fuzz.drawing import draw_pipeline
-from bench.fuzz.edits import Edit, Label, changes_job, edits_of
+from bench.fuzz.edits import changes_job, edits_of
+from bench.fuzz.label import Edit, Label
 from bench.fuzz.pipeline import MASK, Pipeline, render
 from bench.fuzz.rows import draw_rows
 from bench.fuzz.stages import Keep

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from bench.fuzz.edits import Label
+from bench.fuzz.label import Label
 from bench.fuzz.pairs import Pair
 from bench.fuzz.verdicts import Grade, Line, grade
 from bench.matrix.checking import check_with_command

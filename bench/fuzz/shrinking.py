@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
-from bench.fuzz.edits import Edit
+from bench.fuzz.label import Edit
 from bench.fuzz.pairs import Pair, as_pair
 from bench.fuzz.pieces import Say, Servers, run_piece
 from bench.fuzz.pipeline import Pipeline

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench.fuzz.expressions import text_of
+from bench.fuzz.expressions import quoted, text_of
 from bench.fuzz.stages import (
     AGGREGATES,
     Clock,
@@ -42,7 +42,7 @@ def lines_of(stage: Stage, columns: Columns, frame: str) -> list[str]:
         case Lookup():
             return _lookup_lines(stage, frame)
         case Select():
-            return [f"{frame} = {frame}.select({_quoted(stage.columns)})"]
+            return [f"{frame} = {frame}.select({quoted(stage.columns)})"]
         case Clock():
             return [f'{frame} = {frame}.withColumn("{stage.name}", F.{stage.function}())']
         case Luck():
@@ -53,7 +53,7 @@ def lines_of(stage: Stage, columns: Columns, frame: str) -> list[str]:
             return [f'{frame} = {frame}.withWatermark("ts", "{_span(stage.minutes, stage.unit)}")']
         case Dedup():
             name = "dropDuplicatesWithinWatermark" if stage.within else "dropDuplicates"
-            return [f"{frame} = {frame}.{name}([{_quoted(stage.keys)}])"]
+            return [f"{frame} = {frame}.{name}([{quoted(stage.keys)}])"]
         case Grouped():
             return _grouped_lines(stage, frame)
         case Meet():
@@ -69,7 +69,7 @@ def _with_lines(stage: With, columns: Columns, frame: str) -> list[str]:
         case "api":
             return [f'{frame} = {frame}.withColumn("{stage.name}", {text_of(stage.expr, "api")})']
         case "expr":
-            return [f"{frame} = {frame}.selectExpr({_listed(kept)}, {_text(f'{sql} as {stage.name}')})"]
+            return [f"{frame} = {frame}.selectExpr({quoted(kept)}, {_text(f'{sql} as {stage.name}')})"]
         case _:
             query = f"select {', '.join(kept)}, {sql} as {stage.name} from {stage.uid}"
             return [f'{frame}.createOrReplaceTempView("{stage.uid}")', f"{frame} = spark.sql({_text(query)})"]
@@ -96,7 +96,7 @@ def _lookup_lines(stage: Lookup, frame: str) -> list[str]:
         table += f'.filter(F.col("{column}") {sign} {value})'
     elif stage.kept:
         table += f'.where("{stage.kept}")'
-    taken = f'{stage.uid}.select("k", {_quoted(stage.take)})'
+    taken = f'{stage.uid}.select("k", {quoted(stage.take)})'
     side = f"F.broadcast({taken})" if stage.broadcast else taken
     return [f"{stage.uid} = {table}", f'{frame} = {frame}.join({side}, "k", "{stage.how}")']
 
@@ -106,14 +106,14 @@ def _grouped_lines(stage: Grouped, frame: str) -> list[str]:
     name = "session_window" if stage.session else "window"
     begin = f'F.col("{name}.start").alias("begin"), ' if stage.window else ""
     if stage.style == "api":
-        keys = [f'F.{name}("ts", {_quoted(spans)})'] if stage.window else []
+        keys = [f'F.{name}("ts", {quoted(spans)})'] if stage.window else []
         folds = [f'{_fold(each, "F.")}.alias("{each.name}")' for each in stage.folds]
         chosen = (*stage.keys, *(each.name for each in stage.folds))
         grouping = ", ".join([*keys, *(f'"{each}"' for each in stage.keys)])
         return [
             f"{frame} = {frame}.groupBy({grouping}).agg(",
             *(f"    {each}," for each in folds),
-            f").select({begin}{_quoted(chosen)})",
+            f").select({begin}{quoted(chosen)})",
         ]
     texts = ", ".join(f"'{each}'" for each in spans)
     keys = [f"{name}(ts, {texts})"] if stage.window else []
@@ -154,14 +154,6 @@ def _keep_lines(stage: Keep, frame: str) -> list[str]:
 
 def _span(minutes: int, unit: str) -> str:
     return f"{minutes} minutes" if unit == "minutes" else f"{minutes * 60} seconds"
-
-
-def _quoted(names: tuple[str, ...] | list[str]) -> str:
-    return ", ".join(f'"{each}"' for each in names)
-
-
-def _listed(names: list[str]) -> str:
-    return ", ".join(f'"{each}"' for each in names)
 
 
 def _text(sql: str) -> str:

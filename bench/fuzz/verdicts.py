@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from bench.fuzz.edits import Label
+from bench.fuzz.label import Label
 from bench.matrix.case import Outcome
 from bench.matrix.record import Truth
 from bench.matrix.score import Answer

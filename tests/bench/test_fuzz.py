@@ -15,8 +15,9 @@ import pytest
 
 from bench.fuzz.control import BLINDED
 from bench.fuzz.drawing import draw_pipeline
-from bench.fuzz.edits import Edit, Label, edits_of
+from bench.fuzz.edits import edits_of
 from bench.fuzz.expressions import OPS, Expr, changed, same, text_of
+from bench.fuzz.label import Edit, Label
 from bench.fuzz.outputs import Files, Route, Table
 from bench.fuzz.pairs import EDITS, SAME, draw_base, draw_edits, find_pair
 from bench.fuzz.pipeline import Pipeline, reaches, renamed, render

@@ -10,9 +10,10 @@ import pytest
 from bench.fuzz import __main__ as command
 from bench.fuzz.brokers import BrokerOnDemand
 from bench.fuzz.drawing import draw_pipeline
-from bench.fuzz.edits import Edit, Label, edits_of
+from bench.fuzz.edits import edits_of
 from bench.fuzz.expressions import Expr
 from bench.fuzz.kafka import kafka_edits
+from bench.fuzz.label import Edit, Label
 from bench.fuzz.pairs import Pair, as_pair, draw_pairs
 from bench.fuzz.pieces import on_kafka, run_piece, say_now
 from bench.fuzz.pipeline import Pipeline, render

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Sequence
-from functools import reduce
+from functools import partial, reduce
 from pathlib import Path
 
 import pytest
@@ -16,8 +16,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from streamkeeper.model.job_state import JobState, fold
-from streamkeeper.model.journal import CheckpointVersionCreated, entry_key, journal_prefix, key_number
-from streamkeeper.model.names import version_name
+from streamkeeper.model.journal import CheckpointVersionCreated, entry_key, journal_prefix
+from streamkeeper.model.names import key_number, version_name
 from streamkeeper.registry import journal
 from streamkeeper.registry.journal import Journal
 from streamkeeper.stores.contract import Store
@@ -91,11 +91,8 @@ class TrustingListings(Journal):
     """A journal that takes a listing for the whole truth."""
 
     def _newest_number(self, after: int = 0) -> int:
-        keys = [
-            key_number(key) for key in self._store.list(journal_prefix(self._job), after=entry_key(self._job, after))
-        ]
-        for number in keys:
-            self._fold_next(number)
+        for key in self._store.list(journal_prefix(self._job), after=entry_key(self._job, after)):
+            self._fold_next(key_number(key, partial(entry_key, self._job)) or 0)
         return after
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 
 from streamkeeper.checkpoints.entries import read_offsets
 from streamkeeper.checkpoints.facts import kafka_offsets
 from streamkeeper.checkpoints.initial_offsets import read_initial_offsets
 from streamkeeper.checkpoints.layout import last_planned
+from streamkeeper.model.topics import reads
 
 Positions = dict[str, dict[int, int]]
 """Topic -> partition -> the next offset to read."""
@@ -49,27 +49,12 @@ def read_by(checkpoint: Path, batch: int) -> dict[str, Positions]:
 
 
 def would_read_on(checkpoint: Path, source: str, topics: str) -> bool:
-    """Whether ``topics`` (``subscribe a,b``, ``subscribepattern a.*``, ``assign {"a": [0]}``) read every partition at
-    which a source stands; False where that cannot be told. ``source``: as the offset log names it.
+    """Whether ``topics`` (as ``model.topics`` has them) read every partition at which a source stands; False where that
+    cannot be told. ``source``: as the offset log names it.
     """
     planned = last_planned(checkpoint)
     positions = stands_at(checkpoint, planned).get(source, {}) if planned is not None else {}
-    way, _, named = topics.partition(" ")
-    if not positions:
-        return False
-    try:
-        match way:
-            case "subscribe":
-                return positions.keys() <= {each.strip() for each in named.split(",")}
-            case "subscribepattern":
-                return all(re.fullmatch(named, topic) for topic in positions)
-            case "assign":
-                assigned = json.loads(named)
-                return all(set(partitions) <= set(assigned.get(topic, ())) for topic, partitions in positions.items())
-            case _:
-                return False
-    except (ValueError, re.error):
-        return False
+    return bool(positions) and all(reads(topics, topic, set(each)) for topic, each in positions.items())
 
 
 def _short_of(starts: Positions, ends: Positions) -> Positions:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from streamkeeper.compatibility.rule import NEW_QUERY, breaking, note
 from streamkeeper.compatibility.shown import change
 from streamkeeper.model.finding import Finding
 from streamkeeper.model.manifest import Source
-
-_SUBSCRIBED = "subscribe "
-_PATTERN = "subscribepattern "
+from streamkeeper.model.topics import reads, subscribed_topics
 
 
 def place(source: Source) -> str:
@@ -54,16 +51,6 @@ def _brokers(source: Source) -> str:
 
 
 def _keeps_topics(before: str, after: str) -> bool:
-    """Whether every topic read so far is read on."""
-    if not before.startswith(_SUBSCRIBED):
-        return False
-    topics = {each.strip() for each in before.removeprefix(_SUBSCRIBED).split(",")}
-    if after.startswith(_SUBSCRIBED):
-        return topics <= {each.strip() for each in after.removeprefix(_SUBSCRIBED).split(",")}
-    if after.startswith(_PATTERN):
-        try:
-            pattern = re.compile(after.removeprefix(_PATTERN))
-        except re.error:
-            return False
-        return all(pattern.fullmatch(each) for each in topics)
-    return False
+    """Whether every topic read so far is read on, by its names alone."""
+    topics = subscribed_topics(before)
+    return topics is not None and all(reads(after, topic) for topic in topics)

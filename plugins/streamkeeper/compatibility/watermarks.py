@@ -110,7 +110,7 @@ def _shorter(old: Manifest, evidence: str) -> Iterator[Finding]:
 def evicts(operator: Operator, delays: tuple[Watermark, ...]) -> bool:
     """Whether it evicts state by a watermark: one of its keys, or a join's condition, is about the event time.
 
-    A window counts whatever it is of: a manifest of before 2026-11-23 may show a part of its column only.
+    A window counts whatever it is of: an older manifest may show a part of its column only.
     """
     if operator.kind == _WITHIN or operator.kind.startswith(("pandas-with-state", "transform-with-state", "unknown")):
         return True

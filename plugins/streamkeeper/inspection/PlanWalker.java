@@ -43,10 +43,11 @@ import org.apache.spark.unsafe.types.VariantVal;
  * A logical plan as one JSON text: every constructor argument of every node, or that it is of a class unknown here.
  *
  * <p>{"nodes": [{"k": kind, "n": class, "w": place in Python code where it is known, "f": [[argument, value]...]}...],
- * "root": number}; a node is referred to as {"n": number}. Kinds: p plan, e expression, o other case class. Values: null (None too), booleans, integers, texts,
- * lists, and {"d": floating}, {"b": bytes}, {"x": number, decimal, interval or enumerated value as text}, {"t": type},
- * {"id": expression id}, {"s": set, sorted}, {"m": map, sorted}, {"r": digest of rows}, {"c": class that has no more to
- * say}, {"f": which of the plan's Python functions}, {"u": unknown class}. Compiled by Janino: no lambdas, no generics that it cannot infer.
+ * "root": number}; a node is referred to as {"n": number}. Kinds: p plan, e expression, o other case class. Values:
+ * null (None too), booleans, integers, texts, lists, and {"d": floating}, {"b": bytes}, {"x": number, decimal, interval
+ * or enumerated value as text}, {"t": type}, {"id": expression id}, {"s": set, sorted}, {"m": map, sorted},
+ * {"r": digest of rows}, {"c": class that has no more to say}, {"f": which of the plan's Python functions},
+ * {"u": unknown class}. Compiled by Janino: no lambdas, no generics that it cannot infer.
  */
 public final class PlanWalker implements Runnable {
   private static final char[] HEX = "0123456789abcdef".toCharArray();

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from streamkeeper.inspection import spark_classes
-from streamkeeper.inspection.plan_tree import Node, Tagged
+from streamkeeper.inspection.plan_tree import Node, values_in
 
 _PASSES = frozenset({"CollectMetrics", "ResolvedHint", "SubqueryAlias"})
 """Nodes that pass rows on in their order. One that repartitions them sorts them before, by all that is in them."""
@@ -78,16 +78,5 @@ def _is_streaming(plan: Node) -> bool:
 
 def _columns_in(found: Any) -> Iterator[int]:
     """The attributes that expressions refer to, those in subqueries included."""
-    waiting = [found]
-    while waiting:
-        match waiting.pop():
-            case Node(name="AttributeReference") as attribute:
-                yield attribute.expression_id
-            case Node(fields=fields):
-                waiting += fields.values()
-            case Tagged(found=inner):
-                waiting.append(inner)
-            case list(parts):
-                waiting += parts
-            case _:
-                pass
+    attributes = (each for each in values_in(found) if isinstance(each, Node) and each.name == "AttributeReference")
+    return (each.expression_id for each in attributes)

@@ -74,11 +74,16 @@ def unnumbered(text: str) -> str:
 
 def texts(found: Any) -> Iterator[str]:
     """Every text in a plan's arguments, in no order: literals, names, options."""
+    return (each for each in values_in(found) if isinstance(each, str))
+
+
+def values_in(found: Any) -> Iterator[Any]:
+    """An argument and every value inside it, nodes and lists included, in no order."""
     waiting = [found]
     while waiting:
-        match waiting.pop():
-            case str(text):
-                yield text
+        value = waiting.pop()
+        yield value
+        match value:
             case Node(fields=fields):
                 waiting += fields.values()
             case Tagged(found=inner):

@@ -392,8 +392,3 @@ def fold_key(job: str, number: int) -> str:
 def fold_prefix(job: str) -> str:
     """The folder of a job's folded copies."""
     return f"registry/{job}/folds/"
-
-
-def key_number(key: str) -> int:
-    """The number in an entry's or a folded copy's key."""
-    return int(key.rsplit("/", 1)[1].removesuffix(".json"))

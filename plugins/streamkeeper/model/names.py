@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from difflib import get_close_matches
 
 from streamkeeper.errors import InvalidInput
@@ -45,6 +45,12 @@ def check_instance(name: str) -> str:
     if not _INSTANCE.fullmatch(name):
         raise InvalidInput(f"instance name {name!r} is not allowed")
     return name
+
+
+def key_number(key: str, name: Callable[[int], str]) -> int | None:
+    """The number in a store's key, where ``name`` gives it that very key; None for anything else, as a copy."""
+    digits = key.rpartition("/")[2].removesuffix(".json")
+    return int(digits) if digits.isdecimal() and name(int(digits)) == key else None
 
 
 def release_name(number: int) -> str:

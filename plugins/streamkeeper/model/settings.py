@@ -83,9 +83,8 @@ def _refuse_misspelt(environ: Mapping[str, str]) -> None:
     """A variable of ours that is nearly one of these would be passed over, and its default taken."""
     for variable in environ:
         name = variable.removeprefix(_PREFIX)
-        if not variable.startswith(_PREFIX) or name in _KNOWN or _OF_A_SERVICE.search(name):
-            continue
-        if variable.startswith(SECRET_PREFIX):
+        others = not variable.startswith(_PREFIX) or variable.startswith(SECRET_PREFIX)
+        if others or name in _KNOWN or _OF_A_SERVICE.search(name):
             continue
         if meant := nearest(name, _KNOWN, likeness=_LIKENESS) or _begun_alike(name):
             raise InvalidInput(f"{variable} is not a setting", hint=f"{_PREFIX}{meant} is one; rename or unset it")

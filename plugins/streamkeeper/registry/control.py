@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import TypeVar
 
 from streamkeeper.crash_points import crash_point
@@ -21,7 +22,7 @@ from streamkeeper.model.control import (
 )
 from streamkeeper.model.evidence import Evidence
 from streamkeeper.model.manifest import Manifest
-from streamkeeper.model.names import check_instance, check_name
+from streamkeeper.model.names import check_instance, check_name, key_number
 from streamkeeper.model.signals import History
 from streamkeeper.stores.contract import Store
 
@@ -122,7 +123,7 @@ class Control:
     def commands(self, after: int) -> list[Command]:
         """Orders with a number above ``after``, in order: one list request, and one read for each."""
         keys = self._store.list(self._key("commands", ""), after=command_key(self._job, self._instance, after))
-        newest = max(map(_number_of, keys), default=after)
+        newest = max(map(self._number_of, keys), default=after)
         # By number, because a listing taken while others write may miss one and show its successor.
         return [self._command(number) for number in range(after + 1, newest + 1)]
 
@@ -166,6 +167,12 @@ class Control:
     def _command(self, number: int) -> Command:
         return self._require(command_key(self._job, self._instance, number), Command)
 
+    def _number_of(self, key: str) -> int:
+        number = key_number(key, partial(command_key, self._job, self._instance))
+        if number is None:
+            raise RegistryDamaged(f"{key} is not a command", hint="move it out of the commands' folder")
+        return number
+
     def _create_or_same(self, name: str, data: bytes) -> bool:
         key = self._key(name)
         try:
@@ -186,10 +193,3 @@ class Control:
         if found is None:
             raise RegistryDamaged(f"{key} is missing")
         return found
-
-
-def _number_of(key: str) -> int:
-    try:
-        return int(key.rsplit("/", 1)[1].removesuffix(".json"))
-    except ValueError:
-        raise RegistryDamaged(f"{key} is not a command", hint="move it out of the commands' folder") from None

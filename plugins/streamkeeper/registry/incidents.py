@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from functools import partial
 
 from streamkeeper.crash_points import crash_point
 from streamkeeper.errors import KeyExists, KeyMissing, RegistryDamaged
@@ -18,8 +18,7 @@ from streamkeeper.model.incident import (
     incident_key,
     incident_prefix,
 )
-from streamkeeper.model.journal import key_number
-from streamkeeper.model.names import check_name
+from streamkeeper.model.names import check_name, key_number
 from streamkeeper.stores.contract import Store
 
 
@@ -80,11 +79,8 @@ class IncidentLog:
 
     def _newest(self) -> int:
         """The highest number there is; what is no record of ours, as an editor's copy, is passed over."""
-        numbers = [0]
-        for key in self._store.list(incident_prefix(self._job)):
-            with suppress(ValueError):
-                numbers.append(key_number(key))
-        return max(numbers)
+        keys = self._store.list(incident_prefix(self._job))
+        return max((key_number(key, partial(incident_key, self._job)) or 0 for key in keys), default=0)
 
     def _find(self, number: int) -> IncidentEntry | None:
         key = incident_key(self._job, number)

@@ -29,9 +29,8 @@ from streamkeeper.model.journal import (
     fold_key,
     fold_prefix,
     journal_prefix,
-    key_number,
 )
-from streamkeeper.model.names import check_name
+from streamkeeper.model.names import check_name, key_number
 from streamkeeper.stores.contract import Store
 
 FOLD_EVERY = 100
@@ -40,15 +39,6 @@ KEPT_FOLDS = 2
 
 
 _NEWER = "a newer Streamkeeper wrote it: run this with that version; what serves goes on"
-
-
-def _number_of(key: str, name: Callable[[int], str]) -> int | None:
-    """None for what is not named like this: somebody's copy or note is in nobody's way."""
-    with suppress(ValueError):
-        number = key_number(key)
-        if name(number) == key:
-            return number
-    return None
 
 
 def _utc_now() -> pendulum.DateTime:
@@ -192,13 +182,13 @@ class Journal:
 
     def _newest_number(self, after: int = 0) -> int:
         keys = self._store.list(journal_prefix(self._job), after=entry_key(self._job, after))
-        numbers = (_number_of(key, partial(entry_key, self._job)) for key in keys)
+        numbers = (key_number(key, partial(entry_key, self._job)) for key in keys)
         return max((number for number in numbers if number is not None), default=after)
 
     def strays(self) -> list[str]:
         """The keys in the journal's folder that are no entries; they are passed over."""
-        name = partial(entry_key, self._job)
-        return [key for key in self._store.list(journal_prefix(self._job)) if _number_of(key, name) is None]
+        keys = self._store.list(journal_prefix(self._job))
+        return [key for key in keys if key_number(key, partial(entry_key, self._job)) is None]
 
     def _read(self, number: int) -> Entry | PassedEntry:
         key = entry_key(self._job, number)
@@ -264,4 +254,4 @@ class Journal:
 
     def _fold_keys(self) -> list[str]:
         keys = self._store.list(fold_prefix(self._job))
-        return [key for key in keys if _number_of(key, partial(fold_key, self._job)) is not None]
+        return [key for key in keys if key_number(key, partial(fold_key, self._job)) is not None]

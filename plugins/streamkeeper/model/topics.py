@@ -1,0 +1,33 @@
+"""How a Kafka source names what it reads: ``subscribe a,b``, ``subscribepattern a.*`` or ``assign {"a": [0]}``."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection
+
+
+def subscribed_topics(named: str) -> frozenset[str] | None:
+    """The topics of a list of them; None where they are named otherwise."""
+    way, _, rest = named.partition(" ")
+    return frozenset(each.strip() for each in rest.split(",")) if way == "subscribe" else None
+
+
+def reads(named: str, topic: str, partitions: Collection[int] | None = None) -> bool:
+    """Whether these partitions of a topic are read; None stands for all that it has or may get.
+
+    False where that cannot be told.
+    """
+    way, _, rest = named.partition(" ")
+    try:
+        match way:
+            case "subscribe":
+                return topic in (subscribed_topics(named) or ())
+            case "subscribepattern":
+                return re.fullmatch(rest, topic) is not None
+            case "assign":
+                return partitions is not None and set(partitions) <= set(json.loads(rest).get(topic, ()))
+            case _:
+                return False
+    except (ValueError, re.error):
+        return False
