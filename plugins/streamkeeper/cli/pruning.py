@@ -34,7 +34,7 @@ def prune_(
     place = read_place(series, checkpoint, store)
     policy = read_policy(keep) if keep else None
     if place.adopted or store or "/" in series:
-        run, where = plan_series(place.catalogues(), policy or Policy(), grace_s=grace), place.store()
+        run, where, site = plan_series(place.catalogues(), policy or Policy(), grace_s=grace), place.store(), None
     else:
         site = open_site()
         run, where = plan_prune(site, job=series, policy=policy, grace_s=grace), site.snapshots
@@ -44,7 +44,7 @@ def prune_(
         if json:
             typer.echo(to_json(run))
         return
-    report = prune(where, run)
+    report = prune(where, run, site)
     if json:
         typer.echo(to_json(report))
     else:

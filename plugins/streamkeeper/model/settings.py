@@ -18,7 +18,7 @@ SECRET_PREFIX = "STREAMKEEPER_SECRET_"
 _KNOWN = (
     *("HOME", "STORE", "CHECKPOINTS", "JOBS", "SNAPSHOTS", "KEEP", "BACKUP_OBJECTIVE_S", "RETIRED_DAYS", "JARS"),
     *("BACKUP_SCHEDULE", "DRILL_SCHEDULE", "PRUNE_SCHEDULE", "WATCH_SCHEDULE", "WATCH_ACTS", "NOTIFIERS"),
-    *("DRIVER_METRICS", "CONFS"),
+    *("DRIVER_METRICS", "CONFS", "ENDED_DAYS"),
 )
 """The variables that an installation is set by, without their prefix."""
 _LIKENESS = 0.7
@@ -33,7 +33,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ``home`` holds logs and scratch space; nothing in it is needed after a restart. ``snapshots``: URL of the store for
     snapshots, empty for the same one. ``keep``: which snapshots a prune keeps, as ``last=3,hourly=24,daily=7``;
     ``objective_s``: how much older than its newest commit a query's newest snapshot may be, seconds; ``retired_days``:
-    how long a checkpoint version that no longer serves is kept. ``jars``: directories, with ``:`` between them, whose
+    how long a checkpoint version that no longer serves is kept; ``ended_days``: how long the records and logs of a dead
+    driver are. ``jars``: directories, with ``:`` between them, whose
     jars every driver gets; empty for those of ``make connectors``. ``driver_metrics``: where each driver serves its
     metrics, as ``9470-9569``: on the first of these ports that is free; empty for nowhere. ``confs``: Spark confs that
     a deploy may set beside the usual ones, by name or as ``spark.hadoop.fs.s3a.*``.
@@ -47,6 +48,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     keep: str = ""
     objective_s: float = 24 * 3600.0
     retired_days: float = 7.0
+    ended_days: float = 30.0
     jars: str = ""
     driver_metrics: str = ""
     confs: tuple[str, ...] = ()
@@ -54,7 +56,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
 def read_settings(environ: Mapping[str, str]) -> Settings:
     """Settings from ``STREAMKEEPER_HOME``, ``_STORE``, ``_CHECKPOINTS``, ``_JOBS``, ``_SNAPSHOTS``, ``_KEEP``,
-    ``_BACKUP_OBJECTIVE_S``, ``_RETIRED_DAYS``, ``_JARS``, ``_DRIVER_METRICS`` and ``_CONFS``.
+    ``_BACKUP_OBJECTIVE_S``, ``_RETIRED_DAYS``, ``_ENDED_DAYS``, ``_JARS``, ``_DRIVER_METRICS`` and ``_CONFS``.
 
     Only the home is required; store and checkpoints default to folders in it, jobs to ``jobs`` in the working
     directory. Raises InvalidInput or Unsupported, naming the variable.
@@ -73,6 +75,7 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
         keep=environ.get("STREAMKEEPER_KEEP", ""),
         objective_s=_positive("STREAMKEEPER_BACKUP_OBJECTIVE_S", environ.get("STREAMKEEPER_BACKUP_OBJECTIVE_S"), 86400),
         retired_days=_positive("STREAMKEEPER_RETIRED_DAYS", environ.get("STREAMKEEPER_RETIRED_DAYS"), 7),
+        ended_days=_positive("STREAMKEEPER_ENDED_DAYS", environ.get("STREAMKEEPER_ENDED_DAYS"), 30),
         jars=_directories("STREAMKEEPER_JARS", environ),
         driver_metrics=environ.get("STREAMKEEPER_DRIVER_METRICS", ""),
         confs=_confs("STREAMKEEPER_CONFS", environ),

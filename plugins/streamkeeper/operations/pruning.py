@@ -1,4 +1,5 @@
-"""Pruning: snapshots that nothing keeps, packs that nothing references, old batches of checkpoints that do not serve.
+"""Pruning: snapshots that nothing keeps, packs that nothing references, old batches of checkpoints that do not serve,
+and what dead drivers have left.
 
 A plan is made per series and per checkpoint, can be shown, and is what is carried out. What cannot be planned is told
 and left; it does not keep the rest from being pruned.
@@ -20,6 +21,15 @@ from streamkeeper.checkpoints.removal import carry_out
 from streamkeeper.errors import CheckpointLost, InvalidInput, StreamkeeperError
 from streamkeeper.model.fleet import PruneRecord
 from streamkeeper.model.job_state import JobState
+from streamkeeper.operations.ended_drivers import (
+    EndedDriver,
+    Removed,
+    Unused,
+    plan_ended,
+    plan_unused,
+    remove_ended,
+    tell_ended,
+)
 from streamkeeper.operations.overview import read_job, recorded_jobs
 from streamkeeper.operations.registered import (
     checkpoint_directory,
@@ -58,6 +68,8 @@ class PruneRun(msgspec.Struct, frozen=True, kw_only=True):
     directories: tuple[PrunePlan, ...] = ()
     drafts: tuple[str, ...] = ()
     growth: tuple[CheckpointGrowth, ...] = ()
+    drivers: tuple[EndedDriver, ...] = ()
+    unused: tuple[Unused, ...] = ()
     untold: tuple[str, ...] = ()
     everything: bool = False
 
@@ -69,12 +81,16 @@ class PruneReport(msgspec.Struct, frozen=True, kw_only=True):
     packs: int = 0
     files: int = 0
     bytes: int = 0
+    records: int = 0
     failed: tuple[str, ...] = ()
 
     @property
     def sentence(self) -> str:
         """What went, for a person."""
-        return f"pruned {self.snapshots} snapshots, {self.packs} packs, {self.files} files: {self.bytes:,} bytes"
+        records = f", {self.records} records of dead drivers" if self.records else ""
+        return (
+            f"pruned {self.snapshots} snapshots, {self.packs} packs, {self.files} files{records}: {self.bytes:,} bytes"
+        )
 
 
 def read_policy(text: str) -> Policy:
@@ -99,6 +115,9 @@ def plan_prune(
     untold: list[str] = []
     growth: list[CheckpointGrowth] = []
     drafts: list[str] = []
+    drivers: list[EndedDriver] = []
+    unused: list[Unused] = []
+    states: list[JobState] = []
     for series in list_series(site.snapshots):
         if not job or series.startswith(f"{job}/"):
             with _telling(untold, series):
@@ -106,6 +125,8 @@ def plan_prune(
     for name in [job] if job else recorded_jobs(site):
         with _telling(untold, name):
             state = read_job(site, name)
+            states.append(state)
+            drivers += plan_ended(site, state, moment)
             for query in sorted(state.versions):
                 for folder in _folders(site, state, query):
                     drafts += stale_drafts(folder, older_than_s=STALE_S)
@@ -114,11 +135,17 @@ def plan_prune(
                 for directory, plan in _versions(site, state, query, moment):
                     growth.append(CheckpointGrowth(directory=str(directory), growth=checkpoint_growth(directory)))
                     directories.append(plan)
+    # Whose bundles are needed is known once every job could be read.
+    if not job and len(states) == len(recorded_jobs(site)):
+        with _telling(untold, "bundles"):
+            unused += plan_unused(site, states, moment)
     return PruneRun(
         sweeps=tuple(sweeps),
         directories=tuple(directories),
         drafts=tuple(drafts),
         growth=tuple(growth),
+        drivers=tuple(drivers),
+        unused=tuple(unused),
         untold=tuple(untold),
         everything=not job,
     )
@@ -130,8 +157,11 @@ def plan_series(catalogues: Iterable[Catalogue], policy: Policy, *, grace_s: flo
     return PruneRun(sweeps=tuple(plan_sweep(each, policy, now=now, grace_s=grace_s) for each in catalogues))
 
 
-def prune(store: Store, run: PruneRun) -> PruneReport:
-    """Carry a plan out; may be cut off anywhere and be planned and done again. Raises StoreUnavailable."""
+def prune(store: Store, run: PruneRun, site: Site | None = None) -> PruneReport:
+    """Carry a plan out; may be cut off anywhere and be planned and done again. Raises StoreUnavailable.
+
+    ``store``: that of the snapshots; ``site``: whose drivers' leavings are in the plan, if any are.
+    """
     now = datetime.now(UTC)
     snapshots = packs = files = size = 0
     failed = list(run.untold)
@@ -151,9 +181,18 @@ def prune(store: Store, run: PruneRun) -> PruneReport:
         size += pruned.bytes
         failed += pruned.failed
         failed += pruned.left if directory.extent is not Extent.LEFTOVERS else ()
+    ended = remove_ended(site, run.drivers, run.unused) if site is not None else Removed()
+    failed += ended.failed
     if run.everything:
         write_prune(store, PruneRecord(at=now.timestamp(), failed=tuple(failed)))
-    return PruneReport(snapshots=snapshots, packs=packs, files=files, bytes=size, failed=tuple(failed))
+    return PruneReport(
+        snapshots=snapshots,
+        packs=packs,
+        files=files + ended.files,
+        bytes=size + ended.bytes,
+        records=ended.records,
+        failed=tuple(failed),
+    )
 
 
 def tell_run(run: PruneRun) -> Iterator[str]:
@@ -170,6 +209,7 @@ def tell_run(run: PruneRun) -> Iterator[str]:
             yield f"delete {len(each.files)} files ({size:,} bytes) of {each.directory}: {each.extent.value}"
             yield from (f"  {file.path}: {file.reason}" for file in each.files)
         yield from (f"keep {each.directory}: {why}" for why in each.left)
+    yield from tell_ended(run.drivers, run.unused)
     for grown in run.growth:
         found = grown.growth
         largest = f", its largest compacted entry {found.largest_compact:,}" if found.largest_compact else ""

@@ -49,7 +49,7 @@ class PruneOperator(StreamkeeperTask):
         if request.dry_run:
             self._skip("a dry run removes nothing")
         site = open_site()
-        done = prune(site.snapshots, plan(site, request))
+        done = prune(site.snapshots, plan(site, request), site)
         self.log.info("%s", done.sentence)
         if done.failed:
             raise PruneIncomplete("\n".join((done.sentence, *done.failed)))

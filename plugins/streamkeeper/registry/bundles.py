@@ -93,6 +93,8 @@ def unpack_bundle(data: bytes, target: Path) -> None:
         raise RegistryDamaged(f"bundle {target.name} has sha256 {found}", hint="push the release again")
     files = read_bundle(data, target.name)
     if _holds(target, files):
+        # A prune goes by it: this bundle is in use.
+        os.utime(target)
         return
     target.parent.mkdir(parents=True, exist_ok=True)
     fresh = Path(tempfile.mkdtemp(prefix=".unpacking-", dir=target.parent))

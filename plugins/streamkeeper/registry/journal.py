@@ -147,6 +147,10 @@ class Journal:
             if isinstance(entry, Entry):
                 yield entry
 
+    def entry(self, number: int) -> Entry | PassedEntry:
+        """One entry by its number; raises RegistryDamaged where there is none."""
+        return self._read(number)
+
     def _write(self, record: Record, number: int) -> bool:
         """Create entry ``number``; False when another writer has it, whose entry is then part of the state."""
         key = entry_key(self._job, number)

@@ -1,0 +1,96 @@
+"""``python -m bench.memory``: what an unattended driver keeps in memory, by the minute.
+
+Serves ``sales_totals`` at triggers of one second under steady input, and looks at the driver's JVM and its two Python
+processes at the ``--at`` minutes: bytes of live Java objects after a full collection (jcmd's class histogram), the
+classes that grew most, and resident memory. Needs a JDK's jcmd beside the JRE.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import subprocess
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+
+from bench.bed import ROOT, Bed, fresh_bed
+from bench.report import write_report
+
+JOB = "sales_totals"
+_MIB = 1 << 20
+_SHOWN = 8
+
+
+def main() -> int:
+    """Measure, print each look as it is taken, write the report."""
+    parser = argparse.ArgumentParser(prog="bench.memory", description="An unattended driver's memory.")
+    parser.add_argument("--at", default="5,10,20,30", help="minutes after the start at which to look")
+    parser.add_argument("--out", type=Path, default=None, help="folder of the report")
+    chosen = parser.parse_args()
+    if shutil.which("jcmd") is None:
+        raise SystemExit("error: there is no jcmd on the PATH; install a JDK (Debian: openjdk-17-jdk-headless)")
+    with fresh_bed(ROOT / "build/bench/memory-site", [ROOT / "jobs/sales_totals.py"]) as bed:
+        looks, grown = _watch(bed, [float(each) for each in chosen.at.split(",")])
+    first, last = looks[0], looks[-1]
+    minutes = last["minute"] - first["minute"]
+    slope = round((last["live_mib"] - first["live_mib"]) / minutes, 3) if minutes else None
+    figures = {"looks": looks, "live_mib_a_minute": slope, "grown_most": grown}
+    print(json.dumps(figures, indent=1))
+    print(f"written to {write_report('memory', figures, into=chosen.out)}")
+    return 0
+
+
+def _watch(bed: Bed, minutes: list[float]) -> tuple[list[dict[str, float]], list[str]]:
+    """A look at each of the minutes, and what grew most from the first of them to the last."""
+    params = {
+        "input": str(bed.input / "sales"),
+        "warehouse": f"sqlite:///{bed.root}/warehouse.db",
+        "trigger": "1 second",
+    }
+    bed.start_producer(rows=5, every_s=0.5)
+    run = bed.command("deploy", JOB, "--params", json.dumps(params), "--reason", "bench")
+    if run.returncode:
+        raise SystemExit(run.stderr)
+    began = time.monotonic()
+    looks: list[dict[str, float]] = []
+    histograms: list[dict[str, int]] = []
+    for minute in minutes:
+        time.sleep(max(0.0, began + 60 * minute - time.monotonic()))
+        look, histogram = _look(bed, minute)
+        print(json.dumps(look), flush=True)
+        looks.append(look)
+        histograms.append(histogram)
+    before, after = histograms[0], histograms[-1]
+    grown = sorted(after, key=lambda name: before.get(name, 0) - after[name])[:_SHOWN]
+    return looks, [f"{name} {(after[name] - before.get(name, 0)) / 1024:+.0f} KiB" for name in grown]
+
+
+def _look(bed: Bed, minute: float) -> tuple[dict[str, float], dict[str, int]]:
+    seen: list[tuple[float, int, str, int]] = []
+    for each in bed.processes():
+        # What the JVM forks for a moment is gone before it is looked at.
+        with suppress(psutil.NoSuchProcess):
+            seen.append((each.create_time(), each.pid, each.name(), each.memory_info().rss))
+    _, jvm, _, jvm_size = min(each for each in seen if each[2] == "java")
+    python = sum(size for *_, name, size in seen if name != "java")
+    told = subprocess.run(["jcmd", str(jvm), "GC.class_histogram"], capture_output=True, text=True, check=True)
+    histogram: dict[str, int] = {}
+    for line in told.stdout.splitlines():
+        match line.split():
+            case [number, _, size, name, *_] if number.endswith(":"):
+                histogram[name] = histogram.get(name, 0) + int(size)
+    look = {
+        "minute": minute,
+        "live_mib": round(sum(histogram.values()) / _MIB, 2),
+        "jvm_resident_mib": round(jvm_size / _MIB, 1),
+        "python_resident_mib": round(python / _MIB, 1),
+    }
+    return look, histogram
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
