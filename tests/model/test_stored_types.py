@@ -1,0 +1,106 @@
+"""What a version has stored is read by every later one: the schema of a released version is never edited."""
+
+from __future__ import annotations
+
+import copy
+import importlib
+import json
+import pkgutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+import streamkeeper
+from streamkeeper.checkpoints.operator_metadata import OperatorFacts
+from streamkeeper.model.job_state import JobState
+from tests.model.stored_types import STORED, Schema, schema_of_now, unread
+
+VERSIONS = sorted((Path(__file__).parent / "yesterday").glob("schema-*.json"))
+EXEMPT: set[type] = {JobState, OperatorFacts}
+"""A folded copy is made anew where its format is another; the other one is a file of Spark's."""
+
+
+@pytest.mark.parametrize("file", VERSIONS, ids=lambda file: file.stem)
+def test_everything_that_a_version_stored_is_read(file: Path) -> None:
+    """No kind, field, place or value of a tagged version is lost, and no new field is required."""
+    assert unread(json.loads(file.read_text()), schema_of_now()) == []
+
+
+def drop_kind(schema: Schema) -> None:
+    schema["defs"]["InstanceEnded"]["properties"]["type"]["enum"] = ["instance-gone"]
+
+
+def drop_value(schema: Schema) -> None:
+    schema["defs"]["DriverState"]["enum"].remove("fenced")
+
+
+def drop_field(schema: Schema) -> None:
+    del schema["defs"]["LaunchSpec"]["properties"]["bundle"]
+
+
+def change_type(schema: Schema) -> None:
+    schema["defs"]["LaunchSpec"]["properties"]["params"]["additionalProperties"] = {"type": "string"}
+
+
+def require_more(schema: Schema) -> None:
+    schema["defs"]["DriverExit"]["properties"]["host"] = {"type": "string"}
+    schema["defs"]["DriverExit"]["required"].append("host")
+
+
+def drop_place(schema: Schema) -> None:
+    del schema["defs"]["Chunk"]["prefixItems"][-1]
+
+
+def drop_thing(schema: Schema) -> None:
+    del schema["roots"]["pin"]
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (drop_kind, "entry.record: instance-ended is not read any more"),
+        (drop_value, "fenced is no value any more"),
+        (drop_field, "launch.bundle is not read any more"),
+        (change_type, "launch.params[]: integer is not read any more"),
+        (require_more, "exit.host is required"),
+        (drop_place, "has 4 places, had 5"),
+        (drop_thing, "pin is not read any more"),
+    ],
+)
+def test_each_way_to_lose_what_was_stored_is_told(change: Callable[[Schema], None], told: str) -> None:
+    """Negative controls: a schema that lost something is not taken for one that reads everything."""
+    old, new = schema_of_now(), copy.deepcopy(schema_of_now())
+    change(new)
+    assert any(told in each for each in unread(old, new)), unread(old, new)
+
+
+def test_what_is_added_is_no_loss() -> None:
+    """Fields with a default, values and kinds may come: whoever does not know them passes over them or stops."""
+    old, new = schema_of_now(), copy.deepcopy(schema_of_now())
+    new["defs"]["DriverExit"]["properties"]["host"] = {"type": "string"}
+    new["defs"]["DriverState"]["enum"].append("resting")
+    new["defs"]["Slept"] = {"type": "object", "properties": {"type": {"enum": ["slept"]}}, "required": ["type"]}
+    new["defs"]["Entry"]["properties"]["record"]["anyOf"].append({"$ref": "Slept"})
+    assert unread(old, new) == []
+
+
+def stored_structs() -> Iterator[type[Any]]:
+    """Every type of ours that says its format, which is what stored things do."""
+    for module in pkgutil.walk_packages(streamkeeper.__path__, "streamkeeper."):
+        if not module.name.startswith(("streamkeeper.orchestration", "streamkeeper.inspection", "streamkeeper.driver")):
+            importlib.import_module(module.name)
+    waiting: list[type[Any]] = [msgspec.Struct]
+    while waiting:
+        for kind in waiting.pop().__subclasses__():
+            waiting.append(kind)
+            if kind.__module__.startswith("streamkeeper.") and "format" in kind.__struct_fields__:
+                yield kind
+
+
+def test_no_stored_type_is_forgotten_here() -> None:
+    """A new one that says its format is held against older versions as the others are."""
+    private = {kind for kind in stored_structs() if kind.__name__.startswith("_")}
+    assert set(stored_structs()) - private - set(STORED.values()) - EXEMPT == set()
