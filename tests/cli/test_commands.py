@@ -172,8 +172,8 @@ def test_status_of_a_finished_driver_is_finished(home: Path) -> None:
 
 
 def test_jobs_lists_every_job_with_its_release(home: Path) -> None:
-    """The list names the serving release; before any deploy it says how to begin."""
-    assert "no job is known yet" in run("jobs").stdout
+    """The list names the serving release; before any deploy it says where it looked and how to begin."""
+    assert f"no job is known yet to {(home / 'store').as_uri()}" in run("jobs").stdout
     push()
     assert "not deployed" in run("jobs").stdout
     serve(home)

@@ -38,6 +38,13 @@ def test_a_misspelt_variable_is_refused_by_name(tmp_path: Path, misspelt: str, m
         read_settings({"STREAMKEEPER_HOME": str(tmp_path), f"STREAMKEEPER_{misspelt}": "/data"})
 
 
+@pytest.mark.parametrize("home", ["home", "./home", "~/home", "../home"])
+def test_a_relative_home_is_refused(home: str) -> None:
+    """It would be another installation in every directory in which a command is run."""
+    with pytest.raises(InvalidInput, match=r"is relative: another directory wherever a command runs \(write the whole"):
+        read_settings({"STREAMKEEPER_HOME": home})
+
+
 def test_other_variables_of_that_prefix_are_left_alone(tmp_path: Path) -> None:
     """Those of the demo, of a driver's own environment, and what a person keeps a secret in."""
     others = ("PORT", "CI", "DATA", "CRASH", "CRASH_ONCE", "INSTANCE", "GENERATION", "SECRETS", "DB_PASSWORD")

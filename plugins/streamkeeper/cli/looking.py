@@ -63,7 +63,10 @@ def jobs(
     table = Table("job", "release", "standing", "wrong", "open operation", caption=told, caption_justify="left")
     for each in index.rows:
         table.add_row(each.job, each.release or "-", _standing(each.standing), _wrong(each), each.operation)
-    Console().print(table if index.rows else "no job is known yet: deploy one, or push a release")
+    if not index.rows:
+        typer.echo(f"no job is known yet to {site.store.url}: deploy one, push a release, or mend STREAMKEEPER_HOME")
+        return
+    Console().print(table)
 
 
 def _wrong(row: JobRow) -> Text:

@@ -65,6 +65,11 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
     home = environ.get("STREAMKEEPER_HOME", "")
     if not home:
         raise InvalidInput("STREAMKEEPER_HOME is not set", hint="point it at a directory that Streamkeeper may fill")
+    if not home.startswith(("/", "file:")) and not scheme_of(home):
+        hint = f"write the whole path, as {Path(home).expanduser().absolute()}"
+        raise InvalidInput(
+            f"STREAMKEEPER_HOME={home} is relative: another directory wherever a command runs", hint=hint
+        )
     base = local_path("STREAMKEEPER_HOME", home, hint="the home is a local directory; STREAMKEEPER_STORE may be s3://…")
     return Settings(
         store=environ.get("STREAMKEEPER_STORE") or (base / "store").as_uri(),
