@@ -18,6 +18,7 @@ from streamkeeper.model.params import Param, ParamMap, check_declared, validate_
 from streamkeeper.model.release import ParamValue
 from streamkeeper.model.release_conf import check_unchanged, installation_confs
 from streamkeeper.model.trigger import Trigger, parse_trigger
+from streamkeeper.python_workers import leave_types_unparsed
 from streamkeeper.sinks.contract import Sink
 
 if TYPE_CHECKING:
@@ -36,6 +37,9 @@ __all__ = [
     "streaming_job",
     "validate_params",
 ]
+
+# Every job's file imports this module, and before it names a type: no other place of ours is loaded in a worker.
+leave_types_unparsed()
 
 JobFunction = Callable[["SparkSession", ParamMap], "Iterable[Query] | Query | None"]
 
