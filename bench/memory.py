@@ -19,6 +19,7 @@ import psutil
 
 from bench.bed import ROOT, Bed, fresh_bed
 from bench.report import write_report
+from streamkeeper.registry.control import Control
 
 JOB = "sales_totals"
 _MIB = 1 << 20
@@ -83,8 +84,11 @@ def _look(bed: Bed, minute: float) -> tuple[dict[str, float], dict[str, int]]:
         match line.split():
             case [number, _, size, name, *_] if number.endswith(":"):
                 histogram[name] = histogram.get(name, 0) + int(size)
+    instance = bed.site.journal(JOB, "bench").state().serving_instance
+    status = Control(bed.site.store, JOB, instance).read_status()
     look = {
         "minute": minute,
+        "batches": status.spans_ms.get("batches", 0.0) if status is not None else 0.0,
         "live_mib": round(sum(histogram.values()) / _MIB, 2),
         "jvm_resident_mib": round(jvm_size / _MIB, 1),
         "python_resident_mib": round(python / _MIB, 1),

@@ -34,7 +34,6 @@ from bench.fuzz.stages import (
 from bench.matrix.case import Job
 from bench.matrix.data import KAFKA
 
-_TYPES = "from pyspark.sql.types import IntegerType"
 MASK = "luck"
 """A column whose name begins like this is one of chance."""
 
@@ -221,7 +220,7 @@ def render(pipeline: Pipeline) -> Job:
         body.append('yield Query("aside", read_rows(s).select("id"), sink=ForeachBatch(write), output_mode="append")')
     body += output_lines(pipeline.output, frame, pipeline.key)
     sink_top = output_top(pipeline.output, pipeline.texts)
-    tops = [_reader(pipeline), "\n".join(helped), *(_top(each, pipeline) for each in pipeline.stages), sink_top]
+    tops = [_reader(pipeline), "\n".join(helped), *(_top(each) for each in pipeline.stages), sink_top]
     schema, options = _schema(pipeline)
     return Job(
         frame,
@@ -240,11 +239,8 @@ def render(pipeline: Pipeline) -> Job:
     )
 
 
-def _top(stage: Stage, pipeline: Pipeline) -> str:
+def _top(stage: Stage) -> str:
     match stage:
-        case Code() if any(isinstance(each, Keep) for each in pipeline.stages):
-            # A class of the job file is sent by its name: then workers import the file, and cannot read a type's text.
-            return f"{_TYPES}\n\n{code_top(stage)}".replace('"int"', "IntegerType()")
         case Code():
             return code_top(stage)
         case Keep():
