@@ -35,7 +35,7 @@ ENTRY = "job.py"
 ROUTES = "routed."
 """A sink's function made by one of this name is called: it leaves Parquet in one directory per place of its output."""
 NEVER_ENDS = "NEVER_ENDS"
-_LONGEST_S = 60
+_LONGEST_S = 180
 _CONDITION = re.compile(r"\[([A-Z][A-Z0-9_]+(?:\.[A-Z0-9_]+)*)\]")
 _DAY = re.compile(r"\d{4}-[01]\d-[0-3]\dT")
 _PREFIX = re.compile(r"^\[STREAM_FAILED\] Query \[.*?\] terminated with exception: ", re.DOTALL)
