@@ -81,7 +81,7 @@ def test_a_foreign_host_header_is_refused(api: AirflowApi, host: str, status: in
 
 
 def test_nobody_else_may_read_a_file_of_it(installation: Installation, first: Run) -> None:
-    """Airflow's home and ours, over a deploy: inside of its private folder Spark's checkpoints have modes of their own."""
+    """Airflow's home and ours, over a deploy; inside of its private folder Spark's checkpoints have their own modes."""
     assert first.state == "success"
     assert open_to_others(installation.places.airflow) == []
     assert open_to_others(installation.places.home, except_below=("checkpoints", "scratch/*")) == []
