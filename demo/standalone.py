@@ -20,7 +20,7 @@ class Parts(dict[str, SubCommand]):
         super().__setitem__(name, part)
 
 
-class Standalone(StandaloneCommand):
+class Standalone(StandaloneCommand):  # type: ignore[misc]
     """Airflow's own, but for that."""
 
     def __init__(self) -> None:
