@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from streamkeeper.errors import InvalidInput, KeyExists, KeyMissing, StoreUnavailable
+from streamkeeper.private_files import FOLDER, make_folders, opener
 from streamkeeper.stores.contract import Store
 from streamkeeper.stores.keys import check_key, check_prefix
 
@@ -36,18 +37,25 @@ class LocalStore(Store):
         self._root = os.path.abspath(root)
         self.url = Path(self._root).as_uri()
         with self._told("open", ""):
-            os.makedirs(self._root, exist_ok=True)
+            make_folders(self._root)
 
     def read(self, key: str) -> bytes:
-        return self.read_range(key, 0, -1)
+        return self._read(key, 0, None)
 
     def read_range(self, key: str, start: int, length: int) -> bytes:
+        return self._read(key, start, length)
+
+    def _read(self, key: str, start: int, length: int | None) -> bytes:
+        """``length`` is no more than what somebody claims: what the file holds is what counts."""
         path = self._path(key)
         with self._told("read", key):
             try:
                 with open(path, "rb") as file:
+                    left = max(os.fstat(file.fileno()).st_size - start, 0)
+                    wanted = left if length is None else min(length, left)
+                    self.check_readable(key, wanted)
                     file.seek(start)
-                    return file.read(length)
+                    return file.read(wanted)
             except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
                 self._require_root()
                 raise KeyMissing(key) from None
@@ -55,6 +63,7 @@ class LocalStore(Store):
     def create(self, key: str, value: bytes) -> None:
         """A hard link to a finished file: the file system lets exactly one writer make it."""
         path = self._path(key)
+        self.check_writable(key, value)
         with self._told("create", key), self._finished_file(path, value) as finished:
             try:
                 os.link(finished, path)
@@ -66,6 +75,7 @@ class LocalStore(Store):
     def replace(self, key: str, value: bytes) -> None:
         """A rename over the old file, synced too: 2 ms here, and a reader after a power cut finds no older status."""
         path = self._path(key)
+        self.check_writable(key, value)
         with self._told("replace", key), self._finished_file(path, value) as finished:
             os.rename(finished, path)
             _sync_folder(os.path.dirname(path))
@@ -128,7 +138,7 @@ class LocalStore(Store):
         self._make_folder(folder)
         unlisted = os.path.join(folder, f".{uuid.uuid4().hex}")
         try:
-            with open(unlisted, "xb") as file:
+            with open(unlisted, "xb", opener=opener) as file:
                 file.write(value)
                 file.flush()
                 os.fsync(file.fileno())
@@ -145,7 +155,7 @@ class LocalStore(Store):
         above = os.path.dirname(folder)
         self._make_folder(above)
         with suppress(FileExistsError):
-            os.mkdir(folder)
+            os.mkdir(folder, FOLDER)
             _sync_folder(above)
 
     @contextmanager
