@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import getpass
 from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.markdown import Markdown
 
+from streamkeeper.cli.caller import caller
 from streamkeeper.cli.given import Job, open_site, open_to_look
 from streamkeeper.errors import OperationRefused
 from streamkeeper.model.journal import About
@@ -34,8 +34,8 @@ def question(job: Job, operation: Operation) -> None:
             f"operation {operation} of job {job} asks nobody", hint=f"see: streamkeeper status {job}"
         )
     console = Console()
-    console.print(subject_of(state, asked))
-    console.print(Markdown(render_question(site.store, state, asked)))
+    console.print(subject_of(state, asked), markup=False)
+    console.print(Markdown(render_question(site, state, asked, whole=True)))
 
 
 def approve(job: Job, operation: Operation, *, reason: Reason, bundle: Bundle = "", about: Asked = None) -> None:
@@ -54,7 +54,7 @@ def command_line(job: str, operation: str) -> str:
 
 
 def _answer(job: str, operation: str, *, approved: bool, reason: str, bundle: str, about: About | None) -> None:
-    site, by = open_site(), f"cli:{getpass.getuser()}"
+    site, by = open_site(), caller()
     check_name("job", job)
     check_instance(operation)
     answer = answer_approval(site, job, operation, approved=approved, by=by, reason=reason, bundle=bundle, about=about)

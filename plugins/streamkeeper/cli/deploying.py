@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import getpass
 import secrets
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated
 
@@ -18,6 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from streamkeeper.cli.approving import command_line
+from streamkeeper.cli.caller import caller
 from streamkeeper.cli.difference_pages import Diff, DiffTo, page_file, show_differences
 from streamkeeper.cli.given import Conf, Job, Params, open_site, read_conf, read_params
 from streamkeeper.compatibility.differences import find_differences
@@ -106,7 +107,7 @@ def deploy(
         handover=handover,
         dry_run=dry_run,
         reason=reason,
-        requested_by=f"cli:{getpass.getuser()}",
+        requested_by=caller(),
         drain_s=drain_s,
         standby_s=standby_s,
         first_commit_s=first_commit_s,
@@ -147,7 +148,7 @@ def rollback(
         handover=handover,
         dry_run=dry_run,
         reason=reason,
-        requested_by=f"cli:{getpass.getuser()}",
+        requested_by=caller(),
         drain_s=drain_s,
         standby_s=standby_s,
         first_commit_s=first_commit_s,
@@ -218,7 +219,9 @@ def follow_operation(running: Deploy) -> Progress:
         nonlocal asked
         if progress.kind is ProgressKind.WAITING and progress.on == ANSWER and progress.step is not asked:
             asked, state = progress.step, running.state
-            question = render_question(running.site.store, state, state.operations[running.operation])
+            operation = state.operations[running.operation]
+            left = timedelta(seconds=max(0.0, operation.request.approve_s - progress.waited_s))
+            question = render_question(running.site, state, operation, until=datetime.now(UTC) + left, whole=True)
             console.print(Markdown(question))
         if progress.kind is not ProgressKind.DONE:
             say(f"{progress.step.label:13} {progress.sentence}{_asks(running, progress)}")
@@ -252,7 +255,7 @@ def _wait_for_turn(running: Deploy, say: Callable[[str], None]) -> None:
     limit_s, since = running.state.operations[running.operation].request.catch_up_s, time.monotonic()
     while (before := dual_run_before(running.site, running.job, running.operation)) is not None:
         if time.monotonic() - since > limit_s:
-            running.abort(requested_by=f"cli:{getpass.getuser()}", reason=never_came(before, limit_s))
+            running.abort(requested_by=caller(), reason=never_came(before, limit_s))
             return
         say(f"{Step.SHADOW.label:13} waiting for {TURN} to end: {before.sentence}")
         time.sleep(_TURN_POLL_S)
