@@ -9,9 +9,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated
 
-import msgspec
 import pendulum
 import typer
+from msgspec.structs import replace
 from rich.console import Console
 from rich.markdown import Markdown
 from rich.table import Table
@@ -20,7 +20,7 @@ from rich.text import Text
 from streamkeeper.cli.approving import command_line
 from streamkeeper.cli.caller import caller
 from streamkeeper.cli.difference_pages import Diff, DiffTo, page_file, show_differences
-from streamkeeper.cli.given import Conf, Job, Params, open_site, read_conf, read_params
+from streamkeeper.cli.given import Conf, Job, open_site, read_conf, read_params
 from streamkeeper.compatibility.differences import find_differences
 from streamkeeper.compatibility.report import render_text
 from streamkeeper.errors import DeployFailed, InvalidInput
@@ -29,16 +29,26 @@ from streamkeeper.lifecycle.steps import PlannedStep, Step, plan_deploy
 from streamkeeper.model.coding import from_json
 from streamkeeper.model.finding import Assessment
 from streamkeeper.model.journal import DeployRequest, Handover, Outcome, Strategy
+from streamkeeper.operations.admission import find_same, open_deploy
 from streamkeeper.operations.carriers import note_carrier, this_process
 from streamkeeper.operations.deploy import Deploy, OnOpen, Progress, ProgressKind
 from streamkeeper.operations.dual_runs import TURN, dual_run_before, never_came
+from streamkeeper.operations.forgetting import told_forgotten
 from streamkeeper.operations.job_versions import released_version
 from streamkeeper.operations.questions import render_question
 from streamkeeper.operations.sites import Site
+from streamkeeper.operations.trying_out import leaves_nothing, place_to_try_out
 from streamkeeper.registry.objects import read_object
 
 Release = Annotated[str | None, typer.Option("--release", metavar="r0007", help="A pushed release, else the code")]
 Older = Annotated[str | None, typer.Option("--release", metavar="r0003", help="To go back to, else the one before")]
+Kept = Annotated[
+    str | None,
+    typer.Option("--params", metavar="JSON", help="All of the job's params; left out: those of the serving release"),
+]
+NoInherit = Annotated[
+    bool, typer.Option("--no-inherit", help="Without --params or --conf: none, not those of the serving release")
+]
 How = Annotated[Strategy, typer.Option("--strategy", help="auto follows the verdict")]
 Warmth = Annotated[Handover, typer.Option("--handover", help="cold: where there is no room for two drivers")]
 Reason = Annotated[str, typer.Option("--reason", help="Why; kept in the journal")]
@@ -46,6 +56,9 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the steps and the
 StateLoss = Annotated[bool, typer.Option("--accept-state-loss", help="A stateful query may begin empty")]
 Risk = Annotated[
     bool, typer.Option("--accept-risk", help="Nobody is asked about an opaque change; rows may come twice")
+]
+Revive = Annotated[
+    bool, typer.Option("--revive", help="Deploy a job that was forgotten: it goes on from its old checkpoints")
 ]
 Compare = Annotated[bool, typer.Option(help="After a dual run, compare both outputs over the same input")]
 Missing = Annotated[float, typer.Option("--most-missing", min=0, max=1, help="Share of rows a rebuild may lack")]
@@ -71,14 +84,16 @@ def deploy(
     job: Job,
     *,
     release: Release = None,
-    params: Params = "{}",
+    params: Kept = None,
     conf: Conf = None,
+    no_inherit: NoInherit = False,
     strategy: How = _USUAL.strategy,
     handover: Warmth = _USUAL.handover,
     reason: Reason = "",
     dry_run: DryRun = False,
     accept_state_loss: StateLoss = False,
     accept_risk: Risk = False,
+    revive: Revive = False,
     compare: Compare = _USUAL.compare,
     most_missing: Missing = _USUAL.most_missing,
     most_differing: Differing = _USUAL.most_differing,
@@ -94,15 +109,16 @@ def deploy(
     diff: Diff = False,
     diff_to: DiffTo = "",
 ) -> None:
-    """Deploy a job: the code under the jobs root, or a pushed release."""
-    page = page_file("--diff-to", diff_to, ".md", ".html")
-    if (diff or page) and not dry_run:
-        raise InvalidInput("--diff shows what a dry run has found", hint="--dry-run --diff")
+    """Deploy a job: the code under the jobs root, or a pushed release. Typed again, it goes on where it stopped."""
+    page = _page_of(diff=diff, diff_to=diff_to, dry_run=dry_run)
+    inherits = release is None and not no_inherit
     request = DeployRequest(
         job=job,
         release=release,
-        params=read_params(params),
+        params=read_params("{}" if params is None else params),
         conf=read_conf(conf),
+        inherit_params=inherits and params is None,
+        inherit_conf=inherits and not conf,
         strategy=strategy,
         handover=handover,
         dry_run=dry_run,
@@ -113,6 +129,7 @@ def deploy(
         first_commit_s=first_commit_s,
         accept_state_loss=accept_state_loss,
         accept_risk=accept_risk,
+        revive=revive,
         approve_s=approve_s,
         catch_up_s=catch_up_s,
         compare=compare,
@@ -123,6 +140,14 @@ def deploy(
         probation_s=probation_s,
     )
     _carry_out(request, on_open, lambda running: _show_difference(running, shown=diff, file=page))
+
+
+def _page_of(*, diff: bool, diff_to: str, dry_run: bool) -> Path | None:
+    """Where differences are to be written; raises InvalidInput without a dry run that finds them."""
+    page = page_file("--diff-to", diff_to, ".md", ".html")
+    if (diff or page) and not dry_run:
+        raise InvalidInput("--diff shows what a dry run has found", hint="--dry-run --diff")
+    return page
 
 
 def rollback(
@@ -162,17 +187,50 @@ def rollback(
 def _carry_out(request: DeployRequest, on_open: OnOpen, on_followed: Callable[[Deploy], None] = lambda _: None) -> None:
     """``on_followed``: called before the end is told."""
     site = open_site()
+    if leaves_nothing(site, request):
+        operation = new_operation()
+        with place_to_try_out(site, operation, request.job) as place:
+            _start_and_finish(place, operation, request, on_open, on_followed, stays=False)
+        return
+    same = find_same(site, request) if on_open is OnOpen.REFUSE else ""
+    if same:
+        typer.echo(f"operation {same} is open and was asked for in the same words: carrying it on")
+        finish(site, Deploy.load(site, request.job, same), on_followed)
+        return
+    _start_and_finish(site, new_operation(), request, on_open, on_followed)
+
+
+def _start_and_finish(
+    site: Site,
+    operation: str,
+    asked: DeployRequest,
+    on_open: OnOpen,
+    on_followed: Callable[[Deploy], None],
+    *,
+    stays: bool = True,
+) -> None:
+    if told := told_forgotten(site.journal(asked.job, "reader").state()):
+        typer.echo(told)
+    running = open_deploy(site, operation, asked, on_open=on_open)
+    state = running.state
+    request = state.operations[running.operation].request
+    steps = plan_deploy(replace(request, dry_run=False), serving=state.serving_release, stopped=state.stopped)
     if request.dry_run:
-        state = site.journal(request.job, "reader").state()
-        real = msgspec.structs.replace(request, dry_run=False)
-        Console().print(render_plan(plan_deploy(real, serving=state.serving_release, stopped=state.stopped)))
-    finish(site, Deploy.open(site, new_operation(), request, on_open=on_open), on_followed)
+        Console().print(render_plan(steps))
+    elif request.inherited_from:
+        typer.echo(f"{steps[0].step.label:13} {steps[0].does}")
+    finish(site, running, on_followed, stays=stays)
 
 
-def finish(site: Site, running: Deploy, on_followed: Callable[[Deploy], None] = lambda _: None) -> None:
-    """Carry an open operation on to its end, telling each step; raises DeployFailed when it does not serve."""
+def finish(
+    site: Site, running: Deploy, on_followed: Callable[[Deploy], None] = lambda _: None, *, stays: bool = True
+) -> None:
+    """Carry an open operation on to its end, telling each step; raises DeployFailed when it does not serve.
+
+    ``stays``: whether there is anything to carry on after Ctrl-C.
+    """
     note_carrier(site.store, running.job, running.operation, this_process())
-    progress = follow_operation(running)
+    progress = follow_operation(running, stays=stays)
     on_followed(running)
     tell_end(site, running, progress)
 
@@ -204,7 +262,7 @@ def render_plan(steps: tuple[PlannedStep, ...]) -> Table:
     return table
 
 
-def follow_operation(running: Deploy) -> Progress:
+def follow_operation(running: Deploy, *, stays: bool = True) -> Progress:
     """Carry an operation to its end and say how far it is; Ctrl-C leaves it open and says how to go on."""
     console, last = Console(soft_wrap=True, highlight=False), ""
     asked: Step | None = None
@@ -232,7 +290,7 @@ def follow_operation(running: Deploy) -> Progress:
             _wait_for_turn(running, say)
         return running.run(until=Step.FALL_BACK, on_progress=show)
     except KeyboardInterrupt:
-        typer.echo(f"\nstopped looking: {_left_open(running)}", err=True)
+        typer.echo(f"\nstopped looking: {_left_open(running) if stays else 'nothing is left of it'}", err=True)
         raise typer.Exit(130) from None
 
 

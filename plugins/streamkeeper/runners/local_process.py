@@ -22,6 +22,7 @@ import msgspec
 import streamkeeper
 from streamkeeper.crash_points import crash_point
 from streamkeeper.errors import InvalidInput, KeyExists, StreamkeeperError, TemporaryError
+from streamkeeper.java import check_java
 from streamkeeper.locations import local_path, scheme_of
 from streamkeeper.model.coding import from_json, to_json
 from streamkeeper.model.control import SECRETS, LaunchSpec, ProcessRecord, control_key
@@ -90,6 +91,10 @@ class LocalProcessRunner(Runner):
         self._machine = machine
         self._environ = os.environ if environ is None else environ
         self._installation = installation
+
+    def check_place(self) -> None:
+        """See Runner; drivers start Spark with the Java that this machine has."""
+        check_java(self._environ)
 
     def launch(self, spec: LaunchSpec, secrets: dict[str, str]) -> None:
         """See Runner; returns when the supervisor's process exists, before its claim is stored."""
@@ -276,27 +281,30 @@ class LocalProcessRunner(Runner):
             raise StreamkeeperError(f"{job}/{instance} cannot be started: /bin/sh ended with {code}", hint=f"see {log}")
 
     def _child_environment(self, job: str, instance: str, secrets: Mapping[str, str]) -> dict[str, str]:
-        passed = {
-            key: value
-            for key, value in self._environ.items()
-            if key in _PASSED_ON or key.startswith(_PASSED_ON_PREFIXES)
-        }
         return {
-            **passed,
-            "PYTHONPATH": str(Path(streamkeeper.__file__).parents[1]),
-            "PYTHONUNBUFFERED": "1",
-            "PYTHONSAFEPATH": "1",
-            "PYSPARK_PYTHON": sys.executable,
-            "PYSPARK_DRIVER_PYTHON": sys.executable,
-            "STREAMKEEPER_HOME": self._settings.home,
-            "STREAMKEEPER_STORE": self._settings.store,
-            "STREAMKEEPER_CHECKPOINTS": self._settings.checkpoints,
-            "STREAMKEEPER_JOBS": self._settings.jobs,
-            "STREAMKEEPER_JARS": self._settings.jars,
-            "STREAMKEEPER_DRIVER_METRICS": self._settings.driver_metrics,
+            **driver_variables(self._environ, self._settings),
             **self._mark(job, instance).variables(),
             SECRETS: json.dumps(dict(secrets)),
         }
+
+
+def driver_variables(environ: Mapping[str, str], settings: Settings) -> dict[str, str]:
+    """The environment of every driver of an installation: its settings, and little of whoever starts it."""
+    passed = {key: value for key, value in environ.items() if key in _PASSED_ON or key.startswith(_PASSED_ON_PREFIXES)}
+    return {
+        **passed,
+        "PYTHONPATH": str(Path(streamkeeper.__file__).parents[1]),
+        "PYTHONUNBUFFERED": "1",
+        "PYTHONSAFEPATH": "1",
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+        "STREAMKEEPER_HOME": settings.home,
+        "STREAMKEEPER_STORE": settings.store,
+        "STREAMKEEPER_CHECKPOINTS": settings.checkpoints,
+        "STREAMKEEPER_JOBS": settings.jobs,
+        "STREAMKEEPER_JARS": settings.jars,
+        "STREAMKEEPER_DRIVER_METRICS": settings.driver_metrics,
+    }
 
 
 def _alive(found: Sequence[Process]) -> Liveness:
