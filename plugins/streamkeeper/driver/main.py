@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import os
 import shutil
@@ -108,10 +107,6 @@ class Driver:
             root=root,
         )
         self._serve_metrics()
-        # The JVM keeps a batch's objects for as long as Python holds them, and some are held in cycles: the collector
-        # comes by often enough where it need not count all that is loaded by now.
-        gc.collect()
-        gc.freeze()
         Serving(at, planned).run(order)
 
     def _serve_metrics(self) -> None:
