@@ -11,9 +11,10 @@ from streamkeeper.compatibility.differences import Difference, JobVersion, find_
 from streamkeeper.errors import StreamkeeperError
 from streamkeeper.model.check import CheckAnswer, CheckRequest
 from streamkeeper.model.coding import from_json, to_json
-from streamkeeper.model.finding import Verdict, redact_findings
+from streamkeeper.model.finding import Verdict
+from streamkeeper.model.redaction import redact, redact_value
 from streamkeeper.model.secret_names import literal_secrets
-from streamkeeper.model.secret_references import find_references, redact, resolve
+from streamkeeper.model.secret_references import find_references, resolve
 from streamkeeper.operations.asking import DriverDied, ask_driver
 from streamkeeper.operations.job_versions import file_version, released_version
 from streamkeeper.operations.secret_resolvers import built_in_resolvers
@@ -43,7 +44,7 @@ def _without_secrets(request: CheckRequest, answer: CheckAnswer) -> CheckAnswer:
     literal = {each: each for values in given for each in literal_secrets(values)}
     if not literal:
         return answer
-    judged = answer.assessment and redact_findings(answer.assessment, lambda text: redact(text, literal))
+    judged = redact_value(answer.assessment, literal)
     return msgspec.structs.replace(answer, assessment=judged, error=redact(answer.error, literal))
 
 

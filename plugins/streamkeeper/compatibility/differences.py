@@ -13,9 +13,10 @@ import msgspec
 
 from streamkeeper.model.manifest import Manifest, Operator, Source
 from streamkeeper.model.markdown_text import visible
+from streamkeeper.model.redaction import redact
 from streamkeeper.model.release import ParamValue
 from streamkeeper.model.secret_names import is_secret, literal_secrets, masked, masked_code
-from streamkeeper.model.secret_references import MASK, is_reference, redact
+from streamkeeper.model.secret_references import MASK, is_reference
 
 MOST_BYTES = 256 * 1024
 MOST_LINES = 2_000

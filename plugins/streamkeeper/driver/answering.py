@@ -15,7 +15,8 @@ from streamkeeper.driver.faults import describe_fault
 from streamkeeper.driver.session import session_conf, start_session
 from streamkeeper.model.coding import to_json
 from streamkeeper.model.control import SECRETS, ExitCode
-from streamkeeper.model.secret_references import redact, substitute
+from streamkeeper.model.redaction import redact, redact_value
+from streamkeeper.model.secret_references import substitute
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -54,7 +55,7 @@ def answer_lines(
         try:
             answer = make(session.spark, scratch, secrets)
             for line in filter(bytes.strip, sys.stdin.buffer):
-                answers.write(redact(to_json(answer(line)).decode(), secrets).encode() + b"\n")
+                answers.write(to_json(redact_value(answer(line), secrets)) + b"\n")
                 answers.flush()
         finally:
             session.kill()

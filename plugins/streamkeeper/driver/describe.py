@@ -21,7 +21,8 @@ from streamkeeper.driver.job_loading import build_queries
 from streamkeeper.driver.session import session_conf, start_session
 from streamkeeper.model.coding import to_json
 from streamkeeper.model.control import SECRETS, ExitCode, LaunchMode, LaunchSpec
-from streamkeeper.model.secret_references import redact, substitute
+from streamkeeper.model.redaction import redact
+from streamkeeper.model.secret_references import substitute
 
 _PACKAGES = Path(__file__).resolve().parents[2]
 

@@ -17,8 +17,9 @@ from streamkeeper.job_code import content_of
 from streamkeeper.model.coding import from_json, to_json
 from streamkeeper.model.control import LaunchSpec
 from streamkeeper.model.manifest import Manifest, without_context
+from streamkeeper.model.redaction import redact_everywhere, redact_value
 from streamkeeper.model.release import ParamValue
-from streamkeeper.model.secret_references import redact, substitute
+from streamkeeper.model.secret_references import substitute
 from streamkeeper.registry.bundles import unpack_bundle
 from streamkeeper.registry.environments import read_environment
 from streamkeeper.registry.objects import read_manifest, read_object
@@ -66,7 +67,7 @@ def describe_queries(
     context = _context(root, params)
     for query in job.build(spark, substitute(params, secrets)):
         described = msgspec.structs.replace(describe(query, spark, bundle_root=root), context=context)
-        manifest = _redacted(described, secrets)
+        manifest = redact_value(described, secrets)
         planned[query.name] = PlannedQuery(query=query, manifest=manifest, confs=dict(spark.conf.getAll))
     return planned
 
@@ -83,15 +84,17 @@ def _context(root: Path, params: Mapping[str, ParamValue]) -> str:
     return hashlib.sha256(to_json([content, read_environment().digest, dict(params), variables])).hexdigest()
 
 
-def check_manifests(spec: LaunchSpec, planned: Mapping[str, PlannedQuery], store: Store) -> None:
+def check_manifests(
+    spec: LaunchSpec, described: Mapping[str, Manifest], store: Store, secrets: Mapping[str, str]
+) -> None:
     """Raise PermanentError when the job is not what was checked; a changed environment alone is no reason."""
     expected = spec.expected_manifests
     if not expected:
         return
     differing = sorted(
         name
-        for name in {*expected, *planned}
-        if name not in expected or name not in planned or not _is_stored(store, spec, name, planned[name].manifest)
+        for name in {*expected, *described}
+        if name not in expected or name not in described or not _is_stored(store, spec, name, described[name], secrets)
     )
     if differing:
         raise PermanentError(
@@ -100,18 +103,15 @@ def check_manifests(spec: LaunchSpec, planned: Mapping[str, PlannedQuery], store
         )
 
 
-def _is_stored(store: Store, spec: LaunchSpec, query: str, found: Manifest) -> bool:
+def _is_stored(store: Store, spec: LaunchSpec, query: str, found: Manifest, secrets: Mapping[str, str]) -> bool:
     expected = spec.expected_manifests[query]
     if hashlib.sha256(to_json(found)).hexdigest() == expected:
         return True
     try:
-        stored = read_manifest(store, spec.job, expected)
+        stored = without_context(read_manifest(store, spec.job, expected))
+        if stored == without_context(found):
+            return True
+        masked = redact_everywhere(to_json(found).decode(), secrets)
+        return stored == without_context(from_json(masked.encode(), Manifest, where=query))
     except RegistryDamaged:
         return False
-    return without_context(stored) == without_context(found)
-
-
-def _redacted(manifest: Manifest, secrets: Mapping[str, str]) -> Manifest:
-    if not secrets:
-        return manifest
-    return from_json(redact(to_json(manifest).decode(), secrets).encode(), Manifest, where=f"manifest {manifest.query}")

@@ -26,10 +26,10 @@ from streamkeeper.driver.taking_over import Surroundings
 from streamkeeper.driver.wakeups import Wakeups
 from streamkeeper.errors import InvalidInput, NotFound, StoreUnavailable, StreamkeeperError
 from streamkeeper.model.check import JobFile
-from streamkeeper.model.coding import from_json, to_json
 from streamkeeper.model.control import SECRETS, Command, CommandKind, DriverState, ExitCode, LaunchMode, LaunchSpec
 from streamkeeper.model.evidence import Evidence
-from streamkeeper.model.secret_references import redact, substitute
+from streamkeeper.model.redaction import redact, redact_value
+from streamkeeper.model.secret_references import substitute
 from streamkeeper.model.settings import Settings, read_settings
 from streamkeeper.stores.counting import CountingStore
 from streamkeeper.stores.opening import open_store
@@ -86,8 +86,9 @@ class Driver:
         self._board.spark = session.spark.version
         crash_point("driver.describe.before")
         planned = build_queries(self._spec, root, session.spark, self._secrets)
-        check_manifests(self._spec, planned, self._store)
-        self._line.write_manifests({name: each.manifest for name, each in planned.items()})
+        described = {name: each.manifest for name, each in planned.items()}
+        check_manifests(self._spec, described, self._store, self._secrets)
+        self._line.write_manifests(described)
         crash_point("driver.describe.after")
         if self._spec.mode is LaunchMode.DESCRIBE:
             self._gather(session, planned, root)
@@ -151,8 +152,7 @@ class Driver:
             # A release that was described before has just been held against that.
             build_again=None if spec.expected_manifests else lambda: build_beside(session.spark, job, self._secrets),
         )
-        found = redact(to_json(gather_evidence(subject, self._scratch / "rehearsal")).decode(), self._secrets)
-        evidence = from_json(found.encode(), Evidence, where="evidence")
+        evidence = redact_value(gather_evidence(subject, self._scratch / "rehearsal"), self._secrets)
         self._line.write_evidence(evidence)
         self._board.gathered = True
         return evidence

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from streamkeeper.model.check import JobFile
+from streamkeeper.model.redaction import Structure
 
 FORMAT = 1
 
@@ -37,7 +38,7 @@ class DrillAnswer(msgspec.Struct, frozen=True, kw_only=True):
     state_rows: int = 0
     stores: int = 0
     seconds: float = 0.0
-    error_class: str = ""
+    error_class: Structure = ""
 
 
 class ExportRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,7 +65,7 @@ class ExportedStore(msgspec.Struct, frozen=True, kw_only=True):
     rows: int = 0
     files: int = 0
     bytes: int = 0
-    path: str = ""
+    path: Structure = ""
     unsupported: str = ""
 
 

@@ -8,6 +8,7 @@ import msgspec
 
 from streamkeeper.model.finding import Finding, Severity
 from streamkeeper.model.manifest import Manifest
+from streamkeeper.model.redaction import Structure
 
 FORMAT = 1
 
@@ -43,7 +44,7 @@ class QueryEvidence(msgspec.Struct, frozen=True, kw_only=True):
 
     deployed: Manifest | None = None
     candidate: Manifest | None = None
-    checkpoint: str = ""
+    checkpoint: Structure = ""
     batch: int | None = None
     found: dict[Look, tuple[Finding, ...]] = {}
     not_looked: dict[Look, str] = {}
@@ -73,7 +74,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     format: int = FORMAT
-    against: str = ""
+    against: Structure = ""
     first: bool = False
     queries: dict[str, QueryEvidence]
 

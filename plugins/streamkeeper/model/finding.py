@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from enum import Enum, IntEnum
 
 import msgspec
+
+from streamkeeper.model.redaction import Structure
 
 FORMAT = 1
 
@@ -44,12 +46,12 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     candidate's changed expression or function, empty where it is not known.
     """
 
-    rule: str
+    rule: Structure
     severity: Severity
     where: str
     evidence: str
     hint: str = ""
-    reference: str = ""
+    reference: Structure = ""
     effect: str = ""
     line: str = ""
 
@@ -72,17 +74,3 @@ class Assessment(msgspec.Struct, frozen=True, kw_only=True):
 def verdict_of(findings: Iterable[Finding]) -> Verdict:
     """The maximum that any finding asks for; RESUME when there is none."""
     return max((_ASKS_FOR[finding.severity] for finding in findings), default=Verdict.RESUME)
-
-
-def redact_findings(assessment: Assessment, redact: Callable[[str], str]) -> Assessment:
-    """The assessment with every text of its findings passed through ``redact``."""
-
-    def shown(found: Finding) -> Finding:
-        texts = {name: redact(getattr(found, name)) for name in ("where", "evidence", "hint", "effect", "line")}
-        return msgspec.structs.replace(found, **texts)
-
-    queries = {
-        name: msgspec.structs.replace(each, findings=tuple(map(shown, each.findings)))
-        for name, each in assessment.queries.items()
-    }
-    return msgspec.structs.replace(assessment, queries=queries)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import msgspec
 
 from streamkeeper.model.quoting import read_schema_line
+from streamkeeper.model.redaction import Structure, Text
 
 FORMAT = 3
 """1: operators without ``StateColumn``s, ``rows`` and ``shape``; watermarks as text only. 2: meanings and
@@ -34,7 +35,7 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     a new place would read every file there that the checkpoint has not, or every partition at which it stands.
     """
 
-    kind: str
+    kind: Structure
     location: str
     options: dict[str, str]
     limits: dict[str, str]
@@ -51,7 +52,7 @@ class StateColumn(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     meaning: str
-    type: str
+    type: Structure
     name: str = ""
     may_hold_null: bool = True
 
@@ -65,7 +66,7 @@ class Operator(msgspec.Struct, frozen=True, kw_only=True):
     had was seen to live on. ``upstream`` is the normalised plan of everything at and below it.
     """
 
-    kind: str
+    kind: Structure
     keys: tuple[str, ...]
     expressions: tuple[str, ...]
     upstream: str
@@ -75,7 +76,7 @@ class Operator(msgspec.Struct, frozen=True, kw_only=True):
     rows: tuple[str, ...] = ()
     shape: tuple[str, ...] = ()
     resolved: bool = False
-    unknown: tuple[str, ...] = ()
+    unknown: tuple[Structure, ...] = ()
     may_have_evicted: bool = True
 
 
@@ -89,7 +90,7 @@ class Watermark(msgspec.Struct, frozen=True, kw_only=True):
 class SinkDescription(msgspec.Struct, frozen=True, kw_only=True):
     """``kind``: table, file or foreach; ``output``: its identity, without secrets; ``options``: those that matter."""
 
-    kind: str
+    kind: Structure
     output: str
     options: dict[str, str]
 
@@ -107,25 +108,25 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     format: int = FORMAT
-    query: str
-    spark_version: str
+    query: Structure
+    spark_version: Structure
     sources: tuple[Source, ...]
     watermarks: tuple[str, ...]
     operators: tuple[Operator, ...]
     plan: str
     output_schema: str
-    output_mode: str
-    trigger: str
+    output_mode: Structure
+    trigger: Structure
     sink: SinkDescription
     confs: dict[str, str]
-    functions: dict[str, str]
-    carried: tuple[str, ...] = ()
+    functions: dict[str, Structure]
+    carried: tuple[Structure, ...] = ()
     delays: tuple[Watermark, ...] = ()
     columns: tuple[StateColumn, ...] = ()
-    context: str = ""
+    context: Structure = ""
     sink_names: tuple[str, ...] | None = None
-    sink_routing: dict[str, str] | None = None
-    written: dict[str, str] = {}
+    sink_routing: dict[str, Structure] | None = None
+    written: dict[Text, str] = {}
 
 
 def without_context(manifest: Manifest) -> Manifest:

@@ -6,11 +6,10 @@ import hashlib
 import re
 from collections.abc import Iterator, Mapping
 
+from streamkeeper.model.redaction import SHORTEST
 from streamkeeper.model.secret_references import MASK, is_reference
 
 _WORDS = ("credential", "jaas", "keystore", "password", "secret", "token", "truststore")
-_SHORTEST_SECRET = 4
-"""What is shorter stands in any text, and gives nothing away there."""
 _CREDENTIALS = re.compile(r"(://)[^/@\s]*@")
 _SECRET_PART = re.compile(
     r"(\w*(?:pass|pwd|secret|token|credential|key|sig)\w*\s*=\s*)[^&;\s]+",
@@ -39,7 +38,7 @@ def is_secret(key: str) -> bool:
 def literal_secrets(values: Mapping[str, object]) -> Iterator[str]:
     """Values of params or confs that stand where a reference should, long enough to be told in any text."""
     for key, value in values.items():
-        if isinstance(value, str) and is_secret(key) and not is_reference(value) and len(value) >= _SHORTEST_SECRET:
+        if isinstance(value, str) and is_secret(key) and not is_reference(value) and len(value) >= SHORTEST:
             yield value
 
 

@@ -1,4 +1,4 @@
-"""Secret references: where they may stand, how they get their values, and how those are kept out of any text.
+"""Secret references: where they may stand, and how they get their values.
 
 A reference is a whole param or conf value: ``secret://env/NAME`` or ``secret://airflow/CONN_ID[/field]``. Releases,
 statuses, logs and reports hold the reference only. Nothing here reads the environment or Airflow: resolvers do that.
@@ -6,7 +6,6 @@ statuses, logs and reports hold the reference only. Nothing here reads the envir
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
@@ -17,7 +16,6 @@ T = TypeVar("T")
 
 SCHEMES = frozenset({"env", "airflow"})
 MASK = "***"
-_UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-~")
 _MARK = "secret://"
 _REFERENCE = re.compile(r"secret://([a-z]+)/([A-Za-z0-9_.\-]+(?:/[A-Za-z0-9_.\-]+)?)")
 
@@ -96,26 +94,3 @@ def substitute(values: Mapping[str, T], secrets: Mapping[str, str]) -> dict[str,
         else:
             filled[key] = value
     return filled
-
-
-def redact(text: str, secrets: Mapping[str, str]) -> str:
-    """``text`` with every secret's value masked, also as part of a URL, of JSON, or line by line."""
-    for form in secret_forms(secrets):
-        text = text.replace(form, MASK)
-    return text
-
-
-def secret_forms(secrets: Mapping[str, str]) -> list[str]:
-    """The texts a log could show of these secrets, longest first, so that none leaves a tail of another."""
-    forms: set[str] = set()
-    for value in secrets.values():
-        for part in {value, *value.splitlines()}:
-            in_url = _quote(part)
-            forms |= {part, part.strip(), in_url, in_url.replace("%2F", "/"), in_url.replace("%20", "+")}
-            forms |= {json.dumps(part)[1:-1], repr(part)[1:-1]}
-    return sorted((form for form in forms if form), key=lambda form: (-len(form), form))
-
-
-def _quote(text: str) -> str:
-    """Percent-encoded, as in a URL."""
-    return "".join(chr(byte) if byte in _UNRESERVED else f"%{byte:02X}" for byte in text.encode())

@@ -5,7 +5,8 @@ from __future__ import annotations
 from streamkeeper.errors import StreamkeeperError
 from streamkeeper.model.job_state import JobState
 from streamkeeper.model.manifest import SinkDescription
-from streamkeeper.model.secret_references import find_references, redact, resolve, substitute
+from streamkeeper.model.redaction import redact
+from streamkeeper.model.secret_references import find_references, resolve, substitute
 from streamkeeper.operations.sites import Site
 from streamkeeper.sinks.asking import TAKES, OutputAnswer, ask_output
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
-from streamkeeper.model.secret_references import redact, secret_forms
+from streamkeeper.model.redaction import redact, secret_forms
 
 LIMIT_BYTES = 20 * 1024 * 1024
 LONGEST_LINE_BYTES = 64 * 1024

@@ -1,0 +1,58 @@
+"""A release is what was checked: also one that an older version described and masked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from streamkeeper.driver.job_loading import check_manifests
+from streamkeeper.errors import PermanentError
+from streamkeeper.model.coding import from_json, to_json
+from streamkeeper.model.control import LaunchMode, LaunchSpec
+from streamkeeper.model.manifest import Manifest
+from streamkeeper.model.redaction import redact_everywhere, redact_value
+from streamkeeper.registry.objects import put_object
+from streamkeeper.stores.local import LocalStore
+from tests.model.test_yesterday import YESTERDAY
+
+SECRETS = {"secret://env/LOGIN": "app"}
+FOUND = msgspec.structs.replace(
+    from_json((YESTERDAY / "manifest.json").read_bytes(), Manifest, where="manifest"),
+    output_mode="append",
+    plan="Relation app.sales",
+)
+
+
+def check(place: Path, stored: bytes, secrets: dict[str, str]) -> None:
+    store = LocalStore(place)
+    spec = LaunchSpec(
+        instance="i",
+        job="j",
+        release="r0001",
+        mode=LaunchMode.STANDBY,
+        bundle="",
+        entry="j.py",
+        params={},
+        conf={},
+        checkpoints="",
+        expected_manifests={"totals": put_object(store, "j", "manifests", stored, ".json")},
+    )
+    check_manifests(spec, {"totals": redact_value(FOUND, secrets)}, store, secrets)
+
+
+def test_a_description_with_masks_inside_of_words_is_still_the_releases(tmp_path: Path) -> None:
+    """A driver restarts over the manifest that an older version stored, with ``***end`` for ``append``."""
+    stored = redact_everywhere(to_json(FOUND).decode(), SECRETS).encode()
+    assert b"***end" in stored
+    check(tmp_path, stored, SECRETS)
+    with pytest.raises(PermanentError, match="is not what was checked: totals differs"):
+        check(tmp_path, stored, {})
+
+
+def test_what_was_checked_is_masked_as_it_is_now(tmp_path: Path) -> None:
+    """The bytes are the same; of another plan they are not."""
+    check(tmp_path, to_json(redact_value(FOUND, SECRETS)), SECRETS)
+    with pytest.raises(PermanentError):
+        check(tmp_path, to_json(msgspec.structs.replace(FOUND, plan="Relation other")), SECRETS)

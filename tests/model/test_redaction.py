@@ -1,0 +1,126 @@
+"""Secrets in texts and in stored values: no form of them is left, and what they stood in stays readable."""
+
+from __future__ import annotations
+
+import enum
+import json
+from urllib.parse import quote
+
+import msgspec
+import pytest
+
+from streamkeeper.model.redaction import Structure, Text, redact, redact_value, secret_forms
+
+
+@pytest.mark.parametrize("value", ["hunter2", 'p@ss/wörd&"x"', "line one\nline two\n", "back\\slash", "a b+c"])
+def test_no_form_of_a_secret_survives_redaction(value: str) -> None:
+    """As it is, in a URL, in JSON, as a Python literal, and line by line."""
+    secrets = {"secret://env/S": value}
+    shown = [value, quote(value), quote(value, safe=""), json.dumps(value), repr(value), *value.splitlines()]
+    for text in shown:
+        masked = redact(f"before {text} after", secrets)
+        assert masked.startswith("before ")
+        assert masked.endswith(" after")
+        assert not any(line.strip() in masked for line in value.splitlines())
+
+
+def test_a_secret_inside_another_leaves_no_tail() -> None:
+    """The longer is masked first."""
+    assert redact("abc abcdef", {"a": "abc", "b": "abcdef"}) == "*** ***"
+
+
+def test_without_secrets_text_is_left_alone() -> None:
+    """The common case changes nothing."""
+    assert redact("plain", {}) == "plain"
+
+
+@pytest.mark.parametrize(
+    ("secret", "text", "shown"),
+    [
+        ("2", "Stage 12 of Spark 4.2.0 took 2.5 s on 2026-11-22", "Stage 12 of Spark 4.2.0 took 2.5 s on 2026-11-22"),
+        ("2", "password=2&user=x2", "password=***&user=x2"),
+        ("abc", "no login for abc. abcd, x.abc and a-abc go on", "no login for ***. abcd, x.abc and a-abc go on"),
+        ("sa", "postgresql://sa:sa@host/sales", "postgresql://***:***@host/sales"),
+        ("ab", "{'password': 'ab', 'n': 1}", "{'password': '***', 'n': 1}"),
+        ("abcd", "xabcdx", "x***x"),
+        ("***", "a *** b", "a *** b"),
+    ],
+)
+def test_a_short_secret_is_masked_where_it_is_a_word(secret: str, text: str, shown: str) -> None:
+    """One of up to three characters is part of many words, numbers and versions; a longer one is masked in them too."""
+    assert redact(text, {"s": secret}) == shown
+
+
+def test_a_blank_secret_masks_nothing() -> None:
+    """Every line has a space."""
+    assert redact("a + b  c", {"s": " ", "t": "  \n "}) == "a + b  c"
+
+
+def test_the_brackets_of_a_secret_of_many_lines_are_no_secrets() -> None:
+    """A key file is JSON: its lines are masked, and no bracket of anything else."""
+    key = '{\n  "private_key": "hunter2"\n}\n'
+    assert redact(f'{{ "a": [ {{ }} ] }}\n{key}', {"s": key}) == '{ "a": [ { } ] }\n***'
+    assert redact('  "private_key": "hunter2"\n} {', {"s": key}) == "***\n} {"
+
+
+def test_secrets_that_overlap_leave_no_tail() -> None:
+    """Both are masked, as one."""
+    assert redact("x abcdef y", {"a": "abcd", "b": "cdef"}) == "x *** y"
+
+
+class Kind(enum.StrEnum):
+    TABLE = "table"
+
+
+class Inner(msgspec.Struct, frozen=True):
+    name: Structure
+    text: str
+    kind: Kind | None = None
+
+
+class Outer(msgspec.Struct, frozen=True):
+    number: int
+    inner: tuple[Inner, ...]
+    pair: tuple[Structure, str]
+    by_name: dict[str, str]
+    by_text: dict[Text, Structure | None]
+    maybe: Structure | None = None
+    either: Inner | str | None = None
+    ratio: float = 2.5
+    flag: bool = True
+
+
+def test_texts_of_a_value_are_masked_and_nothing_else() -> None:
+    """Names, enums, numbers and keys stay, and so does what is inside of unions, tuples and dicts."""
+    value = Outer(
+        number=2222,
+        inner=(Inner("table", "a table", Kind.TABLE),),
+        pair=("table", "table"),
+        by_name={"table": "table", "2222": "2222"},
+        by_text={"a table": "table", "b": None},
+        maybe="table",
+        either=Inner("table", "table"),
+    )
+    assert redact_value(value, {"a": "table", "b": "2222"}) == Outer(
+        number=2222,
+        inner=(Inner("table", "a ***", Kind.TABLE),),
+        pair=("table", "***"),
+        by_name={"table": "***", "2222": "***"},
+        by_text={"a ***": "table", "b": None},
+        maybe="table",
+        either=Inner("table", "***"),
+    )
+    assert redact_value({"table": value, "n": ["table", 1, None]}, {"a": "table"})["n"] == ["***", 1, None]
+
+
+def test_a_value_is_left_alone_without_secrets() -> None:
+    """It is the same object."""
+    value = Inner("a", "b")
+    assert redact_value(value, {}) is value
+
+
+def test_the_longest_form_comes_first() -> None:
+    """A log keeps back as much of an unfinished line as the longest form is long."""
+    forms = secret_forms({"s": "pä ss"})
+    assert [len(each) for each in forms] == sorted(map(len, forms), reverse=True)
+    assert {"pä ss", "p%C3%A4%20ss", "p%C3%A4+ss", "p\\u00e4 ss"} == set(forms)

@@ -1,0 +1,127 @@
+"""Whatever a secret is, and wherever it stands: nothing of it is left in a text, and every stored value can be read."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from streamkeeper.compatibility.assess import assess_evidence
+from streamkeeper.errors import RegistryDamaged
+from streamkeeper.model.check import CheckAnswer
+from streamkeeper.model.coding import from_json, to_json
+from streamkeeper.model.drill import DrillAnswer, ExportAnswer
+from streamkeeper.model.evidence import Evidence, QueryEvidence
+from streamkeeper.model.manifest import FORMAT, Manifest, Watermark
+from streamkeeper.model.redaction import SHORTEST, redact, redact_value, secret_forms
+from tests.model.test_yesterday import YESTERDAY
+from tests.properties.values import values
+
+QUIET = settings(max_examples=200, deadline=None)
+MANIFEST = msgspec.structs.replace(
+    from_json((YESTERDAY / "manifest.json").read_bytes(), Manifest, where="manifest"),
+    delays=(Watermark(column="at", delay_ms=1200000),),
+)
+
+
+def words_of(value: Any) -> set[str]:
+    """Every key, every text and every number in a decoded JSON."""
+    match value:
+        case dict():
+            return set(value) | {each for inner in value.values() for each in words_of(inner)}
+        case list():
+            return {each for inner in value for each in words_of(inner)}
+        case _:
+            return {str(value)}
+
+
+# What secrets are like that meet a manifest: its own words, JSON's own characters, and anything at all.
+WORDS = sorted({part for each in words_of(json.loads(to_json(MANIFEST))) for part in (each, *each.split()) if part})
+SECRETS = st.dictionaries(
+    st.sampled_from("abc"),
+    st.one_of(st.sampled_from(WORDS), st.text('{}[]":,\\\\n0123456789*eE+-. tfn', min_size=1), st.text(min_size=1)),
+    min_size=1,
+)
+
+
+def shape_of(value: Any) -> Any:
+    """Keys, numbers and the kinds of values, without the texts."""
+    match value:
+        case dict():
+            return {key: shape_of(each) for key, each in value.items()}
+        case list():
+            return [shape_of(each) for each in value]
+        case str():
+            return "text"
+        case _:
+            return value
+
+
+@QUIET
+@given(secrets=SECRETS)
+@example(secrets={"a": "query"})
+@example(secrets={"a": "2"})
+@example(secrets={"a": '"'})
+@example(secrets={"a": "table", "b": "4.2.0", "c": "file"})
+def test_a_real_manifest_stays_one(secrets: dict[str, str]) -> None:
+    """It decodes, has its keys and numbers, and is judged as before against itself."""
+    shown = redact_value(MANIFEST, secrets)
+    data = to_json(shown)
+    assert from_json(data, Manifest, where="masked") == shown
+    before, after = (json.loads(each) for each in (to_json(MANIFEST), data))
+    assert shape_of(after) == shape_of(before)
+    for name in ("query", "spark_version", "output_mode", "trigger", "functions"):
+        assert after[name] == before[name]
+    judged = QueryEvidence(deployed=shown, candidate=shown)
+    assert assess_evidence(Evidence(against="r0001", queries={shown.query: judged})).verdict == 0
+
+
+@pytest.mark.parametrize("secret", ["query", "2", '"', "{", "sink"])
+def test_the_text_of_a_stored_value_is_no_text_to_mask(secret: str) -> None:
+    """The control: masked as text, the manifest's JSON is not a manifest any more."""
+    data = to_json(MANIFEST).decode().replace(secret, "***").encode()
+    with pytest.raises(RegistryDamaged):
+        from_json(data, Manifest, where="masked", newest_format=FORMAT)
+    assert from_json(to_json(redact_value(MANIFEST, {"s": secret})), Manifest, where="masked")
+
+
+@settings(QUIET, max_examples=60)
+@given(data=st.data(), secrets=SECRETS, kind=st.sampled_from([CheckAnswer, Evidence, DrillAnswer, ExportAnswer]))
+def test_an_answer_can_be_read_whatever_is_masked(data: st.DataObject, secrets: dict[str, str], kind: Any) -> None:
+    """All that a driver process answers."""
+    value = data.draw(values(kind))
+    shown = redact_value(value, secrets)
+    assert from_json(to_json(shown), kind, where="answer") == shown
+    assert redact_value(shown, {}) is shown
+
+
+@QUIET
+@given(
+    before=st.text(),
+    secret=st.text(st.characters(exclude_characters="*", exclude_categories=["Cs"]), min_size=SHORTEST),
+    after=st.text(),
+)
+def test_a_secret_is_masked_wherever_it_stands(before: str, secret: str, after: str) -> None:
+    """In the middle of a text, in a text of a manifest, in JSON of it, and as any form of it."""
+    if not secret.strip():
+        return
+    secrets = {"s": secret}
+    for form in secret_forms(secrets):
+        if len(form) >= SHORTEST:
+            assert form not in redact(before.replace("*", "") + form + after.replace("*", ""), secrets)
+    manifest = msgspec.structs.replace(MANIFEST, plan=f"{before}{secret}{after}".replace("*", ""))
+    assert secret not in redact_value(manifest, secrets).plan
+
+
+@QUIET
+@given(secret=st.text(st.characters(categories=["L", "N"]), min_size=1, max_size=SHORTEST - 1))
+@pytest.mark.parametrize(
+    "around", ["password={}", "name:{}@hostname", "'{}'", '["{}",', "{}", "with {}.", "with {}, then"]
+)
+def test_a_short_secret_is_masked_as_a_value(around: str, secret: str) -> None:
+    """Wherever a text gives a value."""
+    assert redact(around.format(secret), {"s": secret}) == around.format("***")
