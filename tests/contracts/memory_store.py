@@ -19,21 +19,30 @@ class MemoryStore(Store):
         self._lock = threading.Lock()
 
     def read(self, key: str) -> bytes:
+        return self._checked(key, self._value(key))
+
+    def read_range(self, key: str, start: int, length: int) -> bytes:
+        return self._checked(key, self._value(key)[start : start + length])
+
+    def _value(self, key: str) -> bytes:
         try:
             return self.values[check_key(key)]
         except KeyError:
             raise KeyMissing(key) from None
 
-    def read_range(self, key: str, start: int, length: int) -> bytes:
-        return self.read(key)[start : start + length]
+    def _checked(self, key: str, value: bytes) -> bytes:
+        self.check_readable(key, len(value))
+        return value
 
     def create(self, key: str, value: bytes) -> None:
+        self.check_writable(key, value)
         with self._lock:
             if check_key(key) in self.values:
                 raise KeyExists(key)
             self.values[key] = value
 
     def replace(self, key: str, value: bytes) -> None:
+        self.check_writable(key, value)
         self.values[check_key(key)] = value
 
     def list(self, prefix: str, *, after: str = "") -> Iterator[str]:

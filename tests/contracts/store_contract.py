@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from streamkeeper.errors import InvalidInput, KeyExists, KeyMissing
+from streamkeeper.errors import InvalidInput, KeyExists, KeyMissing, RegistryDamaged
 from streamkeeper.stores.contract import Store
 
 
@@ -19,6 +19,25 @@ class StoreContract:
         for key, value in {"a/empty": b"", "a/binary": bytes(range(256)) * 100, "top": b"x"}.items():
             store.create(key, value)
             assert store.read(key) == value
+
+    def test_a_value_larger_than_any_of_ours_is_neither_read_nor_written(
+        self, store: Store, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """One line names the key and both sizes; the largest that is allowed passes, and parts of a larger one."""
+        store.create("a/large", b"x" * 2000)
+        monkeypatch.setattr(Store, "most_bytes", 1000)
+        with pytest.raises(RegistryDamaged, match=r"a/large in store .* is 2,000 bytes, more than the 1,000 of"):
+            store.read("a/large")
+        with pytest.raises(RegistryDamaged, match="1,001 bytes"):
+            store.read_range("a/large", 0, 1001)
+        assert store.read_range("a/large", 1000, 10**15) == b"x" * 1000
+        for write in (store.create, store.replace):
+            with pytest.raises(InvalidInput, match="a/new would be 1,001 bytes"):
+                write("a/new", b"x" * 1001)
+        with pytest.raises(KeyMissing):
+            store.read("a/new")
+        store.create("a/new", b"x" * 1000)
+        assert store.read("a/new") == b"x" * 1000
 
     def test_second_create_loses_and_changes_nothing(self, store: Store) -> None:
         """A create on a taken key is KeyExists, whether it brings other bytes or the same."""

@@ -6,7 +6,8 @@ import msgspec
 import pytest
 
 from streamkeeper.errors import FormatTooNew, RegistryDamaged
-from streamkeeper.model.coding import from_json, to_json
+from streamkeeper.model.coding import MOST_BYTES, from_json, to_json
+from tests.little_memory import MIB, little
 
 
 class Note(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,3 +43,21 @@ def test_newer_format_is_no_damage() -> None:
 def test_unknown_fields_and_missing_ones_with_a_default_are_fine() -> None:
     """Fields may be added within a format: older and newer readers both manage."""
     assert from_json(b'{"text":"a","of_tomorrow":1}', Note, where="note", newest_format=1) == Note(text="a")
+
+
+def test_a_record_larger_than_any_is_not_decoded() -> None:
+    """One line names it and the way out, before anything is made of it; the largest one that may be is read."""
+    many = b'{"text":"","numbers":{' + b",".join(b'"%d":1' % number for number in range(4_000_000)) + b"}}"
+    assert len(many) > MOST_BYTES
+    with little(1), pytest.raises(RegistryDamaged, match=r"a/b is [\d,]+ bytes, more than the 33,554,432 .*put back"):
+        from_json(many, Note, where="a/b", newest_format=1)
+    largest = to_json(Note(text="x" * (MOST_BYTES - len(to_json(Note(text=""))))))
+    assert len(largest) == MOST_BYTES
+    assert len(from_json(largest, Note, where="a/b", newest_format=1).text) > 31 * MIB
+
+
+@pytest.mark.parametrize("data", [b'{"numbers":' * 100_000, b'{"text":"a","unknown":' + b"[" * 100_000])
+def test_a_record_nested_deeper_than_python_goes_is_damage(data: bytes) -> None:
+    """Of a field that is known, and of one that is not."""
+    with pytest.raises(RegistryDamaged, match="a/b cannot be read"):
+        from_json(data, Note, where="a/b")

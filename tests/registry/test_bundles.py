@@ -6,13 +6,18 @@ import hashlib
 import io
 import os
 import stat
+import struct
 import zipfile
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from streamkeeper.errors import InvalidInput, JobUnusable, NotFound, RegistryDamaged
-from streamkeeper.registry.bundles import build_bundle, unpack_bundle
+from streamkeeper.registry.bundles import MAX_BYTES, _zip, build_bundle, read_bundle, unpack_bundle
+from tests.little_memory import little
 
 
 def write(root: Path, files: dict[str, str]) -> Path:
@@ -194,3 +199,53 @@ def test_what_is_no_zip_is_refused(tmp_path: Path) -> None:
     data = b"not a zip"
     with pytest.raises(RegistryDamaged, match="is not a zip"):
         unpack_bundle(data, tmp_path / hashlib.sha256(data).hexdigest())
+
+
+def bomb(method: int, *, size: int = 200 << 20) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", method) as archive, archive.open("job.py", "w") as member:
+        for _ in range(size >> 20):
+            member.write(b"\0" * (1 << 20))
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_a_compressed_bundle_is_none(tmp_path: Path, method: int) -> None:
+    """A zip of some kilobytes that would become 200 MB is refused before any of it is unpacked."""
+    data = bomb(method)
+    assert len(data) < 1 << 20
+    with little(5), pytest.raises(RegistryDamaged, match=r"bundle sales is none .*: 'job\.py' is compressed.*push"):
+        unpack_bundle(data, tmp_path / "sales")
+    assert not (tmp_path / "sales").exists()
+
+
+def test_members_that_claim_the_same_bytes_are_counted_each(tmp_path: Path) -> None:
+    """A directory of a zip may name one megabyte a thousand times."""
+    data = bomb(zipfile.ZIP_STORED, size=1 << 20)
+    start = data.index(b"PK\1\2")
+    entry = data[start : data.index(b"PK\5\6")]
+    entries = b"".join(entry.replace(b"job.py", b"%06d" % number) for number in range(1000))
+    end = struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, 1000, 1000, len(entries), start, 0)
+    with little(5), pytest.raises(RegistryDamaged, match=r"bundle sales is none .*: its files are 1,048,576,000 bytes"):
+        unpack_bundle(data[:start] + entries + end, tmp_path / "sales")
+
+
+def test_the_largest_bundle_is_unpacked(tmp_path: Path) -> None:
+    """Exactly as much code and data as a job may have."""
+    root = write(tmp_path / "jobs", {"sales.py": ""})
+    (root / "data").mkdir()
+    (root / "sales.py").write_bytes(b"#" * MAX_BYTES)
+    bundle = build_bundle(root, "sales")
+    unpack_bundle(bundle.data, tmp_path / bundle.sha256)
+    assert (tmp_path / bundle.sha256 / "sales.py").stat().st_size == MAX_BYTES
+
+
+@given(data=st.data())
+def test_whatever_happens_to_a_bundle_it_is_one_or_damage(data: st.DataObject) -> None:
+    """Bytes changed anywhere, its directory included: no error of another kind."""
+    files = {"a.py": b"a = 1\n", "b/c.txt": bytes(50)}
+    zipped = bytearray(_zip(files))
+    for place in data.draw(st.lists(st.integers(0, len(zipped) - 1), min_size=1, max_size=4)):
+        zipped[place] = data.draw(st.integers(0, 255))
+    with suppress(RegistryDamaged):
+        assert sum(map(len, read_bundle(bytes(zipped), "x").values())) <= len(zipped) * 2

@@ -6,7 +6,6 @@ JSON. Offset log v1 names sources by their position, v2 by ``name:`` before the 
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from enum import Enum
@@ -15,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from streamkeeper.checkpoints.parsing import parse_json
 from streamkeeper.errors import CheckpointDamaged
 
 NO_OFFSET = "-"
@@ -165,7 +165,7 @@ def _is_cut(end: str) -> bool:
     if not end.startswith(("{", "[")):
         return False
     try:
-        json.loads(end)
+        parse_json(end)
     except ValueError:
         return True
     return False
@@ -173,7 +173,7 @@ def _is_cut(end: str) -> bool:
 
 def _object(text: str) -> dict[str, Any] | None:
     try:
-        found = json.loads(text)
+        found = parse_json(text)
     except ValueError:
         return None
     return found if isinstance(found, dict) else None

@@ -11,6 +11,7 @@ from streamkeeper.checkpoints.entries import NO_OFFSET, Trouble, read_commit, re
 from streamkeeper.checkpoints.file_sources import file_sources, files_of, log_offset
 from streamkeeper.checkpoints.layout import last_committed, last_planned, numbered, open_batch, query_id
 from streamkeeper.checkpoints.operator_metadata import OperatorFacts, metadata_file, operator_folders, operator_in
+from streamkeeper.checkpoints.parsing import parse_json
 from streamkeeper.errors import CheckpointDamaged, NotFound
 
 ANOTHER_DIRECTORY = "name the query's checkpoint directory: it holds metadata, offsets and commits"
@@ -140,7 +141,7 @@ def kafka_offsets(offset: str) -> str | None:
     Spark's offsets are exclusive ends: topic -> partition -> the next offset to read.
     """
     try:
-        found = json.loads(offset)
+        found = parse_json(offset)
     except ValueError:
         return None
     if not isinstance(found, dict) or not found:

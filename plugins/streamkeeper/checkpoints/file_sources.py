@@ -5,12 +5,12 @@ A query that reads one source twice has two offsets and one log; the logs are co
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import msgspec
 
 from streamkeeper.checkpoints.entries import Offsets, read_listing
+from streamkeeper.checkpoints.parsing import parse_json
 from streamkeeper.errors import CheckpointDamaged
 
 _COUNTED = 1
@@ -77,7 +77,7 @@ def entry_of(name: str) -> int:
 def log_offset(end: str) -> int | None:
     """A file source's offset; None for another kind of source, or for none."""
     try:
-        found = json.loads(end)["logOffset"]
+        found = parse_json(end)["logOffset"]
     except (ValueError, KeyError, TypeError):
         return None
     return found if isinstance(found, int) else None

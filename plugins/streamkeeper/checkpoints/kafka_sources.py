@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from streamkeeper.checkpoints.entries import read_offsets
 from streamkeeper.checkpoints.facts import kafka_offsets
 from streamkeeper.checkpoints.initial_offsets import read_initial_offsets
 from streamkeeper.checkpoints.layout import last_planned
+from streamkeeper.checkpoints.parsing import parse_json
 from streamkeeper.model.topics import reads
 
 Positions = dict[str, dict[int, int]]
@@ -70,5 +70,5 @@ def _positions(line: str) -> Positions:
     """Without -1 and -2, which stand for whatever is newest or oldest by then."""
     return {
         topic: {int(partition): offset for partition, offset in partitions.items() if offset >= 0}
-        for topic, partitions in json.loads(line).items()
+        for topic, partitions in parse_json(line).items()
     }

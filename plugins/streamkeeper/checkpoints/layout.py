@@ -3,11 +3,11 @@ files) is passed over."""
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from typing import Any
 
+from streamkeeper.checkpoints.parsing import parse_json
 from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.errors import CheckpointDamaged
 
@@ -123,6 +123,6 @@ def _text(where: Path | str, content: bytes) -> str:
 
 def _json(where: Path | str, text: str) -> Any:
     try:
-        return json.loads(text)
+        return parse_json(text)
     except ValueError as error:
         raise CheckpointDamaged(f"{where} holds no JSON") from error

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from streamkeeper.checkpoints.entries import Offsets, Trouble, commit_in, offsets_in
+from streamkeeper.checkpoints.gaps import Gaps, find_gaps
 from streamkeeper.checkpoints.layout import numbered
 from streamkeeper.checkpoints.shapes import damage
 from streamkeeper.model.damage import Damage
@@ -38,12 +39,13 @@ def offset_damage(checkpoint: Path, planned: int) -> Iterator[Damage]:
         if isinstance(entry, Trouble):
             yield damage(_OFFSET_SHAPES[entry], f"offsets/{batch}", f"offsets/{batch} {entry.value}")
     yield from _fewer_sources(found)
-    older = range(min(numbered(checkpoint / "offsets")), planned - 1)
-    unusable = [batch for batch in older if isinstance(offsets_in(checkpoint, batch), Trouble)]
-    if unusable:
-        yield damage(
-            "older-offset-unusable", f"offsets/{unusable[0]}", f"cannot be read: {enumerate_batches(unusable)}"
-        )
+    there = numbered(checkpoint / "offsets")
+    older = range(min(there), planned - 1)
+    gaps = find_gaps(older.start, older.stop, there)
+    torn = [batch for batch in there if batch in older and isinstance(offsets_in(checkpoint, batch), Trouble)]
+    unusable = Gaps(sorted([*torn, *gaps.first]), len(torn) + gaps.count)
+    if unusable.count:
+        yield damage("older-offset-unusable", f"offsets/{unusable.first[0]}", f"cannot be read: {unusable}")
 
 
 def commit_damage(checkpoint: Path, committed: int) -> Iterator[Damage]:
@@ -51,11 +53,10 @@ def commit_damage(checkpoint: Path, committed: int) -> Iterator[Damage]:
     entry = commit_in(checkpoint, committed)
     if isinstance(entry, Trouble):
         yield damage(_COMMIT_SHAPES[entry], f"commits/{committed}", f"commits/{committed} {entry.value}")
-    there = set(numbered(checkpoint / "commits"))
-    missing = sorted(set(range(min(there), committed)) - there)
-    if missing:
-        evidence = f"missing: {enumerate_batches(missing)}"
-        yield damage("commit-missing-in-the-middle", f"commits/{missing[0]}", evidence)
+    there = numbered(checkpoint / "commits")
+    missing = find_gaps(min(there), committed, there)
+    if missing.count:
+        yield damage("commit-missing-in-the-middle", f"commits/{missing.first[0]}", f"missing: {missing}")
 
 
 def order_damage(planned: int, committed: int | None, contradictions: list[str]) -> Iterator[Damage]:
@@ -78,12 +79,6 @@ def orphaned_checksums(checkpoint: Path, log: str) -> list[int]:
     names = [path.name for path in (checkpoint / log).iterdir()] if (checkpoint / log).is_dir() else []
     kept = {int(found[1]) for name in names if (found := _CHECKSUM.fullmatch(name))}
     return sorted(kept - set(numbered(checkpoint / log)))
-
-
-def enumerate_batches(batches: list[int], limit: int = 5) -> str:
-    """``3, 4, 5 and 20 more``."""
-    shown = ", ".join(str(each) for each in batches[:limit])
-    return shown if len(batches) <= limit else f"{shown} and {len(batches) - limit} more"
 
 
 def _fewer_sources(found: dict[int, Offsets | Trouble]) -> Iterator[Damage]:

@@ -6,13 +6,13 @@ it, ``state/<id>/_metadata/v2/<batch>`` (v2).
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import msgspec
 
 from streamkeeper.checkpoints.entries import Trouble
 from streamkeeper.checkpoints.layout import numbered
+from streamkeeper.checkpoints.parsing import parse_json
 
 NEWEST_METADATA = 2
 NEWEST_SCHEMA = 3
@@ -52,7 +52,7 @@ def operator_in(path: Path) -> OperatorFacts | Trouble:
     if int(version[1:]) > NEWEST_METADATA:
         return Trouble.NEWER
     try:
-        found = json.loads(body)
+        found = parse_json(body)
         stores = found["stateStoreInfo"]
         return OperatorFacts(
             name=str(found["operatorInfo"]["operatorName"]),

@@ -19,6 +19,7 @@ from streamkeeper.checkpoints.facts import batch_of, kafka_offsets
 from streamkeeper.checkpoints.file_sources import FileSource, file_sources, log_offset
 from streamkeeper.checkpoints.initial_offsets import read_initial_offsets
 from streamkeeper.checkpoints.layout import last_committed
+from streamkeeper.checkpoints.parsing import parse_json
 from streamkeeper.checkpoints.source_log import SEEN_BEFORE, logged_files
 from streamkeeper.errors import CheckpointChanged, CheckpointDamaged
 
@@ -198,4 +199,4 @@ def _digest(path: str) -> int:
 
 
 def _partitions(offsets: str | None) -> Partitions:
-    return json.loads(offsets) if offsets else {}
+    return parse_json(offsets) if offsets else {}

@@ -11,6 +11,8 @@ import json
 import re
 from pathlib import Path
 
+from streamkeeper.checkpoints.parsing import parse_json
+
 _METADATA = re.compile(r"state/\d+/_metadata/v2/\d+")
 _SCHEMA = re.compile(r".*/(state/\d+/_stateSchema/.+)")
 
@@ -30,7 +32,7 @@ def relocated(path: str, content: bytes, location: str) -> bytes:
         return content
     version, newline, body = content.partition(b"\n")
     try:
-        found = json.loads(body)
+        found = parse_json(body)
         for store in found["stateStoreInfo"]:
             store["stateSchemaFilePaths"] = [_moved(each, location) for each in store.get("stateSchemaFilePaths", ())]
     except (ValueError, KeyError, TypeError, AttributeError):

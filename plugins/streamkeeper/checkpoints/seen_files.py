@@ -6,11 +6,12 @@ Spark knows a file by its path alone: behind a renamed mount, a mirror or a link
 from __future__ import annotations
 
 import glob
-import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
+
+from streamkeeper.checkpoints.parsing import parse_json
 
 _MAX_AGE_MS = 7 * 24 * 3600 * 1000
 """Spark's default ``maxFileAge``, counted from the newest file it has seen, whichever place that was in."""
@@ -123,7 +124,7 @@ def _seen(log: Path) -> Iterator[tuple[str, float]]:
         if entry.name.startswith("."):
             continue
         for line in entry.read_text().splitlines()[1:]:
-            found = json.loads(line)
+            found = parse_json(line)
             yield unquote(urlsplit(str(found["path"])).path), float(found["timestamp"])
 
 

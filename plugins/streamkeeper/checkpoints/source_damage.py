@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from streamkeeper.checkpoints.entries import Offsets, Trouble, listing_in
 from streamkeeper.checkpoints.file_sources import FileSource
-from streamkeeper.checkpoints.log_damage import enumerate_batches
+from streamkeeper.checkpoints.gaps import find_gaps
 from streamkeeper.checkpoints.shapes import damage
 from streamkeeper.model.damage import Damage
 
@@ -36,15 +36,16 @@ def source_damage(source: FileSource) -> Iterator[Damage]:
     if not source.entries:
         yield damage("source-log-missing", where, f"no entry is there, the offset is {source.end}")
         return
-    missing = [each for each in _needed(source) if each not in source.entries]
+    needed = _needed(source)
+    missing = find_gaps(needed.start, needed.stop, source.entries)
     if source.newest < source.end and not _is_lost(source):
         evidence = f"logOffset {source.end}, the log of source {source.name} ends with {source.newest}"
         yield damage("source-offset-ahead", where, evidence)
-        missing = [each for each in missing if each < source.newest]
-    if missing:
-        evidence = f"missing: {enumerate_batches(missing)}; the offset is {source.end}"
-        yield damage("source-log-entry-missing", f"{where}/{missing[0]}", evidence)
-    for path in (source.entries[each] for each in _needed(source) if each in source.entries):
+        missing = find_gaps(needed.start, source.newest, source.entries)
+    if missing.count:
+        evidence = f"missing: {missing}; the offset is {source.end}"
+        yield damage("source-log-entry-missing", f"{where}/{missing.first[0]}", evidence)
+    for path in (path for number, path in source.entries.items() if number in needed):
         trouble = listing_in(path)
         if isinstance(trouble, Trouble):
             yield damage(_SHAPES[trouble], f"{where}/{path.name}", f"{path.name} {trouble.value}")

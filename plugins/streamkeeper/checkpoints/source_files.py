@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 from streamkeeper.checkpoints.entries import Offsets, Trouble, offsets_from
 from streamkeeper.checkpoints.file_sources import log_offset
+from streamkeeper.checkpoints.gaps import find_gaps
 from streamkeeper.checkpoints.listed import Listed
 from streamkeeper.errors import CheckpointDamaged
 
@@ -58,7 +59,7 @@ def _log(seen: Listed, folder: str, entries: list[re.Match[str]], stands: int | 
     plain = {int(each[1]) for each in entries if not each[2]}
     compacted = sorted(int(each[1]) for each in entries if each[2])
     start = max((each for each in compacted if each <= stands), default=-1)
-    missing = sorted(set(range(start + 1, stands + 1)) - plain)
+    missing = find_gaps(start + 1, stands + 1, plain).first
     if not missing:
         yield from (str(each) for each in range(start + 1, stands + 1))
     elif (later := next((each for each in compacted if each > stands), None)) is not None:

@@ -8,6 +8,7 @@ import msgspec
 
 from streamkeeper.checkpoints.entries import Trouble, listing_in
 from streamkeeper.checkpoints.file_sources import FileSource, entry_of
+from streamkeeper.checkpoints.gaps import find_gaps
 from streamkeeper.errors import CheckpointChanged, CheckpointDamaged
 
 SEEN_BEFORE = 2**53 - 1
@@ -34,7 +35,7 @@ def holders(source: FileSource, end: int, *, where: str) -> tuple[Path, ...]:
     """
     compacted = sorted(number for number, path in source.entries.items() if path.suffix == ".compact")
     start = max((each for each in compacted if each <= end), default=-1)
-    missing = [each for each in range(start + 1, end + 1) if each not in source.entries]
+    missing = find_gaps(start + 1, end + 1, source.entries).first
     if not missing:
         return tuple(source.entries[each] for each in range(max(start, 0), end + 1))
     later = next((each for each in compacted if each > end), None)

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from streamkeeper.checkpoints.entries import Trouble
+from streamkeeper.checkpoints.gaps import find_gaps
 from streamkeeper.checkpoints.layout import numbered
 from streamkeeper.checkpoints.listed import Listed
-from streamkeeper.checkpoints.log_damage import enumerate_batches
 from streamkeeper.checkpoints.operator_metadata import (
     OperatorFacts,
     metadata_file,
@@ -41,7 +41,8 @@ def state_damage(checkpoint: Path, batch: int, partitions: dict[str, int], *, st
         if stateful or partitions:
             yield damage("state-missing", "state", "the query keeps state, and there is none")
         return
-    known = {int(each) for each in partitions} | set(range(max(folders, default=0) + 1))
+    gaps = find_gaps(0, max(folders, default=0) + 1, folders)
+    known = {*folders, *map(int, partitions), *gaps.first}
     for number in sorted(known):
         if number in folders:
             yield from _operator(checkpoint, folders[number], batch, partitions.get(str(number), 0))
@@ -70,11 +71,11 @@ def _operator(checkpoint: Path, operator: Path, batch: int, counted: int) -> Ite
     there = set(numbered(operator))
     if there == {0} and _keeps_one_partition(operator, facts):
         known = 1
-    wanted = set(range(max(known, max(there, default=0) + 1)))
-    missing = sorted(wanted - there)
-    if missing:
-        evidence = f"missing: {enumerate_batches(missing)} of {len(wanted)}"
-        yield damage("state-partition-missing", f"{where}/{missing[0]}", evidence)
+    wanted = max(known, max(there, default=0) + 1)
+    missing = find_gaps(0, wanted, there)
+    if missing.count:
+        evidence = f"missing: {missing} of {wanted}"
+        yield damage("state-partition-missing", f"{where}/{missing.first[0]}", evidence)
     state = StateFiles(Listed(LocalTree(checkpoint)))
     for partition in sorted(there):
         for store in _stores(operator / str(partition), facts):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import re
 import zipfile
 import zlib
@@ -13,6 +12,7 @@ import msgspec
 
 from streamkeeper.checkpoints.layout import state_ids
 from streamkeeper.checkpoints.listed import Listed
+from streamkeeper.checkpoints.wholeness import archived_metadata
 from streamkeeper.errors import CheckpointDamaged
 
 NO_STORES = frozenset({"_metadata", "_stateSchema", "SSTs", "logs"})
@@ -98,11 +98,11 @@ def files_named_in(archive: IO[bytes], where: str) -> list[str]:
     """The SST and log files that a RocksDB snapshot consists of, relative to its store; raises CheckpointDamaged."""
     try:
         with zipfile.ZipFile(archive) as opened:
-            found = json.loads(opened.read("metadata").decode().partition("\n")[2])
+            found = archived_metadata(opened)
         ssts = [f"SSTs/{each['dfsSstFileName']}" for each in found["sstFiles"] or ()]
         return [*ssts, *(f"logs/{each['dfsLogFileName']}" for each in found.get("logFiles") or ())]
     except (zipfile.BadZipFile, zlib.error, EOFError, LookupError, ValueError, TypeError, AttributeError) as error:
-        raise CheckpointDamaged(f"{where} cannot be read") from error
+        raise CheckpointDamaged(f"{where} cannot be read: {error}") from error
 
 
 def _named_in(seen: Listed, archive: str) -> list[str]:

@@ -73,13 +73,13 @@ def _needed(source: FileSource, up_to: int) -> list[Path]:
     """The files of the log that hold the entries after ``up_to``."""
     wanted = range(up_to + 1, source.end + 1)
     plain = {number: path for number, path in source.entries.items() if path.suffix != ".compact"}
-    missing = max((each for each in wanted if each not in plain), default=None)
+    missing = next((each for each in reversed(wanted) if each not in plain), None)
     if missing is None:
         return [plain[each] for each in wanted]
     holder = min((number for number in source.entries if number >= missing and number not in plain), default=None)
     if holder is None:
         raise CheckpointDamaged(f"the log of source {source.name} lacks entry {missing}")
-    return [source.entries[holder], *(plain[each] for each in wanted if each > missing)]
+    return [source.entries[holder], *(plain[each] for each in range(missing + 1, source.end + 1))]
 
 
 def _path_of(url: str) -> str:

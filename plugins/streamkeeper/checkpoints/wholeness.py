@@ -7,29 +7,46 @@ blocks of ``LZ4Block``, the kind, two lengths and a checksum, the last of them e
 
 from __future__ import annotations
 
-import json
 import struct
 import zipfile
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
+from typing import IO, Any
+
+from streamkeeper.checkpoints.parsing import parse_json
 
 _HADOOP = b"crc\0"
 _LZ4 = b"LZ4Block"
 _LZ4_HEADER = struct.Struct("<8sBiii")
+_PIECE = 1 << 20
+_MOST_METADATA = 8 << 20
+"""Some 100 bytes for each SST: eighty thousand of them."""
 
 
 def differs_from_checksum(path: Path) -> bool:
     """Whether Hadoop would refuse to read the file; False where no checksums are kept."""
     try:
         kept = path.with_name(f".{path.name}.crc").read_bytes()
-        content = path.read_bytes()
+        size = int.from_bytes(kept[4:8], "big")
+        if not kept.startswith(_HADOOP) or len(kept) < 8 or size == 0:
+            return False
+        with path.open("rb") as content:
+            return b"".join(_sums(content, size)) != kept[8:]
     except FileNotFoundError:
         return False
-    if not kept.startswith(_HADOOP) or len(kept) < 8:
-        return False
-    size = int.from_bytes(kept[4:8], "big")
-    sums = b"".join(zlib.crc32(content[at : at + size]).to_bytes(4, "big") for at in range(0, len(content), size))
-    return sums != kept[8:]
+
+
+def _sums(content: IO[bytes], size: int) -> Iterator[bytes]:
+    """CRC-32 of every ``size`` bytes, read in pieces: the size is what a file says."""
+    left, found = size, 0
+    while piece := content.read(min(left, _PIECE)):
+        left, found = left - len(piece), zlib.crc32(piece, found)
+        if left == 0:
+            yield found.to_bytes(4, "big")
+            left, found = size, 0
+    if left < size:
+        yield found.to_bytes(4, "big")
 
 
 def is_cut_short(path: Path) -> bool:
@@ -41,7 +58,7 @@ def is_cut_short(path: Path) -> bool:
         case ".zip":
             return not _is_whole_archive(path)
         case ".delta" | ".snapshot" | ".changelog":
-            return not _is_whole_lz4(path.read_bytes())
+            return not _is_whole_lz4(path)
         case _:
             return False
 
@@ -49,14 +66,23 @@ def is_cut_short(path: Path) -> bool:
 def archived_sizes(archive: Path) -> dict[str, int]:
     """SST -> bytes, as a RocksDB snapshot tells; only of those whose size it tells."""
     with zipfile.ZipFile(archive) as opened:
-        found = json.loads(opened.read("metadata").decode().partition("\n")[2])
+        found = archived_metadata(opened)
     files = found.get("sstFiles") or ()
     return {str(each["dfsSstFileName"]): int(each["sizeBytes"]) for each in files if "sizeBytes" in each}
 
 
+def archived_metadata(opened: zipfile.ZipFile) -> Any:
+    """What a RocksDB snapshot consists of; raises ValueError for more than such a list can be, or for no JSON."""
+    with opened.open("metadata") as member:
+        text = member.read(_MOST_METADATA + 1)
+    if len(text) > _MOST_METADATA:
+        raise ValueError(f"its metadata is more than {_MOST_METADATA:,} bytes")
+    return parse_json(text.decode().partition("\n")[2])
+
+
 def _written_size(path: Path) -> int | None:
     try:
-        return int(json.loads(path.with_name(f"{path.name}.crc").read_bytes())["mainFileSize"])
+        return int(parse_json(path.with_name(f"{path.name}.crc").read_bytes())["mainFileSize"])
     except (FileNotFoundError, ValueError, KeyError, TypeError):
         return None
 
@@ -69,16 +95,20 @@ def _is_whole_archive(path: Path) -> bool:
         return False
 
 
-def _is_whole_lz4(content: bytes) -> bool:
-    """Whether the blocks end with the empty one; True for what is no such stream."""
-    if content[: len(_LZ4)] != _LZ4[: len(content)]:
-        return True
-    at = 0
-    while at + _LZ4_HEADER.size <= len(content):
-        magic, _, compressed, plain, _ = _LZ4_HEADER.unpack_from(content, at)
-        if magic != _LZ4 or compressed < 0:
-            return False
-        at += _LZ4_HEADER.size + compressed
-        if compressed == plain == 0:
-            return bool(at == len(content))
+def _is_whole_lz4(path: Path) -> bool:
+    """Whether the blocks end with the empty one; True for what is no such stream. Reads the blocks' headers only."""
+    end = path.stat().st_size
+    with path.open("rb") as content:
+        begin = content.read(len(_LZ4))
+        if begin != _LZ4[: len(begin)]:
+            return True
+        at = 0
+        while at + _LZ4_HEADER.size <= end:
+            content.seek(at)
+            magic, _, compressed, plain, _ = _LZ4_HEADER.unpack(content.read(_LZ4_HEADER.size))
+            if magic != _LZ4 or compressed < 0:
+                return False
+            at += _LZ4_HEADER.size + compressed
+            if compressed == plain == 0:
+                return bool(at == end)
     return False

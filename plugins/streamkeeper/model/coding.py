@@ -10,6 +10,9 @@ from streamkeeper.errors import FormatTooNew, RegistryDamaged
 
 T = TypeVar("T")
 
+MOST_BYTES = 32 * 1024 * 1024
+"""JSON that is decoded unless a kind of record says otherwise; values take many times the memory of their text."""
+
 
 def to_json(value: object, *, in_order: bool = False) -> bytes:
     """Canonical JSON: keys sorted, so that equal values are equal bytes.
@@ -19,8 +22,16 @@ def to_json(value: object, *, in_order: bool = False) -> bytes:
     return msgspec.json.encode(value, order=None if in_order else "sorted")
 
 
-def from_json(data: bytes, kind: type[T], *, where: str, newest_format: int | None = None) -> T:
-    """Decode ``data``, stored under ``where``; raises FormatTooNew or RegistryDamaged, naming it."""
+def from_json(data: bytes, kind: type[T], *, where: str, newest_format: int | None = None, most: int = MOST_BYTES) -> T:
+    """Decode ``data``, stored under ``where``; raises FormatTooNew or RegistryDamaged, naming it.
+
+    ``most``: bytes; what is larger is not looked into.
+    """
+    if len(data) > most:
+        raise RegistryDamaged(
+            f"{where} is {len(data):,} bytes, more than the {most:,} that such a record can have",
+            hint="nothing of Streamkeeper's writes that: find out who did, and put back what was there",
+        )
     try:
         if newest_format is not None:
             found = msgspec.json.decode(data, type=_Format).format
@@ -29,6 +40,8 @@ def from_json(data: bytes, kind: type[T], *, where: str, newest_format: int | No
         return msgspec.json.decode(data, type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise RegistryDamaged(f"{where} cannot be read: {error}") from error
+    except RecursionError:
+        raise RegistryDamaged(f"{where} cannot be read: it is nested too deep") from None
 
 
 class _Format(msgspec.Struct):

@@ -10,6 +10,7 @@ import io
 import os
 import re
 import shutil
+import struct
 import tempfile
 import zipfile
 from pathlib import Path, PurePosixPath
@@ -110,15 +111,29 @@ def read_bundle(data: bytes, name: str) -> dict[str, bytes]:
     files: dict[str, bytes] = {}
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            _check_sizes(archive.infolist(), name)
             for info in archive.infolist():
                 path = PurePosixPath(info.filename)
                 if path.is_absolute() or ".." in path.parts or "\\" in info.filename or info.filename in files:
                     raise RegistryDamaged(f"bundle {name} holds the file name {info.filename!r}, which is not allowed")
                 if not info.is_dir():
                     files[info.filename] = archive.read(info)
-    except zipfile.BadZipFile as error:
+    # The latter: encrypted members, methods that zipfile does not know, names that are no text, torn structures.
+    except (zipfile.BadZipFile, RuntimeError, ValueError, EOFError, OSError, struct.error) as error:
         raise RegistryDamaged(f"bundle {name} is not a zip: {error}") from error
     return files
+
+
+def _check_sizes(members: list[zipfile.ZipInfo], name: str) -> None:
+    """What is stored uncompressed cannot be more than its zip; several members may claim the same bytes, though."""
+    compressed = [each.filename for each in members if each.compress_type != zipfile.ZIP_STORED]
+    total = sum(each.file_size for each in members)
+    if compressed or total > MAX_BYTES:
+        reason = f"{compressed[0]!r} is compressed" if compressed else f"its files are {total:,} bytes"
+        raise RegistryDamaged(
+            f"bundle {name} is none of Streamkeeper's: {reason}, and a bundle holds up to {MAX_BYTES:,}, uncompressed",
+            hint="push the release again, and find out who wrote this one",
+        )
 
 
 def _holds(target: Path, files: dict[str, bytes]) -> bool:

@@ -65,13 +65,17 @@ def grew_beyond(store: Store, job: str, number: int) -> bool:
 def _newer(data: bytes) -> PassedEntry | None:
     """The entry without its record; None where its writer did not say that drivers may pass over it."""
     try:
-        frame = msgspec.json.decode(data, type=_Frame)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+        frame = from_json(data, _Frame, where="entry")
+    except RegistryDamaged:
         return None
-    kind = frame.record.get("type")
-    if not frame.drivers_may_pass or not isinstance(kind, str) or kind in _NEEDED:
+    kind = frame.record.type
+    if not frame.drivers_may_pass or kind in _NEEDED:
         return None
     return PassedEntry(number=frame.number, at=frame.at, by=frame.by, kind=kind)
+
+
+class _Kind(msgspec.Struct):
+    type: str
 
 
 class _Frame(msgspec.Struct):
@@ -80,7 +84,7 @@ class _Frame(msgspec.Struct):
     number: int
     at: str
     by: str
-    record: dict[str, object]
+    record: _Kind
     drivers_may_pass: bool = False
 
 

@@ -70,7 +70,8 @@ def begin_log(directory: Path, batch_id: int) -> None:
 def _check_whole(directory: Path, found: set[tuple[int, bool]], compacted: int, later: list[int], last: int) -> None:
     """All batches up to ``last`` must be in the logs that are read: those that are gone stand in a later one only."""
     newest = max(number for number, _ in found)
-    if later == list(range(compacted + 1, min(last, newest) + 1)):
+    known = min(last, newest)
+    if len(later) == known - compacted and later == list(range(compacted + 1, known + 1)):
         return
     beyond = min((number for number, compact in found if compact and number > last), default=None)
     reason = "it has gaps" if beyond is None else f"it was compacted at batch {beyond}"

@@ -9,7 +9,7 @@ from typing import TypeVar
 import msgspec
 
 from streamkeeper.crash_points import crash_point
-from streamkeeper.errors import KeyExists, KeyMissing, NotFound, SnapshotDamaged
+from streamkeeper.errors import KeyExists, KeyMissing, NotFound, RegistryDamaged, SnapshotDamaged
 from streamkeeper.model.snapshot import (
     FORMAT,
     DrillResult,
@@ -24,6 +24,7 @@ from streamkeeper.model.snapshot import (
     series_root,
     snapshot_name,
 )
+from streamkeeper.snapshots.packs import check_snapshot
 from streamkeeper.snapshots.sealing import seal, unseal
 from streamkeeper.stores.contract import Store
 
@@ -43,16 +44,18 @@ class Catalogue:
         return [int(key.rpartition("/")[2]) for key in self.store.list(series_key(self.series, "index/"))]
 
     def read(self, number: int) -> Snapshot:
-        """One snapshot; raises NotFound, SnapshotDamaged or FormatTooNew."""
+        """One snapshot; raises NotFound, RegistryDamaged, SnapshotDamaged or FormatTooNew."""
         key = self.index_key(number)
         try:
-            data = self.store.read(key)
+            data = self._read(key)
         except KeyMissing:
             known = ", ".join(snapshot_name(each) for each in self.numbers()[-5:]) or "none"
             raise NotFound(
                 f"series {self.series} has no snapshot {snapshot_name(number)}", hint=f"the newest there: {known}"
             ) from None
-        return unseal(data, Snapshot, where=key, newest_format=FORMAT, packed=True)
+        found = unseal(data, Snapshot, where=key, newest_format=FORMAT, packed=True)
+        check_snapshot(found, where=key)
+        return found
 
     def newest(self) -> Snapshot | None:
         """The newest snapshot, None when there is none."""
@@ -85,7 +88,7 @@ class Catalogue:
 
     def read_pack(self, pack: Pack) -> bytes:
         """A whole pack, unchecked; raises SnapshotDamaged when it is missing."""
-        return self._stored(pack, lambda key: self.store.read(key))
+        return self._stored(pack, self._read)
 
     def read_part(self, pack: Pack, start: int, length: int) -> bytes:
         """Part of a pack, unchecked; raises SnapshotDamaged when it is missing."""
@@ -170,9 +173,15 @@ class Catalogue:
     def _hold_key(self, number: int, owner: str) -> str:
         return series_key(self.series, "holds", padded(number), owner)
 
+    def _read(self, key: str) -> bytes:
+        try:
+            return self.store.read(key)
+        except RegistryDamaged as error:
+            raise SnapshotDamaged(error.message, hint=error.hint) from None
+
     def _record(self, key: str, kind: type[_R]) -> _R | None:
         try:
-            return unseal(self.store.read(key), kind, where=key, newest_format=FORMAT)
+            return unseal(self._read(key), kind, where=key, newest_format=FORMAT)
         except KeyMissing:
             return None
 

@@ -15,7 +15,7 @@ import zstandard
 
 from streamkeeper.errors import SnapshotDamaged
 from streamkeeper.model.snapshot import FORMAT, Chunk, Snapshot
-from streamkeeper.snapshots.sealing import hash_of, seal, unseal
+from streamkeeper.snapshots.sealing import HINT, hash_of, seal, unpacked, unseal
 
 PACK_BYTES = 32 * 1024 * 1024
 CHUNK_BYTES = 8 * 1024 * 1024
@@ -81,7 +81,25 @@ def index_of(pack: bytes, *, where: str) -> PackIndex:
     start = end - int.from_bytes(pack[end : end + _LENGTH], "little")
     if start < 0:
         raise SnapshotDamaged(f"{where} is no pack: its index is longer than itself")
-    return unseal(bytes(pack[start:end]), PackIndex, where=where, newest_format=FORMAT, packed=True)
+    index = unseal(bytes(pack[start:end]), PackIndex, where=where, newest_format=FORMAT, packed=True)
+    for each in index.chunks:
+        check_chunk(each, len(pack), where=where)
+    return index
+
+
+def check_snapshot(snapshot: Snapshot, *, where: str) -> None:
+    """Raise SnapshotDamaged for sizes that no capture makes: they would be believed when it is restored."""
+    sizes = dict(enumerate(each.size for each in snapshot.packs))
+    for file in snapshot.files:
+        for chunk in file.chunks:
+            check_chunk(chunk, sizes.get(chunk.pack, 0), where=where)
+
+
+def check_chunk(chunk: Chunk, pack_bytes: int, *, where: str) -> None:
+    """Raise SnapshotDamaged for a chunk that cannot be in a pack of this size."""
+    if not 0 < chunk.stored <= chunk.size <= CHUNK_BYTES or not 0 <= chunk.at <= pack_bytes - chunk.stored:
+        told = f"{chunk.size:,} bytes in {chunk.stored:,} at {chunk.at:,} of pack {chunk.pack}"
+        raise SnapshotDamaged(f"{where} is not what was stored: a chunk of {told} cannot be", hint=HINT)
 
 
 def open_chunk(stored: bytes | memoryview, chunk: Chunk, *, where: str) -> bytes:
@@ -90,10 +108,7 @@ def open_chunk(stored: bytes | memoryview, chunk: Chunk, *, where: str) -> bytes
     if len(data) != chunk.stored:
         raise SnapshotDamaged(f"{where} is cut short")
     if chunk.stored != chunk.size:
-        try:
-            data = zstandard.ZstdDecompressor().decompress(data, max_output_size=chunk.size)
-        except zstandard.ZstdError as error:
-            raise SnapshotDamaged(f"{where} cannot be unpacked: {error}") from error
+        data = unpacked(data, min(chunk.size, CHUNK_BYTES), where=where)
     if len(data) != chunk.size or hash_of(data) != chunk.hash:
         raise SnapshotDamaged(f"{where} is not what was stored: the hash of a chunk differs")
     return data

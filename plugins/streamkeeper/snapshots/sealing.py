@@ -7,13 +7,18 @@ from typing import TypeVar
 import blake3
 import zstandard
 
-from streamkeeper.errors import RegistryDamaged, SnapshotDamaged
+from streamkeeper.errors import InvalidInput, RegistryDamaged, SnapshotDamaged
 from streamkeeper.model.coding import from_json, to_json
 
 T = TypeVar("T")
 _HEX = 64
 _ENDS = b"\n"
-_MOST = 1 << 30
+HINT = "restore from another snapshot: streamkeeper snapshot list"
+_MOST = 256 << 20
+"""Bytes of a record's JSON: about a million files."""
+_MOST_TIMES = 200
+"""How much larger than its frame a record is at most: half of it are hashes, and those do not pack."""
+_ALWAYS = 1 << 20
 
 
 def hash_of(data: bytes) -> str:
@@ -25,18 +30,43 @@ def seal(value: object, *, packed: bool = False) -> bytes:
     """``<blake3>\\n<JSON>``; ``packed``: the JSON as a zstd frame."""
     content = to_json(value)
     if packed:
-        content = zstandard.ZstdCompressor(level=3).compress(content)
+        size, content = len(content), zstandard.ZstdCompressor(level=3).compress(content)
+        if size > _most_in(content):
+            raise InvalidInput(
+                f"the record of a snapshot is {size:,} bytes, more than would be read again",
+                hint="the checkpoint has too many files: begin a new version of it",
+            )
     return hash_of(content).encode() + _ENDS + content
 
 
 def unseal(data: bytes, kind: type[T], *, where: str, newest_format: int, packed: bool = False) -> T:
     """The value that was sealed; raises SnapshotDamaged or FormatTooNew, naming ``where``."""
+    most = _most_in(data)
     content = data[_HEX + 1 :]
     if data[_HEX : _HEX + 1] != _ENDS or hash_of(content).encode() != data[:_HEX]:
         raise SnapshotDamaged(f"{where} is not what was stored: its hash differs")
     try:
         if packed:
-            content = zstandard.ZstdDecompressor().decompress(content, max_output_size=_MOST)
-        return from_json(content, kind, where=where, newest_format=newest_format)
-    except (RegistryDamaged, zstandard.ZstdError) as error:
-        raise SnapshotDamaged(f"{where} cannot be read: {error}") from error
+            content = unpacked(content, most, where=where)
+        return from_json(content, kind, where=where, newest_format=newest_format, most=most)
+    except RegistryDamaged as error:
+        raise SnapshotDamaged(error.message, hint=error.hint) from error
+
+
+def unpacked(frame: bytes, most: int, *, where: str) -> bytes:
+    """What a zstd frame holds; raises SnapshotDamaged, before any of it is unpacked, for more than ``most`` bytes."""
+    try:
+        size = zstandard.frame_content_size(frame)
+        # Every frame of ours tells its size, and zstd holds it to that.
+        if size < 0 or size > most:
+            told = f"{size:,} bytes" if size >= 0 else "of unknown size"
+            raise SnapshotDamaged(
+                f"{where} is not what was stored: unpacked it is {told}, and at most {most:,} are expected", hint=HINT
+            )
+        return zstandard.ZstdDecompressor().decompress(frame)
+    except zstandard.ZstdError as error:
+        raise SnapshotDamaged(f"{where} cannot be unpacked: {error}") from error
+
+
+def _most_in(frame: bytes) -> int:
+    return min(_MOST, _ALWAYS + _MOST_TIMES * len(frame))

@@ -5,17 +5,22 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 
+from streamkeeper.errors import InvalidInput, RegistryDamaged
+
 
 class Store(ABC):
     """Keys are relative, ``/``-separated, of ``[A-Za-z0-9._=-]`` parts that do not start with a dot.
 
     Values are bytes and appear whole or not at all.
 
+    Of more than ``most_bytes`` nothing is read (RegistryDamaged), and nothing is written (InvalidInput).
     Every method raises StoreUnavailable when the store cannot be reached, and InvalidInput for a key that is not one.
     No method is built on a conditional overwrite (``If-Match``): two of three measured servers let two writers win.
     """
 
     url: str
+    most_bytes: int = 128 * 1024 * 1024
+    """Of a value: a larger one is neither written nor read whole. The largest of ours are packs of snapshots."""
 
     @abstractmethod
     def read(self, key: str) -> bytes:
@@ -57,6 +62,22 @@ class Store(ABC):
     @abstractmethod
     def delete(self, key: str) -> None:
         """Remove ``key``; removing what is not there is no error."""
+
+    def check_readable(self, key: str, size: int) -> None:
+        """Raise RegistryDamaged for what is not to be read into memory."""
+        if size > self.most_bytes:
+            raise RegistryDamaged(
+                f"{key} in store {self.url} is {size:,} bytes, more than the {self.most_bytes:,} of any of our values",
+                hint="nothing of Streamkeeper's writes that: find out who did, and put back what was there",
+            )
+
+    def check_writable(self, key: str, value: bytes) -> None:
+        """Raise InvalidInput for what would not be read again."""
+        if len(value) > self.most_bytes:
+            raise InvalidInput(
+                f"{key} would be {len(value):,} bytes in store {self.url}, which reads up to {self.most_bytes:,}",
+                hint="a checkpoint, or a job, has too many files for one value: make them fewer",
+            )
 
     def clear_unfinished(self, prefix: str, *, older_than_s: float) -> int:
         """Remove what writers that were killed have left below the folder ``prefix``, unlisted; how many there were.

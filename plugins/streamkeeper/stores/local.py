@@ -39,15 +39,22 @@ class LocalStore(Store):
             os.makedirs(self._root, exist_ok=True)
 
     def read(self, key: str) -> bytes:
-        return self.read_range(key, 0, -1)
+        return self._read(key, 0, None)
 
     def read_range(self, key: str, start: int, length: int) -> bytes:
+        return self._read(key, start, length)
+
+    def _read(self, key: str, start: int, length: int | None) -> bytes:
+        """``length`` is no more than what somebody claims: what the file holds is what counts."""
         path = self._path(key)
         with self._told("read", key):
             try:
                 with open(path, "rb") as file:
+                    left = max(os.fstat(file.fileno()).st_size - start, 0)
+                    wanted = left if length is None else min(length, left)
+                    self.check_readable(key, wanted)
                     file.seek(start)
-                    return file.read(length)
+                    return file.read(wanted)
             except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
                 self._require_root()
                 raise KeyMissing(key) from None
@@ -55,6 +62,7 @@ class LocalStore(Store):
     def create(self, key: str, value: bytes) -> None:
         """A hard link to a finished file: the file system lets exactly one writer make it."""
         path = self._path(key)
+        self.check_writable(key, value)
         with self._told("create", key), self._finished_file(path, value) as finished:
             try:
                 os.link(finished, path)
@@ -66,6 +74,7 @@ class LocalStore(Store):
     def replace(self, key: str, value: bytes) -> None:
         """A rename over the old file, synced too: 2 ms here, and a reader after a power cut finds no older status."""
         path = self._path(key)
+        self.check_writable(key, value)
         with self._told("replace", key), self._finished_file(path, value) as finished:
             os.rename(finished, path)
             _sync_folder(os.path.dirname(path))

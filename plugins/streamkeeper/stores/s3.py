@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -61,6 +61,7 @@ class S3Store(Store):
         compared, so a key that was there before is KeyExists whatever it holds.
         """
         tried_before = False
+        self.check_writable(key, value)
         with self._told("create", key):
             for pause in (*_CONFLICT_PAUSES_S, None):
                 try:
@@ -80,6 +81,7 @@ class S3Store(Store):
                     time.sleep(pause)
 
     def replace(self, key: str, value: bytes) -> None:
+        self.check_writable(key, value)
         with self._told("replace", key):
             self._client.put_object(**self._address(key), Body=value)
 
@@ -111,7 +113,10 @@ class S3Store(Store):
 
     def _get(self, key: str, **wanted: str) -> bytes:
         with self._told("read", key):
-            data: bytes = self._client.get_object(**self._address(key), **wanted)["Body"].read()
+            found = self._client.get_object(**self._address(key), **wanted)
+            with closing(found["Body"]) as body:
+                self.check_readable(key, found["ContentLength"])
+                data: bytes = body.read()
             return data
 
     def _holds(self, key: str, value: bytes) -> bool:

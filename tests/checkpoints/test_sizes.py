@@ -1,0 +1,160 @@
+"""What a checkpoint's files claim is bounded before it is believed: numbers, archives and nesting, in little memory."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamkeeper.checkpoints.closed_set import closed_set
+from streamkeeper.checkpoints.entries import Trouble, commit_in, offsets_in
+from streamkeeper.checkpoints.file_sources import FileSource
+from streamkeeper.checkpoints.fsck import examine
+from streamkeeper.checkpoints.gaps import MOST_NAMED, find_gaps
+from streamkeeper.checkpoints.source_log import holders
+from streamkeeper.checkpoints.state_files import files_named_in
+from streamkeeper.checkpoints.trees import LocalTree
+from streamkeeper.checkpoints.wholeness import differs_from_checksum, is_cut_short
+from streamkeeper.errors import CheckpointDamaged
+from streamkeeper.sinks.sink_log import SINK_LOG, listed_files
+from tests.little_memory import MIB, little
+
+HUGE = 10**12
+
+
+def write(root: Path, files: dict[str, str]) -> Path:
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    return root
+
+
+def offsets(end: int) -> str:
+    return f'v1\n{{"batchWatermarkMs":0,"batchTimestampMs":0,"conf":{{}}}}\n{{"logOffset":{end}}}'
+
+
+def checkpoint(root: Path, more: dict[str, str]) -> Path:
+    metadata = {"metadata": '{"id":"6c1a6f0e-7f0f-4ab4-9b0b-0f3b5c7f6a11"}', "commits/0": "v1\n{}"}
+    return write(root, {**metadata, "offsets/0": offsets(0), "sources/0/0": "v1\n", **more})
+
+
+METADATA = {"operatorInfo": {"operatorId": 0, "operatorName": "dedupe"}, "stateStoreInfo": [{"storeName": "default"}]}
+METADATA["stateStoreInfo"][0] |= {"numColsPrefixKey": 0, "numPartitions": HUGE}  # type: ignore[index]
+CLAIMS: dict[str, dict[str, str]] = {
+    "a source's offset": {"offsets/0": offsets(HUGE)},
+    "a plan's number": {f"offsets/{HUGE}": offsets(0)},
+    "a commit's number": {f"commits/{HUGE}": "v1\n{}", f"offsets/{HUGE}": offsets(0)},
+    "a number beyond 64 bits": {f"commits/{'9' * 60}": "v1\n{}", f"offsets/{'9' * 60}": offsets(0)},
+    "a source entry's number": {f"sources/0/{HUGE}": "v1\n"},
+    "an operator's number": {f"state/{HUGE}/0/1.delta": ""},
+    "a partition's number": {f"state/0/{HUGE}/1.delta": ""},
+    "partitions in an operator's metadata": {
+        "state/0/_metadata/metadata": f"v1\n{json.dumps(METADATA)}",
+        "state/0/0/1.delta": "",
+    },
+}
+
+
+@pytest.mark.parametrize("claim", CLAIMS)
+def test_a_claimed_number_is_damage_told_in_no_time(tmp_path: Path, claim: str) -> None:
+    """Nothing is made, or looked for, as often as a file says: what is missing is counted."""
+    root = checkpoint(tmp_path, CLAIMS[claim])
+    with little():
+        found = examine(root, stateful=True)
+    assert found
+    assert all(len(each.evidence) < 500 for each in found)
+
+
+def test_a_source_that_claims_entries_is_refused_where_files_are_collected(tmp_path: Path) -> None:
+    """A snapshot and a restore need the entries, and name the first that is missing."""
+    root = checkpoint(tmp_path, {"offsets/0": offsets(HUGE)})
+    with little(), pytest.raises(CheckpointDamaged, match="lacks entry 1"):
+        closed_set(LocalTree(root), 0)
+    source = FileSource(name="0", start=None, end=HUGE, log="0", entries={0: root / "sources/0/0"})
+    with little(), pytest.raises(CheckpointDamaged, match="lacks entry 1"):
+        holders(source, HUGE, where="sources/0")
+
+
+def test_a_sink_log_that_claims_batches_has_gaps(tmp_path: Path) -> None:
+    """Its files' names are compared with what should be there, not made."""
+    write(tmp_path / SINK_LOG, {"0": "v1\n", str(HUGE): "v1\n"})
+    with little(), pytest.raises(Exception, match="it has gaps"):
+        listed_files(tmp_path, last=HUGE)
+
+
+@given(there=st.sets(st.integers(-5, 40)), start=st.integers(-5, 40), end=st.integers(-5, 300))
+def test_gaps_are_what_is_missing(there: set[int], start: int, end: int) -> None:
+    """The first of them, and how many there are."""
+    missing = [each for each in range(start, end) if each not in there]
+    found = find_gaps(start, end, there)
+    assert (found.first, found.count) == (missing[:MOST_NAMED], len(missing))
+    shown = ", ".join(map(str, missing[:5]))
+    assert str(found) == (shown if len(missing) <= 5 else f"{shown} and {len(missing) - 5} more")
+
+
+DEEP: dict[str, Callable[[Path, str], object]] = {
+    "offsets": lambda root, text: offsets_in(write(root, {"offsets/0": f"v1\n{text}\n{{}}"}), 0),
+    "an offset": lambda root, text: offsets_in(write(root, {"offsets/0": f"v1\n{{}}\n{text}"}), 0),
+    "commits": lambda root, text: commit_in(write(root, {"commits/0": f"v1\n{text}"}), 0),
+}
+
+
+@pytest.mark.parametrize("place", DEEP)
+def test_json_nested_deeper_than_python_goes_is_a_torn_entry(tmp_path: Path, place: str) -> None:
+    """It is no error of another kind."""
+    assert DEEP[place](tmp_path, '{"a":' * 100_000 + "1" + "}" * 100_000) is Trouble.CUT_SHORT
+
+
+def archive(metadata: bytes) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as opened:
+        opened.writestr("metadata", metadata)
+    return buffer.getvalue()
+
+
+def test_an_archives_metadata_is_read_up_to_a_limit() -> None:
+    """A small archive can hold a gigabyte of it; that of ten thousand SSTs is read."""
+    bomb = archive(b'v1\n{"sstFiles":[]' + b" " * (200 * MIB) + b"}")
+    assert len(bomb) < MIB
+    with little(40), pytest.raises(CheckpointDamaged, match=r"1\.zip cannot be read: its metadata is more than"):
+        files_named_in(io.BytesIO(bomb), "1.zip")
+    ssts = [
+        {"localFileName": f"{n:06}.sst", "dfsSstFileName": f"{n:06}-{'a' * 36}.sst", "sizeBytes": n}
+        for n in range(10_000)
+    ]
+    assert (
+        len(files_named_in(io.BytesIO(archive(b"v1\n" + json.dumps({"sstFiles": ssts}).encode())), "1.zip")) == 10_000
+    )
+
+
+def test_a_large_state_file_is_looked_at_without_reading_it_whole(tmp_path: Path) -> None:
+    """State files of a gigabyte are ordinary: block by block, and its checksums piece by piece."""
+    path = tmp_path / "1.delta"
+    head = b"LZ4Block\x25"
+    with path.open("wb") as opened:
+        for _ in range(64):
+            opened.write(head + MIB.to_bytes(4, "little") * 2 + b"\0" * 4 + b"x" * MIB)
+        opened.write(head + b"\0" * 12)
+    with little():
+        assert not is_cut_short(path)
+    content = path.read_bytes()
+    sums = [zlib.crc32(content[at : at + 512]) for at in range(0, len(content), 512)]
+    crc = tmp_path / ".1.delta.crc"
+    crc.write_bytes(b"crc\0" + (512).to_bytes(4, "big") + b"".join(each.to_bytes(4, "big") for each in sums))
+    with little(40):
+        assert not differs_from_checksum(path)
+    crc.write_bytes(b"crc\0" + (2**32 - 1).to_bytes(4, "big") + zlib.crc32(content).to_bytes(4, "big"))
+    with little():
+        assert not differs_from_checksum(path)
+    with path.open("r+b") as opened:
+        opened.truncate(path.stat().st_size - 1)
+    with little():
+        assert is_cut_short(path)
+        assert differs_from_checksum(path)

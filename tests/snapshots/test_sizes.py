@@ -1,0 +1,158 @@
+"""What a snapshot's objects claim is bounded before it is unpacked; the largest that a capture writes is read."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+import zstandard
+
+from streamkeeper.errors import InvalidInput, SnapshotDamaged
+from streamkeeper.model.snapshot import FORMAT, Chunk, Pack, Snapshot, SnapshotFile, Stamp
+from streamkeeper.snapshots.catalogue import Catalogue
+from streamkeeper.snapshots.packs import CHUNK_BYTES, PackBuilder, index_of, open_chunk
+from streamkeeper.snapshots.sealing import hash_of, seal, unseal
+from tests.contracts.memory_store import MemoryStore
+from tests.little_memory import MIB, little
+from tests.snapshots.series import SERIES
+
+
+def sealed(frame: bytes) -> bytes:
+    """As a record is sealed, whatever it holds: who writes into the store can make the hash too."""
+    return hash_of(frame).encode() + b"\n" + frame
+
+
+def many_zeros(mib: int, *, sized: bool = True) -> bytes:
+    made = zstandard.ZstdCompressor(level=3).compressobj(size=mib * MIB if sized else -1)
+    return b"".join(made.compress(b"\0" * MIB) for _ in range(mib)) + made.flush()
+
+
+def snapshot(files: int, chunk: Chunk | None = None) -> Snapshot:
+    def chunks(number: int) -> tuple[Chunk, ...]:
+        own = Chunk(hash=hash_of(b"%d" % number), size=100, pack=0, at=number * 100, stored=100)
+        return (chunk or own,)
+
+    stamp = Stamp(size=100, modified=1_700_000_000_000_000_000, changed=1_700_000_000_000_000_000, tag="fe01.1234567")
+    return Snapshot(
+        number=1,
+        series=SERIES,
+        checkpoint="file:/data/checkpoints/sales/totals/v0001",
+        query_id="6c1a6f0e-7f0f-4ab4-9b0b-0f3b5c7f6a11",
+        batch=7,
+        pending=False,
+        offsets={"0": '{"logOffset":7}'},
+        watermark_ms=None,
+        taken_at="2026-11-23T08:00:00Z",
+        stored=files * 100,
+        packs=(Pack(name="0" * 64, size=files * 100 + 1000),),
+        files=tuple(
+            SnapshotFile(path=f"state/0/{number % 200}/{number}.delta", stamp=stamp, chunks=chunks(number))
+            for number in range(files)
+        ),
+    )
+
+
+@pytest.mark.parametrize("sized", [True, False])
+def test_a_small_record_does_not_become_a_gigabyte(sized: bool) -> None:
+    """It is refused by what its frame says, or by saying nothing; one line names it, and the way out."""
+    data = sealed(many_zeros(1024, sized=sized))
+    assert len(data) < 100_000
+    told = r"index/7 is not what was stored: unpacked it is .*, and at most [\d,]+ are expected \(restore from another"
+    with little(5), pytest.raises(SnapshotDamaged, match=told):
+        unseal(data, Snapshot, where="index/7", newest_format=FORMAT, packed=True)
+
+
+def test_the_bound_on_memory_bites() -> None:
+    """The control: the same frame, unpacked as it asks to be."""
+    with pytest.raises(AssertionError), little(5):
+        zstandard.ZstdDecompressor().decompress(many_zeros(64))
+
+
+def test_a_frame_that_says_less_than_it_holds_is_damage() -> None:
+    """The size in a frame's head is edited down to what is allowed: zstd holds the frame to it."""
+    frame = many_zeros(64)
+    size = (64 * MIB).to_bytes(4, "little")
+    assert frame.count(size) == 1
+    data = sealed(frame.replace(size, (1000).to_bytes(4, "little")))
+    with little(5), pytest.raises(SnapshotDamaged, match="index/7 cannot be unpacked"):
+        unseal(data, Snapshot, where="index/7", newest_format=FORMAT, packed=True)
+
+
+def test_a_pack_whose_index_or_chunk_is_a_bomb_is_damage() -> None:
+    """Of a chunk no more is unpacked than a chunk can have, whatever the record says of it."""
+    index = sealed(many_zeros(1024))
+    pack = index + len(index).to_bytes(8, "little") + b"SKPACK01"
+    with little(5), pytest.raises(SnapshotDamaged, match="pack is not what was stored: unpacked it is"):
+        index_of(pack, where="pack")
+    frame = many_zeros(1024)
+    chunk = Chunk(hash="0" * 64, size=1024 * MIB, pack=0, at=0, stored=len(frame))
+    with little(5), pytest.raises(SnapshotDamaged, match="at most 8,388,608 are expected"):
+        open_chunk(frame, chunk, where="pack")
+
+
+@pytest.mark.parametrize(
+    "claimed",
+    [
+        {"size": CHUNK_BYTES + 1},
+        {"stored": 10**15, "size": 10**15},
+        {"stored": 101},
+        {"at": 10**15},
+        {"at": -1},
+        {"stored": 0},
+        {"pack": 1},
+        {"pack": -1},
+    ],
+)
+def test_a_record_whose_chunks_cannot_be_is_damage(claimed: dict[str, int]) -> None:
+    """Their sizes and places are believed by every reader: they are held against the pack's."""
+    store = MemoryStore()
+    catalogue = Catalogue(store, SERIES)
+    good = Chunk(hash="0" * 64, size=100, pack=0, at=0, stored=100)
+    assert catalogue.read(catalogue.publish(snapshot(3, good), 0).number)
+    number = catalogue.publish(snapshot(3, msgspec.structs.replace(good, **claimed)), 1).number
+    with pytest.raises(SnapshotDamaged, match="is not what was stored: a chunk of"):
+        catalogue.read(number)
+
+
+def test_a_snapshot_of_a_hundred_thousand_files_is_read() -> None:
+    """More than any checkpoint of Spark's that was seen."""
+    large = snapshot(100_000)
+    data = seal(large, packed=True)
+    assert unseal(data, Snapshot, where="index/1", newest_format=FORMAT, packed=True) == large
+
+
+def test_what_packs_best_is_read() -> None:
+    """Files that are all the same share a chunk; only their names differ."""
+    alike = snapshot(50_000, Chunk(hash="0" * 64, size=100, pack=0, at=0, stored=100))
+    data = seal(alike, packed=True)
+    assert unseal(data, Snapshot, where="index/1", newest_format=FORMAT, packed=True) == alike
+
+
+def test_what_would_not_be_read_again_is_not_written() -> None:
+    """A backup that cannot be restored is told when it is taken."""
+    with pytest.raises(InvalidInput, match="more than would be read again"):
+        seal({"text": "x" * (300 * MIB)}, packed=True)
+
+
+def test_the_largest_chunk_passes() -> None:
+    """Eight megabytes that pack to nothing, and eight that do not pack."""
+    builder = PackBuilder(SERIES, 0)
+    data = b"\0" * CHUNK_BYTES
+    builder.add(hash_of(data), data)
+    pack = builder.finish()
+    (chunk,) = index_of(pack, where="pack").chunks
+    assert chunk.stored < 1000
+    assert open_chunk(pack[chunk.at : chunk.at + chunk.stored], chunk, where="pack") == data
+
+
+def test_an_object_larger_than_any_of_ours_is_damage(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A record, or a pack, that has grown in the store is not read into memory."""
+    store = MemoryStore()
+    catalogue = Catalogue(store, SERIES)
+    number = catalogue.publish(snapshot(3), 0).number
+    store.values[catalogue.index_key(number)] += b"\0" * 1000
+    store.values[catalogue.pack_key("0" * 64)] = b"\0" * 5000
+    monkeypatch.setattr(MemoryStore, "most_bytes", 1000)
+    with pytest.raises(SnapshotDamaged, match="more than the 1,000"):
+        catalogue.read(number)
+    with pytest.raises(SnapshotDamaged, match="more than the 1,000"):
+        catalogue.read_pack(Pack(name="0" * 64, size=5000))
