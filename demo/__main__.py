@@ -12,6 +12,7 @@ from pathlib import Path
 from types import FrameType
 
 from demo.places import PROJECT, Places
+from demo.processes import PRIVATE
 from demo.scenario import run_demo
 from demo.show import Screen
 from demo.standing import bring_up, take_down
@@ -86,4 +87,5 @@ def _end_politely() -> None:
 
 
 if __name__ == "__main__":
+    os.umask(PRIVATE)
     sys.exit(main(sys.argv[1:]))

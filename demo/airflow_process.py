@@ -104,6 +104,9 @@ def airflow_environment(*, root: Path, home: Path, url: str, log_ports: tuple[in
         "SCHEDULER__ORPHANED_TASKS_CHECK_INTERVAL": "30",
         "DAG_PROCESSOR__REFRESH_INTERVAL": "5",
         "DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "300",  # they do not change here, and each costs a second
+        # Airflow gives its logs these modes whatever its umask is.
+        "LOGGING__FILE_TASK_HANDLER_NEW_FOLDER_PERMISSIONS": "0o700",
+        "LOGGING__FILE_TASK_HANDLER_NEW_FILE_PERMISSIONS": "0o600",
         "LOGGING__WORKER_LOG_SERVER_PORT": str(log_ports[0]),
         "LOGGING__TRIGGER_LOG_SERVER_PORT": str(log_ports[1]),
         "USAGE_DATA_COLLECTION__ENABLED": "False",

@@ -21,6 +21,8 @@ import psutil
 from streamkeeper.errors import InvalidInput, StillWaiting
 
 _SAME_MOMENT_S = 2.0
+PRIVATE = 0o077
+"""The umask of all that is started, Airflow's tasks and their drivers included: one person's files."""
 
 
 class StartedProcess(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,6 +54,7 @@ class StartedProcesses:
                 env=dict(environ),
                 cwd=cwd,
                 start_new_session=True,
+                umask=PRIVATE,
             )
         started = StartedProcess(
             name=name, pid=process.pid, began=psutil.Process(process.pid).create_time(), log=str(log)

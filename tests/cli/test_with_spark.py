@@ -16,6 +16,7 @@ from streamkeeper.model.control import CommandKind
 from streamkeeper.model.liveness import Life
 from streamkeeper.operations.sites import Site
 from streamkeeper.registry.control import Control
+from tests.private_home import open_to_others, umask
 
 pytestmark = pytest.mark.spark
 
@@ -35,7 +36,7 @@ def orders(spark, params):
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """An installation with one job file and a first input file."""
     for folder in ("jobs", "input"):
         (tmp_path / folder).mkdir()
@@ -45,7 +46,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("STREAMKEEPER_JOBS", str(tmp_path / "jobs"))
     monkeypatch.setenv("STREAMKEEPER_SECRET_WAREHOUSE", f"sqlite:///{tmp_path}/warehouse.db?password=sesame")
     monkeypatch.setenv("COLUMNS", "300")
-    return tmp_path
+    with umask(0o022):
+        yield tmp_path
 
 
 @pytest.fixture
@@ -123,7 +125,8 @@ def test_describe_names_the_line_that_is_wrong(place: Path) -> None:
 @pytest.mark.timeout(600)
 def test_a_dry_run_shows_the_steps_that_the_deploy_then_does(place: Path, site: Site) -> None:
     """What the dry run printed, in its order, is what the journal of the deploy holds; the job then serves, and
-    a check of the same code against what serves finds nothing.
+    a check of the same code against what serves finds nothing. Nobody else could read the home; the output has the
+    modes that it would have without us.
     """
     dry = run("deploy", "orders", "--params", params(place), "--dry-run")
     assert dry.exit_code == 0, dry.stderr
@@ -151,3 +154,7 @@ def test_a_dry_run_shows_the_steps_that_the_deploy_then_does(place: Path, site: 
     site.runner.nudge("orders", state.serving_instance)
     until(lambda: site.runner.observe("orders", state.serving_instance).life is Life.DEAD)
     assert json.loads(run("jobs", "--json").stdout)[0]["standing"] == "ended"
+    # Only what Spark and Python wrote themselves, inside of folders that are private.
+    made_by_others = ("checkpoints", "scratch/*", "bundles/*")
+    assert open_to_others(place / "home", except_below=made_by_others) == []
+    assert (place / "warehouse.db").stat().st_mode & 0o777 == 0o644

@@ -151,7 +151,7 @@ def test_a_bundle_unpacks_to_the_same_files(tmp_path: Path) -> None:
     for name in names(bundle.data):
         assert (target / name).read_bytes() == (root / name).read_bytes()
     assert [each.name for each in target.parent.iterdir()] == [bundle.sha256]
-    assert stat.S_IMODE(target.stat().st_mode) == 0o755
+    assert stat.S_IMODE(target.stat().st_mode) == 0o700
 
 
 @pytest.mark.parametrize("change", ["edit", "remove", "add"])

@@ -15,6 +15,7 @@ from streamkeeper.checkpoints.layout import last_committed, last_planned, number
 from streamkeeper.checkpoints.relocating import hadoop_location, names_its_place, relocated
 from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.errors import CheckpointChanged, CheckpointDamaged, InvalidInput
+from streamkeeper.private_files import FILE, make_folders, write_file
 
 ATTEMPTS = 5
 
@@ -30,7 +31,7 @@ def clone(checkpoint: Path, target: Path, batch: int, *, pending: bool = False) 
     files = closed_set(LocalTree(checkpoint), batch, pending=pending)
     seen = {each: _identity(checkpoint / each) for each in files}
     for each in files:
-        (target / each).parent.mkdir(parents=True, exist_ok=True)
+        make_folders((target / each).parent)
         try:
             _copy(checkpoint, each, target)
         except FileNotFoundError as error:
@@ -89,8 +90,9 @@ def clone_to_go_on(checkpoint: Path, target: Path) -> tuple[int, bool]:
 def _copy(checkpoint: Path, file: str, target: Path) -> None:
     if names_its_place(file):
         content = (checkpoint / file).read_bytes()
-        (target / file).write_bytes(relocated(file, content, hadoop_location(target)))
+        write_file(target / file, relocated(file, content, hadoop_location(target)))
     else:
+        (target / file).touch(FILE)
         shutil.copyfile(checkpoint / file, target / file)
 
 

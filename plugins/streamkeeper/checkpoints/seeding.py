@@ -23,6 +23,7 @@ from streamkeeper.checkpoints.source_log import SEEN_BEFORE, logged_files
 from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.crash_points import crash_point
 from streamkeeper.errors import CheckpointChanged, CheckpointDamaged, InvalidInput, Unsupported
+from streamkeeper.private_files import make_folders, opener
 
 _STATELESS_COMMIT = b'v1\n{"nextBatchWatermarkMs":0}'
 """What Spark writes for a batch without state; read in checkpoint format 2, too."""
@@ -161,7 +162,7 @@ def _publish(target: Path, query_id: str, made: dict[str, bytes], copied: dict[s
     draft = target.with_name(f".seeding-{target.name}")
     shutil.rmtree(draft, ignore_errors=True)
     for folder in ("offsets", "commits", "sources"):
-        (draft / folder).mkdir(parents=True)
+        make_folders(draft / folder)
     for name, origin in copied.items():
         _write(draft / name, _read(origin))
     for name, content in made.items():
@@ -184,8 +185,8 @@ def _read(path: Path) -> bytes:
 
 
 def _write(path: Path, content: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("xb") as file:
+    make_folders(path.parent)
+    with open(path, "xb", opener=opener) as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())

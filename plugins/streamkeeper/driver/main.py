@@ -31,6 +31,7 @@ from streamkeeper.model.evidence import Evidence
 from streamkeeper.model.redaction import redact, redact_value
 from streamkeeper.model.secret_references import substitute
 from streamkeeper.model.settings import Settings, read_settings
+from streamkeeper.private_files import make_folders
 from streamkeeper.stores.counting import CountingStore
 from streamkeeper.stores.opening import open_store
 
@@ -125,7 +126,7 @@ class Driver:
     def _start_session(self, root: Path) -> Session:
         # What a dead generation left there is nobody's: the supervisor has proven it gone.
         shutil.rmtree(self._scratch, ignore_errors=True)
-        self._scratch.mkdir(parents=True)
+        make_folders(self._scratch)
         filled = substitute(self._spec.conf, self._secrets)
         conf = session_conf(filled, self._scratch, f"{self._spec.job} {self._spec.release}")
         secret = {key: conf[key] for key, value in self._spec.conf.items() if filled[key] != value}

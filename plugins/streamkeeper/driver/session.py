@@ -20,6 +20,7 @@ from streamkeeper.definition import check_conf
 from streamkeeper.driver.wakeups import Wakeup, Wakeups
 from streamkeeper.errors import PermanentError
 from streamkeeper.model.release_conf import FIXED
+from streamkeeper.private_files import make_folders
 from streamkeeper.registry.environments import installed_jars
 
 if TYPE_CHECKING:
@@ -133,7 +134,7 @@ def start_session(
     """
     _find_java()
     for folder in ("tmp", "local"):
-        (scratch / folder).mkdir(parents=True, exist_ok=True)
+        make_folders(scratch / folder)
     here = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     os.environ["PYTHONPATH"] = os.pathsep.join([*(str(each) for each in python_path), *(each for each in here if each)])
     os.environ["PYSPARK_PYTHON"] = sys.executable

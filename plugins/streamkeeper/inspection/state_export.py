@@ -24,6 +24,7 @@ from streamkeeper.inspection.state_layout import session_for
 from streamkeeper.inspection.state_reading import StateStore, find_state_stores, read_state
 from streamkeeper.model.coding import to_json
 from streamkeeper.model.drill import ExportedStore, StateExport
+from streamkeeper.private_files import make_folders, make_private
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -54,14 +55,15 @@ def export_state(spark: SparkSession, checkpoint: Path, batch: int | None, targe
     number = _committed(checkpoint, batch)
     if target.exists():
         raise InvalidInput(f"{target} is there already", hint="export into a directory that does not exist")
-    target.parent.mkdir(parents=True, exist_ok=True)
+    make_folders(target.parent)
     draft = target.parent / f".{target.name}.{uuid.uuid4().hex}"
-    draft.mkdir()
+    make_folders(draft)
     try:
         with _opened(spark, checkpoint, number, owned=False) as (session, readable, stores):
             written = tuple(_export(session, readable, number, each, draft) for each in stores)
         export = StateExport(batch=number, spark=spark.version, stores=written)
         (draft / DESCRIPTION).write_bytes(to_json(export) + b"\n")
+        make_private(draft)
         os.rename(draft, target)
     finally:
         shutil.rmtree(draft, ignore_errors=True)

@@ -61,6 +61,7 @@ from streamkeeper.operations.registered import is_served, live_checkpoints, reco
 from streamkeeper.operations.releases import push_release
 from streamkeeper.operations.sites import Site
 from streamkeeper.operations.version_acts import VersionActs
+from streamkeeper.private_files import make_folders
 from streamkeeper.registry.control import Control
 from streamkeeper.registry.journal import Journal
 from streamkeeper.registry.objects import put_object
@@ -183,7 +184,7 @@ class DeployActs:
     def _check_checkpoint_root(self) -> None:
         root = Path(self._site.settings.checkpoints)
         try:
-            root.mkdir(parents=True, exist_ok=True)
+            make_folders(root)
             probe = root / f".probe-{os.getpid()}"
             probe.write_bytes(b"")
             probe.unlink()

@@ -19,6 +19,7 @@ import msgspec
 
 from streamkeeper.errors import InvalidInput, NotFound, RegistryDamaged
 from streamkeeper.model.names import check_name
+from streamkeeper.private_files import make_folders, write_file
 from streamkeeper.registry.imports import find_files
 from streamkeeper.registry.job_health import read_thresholds
 
@@ -97,7 +98,7 @@ def unpack_bundle(data: bytes, target: Path) -> None:
         # A prune goes by it: this bundle is in use.
         os.utime(target)
         return
-    target.parent.mkdir(parents=True, exist_ok=True)
+    make_folders(target.parent)
     fresh = Path(tempfile.mkdtemp(prefix=".unpacking-", dir=target.parent))
     try:
         _write(fresh, files)
@@ -147,9 +148,8 @@ def _holds(target: Path, files: dict[str, bytes]) -> bool:
 def _write(folder: Path, files: dict[str, bytes]) -> None:
     for name, data in files.items():
         path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(data)
-    folder.chmod(0o755)
+        make_folders(path.parent)
+        write_file(path, data)
 
 
 def _put_in_place(fresh: Path, target: Path, files: dict[str, bytes]) -> None:

@@ -18,6 +18,7 @@ from streamkeeper.model.coding import from_json, to_json
 from streamkeeper.model.installation import PREFIX, Home, Installation, Owner, installation_key
 from streamkeeper.model.job_state import JobState
 from streamkeeper.model.journal import OperationFinished, Outcome, Record
+from streamkeeper.private_files import make_folders, write_file
 from streamkeeper.registry.jobs import list_jobs
 from streamkeeper.registry.journal import Journal
 from streamkeeper.stores.contract import Store
@@ -182,7 +183,7 @@ def _still_there(last: Installation) -> bool:
 
 def _write_home(home: str) -> None:
     folder = Path(home)
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folders(folder)
     draft = folder / f".{HOME_FILE}-{uuid.uuid4().hex}"
-    draft.write_bytes(to_json(Home(path=str(folder))))
+    write_file(draft, to_json(Home(path=str(folder))))
     draft.replace(folder / HOME_FILE)

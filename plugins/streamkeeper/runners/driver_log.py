@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from streamkeeper.model.redaction import redact, secret_forms
+from streamkeeper.private_files import FILE, make_folders
 
 LIMIT_BYTES = 20 * 1024 * 1024
 LONGEST_LINE_BYTES = 64 * 1024
@@ -32,7 +33,7 @@ class DriverLog:
         self._longest_secret = max((len(form.encode()) for form in secret_forms(self._secrets)), default=0)
         self._rest = b""
         self._lost = 0
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folders(path.parent)
         self._open()
 
     def feed(self, data: bytes) -> None:
@@ -76,7 +77,7 @@ class DriverLog:
             self._lost += 1
 
     def _open(self) -> None:
-        self._file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o640)
+        self._file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, FILE)
         self._size = os.fstat(self._file).st_size
 
     def _rotate(self) -> None:

@@ -27,6 +27,7 @@ from streamkeeper.model.coding import from_json, to_json
 from streamkeeper.model.control import SECRETS, LaunchSpec, ProcessRecord, control_key
 from streamkeeper.model.installation import Installation
 from streamkeeper.model.settings import Settings
+from streamkeeper.private_files import make_folders, opener
 from streamkeeper.registry.control import Control
 from streamkeeper.runners import process_tree
 from streamkeeper.runners.contract import Life, Liveness, Runner
@@ -256,8 +257,8 @@ class LocalProcessRunner(Runner):
         supervisor = [sys.executable, "-m", "streamkeeper.runners.supervisor", job, instance, *self._driver]
         log = log_path(self._settings.home, job, instance)
         try:
-            log.parent.mkdir(parents=True, exist_ok=True)
-            with log.open("ab") as output:
+            make_folders(log.parent)
+            with open(log, "ab", opener=opener) as output:
                 # The shell ends at once: the supervisor is nobody's child, so no launcher is left with a zombie.
                 started = subprocess.Popen(
                     ["/bin/sh", "-c", '"$@" &', "sh", *supervisor],

@@ -23,6 +23,7 @@ from streamkeeper.checkpoints.trees import check_inside
 from streamkeeper.crash_points import crash_point
 from streamkeeper.errors import InvalidInput, PermanentError, SnapshotDamaged
 from streamkeeper.model.snapshot import Chunk, Pack, Snapshot
+from streamkeeper.private_files import FILE, make_folders
 from streamkeeper.snapshots.catalogue import Catalogue
 from streamkeeper.snapshots.packs import open_chunk
 from streamkeeper.snapshots.sealing import hash_of
@@ -70,7 +71,7 @@ def restore(catalogue: Catalogue, snapshot: Snapshot, target: Path, *, show: Sho
     _check_paths(snapshot)
     draft = target.parent / f".restoring-{target.name}-{uuid.uuid4().hex}"
     try:
-        draft.mkdir(parents=True)
+        make_folders(draft)
         _write(catalogue, snapshot, draft, show)
         _relocate(snapshot, draft, target)
         _sync_all(draft, snapshot)
@@ -114,10 +115,10 @@ def _check_paths(snapshot: Snapshot) -> None:
 
 def _write(catalogue: Catalogue, snapshot: Snapshot, draft: Path, show: Show | None) -> None:
     for folder in sorted({PurePosixPath(each.path).parent for each in snapshot.files}):
-        (draft / folder).mkdir(parents=True, exist_ok=True)
+        make_folders(draft / folder)
     for each in snapshot.files:
         if not each.chunks:
-            (draft / each.path).touch()
+            (draft / each.path).touch(FILE)
     pieces = sorted(_pieces(snapshot), key=lambda piece: (piece.chunk.pack, piece.chunk.at))
     total, done = sum(piece.chunk.size for piece in pieces), 0
     with ThreadPoolExecutor(max_workers=_WRITERS, thread_name_prefix="restore") as writers:
@@ -157,7 +158,7 @@ class _Span:
         """Write one piece into its file; its size."""
         at = piece.chunk.at - self._start
         data = open_chunk(self._content[at : at + piece.chunk.stored], piece.chunk, where=self._where)
-        file = os.open(draft / piece.path, os.O_CREAT | os.O_WRONLY, 0o644)
+        file = os.open(draft / piece.path, os.O_CREAT | os.O_WRONLY, FILE)
         try:
             written = 0
             while written < len(data):

@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from streamkeeper.errors import InvalidInput, KeyExists, KeyMissing, StoreUnavailable
+from streamkeeper.private_files import FOLDER, make_folders, opener
 from streamkeeper.stores.contract import Store
 from streamkeeper.stores.keys import check_key, check_prefix
 
@@ -36,7 +37,7 @@ class LocalStore(Store):
         self._root = os.path.abspath(root)
         self.url = Path(self._root).as_uri()
         with self._told("open", ""):
-            os.makedirs(self._root, exist_ok=True)
+            make_folders(self._root)
 
     def read(self, key: str) -> bytes:
         return self._read(key, 0, None)
@@ -137,7 +138,7 @@ class LocalStore(Store):
         self._make_folder(folder)
         unlisted = os.path.join(folder, f".{uuid.uuid4().hex}")
         try:
-            with open(unlisted, "xb") as file:
+            with open(unlisted, "xb", opener=opener) as file:
                 file.write(value)
                 file.flush()
                 os.fsync(file.fileno())
@@ -154,7 +155,7 @@ class LocalStore(Store):
         above = os.path.dirname(folder)
         self._make_folder(above)
         with suppress(FileExistsError):
-            os.mkdir(folder)
+            os.mkdir(folder, FOLDER)
             _sync_folder(above)
 
     @contextmanager
