@@ -1,4 +1,4 @@
-"""Embedded Airflow: ``airflow standalone`` in a session of its own, with the settings a small machine needs.
+"""Embedded Airflow: ``demo.standalone`` in a session of its own, with the settings a small machine needs.
 
 Standalone does not watch its own children, so what counts as started is decided here: every component must report
 healthy over HTTP before the deadline.
@@ -50,7 +50,7 @@ def start_airflow(
     settings = airflow_environment(root=root, home=home, url=url, log_ports=(worker_logs, trigger_logs))
     started = processes.start(
         NAME,
-        [sys.executable, "-m", "airflow", "standalone"],
+        [sys.executable, "-m", "demo.standalone"],
         environ={**without_airflow(environ), **settings},
         log=home / "standalone.log",
         cwd=root,
@@ -107,6 +107,7 @@ def airflow_environment(*, root: Path, home: Path, url: str, log_ports: tuple[in
         # Airflow gives its logs these modes whatever its umask is.
         "LOGGING__FILE_TASK_HANDLER_NEW_FOLDER_PERMISSIONS": "0o700",
         "LOGGING__FILE_TASK_HANDLER_NEW_FILE_PERMISSIONS": "0o600",
+        # Nobody listens there: a task's page asks for a running task's log although it has read the file.
         "LOGGING__WORKER_LOG_SERVER_PORT": str(log_ports[0]),
         "LOGGING__TRIGGER_LOG_SERVER_PORT": str(log_ports[1]),
         "USAGE_DATA_COLLECTION__ENABLED": "False",

@@ -20,7 +20,7 @@ class AirflowApi:
     """A client that logs in by itself and asks again when Airflow, on SQLite, answers 500 under load."""
 
     def __init__(self, url: str, *, timeout_s: float = 30.0) -> None:
-        self._url = url.rstrip("/")
+        self.url = url.rstrip("/")
         self._timeout_s = timeout_s
         self._token = ""
 
@@ -143,7 +143,7 @@ class AirflowApi:
 
     def _once(self, method: str, path: str, body: dict[str, Any] | None) -> Any:
         request = urllib.request.Request(
-            self._url + path,
+            self.url + path,
             method=method,
             data=None if body is None else json.dumps(body).encode(),
             headers={"Content-Type": "application/json", "Accept": "application/json"},
@@ -156,7 +156,7 @@ class AirflowApi:
         except urllib.error.HTTPError as error:
             raise self._refused(method, path, error) from error
         except (urllib.error.URLError, ConnectionError, TimeoutError) as error:
-            raise TemporaryError(f"Airflow at {self._url} does not answer: {error}") from error
+            raise TemporaryError(f"Airflow at {self.url} does not answer: {error}") from error
 
     def _refused(self, method: str, path: str, error: urllib.error.HTTPError) -> Exception:
         text = error.read().decode(errors="replace")

@@ -10,7 +10,7 @@ later in the same rebuild, for each takes minutes; ``seed:N`` kills at random. K
 - ``driver``: of seeds only, the Python or the JVM of any driver
 
 A scheduler, a triggerer and all of Airflow are started again after a few seconds, as a supervisor of services does it;
-``airflow standalone`` itself starts none of its parts again.
+``demo.standalone`` itself starts none of its parts again.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ class MortalAirflow:
         )
         self._processes.start(
             f"airflow-{part}",
-            [sys.executable, "-m", "airflow", part],
+            [sys.executable, "-m", "airflow", part, "--skip-serve-logs"],
             environ={**without_airflow(self._system.environment), **settings},
             log=home / f"{part}.log",
             cwd=PROJECT,
@@ -165,7 +165,11 @@ class MortalAirflow:
         if kind == "airflow":
             return list(lines)
         if kind in PARTS:
-            named = {each.pid: each for each, line in lines.items() if line.split()[-1:] == [kind]}
+            named = {
+                each.pid: each
+                for each, line in lines.items()
+                if line.removesuffix(" --skip-serve-logs").split()[-1:] == [kind]
+            }
             first = [each for each in named.values() if _parent(each) not in named]
             return first if kind == "scheduler" else [each for one in first for each in (one, *_below(one))]
         tasks = [each for each, line in lines.items() if line.startswith(_WORKER) and _WATCHING not in line]

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import http.client
+import ipaddress
 from typing import Any
 
+import psutil
 import pytest
 
 from demo.ledger import compare_totals, expected_totals
 from demo.outputs import read_totals
-from demo.processes import wait_until
+from demo.processes import StartedProcesses, session_of, wait_until
 from demo.producer import SALES
 from demo.releases import DAG, SALES_TOTALS
 from demo.rest import AirflowApi
 from streamkeeper.errors import InvalidInput
 from streamkeeper.model.journal import Outcome
 from streamkeeper.model.liveness import Life
+from streamkeeper.runners.process_tree import find_tree, mark
 from tests.integration.installation import Installation, Run
+from tests.private_home import open_to_others
 
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(900)]
 
@@ -42,6 +47,44 @@ def test_a_connections_secret_stays_a_reference(installation: Installation, firs
     assert wait_until(installation.caught_up, timeout_s=30)
     leaks = [file for file, data in installation.everything() if installation.secret.encode() in data]
     assert leaks == []
+
+
+def test_nothing_listens_beyond_the_loopback(installation: Installation, first: Run) -> None:
+    """Airflow's every process, and the driver's: no log server, no port of Spark's."""
+    serving = installation.state.serving_instance
+    tree = [psutil.Process(each.pid) for each in find_tree(mark(SALES_TOTALS, serving))]
+    assert len(tree) >= 3
+    running = [
+        each for started in StartedProcesses(installation.places.processes).read() for each in session_of(started)
+    ]
+    found = [
+        (each.pid, connection.laddr.ip, connection.laddr.port)
+        for each in (*running, *tree)
+        for connection in each.net_connections("inet")
+        if connection.status == psutil.CONN_LISTEN
+    ]
+    assert int(first.api.url.rpartition(":")[2]) in {port for _, _, port in found}
+    assert [each for each in found if not is_loopback(each[1])] == []
+
+
+def is_loopback(address: str) -> bool:
+    found = ipaddress.ip_address(address)
+    return (getattr(found, "ipv4_mapped", None) or found).is_loopback
+
+
+@pytest.mark.parametrize(("host", "status"), [("localhost", 200), ("evil.example", 400), ("10.0.0.7:80", 400)])
+def test_a_foreign_host_header_is_refused(api: AirflowApi, host: str, status: int) -> None:
+    """Whoever opens it on the loopback is an admin: a page of the web that calls it by another name is nobody."""
+    asked = http.client.HTTPConnection("127.0.0.1", int(api.url.rpartition(":")[2]), timeout=30)
+    asked.request("GET", "/api/v2/monitor/health", headers={"Host": host})
+    assert asked.getresponse().status == status
+
+
+def test_nobody_else_may_read_a_file_of_it(installation: Installation, first: Run) -> None:
+    """Airflow's home and ours, over a deploy; inside of its private folder Spark's checkpoints have their own modes."""
+    assert first.state == "success"
+    assert open_to_others(installation.places.airflow) == []
+    assert open_to_others(installation.places.home, except_below=("checkpoints", "scratch/*")) == []
 
 
 @pytest.mark.parametrize(

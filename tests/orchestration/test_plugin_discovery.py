@@ -32,17 +32,38 @@ print("SEEN" + json.dumps({"errors": errors, "plugins": mine, "replaced": replac
 """
 
 
+HOSTS = """
+import json, sys
+from fastapi import FastAPI
+from starlette.testclient import TestClient
+from airflow import plugins_manager
+from airflow.api_fastapi.app import init_plugins
+app = FastAPI()
+app.get("/")(lambda: "in")
+init_plugins(app)
+answers = {host: TestClient(app).get("/", headers={"Host": host}).status_code for host in json.loads(sys.argv[1])}
+print("SEEN" + json.dumps(answers))
+"""
+ADMINS = {"AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS": "True"}
+OURS, FOREIGN = ["127.0.0.1:18080", "localhost:18080"], ["evil.example:18080", "127.0.0.1.evil.example", "10.0.0.7", ""]
+
+
 def discover(plugins: Path, home: Path) -> dict[str, Any]:
     """What the real plugins manager does with a folder."""
+    return run(DISCOVER, str(plugins), plugins, home, {})
+
+
+def run(script: str, argument: str, plugins: Path, home: Path, more: dict[str, str]) -> dict[str, Any]:
     environ = {
         "PATH": os.environ["PATH"],
         "PYTHONPATH": str(plugins),
         "AIRFLOW_HOME": str(home),
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
         "AIRFLOW__CORE__PLUGINS_FOLDER": str(plugins),
+        **more,
     }
     done = subprocess.run(
-        [sys.executable, "-c", DISCOVER, str(plugins)],
+        [sys.executable, "-c", script, argument],
         env=environ,
         capture_output=True,
         text=True,
@@ -75,3 +96,18 @@ def test_without_the_ignore_file_the_trap_springs(tmp_path: Path) -> None:
     seen = discover(plugins, tmp_path / "home")
     assert "journal" in seen["ran"]
     assert "colorsys" in seen["ran"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "refused"),
+    [
+        ({**ADMINS, "AIRFLOW__API__HOST": "127.0.0.1"}, 400),
+        ({**ADMINS, "AIRFLOW__API__HOST": "0.0.0.0"}, 200),
+        ({"AIRFLOW__API__HOST": "127.0.0.1"}, 200),
+    ],
+    ids=["everybody an admin on the loopback", "control: not on the loopback", "control: with a login"],
+)
+def test_foreign_hosts_are_refused_where_nobody_logs_in(tmp_path: Path, settings: dict[str, str], refused: int) -> None:
+    """A web page whose name is made to mean 127.0.0.1 gets nothing; an Airflow with a login keeps its names."""
+    answers = run(HOSTS, json.dumps([*OURS, *FOREIGN]), ROOT / "plugins", tmp_path, settings)
+    assert answers == {**dict.fromkeys(OURS, 200), **dict.fromkeys(FOREIGN, refused)}
