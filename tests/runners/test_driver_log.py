@@ -35,6 +35,14 @@ def test_a_secret_at_the_cut_of_a_very_long_line_is_masked(tmp_path: Path, shift
     assert text.endswith("*** end")
 
 
+def test_a_secret_that_is_no_text_is_masked_in_the_log(tmp_path: Path) -> None:
+    """A variable of the environment may hold any bytes; they come back as a driver prints them."""
+    raw = b"pass\xff\xfeword"
+    log = DriverLog(tmp_path / "one.log", {"secret://env/S": raw.decode(errors="surrogateescape")})
+    log.feed(b"it is " + raw + b" here\n")
+    assert (tmp_path / "one.log").read_text() == "it is *** here\n"
+
+
 def test_a_log_does_not_outgrow_its_limit(tmp_path: Path) -> None:
     """Two files of about the limit, the newest lines in the first; nothing of the newest is lost."""
     path = tmp_path / "one.log"

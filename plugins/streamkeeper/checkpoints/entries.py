@@ -72,10 +72,11 @@ def offsets_from(content: bytes) -> Offsets | Trouble:
     ends = _ends(version, rest[1:])
     if metadata is None or not ends or any(_is_cut(each) for each in ends.values()):
         return Trouble.CUT_SHORT
-    conf = {str(key): str(value) for key, value in (metadata.get("conf") or {}).items()}
-    return Offsets(
-        version=int(version[1:]), watermark_ms=int(metadata.get("batchWatermarkMs", 0)), conf=conf, ends=ends
-    )
+    conf, watermark_ms = metadata.get("conf") or {}, metadata.get("batchWatermarkMs", 0)
+    if not isinstance(conf, dict) or not isinstance(watermark_ms, int):
+        return Trouble.CUT_SHORT
+    told = {str(key): str(value) for key, value in conf.items()}
+    return Offsets(version=int(version[1:]), watermark_ms=watermark_ms, conf=told, ends=ends)
 
 
 def commit_in(checkpoint: Path, batch: int) -> Commit | Trouble:
@@ -87,6 +88,8 @@ def commit_in(checkpoint: Path, batch: int) -> Commit | Trouble:
     if metadata is None:
         return Trouble.CUT_SHORT
     ids = metadata.get("stateUniqueIds") or {}
+    if not isinstance(ids, dict) or not all(isinstance(each, list) for each in ids.values()):
+        return Trouble.CUT_SHORT
     return Commit(version=int(lines[0][1:]), partitions={str(each): len(found) for each, found in ids.items()})
 
 
@@ -99,9 +102,10 @@ def listing_in(path: Path) -> Listing | Trouble:
     files = []
     for line in filter(None, lines[1:]):
         found = _object(line)
-        if found is None or "path" not in found:
+        number = entry if found is None else found.get("batchId", entry)
+        if found is None or "path" not in found or not isinstance(number, int):
             return Trouble.CUT_SHORT
-        files.append((int(found.get("batchId", entry)), str(found["path"])))
+        files.append((number, str(found["path"])))
     return Listing(files=tuple(files))
 
 

@@ -11,7 +11,7 @@ from streamkeeper.checkpoints.parsing import parse_json
 from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.errors import CheckpointDamaged
 
-_NUMBER = re.compile(r"\d+")
+_NUMBER = re.compile(r"0|[1-9][0-9]*")
 _VERSION = re.compile(r"v\d{4,}")
 _VOID = "{}"
 
@@ -84,11 +84,14 @@ def state_ids(tree: Tree, batch: int) -> dict[str, list[frozenset[str]]]:
     path = f"commits/{batch}"
     where = tree.where(path)
     lines = _split(where, tree.read(path))
-    ids = _json(where, lines[1]).get("stateUniqueIds") if len(lines) > 1 and lines[1] != _VOID else None
-    return {
-        operator: [frozenset(str(each) for each in partition) for partition in partitions]
-        for operator, partitions in (ids or {}).items()
-    }
+    found = _json(where, lines[1]) if len(lines) > 1 and lines[1] != _VOID else {}
+    try:
+        return {
+            operator: [frozenset(str(each) for each in partition) for partition in partitions]
+            for operator, partitions in (found.get("stateUniqueIds") or {}).items()
+        }
+    except (AttributeError, TypeError) as error:
+        raise CheckpointDamaged(f"{where} does not tell the state's files: {error}") from error
 
 
 def numbered(log: Path) -> list[int]:

@@ -101,7 +101,10 @@ def files_named_in(archive: IO[bytes], where: str) -> list[str]:
             found = archived_metadata(opened)
         ssts = [f"SSTs/{each['dfsSstFileName']}" for each in found["sstFiles"] or ()]
         return [*ssts, *(f"logs/{each['dfsLogFileName']}" for each in found.get("logFiles") or ())]
-    except (zipfile.BadZipFile, zlib.error, EOFError, LookupError, ValueError, TypeError, AttributeError) as error:
+    except (
+        *(zipfile.BadZipFile, zlib.error, EOFError, RuntimeError),
+        *(LookupError, ValueError, TypeError, AttributeError),
+    ) as error:
         raise CheckpointDamaged(f"{where} cannot be read: {error}") from error
 
 

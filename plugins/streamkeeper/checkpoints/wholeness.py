@@ -91,7 +91,8 @@ def _is_whole_archive(path: Path) -> bool:
     try:
         with zipfile.ZipFile(path) as opened:
             return opened.testzip() is None
-    except (zipfile.BadZipFile, zlib.error, EOFError):
+    # The last: an unknown method of compression, and an encrypted member.
+    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError):
         return False
 
 

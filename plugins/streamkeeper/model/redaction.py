@@ -59,15 +59,24 @@ def _forms(values: tuple[str, ...]) -> tuple[str, ...]:
     for value in values:
         lines = [each for each in value.splitlines() if len(each) >= SHORTEST or any(map(str.isalnum, each))]
         for part in filter(str.strip, {value, *lines}):
-            in_url = _quote(part)
+            raw = _bytes(part)
+            in_url = _quote(raw)
             forms |= {part, part.strip(), in_url, in_url.replace("%2F", "/"), in_url.replace("%20", "+")}
-            forms |= {json.dumps(part)[1:-1], repr(part)[1:-1]}
+            forms |= {json.dumps(part)[1:-1], repr(part)[1:-1], raw.decode(errors="replace")}
     return tuple(sorted(filter(str.strip, forms), key=lambda form: (-len(form), form)))
 
 
-def _quote(text: str) -> str:
+def _bytes(text: str) -> bytes:
+    """A variable of the environment need not be UTF-8: what is not is kept as lone surrogates."""
+    try:
+        return text.encode(errors="surrogateescape")
+    except UnicodeEncodeError:
+        return text.encode(errors="surrogatepass")
+
+
+def _quote(raw: bytes) -> str:
     """Percent-encoded, as in a URL."""
-    return "".join(chr(byte) if byte in _UNRESERVED else f"%{byte:02X}" for byte in text.encode())
+    return "".join(chr(byte) if byte in _UNRESERVED else f"%{byte:02X}" for byte in raw)
 
 
 def _masked(text: str, values: tuple[str, ...]) -> str:

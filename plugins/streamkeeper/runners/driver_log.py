@@ -30,7 +30,9 @@ class DriverLog:
         self._path = path
         self._secrets = dict(secrets)
         self._limit = limit_bytes
-        self._longest_secret = max((len(form.encode()) for form in secret_forms(self._secrets)), default=0)
+        self._longest_secret = max(
+            (len(form.encode(errors="surrogatepass")) for form in secret_forms(self._secrets)), default=0
+        )
         self._rest = b""
         self._lost = 0
         make_folders(path.parent)
