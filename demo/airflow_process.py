@@ -19,6 +19,7 @@ import msgspec
 from demo.processes import StartedProcess, StartedProcesses, free_ports, is_running
 from demo.rest import AirflowApi
 from streamkeeper.errors import InvalidInput, StillWaiting, TemporaryError
+from streamkeeper.private_files import make_folders
 
 NAME = "airflow"
 HOST = "127.0.0.1"
@@ -44,7 +45,7 @@ def start_airflow(
 
     ``port`` 0 chooses a free one. Raises InvalidInput when the port is taken.
     """
-    home.mkdir(parents=True, exist_ok=True)
+    make_folders(home)
     web, worker_logs, trigger_logs = choose_ports(port)
     url = f"http://{HOST}:{web}"
     settings = airflow_environment(root=root, home=home, url=url, log_ports=(worker_logs, trigger_logs))

@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from streamkeeper.model.settings import SECRET_PREFIX
+from streamkeeper.private_files import make_folders
 
 PROJECT = Path(__file__).resolve().parents[1]
 WAREHOUSE_VARIABLE = "DEMO_WAREHOUSE"
@@ -73,7 +74,7 @@ class Places(msgspec.Struct, frozen=True):
     def prepare(self) -> None:
         """Make the folders and copy the jobs, where they are missing."""
         for folder in (self.root, self.home, self.input):
-            folder.mkdir(parents=True, exist_ok=True)
+            make_folders(folder)
         if not self.jobs.exists():
             shutil.copytree(PROJECT / "jobs", self.jobs, ignore=shutil.ignore_patterns("__pycache__"))
 

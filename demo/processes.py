@@ -19,6 +19,7 @@ import msgspec
 import psutil
 
 from streamkeeper.errors import InvalidInput, StillWaiting
+from streamkeeper.private_files import make_folders, opener, write_file
 
 _SAME_MOMENT_S = 2.0
 PRIVATE = 0o077
@@ -44,8 +45,8 @@ class StartedProcesses:
         self, name: str, command: Sequence[str], *, environ: Mapping[str, str], log: Path, cwd: Path
     ) -> StartedProcess:
         """Start ``command`` detached, its output in ``log``, and write it down before returning."""
-        log.parent.mkdir(parents=True, exist_ok=True)
-        with log.open("ab") as output:
+        make_folders(log.parent)
+        with open(log, "ab", opener=opener) as output:
             process = subprocess.Popen(
                 list(command),
                 stdin=subprocess.DEVNULL,
@@ -86,9 +87,9 @@ class StartedProcesses:
         self._file.unlink(missing_ok=True)
 
     def _write(self, processes: list[StartedProcess]) -> None:
-        self._file.parent.mkdir(parents=True, exist_ok=True)
+        make_folders(self._file.parent)
         draft = self._file.with_suffix(".new")
-        draft.write_bytes(msgspec.json.encode(processes))
+        write_file(draft, msgspec.json.encode(processes))
         draft.replace(self._file)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import ipaddress
+from contextlib import closing
 from typing import Any
 
 import psutil
@@ -76,8 +77,9 @@ def is_loopback(address: str) -> bool:
 def test_a_foreign_host_header_is_refused(api: AirflowApi, host: str, status: int) -> None:
     """Whoever opens it on the loopback is an admin: a page of the web that calls it by another name is nobody."""
     asked = http.client.HTTPConnection("127.0.0.1", int(api.url.rpartition(":")[2]), timeout=30)
-    asked.request("GET", "/api/v2/monitor/health", headers={"Host": host})
-    assert asked.getresponse().status == status
+    with closing(asked):
+        asked.request("GET", "/api/v2/monitor/health", headers={"Host": host})
+        assert asked.getresponse().status == status
 
 
 def test_nobody_else_may_read_a_file_of_it(installation: Installation, first: Run) -> None:
