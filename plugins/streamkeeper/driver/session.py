@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import re
 import shlex
-import shutil
 import subprocess
 import sys
 import threading
@@ -19,6 +17,7 @@ import psutil
 from streamkeeper.definition import check_conf
 from streamkeeper.driver.wakeups import Wakeup, Wakeups
 from streamkeeper.errors import PermanentError
+from streamkeeper.java import check_java, find_java
 from streamkeeper.model.release_conf import FIXED
 from streamkeeper.registry.environments import installed_jars
 
@@ -36,7 +35,6 @@ _FOR_THE_UI = {
 """What Spark keeps of the past for its UI, which it does without one as well: 30 MiB of heap within half an hour."""
 _OUT_OF_MEMORY = frozenset({3, 52})
 """Exit codes of a JVM: of -XX:+ExitOnOutOfMemoryError, and of Spark after an OutOfMemoryError in a task."""
-_JAVA_HINT = "install Java 17 (Debian, Ubuntu: openjdk-17-jre-headless) or point JAVA_HOME at it"
 
 
 def session_conf(given: Mapping[str, str], scratch: Path, name: str) -> dict[str, str]:
@@ -131,7 +129,7 @@ def start_session(
     ``secret_conf`` travels in a file that only this user may read and that is gone once the JVM is up: other users can
     read command lines. ``python_path``: what Spark's Python workers import from.
     """
-    _find_java()
+    find_java(os.environ)
     for folder in ("tmp", "local"):
         (scratch / folder).mkdir(parents=True, exist_ok=True)
     here = os.environ.get("PYTHONPATH", "").split(os.pathsep)
@@ -172,28 +170,11 @@ def _property(value: str) -> str:
     return "".join(special.get(each, each if ord(each) < 128 else f"\\u{ord(each):04x}") for each in value)
 
 
-def _find_java() -> str:
-    home = os.environ.get("JAVA_HOME")
-    found = shutil.which("java", path=str(Path(home) / "bin")) if home else shutil.which("java")
-    if found is None:
-        where = f"under JAVA_HOME={home}" if home else "on the PATH"
-        raise PermanentError(f"Java is missing: there is no java {where}", hint=_JAVA_HINT)
-    return found
-
-
 def _explain(error: Exception) -> Exception:
     """A PermanentError when Java's version is to blame, else the error itself."""
-    if "JAVA_GATEWAY_EXITED" not in str(error):
-        return error
-    try:
-        told = subprocess.run(
-            [_find_java(), "-version"], capture_output=True, text=True, timeout=30, check=False
-        ).stderr
-    except (OSError, subprocess.TimeoutExpired) as failure:
-        return PermanentError(f"Java does not run: {failure}", hint=_JAVA_HINT)
-    version = re.search(r'version "(\d+)(?:\.(\d+))?', told)
-    major = int(version[2] or 0) if version and version[1] == "1" else int(version[1]) if version else 0
-    if major < 17:
-        shown = told.splitlines()[0] if told.strip() else "unknown"
-        return PermanentError(f"Java is of the wrong version: {shown}", hint=_JAVA_HINT)
+    if "JAVA_GATEWAY_EXITED" in str(error):
+        try:
+            check_java(os.environ)
+        except PermanentError as found:
+            return found
     return error

@@ -34,6 +34,11 @@ class Param:
         """Whether it must be given."""
         return self.default is _Required.REQUIRED
 
+    @property
+    def given_default(self) -> ParamValue:
+        """The default; None where there is none."""
+        return None if isinstance(self.default, _Required) else self.default
+
 
 def check_declared(job: str, declared: Mapping[str, Param]) -> None:
     """Raise JobUnusable when a declaration itself is wrong."""

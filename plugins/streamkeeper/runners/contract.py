@@ -14,6 +14,10 @@ __all__ = ["Life", "Liveness", "Runner"]
 class Runner(ABC):
     """Starts process trees that outlive their starter, and proves them dead."""
 
+    def check_place(self) -> None:
+        """Raise PermanentError where no driver could run, however it is launched; changes nothing."""
+        return
+
     @abstractmethod
     def launch(self, spec: LaunchSpec, secrets: dict[str, str]) -> None:
         """Start ``spec.instance``, detached; ``secrets`` maps reference -> value and is never stored.

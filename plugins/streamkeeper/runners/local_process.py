@@ -22,6 +22,7 @@ import msgspec
 import streamkeeper
 from streamkeeper.crash_points import crash_point
 from streamkeeper.errors import InvalidInput, KeyExists, StreamkeeperError, TemporaryError
+from streamkeeper.java import check_java
 from streamkeeper.locations import local_path, scheme_of
 from streamkeeper.model.coding import from_json, to_json
 from streamkeeper.model.control import SECRETS, LaunchSpec, ProcessRecord, control_key
@@ -89,6 +90,10 @@ class LocalProcessRunner(Runner):
         self._machine = machine
         self._environ = os.environ if environ is None else environ
         self._installation = installation
+
+    def check_place(self) -> None:
+        """See Runner; drivers start Spark with the Java that this machine has."""
+        check_java(self._environ)
 
     def launch(self, spec: LaunchSpec, secrets: dict[str, str]) -> None:
         """See Runner; returns when the supervisor's process exists, before its claim is stored."""

@@ -1,0 +1,54 @@
+"""What a job's file declares, as one process tells another that has not run it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from streamkeeper.model.params import Param
+from streamkeeper.model.release import ParamValue
+
+_TYPES: dict[str, type[str] | type[int] | type[float] | type[bool]] = {
+    each.__name__: each for each in (str, int, float, bool)
+}
+
+
+class DeclaredParam(msgspec.Struct, frozen=True, kw_only=True):
+    """One declared param; ``type``: str, int, float or bool; ``default`` counts unless it is ``required``."""
+
+    type: str
+    required: bool
+    default: ParamValue = None
+    help: str = ""
+
+
+class Declaration(msgspec.Struct, frozen=True, kw_only=True):
+    """A job's params, None where they are not known. ``error``: why no driver could load the job, in one line."""
+
+    params: dict[str, DeclaredParam] | None = None
+    error: str = ""
+
+    @property
+    def declared(self) -> dict[str, Param]:
+        """The params as the job has declared them."""
+        found = self.params or {}
+        return {name: _param(each) for name, each in found.items()}
+
+
+def declaration_of(params: Mapping[str, Param]) -> Declaration:
+    """The declaration of a job that was loaded."""
+    return Declaration(
+        params={
+            name: DeclaredParam(
+                type=each.type.__name__, required=each.required, default=each.given_default, help=each.help
+            )
+            for name, each in params.items()
+        }
+    )
+
+
+def _param(found: DeclaredParam) -> Param:
+    if found.required:
+        return Param(_TYPES[found.type], help=found.help)
+    return Param(_TYPES[found.type], default=found.default, help=found.help)

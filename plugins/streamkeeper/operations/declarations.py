@@ -1,0 +1,53 @@
+"""What a job's file declares, asked of a short-lived process: its import runs the job's own code."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from streamkeeper.model.coding import from_json
+from streamkeeper.model.declaration import Declaration
+from streamkeeper.model.settings import Settings
+from streamkeeper.operations.asking import driver_environment
+from streamkeeper.registry.bundles import unpack_bundle
+
+PATIENCE_S = 60.0
+"""A file that takes longer to import is left to a driver, which waits as long as it may."""
+
+
+def ask_declaration(settings: Settings, bundle: bytes, entry: str, job: str) -> Declaration:
+    """What the job's file in a bundle declares, as a driver of this installation would see it; empty where only a
+    driver can know.
+
+    Raises RegistryDamaged for what is no bundle.
+    """
+    with TemporaryDirectory(prefix="streamkeeper-declaration-") as scratch:
+        root, answer = Path(scratch, "code"), Path(scratch, "answer.json")
+        unpack_bundle(bundle, root)
+        command = [sys.executable, "-m", "streamkeeper.driver.declaring", str(root), entry, job, str(answer)]
+        environment = {
+            **driver_environment({}),
+            "PYTHONSAFEPATH": "1",
+            "STREAMKEEPER_HOME": settings.home,
+            "STREAMKEEPER_STORE": settings.store,
+            "STREAMKEEPER_CHECKPOINTS": settings.checkpoints,
+            "STREAMKEEPER_JOBS": settings.jobs,
+            "STREAMKEEPER_JARS": settings.jars,
+        }
+        try:
+            # Files, no pipes: a process that the job's file leaves behind would keep those open.
+            subprocess.run(
+                command,
+                env=environment,
+                cwd=settings.home,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                timeout=PATIENCE_S,
+                check=True,
+            )
+            return from_json(answer.read_bytes(), Declaration, where=f"the declaration of job {job}")
+        except (OSError, subprocess.SubprocessError):
+            return Declaration()
