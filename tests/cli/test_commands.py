@@ -225,12 +225,16 @@ def test_ctrl_c_says_what_stays_open_and_how_to_go_on(home: Path, monkeypatch: p
         raise KeyboardInterrupt
 
     monkeypatch.setattr(Deploy, "run", interrupt)
-    result = run("deploy", "orders", "--reason", "first")
+    result = run("deploy", "orders", "--params", PARAMS, "--reason", "first")
     assert result.exit_code == 130
     operation = next(iter(Journal(LocalStore(home / "store"), "orders", writer="test").state().operations))
     assert f"operation {operation} of job orders stays open" in result.stderr
     assert "streamkeeper deploy orders --on-open continue" in result.stderr
-    again = run("deploy", "orders")
-    assert again.exit_code == 2
-    assert f"job orders has an open operation {operation}" in again.stderr
+    other = run("deploy", "orders", "--params", PARAMS)
+    assert other.exit_code == 2
+    assert f"job orders has an open operation {operation}" in other.stderr
+    again = run("deploy", "orders", "--params", PARAMS, "--reason", "first")
+    assert again.exit_code == 130
+    assert f"operation {operation} is open and was asked for in the same words: carrying it on" in again.stdout
+    assert list(Journal(LocalStore(home / "store"), "orders", writer="test").state().operations) == [operation]
     assert operation in run("jobs").stdout

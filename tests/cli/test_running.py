@@ -78,7 +78,7 @@ def test_a_start_notes_who_carries_it_on(job: Registered, monkeypatch: pytest.Mo
     """By the time that it is carried on its process is on record; negative control: not if nobody notes it."""
     noted: list[Carrier] = []
 
-    def look(running: Deploy) -> None:
+    def look(running: Deploy, *, stays: bool) -> None:
         key = f"carriers/{JOB}/{running.operation}.json"
         with suppress(KeyMissing):
             noted.append(msgspec.json.decode(job.site.store.read(key), type=Carrier))

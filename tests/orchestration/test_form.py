@@ -30,8 +30,29 @@ def test_defaults_are_those_of_the_request(tmp_path: Path) -> None:
     """A form with only the required fields is the request with only the required fields."""
     from streamkeeper.orchestration.form import read_request
 
-    request = read_request(_fill(tmp_path, GOOD), requested_by="ada")
+    request = read_request(_fill(tmp_path, {**GOOD, "inherit": False}), requested_by="ada")
     assert request == DeployRequest(job="sales_totals", reason="first deploy", requested_by="ada")
+
+
+@pytest.mark.parametrize(
+    ("given", "inherits"),
+    [
+        ({}, (True, True)),
+        ({"params": {"input": "/in"}}, (False, True)),
+        ({"conf": {"spark.sql.shuffle.partitions": "4"}}, (True, False)),
+        ({"inherit": False}, (False, False)),
+        ({"release": "r0007"}, (False, False)),
+    ],
+    ids=str,
+)
+def test_what_is_left_empty_is_the_serving_releases(
+    tmp_path: Path, given: dict[str, Any], inherits: tuple[bool, bool]
+) -> None:
+    """Params and conf each for themselves, unless the switch is off or a release brings its own."""
+    from streamkeeper.orchestration.form import read_request
+
+    request = read_request(_fill(tmp_path, {**GOOD, **given}), requested_by="ada")
+    assert (request.inherit_params, request.inherit_conf) == inherits
 
 
 def test_every_field_reaches_the_request(tmp_path: Path) -> None:
@@ -91,7 +112,9 @@ def test_the_form_has_every_field_of_the_request(tmp_path: Path) -> None:
     from streamkeeper.orchestration.form import deploy_form
 
     others = {"requested_by", "rollback", "recover", "start"}
-    assert set(deploy_form(tmp_path)) == {*DeployRequest.__struct_fields__, "on_open"} - others
+    inherited = {"inherit_params", "inherit_conf", "inherited_from", "not_inherited"}
+    asked = {*DeployRequest.__struct_fields__, "inherit", "on_open"} - others - inherited
+    assert set(deploy_form(tmp_path)) == asked
 
 
 def test_what_is_asked_for_most_stands_first_and_open(tmp_path: Path) -> None:
@@ -100,7 +123,7 @@ def test_what_is_asked_for_most_stands_first_and_open(tmp_path: Path) -> None:
 
     form = deploy_form(tmp_path)
     sections = {name: param.schema.get("section") for name, param in form.items()}
-    main = ["job", "release", "params", "conf", "reason", "strategy", "handover", "dry_run"]
+    main = ["job", "release", "params", "conf", "inherit", "reason", "strategy", "handover", "dry_run"]
     assert [name for name, section in sections.items() if section is None] == main == list(form)[: len(main)]
     assert {section for section in sections.values() if section} == {"Switching", "Deadlines and open operations"}
 

@@ -9,9 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
-import msgspec
 import pendulum
 import typer
+from msgspec.structs import replace
 from rich.console import Console
 from rich.markdown import Markdown
 from rich.table import Table
@@ -19,7 +19,7 @@ from rich.text import Text
 
 from streamkeeper.cli.approving import command_line
 from streamkeeper.cli.difference_pages import Diff, DiffTo, page_file, show_differences
-from streamkeeper.cli.given import Conf, Job, Params, open_site, read_conf, read_params
+from streamkeeper.cli.given import Conf, Job, open_site, read_conf, read_params
 from streamkeeper.compatibility.differences import find_differences
 from streamkeeper.compatibility.report import render_text
 from streamkeeper.errors import DeployFailed, InvalidInput
@@ -28,16 +28,25 @@ from streamkeeper.lifecycle.steps import PlannedStep, Step, plan_deploy
 from streamkeeper.model.coding import from_json
 from streamkeeper.model.finding import Assessment
 from streamkeeper.model.journal import DeployRequest, Handover, Outcome, Strategy
+from streamkeeper.operations.admission import find_same, open_deploy
 from streamkeeper.operations.carriers import note_carrier, this_process
 from streamkeeper.operations.deploy import Deploy, OnOpen, Progress, ProgressKind
 from streamkeeper.operations.dual_runs import TURN, dual_run_before, never_came
 from streamkeeper.operations.job_versions import released_version
 from streamkeeper.operations.questions import render_question
 from streamkeeper.operations.sites import Site
+from streamkeeper.operations.trying_out import leaves_nothing, place_to_try_out
 from streamkeeper.registry.objects import read_object
 
 Release = Annotated[str | None, typer.Option("--release", metavar="r0007", help="A pushed release, else the code")]
 Older = Annotated[str | None, typer.Option("--release", metavar="r0003", help="To go back to, else the one before")]
+Kept = Annotated[
+    str | None,
+    typer.Option("--params", metavar="JSON", help="All of the job's params; left out: those of the serving release"),
+]
+NoInherit = Annotated[
+    bool, typer.Option("--no-inherit", help="Without --params or --conf: none, not those of the serving release")
+]
 How = Annotated[Strategy, typer.Option("--strategy", help="auto follows the verdict")]
 Warmth = Annotated[Handover, typer.Option("--handover", help="cold: where there is no room for two drivers")]
 Reason = Annotated[str, typer.Option("--reason", help="Why; kept in the journal")]
@@ -70,8 +79,9 @@ def deploy(
     job: Job,
     *,
     release: Release = None,
-    params: Params = "{}",
+    params: Kept = None,
     conf: Conf = None,
+    no_inherit: NoInherit = False,
     strategy: How = _USUAL.strategy,
     handover: Warmth = _USUAL.handover,
     reason: Reason = "",
@@ -93,15 +103,18 @@ def deploy(
     diff: Diff = False,
     diff_to: DiffTo = "",
 ) -> None:
-    """Deploy a job: the code under the jobs root, or a pushed release."""
+    """Deploy a job: the code under the jobs root, or a pushed release. Typed again, it goes on where it stopped."""
     page = page_file("--diff-to", diff_to, ".md", ".html")
     if (diff or page) and not dry_run:
         raise InvalidInput("--diff shows what a dry run has found", hint="--dry-run --diff")
+    inherits = release is None and not no_inherit
     request = DeployRequest(
         job=job,
         release=release,
-        params=read_params(params),
+        params=read_params(params or "{}"),
         conf=read_conf(conf),
+        inherit_params=inherits and params is None,
+        inherit_conf=inherits and not conf,
         strategy=strategy,
         handover=handover,
         dry_run=dry_run,
@@ -161,17 +174,41 @@ def rollback(
 def _carry_out(request: DeployRequest, on_open: OnOpen, on_followed: Callable[[Deploy], None] = lambda _: None) -> None:
     """``on_followed``: called before the end is told."""
     site = open_site()
+    if leaves_nothing(site, request):
+        with place_to_try_out(site, request.job) as place:
+            _start_and_finish(place, request, on_open, on_followed, stays=False)
+        return
+    same = find_same(site, request) if on_open is OnOpen.REFUSE else ""
+    if same:
+        typer.echo(f"operation {same} is open and was asked for in the same words: carrying it on")
+        finish(site, Deploy.load(site, request.job, same), on_followed)
+        return
+    _start_and_finish(site, request, on_open, on_followed)
+
+
+def _start_and_finish(
+    site: Site, asked: DeployRequest, on_open: OnOpen, on_followed: Callable[[Deploy], None], *, stays: bool = True
+) -> None:
+    running = open_deploy(site, new_operation(), asked, on_open=on_open)
+    state = running.state
+    request = state.operations[running.operation].request
+    steps = plan_deploy(replace(request, dry_run=False), serving=state.serving_release, stopped=state.stopped)
     if request.dry_run:
-        state = site.journal(request.job, "reader").state()
-        real = msgspec.structs.replace(request, dry_run=False)
-        Console().print(render_plan(plan_deploy(real, serving=state.serving_release, stopped=state.stopped)))
-    finish(site, Deploy.open(site, new_operation(), request, on_open=on_open), on_followed)
+        Console().print(render_plan(steps))
+    elif request.inherited_from:
+        typer.echo(f"{steps[0].step.label:13} {steps[0].does}")
+    finish(site, running, on_followed, stays=stays)
 
 
-def finish(site: Site, running: Deploy, on_followed: Callable[[Deploy], None] = lambda _: None) -> None:
-    """Carry an open operation on to its end, telling each step; raises DeployFailed when it does not serve."""
+def finish(
+    site: Site, running: Deploy, on_followed: Callable[[Deploy], None] = lambda _: None, *, stays: bool = True
+) -> None:
+    """Carry an open operation on to its end, telling each step; raises DeployFailed when it does not serve.
+
+    ``stays``: whether there is anything to carry on after Ctrl-C.
+    """
     note_carrier(site.store, running.job, running.operation, this_process())
-    progress = follow_operation(running)
+    progress = follow_operation(running, stays=stays)
     on_followed(running)
     tell_end(site, running, progress)
 
@@ -203,7 +240,7 @@ def render_plan(steps: tuple[PlannedStep, ...]) -> Table:
     return table
 
 
-def follow_operation(running: Deploy) -> Progress:
+def follow_operation(running: Deploy, *, stays: bool = True) -> Progress:
     """Carry an operation to its end and say how far it is; Ctrl-C leaves it open and says how to go on."""
     console, last = Console(soft_wrap=True, highlight=False), ""
     asked: Step | None = None
@@ -229,7 +266,7 @@ def follow_operation(running: Deploy) -> Progress:
             _wait_for_turn(running, say)
         return running.run(until=Step.FALL_BACK, on_progress=show)
     except KeyboardInterrupt:
-        typer.echo(f"\nstopped looking: {_left_open(running)}", err=True)
+        typer.echo(f"\nstopped looking: {_left_open(running) if stays else 'nothing is left of it'}", err=True)
         raise typer.Exit(130) from None
 
 

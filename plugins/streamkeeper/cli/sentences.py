@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
+from streamkeeper.lifecycle.steps import told_inherited
 from streamkeeper.model.journal import (
     AbortRequested,
     ApprovalAnswered,
@@ -128,7 +129,7 @@ def render_request(request: DeployRequest) -> str:
     verb = "start again" if request.start else "roll back to" if request.rollback else "deploy"
     if request.recover is not None:
         verb = f"{request.recover.action.value} ({request.recover.cause}) of"
-    parts = [f"{verb} {request.release or before}", f"{request.handover.value} handover"]
+    parts = [f"{verb} {request.release or before}{told_inherited(request)}", f"{request.handover.value} handover"]
     if request.recover is not None and request.recover.accepted_by:
         parts.append(f"loss or doubling accepted by {request.recover.accepted_by}")
     if request.dry_run:

@@ -104,11 +104,29 @@ def plan_deploy(
 
 def _bundle(request: DeployRequest) -> PlannedStep:
     source = f"take the pushed release {request.release}" if request.release else "bundle the code, register a release"
+    source += told_inherited(request)
     if request.start:
         source = f"take the release that served last, {request.release}"
     if request.rollback and not request.release:
         source = "take the release that served before"
     return PlannedStep(step=Step.BUNDLE, does=source, deadline_s=60.0, otherwise="refuse; nothing was touched")
+
+
+def told_inherited(request: DeployRequest) -> str:
+    """ " with the params (…) of r0004": what it has from the release that serves, and what it leaves out."""
+    if not request.inherited_from:
+        return ""
+    kept = [
+        f"{kind} ({', '.join(sorted(names))})"
+        for kind, names, inherits in (
+            ("params", request.params, request.inherit_params),
+            ("conf", request.conf, request.inherit_conf),
+        )
+        if inherits and names
+    ]
+    told = f" with the {' and the '.join(kept)} of {request.inherited_from}" if kept else ""
+    left = ", ".join(request.not_inherited)
+    return f"{told}; without {left}, which the code does not declare any more" if left else told
 
 
 def _standby(request: DeployRequest) -> PlannedStep:

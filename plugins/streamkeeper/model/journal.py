@@ -54,6 +54,8 @@ class DeployRequest(msgspec.Struct, frozen=True, kw_only=True):
     lack, and of common rows whose values may differ, in columns that are neither redefined nor ``expect_different``
     (``column`` or ``query.column``); beyond them a person is asked. ``start``: the serving release again, from where it
     stands, because nothing serves. ``recover``: what a recovery has announced, if any. Durations are in seconds.
+    ``inherit_params``, ``inherit_conf``: the serving release's are meant; ``inherited_from``: that release, once they
+    are filled in; ``not_inherited``: its params that the code declares no more.
     """
 
     job: str
@@ -81,6 +83,10 @@ class DeployRequest(msgspec.Struct, frozen=True, kw_only=True):
     probation_s: float = 300.0
     start: bool = False
     recover: Recovery | None = None
+    inherit_params: bool = False
+    inherit_conf: bool = False
+    inherited_from: str = ""
+    not_inherited: tuple[str, ...] = ()
 
 
 class About(Enum):

@@ -288,12 +288,23 @@ class Deploy:
         )
 
 
+def as_asked(request: DeployRequest) -> DeployRequest:
+    """Without what was filled in from the serving release, and whoever asked: equal where the same is asked."""
+    return msgspec.structs.replace(
+        request,
+        params={} if request.inherit_params else request.params,
+        conf={} if request.inherit_conf else request.conf,
+        inherited_from="",
+        not_inherited=(),
+        requested_by="",
+    )
+
+
 def _must_be_the_same(started: OperationState, request: DeployRequest) -> None:
     """Raise OperationRefused when an operation's id comes with another request; who asks may be another person."""
-    asked = msgspec.structs.replace(request, requested_by=started.request.requested_by)
-    if started.request == asked:
+    was, now = to_builtins(as_asked(started.request)), to_builtins(as_asked(request))
+    if was == now:
         return
-    was, now = to_builtins(started.request), to_builtins(asked)
     differs = ", ".join(sorted(key for key in now if now[key] != was[key]))
     over = started.outcome is not None
     what = f"has ended: {started.sentence}" if over else "is open"

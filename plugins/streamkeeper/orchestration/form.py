@@ -18,6 +18,8 @@ _MOST_EXAMPLES = 50
 _SWITCHING = "Switching"
 _ADVANCED = "Deadlines and open operations"
 _DEFAULTS = DeployRequest(job="")
+INHERIT = "inherit"
+"""The field by which an empty params or conf means the serving release's."""
 
 
 def list_job_examples(jobs: Path) -> list[str]:
@@ -114,7 +116,15 @@ def read_request(params: Mapping[str, Any], *, requested_by: str, rollback: bool
     """The request of a filled-in form; raises InvalidInput, naming the field."""
     known = {name: params[name] for name in DeployRequest.__struct_fields__ if name in params}
     release = params.get("release") or None
-    values = {**known, "release": release, "requested_by": requested_by, "rollback": rollback}
+    inherits = bool(params.get(INHERIT)) and release is None and not rollback
+    values = {
+        **known,
+        "release": release,
+        "requested_by": requested_by,
+        "rollback": rollback,
+        "inherit_params": inherits and not params.get("params"),
+        "inherit_conf": inherits and not params.get("conf"),
+    }
     try:
         return msgspec.convert(values, DeployRequest)
     except msgspec.ValidationError as error:
@@ -142,14 +152,21 @@ def _own_values() -> dict[str, Param]:
             type="object",
             additionalProperties={"type": ["string", "number", "boolean", "null"]},
             title="Job params",
-            description_md="What the job declares, as JSON. A secret is `secret://airflow/CONN_ID/password`",
+            description_md="All that the job declares, as JSON; empty: those of the serving release. A secret is"
+            " `secret://airflow/CONN_ID/password`",
         ),
         "conf": Param(
             {},
             type="object",
             additionalProperties={"type": "string"},
             title="Spark conf",
-            description_md='As JSON, for example `{"spark.sql.shuffle.partitions": "4"}`',
+            description_md='As JSON, for example `{"spark.sql.shuffle.partitions": "4"}`; empty: that of the serving'
+            " release",
+        ),
+        INHERIT: _flag(
+            True,
+            "Keep what serves",
+            "Params or conf that are left empty are the serving release's; off: there are none",
         ),
     }
 

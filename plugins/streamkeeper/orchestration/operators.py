@@ -67,15 +67,17 @@ class BundleOperator(StreamkeeperTask):
         self.rollback = rollback
 
     def work(self, context: Context) -> str:
-        """Returns the sentence of how far it came; raises OperationOpen when another operation is open."""
+        """Returns the sentence of how far it came; raises OperationOpen when another operation is open, and what
+        ``open_deploy`` does before anything is on record."""
+        from streamkeeper.operations.admission import open_deploy
         from streamkeeper.operations.carriers import Carrier, note_carrier
-        from streamkeeper.operations.deploy import Deploy, OnOpen
+        from streamkeeper.operations.deploy import OnOpen
 
         requested_by = context["dag_run"].triggering_user_name or "airflow"
         request = read_request(context["params"], requested_by=requested_by, rollback=self.rollback)
         on_open = OnOpen(context["params"]["on_open"])
         site, run = open_site(), context["dag_run"]
-        deploy = Deploy.open(site, own_operation(context), request, on_open=on_open)
+        deploy = open_deploy(site, own_operation(context), request, on_open=on_open)
         note_carrier(site.store, request.job, deploy.operation, Carrier(dag=run.dag_id, run=run.run_id))
         context["ti"].xcom_push(key="operation", value=deploy.operation)
         for planned in _announced(deploy):

@@ -1,0 +1,147 @@
+"""What a deploy or a rollback is refused for before it is on record: then it leaves nothing, and no driver is started.
+
+Nothing is written here. The steps of a deploy look again, at what is there by then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from streamkeeper.errors import InvalidInput, JobUnusable, NotFound, OperationRefused
+from streamkeeper.lifecycle.steps import Step
+from streamkeeper.model.declaration import Declaration
+from streamkeeper.model.job_state import JobState
+from streamkeeper.model.journal import DeployRequest
+from streamkeeper.model.names import check_name, release_number
+from streamkeeper.model.params import validate_params
+from streamkeeper.model.release import ParamValue
+from streamkeeper.model.release_conf import check_release_conf
+from streamkeeper.model.secret_references import find_references, resolve
+from streamkeeper.operations.declarations import ask_declaration
+from streamkeeper.operations.deploy import Deploy, OnOpen, as_asked
+from streamkeeper.operations.overview import read_job
+from streamkeeper.operations.sites import Site
+from streamkeeper.registry.bundles import build_bundle
+from streamkeeper.registry.objects import read_object
+
+_AGAIN = "look at what serves, and deploy again"
+
+
+def open_deploy(site: Site, operation: str, request: DeployRequest, *, on_open: OnOpen = OnOpen.REFUSE) -> Deploy:
+    """Look at what is asked, then start the operation, or find it started; see ``Deploy.open`` for ``on_open``.
+
+    Raises what ``admit`` and ``Deploy.open`` do.
+    """
+    state = site.journal(check_name("job", request.job), "reader").state()
+    another = state.open_operation is not None and on_open is not OnOpen.ABORT
+    if operation in state.operations or another:
+        return Deploy.open(site, operation, request, on_open=on_open)
+    inherits = request.inherit_params or request.inherit_conf
+
+    def allowed(now: JobState) -> None:
+        if inherits and now.serving_release != state.serving_release:
+            raise OperationRefused(f"{now.serving_release} serves by now: its params and conf are others", hint=_AGAIN)
+
+    return Deploy.open(site, operation, admit(site, state, request), on_open=on_open, allowed=allowed)
+
+
+def find_same(site: Site, request: DeployRequest) -> str:
+    """The open operation that the same person has asked for with the same request; empty where there is none.
+
+    Raises OperationRefused where the code has changed since: to carry it on would deploy what stood there before.
+    """
+    state = site.journal(check_name("job", request.job), "reader").state()
+    found = state.open_operation
+    if found is None or found.request.requested_by != request.requested_by:
+        return ""
+    if as_asked(found.request) != as_asked(request):
+        return ""
+    name = found.done.get(Step.BUNDLE.label, {}).get("release", "")
+    by_name = request.release is not None or request.rollback
+    if not by_name and name in state.releases:
+        now = build_bundle(Path(site.settings.jobs), request.job).sha256
+        if now != state.releases[name].content.bundle:
+            raise OperationRefused(
+                f"operation {found.operation} of job {request.job} is open and deploys {name}; the code has changed",
+                hint=f"--on-open continue carries {name} on, --on-open abort ends it and deploys the code as it is now",
+            )
+    return found.operation
+
+
+def admit(site: Site, state: JobState, request: DeployRequest) -> DeployRequest:
+    """The request with what it inherits filled in.
+
+    Raises NotFound (job or release), JobUnusable (the code is no Python, does not import or declares no such job),
+    InvalidInput (params, conf or secrets), PermanentError (Java), in seconds.
+    """
+    if request.release is not None:
+        release_number(request.release)
+    if request.rollback:
+        read_job(site, request.job)
+        site.runner.check_place()
+        return request
+    if request.release is not None:
+        _check_release(site, state, request, request.release)
+        site.runner.check_place()
+        return request
+    request = _with_inherited(state, request)
+    find_references(request.params, request.conf)
+    check_release_conf(request.conf, site.settings.confs)
+    bundle = build_bundle(Path(site.settings.jobs), request.job)
+    declaration = _ask(site, request.job, bundle.data, bundle.entry)
+    request = _without_undeclared(request, declaration)
+    _check_values(site, request.job, declaration, request.params, request.conf)
+    site.runner.check_place()
+    return request
+
+
+def _check_release(site: Site, state: JobState, request: DeployRequest, name: str) -> None:
+    release = state.releases.get(name)
+    if release is None:
+        hint = f"see: streamkeeper release list {request.job}" if state.number else "no job of that name is known"
+        raise NotFound(f"job {request.job} has no release {name}", hint=hint)
+    if request.params or request.conf:
+        raise InvalidInput(f"release {name} has its own params and conf", hint="push a new release to change them")
+    content = release.content
+    bundle = read_object(site.store, request.job, "bundles", content.bundle, ".zip")
+    declaration = _ask(site, request.job, bundle, content.entry)
+    _check_values(site, request.job, declaration, content.params, content.conf)
+
+
+def _ask(site: Site, job: str, bundle: bytes, entry: str) -> Declaration:
+    declaration = ask_declaration(site.settings, bundle, entry, job)
+    if declaration.error:
+        raise JobUnusable(declaration.error)
+    return declaration
+
+
+def _check_values(
+    site: Site, job: str, declaration: Declaration, params: Mapping[str, ParamValue], conf: Mapping[str, str]
+) -> None:
+    if declaration.params is not None:
+        validate_params(declaration.declared, params, job=job)
+    resolve(find_references(params, conf), site.resolvers)
+
+
+def _with_inherited(state: JobState, request: DeployRequest) -> DeployRequest:
+    serving = state.releases.get(state.serving_release)
+    if serving is None or not (request.inherit_params or request.inherit_conf):
+        return request
+    return replace(
+        request,
+        params=serving.content.params if request.inherit_params else request.params,
+        conf=serving.content.conf if request.inherit_conf else request.conf,
+        inherited_from=serving.name,
+    )
+
+
+def _without_undeclared(request: DeployRequest, declaration: Declaration) -> DeployRequest:
+    """Code that does not read a param any more needs none; a param that somebody gives is never passed over."""
+    if declaration.params is None or not request.inherit_params:
+        return request
+    left = tuple(sorted(set(request.params) - set(declaration.params)))
+    params = {name: value for name, value in request.params.items() if name not in left}
+    return replace(request, params=params, not_inherited=left)
