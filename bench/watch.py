@@ -43,8 +43,8 @@ from streamkeeper.model.journal import (
     Role,
     StartOffsetsKnown,
     StepDone,
-    entry_key,
 )
+from streamkeeper.model.journal_keys import entry_key
 from streamkeeper.model.release import Environment, Release, ReleaseContent
 from streamkeeper.model.signals import QuerySignals
 from streamkeeper.model.snapshot import Snapshot, series_key

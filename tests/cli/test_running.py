@@ -149,3 +149,23 @@ def test_following_ends_cleanly_with_ctrl_c(job: Registered) -> None:
     process.send_signal(signal.SIGINT)
     _, error = process.communicate(timeout=30)
     assert (process.returncode, error) == (0, "")
+
+
+def test_a_forgotten_job_is_named_below_the_others_and_what_stays_is_listed(job: Registered) -> None:
+    """Refused while it is to serve; then who, why and every place, once more and unchanged when it is typed again."""
+    refused = run("forget", JOB, "--reason", "the shop has closed")
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert f"job {JOB} is to serve, r0001 (streamkeeper stop {JOB} --reason … first)" in refused.stderr
+    run("stop", JOB, "--reason", "maintenance")
+    done = run("forget", JOB, "--reason", "the shop has closed")
+    assert done.exit_code == 0, done.stderr
+    assert f"stays: checkpoint {job.directory}" in done.stdout
+    assert run("forget", JOB, "--reason", "again").stdout == done.stdout
+    shown = run("jobs").stdout
+    assert "no job is known yet" in shown
+    assert f"forgotten: {JOB}" in shown
+    assert "the shop has closed" in run("status", JOB).stdout
+    assert "forgotten by cli:" in run("history", JOB).stdout
+    again = run("start", JOB)
+    assert again.exit_code == 2
+    assert "its old checkpoint is there" in again.stderr

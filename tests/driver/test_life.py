@@ -12,7 +12,7 @@ import pytest
 
 from streamkeeper.checkpoints.layout import last_committed, last_planned
 from streamkeeper.model.control import CommandKind, DriverState, ExitCode
-from streamkeeper.model.journal import entry_key, journal_prefix
+from streamkeeper.model.journal_keys import entry_key, journal_prefix
 from streamkeeper.sinks.file import newest_batch
 from tests.driver.driver_house import DriverHouse, wait_for
 

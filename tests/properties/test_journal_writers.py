@@ -16,7 +16,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from streamkeeper.model.job_state import JobState, fold
-from streamkeeper.model.journal import CheckpointVersionCreated, entry_key, journal_prefix
+from streamkeeper.model.journal import CheckpointVersionCreated
+from streamkeeper.model.journal_keys import entry_key, journal_prefix
 from streamkeeper.model.names import key_number, version_name
 from streamkeeper.registry import journal
 from streamkeeper.registry.journal import Journal

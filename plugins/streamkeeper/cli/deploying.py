@@ -32,6 +32,7 @@ from streamkeeper.operations.admission import find_same, open_deploy
 from streamkeeper.operations.carriers import note_carrier, this_process
 from streamkeeper.operations.deploy import Deploy, OnOpen, Progress, ProgressKind
 from streamkeeper.operations.dual_runs import TURN, dual_run_before, never_came
+from streamkeeper.operations.forgetting import told_forgotten
 from streamkeeper.operations.job_versions import released_version
 from streamkeeper.operations.questions import render_question
 from streamkeeper.operations.sites import Site
@@ -54,6 +55,9 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the steps and the
 StateLoss = Annotated[bool, typer.Option("--accept-state-loss", help="A stateful query may begin empty")]
 Risk = Annotated[
     bool, typer.Option("--accept-risk", help="Nobody is asked about an opaque change; rows may come twice")
+]
+Revive = Annotated[
+    bool, typer.Option("--revive", help="Deploy a job that was forgotten: it goes on from its old checkpoints")
 ]
 Compare = Annotated[bool, typer.Option(help="After a dual run, compare both outputs over the same input")]
 Missing = Annotated[float, typer.Option("--most-missing", min=0, max=1, help="Share of rows a rebuild may lack")]
@@ -88,6 +92,7 @@ def deploy(
     dry_run: DryRun = False,
     accept_state_loss: StateLoss = False,
     accept_risk: Risk = False,
+    revive: Revive = False,
     compare: Compare = _USUAL.compare,
     most_missing: Missing = _USUAL.most_missing,
     most_differing: Differing = _USUAL.most_differing,
@@ -125,6 +130,7 @@ def deploy(
         first_commit_s=first_commit_s,
         accept_state_loss=accept_state_loss,
         accept_risk=accept_risk,
+        revive=revive,
         approve_s=approve_s,
         catch_up_s=catch_up_s,
         compare=compare,
@@ -189,6 +195,8 @@ def _carry_out(request: DeployRequest, on_open: OnOpen, on_followed: Callable[[D
 def _start_and_finish(
     site: Site, asked: DeployRequest, on_open: OnOpen, on_followed: Callable[[Deploy], None], *, stays: bool = True
 ) -> None:
+    if told := told_forgotten(site.journal(asked.job, "reader").state()):
+        typer.echo(told)
     running = open_deploy(site, new_operation(), asked, on_open=on_open)
     state = running.state
     request = state.operations[running.operation].request

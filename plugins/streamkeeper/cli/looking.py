@@ -55,18 +55,21 @@ def jobs(
     site = open_to_look()
     index = None if now else read_index(site.store, site.id)
     index = index or look_now(site, now=time.time())
+    rows = [each for each in index.rows if not each.forgotten]
     if json:
-        typer.echo(to_json([replace(each, memory=JobMemory()) for each in index.rows]))
+        typer.echo(to_json([replace(each, memory=JobMemory()) for each in rows]))
         return
     age_s = max(0.0, time.time() - index.started)
     told = f"as the watch saw them {tell_span(age_s)} ago (--now looks again)" if index.number else "as they are now"
     table = Table("job", "release", "standing", "wrong", "open operation", caption=told, caption_justify="left")
-    for each in index.rows:
+    for each in rows:
         table.add_row(each.job, each.release or "-", _standing(each.standing), _wrong(each), each.operation)
-    if not index.rows:
+    if rows:
+        Console().print(table)
+    else:
         typer.echo(f"no job is known yet to {site.store.url}: deploy one, push a release, or mend STREAMKEEPER_HOME")
-        return
-    Console().print(table)
+    if forgotten := ", ".join(each.job for each in index.rows if each.forgotten):
+        typer.echo(f"forgotten: {forgotten}")
 
 
 def _wrong(row: JobRow) -> Text:
@@ -160,6 +163,8 @@ def _facts(seen: JobOverview, beat: str) -> list[tuple[str, RenderableType]]:
         facts.append(("generation", Text(str(seen.status.generation))))
     if seen.stopped is not None:
         facts.append(("stopped", Text(render_record(seen.stopped))))
+    if seen.forgotten is not None:
+        facts.append(("forgotten", Text(render_record(seen.forgotten))))
     if seen.status is not None and seen.status.waiting and seen.exit is None:
         facts.append(("waits", Text(seen.status.waiting, style="yellow")))
     cause = seen.exit.cause if seen.exit else seen.status.cause if seen.status else ""

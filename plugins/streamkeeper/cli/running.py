@@ -1,4 +1,4 @@
-"""``stop``, ``start`` and ``logs``: what should serve, and what its driver says."""
+"""``stop``, ``start``, ``forget`` and ``logs``: what should serve, and what its driver says."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from streamkeeper.cli.given import Job, open_site, open_to_look
 from streamkeeper.errors import NotFound
 from streamkeeper.operations.deploy import OnOpen
 from streamkeeper.operations.driver_logs import find_log
+from streamkeeper.operations.forgetting import forget_job
 from streamkeeper.operations.sites import Site
 from streamkeeper.operations.starting import open_start
 from streamkeeper.operations.stopping import DRAIN_S, stop_job
@@ -56,6 +57,12 @@ def start(job: Job, *, reason: Reason = "") -> None:
         typer.echo(f"job {job} serves already")
         return
     finish(site, running)
+
+
+def forget(job: Job, *, reason: Reason) -> None:
+    """Retire a stopped job: it is listed, watched and backed up no longer. Nothing that it has is removed."""
+    for line in forget_job(open_site(), job, requested_by=_me(), reason=reason):
+        typer.echo(line)
 
 
 def logs(

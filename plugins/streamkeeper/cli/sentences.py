@@ -18,6 +18,7 @@ from streamkeeper.model.journal import (
     InstanceAppointed,
     InstanceEnded,
     InstancePlanned,
+    JobForgotten,
     OperationFinished,
     OperationStarted,
     Record,
@@ -41,6 +42,8 @@ def render_record(record: Record) -> str:
         case DesiredChanged(serve=serve, requested_by=who, reason=reason):
             wanted = "serve from here on" if serve else "stay stopped"
             return f"it is to {wanted}, asked by {who or 'somebody'}" + (f": {reason}" if reason else "")
+        case JobForgotten(requested_by=who, reason=reason):
+            return f"forgotten by {who or 'somebody'}" + (f": {reason}" if reason else "")
         case ReleaseRegistered() | ReleaseDescribed() | ReleasePromoted():
             return _render_release(record)
         case InstancePlanned() | InstanceAppointed() | ShadowAppointed() | InstanceEnded() | EpochClaimed():
@@ -132,6 +135,8 @@ def render_request(request: DeployRequest) -> str:
     parts = [f"{verb} {request.release or before}{told_inherited(request)}", f"{request.handover.value} handover"]
     if request.recover is not None and request.recover.accepted_by:
         parts.append(f"loss or doubling accepted by {request.recover.accepted_by}")
+    if request.revive:
+        parts.append("though it was forgotten")
     if request.dry_run:
         parts.append("dry run")
     if request.requested_by:

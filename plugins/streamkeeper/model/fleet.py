@@ -49,6 +49,7 @@ class JobFacts(msgspec.Struct, frozen=True, kw_only=True):
     operation: OperationFacts | None = None
     operations: int = 0
     secrets: tuple[str, ...] = ()
+    forgotten: bool = False
 
 
 class SnapshotFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -115,6 +116,11 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True):
     symptoms: tuple[Symptom, ...] = ()
     unlooked: dict[str, str] = {}
     memory: JobMemory = JobMemory()
+
+    @property
+    def forgotten(self) -> bool:
+        """Whether nobody wants to see it any more."""
+        return self.memory.facts is not None and self.memory.facts.forgotten
 
 
 class FleetIndex(msgspec.Struct, frozen=True, kw_only=True):

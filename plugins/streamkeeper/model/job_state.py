@@ -24,6 +24,7 @@ from streamkeeper.model.journal import (
     InstanceAppointed,
     InstanceEnded,
     InstancePlanned,
+    JobForgotten,
     OperationFinished,
     OperationStarted,
     Outcome,
@@ -42,8 +43,9 @@ from streamkeeper.model.release import Release, ReleaseContent
 from streamkeeper.model.serving import Span
 from streamkeeper.model.ways import QueryWay
 
-FORMAT = 2
-"""2: what is recorded of a checkpoint version's place and identity, which copies of format 1 lack."""
+FORMAT = 3
+"""3: what a request inherits, and that a job is forgotten; 2: what is recorded of a checkpoint version's place and
+identity. Copies of an older format lack it."""
 
 
 class InstanceState(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,8 +108,8 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True):
     """The state of one job after entry ``number``. ``appointed`` is the only instance that may claim epochs.
 
     ``shadow``: the instance that may fill new versions unseen; ``current``: query -> the version that serves, as far as
-    an appointment named one; ``stopped``: by whom and why, None where it should serve; ``served``: release -> query ->
-    the version it served on last, in the order of serving.
+    an appointment named one; ``stopped`` and ``forgotten``: by whom and why, None where it should serve, or be seen;
+    ``served``: release -> query -> the version it served on last, in the order of serving.
     """
 
     format: int = FORMAT
@@ -126,6 +128,7 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True):
     current: dict[str, str] = {}
     served: dict[str, dict[str, str]] = {}
     stopped: DesiredChanged | None = None
+    forgotten: JobForgotten | None = None
 
     @property
     def wanted(self) -> bool:
@@ -207,6 +210,8 @@ def fold(state: JobState, entry: Entry | PassedEntry) -> JobState:
             return _promoted(state, name, instance)
         case DesiredChanged(serve=serve):
             return msgspec.structs.replace(state, stopped=None if serve else record)
+        case JobForgotten():
+            return msgspec.structs.replace(state, forgotten=record)
         case StepBegun() | StepDone() | Assessed() | ApprovalAnswered() | FallBackDecided() | AbortRequested():
             return _progressed(state, record)
         case OperationFinished(operation=operation):
@@ -232,6 +237,8 @@ def _started(state: JobState, record: OperationStarted) -> JobState:
     operation = OperationState(
         operation=record.operation, request=record.request, steps=record.steps, started=state.number
     )
+    if not record.request.dry_run:
+        state = msgspec.structs.replace(state, forgotten=None)
     return _put(state, "operations", record.operation, operation)
 
 

@@ -55,7 +55,8 @@ class DeployRequest(msgspec.Struct, frozen=True, kw_only=True):
     (``column`` or ``query.column``); beyond them a person is asked. ``start``: the serving release again, from where it
     stands, because nothing serves. ``recover``: what a recovery has announced, if any. Durations are in seconds.
     ``inherit_params``, ``inherit_conf``: the serving release's are meant; ``inherited_from``: that release, once they
-    are filled in; ``not_inherited``: its params that the code declares no more.
+    are filled in; ``not_inherited``: its params that the code declares no more. ``revive``: the job may be a forgotten
+    one, whose checkpoints are gone on from.
     """
 
     job: str
@@ -87,6 +88,7 @@ class DeployRequest(msgspec.Struct, frozen=True, kw_only=True):
     inherit_conf: bool = False
     inherited_from: str = ""
     not_inherited: tuple[str, ...] = ()
+    revive: bool = False
 
 
 class About(Enum):
@@ -319,6 +321,13 @@ class DesiredChanged(msgspec.Struct, frozen=True, kw_only=True, tag="desired-cha
     operation: str = ""
 
 
+class JobForgotten(msgspec.Struct, frozen=True, kw_only=True, tag="job-forgotten"):
+    """Nobody wants a stopped job any more: it is listed, watched and backed up no longer; all that it has stays."""
+
+    requested_by: str
+    reason: str
+
+
 Record = (
     ReleaseRegistered
     | ReleaseDescribed
@@ -340,6 +349,7 @@ Record = (
     | ReleasePromoted
     | OperationFinished
     | DesiredChanged
+    | JobForgotten
 )
 
 NEEDED_BY_DRIVERS: tuple[type[Record], ...] = (
@@ -378,23 +388,3 @@ class PassedEntry(msgspec.Struct, frozen=True, kw_only=True):
     at: str
     by: str
     kind: str
-
-
-def entry_key(job: str, number: int) -> str:
-    """``registry/<job>/journal/0000000042.json``: keys sort as their numbers do."""
-    return f"{journal_prefix(job)}{number:010d}.json"
-
-
-def journal_prefix(job: str) -> str:
-    """The folder of a job's entries."""
-    return f"registry/{job}/journal/"
-
-
-def fold_key(job: str, number: int) -> str:
-    """``registry/<job>/folds/0000000100.json``: the state after that entry."""
-    return f"{fold_prefix(job)}{number:010d}.json"
-
-
-def fold_prefix(job: str) -> str:
-    """The folder of a job's folded copies."""
-    return f"registry/{job}/folds/"

@@ -29,6 +29,7 @@ from streamkeeper.model.names import check_instance, check_name, release_number
 from streamkeeper.model.ways import Reached, Way
 from streamkeeper.operations.catching_up import how_far, last_written
 from streamkeeper.operations.deploy_acts import DeployActs
+from streamkeeper.operations.forgetting import must_not_be_forgotten
 from streamkeeper.operations.registered import checkpoint_directory
 from streamkeeper.operations.sites import Site
 from streamkeeper.registry.control import Control
@@ -196,6 +197,7 @@ class Deploy:
                 return None
             other = state.open_operation
             if other is None:
+                must_not_be_forgotten(state, request)
                 if allowed is not None:
                     allowed(state)
                 steps = plan_deploy(request, serving=state.serving_release, stopped=state.stopped)

@@ -27,7 +27,7 @@ from streamkeeper.runners.driver_log import log_path
 
 _DAY_S = 24 * 3600.0
 _UNPACKING = ".unpacking-"
-_OF_A_DRILL = re.compile(r"drill-[0-9a-f]{32}|\.removed-drill-.+")
+_CUT_OFF = re.compile(r"drill-[0-9a-f]{32}|\.removed-drill-.+|dry-run-[a-z0-9_]{8}|\.removed-dry-run-.+")
 
 
 class EndedDriver(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,8 +82,8 @@ def plan_ended(site: Site, state: JobState, now: datetime) -> Iterator[EndedDriv
 
 
 def plan_unused(site: Site, states: Iterable[JobState], now: datetime) -> Iterator[Unused]:
-    """Unpacked bundles on this machine that nobody has used for ``ended_days``, and scratch space of drills of before
-    yesterday; ``states``: of all jobs there are.
+    """Unpacked bundles on this machine that nobody has used for ``ended_days``, and scratch space of drills and
+    dry runs of before yesterday; ``states``: of all jobs there are.
     """
     home = Path(site.settings.home)
     needed = _bundles(site, states)
@@ -93,8 +93,8 @@ def plan_unused(site: Site, states: Iterable[JobState], now: datetime) -> Iterat
         if each.name not in needed and _age_s(each, now) > _DAY_S * (1 if unfinished else site.settings.ended_days):
             yield Unused(directory=str(each), used=_used(each), reason=reason)
     for each in _folders(home / "scratch"):
-        if _OF_A_DRILL.fullmatch(each.name) and _age_s(each, now) > _DAY_S:
-            yield Unused(directory=str(each), used=_used(each), reason="a drill was cut off")
+        if _CUT_OFF.fullmatch(each.name) and _age_s(each, now) > _DAY_S:
+            yield Unused(directory=str(each), used=_used(each), reason="a drill or a dry run was cut off")
 
 
 def remove_ended(site: Site, drivers: Iterable[EndedDriver], unused: Iterable[Unused]) -> Removed:

@@ -114,6 +114,8 @@ def compose_look(site: Site, seen: Seen, now: float, prune: PruneRecord | None) 
     facts, liveness = seen.facts, seen.liveness
     if facts is None:
         return JobLook(job=seen.job, now=now, wanted=False, unlooked=dict(seen.unlooked)), memory
+    if facts.forgotten:
+        return JobLook(job=seen.job, now=now, wanted=False), memory
     look = JobLook(
         job=seen.job,
         now=now,
@@ -189,7 +191,7 @@ def _read_end(site: Site, seen: Seen) -> None:
 
 def _look_deeper(site: Site, seen: Seen, now: float, run_is_over: RunIsOver) -> None:
     facts = seen.facts
-    if facts is None:
+    if facts is None or facts.forgotten:
         return
     if facts.operation is not None and not facts.operation.operation.startswith(OWN):
         with seen.looking("operation"):

@@ -69,8 +69,9 @@ class RecentFleet:
 
 def _of_index(site: Site, index: FleetIndex, now: float) -> tuple[JobSample, ...]:
     with ThreadPoolExecutor(_READERS) as readers:
-        statuses = readers.map(lambda row: _status(site, row), index.rows)
-        return tuple(_of_row(row, status, now) for row, status in zip(index.rows, statuses, strict=True))
+        rows = [row for row in index.rows if not row.forgotten]
+        statuses = readers.map(lambda row: _status(site, row), rows)
+        return tuple(_of_row(row, status, now) for row, status in zip(rows, statuses, strict=True))
 
 
 def _of_row(row: JobRow, status: DriverStatus | None, now: float) -> JobSample:

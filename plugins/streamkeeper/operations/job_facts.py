@@ -12,9 +12,11 @@ from streamkeeper.model.checkpoint_version import CheckpointVersion
 from streamkeeper.model.coding import from_json
 from streamkeeper.model.fleet import JobFacts, OperationFacts
 from streamkeeper.model.job_state import JobState, OperationState
-from streamkeeper.model.journal import Entry, Outcome, entry_key
+from streamkeeper.model.journal import Entry, Outcome
+from streamkeeper.model.journal_keys import entry_key
 from streamkeeper.model.release import Release
 from streamkeeper.model.secret_references import find_references, split_reference
+from streamkeeper.operations.forgetting import is_forgotten
 from streamkeeper.operations.registered import checkpoint_directory
 from streamkeeper.operations.sites import Site
 from streamkeeper.registry.journal import grew_beyond
@@ -37,6 +39,7 @@ def make_facts(site: Site, state: JobState) -> JobFacts:
     return JobFacts(
         number=state.number,
         wanted=state.wanted,
+        forgotten=is_forgotten(state),
         stopped="" if state.stopped is None else f"by {state.stopped.requested_by}: {state.stopped.reason}",
         serving_release=state.serving_release,
         serving_instance=state.serving_instance,

@@ -7,7 +7,7 @@ import msgspec
 from streamkeeper.errors import NotFound
 from streamkeeper.model.control import DriverExit, DriverStatus
 from streamkeeper.model.job_state import JobState, OperationState
-from streamkeeper.model.journal import DesiredChanged
+from streamkeeper.model.journal import DesiredChanged, JobForgotten
 from streamkeeper.model.liveness import Life, Liveness
 from streamkeeper.model.names import check_name
 from streamkeeper.model.standing import Standing, find_standing
@@ -36,6 +36,7 @@ class JobOverview(msgspec.Struct, frozen=True, kw_only=True):
     last_operation: OperationState | None
     versions: dict[str, str]
     stopped: DesiredChanged | None = None
+    forgotten: JobForgotten | None = None
 
 
 def job_overview(site: Site, job: str) -> JobOverview:
@@ -57,6 +58,7 @@ def job_overview(site: Site, job: str) -> JobOverview:
         last_operation=_last_operation(state),
         versions={query: versions[-1].version for query, versions in state.versions.items() if versions},
         stopped=state.stopped,
+        forgotten=state.forgotten,
     )
 
 

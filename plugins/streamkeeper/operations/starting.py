@@ -18,6 +18,7 @@ from streamkeeper.model.liveness import Life
 from streamkeeper.model.names import check_instance
 from streamkeeper.operations.carriers import note_carrier, this_process
 from streamkeeper.operations.deploy import Deploy, OnOpen, Progress
+from streamkeeper.operations.forgetting import must_not_be_forgotten
 from streamkeeper.operations.overview import read_job
 from streamkeeper.operations.sites import Site
 from streamkeeper.registry.control import Control
@@ -108,6 +109,7 @@ def start_job(
 def _must_be_possible(state: JobState, *, unless_stopped: bool) -> None:
     if state.open_operation is not None:
         raise OperationOpen(state.job, state.open_operation.operation)
+    must_not_be_forgotten(state)
     if not state.serving_release:
         raise OperationRefused(f"job {state.job} never served: there is nothing to start again", hint="deploy it")
     if unless_stopped and state.stopped is not None:

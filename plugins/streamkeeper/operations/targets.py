@@ -14,6 +14,7 @@ from streamkeeper.model.checkpoint_version import CheckpointVersion
 from streamkeeper.model.job_state import JobState
 from streamkeeper.model.known_checkpoint import KnownCheckpoint
 from streamkeeper.model.snapshot import series_of_checkpoint, series_of_query
+from streamkeeper.operations.forgetting import is_forgotten
 from streamkeeper.operations.overview import read_job, recorded_jobs
 from streamkeeper.operations.registered import checkpoint_directory, known_version, must_be_mine
 from streamkeeper.operations.sites import Site
@@ -79,9 +80,13 @@ def target_left(site: Site, job: str, query: str, operation: str) -> Target:
 
 
 def all_targets(site: Site, *, job: str = "") -> list[Target]:
-    """Every deployed query that has ever planned a batch, of one job or of all, in order; raises NotFound."""
+    """Every deployed query that has ever planned a batch, of one job or of all, in order; raises NotFound.
+
+    A forgotten job has none; its queries can still be named one by one.
+    """
     states = [read_job(site, each) for each in ([job] if job else recorded_jobs(site))]
-    found = (_target(site, state, query) for state in states for query in sorted(state.versions))
+    wanted = [state for state in states if not is_forgotten(state)]
+    found = (_target(site, state, query) for state in wanted for query in sorted(state.versions))
     return [each for each in found if each is not None]
 
 

@@ -216,6 +216,12 @@ def _switching() -> dict[str, Param]:
             _DEFAULTS.accept_state_loss, "Accept the loss of state", "A stateful query may begin empty", _SWITCHING
         ),
         "accept_risk": _accept_risk(_SWITCHING),
+        "revive": _flag(
+            _DEFAULTS.revive,
+            "Revive",
+            "Deploy a job that was forgotten: it goes on from its old checkpoints",
+            _SWITCHING,
+        ),
         "compare": _flag(
             _DEFAULTS.compare,
             "Compare",

@@ -72,11 +72,14 @@ class BundleOperator(StreamkeeperTask):
         from streamkeeper.operations.admission import open_deploy
         from streamkeeper.operations.carriers import Carrier, note_carrier
         from streamkeeper.operations.deploy import OnOpen
+        from streamkeeper.operations.forgetting import told_forgotten
 
         requested_by = context["dag_run"].triggering_user_name or "airflow"
         request = read_request(context["params"], requested_by=requested_by, rollback=self.rollback)
         on_open = OnOpen(context["params"]["on_open"])
         site, run = open_site(), context["dag_run"]
+        if told := told_forgotten(site.journal(request.job, "reader").state()):
+            self.log.info("%s", told)
         deploy = open_deploy(site, own_operation(context), request, on_open=on_open)
         note_carrier(site.store, request.job, deploy.operation, Carrier(dag=run.dag_id, run=run.run_id))
         context["ti"].xcom_push(key="operation", value=deploy.operation)

@@ -25,11 +25,8 @@ from streamkeeper.model.journal import (
     Entry,
     PassedEntry,
     Record,
-    entry_key,
-    fold_key,
-    fold_prefix,
-    journal_prefix,
 )
+from streamkeeper.model.journal_keys import entry_key, fold_key, fold_prefix, journal_prefix
 from streamkeeper.model.names import check_name, key_number
 from streamkeeper.stores.contract import Store
 

@@ -1,0 +1,23 @@
+"""Where in a store a job's journal and its folded copies stand."""
+
+from __future__ import annotations
+
+
+def entry_key(job: str, number: int) -> str:
+    """``registry/<job>/journal/0000000042.json``: keys sort as their numbers do."""
+    return f"{journal_prefix(job)}{number:010d}.json"
+
+
+def journal_prefix(job: str) -> str:
+    """The folder of a job's entries."""
+    return f"registry/{job}/journal/"
+
+
+def fold_key(job: str, number: int) -> str:
+    """``registry/<job>/folds/0000000100.json``: the state after that entry."""
+    return f"{fold_prefix(job)}{number:010d}.json"
+
+
+def fold_prefix(job: str) -> str:
+    """The folder of a job's folded copies."""
+    return f"registry/{job}/folds/"

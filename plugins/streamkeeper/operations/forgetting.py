@@ -1,0 +1,104 @@
+"""Forgetting a job: nobody wants it any more, and everything that it has stays where it is.
+
+One record says who and why. The name is not free: its checkpoints and its output are there, and a deploy that found
+them by chance would go on in them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from streamkeeper.errors import NotFound, OperationOpen, OperationRefused, StreamkeeperError
+from streamkeeper.model.job_state import JobState
+from streamkeeper.model.journal import DeployRequest, JobForgotten, Record
+from streamkeeper.model.names import check_name
+from streamkeeper.model.snapshot import series_of_query
+from streamkeeper.operations.registered import checkpoint_directory, stored_manifests
+from streamkeeper.operations.sites import Site
+from streamkeeper.registry.journal import has_journal
+from streamkeeper.snapshots.catalogue import Catalogue
+
+_REVIVE = (
+    "--revive goes on from there, with --strategy rebuild it reads everything again into a new one; a job of its own"
+    " needs another name"
+)
+
+
+def is_forgotten(state: JobState) -> bool:
+    """Whether nobody wants to see the job any more; while an operation is open somebody does."""
+    return state.forgotten is not None and state.open_operation is None
+
+
+def must_not_be_forgotten(state: JobState, request: DeployRequest | None = None) -> None:
+    """Raise OperationRefused for a forgotten job that left something behind, unless the request revives it."""
+    if state.forgotten is None or not state.versions or (request is not None and request.revive):
+        return
+    raise OperationRefused(told_forgotten(state), hint=f"streamkeeper deploy {state.job}: {_REVIVE}")
+
+
+def told_forgotten(state: JobState) -> str:
+    """By whom and why, and where its checkpoints stand; empty for a job that is not forgotten."""
+    if state.forgotten is None:
+        return ""
+    why = f" ({state.forgotten.reason})" if state.forgotten.reason else ""
+    told = f"job {state.job} was forgotten by {state.forgotten.requested_by or 'somebody'}{why}"
+    left = []
+    for query in sorted(state.versions):
+        version = state.current_version(query)
+        if version is not None:
+            after = f" (batch {version.committed} or later)" if version.committed is not None else ""
+            left.append(f"{query} {version.version}{after}")
+    return f"{told}; its old checkpoint is there: {', '.join(left)}" if left else told
+
+
+def forget_job(site: Site, job: str, *, requested_by: str, reason: str) -> list[str]:
+    """Record that nobody wants the job; returns what stays, in lines. Again changes nothing.
+
+    Raises NotFound for an unknown job, OperationOpen, and OperationRefused for one that is to serve, or of which a
+    driver is not proven dead.
+    """
+    if not has_journal(site.store, check_name("job", job)):
+        raise NotFound(f"job {job} is not known to {site.settings.store}", hint="see: streamkeeper jobs")
+
+    def wanted(state: JobState) -> Record | None:
+        if state.open_operation is not None:
+            raise OperationOpen(job, state.open_operation.operation)
+        if state.wanted:
+            raise OperationRefused(
+                f"job {job} is to serve, {state.serving_release}", hint=f"streamkeeper stop {job} --reason … first"
+            )
+        if state.owners:
+            raise OperationRefused(
+                f"driver {state.owners[0].instance} of job {job} is not proven dead",
+                hint=f"streamkeeper stop {job} --reason … proves it",
+            )
+        if state.forgotten is not None:
+            return None
+        return JobForgotten(requested_by=requested_by, reason=reason)
+
+    state = site.journal(job, "forget").append(wanted)
+    assert state.forgotten is not None
+    return [told_forgotten(state), *_what_stays(site, state)]
+
+
+def _what_stays(site: Site, state: JobState) -> Iterator[str]:
+    for query, versions in sorted(state.versions.items()):
+        for each in versions:
+            yield f"stays: checkpoint {checkpoint_directory(site, state, query, each.version)}"
+        yield f"stays: {_snapshots(site, series_of_query(state.job, query))}"
+    if state.serving_release in state.described:
+        try:
+            outputs = {each.sink.output for each in stored_manifests(site, state, state.serving_release).values()}
+        except StreamkeeperError as error:
+            yield f"stays: its outputs, which cannot be named: {error}"
+        else:
+            yield from (f"stays: output {each}" for each in sorted(outputs))
+    yield f"stays: its records and releases in {site.store.url} (streamkeeper history {state.job})"
+
+
+def _snapshots(site: Site, series: str) -> str:
+    try:
+        found = len(Catalogue(site.snapshots, series).numbers())
+    except StreamkeeperError as error:
+        return f"snapshots of {series}, which cannot be counted: {error}"
+    return f"{found} snapshots of {series}; a prune thins them out as before"
