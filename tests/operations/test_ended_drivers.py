@@ -199,6 +199,7 @@ def test_bundles_and_drills_that_nobody_uses_go(job: Registered) -> None:
         old(home / "bundles" / ("c" * 64), days=31),
         old(home / "bundles" / ".unpacking-x", days=2),
         old(home / "scratch" / f"drill-{'0' * 32}", days=2),
+        old(home / "scratch" / "dry-run-lpn7hdrh", days=2),
     ]
     kept = [
         old(home / "bundles" / ("b" * 64), days=400),
@@ -207,7 +208,7 @@ def test_bundles_and_drills_that_nobody_uses_go(job: Registered) -> None:
         old(home / "scratch" / "mine", days=400),
     ]
     run(job)
-    assert [each.exists() for each in gone] == [False] * 3
+    assert [each.exists() for each in gone] == [False] * 4
     assert [each.exists() for each in kept] == [True] * 4
     assert not list((home / "bundles").glob(".removed-*"))
 

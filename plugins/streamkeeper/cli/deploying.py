@@ -109,9 +109,7 @@ def deploy(
     diff_to: DiffTo = "",
 ) -> None:
     """Deploy a job: the code under the jobs root, or a pushed release. Typed again, it goes on where it stopped."""
-    page = page_file("--diff-to", diff_to, ".md", ".html")
-    if (diff or page) and not dry_run:
-        raise InvalidInput("--diff shows what a dry run has found", hint="--dry-run --diff")
+    page = _page_of(diff=diff, diff_to=diff_to, dry_run=dry_run)
     inherits = release is None and not no_inherit
     request = DeployRequest(
         job=job,
@@ -141,6 +139,14 @@ def deploy(
         probation_s=probation_s,
     )
     _carry_out(request, on_open, lambda running: _show_difference(running, shown=diff, file=page))
+
+
+def _page_of(*, diff: bool, diff_to: str, dry_run: bool) -> Path | None:
+    """Where differences are to be written; raises InvalidInput without a dry run that finds them."""
+    page = page_file("--diff-to", diff_to, ".md", ".html")
+    if (diff or page) and not dry_run:
+        raise InvalidInput("--diff shows what a dry run has found", hint="--dry-run --diff")
+    return page
 
 
 def rollback(
