@@ -57,7 +57,7 @@ def test_nothing_is_left_of_one_that_was_cut_off(job: Registered, monkeypatch: p
     places = []
 
     def interrupted() -> None:
-        with place_to_try_out(job.site, "orders") as place:
+        with place_to_try_out(job.site, "op", "orders") as place:
             places.append(place)
             start_and_interrupt(place)
 

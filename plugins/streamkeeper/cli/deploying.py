@@ -114,7 +114,7 @@ def deploy(
     request = DeployRequest(
         job=job,
         release=release,
-        params=read_params(params or "{}"),
+        params=read_params("{}" if params is None else params),
         conf=read_conf(conf),
         inherit_params=inherits and params is None,
         inherit_conf=inherits and not conf,
@@ -187,23 +187,30 @@ def _carry_out(request: DeployRequest, on_open: OnOpen, on_followed: Callable[[D
     """``on_followed``: called before the end is told."""
     site = open_site()
     if leaves_nothing(site, request):
-        with place_to_try_out(site, request.job) as place:
-            _start_and_finish(place, request, on_open, on_followed, stays=False)
+        operation = new_operation()
+        with place_to_try_out(site, operation, request.job) as place:
+            _start_and_finish(place, operation, request, on_open, on_followed, stays=False)
         return
     same = find_same(site, request) if on_open is OnOpen.REFUSE else ""
     if same:
         typer.echo(f"operation {same} is open and was asked for in the same words: carrying it on")
         finish(site, Deploy.load(site, request.job, same), on_followed)
         return
-    _start_and_finish(site, request, on_open, on_followed)
+    _start_and_finish(site, new_operation(), request, on_open, on_followed)
 
 
 def _start_and_finish(
-    site: Site, asked: DeployRequest, on_open: OnOpen, on_followed: Callable[[Deploy], None], *, stays: bool = True
+    site: Site,
+    operation: str,
+    asked: DeployRequest,
+    on_open: OnOpen,
+    on_followed: Callable[[Deploy], None],
+    *,
+    stays: bool = True,
 ) -> None:
     if told := told_forgotten(site.journal(asked.job, "reader").state()):
         typer.echo(told)
-    running = open_deploy(site, new_operation(), asked, on_open=on_open)
+    running = open_deploy(site, operation, asked, on_open=on_open)
     state = running.state
     request = state.operations[running.operation].request
     steps = plan_deploy(replace(request, dry_run=False), serving=state.serving_release, stopped=state.stopped)

@@ -41,7 +41,7 @@ def declaration_of(params: Mapping[str, Param]) -> Declaration:
     return Declaration(
         params={
             name: DeclaredParam(
-                type=each.type.__name__, required=each.required, default=each.given_default, help=each.help
+                type=each.type.__name__, required=each.required, default=each.given_default, help=str(each.help)
             )
             for name, each in params.items()
         }

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from streamkeeper.errors import RegistryDamaged
 from streamkeeper.model.coding import from_json
 from streamkeeper.model.declaration import Declaration
 from streamkeeper.model.settings import Settings
@@ -49,5 +50,5 @@ def ask_declaration(settings: Settings, bundle: bytes, entry: str, job: str) -> 
                 check=True,
             )
             return from_json(answer.read_bytes(), Declaration, where=f"the declaration of job {job}")
-        except (OSError, subprocess.SubprocessError):
+        except (OSError, subprocess.SubprocessError, RegistryDamaged):
             return Declaration()

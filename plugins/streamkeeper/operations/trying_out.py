@@ -5,8 +5,8 @@ There is nothing yet that it could be compared with, so it needs nothing of the 
 
 from __future__ import annotations
 
+import hashlib
 import shutil
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from streamkeeper.model.journal import DeployRequest
 from streamkeeper.model.liveness import Life
+from streamkeeper.model.names import check_name
 from streamkeeper.operations.sites import Site
 from streamkeeper.registry.journal import has_journal
 from streamkeeper.runners.local_process import LocalProcessRunner
@@ -27,28 +28,34 @@ _LOOK_S = 0.1
 
 def leaves_nothing(site: Site, request: DeployRequest) -> bool:
     """Whether it is a dry run of a job that would be registered by nothing else."""
-    return request.dry_run and not has_journal(site.store, request.job)
+    return request.dry_run and not has_journal(site.store, check_name("job", request.job))
+
+
+def place_of(site: Site, operation: str) -> Site:
+    """The site with a store and a home for this one operation; whoever asks again gets the same."""
+    name = hashlib.sha256(operation.encode()).hexdigest()[:8]
+    home = Path(site.settings.home) / "scratch" / f"dry-run-{name}"
+    home.mkdir(parents=True, exist_ok=True)
+    settings = replace(site.settings, home=str(home), store=(home / "store").as_uri(), snapshots="")
+    store = open_store(settings.store)
+    return Site(settings, store, LocalProcessRunner(store, settings), site.resolvers)
+
+
+def clear_place(place: Site, job: str) -> None:
+    """End whatever was started there, and remove it."""
+    until = time.monotonic() + _END_S
+    for instance in place.journal(job, "dry-run").state().instances:
+        while place.runner.observe(job, instance).life is Life.ALIVE and time.monotonic() < until:
+            place.runner.kill(job, instance)
+            time.sleep(_LOOK_S)
+    shutil.rmtree(place.settings.home, ignore_errors=True)
 
 
 @contextmanager
-def place_to_try_out(site: Site, job: str) -> Iterator[Site]:
-    """The site with a store and a home for this one operation; whatever was started there is ended with it."""
-    parent = Path(site.settings.home) / "scratch"
-    parent.mkdir(parents=True, exist_ok=True)
-    home = Path(tempfile.mkdtemp(prefix="dry-run-", dir=parent))
-    settings = replace(site.settings, home=str(home), store=(home / "store").as_uri(), snapshots="")
-    store = open_store(settings.store)
-    tried = Site(settings, store, LocalProcessRunner(store, settings), site.resolvers)
+def place_to_try_out(site: Site, operation: str, job: str) -> Iterator[Site]:
+    """The place of an operation, which is gone afterwards."""
+    place = place_of(site, operation)
     try:
-        yield tried
+        yield place
     finally:
-        _end_all(tried, job)
-        shutil.rmtree(home, ignore_errors=True)
-
-
-def _end_all(site: Site, job: str) -> None:
-    until = time.monotonic() + _END_S
-    for instance in site.journal(job, "dry-run").state().instances:
-        while site.runner.observe(job, instance).life is Life.ALIVE and time.monotonic() < until:
-            site.runner.kill(job, instance)
-            time.sleep(_LOOK_S)
+        clear_place(place, job)

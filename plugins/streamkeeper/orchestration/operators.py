@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from streamkeeper.model.job_state import OperationState
     from streamkeeper.operations.deploy import Deploy, Progress
+    from streamkeeper.operations.sites import Site
 
 _PATIENCE_S = 2.0
 """A deferral costs a task more than this: a wait that may be shorter is waited out."""
@@ -35,6 +36,7 @@ SECONDS_S = 10.0
 LOOK_AGAIN_S = 20.0
 """A driver that dies without a word changes nothing in the store: a task looks at its processes this often."""
 _OPENED_BY = "bundle"
+_TRIED_OUT = "tried_out"
 
 GOOD = frozenset({"succeeded", "dry-run"})
 """Outcomes of a deploy that did what it was asked to."""
@@ -51,7 +53,18 @@ def load_deploy(context: Context, *, on: str = "", waited_s: float = 0.0) -> Dep
     from streamkeeper.operations.deploy import Deploy
 
     operation = opened_operation(context) or own_operation(context)
-    return Deploy.load(open_site(), context["params"]["job"], operation, on=on, waited_s=waited_s)
+    return Deploy.load(_site_of_run(context), context["params"]["job"], operation, on=on, waited_s=waited_s)
+
+
+def _site_of_run(context: Context) -> Site:
+    """The installation; of a dry run that is to leave nothing, the place that it has for itself."""
+    from streamkeeper.operations.trying_out import place_of
+
+    return place_of(open_site(), own_operation(context)) if _has_a_place(context) else open_site()
+
+
+def _has_a_place(context: Context) -> bool:
+    return bool(context["ti"].xcom_pull(task_ids=_OPENED_BY, key=_TRIED_OUT))
 
 
 def opened_operation(context: Context) -> str:
@@ -73,11 +86,15 @@ class BundleOperator(StreamkeeperTask):
         from streamkeeper.operations.carriers import Carrier, note_carrier
         from streamkeeper.operations.deploy import OnOpen
         from streamkeeper.operations.forgetting import told_forgotten
+        from streamkeeper.operations.trying_out import leaves_nothing, place_of
 
         requested_by = context["dag_run"].triggering_user_name or "airflow"
         request = read_request(context["params"], requested_by=requested_by, rollback=self.rollback)
         on_open = OnOpen(context["params"]["on_open"])
         site, run = open_site(), context["dag_run"]
+        if leaves_nothing(site, request):
+            site = place_of(site, own_operation(context))
+            context["ti"].xcom_push(key=_TRIED_OUT, value=True)
         if told := told_forgotten(site.journal(request.job, "reader").state()):
             self.log.info("%s", told)
         deploy = open_deploy(site, own_operation(context), request, on_open=on_open)
@@ -175,7 +192,12 @@ class StepOperator(StreamkeeperTask):
             limit_s = float(context["params"][self.deadline_param]) if self.deadline_param else self.look_again_s
         at_most_s = self.asleep_s(progress, limit_s=limit_s)
         trigger = StepTrigger(
-            job=deploy.job, operation=deploy.operation, step=self.step.name, sight=sight, at_most_s=at_most_s
+            job=deploy.job,
+            operation=deploy.operation,
+            step=self.step.name,
+            sight=sight,
+            at_most_s=at_most_s,
+            store=deploy.site.settings.store if _has_a_place(context) else "",
         )
         self.defer(
             trigger=trigger,
@@ -271,6 +293,7 @@ class FinishOperator(StepOperator):
         try:
             deploy = load_deploy(context)
         except NotFound as error:
+            _clear_place(context)
             raise DeployFailed(first_error(context) or error.message) from None
         operation = deploy.state.operations[deploy.operation]
         if operation.outcome is not None and not opened_operation(context):
@@ -282,6 +305,23 @@ class FinishOperator(StepOperator):
                 hint="clear the failed task to continue it, or trigger again with on_open=continue or abort",
             )
         return super().work(context)
+
+    def _advance(self, context: Context, *, on: str, waited_s: float, told: str) -> str:
+        try:
+            sentence = super()._advance(context, on=on, waited_s=waited_s, told=told)
+        except DeployFailed:
+            _clear_place(context)
+            raise
+        _clear_place(context)
+        return sentence
+
+
+def _clear_place(context: Context) -> None:
+    """Nothing stays of a dry run that had a place for itself; its report is with the run."""
+    from streamkeeper.operations.trying_out import clear_place
+
+    if _has_a_place(context):
+        clear_place(_site_of_run(context), context["params"]["job"])
 
 
 def _announced(deploy: Deploy) -> tuple[PlannedStep, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import os
 import time
 from collections.abc import AsyncIterator
@@ -21,19 +22,28 @@ if TYPE_CHECKING:
 class StepTrigger(BaseTrigger):
     """Fires when what the operation waits for may have happened, and at the latest after ``at_most_s``.
 
-    ``sight``: what the task saw before it deferred. A store that does not answer is the woken task's to report.
+    ``sight``: what the task saw before it deferred; ``store``: empty for the installation's own. A store that does not
+    answer is the woken task's to report.
     """
 
     def __init__(
-        self, *, job: str, operation: str, step: str, sight: Sight, at_most_s: float, poll_s: float = 0.5
+        self,
+        *,
+        job: str,
+        operation: str,
+        step: str,
+        sight: Sight,
+        at_most_s: float,
+        poll_s: float = 0.5,
+        store: str = "",
     ) -> None:
         super().__init__()
         self.job, self.operation, self.step, self.sight = job, operation, step, sight
-        self.at_most_s, self.poll_s = at_most_s, poll_s
+        self.at_most_s, self.poll_s, self.store = at_most_s, poll_s, store
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Where the class is found, and what it is made from."""
-        names = ("job", "operation", "step", "sight", "at_most_s", "poll_s")
+        names = ("job", "operation", "step", "sight", "at_most_s", "poll_s", "store")
         return f"{type(self).__module__}.{type(self).__qualname__}", {name: getattr(self, name) for name in names}
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
@@ -55,7 +65,10 @@ class StepTrigger(BaseTrigger):
 
     def _open(self) -> Watch:
         from streamkeeper.operations.sites import Site
+        from streamkeeper.stores.opening import open_store
 
         site: Site = Site.from_environment(os.environ)
+        if self.store:
+            site = dataclasses.replace(site, store=open_store(self.store))
         journal = site.journal(self.job, f"trigger:{self.operation}")
         return Watch(site.store, journal, self.job, self.operation, Step[self.step])

@@ -1,0 +1,120 @@
+"""A dry run in Airflow of a job that was never deployed: its tasks work in a place that is gone with the run."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from streamkeeper.errors import DeployFailed, InvalidInput
+from streamkeeper.lifecycle.steps import Step
+from streamkeeper.operations.sites import Site
+from streamkeeper.operations.trying_out import place_of
+from streamkeeper.orchestration.run_names import operation_id
+from tests.operations.registered_job import Registered
+from tests.orchestration.installed import install
+from tests.orchestration.running import Instance, context_of
+
+pytestmark = pytest.mark.airflow
+OPERATION = operation_id("a_dag", "manual__1")
+CODE = """
+from streamkeeper import Param, streaming_job
+
+@streaming_job(name="orders", params={"input": Param(str)})
+def orders(spark, params):
+    yield from ()
+"""
+
+
+class Run(Instance):
+    """The tasks of one run: what one has pushed the next ones pull."""
+
+    task: Any = None
+
+    def xcom_pull(self, task_ids: str | list[str], key: str = "return_value") -> Any:
+        """A list where several tasks are meant."""
+        found = self.pushed.get(key)
+        return [found] if isinstance(task_ids, list) else found
+
+
+class Finish:
+    """What a task has of its DAG."""
+
+    class dag:
+        """Without a name of its own."""
+
+        task_ids = ("bundle", "finish")
+
+
+@pytest.fixture
+def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Registered:
+    """An installation with a job file that was never deployed."""
+    made = install(tmp_path, monkeypatch)
+    jobs = Path(made.site.settings.jobs)
+    jobs.mkdir(exist_ok=True)
+    monkeypatch.setenv("STREAMKEEPER_JOBS", str(jobs))
+    (jobs / "orders.py").write_text(CODE)
+    # Whoever comes first makes the installation known to its store and its home.
+    Site.from_environment(os.environ)
+    return made
+
+
+def context(run: Run, **params: Any) -> Any:
+    run.task = SimpleNamespace(dag=SimpleNamespace(task_ids=("bundle", "finish")))
+    form = {"job": "orders", "params": params, "reason": "a look", "dry_run": True, "on_open": "refuse"}
+    return context_of(run, **form, standby_s=300.0)
+
+
+def left(job: Registered) -> list[str]:
+    """Every key of the store, and every file of the home but for what holds the scratch space."""
+    files = (str(each) for each in Path(job.site.settings.home).rglob("*") if each.name != "scratch")
+    return sorted([*job.site.store.list(""), *files])
+
+
+def test_nothing_is_left_of_one_that_was_mistyped(job: Registered) -> None:
+    """The first task says what is wrong, and the last one with it; neither store nor home has anything more."""
+    from streamkeeper.orchestration.operators import BundleOperator, FinishOperator
+
+    run, before = Run(), left(job)
+    asked = context(run, inptu="/in")
+    with pytest.raises(InvalidInput, match=r"unknown param inptu \(perhaps input\)"):
+        BundleOperator(task_id="bundle").execute(asked)
+    with pytest.raises(DeployFailed, match=r"unknown param inptu \(perhaps input\)"):
+        FinishOperator(task_id="finish", step=Step.FALL_BACK).work(asked)
+    assert left(job) == before
+
+
+def test_its_tasks_share_a_place_that_goes_with_the_last_one(job: Registered) -> None:
+    """The store never hears of the job; a waiting task's trigger watches the place. Negative control: a deploy is on
+    record.
+    """
+    from streamkeeper.orchestration.operators import BundleOperator, FinishOperator, load_deploy
+    from streamkeeper.orchestration.triggers import StepTrigger
+
+    run, before = Run(), left(job)
+    asked = context(run, input="/in")
+    BundleOperator(task_id="bundle").execute(asked)
+    assert not any("orders" in key for key in job.site.store.list(""))
+    deploy = load_deploy(asked)
+    assert deploy.state.open_operation is not None
+    store = deploy.site.settings.store
+    trigger = StepTrigger(job="orders", operation=OPERATION, step="STANDBY", sight=[], at_most_s=1, store=store)
+    assert trigger._open().look() == ["", "", "", ""]
+    assert StepTrigger(**{**trigger.serialize()[1], "store": ""})._open().look() == []
+    deploy.abort(requested_by="ada", reason="enough")
+    deploy.run()
+    with pytest.raises(DeployFailed, match="enough"):
+        FinishOperator(task_id="finish", step=Step.FALL_BACK).work(asked)
+    assert left(job) == before
+    BundleOperator(task_id="bundle").execute({**asked, "params": {**asked["params"], "dry_run": False}})
+    assert any("registry/orders/" in key for key in job.site.store.list(""))
+
+
+def test_every_task_of_a_run_finds_the_same_place(job: Registered) -> None:
+    """By the operation's name alone; another run has another one."""
+    first = place_of(job.site, OPERATION).settings.home
+    assert place_of(job.site, OPERATION).settings.home == first
+    assert place_of(job.site, "another").settings.home != first
