@@ -64,6 +64,15 @@ def test_a_failing_import_is_told(tmp_path: Path, more: str, told: str) -> None:
     assert told in ask(tmp_path, f"{JOB}\n{more}\n").error
 
 
+def test_the_file_sees_what_a_driver_gives_it_and_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its home and the store are there; keys of whoever asks, as Airflow's, are not."""
+    monkeypatch.setenv("AIRFLOW__CORE__FERNET_KEY", "sesame")
+    monkeypatch.setenv("STREAMKEEPER_SECRET_WAREHOUSE", "sesame")
+    look = "import os\nos.environ['STREAMKEEPER_STORE']\nassert 'sesame' not in os.environ.values()\n"
+    assert ask(tmp_path, f"{JOB}\n{look}").params is not None
+    assert "KeyError" in ask(tmp_path, f"{JOB}\nimport os\nos.environ['AIRFLOW__CORE__FERNET_KEY']\n").error
+
+
 def test_a_file_without_the_job_says_which_it_has(tmp_path: Path) -> None:
     """Also where the decorator goes by another name."""
     renamed = JOB.replace("import Param, streaming_job", "import Param, streaming_job as job").replace("@str", "@job#")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,8 +12,8 @@ from streamkeeper.errors import RegistryDamaged
 from streamkeeper.model.coding import from_json
 from streamkeeper.model.declaration import Declaration
 from streamkeeper.model.settings import Settings
-from streamkeeper.operations.asking import driver_environment
 from streamkeeper.registry.bundles import unpack_bundle
+from streamkeeper.runners.local_process import driver_variables
 
 PATIENCE_S = 60.0
 """A file that takes longer to import is left to a driver, which waits as long as it may."""
@@ -28,21 +29,13 @@ def ask_declaration(settings: Settings, bundle: bytes, entry: str, job: str) -> 
         root, answer = Path(scratch, "code"), Path(scratch, "answer.json")
         unpack_bundle(bundle, root)
         command = [sys.executable, "-m", "streamkeeper.driver.declaring", str(root), entry, job, str(answer)]
-        environment = {
-            **driver_environment({}),
-            "PYTHONSAFEPATH": "1",
-            "STREAMKEEPER_HOME": settings.home,
-            "STREAMKEEPER_STORE": settings.store,
-            "STREAMKEEPER_CHECKPOINTS": settings.checkpoints,
-            "STREAMKEEPER_JOBS": settings.jobs,
-            "STREAMKEEPER_JARS": settings.jars,
-        }
+        home = Path(settings.home)
         try:
             # Files, no pipes: a process that the job's file leaves behind would keep those open.
             subprocess.run(
                 command,
-                env=environment,
-                cwd=settings.home,
+                env=driver_variables(os.environ, settings),
+                cwd=home if home.is_dir() else scratch,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,

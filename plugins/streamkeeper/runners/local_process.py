@@ -280,27 +280,30 @@ class LocalProcessRunner(Runner):
             raise StreamkeeperError(f"{job}/{instance} cannot be started: /bin/sh ended with {code}", hint=f"see {log}")
 
     def _child_environment(self, job: str, instance: str, secrets: Mapping[str, str]) -> dict[str, str]:
-        passed = {
-            key: value
-            for key, value in self._environ.items()
-            if key in _PASSED_ON or key.startswith(_PASSED_ON_PREFIXES)
-        }
         return {
-            **passed,
-            "PYTHONPATH": str(Path(streamkeeper.__file__).parents[1]),
-            "PYTHONUNBUFFERED": "1",
-            "PYTHONSAFEPATH": "1",
-            "PYSPARK_PYTHON": sys.executable,
-            "PYSPARK_DRIVER_PYTHON": sys.executable,
-            "STREAMKEEPER_HOME": self._settings.home,
-            "STREAMKEEPER_STORE": self._settings.store,
-            "STREAMKEEPER_CHECKPOINTS": self._settings.checkpoints,
-            "STREAMKEEPER_JOBS": self._settings.jobs,
-            "STREAMKEEPER_JARS": self._settings.jars,
-            "STREAMKEEPER_DRIVER_METRICS": self._settings.driver_metrics,
+            **driver_variables(self._environ, self._settings),
             **self._mark(job, instance).variables(),
             SECRETS: json.dumps(dict(secrets)),
         }
+
+
+def driver_variables(environ: Mapping[str, str], settings: Settings) -> dict[str, str]:
+    """The environment of every driver of an installation: its settings, and little of whoever starts it."""
+    passed = {key: value for key, value in environ.items() if key in _PASSED_ON or key.startswith(_PASSED_ON_PREFIXES)}
+    return {
+        **passed,
+        "PYTHONPATH": str(Path(streamkeeper.__file__).parents[1]),
+        "PYTHONUNBUFFERED": "1",
+        "PYTHONSAFEPATH": "1",
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+        "STREAMKEEPER_HOME": settings.home,
+        "STREAMKEEPER_STORE": settings.store,
+        "STREAMKEEPER_CHECKPOINTS": settings.checkpoints,
+        "STREAMKEEPER_JOBS": settings.jobs,
+        "STREAMKEEPER_JARS": settings.jars,
+        "STREAMKEEPER_DRIVER_METRICS": settings.driver_metrics,
+    }
 
 
 def _alive(found: Sequence[Process]) -> Liveness:
