@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -128,7 +130,8 @@ def test_a_dry_run_shows_the_steps_that_the_deploy_then_does(place: Path, site: 
     dry = run("deploy", "orders", "--params", params(place), "--dry-run")
     assert dry.exit_code == 0, dry.stderr
     assert "verdict: RESUME" in dry.stdout
-    assert site.journal("orders", "test").state().serving_release == ""
+    assert not (place / "home" / "store" / "registry").exists()
+    assert [each for each in (place / "home").rglob("*") if "orders" in each.name or "dry-run" in each.name] == []
 
     real = run("deploy", "orders", "--params", params(place), "--reason", "first")
     assert real.exit_code == 0, real.stderr
@@ -151,3 +154,42 @@ def test_a_dry_run_shows_the_steps_that_the_deploy_then_does(place: Path, site: 
     site.runner.nudge("orders", state.serving_instance)
     until(lambda: site.runner.observe("orders", state.serving_instance).life is Life.DEAD)
     assert json.loads(run("jobs", "--json").stdout)[0]["standing"] == "ended"
+
+
+@pytest.mark.timeout(600)
+def test_a_killed_deploy_is_carried_on_and_the_next_one_keeps_what_serves(place: Path, site: Site) -> None:
+    """The same command goes on with the same operation; the next deploy names its code only; once stopped and
+    forgotten the job is deployed by who says so, and goes on from where it stood.
+    """
+    words = ["deploy", "orders", "--params", params(place), "--conf", "spark.sql.shuffle.partitions=3"]
+    words += ["--reason", "first"]
+    killed = subprocess.Popen([sys.executable, "-m", "streamkeeper.cli.main", *words], stdout=subprocess.DEVNULL)
+    until(lambda: bool(site.journal("orders", "test").state().instances))
+    killed.kill()
+    killed.wait()
+    (operation,) = site.journal("orders", "test").state().operations
+    again = run(*words)
+    assert again.exit_code == 0, again.stderr
+    assert f"operation {operation} is open and was asked for in the same words: carrying it on" in again.stdout
+    state = site.journal("orders", "test").state()
+    assert (list(state.operations), state.serving_release) == ([operation], "r0001")
+
+    (place / "jobs" / "orders.py").write_text(JOB + "\nMORE = 1\n")
+    kept = run("deploy", "orders", "--reason", "more")
+    assert kept.exit_code == 0, kept.stderr
+    told = "with the params (input, warehouse) and the conf (spark.sql.shuffle.partitions) of r0001"
+    assert told in kept.stdout
+    contents = [each.content for each in site.journal("orders", "test").state().releases.values()]
+    assert (contents[0].params, contents[0].conf) == (contents[1].params, contents[1].conf)
+
+    assert run("stop", "orders", "--reason", "closed").exit_code == 0
+    gone = run("forget", "orders", "--reason", "closed")
+    assert f"stays: checkpoint {place}/home/checkpoints/orders/totals/v0001" in gone.stdout
+    refused = run("deploy", "orders", "--reason", "by chance")
+    assert refused.exit_code == 2
+    assert "its old checkpoint is there: totals v0001" in refused.stderr
+    (place / "input" / "2.csv").write_text("north,1\n")
+    revived = run("deploy", "orders", "--revive", "--reason", "open again")
+    assert revived.exit_code == 0, revived.stderr
+    until(lambda: totals(place) == {"north": 9, "south": 4})
+    assert site.journal("orders", "test").state().forgotten is None
