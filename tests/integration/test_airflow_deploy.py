@@ -29,6 +29,17 @@ def first(installation: Installation, api: AirflowApi) -> Run:
     return run
 
 
+def test_a_dry_run_of_a_job_that_was_never_deployed_leaves_nothing(installation: Installation, api: AirflowApi) -> None:
+    """Its verdict is with the run; neither the store nor the home knows the job, once the run is over."""
+    run = Run(api, {**installation.form(), "dry_run": True})
+    assert run.wait() == "success", run.told()
+    assert api.xcom(DAG, run.run_id, "assess", "report").startswith("## RESUME")
+    assert installation.state.number == 0
+    places = installation.places.home, installation.places.checkpoints
+    assert [each for place in places for each in place.rglob(f"*{SALES_TOTALS}*")] == []
+    assert [*(installation.places.home / "scratch").glob("*")] == []
+
+
 def test_a_first_release_is_deployed_and_serves(installation: Installation, first: Run) -> None:
     """From the form to rows in the table; the report of the assessment is with the run."""
     assert wait_until(installation.caught_up, timeout_s=30)
@@ -88,6 +99,7 @@ def test_a_job_that_does_not_import_leaves_the_old_one_serving(installation: Ins
         file.write_text(good)
     told = run.told()
     assert len(told) == 1
+    assert run.operation not in installation.state.operations
     assert "sales_totals.py" in told[0]
     assert "a_module_that_is_not_there" in told[0]
     after = installation.state
