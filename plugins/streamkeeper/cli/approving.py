@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import getpass
 from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.markdown import Markdown
 
+from streamkeeper.cli.caller import caller
 from streamkeeper.cli.given import Job, open_site, open_to_look
 from streamkeeper.errors import OperationRefused
 from streamkeeper.model.journal import About
@@ -54,7 +54,7 @@ def command_line(job: str, operation: str) -> str:
 
 
 def _answer(job: str, operation: str, *, approved: bool, reason: str, bundle: str, about: About | None) -> None:
-    site, by = open_site(), f"cli:{getpass.getuser()}"
+    site, by = open_site(), caller()
     check_name("job", job)
     check_instance(operation)
     answer = answer_approval(site, job, operation, approved=approved, by=by, reason=reason, bundle=bundle, about=about)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import secrets
 import time
 from collections.abc import Callable
@@ -18,6 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from streamkeeper.cli.approving import command_line
+from streamkeeper.cli.caller import caller
 from streamkeeper.cli.difference_pages import Diff, DiffTo, page_file, show_differences
 from streamkeeper.cli.given import Conf, Job, Params, open_site, read_conf, read_params
 from streamkeeper.compatibility.differences import find_differences
@@ -106,7 +106,7 @@ def deploy(
         handover=handover,
         dry_run=dry_run,
         reason=reason,
-        requested_by=f"cli:{getpass.getuser()}",
+        requested_by=caller(),
         drain_s=drain_s,
         standby_s=standby_s,
         first_commit_s=first_commit_s,
@@ -147,7 +147,7 @@ def rollback(
         handover=handover,
         dry_run=dry_run,
         reason=reason,
-        requested_by=f"cli:{getpass.getuser()}",
+        requested_by=caller(),
         drain_s=drain_s,
         standby_s=standby_s,
         first_commit_s=first_commit_s,
@@ -252,7 +252,7 @@ def _wait_for_turn(running: Deploy, say: Callable[[str], None]) -> None:
     limit_s, since = running.state.operations[running.operation].request.catch_up_s, time.monotonic()
     while (before := dual_run_before(running.site, running.job, running.operation)) is not None:
         if time.monotonic() - since > limit_s:
-            running.abort(requested_by=f"cli:{getpass.getuser()}", reason=never_came(before, limit_s))
+            running.abort(requested_by=caller(), reason=never_came(before, limit_s))
             return
         say(f"{Step.SHADOW.label:13} waiting for {TURN} to end: {before.sentence}")
         time.sleep(_TURN_POLL_S)

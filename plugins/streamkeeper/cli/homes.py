@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import getpass
 import os
 from typing import Annotated
 
 import typer
 
+from streamkeeper.cli.caller import caller
 from streamkeeper.cli.given import Json
 from streamkeeper.model.coding import to_json
 from streamkeeper.model.installation import Installation
@@ -43,7 +43,7 @@ def new(*, reason: Reason) -> None:
     """Make a copied home or store an installation of its own: the other one's drivers, checkpoints and outputs are
     none of its."""
     settings = read_settings(os.environ)
-    made = begin_anew(open_store(settings.store), settings.home, by=f"cli:{getpass.getuser()}", reason=reason)
+    made = begin_anew(open_store(settings.store), settings.home, by=caller(), reason=reason)
     typer.echo(_told(made))
     if made.is_a_copy:
         typer.echo(
@@ -63,7 +63,7 @@ def moved(
 ) -> None:
     """Record that the installation lives here from now on; refused while its former place still holds it."""
     settings = read_settings(os.environ)
-    store, by = open_store(settings.store), f"cli:{getpass.getuser()}"
+    store, by = open_store(settings.store), caller()
     made = note_moved(store, settings.home, by=by, reason=reason, id=id, former_gone=former_gone)
     typer.echo(_told(made))
 

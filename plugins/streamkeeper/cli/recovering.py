@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import getpass
 from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.markdown import Markdown
 
+from streamkeeper.cli.caller import caller
 from streamkeeper.cli.deploying import finish, new_operation, render_plan
 from streamkeeper.cli.given import Job, Json, open_site, open_to_look
 from streamkeeper.errors import InvalidInput, StoreUnavailable
@@ -57,7 +57,7 @@ def recover(
 
     Exit code 1 of a diagnosis: something is wrong.
     """
-    by = f"cli:{getpass.getuser()}"
+    by = caller()
     if (accept_loss or accept_replay) and not reason:
         raise InvalidInput("what is accepted needs a reason", hint='--reason "the topic keeps it for a day only"')
     asked = Asked(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import time
 from pathlib import Path
 from typing import Annotated
@@ -11,6 +10,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from streamkeeper.cli.caller import caller
 from streamkeeper.cli.deploying import DrainS, finish, new_operation
 from streamkeeper.cli.given import Job, open_site, open_to_look
 from streamkeeper.errors import NotFound
@@ -34,7 +34,7 @@ def stop(job: Job, *, reason: Reason, drain_s: DrainS = DRAIN_S) -> None:
         ended = stop_job(
             open_site(),
             job,
-            requested_by=_me(),
+            requested_by=caller(),
             reason=reason,
             operation=new_operation(),
             drain_s=drain_s,
@@ -50,7 +50,7 @@ def start(job: Job, *, reason: Reason = "") -> None:
     """Let the release that served last serve again, from where its checkpoints stand."""
     site = open_site()
     running = open_start(
-        site, job, requested_by=_me(), reason=reason, operation=new_operation(), on_open=OnOpen.CONTINUE
+        site, job, requested_by=caller(), reason=reason, operation=new_operation(), on_open=OnOpen.CONTINUE
     )
     if running is None:
         typer.echo(f"job {job} serves already")
@@ -99,7 +99,3 @@ def _follow(site: Site, job: str, instance: str, follower: Follower) -> None:
             ended, looked = control.read_exit() is not None, time.monotonic()
             continue
         time.sleep(_FOLLOW_S)
-
-
-def _me() -> str:
-    return f"cli:{getpass.getuser()}"

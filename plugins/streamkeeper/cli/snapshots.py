@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from getpass import getuser
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated
@@ -16,6 +15,7 @@ from rich.console import Console
 from rich.progress import Progress, TaskID
 from rich.text import Text
 
+from streamkeeper.cli.caller import user_name
 from streamkeeper.cli.given import Conf, Json, Params, read_conf, read_params
 from streamkeeper.cli.job_files import read_job_file
 from streamkeeper.cli.snapshot_places import (
@@ -268,7 +268,7 @@ def pin(
     if not reason:
         raise InvalidInput("a pin needs a reason", hint='--reason "before the migration"')
     moment = datetime.now(UTC).isoformat(timespec="seconds")
-    catalogue.pin(number, Pin(reason=reason, by=_user(), at=moment))
+    catalogue.pin(number, Pin(reason=reason, by=user_name(), at=moment))
     typer.echo(f"{catalogue.series} {id} stays until it is unpinned: {reason}")
 
 
@@ -343,10 +343,3 @@ def _bar(what: str) -> Iterator[Callable[[int, int], None]]:
             bar.update(task, completed=done, total=total)
 
         yield show
-
-
-def _user() -> str:
-    try:
-        return getuser()
-    except (KeyError, OSError):
-        return "unknown"

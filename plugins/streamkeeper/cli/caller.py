@@ -1,0 +1,25 @@
+"""Who runs a command: the operating system's user, whatever the environment says."""
+
+from __future__ import annotations
+
+import os
+import pwd
+
+from streamkeeper.model.approvers import CLI
+
+
+def user_name() -> str:
+    """The name of the effective user, ``#1000`` where the system has none for the number.
+
+    ``LOGNAME`` and ``USER``, which ``getpass`` believes, are for anybody to set.
+    """
+    number = os.geteuid()
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return f"#{number}"
+
+
+def caller() -> str:
+    """``cli:ada``: as requests and answers from the command line are signed."""
+    return f"{CLI}{user_name()}"

@@ -1,0 +1,82 @@
+"""The people who may answer what operations ask: how they are written, and when two names are one person.
+
+``ada`` is a user of Airflow, ``cli:ada`` one of the operating system, ``ada=3`` a user of Airflow whose id there is 3.
+A list takes names exactly as they are; whether somebody asked for it themselves is judged generously. Both ways of
+being wrong refuse.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+
+import msgspec
+
+from streamkeeper.errors import InvalidInput
+
+CLI = "cli:"
+AIRFLOW = "airflow:"
+NOBODY = "airflow"
+"""Who has asked or answered where Airflow names nobody: a schedule, another DAG, silence."""
+WATCH = "the watch"
+_RESERVED = frozenset({NOBODY, WATCH})
+_EXAMPLE = "names of users, as ada, cli:ada (of the command line) or ada=3 (with the user's id in Airflow)"
+
+
+class Approver(msgspec.Struct, frozen=True, kw_only=True):
+    """An entry of a list; ``id``: of the user in Airflow, empty where the name is all that is known."""
+
+    name: str
+    id: str = ""
+
+    def is_named(self, by: str, user_id: str = "") -> bool:
+        """Whether an answer comes from this user; ``user_id``: the one in Airflow, where the answer has one."""
+        return self.name == unicodedata.normalize("NFC", by) and (not self.id or not user_id or self.id == user_id)
+
+
+def check_approvers(where: str, given: object) -> tuple[str, ...]:
+    """The entries of a list, in one form each; raises InvalidInput for a list of nobody and for what is no name."""
+    if not isinstance(given, list | tuple) or not all(isinstance(each, str) for each in given):
+        raise InvalidInput(f"{where} is no list of names", hint=_EXAMPLE)
+    names = tuple(dict.fromkeys(_check(where, each) for each in given))
+    if not names:
+        raise InvalidInput(f"{where} names nobody: no answer could count", hint=f"leave it out, or {_EXAMPLE}")
+    return names
+
+
+def read_approver(entry: str) -> Approver:
+    """An entry that was checked, as ``ada=3``."""
+    if entry.startswith(CLI):
+        return Approver(name=entry)
+    name, separator, number = entry.rpartition("=")
+    return Approver(name=airflow_user(name), id=number) if separator else Approver(name=airflow_user(entry))
+
+
+def airflow_user(name: str) -> str:
+    """How a user of Airflow is signed: one who is called like somebody from elsewhere is told apart."""
+    return f"{AIRFLOW}{name}" if name in _RESERVED or name.startswith((CLI, AIRFLOW)) else name
+
+
+def same_person(one: str, other: str) -> bool:
+    """Whether two names may be one person: neither the door, case, spaces nor a domain tell people apart."""
+    (name, domain), (other_name, other_domain) = _bare(one), _bare(other)
+    return name == other_name and (not domain or not other_domain or domain == other_domain)
+
+
+def _check(where: str, entry: str) -> str:
+    found = unicodedata.normalize("NFC", entry.strip())
+    name, separator, number = found.rpartition("=")
+    whole = name.strip() and number.strip() if separator else found
+    if not whole or "," in found or not found.isprintable() or not any(map(str.isalnum, name or found)):
+        raise InvalidInput(f"{where}: {entry!r} is no name of a user", hint=_EXAMPLE)
+    if separator and name.startswith(CLI):
+        raise InvalidInput(f"{where}: {entry!r}: a user of the command line has no id in Airflow", hint=_EXAMPLE)
+    return f"{name.strip()}={number.strip()}" if separator else found
+
+
+def _bare(name: str) -> tuple[str, str]:
+    """The name without what may be written otherwise, and its domain: ``cli:CORP\\Ada`` and ``ada`` are alike."""
+    folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
+    plain = "".join(each for each in folded if each.isprintable() and not each.isspace())
+    plain = plain.removeprefix(AIRFLOW).removeprefix(CLI).rpartition("\\")[2]
+    bare, _, domain = plain.partition("@")
+    return bare, domain

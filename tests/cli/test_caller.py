@@ -1,0 +1,49 @@
+"""Who a command says it is run by: the operating system's user, not what the environment claims."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import pwd
+import subprocess
+import sys
+
+import pytest
+
+from streamkeeper.cli.caller import caller, user_name
+
+CLAIMED = ("LOGNAME", "USER", "LNAME", "USERNAME")
+
+
+def test_the_environment_does_not_say_who_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever sets LOGNAME is still themselves; negative control: getpass believes them."""
+    for each in CLAIMED:
+        monkeypatch.setenv(each, "somebody_else")
+    assert getpass.getuser() == "somebody_else"
+    assert caller() == f"cli:{pwd.getpwuid(os.geteuid()).pw_name}"
+
+
+def test_a_user_without_a_name_is_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a container with a number of its own: no other user's name is taken, and nothing fails."""
+    monkeypatch.setenv("LOGNAME", "root")
+    monkeypatch.setattr(os, "geteuid", lambda: 2_000_000_123)
+    assert user_name() == "#2000000123"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="another user can be become by root only")
+def test_it_is_the_effective_user() -> None:
+    """What the process may do is that user's to answer for, in a process that has really become another one."""
+    script = "import os; os.seteuid(65534); from streamkeeper.cli.caller import caller; print(caller())"
+    script = f"from streamkeeper.cli import caller as _; {script}"
+    told = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, text=True, timeout=60)
+    assert told.stdout.strip() == f"cli:{pwd.getpwuid(65534).pw_name}"
+
+
+def test_nothing_asks_getpass() -> None:
+    """No command has another way to find out who runs it."""
+    from pathlib import Path
+
+    import streamkeeper
+
+    code = Path(streamkeeper.__file__).parent.rglob("*.py")
+    assert [each.name for each in code if "import getpass" in (text := each.read_text()) or "getuser" in text] == []
