@@ -5,14 +5,16 @@ Everything that can be wrong with a job is found here, before a checkpoint is to
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from streamkeeper.errors import JobUnusable, StreamkeeperError, Unsupported
 from streamkeeper.health.rules import check_thresholds
 from streamkeeper.job_code import TOO_DEEP, is_too_deep, locate, run_job_file
+from streamkeeper.job_declarations import APPROVERS_HINT, read_approvers
+from streamkeeper.model.approvers import check_approvers
 from streamkeeper.model.names import check_name
 from streamkeeper.model.params import Param, ParamMap, check_declared, validate_params
 from streamkeeper.model.release import ParamValue
@@ -73,6 +75,7 @@ class JobDefinition:
     params: Mapping[str, Param]
     function: JobFunction
     root: Path | None = None
+    approvers: tuple[str, ...] = ()
 
     def build(self, spark: SparkSession, params: Mapping[str, ParamValue]) -> Iterator[Query]:
         """Yield each query, checked, at the moment the job yields it: the session's confs are then those it means.
@@ -112,23 +115,30 @@ _declared: list[JobDefinition] = []
 
 
 def streaming_job(
-    *, name: str, params: Mapping[str, Param] | None = None, health: Mapping[str, float | None] | None = None
+    *,
+    name: str,
+    params: Mapping[str, Param] | None = None,
+    health: Mapping[str, float | None] | None = None,
+    approvers: Sequence[str] | None = None,
 ) -> Callable[[JobFunction], JobDefinition]:
     """Declare a function of ``(spark, params)`` that yields the job's queries.
 
     ``params`` maps each name to a ``Param``; the function is given a read-only mapping of checked values. ``health``
     maps a rule of health to the job's own threshold, or to None, which switches it off; write it out in place, for it
-    is read without running the job. Raises InvalidInput for an unknown rule, with the nearest name.
+    is read without running the job. ``approvers`` names who may answer what operations ask while this code serves, as
+    ``"ada"``, ``"cli:ada"`` or ``"ada=3"``; written out in place as well. Raises InvalidInput for an unknown rule, with
+    the nearest name, and for a list that names nobody.
     """
     check_name("job", name)
     declared = MappingProxyType(dict(params or {}))
     check_declared(name, declared)
     check_thresholds(name, health or {})
+    people = () if approvers is None else check_approvers(f"the list of approvers of job {name}", approvers)
 
     def declare(function: JobFunction) -> JobDefinition:
         if not callable(function):
             raise JobUnusable(f"job {name} is declared on {function!r}", hint="put @streaming_job on a function")
-        job = JobDefinition(name=name, params=declared, function=function)
+        job = JobDefinition(name=name, params=declared, function=function, approvers=people)
         _declared.append(job)
         return job
 
@@ -138,7 +148,8 @@ def streaming_job(
 def load_job(root: Path, entry: str, name: str) -> JobDefinition:
     """The job ``name`` that the file ``entry`` below ``root`` declares; its code is run afresh.
 
-    Raises JobUnusable when it does not import, declares no such job, or two of them, or names a checkpoint itself.
+    Raises JobUnusable when it does not import, declares no such job, or two of them, or names a checkpoint
+    itself, or whose approvers are not those that its text says.
     """
     before = len(_declared)
     module = run_job_file(root, entry)
@@ -146,13 +157,23 @@ def load_job(root: Path, entry: str, name: str) -> JobDefinition:
     del _declared[before:]
     wanted = [job for job in found if job.name == name]
     if len(wanted) == 1:
-        return JobDefinition(name=name, params=wanted[0].params, function=wanted[0].function, root=root.resolve())
+        _check_approvers_are_written_out(wanted[0], root / entry)
+        return replace(wanted[0], root=root.resolve())
     if wanted:
         raise JobUnusable(f"{entry} declares the job {name} {len(wanted)} times", hint="give each job its own name")
     others = ", ".join(sorted(job.name for job in found)) or "none"
     raise JobUnusable(
         f"{entry} declares no job {name} (it declares: {others})", hint=f'write @streaming_job(name="{name}")'
     )
+
+
+def _check_approvers_are_written_out(job: JobDefinition, file: Path) -> None:
+    """The release has those that the text says: another list, by whatever detour, would never be asked."""
+    said = read_approvers(file.read_bytes(), job.name, where=file.name)
+    if job.approvers != said:
+        raise JobUnusable(
+            f"{file.name}: the approvers of job {job.name} can only be known by running it", hint=APPROVERS_HINT
+        )
 
 
 def check_conf(conf: Mapping[str, str]) -> None:

@@ -19,7 +19,9 @@ def named(entry: str, by: str, user_id: str = "") -> bool:
     return read_approver(checked).is_named(by, user_id)
 
 
-@pytest.mark.parametrize("given", [[], (), ["", "ada"], [" "], ["*"], ["ada\nbob"], [UNSEEN], ["ada="], ["=3"], ["a,b"]])
+@pytest.mark.parametrize(
+    "given", [[], (), ["", "ada"], [" "], ["*"], ["ada\nbob"], [UNSEEN], ["ada="], ["=3"], ["a,b"]]
+)
 def test_a_list_of_nobody_or_of_no_names_is_refused(given: Any) -> None:
     """One that can never let anybody answer, or that looks like it lets everybody, is told where it is read."""
     with pytest.raises(InvalidInput, match="^list"):

@@ -30,6 +30,8 @@ def test_where_the_drivers_jars_are_does_not_depend_on_who_asks(tmp_path: Path) 
         ("SNAPSHOT_STORE", "SNAPSHOTS"),
         ("BACKUP_SHEDULE", "BACKUP_SCHEDULE"),
         ("DRIVER_METRIC", "DRIVER_METRICS"),
+        ("APPROVER", "APPROVERS"),
+        ("FOUREYES", "FOUR_EYES"),
     ],
 )
 def test_a_misspelt_variable_is_refused_by_name(tmp_path: Path, misspelt: str, meant: str) -> None:
@@ -69,3 +71,34 @@ def test_the_confs_that_a_deploy_may_set_beside_the_usual_ones(tmp_path: Path) -
     for wrong in ("driver.memory", "spark.*.dir", "*"):
         with pytest.raises(InvalidInput, match="is no Spark conf"):
             read_settings({**home, "STREAMKEEPER_CONFS": wrong})
+
+
+def test_who_may_answer_is_a_list_of_names(tmp_path: Path) -> None:
+    """None without the variable or with an empty one; a list that names nobody is not taken for none."""
+    home = {"STREAMKEEPER_HOME": str(tmp_path)}
+    assert read_settings(home).approvers == read_settings({**home, "STREAMKEEPER_APPROVERS": ""}).approvers == ()
+    assert read_settings({**home, "STREAMKEEPER_APPROVERS": " ada, cli:bob,eve=3,"}).approvers == (
+        "ada",
+        "cli:bob",
+        "eve=3",
+    )
+    for nobody in (" ", ",", " , ,", "*", "ada,*", "ada,\x00"):
+        with pytest.raises(InvalidInput, match="^STREAMKEEPER_APPROVERS"):
+            read_settings({**home, "STREAMKEEPER_APPROVERS": nobody})
+
+
+def test_four_eyes_are_switched_on_by_a_clear_yes(tmp_path: Path) -> None:
+    """What is neither yes nor no is told: taken for no, it would let the requester answer."""
+    home = {"STREAMKEEPER_HOME": str(tmp_path)}
+    assert not read_settings(home).four_eyes
+    assert [
+        read_settings({**home, "STREAMKEEPER_FOUR_EYES": each}).four_eyes for each in ("yes", " YES ", "no", "")
+    ] == [
+        True,
+        True,
+        False,
+        False,
+    ]
+    for unclear in ("true", "1", "on", "y"):
+        with pytest.raises(InvalidInput, match="STREAMKEEPER_FOUR_EYES"):
+            read_settings({**home, "STREAMKEEPER_FOUR_EYES": unclear})

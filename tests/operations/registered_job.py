@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
+
+import msgspec
 
 from streamkeeper.model.coding import to_json
 from streamkeeper.model.control import DriverState, DriverStatus, LaunchSpec, QueryStatus
@@ -68,7 +72,9 @@ class RestingRunner(Runner):
 class Registered:
     """A job that was deployed once; its driver has ended."""
 
-    def __init__(self, root: Path, *, sink: str = "table", batches: int = 8) -> None:
+    def __init__(self, root: Path, *, sink: str = "table", batches: int = 8, approvers: tuple[str, ...] = ()) -> None:
+        """``approvers``: of the release that serves."""
+        self._approvers = approvers
         self.runner = RestingRunner()
         settings = Settings(
             store=str(root / "store"), checkpoints=str(root / "cp"), jobs=str(root / "jobs"), home=str(root / "home")
@@ -85,7 +91,7 @@ class Registered:
         digest = put_object(self.site.store, JOB, "manifests", to_json(manifest), ".json")
         content = ReleaseContent(
             bundle="b" * 64, bundle_bytes=1, entry="sales.py", params={}, conf={}, environment=ENVIRONMENT,
-            state_format="rocksdb+changelog/v2",
+            state_format="rocksdb+changelog/v2", approvers=self._approvers,
         )  # fmt: skip
         for record in (
             ReleaseRegistered(release=Release(job=JOB, number=1, content=content)),
@@ -99,6 +105,10 @@ class Registered:
             OperationFinished(operation="op", outcome=Outcome.SUCCEEDED, sentence="serves"),
         ):
             self.record(record)
+
+    def set(self, **settings: Any) -> None:
+        """Give the installation other settings."""
+        self.site = replace(self.site, settings=msgspec.structs.replace(self.site.settings, **settings))
 
     def record(self, record: Record) -> None:
         """One more entry of the job's journal."""
@@ -173,6 +183,5 @@ class Registered:
 
 
 def _with_sink(manifest: Manifest, kind: str, output: str) -> Manifest:
-    from msgspec.structs import replace
-
-    return replace(manifest, query=QUERY, sink=SinkDescription(kind=kind, output=output, options={}))
+    sink = SinkDescription(kind=kind, output=output, options={})
+    return msgspec.structs.replace(manifest, query=QUERY, sink=sink)

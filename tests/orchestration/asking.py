@@ -35,15 +35,27 @@ DIFFERING = OutputComparison(
 )
 
 
-def ask(job: Registered, operation: str, *, backup: bool = True, accept_risk: bool = False) -> None:
-    """Record all that comes before the question about state; without ``backup`` nobody is to be asked yet."""
+def ask(
+    job: Registered,
+    operation: str,
+    *,
+    backup: bool = True,
+    accept_risk: bool = False,
+    requested_by: str = "",
+    approvers: tuple[str, ...] = (),
+) -> None:
+    """Record all that comes before the question about state; without ``backup`` nobody is to be asked yet.
+
+    ``approvers``: of the candidate.
+    """
     way = QueryWay(way=Way.RESUME, before="v0001", version="v0001", opaque=True, back=Way.RESTORE)
     _assess(
         job,
         operation,
         Verdict.BACKUP,
         way,
-        DeployRequest(job=JOB, reason="faster", approve_s=60, accept_risk=accept_risk),
+        DeployRequest(job=JOB, reason="faster", approve_s=60, accept_risk=accept_risk, requested_by=requested_by),
+        approvers,
     )
     if backup:
         job.record(StepDone(operation=operation, step="backup", result={QUERY: job.take()}))
@@ -73,10 +85,18 @@ def asked(job: Registered, operation: str) -> OperationState:
     return job.site.journal(JOB, "test").state().operations[operation]
 
 
-def _assess(job: Registered, operation: str, verdict: Verdict, way: QueryWay, request: DeployRequest) -> None:
+def _assess(
+    job: Registered,
+    operation: str,
+    verdict: Verdict,
+    way: QueryWay,
+    request: DeployRequest,
+    approvers: tuple[str, ...] = (),
+) -> None:
     state = job.site.journal(JOB, "test").state()
     release = state.releases["r0001"]
-    other = msgspec.structs.replace(release, number=2, content=msgspec.structs.replace(release.content, bundle=BUNDLE))
+    content = msgspec.structs.replace(release.content, bundle=BUNDLE, approvers=approvers)
+    other = msgspec.structs.replace(release, number=2, content=content)
     finding = Finding(
         rule="code-in-state-changed", severity=Severity.OPAQUE, where="function counted", evidence="a -> b"
     )

@@ -39,6 +39,9 @@ def await_answer(at: Observation, step: Step, *, why: str = "") -> Decision:
         if at.on == ANSWER and at.waited_s > limit:
             return give_up(step, f"not approved: nobody answered within {limit:g} s{f' ({why})' if why else ''}")
         return say(step, Wait(ANSWER, limit), f"a person has to approve{f': {why}' if why else ''}")
+    if answer.approved and at.objection:
+        # Whoever recorded it goes by other lists than whoever carries this on, or by none.
+        return give_up(step, f"not approved: {at.objection}")
     said = f"{answer.by}: {answer.reason or 'no reason given'}"
     return say(step, MarkDone(), f"approved by {said}") if answer.approved else give_up(step, f"not approved by {said}")
 

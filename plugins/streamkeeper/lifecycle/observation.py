@@ -81,13 +81,15 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
 class Observation(msgspec.Struct, frozen=True, kw_only=True):
     """All a decision rests on. ``on``: what the operation waits for just now, ``waited_s``: for how long.
 
-    ``reached``: query -> how much of what serves its shadow has read, while that matters.
+    ``reached``: query -> how much of what serves its shadow has read, while that matters. ``objection``: why the
+    approval that is recorded does not count, while the operation waits for one.
     """
 
     state: JobState
     operation: OperationState
     seen: dict[str, Seen]
     reached: dict[str, Reached] = {}
+    objection: str = ""
     on: str = ""
     waited_s: float = 0.0
 

@@ -42,8 +42,9 @@ from streamkeeper.model.release import Release, ReleaseContent
 from streamkeeper.model.serving import Span
 from streamkeeper.model.ways import QueryWay
 
-FORMAT = 2
-"""2: what is recorded of a checkpoint version's place and identity, which copies of format 1 lack."""
+FORMAT = 3
+"""2: what is recorded of a checkpoint version's place and identity, which copies of format 1 lack. 3: a release's
+approvers."""
 
 
 class InstanceState(msgspec.Struct, frozen=True, kw_only=True):

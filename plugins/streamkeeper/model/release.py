@@ -27,7 +27,8 @@ class ReleaseContent(msgspec.Struct, frozen=True, kw_only=True):
 
     ``bundle``: sha256 of the code zip; ``entry``: the job's file inside it; ``params``: with ``secret://`` references,
     never their values; ``state_format``: what a new checkpoint version of it is written in. ``health``: rule -> the
-    job's own threshold, None where it switches the rule off; empty in releases of before there were any.
+    job's own threshold, None where it switches the rule off; empty in releases of before there were any. ``approvers``:
+    who may answer what operations ask while this release serves; empty for everybody whom the installation lets.
     """
 
     bundle: str
@@ -38,6 +39,7 @@ class ReleaseContent(msgspec.Struct, frozen=True, kw_only=True):
     environment: Environment
     state_format: str
     health: dict[str, float | None] = {}
+    approvers: tuple[str, ...] = ()
 
 
 class Release(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,6 +10,7 @@ import msgspec
 
 from streamkeeper.errors import InvalidInput, Unsupported
 from streamkeeper.locations import local_path, scheme_of
+from streamkeeper.model.approvers import check_approvers
 from streamkeeper.model.names import nearest
 
 _PREFIX = "STREAMKEEPER_"
@@ -18,7 +19,7 @@ SECRET_PREFIX = "STREAMKEEPER_SECRET_"
 _KNOWN = (
     *("HOME", "STORE", "CHECKPOINTS", "JOBS", "SNAPSHOTS", "KEEP", "BACKUP_OBJECTIVE_S", "RETIRED_DAYS", "JARS"),
     *("BACKUP_SCHEDULE", "DRILL_SCHEDULE", "PRUNE_SCHEDULE", "WATCH_SCHEDULE", "WATCH_ACTS", "NOTIFIERS"),
-    *("DRIVER_METRICS", "CONFS", "ENDED_DAYS"),
+    *("DRIVER_METRICS", "CONFS", "ENDED_DAYS", "APPROVERS", "FOUR_EYES"),
 )
 """The variables that an installation is set by, without their prefix."""
 _LIKENESS = 0.7
@@ -38,6 +39,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     jars every driver gets; empty for those of ``make connectors``. ``driver_metrics``: where each driver serves its
     metrics, as ``9470-9569``: on the first of these ports that is free; empty for nowhere. ``confs``: Spark confs that
     a deploy may set beside the usual ones, by name or as ``spark.hadoop.fs.s3a.*``.
+
+    ``approvers``: who may answer what operations ask, as ``ada``, ``cli:ada`` or ``ada=3``; empty for whoever may
+    trigger. ``four_eyes``: nobody answers what they have asked for.
     """
 
     store: str
@@ -52,11 +56,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     jars: str = ""
     driver_metrics: str = ""
     confs: tuple[str, ...] = ()
+    approvers: tuple[str, ...] = ()
+    four_eyes: bool = False
 
 
 def read_settings(environ: Mapping[str, str]) -> Settings:
     """Settings from ``STREAMKEEPER_HOME``, ``_STORE``, ``_CHECKPOINTS``, ``_JOBS``, ``_SNAPSHOTS``, ``_KEEP``,
-    ``_BACKUP_OBJECTIVE_S``, ``_RETIRED_DAYS``, ``_ENDED_DAYS``, ``_JARS``, ``_DRIVER_METRICS`` and ``_CONFS``.
+    ``_BACKUP_OBJECTIVE_S``, ``_RETIRED_DAYS``, ``_ENDED_DAYS``, ``_JARS``, ``_DRIVER_METRICS``, ``_CONFS``,
+    ``_APPROVERS`` and ``_FOUR_EYES``.
 
     Only the home is required; store and checkpoints default to folders in it, jobs to ``jobs`` in the working
     directory. Raises InvalidInput or Unsupported, naming the variable.
@@ -84,6 +91,8 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
         jars=_directories("STREAMKEEPER_JARS", environ),
         driver_metrics=environ.get("STREAMKEEPER_DRIVER_METRICS", ""),
         confs=_confs("STREAMKEEPER_CONFS", environ),
+        approvers=_approvers("STREAMKEEPER_APPROVERS", environ),
+        four_eyes=_yes_or_no("STREAMKEEPER_FOUR_EYES", environ),
     )
 
 
@@ -135,6 +144,19 @@ def _confs(variable: str, environ: Mapping[str, str]) -> tuple[str, ...]:
                 f"{variable}: {name} is no Spark conf", hint="names with commas between them, as spark.hadoop.fs.s3a.*"
             )
     return names
+
+
+def _approvers(variable: str, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """A variable that is set and names nobody is refused: it would let nobody, or everybody, answer."""
+    text = environ.get(variable, "")
+    return check_approvers(variable, [each for each in text.split(",") if each.strip()]) if text else ()
+
+
+def _yes_or_no(variable: str, environ: Mapping[str, str]) -> bool:
+    text = environ.get(variable, "").strip().lower() or "no"
+    if text not in ("yes", "no"):
+        raise InvalidInput(f"{variable}={text} is neither yes nor no", hint="leave it out for no")
+    return text == "yes"
 
 
 def _directories(variable: str, environ: Mapping[str, str]) -> str:

@@ -5,12 +5,16 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
+import msgspec
+
 from streamkeeper.checkpoints.layout import last_committed, query_id
 from streamkeeper.compatibility.assess import assess_evidence
 from streamkeeper.crash_points import crash_point
 from streamkeeper.errors import OperationRefused
 from streamkeeper.lifecycle.approval import answer_about
+from streamkeeper.lifecycle.right_to_answer import RightToAnswer, right_to_answer
 from streamkeeper.lifecycle.steps import Step, current_step, path
+from streamkeeper.model.approvers import NOBODY
 from streamkeeper.model.coding import from_json
 from streamkeeper.model.finding import Assessment, Severity
 from streamkeeper.model.job_state import JobState, OperationState
@@ -59,15 +63,47 @@ def answer_approval(
     approved: bool,
     by: str,
     reason: str,
+    user_id: str = "",
     bundle: str = "",
     about: About | None = None,
 ) -> ApprovalAnswered:
     """Record a person's answer; ``bundle``: the sha256 they have seen, ``about``: what they were asked about, where
-    they name it.
+    they name it; ``user_id``: theirs in Airflow, where it comes from there.
 
-    Raises OperationRefused when nothing waits for one, when it was answered already, when it is about another bundle,
-    or when nothing tells about which of two questions it is.
+    Raises OperationRefused when nothing waits for one, when they may not give it, when it was answered already, when it
+    is about another bundle, or when nothing tells about which of two questions it is.
     """
+    given = _Given(approved=approved, by=by, reason=reason, bundle=bundle, about=about, user_id=user_id)
+    return _record(site, job, operation, given)
+
+
+def decline_for_silence(
+    site: Site, job: str, operation: str, *, reason: str, bundle: str = "", about: About | None = None
+) -> ApprovalAnswered:
+    """Record that nobody has answered, which nobody needs a right to; raises as ``answer_approval`` does."""
+    given = _Given(approved=False, by=NOBODY, reason=reason, bundle=bundle, about=about, silence=True)
+    return _record(site, job, operation, given)
+
+
+def right_of(site: Site, state: JobState, operation: OperationState) -> RightToAnswer:
+    """Who may answer what the operation asks."""
+    return right_to_answer(site.settings, state, operation.request.requested_by)
+
+
+class _Given(msgspec.Struct, frozen=True, kw_only=True):
+    """An answer before it is known to count."""
+
+    approved: bool
+    by: str
+    reason: str
+    bundle: str
+    about: About | None
+    user_id: str = ""
+    silence: bool = False
+
+
+def _record(site: Site, job: str, operation: str, given: _Given) -> ApprovalAnswered:
+    about, bundle = given.about, given.bundle
 
     def decide(state: JobState) -> Record | None:
         at = state.operations.get(operation)
@@ -82,9 +118,15 @@ def answer_approval(
                 f"operation {operation} has asked about {_WHAT[About.STATE]}, and asks about {_WHAT[asked]} now",
                 hint=f"see streamkeeper question {job} {operation}, then answer with --about {asked.value}",
             )
+        objection = "" if given.silence else right_of(site, state, at).objection(given.by, given.user_id)
+        if objection:
+            raise OperationRefused(
+                f"the answer to operation {operation} of job {job} does not count: {objection}",
+                hint=f"streamkeeper question {job} {operation} says who may answer",
+            )
         before = answer_about(at, asked)
         if before is not None:
-            if before.approved == approved:
+            if before.approved == given.approved:
                 return None
             said = "approved" if before.approved else "declined"
             raise OperationRefused(f"operation {operation} was {said} by {before.by} already")
@@ -95,15 +137,15 @@ def answer_approval(
             )
         return ApprovalAnswered(
             operation=operation,
-            approved=approved,
-            by=by,
-            reason=reason,
+            approved=given.approved,
+            by=given.by,
+            reason=given.reason,
             bundle=content.bundle,
             batches=_batches(site, job, at, asked),
             about=asked,
         )
 
-    at = site.journal(job, f"approval:{by}").append(decide).operations[operation]
+    at = site.journal(job, f"approval:{given.by}").append(decide).operations[operation]
     answered = answer_about(at, asked_about(at) or About.STATE)
     assert answered is not None
     return answered

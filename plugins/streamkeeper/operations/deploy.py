@@ -13,9 +13,11 @@ from msgspec import to_builtins
 from streamkeeper.crash_points import crash_point
 from streamkeeper.errors import InvalidInput, NotFound, OperationOpen, OperationRefused, PermanentError
 from streamkeeper.lifecycle.actions import Decision, FallBack, Kill, Launch, Wait
+from streamkeeper.lifecycle.approval import ABOUT, answer_about
 from streamkeeper.lifecycle.deploy import decide
 from streamkeeper.lifecycle.instances import kill_wait
 from streamkeeper.lifecycle.observation import Observation, Seen
+from streamkeeper.lifecycle.right_to_answer import must_have_right
 from streamkeeper.lifecycle.steps import PlannedStep, Step, current_step, plan_deploy
 from streamkeeper.model.job_state import JobState, OperationState
 from streamkeeper.model.journal import (
@@ -27,6 +29,7 @@ from streamkeeper.model.journal import (
 )
 from streamkeeper.model.names import check_instance, check_name, release_number
 from streamkeeper.model.ways import Reached, Way
+from streamkeeper.operations.approval import right_of
 from streamkeeper.operations.catching_up import how_far, last_written
 from streamkeeper.operations.deploy_acts import DeployActs
 from streamkeeper.operations.registered import checkpoint_directory
@@ -96,7 +99,8 @@ class Deploy:
         ``allowed``: raises where the operation must not be started in that very state of the job.
 
         With ``on_open=CONTINUE`` the deploy returned is the open one. Raises OperationOpen, InvalidInput, and
-        OperationRefused for the id of an operation that was started with another request.
+        OperationRefused for the id of an operation that was started with another request, and for a request that says
+        beforehand what its author may not answer.
         """
         check_name("job", request.job)
         check_instance(operation)
@@ -198,6 +202,7 @@ class Deploy:
             if other is None:
                 if allowed is not None:
                     allowed(state)
+                must_have_right(self.site.settings, state, request)
                 steps = plan_deploy(request, serving=state.serving_release, stopped=state.stopped)
                 return OperationStarted(
                     operation=self.operation, request=request, steps=tuple(each.step.label for each in steps)
@@ -222,9 +227,15 @@ class Deploy:
             operation=operation,
             seen=seen,
             reached=self._reached(state, operation),
+            objection=self._objection(state, operation),
             on=self._on,
             waited_s=waited,
         )
+
+    def _objection(self, state: JobState, operation: OperationState) -> str:
+        about = ABOUT.get(current_step(operation))
+        answer = answer_about(operation, about) if about is not None else None
+        return right_of(self.site, state, operation).objection(answer.by) if answer is not None else ""
 
     def _reached(self, state: JobState, operation: OperationState) -> dict[str, Reached]:
         """How much of what serves the dual run has read, in the steps that ask for it."""

@@ -34,6 +34,7 @@ from streamkeeper.lifecycle.actions import (
 )
 from streamkeeper.lifecycle.deploy import NOT_TAKEN
 from streamkeeper.lifecycle.fall_back import ways_back
+from streamkeeper.lifecycle.right_to_answer import may_change_approvers
 from streamkeeper.lifecycle.steps import Step
 from streamkeeper.model.coding import to_json
 from streamkeeper.model.control import CommandKind, Gather, LaunchMode, LaunchSpec
@@ -169,6 +170,7 @@ class DeployActs:
             raise NotFound(
                 f"job {self._job} has no release {wanted}", hint=f"see: streamkeeper release list {self._job}"
             )
+        may_change_approvers(self._site.settings, self._journal.state(), request, name)
         done = StepDone(operation=self._operation, step=Step.BUNDLE.label, result={"release": name})
         self._record(done, forward=True)
 

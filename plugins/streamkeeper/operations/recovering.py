@@ -9,6 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from streamkeeper.errors import InvalidInput, OperationRefused
+from streamkeeper.lifecycle.right_to_answer import right_to_answer
 from streamkeeper.model.journal import DeployRequest, Handover, Strategy
 from streamkeeper.model.names import check_instance, check_name
 from streamkeeper.model.recovery import Diagnosis, Option, Recovery, RecoveryAction
@@ -23,7 +24,8 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     """What somebody wants done. ``queries``: although they are sound; ``snapshots``: query -> which one to take.
 
     ``accepted_by``: who takes the loss (``accept_loss``), the doubling (``accept_replay``), that were announced; empty:
-    nobody. ``announced``: what they have seen, empty where they see it now. Durations are seconds, as in a deploy.
+    nobody; ``accepted_by_id``: their id in Airflow. ``announced``: what they have seen, empty where they see it now.
+    Durations are seconds, as in a deploy.
     """
 
     job: str
@@ -33,6 +35,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     reason: str = ""
     requested_by: str = ""
     accepted_by: str = ""
+    accepted_by_id: str = ""
     accept_loss: bool = False
     accept_replay: bool = False
     announced: tuple[str, ...] = ()
@@ -57,7 +60,8 @@ def open_recovery(site: Site, operation: str, asked: Asked, *, diagnosis: Diagno
     """Start the recovery, or find it started: by this id, or an open one of the same action, which is carried on.
 
     ``diagnosis``: where it was made just now. Raises OperationRefused for an action that is not possible, for one that
-    loses or doubles and that nobody accepts, and for one that is not what was announced; NotFound, InvalidInput.
+    loses or doubles and that nobody who may has accepted, and for one that is not what was announced; NotFound,
+    InvalidInput.
     """
     check_instance(operation)
     state = site.journal(check_name("job", asked.job), "recover").state()
@@ -73,6 +77,12 @@ def open_recovery(site: Site, operation: str, asked: Asked, *, diagnosis: Diagno
         raise OperationRefused(
             f"{asked.action.value} of {asked.job} needs a person: {'; '.join(costly(option))}",
             hint=f"{' '.join(missing)} and a --reason, if you take that",
+        )
+    right = right_to_answer(site.settings, state, asked.requested_by)
+    if option.asks and (objection := right.objection(asked.accepted_by, asked.accepted_by_id)):
+        raise OperationRefused(
+            f"{asked.action.value} of {asked.job} loses or doubles, and is not accepted: {objection}",
+            hint="the DAG streaming_recover asks whoever may accept it",
         )
     if option.asks and asked.announced and asked.announced != announced:
         raise OperationRefused(

@@ -46,6 +46,7 @@ def push_release(
         environment=read_environment(conf, site.settings.jars),
         state_format=STATE_FORMAT,
         health=bundle.health,
+        approvers=bundle.approvers,
     )
     put_object(site.store, job, "bundles", bundle.data, ".zip")
     return _register(Journal(site.store, job, writer=writer or _this_process()), job, content)

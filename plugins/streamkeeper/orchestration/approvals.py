@@ -5,6 +5,7 @@ Who answers may do so in Airflow or from the command line. The asking task is de
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -18,13 +19,14 @@ from streamkeeper.lifecycle.approval import ABOUT, ANSWER
 from streamkeeper.lifecycle.steps import Step, path
 from streamkeeper.orchestration.answer_trigger import APPROVE, DECLINE, AnswerTrigger, answer_in
 from streamkeeper.orchestration.operators import StepOperator, load_deploy
+from streamkeeper.orchestration.people import answered_by, assigned_users
 from streamkeeper.orchestration.tasks import StreamkeeperTask
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from streamkeeper.model.job_state import OperationState
-    from streamkeeper.operations.deploy import Progress
+    from streamkeeper.operations.deploy import Deploy, Progress
 
 _AFTER_TIMEOUT_S = 600.0
 """What a triggerer may be late before the question itself is given up."""
@@ -62,6 +64,7 @@ class ApproveOperator(StreamkeeperTask, HITLOperator):
 
     def work(self, context: Context) -> Any:
         """Waits for an answer, and returns it: ``chosen_options``, ``params_input``, ``responded_by_user``."""
+        from streamkeeper.operations.approval import right_of
         from streamkeeper.operations.questions import render_question, subject_of
 
         deploy = load_deploy(context)
@@ -74,6 +77,7 @@ class ApproveOperator(StreamkeeperTask, HITLOperator):
             self._skip(f"this operation does not ask for {self.step.label}")
         release = operation.done[Step.BUNDLE.label]["release"]
         context["ti"].xcom_push(key="bundle", value=state.releases[release].content.bundle)
+        self.assigned_users = assigned_users(right_of(deploy.site, state, operation))
         self.subject = subject_of(state, operation)
         self.body = render_question(deploy.site.store, state, operation)
         self.log.info("%s\n%s", self.subject, self.body)
@@ -118,31 +122,38 @@ class AnswerOperator(StepOperator):
 
     def work(self, context: Context) -> str:
         """Returns who has approved; raises DeployFailed when it was declined."""
-        from streamkeeper.operations.approval import answer_approval
-
         deploy = load_deploy(context)
         self._skip_unless_asked_for(deploy)
         answer = context["ti"].xcom_pull(task_ids=self.asked) or {}
-        user = answer.get("responded_by_user")
-        limit_s = deploy.state.operations[deploy.operation].request.approve_s
-        reason = (answer.get("params_input") or {}).get("reason", "")
         if answer_in(deploy.state.operations[deploy.operation], self.step) is None:
             try:
-                answer_approval(
-                    deploy.site,
-                    deploy.job,
-                    deploy.operation,
-                    approved=answer.get("chosen_options") == [APPROVE] and user is not None,
-                    by=user["name"] if user else "airflow",
-                    reason=reason if user else f"nobody answered within {limit_s:g} s",
-                    bundle=context["ti"].xcom_pull(task_ids=self.asked, key="bundle") or "",
-                    about=ABOUT[self.step],
-                )
+                self._record(context, deploy, answer)
             except OperationRefused as error:
                 if answer_in(deploy.state.operations[deploy.operation], self.step) is None:
                     raise
                 # Answered from elsewhere in this moment: the first answer counts.
                 self.log.warning("%s", error)
-        elif user is not None:
-            self.log.info("the answer of %s comes after another one, which counts", user["name"])
+        elif by := answered_by(answer)[0]:
+            self.log.info("the answer of %s comes after another one, which counts", by)
         return super().work(context)
+
+    def _record(self, context: Context, deploy: Deploy, answer: Mapping[str, Any]) -> None:
+        from streamkeeper.operations.approval import answer_approval, decline_for_silence
+
+        where = (deploy.site, deploy.job, deploy.operation)
+        bundle = context["ti"].xcom_pull(task_ids=self.asked, key="bundle") or ""
+        by, user_id = answered_by(answer)
+        if not by:
+            limit_s = deploy.state.operations[deploy.operation].request.approve_s
+            reason = f"nobody answered within {limit_s:g} s"
+            decline_for_silence(*where, reason=reason, bundle=bundle, about=ABOUT[self.step])
+            return
+        answer_approval(
+            *where,
+            approved=answer.get("chosen_options") == [APPROVE],
+            by=by,
+            reason=(answer.get("params_input") or {}).get("reason", ""),
+            user_id=user_id,
+            bundle=bundle,
+            about=ABOUT[self.step],
+        )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from streamkeeper.errors import DeployFailed
 from streamkeeper.orchestration.operators import StepOperator, load_deploy, own_operation
+from streamkeeper.orchestration.people import triggered_by
 from streamkeeper.orchestration.tasks import StreamkeeperTask, open_site
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ class StopOperator(StreamkeeperTask):
         ended = stop_job(
             site,
             params["job"],
-            requested_by=context["dag_run"].triggering_user_name or "airflow",
+            requested_by=triggered_by(context),
             reason=params["reason"],
             operation=own_operation(context),
             drain_s=float(params["drain_s"]),
@@ -56,7 +57,7 @@ class StartOperator(StepOperator):
         deploy = open_start(
             site,
             params["job"],
-            requested_by=context["dag_run"].triggering_user_name or "airflow",
+            requested_by=triggered_by(context),
             reason=params["reason"],
             operation=own_operation(context),
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamkeeper.lifecycle.steps import Step
+from streamkeeper.model.approvers import NOBODY
 from streamkeeper.orchestration.operators import SECONDS_S, StepOperator, load_deploy
 from streamkeeper.orchestration.watch import NEAR, Sight
 
@@ -34,7 +35,7 @@ class ShadowOperator(StepOperator):
             turn = Progress(kind=ProgressKind.WAITING, step=Step.SHADOW, sentence=line, on=TURN, waited_s=waited_here_s)
             self._defer(context, deploy, turn, self._watch(deploy).look(), line, limit_s=limit_s)
         if before is not None:
-            deploy.abort(requested_by="airflow", reason=never_came(before, limit_s))
+            deploy.abort(requested_by=NOBODY, reason=never_came(before, limit_s))
         if on == TURN:
             on, waited_s = "", 0.0
         return super()._advance(context, on=on, waited_s=waited_s, told=told)

@@ -17,6 +17,7 @@ from airflow.sdk import BaseBranchOperator
 from streamkeeper.errors import DeployFailed, NotFound, OperationRefused
 from streamkeeper.lifecycle.steps import FORWARD, PlannedStep, Step, path, plan_deploy
 from streamkeeper.orchestration.form import read_request
+from streamkeeper.orchestration.people import triggered_by
 from streamkeeper.orchestration.run_names import operation_id
 from streamkeeper.orchestration.tasks import StreamkeeperTask, open_site
 from streamkeeper.orchestration.triggers import StepTrigger
@@ -71,8 +72,7 @@ class BundleOperator(StreamkeeperTask):
         from streamkeeper.operations.carriers import Carrier, note_carrier
         from streamkeeper.operations.deploy import Deploy, OnOpen
 
-        requested_by = context["dag_run"].triggering_user_name or "airflow"
-        request = read_request(context["params"], requested_by=requested_by, rollback=self.rollback)
+        request = read_request(context["params"], requested_by=triggered_by(context), rollback=self.rollback)
         on_open = OnOpen(context["params"]["on_open"])
         site, run = open_site(), context["dag_run"]
         deploy = Deploy.open(site, own_operation(context), request, on_open=on_open)

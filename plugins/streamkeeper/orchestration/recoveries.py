@@ -10,10 +10,12 @@ from airflow.providers.standard.operators.hitl import HITLOperator
 from airflow.sdk import BaseBranchOperator
 
 from streamkeeper.errors import DeployFailed
+from streamkeeper.lifecycle.right_to_answer import right_to_answer
 from streamkeeper.lifecycle.steps import Step
 from streamkeeper.model.recovery import RecoveryAction
 from streamkeeper.orchestration.answer_trigger import APPROVE, DECLINE
 from streamkeeper.orchestration.operators import FinishOperator, accept, own_operation
+from streamkeeper.orchestration.people import answered_by, assigned_users, triggered_by
 from streamkeeper.orchestration.tasks import StreamkeeperTask, open_site
 
 if TYPE_CHECKING:
@@ -60,7 +62,7 @@ class DiagnoseOperator(StreamkeeperTask):
             raise InvalidInput("a snapshot is of one query", hint="name the query, too")
         if own_operation(context) in site.journal(params["job"], "task").state().operations:
             return f"operation {own_operation(context)} is started already"
-        asked = read_asked(params, requested_by=_who(context))
+        asked = read_asked(params, requested_by=triggered_by(context))
         found = diagnose_for(site, asked)
         self._report(context, render_diagnosis(found).splitlines())
         if not is_diagnosis(context):
@@ -99,6 +101,9 @@ class AcceptOperator(StreamkeeperTask, HITLOperator):
         report = context["ti"].xcom_pull(task_ids=self.diagnosed, key="report") or ""
         self.subject = f"{params['action']} {params['job']}, although it loses or doubles?"
         self.body = "\n".join([*(f"- {each}" for each in told), "", report])
+        site = open_site()
+        state = site.journal(params["job"], "task").state()
+        self.assigned_users = assigned_users(right_to_answer(site.settings, state, triggered_by(context)))
         self.response_timeout = timedelta(seconds=float(params["approve_s"]))
         return HITLOperator.execute(self, context)
 
@@ -116,13 +121,14 @@ class RecoverOperator(StreamkeeperTask):
         from streamkeeper.operations.recovering import open_recovery
 
         ti, site, run = context["ti"], open_site(), context["dag_run"]
-        by, reason = self._accepted_by(context)
+        by, user_id, reason = self._accepted_by(context)
         announced = ti.xcom_pull(task_ids=self.diagnosed, key="announced") or []
         params = {**context["params"], "reason": reason or context["params"].get("reason")}
         asked = read_asked(
             params,
-            requested_by=_who(context),
+            requested_by=triggered_by(context),
             accepted_by=by,
+            accepted_by_id=user_id,
             accept_loss=bool(by),
             accept_replay=bool(by),
             announced=tuple(announced),
@@ -134,16 +140,16 @@ class RecoverOperator(StreamkeeperTask):
             self.log.info("%s: %s; else %s", planned.step.label, planned.does, planned.otherwise)
         return accept(deploy.advance(Step.BUNDLE))
 
-    def _accepted_by(self, context: Context) -> tuple[str, str]:
-        """Who has accepted, and why; nobody where nobody was asked. Raises DeployFailed when it was declined."""
+    def _accepted_by(self, context: Context) -> tuple[str, str, str]:
+        """Who has accepted, with their id and why; nobody where nobody was asked. Raises DeployFailed for a no."""
         answer = context["ti"].xcom_pull(task_ids=self.accepted)
         if not answer:
-            return "", ""
-        user, reason = answer.get("responded_by_user"), (answer.get("params_input") or {}).get("reason", "")
-        if answer.get("chosen_options") != [APPROVE] or user is None:
-            who = f"{user['name']}: {reason or 'no reason given'}" if user else "nobody answered in time"
+            return "", "", ""
+        (by, user_id), reason = answered_by(answer), (answer.get("params_input") or {}).get("reason", "")
+        if answer.get("chosen_options") != [APPROVE] or not by:
+            who = f"{by}: {reason or 'no reason given'}" if by else "nobody answered in time"
             raise DeployFailed(f"not accepted: {who}")
-        return str(user["name"]), reason
+        return by, user_id, reason
 
 
 class RecoveredOperator(FinishOperator):
@@ -161,7 +167,3 @@ class RecoveredOperator(FinishOperator):
         if not told:
             raise DeployFailed(context["ti"].xcom_pull(task_ids=self.diagnosed, key="error") or "nothing was seen")
         return str(told)
-
-
-def _who(context: Context) -> str:
-    return context["dag_run"].triggering_user_name or "airflow"

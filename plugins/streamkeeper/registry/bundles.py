@@ -17,6 +17,7 @@ from pathlib import Path, PurePosixPath
 import msgspec
 
 from streamkeeper.errors import InvalidInput, NotFound, RegistryDamaged
+from streamkeeper.job_declarations import read_approvers
 from streamkeeper.model.names import check_name
 from streamkeeper.registry.imports import find_files
 from streamkeeper.registry.job_health import read_thresholds
@@ -27,19 +28,21 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 class Bundle(msgspec.Struct, frozen=True, kw_only=True):
-    """``entry``: the job's file, relative to the bundle's root; ``health``: its own thresholds, by rule."""
+    """``entry``: the job's file, relative to the bundle's root; ``health``: its own thresholds, by rule;
+    ``approvers``: whom it lets answer."""
 
     data: bytes
     sha256: str
     entry: str
     health: dict[str, float | None] = {}
+    approvers: tuple[str, ...] = ()
 
 
 def build_bundle(jobs_root: Path, job: str) -> Bundle:
     """The bundle of ``<jobs_root>/<job>.py``.
 
     Raises InvalidInput (bad name, missing root, too large, a file that leads out of the root), NotFound (unknown job)
-    and JobUnusable (a file that is no Python, or whose thresholds of health are not written out, as file:line).
+    and JobUnusable (a file that is no Python, or whose thresholds or approvers are not written out, as file:line).
     """
     check_name("job", job)
     root = jobs_root.resolve()
@@ -50,8 +53,10 @@ def build_bundle(jobs_root: Path, job: str) -> Bundle:
         known = ", ".join(sorted(each.stem for each in root.glob("*.py") if each.stem != "__init__"))
         raise NotFound(f"there is no job {job} under {jobs_root}", hint=f"jobs there: {known or 'none'}")
     data = _zip(read_code(root, entry.name))
-    health = read_thresholds(entry.read_bytes(), job, where=entry.name)
-    return Bundle(data=data, sha256=hashlib.sha256(data).hexdigest(), entry=entry.name, health=health)
+    source, sha256 = entry.read_bytes(), hashlib.sha256(data).hexdigest()
+    health = read_thresholds(source, job, where=entry.name)
+    approvers = read_approvers(source, job, where=entry.name)
+    return Bundle(data=data, sha256=sha256, entry=entry.name, health=health, approvers=approvers)
 
 
 def read_code(root: Path, entry: str) -> dict[str, bytes]:

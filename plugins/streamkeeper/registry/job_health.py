@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from streamkeeper.errors import JobUnusable
 from streamkeeper.health.rules import check_thresholds
+from streamkeeper.job_declarations import declarations
 
 _HINT = 'write it out where the job is declared: health={"lag-seconds": 600, "frozen": None}'
 
@@ -37,30 +38,11 @@ def declares_job(source: bytes, job: str) -> bool:
 
     Raises SyntaxError or ValueError for what is no Python.
     """
-    return any(True for _ in _declarations(ast.parse(source), job))
+    return any(True for _ in declarations(ast.parse(source), job))
 
 
 def _given(tree: ast.Module, job: str) -> Iterator[ast.expr]:
     """What is passed as ``health`` where this job is declared."""
-    for given in _declarations(tree, job):
+    for given in declarations(tree, job):
         if "health" in given:
             yield given["health"]
-
-
-def _declarations(tree: ast.Module, job: str) -> Iterator[dict[str | None, ast.expr]]:
-    """The keywords by which this job is declared."""
-    for node in ast.walk(tree):
-        if not isinstance(node, ast.Call) or _name(node.func) != "streaming_job":
-            continue
-        given = {each.arg: each.value for each in node.keywords}
-        named = given.get("name")
-        if not (isinstance(named, ast.Constant) and named.value != job):
-            yield given
-
-
-def _name(function: ast.expr) -> str:
-    match function:
-        case ast.Name(id=name) | ast.Attribute(attr=name):
-            return name
-        case _:
-            return ""

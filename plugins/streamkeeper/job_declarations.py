@@ -1,0 +1,55 @@
+"""What a job's file declares, read from its text; nothing is executed."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from streamkeeper.errors import JobUnusable
+from streamkeeper.model.approvers import check_approvers
+
+APPROVERS_HINT = 'write it out where the job is declared: approvers=["ada", "cli:bob"]'
+
+
+def declarations(tree: ast.Module, job: str) -> Iterator[dict[str | None, ast.expr]]:
+    """The keywords by which this job is declared, or one whose name only running it tells."""
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call) or _name(node.func) != "streaming_job":
+            continue
+        given = {each.arg: each.value for each in node.keywords}
+        named = given.get("name")
+        if not (isinstance(named, ast.Constant) and named.value != job):
+            yield given
+
+
+def read_approvers(source: str | bytes, job: str, *, where: str) -> tuple[str, ...]:
+    """Whom a job lets answer, as ``@streaming_job(name=job, approvers=[...])`` says; empty where it says nothing.
+
+    ``load_job`` holds it against what running the file gives. Raises JobUnusable, naming file and line, for what is not
+    written out, and for two declarations that disagree; InvalidInput for a list of nobody.
+    """
+    found: list[tuple[str, ...]] = []
+    for declared in declarations(ast.parse(source), job):
+        given = declared.get("approvers")
+        found.append(() if given is None else _written_out(given, job, where))
+    if len(set(found)) > 1:
+        raise JobUnusable(f"{where} declares job {job} more than once, with other approvers", hint=APPROVERS_HINT)
+    return found[0] if found else ()
+
+
+def _written_out(given: ast.expr, job: str, where: str) -> tuple[str, ...]:
+    try:
+        names = ast.literal_eval(given)
+    except (ValueError, TypeError):
+        raise JobUnusable(
+            f"{where}:{given.lineno}: the approvers of job {job} can only be known by running it", hint=APPROVERS_HINT
+        ) from None
+    return () if names is None else check_approvers(f"{where}:{given.lineno}: the list of approvers", names)
+
+
+def _name(function: ast.expr) -> str:
+    match function:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return name
+        case _:
+            return ""

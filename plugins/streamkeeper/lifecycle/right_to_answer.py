@@ -1,0 +1,124 @@
+"""Who may answer what an operation asks, and say beforehand what it would ask: one pure rule for every door.
+
+The installation's list and that of the release that serves both have to name whoever answers; neither widens the other.
+A candidate's own list counts once it serves, and who is not on the old one cannot bring another one in: so code that is
+to be approved does not say by whom.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain
+
+import msgspec
+
+from streamkeeper.errors import OperationRefused
+from streamkeeper.model.approvers import NOBODY, Approver, read_approver, same_person
+from streamkeeper.model.job_state import JobState
+from streamkeeper.model.journal import DeployRequest
+from streamkeeper.model.settings import Settings
+
+_USUAL = DeployRequest(job="")
+
+
+class RightToAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """``lists``: whose list it is -> whom it names; whoever answers is in each. ``asked_by``: as the request has it."""
+
+    lists: dict[str, tuple[str, ...]]
+    four_eyes: bool
+    asked_by: str
+
+    def objection(self, by: str, user_id: str = "") -> str:
+        """Why an answer of theirs does not count; empty where it does. ``user_id``: in Airflow, where it is known."""
+        if not by.strip():
+            return "it is not known who answers"
+        for whose, names in self.lists.items():
+            if not any(read_approver(each).is_named(by, user_id) for each in names):
+                return f"{by} is not among the approvers of {whose}: {', '.join(names)}"
+        if not self.four_eyes:
+            return ""
+        if self.asked_by in ("", NOBODY):
+            return "another person than who asked for it has to answer, and who asked for it is not known"
+        if same_person(by, self.asked_by):
+            return f"{self.asked_by} has asked for it, and another person has to answer"
+        return ""
+
+    def named(self) -> tuple[Approver, ...] | None:
+        """Who is left to answer; None for anybody whom nothing excludes."""
+        if not self.lists:
+            return None
+        return tuple(each for each in self.listed if not self.objection(each.name, each.id))
+
+    @property
+    def listed(self) -> tuple[Approver, ...]:
+        """Everybody whom any of the lists names."""
+        return tuple(read_approver(each) for each in dict.fromkeys(chain.from_iterable(self.lists.values())))
+
+    @property
+    def sentence(self) -> str:
+        """Who may answer."""
+        left = self.named()
+        if left is None:
+            return f"whoever may trigger{', but not who has asked for it' if self.four_eyes else ''}"
+        if not left:
+            return "nobody: " + "; ".join(f"{whose} names {', '.join(names)}" for whose, names in self.lists.items())
+        return ", ".join(each.name for each in left)
+
+
+def right_to_answer(settings: Settings, state: JobState, asked_by: str) -> RightToAnswer:
+    """The rule for an operation of this job that somebody has asked for."""
+    lists = {"the installation": settings.approvers} if settings.approvers else {}
+    if own := _own_list(state, state.serving_release):
+        lists[f"{state.serving_release} of {state.job}"] = own
+    return RightToAnswer(lists=lists, four_eyes=settings.four_eyes, asked_by=asked_by)
+
+
+def must_have_right(settings: Settings, state: JobState, request: DeployRequest) -> None:
+    """Raise OperationRefused for a request that says beforehand what its author may not answer."""
+    accepted = tuple(_said_beforehand(request))
+    by = request.requested_by
+    if accepted and (objection := right_to_answer(settings, state, by).objection(by)):
+        raise OperationRefused(
+            f"{', '.join(accepted)}: {objection}", hint="leave it out: a person is asked where one is needed"
+        )
+    recover = request.recover
+    if recover is None or not recover.accepted_by:
+        return
+    if objection := right_to_answer(settings, state, by).objection(recover.accepted_by):
+        raise OperationRefused(
+            f"what the recovery loses or doubles is not accepted: {objection}",
+            hint="the DAG streaming_recover asks whoever may accept it",
+        )
+
+
+def may_change_approvers(settings: Settings, state: JobState, request: DeployRequest, release: str) -> None:
+    """Raise OperationRefused for a release with another list than the serving one's, by who is not on that."""
+    serving = _own_list(state, state.serving_release)
+    if not serving or set(serving) == set(_own_list(state, release)):
+        return
+    right = msgspec.structs.replace(right_to_answer(settings, state, request.requested_by), four_eyes=False)
+    if objection := right.objection(request.requested_by):
+        raise OperationRefused(
+            f"release {release} has other approvers than {state.serving_release}: {objection}",
+            hint="one of them has to deploy it; or leave the list as it is",
+        )
+
+
+def _own_list(state: JobState, release: str) -> tuple[str, ...]:
+    found = state.releases.get(release)
+    return found.content.approvers if found is not None else ()
+
+
+def _said_beforehand(request: DeployRequest) -> Iterator[str]:
+    """What a person would be asked, or would have to accept, without it; a dry run comes to none of it."""
+    if request.dry_run:
+        return
+    if request.accept_risk:
+        yield "accept_risk"
+    if request.accept_state_loss:
+        yield "accept_state_loss"
+    if not request.compare:
+        yield "compare=false"
+    for name in ("most_missing", "most_differing", "expect_different"):
+        if getattr(request, name) != getattr(_USUAL, name):
+            yield name

@@ -1,0 +1,178 @@
+"""Who may answer, and say beforehand what would be asked: the rule, and what gets past it where a part is missing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from streamkeeper.errors import OperationRefused
+from streamkeeper.lifecycle.right_to_answer import (
+    RightToAnswer,
+    may_change_approvers,
+    must_have_right,
+    right_to_answer,
+)
+from streamkeeper.model.job_state import JobState
+from streamkeeper.model.journal import DeployRequest
+from streamkeeper.model.recovery import Recovery, RecoveryAction
+from streamkeeper.model.release import Environment, Release, ReleaseContent
+from streamkeeper.model.settings import Settings
+
+USUAL = Settings(store="s", checkpoints="c", jobs="j", home="h")
+ADA_AND_BOB = ("ada", "bob")
+BEFOREHAND: tuple[dict[str, Any], ...] = (
+    {"accept_risk": True},
+    {"accept_state_loss": True},
+    {"compare": False},
+    {"most_missing": 0.1},
+    {"most_differing": 1.0},
+    {"expect_different": ("amount",)},
+)
+
+
+def settings(*approvers: str, four_eyes: bool = False) -> Settings:
+    return msgspec.structs.replace(USUAL, approvers=approvers, four_eyes=four_eyes)
+
+
+def job(serving: tuple[str, ...] = (), candidate: tuple[str, ...] = ()) -> JobState:
+    """Release 1 serves with the first list, release 2 has the second."""
+    environment = Environment(python="3", spark="4", packages_sha256="p", jars_sha256="j", digest="d")
+    releases = {
+        f"r000{number}": Release(
+            job="sales",
+            number=number,
+            content=ReleaseContent(
+                bundle="b", bundle_bytes=1, entry="sales.py", params={}, conf={}, environment=environment,
+                state_format="f", approvers=approvers,
+            ),
+        )
+        for number, approvers in ((1, serving), (2, candidate))
+    }  # fmt: skip
+    return JobState(job="sales", releases=releases, serving_release="r0001")
+
+
+def objection(by: str, given: Settings, state: JobState | None = None, *, asked_by: str = "carol") -> str:
+    return right_to_answer(given, state or job(), asked_by).objection(by)
+
+
+@pytest.mark.parametrize("by", ["ada", "cli:root", "anybody", "carol"])
+def test_without_a_list_whoever_may_trigger_may_answer(by: str) -> None:
+    """As before there were lists; also who has asked for it."""
+    assert objection(by, settings()) == ""
+    assert right_to_answer(settings(), job(), "carol").named() is None
+
+
+def test_who_is_not_on_the_list_may_not_answer() -> None:
+    """Whoever looks like somebody on it included; negative control: who is on it may."""
+    assert objection("ada", settings(*ADA_AND_BOB)) == objection("bob", settings(*ADA_AND_BOB)) == ""
+    for by in ("mallory", "Ada", "cli:ada", "ada ", "", " ", "\N{CYRILLIC SMALL LETTER A}da", "airflow"):
+        assert objection(by, settings(*ADA_AND_BOB)), by
+    assert "cli:ada is not among the approvers of the installation: ada, bob" in objection(
+        "cli:ada", settings(*ADA_AND_BOB)
+    )
+
+
+def test_a_jobs_list_narrows_that_of_the_installation_and_never_widens_it() -> None:
+    """Both have to name whoever answers: a job's file is no way around what the installation says."""
+    narrowed = job(serving=("bob", "mallory"))
+    assert objection("bob", settings(*ADA_AND_BOB), narrowed) == ""
+    assert "approvers of r0001 of sales" in objection("ada", settings(*ADA_AND_BOB), narrowed)
+    assert "approvers of the installation" in objection("mallory", settings(*ADA_AND_BOB), narrowed)
+    assert objection("mallory", settings(), narrowed) == ""
+
+
+def test_a_candidate_does_not_appoint_its_own_approver() -> None:
+    """Its list counts for nothing while it is asked about; negative control: once it serves, it does."""
+    state = job(serving=("ada",), candidate=("mallory",))
+    assert objection("mallory", settings(), state)
+    assert objection("ada", settings(), state) == ""
+    promoted = msgspec.structs.replace(state, serving_release="r0002")
+    assert objection("mallory", settings(), promoted) == ""
+
+
+def test_a_job_that_never_served_goes_by_the_installation() -> None:
+    """There is nobody whom anything of it has named."""
+    first = msgspec.structs.replace(job(candidate=("mallory",)), serving_release="")
+    assert objection("mallory", settings("ada"), first)
+    assert objection("ada", settings("ada"), first) == ""
+
+
+@pytest.mark.parametrize("by", ["carol", "Carol", "cli:carol", "carol@corp.example", " CAROL"])
+def test_who_has_asked_for_it_does_not_answer_it(by: str) -> None:
+    """By whatever door and spelling; negative controls: somebody else may, and without the setting they may."""
+    assert "carol has asked for it" in objection(by, settings(four_eyes=True))
+    assert objection("ada", settings(four_eyes=True)) == ""
+    assert objection(by, settings()) == ""
+
+
+@pytest.mark.parametrize("asked_by", ["", "airflow"])
+def test_where_nobody_is_known_to_have_asked_four_eyes_let_nobody_answer(asked_by: str) -> None:
+    """Nobody can be told from somebody unknown; who is asked for by the watch can be answered by anybody."""
+    assert "who asked for it is not known" in objection("ada", settings(four_eyes=True), asked_by=asked_by)
+    assert objection("ada", settings(four_eyes=True), asked_by="the watch") == ""
+    assert objection("ada", settings(), asked_by=asked_by) == ""
+
+
+def test_who_is_left_to_answer_is_told() -> None:
+    """For the page, which takes no list for everybody: it is empty only where nobody may."""
+    both = right_to_answer(settings(*ADA_AND_BOB, four_eyes=True), job(serving=("bob", "eve")), "ada")
+    assert [each.name for each in both.named() or ()] == ["bob"]
+    assert both.sentence == "bob"
+    nobody = RightToAnswer(lists={"the installation": ("ada",)}, four_eyes=True, asked_by="ada")
+    assert nobody.named() == ()
+    assert nobody.sentence == "nobody: the installation names ada"
+    apart = right_to_answer(settings("ada"), job(serving=("bob",)), "carol")
+    assert apart.named() == ()
+
+
+@pytest.mark.parametrize("said", BEFOREHAND, ids=lambda said: next(iter(said)))
+def test_what_would_be_asked_is_said_beforehand_by_who_may_answer_it(said: dict[str, Any]) -> None:
+    """Else whoever triggers would answer for everybody; negative controls: who may answer, no list, a dry run."""
+    request = DeployRequest(job="sales", requested_by="mallory", **said)
+    with pytest.raises(OperationRefused, match=f"^{next(iter(said))}.*: mallory is not among the approvers"):
+        must_have_right(settings(*ADA_AND_BOB), job(), request)
+    must_have_right(settings("mallory"), job(), request)
+    must_have_right(settings(), job(), request)
+    must_have_right(settings(*ADA_AND_BOB), job(), msgspec.structs.replace(request, dry_run=True))
+
+
+def test_with_four_eyes_nobody_accepts_beforehand_what_they_ask_for() -> None:
+    """Approver or not: it takes another person, who is asked."""
+    request = DeployRequest(job="sales", requested_by="ada", accept_risk=True)
+    with pytest.raises(OperationRefused, match="^accept_risk: ada has asked for it"):
+        must_have_right(settings("ada", four_eyes=True), job(), request)
+    must_have_right(settings("ada", four_eyes=True), job(), DeployRequest(job="sales", requested_by="ada"))
+
+
+def test_what_a_recovery_loses_is_accepted_by_who_may_answer() -> None:
+    """Whoever triggers it may be anybody; who accepts may not."""
+
+    def recovery(accepted_by: str) -> DeployRequest:
+        recover = Recovery(action=RecoveryAction.RESTORE, cause="x", accepted_by=accepted_by)
+        return DeployRequest(job="sales", requested_by="carol", recover=recover)
+
+    must_have_right(settings("ada"), job(), recovery("ada"))
+    must_have_right(settings("ada"), job(), recovery(""))
+    with pytest.raises(OperationRefused, match="is not accepted: mallory is not among the approvers"):
+        must_have_right(settings("ada"), job(), recovery("mallory"))
+    with pytest.raises(OperationRefused, match="carol has asked for it"):
+        must_have_right(settings(four_eyes=True), job(), recovery("cli:carol"))
+
+
+@pytest.mark.parametrize("candidate", [(), ("mallory",), ("ada", "mallory"), ("ada=3",)])
+def test_who_is_not_on_a_jobs_list_brings_no_other_one_in(candidate: tuple[str, ...]) -> None:
+    """Not by a change that nobody has to approve, and not by going back to a release without one."""
+    state = job(serving=("ada",), candidate=candidate)
+    with pytest.raises(OperationRefused, match="release r0002 has other approvers than r0001: mallory is not among"):
+        may_change_approvers(settings(), state, DeployRequest(job="sales", requested_by="mallory"), "r0002")
+    may_change_approvers(settings(), state, DeployRequest(job="sales", requested_by="ada"), "r0002")
+    may_change_approvers(settings(four_eyes=True), state, DeployRequest(job="sales", requested_by="ada"), "r0002")
+
+
+def test_the_same_list_or_a_first_one_is_anybodys_to_deploy() -> None:
+    """In any order; a job without a list takes one from whoever may trigger."""
+    asked = DeployRequest(job="sales", requested_by="mallory")
+    may_change_approvers(settings(), job(serving=ADA_AND_BOB, candidate=("bob", "ada")), asked, "r0002")
+    may_change_approvers(settings(), job(candidate=("mallory",)), asked, "r0002")
