@@ -52,7 +52,7 @@ def streaming_recover() -> None:
     looked = DiagnoseOperator(task_id="diagnose")
     decide = DecideOperator(task_id="decide", diagnosed="diagnose", ask="accept", go_on="bundle", end="finish")
     accept = AcceptOperator(task_id="accept", diagnosed="diagnose", params=answer_form())
-    bundle = RecoverOperator(task_id="bundle", diagnosed="diagnose", accepted="accept", trigger_rule=GO_ON)
+    bundle = RecoverOperator(task_id="bundle", diagnosed="diagnose", trigger_rule=GO_ON)
     standby = StepOperator(task_id="standby", step=Step.STANDBY, deadline_param="standby_s")
     assess = AssessOperator(task_id="assess", step=Step.ASSESS)
     to_dual_run = {Step.SHADOW: "dual_run"}

@@ -9,6 +9,7 @@ import typer
 from typer.testing import CliRunner, Result
 
 from streamkeeper.cli import deploying
+from streamkeeper.cli.caller import caller
 from streamkeeper.cli.main import app
 from streamkeeper.lifecycle.steps import Step
 from streamkeeper.model.journal import DeployRequest, Handover, OperationFinished, Outcome, Strategy
@@ -55,6 +56,54 @@ def test_an_answer_is_recorded_with_who_and_why(job: Registered, verb: str, appr
     assert answer is not None
     assert (answer.approved, answer.reason) == (approved, "looked at it")
     assert answer.by.startswith("cli:")
+
+
+def test_who_is_not_on_the_list_is_told_in_one_line(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever they call themselves, and to repeat it changes nothing; negative control: the list that names them."""
+    ask(job, OPERATION)
+    monkeypatch.setenv("STREAMKEEPER_APPROVERS", "cli:somebody_else")
+    for variable in ("LOGNAME", "USER"):
+        monkeypatch.setenv(variable, "somebody_else")
+    for verb in ("approve", "decline", "approve"):
+        result = run(verb, JOB, OPERATION, "--reason", "in a hurry")
+        assert (result.exit_code, result.stdout, result.stderr.count("\n")) == (2, "", 1)
+        told = f"error: the answer to operation {OPERATION} of job {JOB} does not count: {caller()} is not among"
+        assert result.stderr.startswith(told)
+    assert asked(job, OPERATION).approval is None
+    monkeypatch.setenv("STREAMKEEPER_APPROVERS", f"cli:somebody_else,{caller()}")
+    assert run("approve", JOB, OPERATION, "--reason", "looked at it").exit_code == 0
+
+
+def test_who_has_asked_for_it_is_told_in_one_line(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where they have asked in Airflow, under the same name; negative control: without the setting."""
+    ask(job, OPERATION, requested_by=caller().removeprefix("cli:").upper())
+    monkeypatch.setenv("STREAMKEEPER_FOUR_EYES", "yes")
+    result = run("approve", JOB, OPERATION, "--reason", "mine")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "has asked for it, and another person has to answer" in result.stderr
+    monkeypatch.delenv("STREAMKEEPER_FOUR_EYES")
+    assert run("approve", JOB, OPERATION, "--reason", "mine").exit_code == 0
+
+
+@pytest.mark.parametrize("given", [" ", ",", "*"])
+def test_a_list_of_nobody_lets_nobody_answer(job: Registered, monkeypatch: pytest.MonkeyPatch, given: str) -> None:
+    """One clear line, and not the answer of everybody."""
+    ask(job, OPERATION)
+    monkeypatch.setenv("STREAMKEEPER_APPROVERS", given)
+    result = run("approve", JOB, OPERATION, "--reason", "free for all")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith("error: STREAMKEEPER_APPROVERS")
+    assert asked(job, OPERATION).approval is None
+
+
+def test_a_question_says_who_may_answer_it(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And how long there is."""
+    ask(job, OPERATION, requested_by="ada")
+    monkeypatch.setenv("STREAMKEEPER_APPROVERS", "ada,bob")
+    monkeypatch.setenv("STREAMKEEPER_FOUR_EYES", "yes")
+    shown = run("question", JOB, OPERATION).stdout
+    assert "May answer: bob." in shown
+    assert "Unless it is answered within 60 s of being asked, it counts as declined" in shown
 
 
 def test_a_second_and_contrary_answer_is_one_clear_line(job: Registered) -> None:

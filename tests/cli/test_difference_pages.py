@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from markdown_it import MarkdownIt
 
-from streamkeeper.cli.difference_pages import page_file, render_html, render_markdown, write_page
+from streamkeeper.cli.difference_pages import page_file, render_html, write_page
+from streamkeeper.compatibility.difference_markdown import render_differences
 from streamkeeper.compatibility.differences import Difference
 from streamkeeper.errors import InvalidInput, Unsupported
 
@@ -54,7 +55,7 @@ def test_html_colors_what_came_and_what_went() -> None:
 
 def test_markdown_keeps_each_block_closed() -> None:
     """Backticks in a line do not end it, and HTML in it is none."""
-    tokens = MarkdownIt().parse(render_markdown(FOUND))
+    tokens = MarkdownIt().parse(render_differences(FOUND))
     assert [each.type for each in tokens if each.type in ("fence", "html_block")] == ["fence"]
     children = [child.type for each in tokens for child in each.children or ()]
     assert set(children) <= {"text", "text_special"}
@@ -64,7 +65,7 @@ def test_markdown_keeps_each_block_closed() -> None:
 
 def test_no_difference_is_told_too() -> None:
     """An empty page would leave a reader in doubt."""
-    assert "Nothing differs" in render_markdown(())
+    assert "Nothing differs" in render_differences(())
     assert "Nothing differs" in render_html("orders", ())
 
 

@@ -1,16 +1,27 @@
-"""The assessment as a person reads it in Airflow."""
+"""The assessment and the question as a person reads them, in Airflow and elsewhere."""
 
 from __future__ import annotations
 
+import re
+from datetime import UTC, datetime
 from pathlib import Path
+
+import pytest
+from markdown_it import MarkdownIt
+from msgspec.structs import replace
 
 from streamkeeper.model.coding import to_json
 from streamkeeper.model.finding import Assessment, Finding, QueryAssessment, Severity, Verdict
 from streamkeeper.model.job_state import OperationState
-from streamkeeper.model.journal import DeployRequest
-from streamkeeper.operations.questions import render_assessment
+from streamkeeper.model.journal import Assessed, DeployRequest, ReleaseRegistered
+from streamkeeper.model.ways import QueryWay, Way
+from streamkeeper.operations import questions
+from streamkeeper.operations.questions import compose_question, render_assessment, render_question
+from streamkeeper.registry.bundles import build_bundle
 from streamkeeper.registry.objects import put_object
 from streamkeeper.stores.local import LocalStore
+from tests.operations.registered_job import JOB, QUERY, Registered
+from tests.orchestration.asking import ask, asked
 
 
 def test_the_report_is_the_stored_assessment_and_its_sentence(tmp_path: Path) -> None:
@@ -31,3 +42,102 @@ def test_the_report_is_the_stored_assessment_and_its_sentence(tmp_path: Path) ->
     assert text.startswith("## SWITCH")
     assert "`grouping-keys-changed`" in text
     assert text.endswith("SWITCH: totals: grouping-keys-changed\n")
+
+
+OPERATION = "op-asks"
+LAMBDA = "<lambda> of <img src=x onerror=alert(1)> [x](javascript:1) `code` **bold**"
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Registered:
+    return Registered(tmp_path)
+
+
+def give_code(job: Registered, release: str, text: str, **params: str) -> None:
+    """Let a release of the job have this code."""
+    root = Path(job.site.settings.jobs)
+    root.mkdir(exist_ok=True)
+    (root / f"{JOB}.py").write_text(text)
+    bundle = build_bundle(root, JOB)
+    put_object(job.site.store, JOB, "bundles", bundle.data, ".zip")
+    before = job.site.journal(JOB, "test").state().releases[release]
+    content = replace(before.content, bundle=bundle.sha256, entry=bundle.entry, params=params)
+    job.record(ReleaseRegistered(release=replace(before, content=content)))
+
+
+def question(job: Registered, *, whole: bool = False) -> str:
+    return render_question(job.site, job.site.journal(JOB, "test").state(), asked(job, OPERATION), whole=whole)
+
+
+def shown(text: str) -> tuple[str, set[str]]:
+    """What a page of Airflow shows, and the kinds of what it is made of."""
+    found = list(MarkdownIt("commonmark").enable("table").parse(text))
+    parts = [child for token in found for child in (token.children or [token])]
+    return "".join(part.content for part in parts), {part.type for part in parts}
+
+
+def test_the_question_shows_the_code_that_differs(job: Registered) -> None:
+    """Its lines, the params with their secrets masked, and not the plan."""
+    ask(job, OPERATION)
+    give_code(job, "r0001", "RATE = 1\n", password="hunter2hunter2")
+    give_code(job, "r0002", "RATE = 2\n", password="hunter3hunter3")
+    text = question(job)
+    for words in ("### What differs in the code", "#### file sales.py", "-RATE = 1", "+RATE = 2", "password"):
+        assert words in text
+    assert "hunter" not in text
+    assert "plan" not in text.partition("### What differs in the code")[2]
+    message = compose_question(
+        job.site, job.site.journal(JOB, "test").state(), asked(job, OPERATION), until=datetime(2026, 11, 24, tzinfo=UTC)
+    )
+    assert "What differs in the code: params, file sales.py." in message.text
+    assert "2026-11-24 00:00 UTC" in message.text
+
+
+def test_code_that_is_too_long_for_a_page_is_said_to_be(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
+    """How much, and where all of it is; the command line shows all of it."""
+    monkeypatch.setattr(questions, "MOST_LINES", 10)
+    ask(job, OPERATION)
+    give_code(job, "r0001", "A = 1\n")
+    give_code(job, "r0002", "".join(f"X{number} = 1\n" for number in range(100)))
+    assert re.search(rf"\b9\d more lines: streamkeeper question {JOB} {OPERATION}", question(job))
+    assert "+X99 = 1" not in question(job)
+    assert "+X99 = 1" in question(job, whole=True)
+
+
+def test_a_question_whose_code_is_gone_says_so(job: Registered) -> None:
+    """Whoever answers knows what they have not seen."""
+    ask(job, OPERATION)
+    assert "zip is missing" in question(job)
+
+
+def test_what_others_wrote_is_text_on_the_page(job: Registered) -> None:
+    """``<lambda>`` in a finding, a sentence, a reason or code is neither HTML nor a link, and nothing of it is lost."""
+    finding = Finding(
+        rule="code-in-state-changed", severity=Severity.OPAQUE, where=LAMBDA, evidence=LAMBDA, hint=LAMBDA
+    )
+    judged = QueryAssessment(verdict=Verdict.BACKUP, findings=(finding,))
+    report = to_json(Assessment(verdict=Verdict.BACKUP, queries={QUERY: judged}))
+    ask(job, OPERATION, requested_by=LAMBDA)
+    way = QueryWay(way=Way.RESUME, before="v0001", version="v0001", opaque=True, no_way_back=LAMBDA)
+    job.record(
+        Assessed(
+            operation=OPERATION,
+            verdict=Verdict.BACKUP,
+            reverse=Verdict.BACKUP,
+            sentence=LAMBDA,
+            report=put_object(job.site.store, JOB, "reports", report, ".json"),
+            ways={QUERY: way},
+        )
+    )
+    give_code(job, "r0001", "")
+    give_code(job, "r0002", f"# {LAMBDA}\n# ```\n")
+    told, kinds = shown(question(job))
+    assert told.count(LAMBDA) == 7
+    assert not kinds & {"html_inline", "html_block", "link_open", "image"}
+
+
+def test_html_that_is_not_escaped_would_be_seen() -> None:
+    """Negative control of the way the page is read."""
+    told, kinds = shown(f"- {LAMBDA}")
+    assert {"html_inline"} <= kinds
+    assert LAMBDA not in told

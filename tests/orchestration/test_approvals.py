@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import os
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -11,31 +14,28 @@ from streamkeeper.errors import DeployFailed
 from streamkeeper.lifecycle.steps import Step
 from streamkeeper.model.journal import AbortRequested, About, ApprovalAnswered
 from streamkeeper.operations.approval import answer_approval
+from streamkeeper.operations.sites import Site
 from streamkeeper.orchestration.run_names import operation_id
 from tests.operations.registered_job import JOB, Registered
 from tests.orchestration.asking import BUNDLE, ask, ask_about_output, asked
 from tests.orchestration.installed import install
 from tests.orchestration.running import Instance, context_of
+from tests.orchestration.web_server import web_server
 
 pytestmark = pytest.mark.airflow
 OPERATION = operation_id("a_dag", "manual__1")
 ADA = {"id": "1", "name": "ada"}
 
 
-class Answered(Instance):
-    """The task that records; ``answer``: what the one before it has returned."""
+class Asking(Instance):
+    """The instance of the task that asks."""
 
-    def __init__(self, answer: dict[str, Any], bundle: str = BUNDLE) -> None:
-        super().__init__()
-        self.found = {
-            (task, key): value
-            for task in ("backup.approve", "dual_run.review")
-            for key, value in (("return_value", answer), ("bundle", bundle))
-        }
+    id = UUID(int=7)
+    dag_id, run_id, task_id, map_index = "a_dag", "manual__1", "backup.approve", -1
 
     def xcom_pull(self, task_ids: str, key: str = "return_value") -> Any:
-        """What another task left."""
-        return self.found.get((task_ids, key))
+        """Nothing was left by another task."""
+        return None
 
 
 @pytest.fixture
@@ -46,7 +46,15 @@ def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Registered:
 
 
 def said(option: str, *, user: dict[str, str] | None = ADA, reason: str = "looked at it") -> dict[str, Any]:
-    return {"chosen_options": [option], "params_input": {"reason": reason}, "responded_by_user": user}
+    """What Airflow resumes the asking task with."""
+    from airflow.sdk.timezone import utcnow
+
+    return {
+        "chosen_options": [option],
+        "params_input": {"reason": reason},
+        "responded_by_user": user,
+        "responded_at": utcnow(),
+    }
 
 
 @pytest.fixture
@@ -56,12 +64,31 @@ def rebuilt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Registered:
     return installed
 
 
-def record(answer: dict[str, Any], step: Step = Step.APPROVE, **more: Any) -> str:
+def asking(step: Step = Step.APPROVE) -> Any:
+    """The task that asks, as Airflow makes it anew each time."""
+    from streamkeeper.orchestration.approvals import ApproveOperator, answer_form
+
+    return ApproveOperator(task_id="approve", step=step, params=answer_form())
+
+
+def answered(answer: dict[str, Any], step: Step = Step.APPROVE, *, bundle: str = BUNDLE, until: str = "") -> Any:
+    """The asking task goes on with an answer."""
+    return asking(step).execute_complete(
+        context_of(Asking(), job=JOB), answer, operation=OPERATION, bundle=bundle, until=until
+    )
+
+
+def go_on(step: Step = Step.APPROVE) -> str:
+    """The task after it."""
     from streamkeeper.orchestration.approvals import AnswerOperator
 
-    task = "backup.approve" if step is Step.APPROVE else "dual_run.review"
-    operator = AnswerOperator(task_id="answer", step=step, asked=task)
-    return str(operator.work(context_of(Answered(answer, **more), job=JOB)))
+    return str(AnswerOperator(task_id="answer", step=step).work(context_of(Asking(), job=JOB)))
+
+
+def record(answer: dict[str, Any], step: Step = Step.APPROVE, **more: Any) -> str:
+    """Both."""
+    answered(answer, step, **more)
+    return go_on(step)
 
 
 def from_elsewhere(job: Registered, *, approved: bool) -> None:
@@ -162,6 +189,171 @@ def test_a_repeated_answer_about_state_is_none_about_the_output(rebuilt: Registe
     assert asked(rebuilt, OPERATION).review.by == "cli:bob"
 
 
+@pytest.fixture
+def asked_of(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """What Airflow is given to ask, each time; there is no Airflow to take it."""
+    from streamkeeper.orchestration import approvals
+
+    found: list[dict[str, Any]] = []
+    monkeypatch.setattr(approvals, "upsert_hitl_detail", lambda **given: found.append(given))
+    return found
+
+
+def task_deferred() -> type[BaseException]:
+    """What a task raises that waits."""
+    from airflow.sdk.exceptions import TaskDeferred
+
+    return TaskDeferred
+
+
+def site_of(job: Registered) -> Site:
+    """The installation as its environment describes it by now."""
+    return Site.from_environment(os.environ, looking=True)
+
+
+def ask_them(step: Step = Step.APPROVE) -> Any:
+    """The task asks and waits; how it is deferred."""
+    from airflow.sdk import DAG
+
+    context = context_of(Asking(), job=JOB)
+    context["dag"] = DAG("a_dag", schedule=None)
+    with pytest.raises(task_deferred()) as deferred:
+        asking(step).work(context)
+    return deferred.value
+
+
+def test_airflow_itself_lets_only_those_answer_whose_answer_counts(
+    job: Registered, asked_of: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By their ids there; negative control: without a list it lets everybody."""
+    ask_them()
+    monkeypatch.setenv("STREAMKEEPER_APPROVERS", "bob,eve=3")
+    ask_them()
+    assert [each["assigned_users"] for each in asked_of] == [
+        [],
+        [{"id": "bob", "name": "bob"}, {"id": "3", "name": "eve"}],
+    ]
+    assert "May answer: bob, eve." in asked_of[1]["body"]
+
+
+@pytest.mark.parametrize("approvers", ["ada", "cli:root", "ada,cli:ada"])
+def test_a_list_of_which_nobody_is_left_is_not_everybody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked_of: list[dict[str, Any]], approvers: str
+) -> None:
+    """Airflow takes an empty list for everybody: it never gets one where there is a list."""
+    installed = install(tmp_path, monkeypatch)
+    ask(installed, OPERATION, requested_by="ada")
+    monkeypatch.setenv("STREAMKEEPER_APPROVERS", approvers)
+    monkeypatch.setenv("STREAMKEEPER_FOUR_EYES", "yes")
+    ask_them()
+    assert asked_of[0]["assigned_users"]
+    for name in ("ada", "root", "mallory", "cli:root", "airflow"):
+        with pytest.raises(task_deferred()):
+            answered(said("Approve", user={"id": name, "name": name}))
+    assert asked(installed, OPERATION).approval is None
+
+
+@pytest.mark.parametrize("option", ["Approve", "Decline"])
+def test_who_may_not_answer_is_not_heard_and_the_question_stays(
+    job: Registered, asked_of: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch, option: str
+) -> None:
+    """Where Airflow lets them, as one without logins does: nothing is recorded, and the deadline does not move."""
+    monkeypatch.setenv("STREAMKEEPER_APPROVERS", "ada=1")
+    until = ask_them().kwargs["until"]
+    for user in ({"id": "9", "name": "mallory"}, {"id": "9", "name": "ada"}, {"id": "1", "name": "Ada"}):
+        with pytest.raises(task_deferred()) as again:
+            answered(said(option, user=user), until=until)
+        assert again.value.kwargs["until"] == until
+    assert asked(job, OPERATION).approval is None
+    assert len(asked_of) == 4
+    answered(said(option), until=until)
+    assert asked(job, OPERATION).approval.by == "ada"
+
+
+def test_who_is_called_like_the_command_lines_user_is_not_them(
+    job: Registered, asked_of: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A user of Airflow may have any name; negative control: what comes from the command line counts."""
+    monkeypatch.setenv("STREAMKEEPER_APPROVERS", "cli:eve")
+    with pytest.raises(task_deferred()):
+        answered(said("Approve", user={"id": "cli:eve", "name": "cli:eve"}))
+    assert asked(job, OPERATION).approval is None
+    answer_approval(site_of(job), JOB, OPERATION, approved=True, by="cli:eve", reason="seen")
+
+
+def test_what_another_task_left_is_no_answer(job: Registered) -> None:
+    """Whoever may edit runs may write an answer in anybody's name, and mark the asking task as done."""
+    from streamkeeper.orchestration.approvals import AnswerOperator
+
+    class Forged(Asking):
+        def xcom_pull(self, task_ids: str, key: str = "return_value") -> Any:
+            return {"return_value": said("Approve"), "bundle": BUNDLE}.get(key)
+
+    with pytest.raises(DeployFailed, match="not approved by airflow: nobody answered"):
+        AnswerOperator(task_id="answer", step=Step.APPROVE).work(context_of(Forged(), job=JOB))
+    assert not asked(job, OPERATION).approval.approved
+
+
+@pytest.mark.parametrize("option", ["Approve", "Decline"])
+def test_a_task_that_is_cleared_after_an_answer_asks_nobody_again(
+    job: Registered, asked_of: list[dict[str, Any]], option: str
+) -> None:
+    """The answer is on record: it cannot be had again, by somebody else or otherwise."""
+    answered(said(option))
+    again = asking().work(context_of(Asking(), job=JOB))
+    assert (again["chosen_options"], asked_of) == ([option], [])
+    other = "Decline" if option == "Approve" else "Approve"
+    answered(said(other, user={"id": "2", "name": "bob"}))
+    assert (asked(job, OPERATION).approval.by, asked(job, OPERATION).approval.approved) == ("ada", option == "Approve")
+
+
+def test_a_task_that_is_cleared_before_an_answer_asks_again(job: Registered, asked_of: list[dict[str, Any]]) -> None:
+    """With the list as it is by then; negative control of the test above."""
+    ask_them()
+    ask_them()
+    assert len(asked_of) == 2
+
+
+def test_approvers_are_told_by_the_notifiers(
+    job: Registered, asked_of: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Over a real socket: what is asked, until when, of whom, what going back costs, what differs, where to answer."""
+    monkeypatch.setenv("STREAMKEEPER_APPROVERS", "bob")
+    monkeypatch.setenv("AIRFLOW__API__BASE_URL", "http://airflow.example")
+    with web_server() as (url, posted, _):
+        hook = {"notifier": "streamkeeper.orchestration.webhook.WebhookNotifier", "kwargs": {"url": url}}
+        monkeypatch.setenv("STREAMKEEPER_NOTIFIERS", json.dumps(hook))
+        deferred = ask_them()
+        (told,) = posted
+    until = deferred.kwargs["until"]
+    assert told["subject"] == "[approval] Let r0002 of sales take over the state of r0001?"
+    for words in (
+        f"Unless it is answered by {until[:10]} {until[11:16]} UTC, it counts as declined, and r0001 serves on.",
+        "May answer: bob.",
+        "faster",
+        "r0001 goes back to its last batch, by a snapshot",
+        "What differs in the code:",
+        "Answer: http://airflow.example/dags/a_dag/runs/manual__1/tasks/backup.approve/required_actions",
+        f"streamkeeper question {JOB} {OPERATION}",
+    ):
+        assert words in told["text"]
+    assert (told["rule"], told["runbook"]) == ("approval-waiting", "docs/runbook.md#a-deploy-waits-for-an-approval")
+
+
+def test_a_notifier_that_fails_keeps_nobody_from_being_asked(
+    job: Registered, asked_of: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor does a setting that cannot be read."""
+    with web_server() as (url, posted, answers):
+        answers.append(500)
+        hook = {"notifier": "streamkeeper.orchestration.webhook.WebhookNotifier", "kwargs": {"url": url}}
+        for notifiers in (json.dumps(hook), "[", '"nowhere.at.All"'):
+            monkeypatch.setenv("STREAMKEEPER_NOTIFIERS", notifiers)
+            ask_them()
+        assert posted == []
+    assert len(asked_of) == 3
+
+
 def test_where_the_risk_was_accepted_nobody_is_asked_about_state(job: Registered) -> None:
     """An answer would stop nothing, and say that it did."""
     from streamkeeper.errors import OperationRefused
@@ -177,7 +369,7 @@ def test_the_question_about_an_output_shows_the_rows_that_differ(rebuilt: Regist
 
     state, operation = rebuilt.site.journal(JOB, "test").state(), asked(rebuilt, OPERATION)
     assert subject_of(state, operation) == "Let the rebuilt output of r0002 of sales take the place of that of r0001?"
-    text = render_question(rebuilt.site.store, state, operation)
+    text = render_question(rebuilt.site, state, operation)
     for words in (
         "**r0002** is to take over from **r0001**, asked for by somebody: right sums",
         "- query totals: the outputs differ: 4 of 4 common rows differ (amount 4)",
@@ -193,7 +385,7 @@ def test_the_question_tells_what_a_person_needs(job: Registered) -> None:
     """Who asks, what is uncertain, the snapshot, what a way back costs, and how to answer from elsewhere."""
     from streamkeeper.operations.questions import render_question
 
-    text = render_question(job.site.store, job.site.journal(JOB, "test").state(), asked(job, OPERATION))
+    text = render_question(job.site, job.site.journal(JOB, "test").state(), asked(job, OPERATION))
     for words in (
         "**r0002** is to take over from **r0001**",
         "faster",
@@ -218,8 +410,6 @@ def test_the_journal_answers_only_what_it_knows(job: Registered) -> None:
 
 def test_the_trigger_travels_with_all_it_needs(job: Registered) -> None:
     """Read back from what Airflow stores of it, it is about the same question."""
-    from uuid import UUID
-
     from airflow.sdk import ParamsDict
 
     from streamkeeper.orchestration.answer_trigger import AnswerTrigger

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -25,6 +26,8 @@ ADA = {"id": "1", "name": "ada"}
 
 class Run(Instance):
     """A run's task instance; what one task has left another finds."""
+
+    dag_id, run_id, task_id, map_index = "a_dag", "manual__1", "accept", -1
 
     def __init__(self) -> None:
         super().__init__()
@@ -68,14 +71,22 @@ def decide(run: Run, **form: Any) -> str:
 def start(run: Run, **form: Any) -> str:
     from streamkeeper.orchestration.recoveries import RecoverOperator
 
-    operator = RecoverOperator(task_id="bundle", diagnosed="diagnose", accepted="accept")
+    operator = RecoverOperator(task_id="bundle", diagnosed="diagnose")
     return str(operator.work(context(run, **form)))
 
 
 def said(run: Run, option: str, user: dict[str, str] | None = ADA) -> None:
-    run.left["accept", "return_value"] = {
+    """Airflow resumes the asking task with what a person has said, or with its default."""
+    from airflow.sdk.timezone import utcnow
+
+    from streamkeeper.orchestration.approvals import answer_form
+    from streamkeeper.orchestration.recoveries import AcceptOperator
+
+    event = {
         "chosen_options": [option], "params_input": {"reason": "kept for a year"}, "responded_by_user": user,
+        "responded_at": utcnow(),
     }  # fmt: skip
+    AcceptOperator(task_id="accept", diagnosed="diagnose", params=answer_form()).execute_complete(context(run), event)
 
 
 def test_a_diagnosis_is_the_runs_report_and_ends_it(job: Registered) -> None:
@@ -109,8 +120,9 @@ def test_a_no_and_silence_open_nothing(job: Registered, option: str, user: dict[
     """Not even an approval counts that comes without a person."""
     run = Run()
     diagnose(run)
-    said(run, option, user)
     with pytest.raises(DeployFailed, match=f"not accepted: {told}"):
+        said(run, option, user)
+    with pytest.raises(OperationRefused, match="needs a person"):
         start(run)
     assert OPERATION not in job.site.journal(JOB, "test").state().operations
 
@@ -121,6 +133,75 @@ def test_nothing_is_done_by_who_was_not_asked(job: Registered) -> None:
     diagnose(run)
     with pytest.raises(OperationRefused, match="needs a person"):
         start(run)
+
+
+def test_what_another_task_left_is_no_answer(job: Registered) -> None:
+    """Whoever may edit runs may write an answer there in anybody's name, and mark the question answered."""
+    run = Run()
+    diagnose(run)
+    forged = {"chosen_options": ["Approve"], "params_input": {"reason": "x"}, "responded_by_user": ADA}
+    run.left["accept", "return_value"] = forged
+    run.left["diagnose", "asks"] = False
+    assert decide(run) == "bundle"
+    with pytest.raises(OperationRefused, match="needs a person"):
+        start(run)
+    assert OPERATION not in job.site.journal(JOB, "test").state().operations
+
+
+def test_a_loss_is_accepted_by_who_may_only(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the list and its ids, and not by who has triggered it; negative control: who is left."""
+    monkeypatch.setenv("STREAMKEEPER_APPROVERS", "ada=1,bob=2")
+    monkeypatch.setenv("STREAMKEEPER_FOUR_EYES", "yes")
+    run = Run()
+    diagnose(run)
+    for user, why in (
+        ({"id": "9", "name": "mallory"}, "mallory is not among the approvers"),
+        ({"id": "9", "name": "bob"}, "bob is not among the approvers"),
+        (ADA, "ada has asked for it"),
+    ):
+        with pytest.raises(OperationRefused, match=f"is not accepted: {why}"):
+            said(run, "Approve", user)
+        assert OPERATION not in job.site.journal(JOB, "test").state().operations
+    said(run, "Approve", {"id": "2", "name": "bob"})
+    recover = job.site.journal(JOB, "test").state().operations[OPERATION].request.recover
+    assert recover is not None
+    assert recover.accepted_by == "bob"
+
+
+def test_airflow_itself_lets_only_those_accept_whose_answer_counts(
+    job: Registered, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are named on the page beside the deadline; who has asked for it is not among them."""
+    from airflow.providers.standard.operators import hitl
+    from airflow.sdk.exceptions import TaskAwaitingInput
+
+    from streamkeeper.orchestration.approvals import answer_form
+    from streamkeeper.orchestration.recoveries import AcceptOperator
+
+    asked: list[dict[str, Any]] = []
+    monkeypatch.setattr(hitl, "upsert_hitl_detail", lambda **given: asked.append(given))
+    monkeypatch.setenv("STREAMKEEPER_APPROVERS", "ada,bob=2")
+    monkeypatch.setenv("STREAMKEEPER_FOUR_EYES", "yes")
+    run = Run()
+    diagnose(run)
+    run.pushed["announced"] = ["<lambda>"]
+    given = {**context(run), "task_instance": SimpleNamespace(id=7)}
+    with pytest.raises(TaskAwaitingInput):
+        AcceptOperator(task_id="accept", diagnosed="diagnose", params=answer_form()).work(given)
+    (question,) = asked
+    assert question["assigned_users"] == [{"id": "2", "name": "bob"}]
+    assert r"- \<lambda>" in question["body"]
+    assert "it counts as declined. May answer: bob." in question["body"]
+
+
+def test_what_was_shown_is_what_is_accepted(job: Registered) -> None:
+    """A page that was made to promise more than there is has got no yes to what is done."""
+    run = Run()
+    diagnose(run)
+    run.left["diagnose", "announced"] = ["query totals: loses nothing"]
+    with pytest.raises(OperationRefused, match="is not what would be done any more"):
+        said(run, "Approve")
+    assert OPERATION not in job.site.journal(JOB, "test").state().operations
 
 
 def test_what_loses_nothing_asks_nobody(job: Registered) -> None:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
 from email.message import EmailMessage
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +18,7 @@ from streamkeeper.registry.fleet import read_index
 from tests.orchestration.installed import JOB, Registered, install
 from tests.orchestration.running import Instance, context_of
 from tests.orchestration.smtp_server import smtp_server
+from tests.orchestration.web_server import Hook, web_server
 
 pytestmark = pytest.mark.airflow
 SMTP = "airflow.providers.smtp.notifications.smtp.SmtpNotifier"
@@ -44,27 +43,10 @@ def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Registered:
 
 
 @pytest.fixture
-def hook() -> Iterator[tuple[str, list[dict[str, Any]], list[int]]]:
-    """A web server's address, what was posted to it, and what it answers from then on (200, or the last one given)."""
-    posted: list[dict[str, Any]] = []
-    answers: list[int] = [200]
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
-            if answers[-1] == 200:
-                posted.append(json.loads(body))
-            self.send_response(answers[-1])
-            self.end_headers()
-
-        def log_message(self, *_: Any) -> None: ...
-
-    with HTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_address[1]}/oncall", posted, answers
-        server.shutdown()
-        thread.join()
+def hook() -> Iterator[Hook]:
+    """A web server that a notifier posts to."""
+    with web_server() as found:
+        yield found
 
 
 def watch(airflow: Airflow | None = None, **form: Any) -> tuple[str, dict[str, Any]]:
@@ -103,7 +85,7 @@ def _installation(job: Registered) -> str:
 
 
 def test_incidents_reach_a_mail_server_and_a_webhook_once(
-    job: Registered, monkeypatch: pytest.MonkeyPatch, hook: tuple[str, list[dict[str, Any]], list[int]]
+    job: Registered, monkeypatch: pytest.MonkeyPatch, hook: Hook
 ) -> None:
     """Through Airflow's own notifier classes over real sockets; a second pass sends nothing again."""
     url, posted, _ = hook
@@ -133,7 +115,7 @@ def _html(mail: EmailMessage) -> str:
 
 
 def test_a_notifier_that_fails_is_logged_and_tried_again(
-    job: Registered, monkeypatch: pytest.MonkeyPatch, hook: tuple[str, list[dict[str, Any]], list[int]]
+    job: Registered, monkeypatch: pytest.MonkeyPatch, hook: Hook
 ) -> None:
     """A server that answers 500, a class that is not there, a setting that is no JSON: the pass is made."""
     url, posted, answers = hook

@@ -34,8 +34,8 @@ def question(job: Job, operation: Operation) -> None:
             f"operation {operation} of job {job} asks nobody", hint=f"see: streamkeeper status {job}"
         )
     console = Console()
-    console.print(subject_of(state, asked))
-    console.print(Markdown(render_question(site.store, state, asked)))
+    console.print(subject_of(state, asked), markup=False)
+    console.print(Markdown(render_question(site, state, asked, whole=True)))
 
 
 def approve(job: Job, operation: Operation, *, reason: Reason, bundle: Bundle = "", about: Asked = None) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
-from streamkeeper.cli.difference_pages import render_markdown as render_differences
+from streamkeeper.compatibility.difference_markdown import render_differences
 from streamkeeper.compatibility.differences import Difference
 from streamkeeper.compatibility.report import render_markdown, render_text
 from streamkeeper.model.check import CheckAnswer, answer_json

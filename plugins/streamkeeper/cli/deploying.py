@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated
 
@@ -218,7 +219,9 @@ def follow_operation(running: Deploy) -> Progress:
         nonlocal asked
         if progress.kind is ProgressKind.WAITING and progress.on == ANSWER and progress.step is not asked:
             asked, state = progress.step, running.state
-            question = render_question(running.site.store, state, state.operations[running.operation])
+            operation = state.operations[running.operation]
+            left = timedelta(seconds=max(0.0, operation.request.approve_s - progress.waited_s))
+            question = render_question(running.site, state, operation, until=datetime.now(UTC) + left, whole=True)
             console.print(Markdown(question))
         if progress.kind is not ProgressKind.DONE:
             say(f"{progress.step.label:13} {progress.sentence}{_asks(running, progress)}")

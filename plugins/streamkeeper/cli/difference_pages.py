@@ -15,10 +15,11 @@ from rich.console import Console
 from rich.terminal_theme import DEFAULT_TERMINAL_THEME
 from rich.text import Text
 
+from streamkeeper.compatibility.difference_markdown import SAME, render_differences
 from streamkeeper.compatibility.differences import Difference
 from streamkeeper.errors import InvalidInput
 from streamkeeper.locations import local_path
-from streamkeeper.model.markdown_text import code_block, escaped
+from streamkeeper.model.markdown_text import escaped
 
 Diff = Annotated[bool, typer.Option("--diff", help="Show the difference of params, code and plans to what serves")]
 DiffTo = Annotated[
@@ -26,7 +27,6 @@ DiffTo = Annotated[
 ]
 
 _COLORS = {"+": "green", "-": "red", "@": "cyan"}
-_SAME = "Nothing differs in params, conf, code and plans."
 _PAGE = """<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -74,17 +74,7 @@ def show_differences(title: str, differences: Iterable[Difference], *, shown: bo
         Console(highlight=False).print(_text(found), soft_wrap=True)
     if file is not None:
         heading = f"# {escaped(title)}\n\n"
-        write_page(file, render_html(title, found) if file.suffix == ".html" else heading + render_markdown(found))
-
-
-def render_markdown(differences: Iterable[Difference], *, level: int = 2) -> str:
-    """A heading and a block for each."""
-    parts: list[str] = []
-    for each in differences:
-        parts.append(f"{'#' * level} {escaped(each.title)}")
-        parts += [code_block("\n".join(each.lines), "diff")] if each.lines else []
-        parts += [escaped(each.note)] if each.note else []
-    return "\n\n".join(parts or [_SAME]) + "\n"
+        write_page(file, render_html(title, found) if file.suffix == ".html" else heading + render_differences(found))
 
 
 def render_html(title: str, differences: Iterable[Difference]) -> str:
@@ -98,7 +88,7 @@ def render_html(title: str, differences: Iterable[Difference]) -> str:
 
 def _text(differences: Iterable[Difference]) -> Text:
     lines = [line for each in differences for line in _lines(each)]
-    return Text("\n").join(lines or [Text(_SAME)])
+    return Text("\n").join(lines or [Text(SAME)])
 
 
 def _lines(difference: Difference) -> Iterator[Text]:

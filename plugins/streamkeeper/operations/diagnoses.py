@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from streamkeeper.model.markdown_text import escaped
 from streamkeeper.model.recovery import Diagnosis, Option
 
 
@@ -13,13 +14,13 @@ def render_diagnosis(found: Diagnosis) -> str:
 
 
 def _lines(found: Diagnosis) -> Iterator[str]:
-    yield from (f"**{found.job}: {found.cause.value}.** {found.sentence}", "")
+    yield from (f"**{found.job}: {found.cause.value}.** {escaped(found.sentence)}", "")
     if found.advice:
-        yield from (f"Advised: {found.advice}.", "")
+        yield from (f"Advised: {escaped(found.advice)}.", "")
     if found.heading:
         yield from (f"Runbook: *{found.heading}*", "")
     if found.evidence:
-        yield from ("### What was seen", "", *(f"- {each}" for each in found.evidence), "")
+        yield from ("### What was seen", "", *(f"- {escaped(each)}" for each in found.evidence), "")
     yield from ("### What can be done", "")
     for each in found.options:
         yield from _option(each)
@@ -27,8 +28,9 @@ def _lines(found: Diagnosis) -> Iterator[str]:
 
 def _option(option: Option) -> Iterator[str]:
     if not option.possible:
-        yield f"- **{option.action.value}**: not possible: {option.why_not}"
+        yield f"- **{option.action.value}**: not possible: {escaped(option.why_not)}"
         return
     person = " (a person has to accept it)" if option.asks else ""
-    yield f"- **{option.action.value}**{person}: {option.does}; stands on {', '.join(option.stands_on)}"
-    yield from (f"    - {each.sentence}" for each in option.prices)
+    does = f"{option.does}; stands on {', '.join(option.stands_on)}"
+    yield f"- **{option.action.value}**{person}: {escaped(does)}"
+    yield from (f"    - {escaped(each.sentence)}" for each in option.prices)

@@ -37,7 +37,6 @@ def compose_message(notice: Notice) -> Message:
     symptom = notice.symptom
     about = f"{symptom.job}/{symptom.query}" if symptom.query else symptom.job
     advice = "" if notice.event == "cleared" else f"\n\nWhat to do: {symptom.action}."
-    runbook = symptom.heading.lower().replace(",", "").replace(":", "").replace(" ", "-")
     return Message(
         job=symptom.job,
         query=symptom.query,
@@ -46,8 +45,13 @@ def compose_message(notice: Notice) -> Message:
         event=notice.event,
         subject=f"[{symptom.severity.value}] {about}: {symptom.rule} {notice.event}",
         text=f"{notice.sentence}.{advice}\nRunbook: {symptom.heading}",
-        runbook=f"docs/runbook.md#{runbook}",
+        runbook=runbook_link(symptom.heading),
     )
+
+
+def runbook_link(heading: str) -> str:
+    """Where a heading of the runbook is."""
+    return f"docs/runbook.md#{heading.lower().replace(',', '').replace(':', '').replace(' ', '-')}"
 
 
 def send_notices(log: IncidentLog, senders: Mapping[str, Sender], *, now: float) -> list[str]:
@@ -74,15 +78,18 @@ def send_notices(log: IncidentLog, senders: Mapping[str, Sender], *, now: float)
 def _send(notice: Notice, senders: Mapping[str, Sender], *, now: float) -> tuple[tuple[str, ...], list[str]]:
     if now - notice.at > TOO_OLD_S or notice.symptom.severity is Severity.INFO:
         return (), []
-    message = compose_message(notice)
+    left = {name: send for name, send in senders.items() if name not in notice.sent}
+    return send_message(left, compose_message(notice))
+
+
+def send_message(senders: Mapping[str, Sender], message: Message) -> tuple[tuple[str, ...], list[str]]:
+    """Whom it has reached, and what failed, a sentence each."""
     reached: list[str] = []
     failed: list[str] = []
     for name, send in senders.items():
-        if name in notice.sent:
-            continue
         try:
             send(message)
-        except Exception as error:  # A notifier is anybody's code: whatever it raises must not stop the watch.
+        except Exception as error:  # A notifier is anybody's code: whatever it raises must stop nothing.
             failed.append(f"notifier {name} failed for {message.subject!r}: {type(error).__name__}: {error}")
         else:
             reached.append(name)

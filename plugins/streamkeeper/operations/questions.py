@@ -2,20 +2,36 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+import msgspec
+
+from streamkeeper.compatibility.difference_markdown import render_differences
+from streamkeeper.compatibility.differences import Difference, find_differences
 from streamkeeper.compatibility.report import render_markdown
+from streamkeeper.errors import KeyMissing, RegistryDamaged
+from streamkeeper.health.rule import tell_span
 from streamkeeper.lifecycle.review import reasons_to_review
+from streamkeeper.lifecycle.right_to_answer import right_to_answer
 from streamkeeper.lifecycle.steps import Step, current_step
 from streamkeeper.model.coding import from_json
 from streamkeeper.model.finding import Assessment
+from streamkeeper.model.health import Severity
 from streamkeeper.model.markdown_text import escaped
 from streamkeeper.model.ways import QueryWay, Way
+from streamkeeper.operations.job_versions import released_version
+from streamkeeper.operations.notices import Message, runbook_link
 
 if TYPE_CHECKING:
     from streamkeeper.model.job_state import JobState, OperationState
+    from streamkeeper.operations.sites import Site
     from streamkeeper.stores.contract import Store
+
+MOST_LINES = 1_500
+"""Of code that differs, on a page of Airflow."""
 
 
 def render_assessment(store: Store, job: str, operation: OperationState) -> str:
@@ -27,20 +43,29 @@ def render_assessment(store: Store, job: str, operation: OperationState) -> str:
     return f"{render_markdown(assessment)}\n{escaped(operation.verdict_sentence)}\n"
 
 
-def render_question(store: Store, state: JobState, operation: OperationState) -> str:
-    """All that a person needs to answer what the operation asks."""
-    release = operation.done[Step.BUNDLE.label]["release"]
-    asked_by = f"{operation.request.requested_by or 'somebody'}: {operation.request.reason or 'no reason given'}"
+def render_question(
+    site: Site, state: JobState, operation: OperationState, *, until: datetime | None = None, whole: bool = False
+) -> str:
+    """All that a person needs to answer what the operation asks; ``until``: when it counts as declined.
+
+    ``whole``: with all lines of code that differ, however many.
+    """
+    release, asked_by = operation.done[Step.BUNDLE.label]["release"], _asked_by(operation)
     about_output = current_step(operation) is Step.REVIEW
     lines = [
         f"**{release}** is to take over from **{state.serving_release}**, asked for by {escaped(asked_by)}.",
         "",
-        render_assessment(store, state.job, operation),
+        f"{escaped(_deadline(state, operation, until))} May answer: {escaped(_who_may(site, state, operation))}.",
+        "",
+        render_assessment(site.store, state.job, operation),
         *(_rebuilt_outputs(operation) if about_output else _kept_state(operation)),
         "### What a way back costs",
         "",
-        *(f"- query `{query}`: {told}" for query, told in _ways_back(state, operation)),
+        *(f"- query `{query}`: {escaped(told)}" for query, told in _ways_back(state, operation)),
         "",
+        "### What differs in the code",
+        "",
+        _code_differences(site, state, operation, most=sys.maxsize if whole else MOST_LINES),
         f"From the command line: `streamkeeper approve {state.job} {operation.operation}"
         f" --about {'output' if about_output else 'state'} --reason …`, or `decline`.",
     ]
@@ -53,6 +78,78 @@ def subject_of(state: JobState, operation: OperationState) -> str:
     if current_step(operation) is Step.REVIEW:
         return f"Let the rebuilt output of {release} of {state.job} take the place of that of {state.serving_release}?"
     return f"Let {release} of {state.job} take over the state of {state.serving_release}?"
+
+
+def compose_question(
+    site: Site, state: JobState, operation: OperationState, *, until: datetime, link: str = ""
+) -> Message:
+    """The question for those who are to answer it, wherever they are: what, by when, what it costs, and where."""
+    job, release = state.job, operation.done[Step.BUNDLE.label]["release"]
+    about_output = current_step(operation) is Step.REVIEW
+    files = [each.title for each in _find_code_differences(site, state, release)]
+    why = reasons_to_review(operation) if about_output else (operation.verdict_sentence,)
+    lines = [
+        f"{release} is to take over from {state.serving_release}, asked for by {_asked_by(operation)}.",
+        f"{_deadline(state, operation, until)} May answer: {_who_may(site, state, operation)}.",
+        "",
+        *why,
+        "",
+        "What a way back costs:",
+        *(f"- query {query}: {told}" for query, told in _ways_back(state, operation)),
+        "",
+        f"What differs in the code: {', '.join(files) or 'nothing'}.",
+        "",
+        *([f"Answer: {link}"] if link else []),
+        f"See it all: streamkeeper question {job} {operation.operation}",
+    ]
+    heading = "A dual run waits for an answer about its output" if about_output else "A deploy waits for an approval"
+    return Message(
+        job=job,
+        query="",
+        rule="approval-waiting",
+        severity=Severity.TICKET.value,
+        event="asked",
+        subject=f"[approval] {subject_of(state, operation)}",
+        text="\n".join(lines),
+        runbook=runbook_link(heading),
+    )
+
+
+def _asked_by(operation: OperationState) -> str:
+    return f"{operation.request.requested_by or 'somebody'}: {operation.request.reason or 'no reason given'}"
+
+
+def _deadline(state: JobState, operation: OperationState, until: datetime | None) -> str:
+    by = f"{until.astimezone(UTC):%Y-%m-%d %H:%M} UTC" if until else tell_span(operation.request.approve_s)
+    when = f"by {by}" if until else f"within {by} of being asked"
+    return f"Unless it is answered {when}, it counts as declined, and {state.serving_release} serves on."
+
+
+def _who_may(site: Site, state: JobState, operation: OperationState) -> str:
+    return right_to_answer(site.settings, state, operation.request.requested_by).sentence
+
+
+def _find_code_differences(site: Site, state: JobState, release: str) -> tuple[Difference, ...]:
+    """In params, confs and files, the plan left out; one that only says why they are not known, where it is so."""
+    try:
+        before, after = (released_version(site, state, each) for each in (state.serving_release, release))
+    except (RegistryDamaged, KeyMissing) as error:
+        return (Difference(title="not known", note=str(error)),)
+    without_plan = (msgspec.structs.replace(each, manifests={}) for each in (before, after))
+    return find_differences(*without_plan)
+
+
+def _code_differences(site: Site, state: JobState, operation: OperationState, *, most: int) -> str:
+    shown: list[Difference] = []
+    left = most
+    for each in _find_code_differences(site, state, operation.done[Step.BUNDLE.label]["release"]):
+        over = len(each.lines) - left
+        if over > 0:
+            note = f"{over:,} more lines: streamkeeper question {state.job} {operation.operation}"
+            each = msgspec.structs.replace(each, lines=each.lines[:left], note=note)
+        left = max(0, left - len(each.lines))
+        shown.append(each)
+    return render_differences(shown, level=4) if shown else "Nothing differs in params, conf and code.\n"
 
 
 def _kept_state(operation: OperationState) -> Iterator[str]:
@@ -98,4 +195,4 @@ def _way_back(way: QueryWay, serving: str) -> str:
         case Way.RETURN:
             return f"{serving} goes back to {way.before}, which is kept; what was read since is read and written again"
         case _:
-            return f"**there is none** ({way.no_way_back}); a new release would have to fix it"
+            return f"there is NONE ({way.no_way_back}); a new release would have to fix it"

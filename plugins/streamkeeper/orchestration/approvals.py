@@ -5,27 +5,26 @@ Who answers may do so in Airflow or from the command line. The asking task is de
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.standard.operators.hitl import HITLOperator
 from airflow.sdk import Param
 from airflow.sdk.execution_time.hitl import upsert_hitl_detail
-from airflow.sdk.timezone import utcnow
+from airflow.sdk.timezone import parse, utcnow
 
 from streamkeeper.errors import OperationRefused
 from streamkeeper.lifecycle.approval import ABOUT, ANSWER
 from streamkeeper.lifecycle.steps import Step, path
 from streamkeeper.orchestration.answer_trigger import APPROVE, DECLINE, AnswerTrigger, answer_in
+from streamkeeper.orchestration.notifiers import tell_all
 from streamkeeper.orchestration.operators import StepOperator, load_deploy
-from streamkeeper.orchestration.people import answered_by, assigned_users
-from streamkeeper.orchestration.tasks import StreamkeeperTask
+from streamkeeper.orchestration.people import answered_by, assigned_users, required_actions
+from streamkeeper.orchestration.tasks import StreamkeeperTask, open_site
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from streamkeeper.model.job_state import OperationState
     from streamkeeper.operations.deploy import Deploy, Progress
 
 _AFTER_TIMEOUT_S = 600.0
@@ -64,28 +63,83 @@ class ApproveOperator(StreamkeeperTask, HITLOperator):
 
     def work(self, context: Context) -> Any:
         """Waits for an answer, and returns it: ``chosen_options``, ``params_input``, ``responded_by_user``."""
-        from streamkeeper.operations.approval import right_of
-        from streamkeeper.operations.questions import render_question, subject_of
-
         deploy = load_deploy(context)
-        state = deploy.state
-        operation = state.operations[deploy.operation]
+        operation = deploy.state.operations[deploy.operation]
         answered = answer_in(operation, self.step)
         if answered is not None:
             return answered
         if self.step not in path(operation):
             self._skip(f"this operation does not ask for {self.step.label}")
-        release = operation.done[Step.BUNDLE.label]["release"]
-        context["ti"].xcom_push(key="bundle", value=state.releases[release].content.bundle)
-        self.assigned_users = assigned_users(right_of(deploy.site, state, operation))
-        self.subject = subject_of(state, operation)
-        self.body = render_question(deploy.site.store, state, operation)
-        self.log.info("%s\n%s", self.subject, self.body)
-        self._ask(context, deploy.job, operation)
+        until = utcnow() + timedelta(seconds=operation.request.approve_s)
+        self._tell_approvers(context, deploy, until)
+        self._ask(context, deploy, until)
         return None
 
-    def _ask(self, context: Context, job: str, operation: OperationState) -> None:
-        ti_id, limit = context["ti"].id, timedelta(seconds=operation.request.approve_s)
+    def execute_complete(
+        self, context: Context, event: dict[str, Any], operation: str = "", bundle: str = "", until: str = ""
+    ) -> Any:
+        """Record the answer, or ask again when it is of somebody who may not give it.
+
+        It is recorded here, from what Airflow itself says of who has answered: what one task leaves for another can be
+        edited by whoever may edit runs. ``operation``, ``bundle``: what was asked about.
+        """
+        answer = super().execute_complete(context, event)
+        return self._told(context, lambda: self._take(context, answer, operation, bundle, until))
+
+    def _take(self, context: Context, answer: Any, operation: str, bundle: str, until: str) -> Any:
+        from streamkeeper.operations.approval import answer_approval, right_of
+        from streamkeeper.operations.deploy import Deploy
+
+        # A question of before there were these arguments is still that of the run's own operation.
+        deploy = Deploy.load(open_site(), context["params"]["job"], operation) if operation else load_deploy(context)
+        state = deploy.state
+        asked = state.operations[deploy.operation]
+        by, user_id = answered_by(answer)
+        if answer_in(asked, self.step) is not None or not by:
+            return answer
+        if objection := right_of(deploy.site, state, asked).objection(by, user_id):
+            self.log.warning("the answer of %s does not count: %s; asking again", by, objection)
+            return self._ask(context, deploy, parse(until) if until else utcnow())
+        try:
+            answer_approval(
+                deploy.site,
+                deploy.job,
+                deploy.operation,
+                approved=answer["chosen_options"] == [APPROVE],
+                by=by,
+                reason=answer["params_input"].get("reason", ""),
+                user_id=user_id,
+                bundle=bundle,
+                about=ABOUT[self.step],
+            )
+        except OperationRefused as error:
+            if answer_in(deploy.state.operations[deploy.operation], self.step) is None:
+                raise
+            # Answered from elsewhere in this moment: the first answer counts.
+            self.log.warning("%s", error)
+        return answer
+
+    def _tell_approvers(self, context: Context, deploy: Deploy, until: datetime) -> None:
+        from streamkeeper.operations.questions import compose_question
+
+        state = deploy.state
+        message = compose_question(
+            deploy.site, state, state.operations[deploy.operation], until=until, link=required_actions(self, context)
+        )
+        for failed in tell_all(context, message):
+            self.log.warning("%s", failed)
+
+    def _ask(self, context: Context, deploy: Deploy, until: datetime) -> None:
+        from streamkeeper.operations.approval import right_of
+        from streamkeeper.operations.questions import render_question, subject_of
+
+        ti_id, state = context["ti"].id, deploy.state
+        operation = state.operations[deploy.operation]
+        release = operation.done[Step.BUNDLE.label]["release"]
+        self.assigned_users = assigned_users(right_of(deploy.site, state, operation))
+        self.subject = subject_of(state, operation)
+        self.body = render_question(deploy.site, state, operation, until=until)
+        self.log.info("%s\n%s", self.subject, self.body)
         upsert_hitl_detail(
             ti_id=ti_id,
             options=self.options,
@@ -96,64 +150,40 @@ class ApproveOperator(StreamkeeperTask, HITLOperator):
             params=self.serialized_params,
             assigned_users=self.assigned_users,
         )
+        left = max(until - utcnow(), timedelta(0))
         self.defer(
             trigger=AnswerTrigger(
-                job=job,
-                operation=operation.operation,
+                job=deploy.job,
+                operation=deploy.operation,
                 step=self.step.name,
                 ti_id=ti_id,
                 options=self.options,
                 defaults=self.defaults,
                 params=self.serialized_params,
                 multiple=self.multiple,
-                timeout_datetime=utcnow() + limit,
+                timeout_datetime=until,
             ),
             method_name="execute_complete",
-            timeout=limit + timedelta(seconds=_AFTER_TIMEOUT_S),
+            kwargs={
+                "operation": deploy.operation,
+                "bundle": state.releases[release].content.bundle,
+                "until": until.isoformat(),
+            },
+            timeout=left + timedelta(seconds=_AFTER_TIMEOUT_S),
         )
 
 
 class AnswerOperator(StepOperator):
-    """Records the answer to the question of the task ``asked``; fails by one that is no approval."""
-
-    def __init__(self, *, asked: str, step: Step, **kwargs: Any) -> None:
-        super().__init__(step=step, **kwargs)
-        self.asked = asked
+    """Goes on by the answer that is on record, and records that there is none; fails by one that is no approval."""
 
     def work(self, context: Context) -> str:
         """Returns who has approved; raises DeployFailed when it was declined."""
+        from streamkeeper.operations.approval import decline_for_silence
+
         deploy = load_deploy(context)
         self._skip_unless_asked_for(deploy)
-        answer = context["ti"].xcom_pull(task_ids=self.asked) or {}
-        if answer_in(deploy.state.operations[deploy.operation], self.step) is None:
-            try:
-                self._record(context, deploy, answer)
-            except OperationRefused as error:
-                if answer_in(deploy.state.operations[deploy.operation], self.step) is None:
-                    raise
-                # Answered from elsewhere in this moment: the first answer counts.
-                self.log.warning("%s", error)
-        elif by := answered_by(answer)[0]:
-            self.log.info("the answer of %s comes after another one, which counts", by)
+        operation = deploy.state.operations[deploy.operation]
+        if answer_in(operation, self.step) is None:
+            reason = f"nobody answered within {operation.request.approve_s:g} s"
+            decline_for_silence(deploy.site, deploy.job, deploy.operation, reason=reason, about=ABOUT[self.step])
         return super().work(context)
-
-    def _record(self, context: Context, deploy: Deploy, answer: Mapping[str, Any]) -> None:
-        from streamkeeper.operations.approval import answer_approval, decline_for_silence
-
-        where = (deploy.site, deploy.job, deploy.operation)
-        bundle = context["ti"].xcom_pull(task_ids=self.asked, key="bundle") or ""
-        by, user_id = answered_by(answer)
-        if not by:
-            limit_s = deploy.state.operations[deploy.operation].request.approve_s
-            reason = f"nobody answered within {limit_s:g} s"
-            decline_for_silence(*where, reason=reason, bundle=bundle, about=ABOUT[self.step])
-            return
-        answer_approval(
-            *where,
-            approved=answer.get("chosen_options") == [APPROVE],
-            by=by,
-            reason=(answer.get("params_input") or {}).get("reason", ""),
-            user_id=user_id,
-            bundle=bundle,
-            about=ABOUT[self.step],
-        )

@@ -38,7 +38,7 @@ def backup() -> None:
     keep_state = StepOperator(task_id="keep_state", step=Step.BACKUP)
     rest = RestOperator(task_id="rest")
     approve = ApproveOperator(task_id="approve", step=Step.APPROVE, params=answer_form())
-    answer = AnswerOperator(task_id="answer", step=Step.APPROVE, asked=approve.task_id)
+    answer = AnswerOperator(task_id="answer", step=Step.APPROVE)
     ready = StepOperator(task_id="ready", step=Step.READY, deadline_param="standby_s")
     chain(keep_state, rest, approve, answer, ready)
 
@@ -53,7 +53,7 @@ def dual_run() -> None:
     catch_up = CatchUpOperator(task_id="catch_up", step=Step.CATCH_UP, deadline_param="catch_up_s")
     compare = CompareOperator(task_id="compare", step=Step.COMPARE, patience_s=SECONDS_S)
     review = ApproveOperator(task_id="review", step=Step.REVIEW, params=answer_form())
-    answer = AnswerOperator(task_id="answer", step=Step.REVIEW, asked=review.task_id)
+    answer = AnswerOperator(task_id="answer", step=Step.REVIEW)
     chain(shadow, catch_up, compare, review, answer)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import os
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -61,6 +62,13 @@ def make_senders(environ: Mapping[str, str], context: Context) -> dict[str, Send
     except InvalidInput as error:
         return {VARIABLE: _failing(error)}
     return {name: _sender(each, context) for name, each in named.items()}
+
+
+def tell_all(context: Context, message: Message) -> list[str]:
+    """Send a message by every notifier; what failed, a sentence each. Raises nothing."""
+    from streamkeeper.operations.notices import send_message
+
+    return send_message(make_senders(os.environ, context), message)[1]
 
 
 def _entry(given: object) -> NamedNotifier:

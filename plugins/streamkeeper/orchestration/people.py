@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from streamkeeper.model.approvers import NOBODY, airflow_user
 
 if TYPE_CHECKING:
+    from airflow.providers.standard.operators.hitl import HITLOperator
     from airflow.sdk import Context
     from airflow.sdk.execution_time.hitl import HITLUser
 
@@ -36,3 +37,11 @@ def assigned_users(right: RightToAnswer) -> list[HITLUser]:
         return []
     everybody = named or right.listed
     return [{"id": each.id or each.name, "name": each.name} for each in everybody]
+
+
+def required_actions(task: HITLOperator, context: Context) -> str:
+    """Where a person answers what the task asks; empty where Airflow does not know its own address."""
+    try:
+        return task.generate_link_to_ui(task_instance=context["ti"])
+    except ValueError:
+        return ""

@@ -8,19 +8,24 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.providers.standard.operators.hitl import HITLOperator
 from airflow.sdk import BaseBranchOperator
+from airflow.sdk.timezone import utcnow
 
 from streamkeeper.errors import DeployFailed
 from streamkeeper.lifecycle.right_to_answer import right_to_answer
 from streamkeeper.lifecycle.steps import Step
+from streamkeeper.model.health import Severity
+from streamkeeper.model.markdown_text import escaped
 from streamkeeper.model.recovery import RecoveryAction
 from streamkeeper.orchestration.answer_trigger import APPROVE, DECLINE
+from streamkeeper.orchestration.notifiers import tell_all
 from streamkeeper.orchestration.operators import FinishOperator, accept, own_operation
-from streamkeeper.orchestration.people import answered_by, assigned_users, triggered_by
+from streamkeeper.orchestration.people import answered_by, assigned_users, required_actions, triggered_by
 from streamkeeper.orchestration.tasks import StreamkeeperTask, open_site
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
+    from streamkeeper.operations.deploy import Deploy
     from streamkeeper.operations.recovering import Asked
 
 _DEADLINES = ("drain_s", "standby_s", "first_commit_s", "approve_s", "catch_up_s", "probation_batches", "probation_s")
@@ -87,7 +92,10 @@ class DecideOperator(BaseBranchOperator):
 
 
 class AcceptOperator(StreamkeeperTask, HITLOperator):
-    """Shows a person what is lost or doubled; who does not answer within ``approve_s`` has declined."""
+    """Shows a person what is lost or doubled, and opens the recovery that they have accepted.
+
+    Who does not answer within ``approve_s`` has declined.
+    """
 
     def __init__(self, *, diagnosed: str, **kwargs: Any) -> None:
         super().__init__(
@@ -99,57 +107,79 @@ class AcceptOperator(StreamkeeperTask, HITLOperator):
         """Waits for an answer, and returns it: ``chosen_options``, ``params_input``, ``responded_by_user``."""
         told, params = context["ti"].xcom_pull(task_ids=self.diagnosed, key="announced") or [], context["params"]
         report = context["ti"].xcom_pull(task_ids=self.diagnosed, key="report") or ""
+        site, until = open_site(), utcnow() + timedelta(seconds=float(params["approve_s"]))
+        right = right_to_answer(site.settings, site.journal(params["job"], "task").state(), triggered_by(context))
         self.subject = f"{params['action']} {params['job']}, although it loses or doubles?"
-        self.body = "\n".join([*(f"- {each}" for each in told), "", report])
-        site = open_site()
-        state = site.journal(params["job"], "task").state()
-        self.assigned_users = assigned_users(right_to_answer(site.settings, state, triggered_by(context)))
+        self.assigned_users = assigned_users(right)
+        by = (
+            f"Unless it is answered by {until:%Y-%m-%d %H:%M} UTC, it counts as declined. May answer: {right.sentence}."
+        )
+        self.body = "\n".join([escaped(by), "", *(f"- {escaped(each)}" for each in told), "", report])
         self.response_timeout = timedelta(seconds=float(params["approve_s"]))
+        self._tell_approvers(context, [by, "", *(f"- {each}" for each in told)])
         return HITLOperator.execute(self, context)
+
+    def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
+        """Open what was accepted, here, where Airflow itself says by whom; raises DeployFailed for a no."""
+        answer = super().execute_complete(context, event)
+        return self._told(context, lambda: self._take(context, answer))
+
+    def _take(self, context: Context, answer: Any) -> Any:
+        (by, user_id), reason = answered_by(answer), answer["params_input"].get("reason", "")
+        if answer["chosen_options"] != [APPROVE] or not by:
+            who = f"{by}: {reason or 'no reason given'}" if by else "nobody answered in time"
+            raise DeployFailed(f"not accepted: {who}")
+        told = context["ti"].xcom_pull(task_ids=self.diagnosed, key="announced") or []
+        params = {**context["params"], "reason": reason or context["params"].get("reason")}
+        accepted = {"accepted_by": by, "accepted_by_id": user_id, "accept_loss": True, "accept_replay": True}
+        open_asked(context, read_asked(params, requested_by=triggered_by(context), announced=tuple(told), **accepted))
+        return answer
+
+    def _tell_approvers(self, context: Context, lines: list[str]) -> None:
+        from streamkeeper.operations.notices import Message, runbook_link
+
+        link = required_actions(self, context)
+        message = Message(
+            job=context["params"]["job"],
+            query="",
+            rule="approval-waiting",
+            severity=Severity.TICKET.value,
+            event="asked",
+            subject=f"[approval] {self.subject}",
+            text="\n".join([*lines, *(["", f"Answer: {link}"] if link else [])]),
+            runbook=runbook_link("A deploy waits for an approval"),
+        )
+        for failed in tell_all(context, message):
+            self.log.warning("%s", failed)
 
 
 class RecoverOperator(StreamkeeperTask):
-    """Starts the recovery's operation, or finds it started; from here on it is a deploy."""
+    """Starts a recovery that asks nobody, or finds it started by whoever accepted it; from here on it is a deploy."""
 
-    def __init__(self, *, diagnosed: str, accepted: str, **kwargs: Any) -> None:
+    def __init__(self, *, diagnosed: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.diagnosed, self.accepted = diagnosed, accepted
+        self.diagnosed = diagnosed
 
     def work(self, context: Context) -> str:
-        """Returns the sentence of how far it came; raises DeployFailed for what nobody accepts."""
-        from streamkeeper.operations.carriers import Carrier, note_carrier
-        from streamkeeper.operations.recovering import open_recovery
-
-        ti, site, run = context["ti"], open_site(), context["dag_run"]
-        by, user_id, reason = self._accepted_by(context)
-        announced = ti.xcom_pull(task_ids=self.diagnosed, key="announced") or []
-        params = {**context["params"], "reason": reason or context["params"].get("reason")}
-        asked = read_asked(
-            params,
-            requested_by=triggered_by(context),
-            accepted_by=by,
-            accepted_by_id=user_id,
-            accept_loss=bool(by),
-            accept_replay=bool(by),
-            announced=tuple(announced),
-        )
-        deploy = open_recovery(site, own_operation(context), asked)
-        note_carrier(site.store, asked.job, deploy.operation, Carrier(dag=run.dag_id, run=run.run_id))
-        ti.xcom_push(key="operation", value=deploy.operation)
+        """Returns the sentence of how far it came; raises OperationRefused for what nobody has accepted."""
+        announced = context["ti"].xcom_pull(task_ids=self.diagnosed, key="announced") or []
+        asked = read_asked(context["params"], requested_by=triggered_by(context), announced=tuple(announced))
+        deploy = open_asked(context, asked)
+        context["ti"].xcom_push(key="operation", value=deploy.operation)
         for planned in deploy.plan():
             self.log.info("%s: %s; else %s", planned.step.label, planned.does, planned.otherwise)
         return accept(deploy.advance(Step.BUNDLE))
 
-    def _accepted_by(self, context: Context) -> tuple[str, str, str]:
-        """Who has accepted, with their id and why; nobody where nobody was asked. Raises DeployFailed for a no."""
-        answer = context["ti"].xcom_pull(task_ids=self.accepted)
-        if not answer:
-            return "", "", ""
-        (by, user_id), reason = answered_by(answer), (answer.get("params_input") or {}).get("reason", "")
-        if answer.get("chosen_options") != [APPROVE] or not by:
-            who = f"{by}: {reason or 'no reason given'}" if by else "nobody answered in time"
-            raise DeployFailed(f"not accepted: {who}")
-        return by, user_id, reason
+
+def open_asked(context: Context, asked: Asked) -> Deploy:
+    """Start the run's recovery, or find it started, as carried on by this run."""
+    from streamkeeper.operations.carriers import Carrier, note_carrier
+    from streamkeeper.operations.recovering import open_recovery
+
+    site, run = open_site(), context["dag_run"]
+    deploy = open_recovery(site, own_operation(context), asked)
+    note_carrier(site.store, asked.job, deploy.operation, Carrier(dag=run.dag_id, run=run.run_id))
+    return deploy
 
 
 class RecoveredOperator(FinishOperator):
