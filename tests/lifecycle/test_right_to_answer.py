@@ -172,7 +172,9 @@ def test_who_is_not_on_a_jobs_list_brings_no_other_one_in(candidate: tuple[str, 
 
 
 def test_the_same_list_or_a_first_one_is_anybodys_to_deploy() -> None:
-    """In any order; a job without a list takes one from whoever may trigger."""
+    """In any order; a job without a list takes one from whoever may trigger, and a dry run only looks."""
     asked = DeployRequest(job="sales", requested_by="mallory")
     may_change_approvers(settings(), job(serving=ADA_AND_BOB, candidate=("bob", "ada")), asked, "r0002")
     may_change_approvers(settings(), job(candidate=("mallory",)), asked, "r0002")
+    dry_run = msgspec.structs.replace(asked, dry_run=True)
+    may_change_approvers(settings(), job(serving=("ada",), candidate=("mallory",)), dry_run, "r0002")

@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from streamkeeper.errors import OperationRefused
 from streamkeeper.lifecycle import right_to_answer as rule
 from streamkeeper.lifecycle.steps import Step
 from streamkeeper.model.journal import About, ApprovalAnswered, DeployRequest, Outcome, ReleaseRegistered
 from streamkeeper.operations.approval import answer_approval, decline_for_silence
-from streamkeeper.operations.deploy import Deploy, Progress, ProgressKind
+from streamkeeper.operations.deploy import Deploy, OnOpen, Progress, ProgressKind
 from tests.operations.registered_job import JOB, Registered
 from tests.orchestration.asking import BUNDLE, ask, ask_about_output, asked
 
@@ -152,9 +153,19 @@ def test_a_request_that_answers_beforehand_is_not_begun(job: Registered) -> None
     assert Deploy.open(job.site, "op-bold", request).operation == "op-bold"
 
 
-def register(job: Registered, number: int, approvers: tuple[str, ...]) -> None:
-    from msgspec.structs import replace
+def test_a_request_that_answers_beforehand_ends_nobody_elses_operation(job: Registered) -> None:
+    """It is refused before what is open is aborted for it; negative control: by who may, that is ended."""
+    ask(job, OPERATION)
+    job.set(approvers=("ada",))
+    theirs = DeployRequest(job=JOB, release="r0001", requested_by="mallory", compare=False, reason="mine")
+    with pytest.raises(OperationRefused, match="compare=false: mallory is not among the approvers"):
+        Deploy.open(job.site, "op-bold", theirs, on_open=OnOpen.ABORT)
+    assert not asked(job, OPERATION).abort
+    Deploy.open(job.site, "op-bold", replace(theirs, requested_by="ada"), on_open=OnOpen.ABORT)
+    assert asked(job, OPERATION).abort
 
+
+def register(job: Registered, number: int, approvers: tuple[str, ...]) -> None:
     release = job.site.journal(JOB, "test").state().releases["r0001"]
     content = replace(release.content, bundle=BUNDLE, approvers=approvers)
     job.record(ReleaseRegistered(release=replace(release, number=number, content=content)))

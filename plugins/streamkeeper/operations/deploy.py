@@ -198,11 +198,11 @@ class Deploy:
             if self.operation in state.operations:
                 _must_be_the_same(state.operations[self.operation], request)
                 return None
+            must_have_right(self.site.settings, state, request)
             other = state.open_operation
             if other is None:
                 if allowed is not None:
                     allowed(state)
-                must_have_right(self.site.settings, state, request)
                 steps = plan_deploy(request, serving=state.serving_release, stopped=state.stopped)
                 return OperationStarted(
                     operation=self.operation, request=request, steps=tuple(each.step.label for each in steps)
