@@ -62,7 +62,7 @@ class RightToAnswer(msgspec.Struct, frozen=True, kw_only=True):
             return f"whoever may trigger{', but not who has asked for it' if self.four_eyes else ''}"
         if not left:
             return "nobody: " + "; ".join(f"{whose} names {', '.join(names)}" for whose, names in self.lists.items())
-        return ", ".join(each.name for each in left)
+        return ", ".join(dict.fromkeys(each.name for each in left))
 
 
 def right_to_answer(settings: Settings, state: JobState, asked_by: str) -> RightToAnswer:
