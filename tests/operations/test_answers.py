@@ -134,6 +134,14 @@ def test_what_was_recorded_by_who_may_is_used(job: Registered) -> None:
     assert "approve" in asked(job, OPERATION).done
 
 
+def test_nothing_goes_on_without_an_answer_whoever_asks_it_to(job: Registered) -> None:
+    """A task that was marked as done, and the ones after it that run then, wait for the same word."""
+    ask(job, OPERATION)
+    for step in (Step.APPROVE, Step.READY, Step.DRAIN, Step.STABLE):
+        progress = Deploy.load(job.site, JOB, OPERATION).advance(step)
+        assert (progress.kind, progress.step) == (ProgressKind.WAITING, Step.APPROVE)
+
+
 def test_a_no_counts_whoever_recorded_it(job: Registered) -> None:
     """Nothing goes on by it: what serves stays."""
     ask(job, OPERATION)
