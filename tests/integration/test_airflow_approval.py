@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
 
 from demo.ledger import compare_totals, expected_totals
@@ -9,7 +11,8 @@ from demo.outputs import read_totals
 from demo.processes import wait_until
 from demo.producer import SALES
 from demo.releases import DAG, SALES_TOTALS
-from demo.rest import AirflowApi
+from demo.rest import AirflowApi, Conflict
+from streamkeeper.errors import InvalidInput, OperationRefused
 from streamkeeper.model.finding import Verdict
 from streamkeeper.model.job_state import OperationState
 from streamkeeper.model.liveness import Life
@@ -39,6 +42,13 @@ def opaque(installation: Installation, api: AirflowApi) -> AirflowApi:
     assert run.wait() == "success", run.told()
     edit(installation, OTHER_CODE)
     return api
+
+
+def give_approvers(installation: Installation) -> None:
+    """Let the job's file name who may answer, and be the code that serves otherwise."""
+    file = installation.places.jobs / f"{SALES_TOTALS}.py"
+    text = file.read_text().replace(OTHER_CODE[0][1], OTHER_CODE[0][0])
+    file.write_text(text.replace(f'name="{SALES_TOTALS}",', f'name="{SALES_TOTALS}", approvers=["cli:ada"],', 1))
 
 
 def edit(installation: Installation, replaces: tuple[tuple[str, str], ...]) -> None:
@@ -149,3 +159,36 @@ def test_an_approved_change_takes_over_and_there_is_a_way_back(installation: Ins
     installation.system.drain((SALES_TOTALS,))
     sales, totals = installation.places.input / SALES, read_totals(installation.places.warehouse)
     assert compare_totals(SALES_TOTALS, expected_totals(sales), totals).clean
+
+
+def test_an_answer_by_rest_of_who_may_not_give_it_is_not_heard(installation: Installation, opaque: AirflowApi) -> None:
+    """This Airflow knows one user, whom it lets answer everything: the question stays for whom the job's file names."""
+    give_approvers(installation)
+    listed = Run(opaque, installation.form())
+    assert listed.wait() == "success", listed.told()
+    edit(installation, OTHER_CODE)
+    before = installation.state
+    run = Run(opaque, installation.form())
+    assert wait_until(lambda: asked(run), timeout_s=600)
+    assert "May answer: cli:ada." in opaque.question(DAG, run.run_id, ASKS)
+    assert "+    return int(amount)" in opaque.question(DAG, run.run_id, ASKS)
+
+    def not_heard() -> bool:
+        """Answered until it was taken, as ``Run.answer`` does it: one in the very moment of the question is lost."""
+        with suppress(Conflict):
+            opaque.answer(DAG, run.run_id, ASKS, "Approve", reason="in a hurry")
+        with suppress(InvalidInput):
+            return "does not count" in run.log(ASKS, opaque.tasks(DAG, run.run_id)[ASKS]["try_number"])
+        return False
+
+    assert wait_until(not_heard, timeout_s=120, poll_s=5)
+    assert wait_until(lambda: asked(run), timeout_s=120)
+    assert operation_of(installation, run).approval is None
+
+    site = installation.system.site
+    with pytest.raises(OperationRefused, match="cli:mallory is not among the approvers"):
+        answer_approval(site, SALES_TOTALS, run.operation, approved=True, by="cli:mallory", reason="mine")
+    answer_approval(site, SALES_TOTALS, run.operation, approved=False, by="cli:ada", reason="not that one")
+    assert run.wait() == "failed"
+    assert "not approved by cli:ada: not that one" in run.told()[0]
+    assert installation.state.serving_release == before.serving_release
