@@ -18,6 +18,7 @@ from streamkeeper.model.journal import DeployRequest
 from streamkeeper.model.liveness import Life
 from streamkeeper.model.names import check_name
 from streamkeeper.operations.sites import Site
+from streamkeeper.private_files import make_folders
 from streamkeeper.registry.journal import has_journal
 from streamkeeper.runners.local_process import LocalProcessRunner
 from streamkeeper.stores.opening import open_store
@@ -35,7 +36,7 @@ def place_of(site: Site, operation: str) -> Site:
     """The site with a store and a home for this one operation; whoever asks again gets the same."""
     name = hashlib.sha256(operation.encode()).hexdigest()[:8]
     home = Path(site.settings.home) / "scratch" / f"dry-run-{name}"
-    home.mkdir(parents=True, exist_ok=True)
+    make_folders(home)
     settings = replace(site.settings, home=str(home), store=(home / "store").as_uri(), snapshots="")
     store = open_store(settings.store)
     return Site(settings, store, LocalProcessRunner(store, settings), site.resolvers)
