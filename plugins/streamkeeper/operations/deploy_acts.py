@@ -180,7 +180,7 @@ class DeployActs:
         state = self._journal.state()
         before = [each for each in state.served if each != state.serving_release]
         if not before:
-            raise OperationRefused(f"job {self._job}: no release served before {state.serving_release or 'now'}")
+            raise OperationRefused(f"no release served before {state.serving_release or 'now'}")
         return before[-1]
 
     def _check_checkpoint_root(self) -> None:
