@@ -88,15 +88,8 @@ def run(command: list[str], environ: dict[str, str], *, cwd: Path | None = None)
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
-    """Built from a copy, for a build leaves its own folders behind."""
     root = tmp_path_factory.mktemp("wheel")
-    source, left_out = root / "source", shutil.ignore_patterns("__pycache__", "*.egg-info")
-    for folder in ("plugins", "dags"):
-        shutil.copytree(ROOT / folder, source / folder, symlinks=True, ignore=left_out)
-    for file in ("pyproject.toml", "README.md"):
-        shutil.copy(ROOT / file, source)
-    build = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "--no-index"]
-    run([*build, "-w", str(root / "dist"), str(source)], {**os.environ, "PYTHONPATH": ""})
+    run([str(ROOT / "scripts" / "wheel"), str(root / "dist")], {**os.environ})
     (wheel,) = (root / "dist").iterdir()
     made = Installed(root)
     made.install(wheel)
