@@ -238,3 +238,23 @@ def test_ctrl_c_says_what_stays_open_and_how_to_go_on(home: Path, monkeypatch: p
     assert f"operation {operation} is open and was asked for in the same words: carrying it on" in again.stdout
     assert list(Journal(LocalStore(home / "store"), "orders", writer="test").state().operations) == [operation]
     assert operation in run("jobs").stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("deploy", "orders", "--strategy", "nosuch"), "Invalid value for '--strategy': 'nosuch' is not one of 'auto'"),
+        (("deploy", "orders", "--dryrun"), "No such option: --dryrun"),
+        (("deploy",), "Missing argument 'JOB'"),
+        (("home", "shw"), "No such command 'shw'"),
+        (("prune", "--grace", "x"), "Invalid value for '--grace'"),
+    ],
+    ids=str,
+)
+def test_a_wrong_use_is_told_in_one_line(home: Path, words: tuple[str, ...], told: str) -> None:
+    """As anything else that is refused; it says where the command's help is."""
+    result = run(*words)
+    assert result.exit_code == 2
+    assert len(result.output.strip().splitlines()) == 1
+    assert result.output.startswith(f"error: {told}")
+    assert "--help)" in result.output

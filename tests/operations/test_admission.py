@@ -66,7 +66,7 @@ def asked(place: Registered, operation: str = "op2", **fields: Any) -> DeployReq
 @pytest.mark.parametrize(
     ("fields", "kind", "told"),
     [
-        ({"job": "ordres"}, NotFound, "no job ordres .*jobs there: broken, lost, orders"),
+        ({"job": "ordres"}, NotFound, r"no job ordres .*\(perhaps orders\)"),
         ({"job": "broken"}, JobUnusable, "broken.py:1: "),
         ({"job": "other"}, JobUnusable, r"declares no job other \(it declares: another\)"),
         ({"job": "lost"}, JobUnusable, "lost.py:1: ModuleNotFoundError"),

@@ -100,10 +100,13 @@ def test_a_name_that_is_no_job_name_is_refused(tmp_path: Path, name: str) -> Non
 
 
 def test_an_unknown_job_is_told_which_are_known(tmp_path: Path) -> None:
-    """The line names the job; the hint names those there are."""
-    write(tmp_path, {"sales.py": "", "events.py": ""})
-    with pytest.raises(NotFound, match=r"no job sails .*jobs there: events, sales"):
+    """The line names the job; the hint names the one that looks like it, or those there are, as far as they fit."""
+    write(tmp_path, {"sales.py": "", **{f"events_{number:03}.py": "" for number in range(30)}})
+    (tmp_path / "folder.py").mkdir()
+    with pytest.raises(NotFound, match=r"no job sails .*\(perhaps sales\)"):
         build_bundle(tmp_path, "sails")
+    with pytest.raises(NotFound, match=r"no job folder .*jobs there: events_000, .*events_019 and 11 more\)"):
+        build_bundle(tmp_path, "folder")
 
 
 def test_a_missing_jobs_root_is_named(tmp_path: Path) -> None:

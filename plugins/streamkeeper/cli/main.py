@@ -26,16 +26,25 @@ from streamkeeper.cli import (
 )
 from streamkeeper.errors import StreamkeeperError
 
+_WrongUse: Any = typer.BadParameter.__mro__[1]
+"""An option or an argument that a command does not take; typer has no public name for it."""
+
 
 class Commands(TyperGroup):
     """A group whose commands end with one line and exit code 2 for anything that Streamkeeper refuses."""
 
     def invoke(self, ctx: Any) -> Any:
-        """Run a command; a StreamkeeperError becomes ``error: …`` on stderr."""
+        """Run a command; a StreamkeeperError or a wrong use becomes ``error: …`` on stderr."""
         try:
             return super().invoke(ctx)
         except StreamkeeperError as error:
             print_error(str(error))
+            raise typer.Exit(2) from None
+        except _WrongUse as error:
+            wrong = error.format_message().replace("Value error, ", "").rstrip(".")
+            if error.ctx is None or not wrong or "\n" in wrong:  # no words at all: the help, which is no error
+                raise
+            print_error(f"{wrong} (see: {error.ctx.command_path} --help)")
             raise typer.Exit(2) from None
 
 

@@ -20,7 +20,7 @@ from streamkeeper.model.control import SECRETS
 from streamkeeper.model.declaration import Declaration, declaration_of
 
 _CERTAIN = (
-    *(SyntaxError, ImportError, NameError, LookupError, ArithmeticError, ValueError, SystemExit),
+    *(SyntaxError, ImportError, NameError, LookupError, ArithmeticError, ValueError, SystemExit, RecursionError),
     *(FileNotFoundError, NotADirectoryError, PermissionError),
 )
 """What a session would not have kept from being raised; code that got None for one fails by its type or attributes."""

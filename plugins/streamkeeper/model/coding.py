@@ -6,7 +6,7 @@ from typing import TypeVar
 
 import msgspec
 
-from streamkeeper.errors import FormatTooNew, RegistryDamaged
+from streamkeeper.errors import FormatTooNew, InvalidInput, RegistryDamaged
 
 T = TypeVar("T")
 
@@ -17,9 +17,13 @@ MOST_BYTES = 32 * 1024 * 1024
 def to_json(value: object, *, in_order: bool = False) -> bytes:
     """Canonical JSON: keys sorted, so that equal values are equal bytes.
 
-    ``in_order`` keeps the order that dicts have instead, for values in which it means something.
+    ``in_order`` keeps the order that dicts have instead, for values in which it means something. Raises InvalidInput
+    for text that is not Unicode.
     """
-    return msgspec.json.encode(value, order=None if in_order else "sorted")
+    try:
+        return msgspec.json.encode(value, order=None if in_order else "sorted")
+    except UnicodeEncodeError as error:
+        raise InvalidInput(f"{ascii(error.object)[:80]} is not Unicode", hint="write it in UTF-8") from None
 
 
 def from_json(data: bytes, kind: type[T], *, where: str, newest_format: int | None = None, most: int = MOST_BYTES) -> T:

@@ -18,7 +18,7 @@ def check_name(what: str, name: str) -> str:
     """Return ``name`` if it may name a job or a query (``[a-z][a-z0-9_]*``, at most 63), else raise InvalidInput."""
     if not _NAME.fullmatch(name):
         raise InvalidInput(
-            f"{what} name {name!r} is not allowed",
+            f"{what} name {shorten(name)!r} is not allowed",
             hint="use lower-case letters, digits and underscores, starting with a letter, at most 63",
         )
     return name
@@ -35,6 +35,11 @@ def refuse_unknown(what: str, names: Iterable[str], known: Collection[str]) -> N
         )
 
 
+def shorten(text: str, longest: int = 80) -> str:
+    """The text, or its beginning and how long it is: a line that names it has to stay one line."""
+    return text if len(text) <= longest else f"{text[:longest]}… ({len(text)} characters)"
+
+
 def nearest(name: str, known: Iterable[str], *, likeness: float = 0.6) -> str:
     """The known name that looks most like ``name``; empty where none does (``likeness``: 0 to 1, as difflib has it)."""
     return next(iter(get_close_matches(name, known, n=1, cutoff=likeness)), "")
@@ -43,7 +48,7 @@ def nearest(name: str, known: Iterable[str], *, likeness: float = 0.6) -> str:
 def check_instance(name: str) -> str:
     """Return ``name`` if it may name an operation or a driver instance, else raise InvalidInput."""
     if not _INSTANCE.fullmatch(name):
-        raise InvalidInput(f"instance name {name!r} is not allowed")
+        raise InvalidInput(f"instance name {shorten(name)!r} is not allowed")
     return name
 
 

@@ -8,7 +8,7 @@ from enum import Enum
 from typing import Literal
 
 from streamkeeper.errors import InvalidInput, JobUnusable
-from streamkeeper.model.names import nearest
+from streamkeeper.model.names import nearest, shorten
 from streamkeeper.model.release import ParamValue
 
 ParamMap = Mapping[str, ParamValue]
@@ -72,7 +72,7 @@ def validate_params(declared: Mapping[str, Param], given: ParamMap, *, job: str 
         elif _fits(param.type, value):
             values[name] = float(value) if param.type is float and value is not None else value
         else:
-            faults.append(f"param {name} is {value!r}, not a {param.type.__name__}")
+            faults.append(f"param {name} is {shorten(repr(value))}, not a {param.type.__name__}")
     if faults:
         prefix = f"job {job}: " if job else ""
         raise InvalidInput(prefix + "; ".join(faults), hint=f"it declares: {_render(declared)}")

@@ -28,6 +28,7 @@ from streamkeeper.model.journal import (
     Record,
 )
 from streamkeeper.model.names import check_instance, check_name, release_number
+from streamkeeper.model.request_limits import check_request
 from streamkeeper.model.ways import Reached, Way
 from streamkeeper.operations.approval import right_of
 from streamkeeper.operations.catching_up import how_far, last_written
@@ -105,6 +106,7 @@ class Deploy:
         """
         check_name("job", request.job)
         check_instance(operation)
+        check_request(request)
         if request.dry_run and on_open is not OnOpen.REFUSE:
             raise InvalidInput(
                 f"a dry run would {on_open.value} what is open", hint="it only looks: leave on_open as it is"

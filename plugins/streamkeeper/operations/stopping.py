@@ -20,6 +20,7 @@ from streamkeeper.lifecycle.stopping import Stopped, StopView, TakenOver, Unprov
 from streamkeeper.model.job_state import JobState
 from streamkeeper.model.journal import DeployRequest, DesiredChanged, InstanceEnded, Record
 from streamkeeper.model.names import check_instance
+from streamkeeper.model.request_limits import check_seconds
 from streamkeeper.operations.overview import read_job
 from streamkeeper.operations.sites import Site
 from streamkeeper.registry.control import Control
@@ -56,6 +57,7 @@ def stop_job(
     """
     read_job(site, job)
     check_instance(operation)
+    check_seconds("drain_s", drain_s)
     journal = site.journal(job, f"stop:{operation}")
     before = journal.state()
     crash_point("stop.record.before")

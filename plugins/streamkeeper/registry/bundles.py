@@ -19,12 +19,13 @@ import msgspec
 
 from streamkeeper.errors import InvalidInput, NotFound, RegistryDamaged
 from streamkeeper.job_declarations import read_approvers
-from streamkeeper.model.names import check_name
+from streamkeeper.model.names import check_name, nearest
 from streamkeeper.private_files import make_folders, write_file
 from streamkeeper.registry.imports import find_files
 from streamkeeper.registry.job_health import read_thresholds
 
 MAX_BYTES = 64 * 1024 * 1024
+_MOST_NAMED = 20
 _LONG_AGO = (1980, 1, 1, 0, 0, 0)
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
@@ -52,13 +53,22 @@ def build_bundle(jobs_root: Path, job: str) -> Bundle:
         raise InvalidInput(f"the jobs root {jobs_root} is not a directory", hint="point STREAMKEEPER_JOBS at it")
     entry = root / f"{job}.py"
     if not entry.is_file():
-        known = ", ".join(sorted(each.stem for each in root.glob("*.py") if each.stem != "__init__"))
-        raise NotFound(f"there is no job {job} under {jobs_root}", hint=f"jobs there: {known or 'none'}")
+        raise NotFound(f"there is no job {job} under {jobs_root}", hint=_hint(root, job))
     data = _zip(read_code(root, entry.name))
     source, sha256 = entry.read_bytes(), hashlib.sha256(data).hexdigest()
     health = read_thresholds(source, job, where=entry.name)
     approvers = read_approvers(source, job, where=entry.name)
     return Bundle(data=data, sha256=sha256, entry=entry.name, health=health, approvers=approvers)
+
+
+def _hint(root: Path, job: str) -> str:
+    """The job that was probably meant; else those there are, as far as they fit on a line."""
+    known = sorted(each.stem for each in root.glob("*.py") if each.is_file() and each.stem != "__init__")
+    if meant := nearest(job, known):
+        return f"perhaps {meant}"
+    left = len(known) - _MOST_NAMED
+    more = f" and {left} more" if left > 0 else ""
+    return f"jobs there: {', '.join(known[:_MOST_NAMED]) or 'none'}{more}"
 
 
 def read_code(root: Path, entry: str) -> dict[str, bytes]:

@@ -1,0 +1,224 @@
+"""The installation that bad inputs are sent to, how each door answers, and what is there before and after."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+import psutil
+
+from bench.bed import ROOT
+from bench.snapshots.server import FIRST_BUCKET, S3Server, s3_server
+from demo.airflow_process import Airflow
+from demo.places import WAREHOUSE_VARIABLE, Places
+from demo.producer import EVENTS, prepare, write_whole
+from demo.releases import CONF, EVENT_COPY, deploy_conf
+from demo.rest import AirflowApi
+from demo.system import System
+
+_TRACEBACK = "Traceback (most recent call last)"
+_OF_THE_DRIVER = ("status.json", "history.json")
+"""What the serving driver replaces by itself, in its folder of ``control/``."""
+
+
+class Answer(NamedTuple):
+    """What a person sees. ``ended``: the exit code, the HTTP status or the run's state; ``lines``: how many there are,
+    the terminal's or those of Airflow's answer or of a task's log that are errors."""
+
+    ended: str
+    told: str
+    lines: int
+    traceback: bool
+
+
+class Stage:
+    """One job that serves its second release and has a snapshot; two that were only pushed, one of which is spoilt."""
+
+    def __init__(self, root: Path, server: S3Server) -> None:
+        self.places = Places(root)
+        self.server = server
+        self.temporary = root / "tmp"
+        self.system = System(self.places, lambda line: None)
+        self.api = AirflowApi("http://127.0.0.1:1")
+        for each in ("BACKUP", "DRILL", "PRUNE", "WATCH"):
+            self.system.environment[f"STREAMKEEPER_{each}_SCHEDULE"] = "never"
+        self.system.environment.update({**server.environment, "TMPDIR": str(self.temporary), "COLUMNS": "80"})
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """Those of the job that serves."""
+        return dict(deploy_conf(self.places, EVENT_COPY, files_per_trigger=100, reason="first release")["params"])
+
+    @property
+    def bucket(self) -> str:
+        """One that is there."""
+        return FIRST_BUCKET
+
+    @property
+    def operation(self) -> str:
+        """The one that deployed what serves."""
+        return next(reversed(self.system.site.journal(EVENT_COPY, "bench").state().operations))
+
+    def prepare(self) -> None:
+        """Deploy, snapshot and push: by the commands that a person has."""
+        self.places.prepare()
+        self.temporary.mkdir()
+        prepare(self.places.input)
+        write_whole(self.places.input / EVENTS, "000000.csv", [(f"e{n}", "c1", "sale", n) for n in range(20)])
+        given = [
+            "--params",
+            json.dumps(self.params),
+            *(word for key in CONF for word in ("--conf", f"{key}={CONF[key]}")),
+        ]
+        self._must("deploy", EVENT_COPY, *given, "--reason", "first release")
+        self._must("deploy", EVENT_COPY, "--reason", "second release")
+        self._must("snapshot", "take", f"{EVENT_COPY}/copy")
+        for name in ("pushed", "spoilt"):
+            source = (self.places.jobs / f"{EVENT_COPY}.py").read_text()
+            (self.places.jobs / f"{name}.py").write_text(source.replace(f'name="{EVENT_COPY}"', f'name="{name}"'))
+            self._must("release", "push", name, *given)
+
+    def start_airflow(self) -> Airflow:
+        """Return once it takes runs."""
+        airflow = self.system.start_airflow()
+        self.system.wait_for_airflow(airflow)
+        self.api = airflow.api
+        return airflow
+
+    def _must(self, *words: str) -> None:
+        done = self._run(words, {})
+        if done.returncode:
+            raise RuntimeError(f"streamkeeper {' '.join(words[:2])}: {done.stderr}{done.stdout}")
+
+    def _run(self, words: Sequence[str], extra: Mapping[str, str | None]) -> subprocess.CompletedProcess[str]:
+        environment = {**self.system.environment, **{key: text for key, text in extra.items() if text is not None}}
+        environment = {key: text for key, text in environment.items() if key not in extra or extra[key] is not None}
+        return subprocess.run(
+            [sys.executable, "-m", "streamkeeper.cli.main", *words],
+            env=environment,
+            cwd=self.places.root,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=300,
+            check=False,
+        )
+
+    def by_command(self, words: Sequence[str], extra: Mapping[str, str | None]) -> Answer:
+        """As typed in a shell; ``extra``: variables, None for one that is not set."""
+        done = self._run(words, extra)
+        lines = [line for line in f"{done.stdout}\n{done.stderr}".splitlines() if line.strip()]
+        told = next((line for line in lines if "error" in line), lines[-1] if lines else "")
+        return Answer(f"exit {done.returncode}", told.strip(), len(lines), any(_TRACEBACK in line for line in lines))
+
+    def by_rest(self, dag: str, body: bytes) -> Answer:
+        """As ``POST …/dagRuns`` has it, or as the tasks of the run that was started."""
+        status, answer = self._post(dag, body)
+        if status != 200:
+            detail = answer.get("detail", answer) if isinstance(answer, dict) else answer
+            text = detail if isinstance(detail, str) else json.dumps(detail)
+            lines = [line for line in text.splitlines() if line.strip()] or [""]
+            return Answer(f"HTTP {status}", lines[0], len(lines), _TRACEBACK in text)
+        run = answer["dag_run_id"]
+        state = self.api.wait_for_run(dag, run, timeout_s=300)
+        told = [line for each in self.api.tasks(dag, run).values() for line in self._errors(dag, run, each)]
+        texts = list(dict.fromkeys(text for text, _trace in told))
+        return Answer(f"run {state}", texts[0] if texts else "", len(texts), any(trace for _text, trace in told))
+
+    def _errors(self, dag: str, run: str, task: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
+        """Each error in a failed task's log, and whether frames are shown with it."""
+        if task["state"] != "failed":
+            return
+        path = f"{quote(run, safe='')}/taskInstances/{task['task_id']}/logs/{task['try_number']}"
+        url = f"{self.api.url}/api/v2/dags/{dag}/dagRuns/{path}?full_content=true&map_index={task['map_index']}"
+        with urllib.request.urlopen(urllib.request.Request(url, headers=self._headers), timeout=60) as got:
+            content = json.loads(got.read())["content"]
+        for event in content:
+            if isinstance(event, dict) and event.get("level") in ("error", "critical"):
+                yield str(event["event"]).partition(": ")[2] or str(event["event"]), bool(event.get("error_detail"))
+
+    @property
+    def _headers(self) -> dict[str, str]:
+        with urllib.request.urlopen(f"{self.api.url}/auth/token", timeout=60) as got:
+            token = json.loads(got.read())["access_token"]
+        return {"Authorization": f"Bearer {token}", "Content-Type": "application/json", "Accept": "application/json"}
+
+    def _post(self, dag: str, body: bytes) -> tuple[int, Any]:
+        url = f"{self.api.url}/api/v2/dags/{quote(dag, safe='')}/dagRuns"
+        try:
+            request = urllib.request.Request(url, data=body, headers=self._headers, method="POST")
+            with urllib.request.urlopen(request, timeout=120) as got:
+                return got.status, json.loads(got.read())
+        except urllib.error.HTTPError as error:
+            text = error.read().decode(errors="replace")
+            try:
+                return error.code, json.loads(text)
+            except ValueError:
+                return error.code, text
+
+    def look(self) -> dict[str, tuple[int, int, int]]:
+        """Every file and folder that is not Airflow's, and every process that is not: mode, size, time of change."""
+        found = {f"process {each.pid}": (0, 0, 0) for each in self._processes()}
+        for folder, folders, files in os.walk(self.places.root):
+            if Path(folder) == self.places.root:
+                folders[:] = [name for name in folders if name != "airflow"]
+                files = [name for name in files if not name.endswith((".log", ".json"))]
+            if Path(folder).is_relative_to(self.places.home / "scratch") or Path(folder).name == "__pycache__":
+                folders.clear()
+                continue
+            for name in files:
+                path = Path(folder, name)
+                if (name in _OF_THE_DRIVER and "/control/" in folder) or "/home/logs/" in folder:
+                    continue
+                seen = path.lstat()
+                found[str(path.relative_to(self.places.root))] = (seen.st_mode, seen.st_size, seen.st_mtime_ns)
+            for name in folders:
+                path = Path(folder, name)
+                found[f"{path.relative_to(self.places.root)}/"] = (path.lstat().st_mode, 0, 0)
+        return found
+
+    def _processes(self) -> Iterator[psutil.Process]:
+        """Drivers and whatever else a command or a task has started and left."""
+        for process in psutil.process_iter():
+            try:
+                environment, words = process.environ(), " ".join(process.cmdline())
+            except (psutil.AccessDenied, psutil.NoSuchProcess, psutil.ZombieProcess):
+                continue
+            if environment.get("STREAMKEEPER_HOME") == str(self.places.home) and "streamkeeper." in words:
+                yield process
+
+
+def find_left(before: Mapping[str, tuple[int, int, int]], after: Mapping[str, tuple[int, int, int]]) -> list[str]:
+    """What is new, gone or changed."""
+    new = [f"+ {name}" for name in after if name not in before]
+    gone = [f"- {name}" for name in before if name not in after]
+    changed = [f"~ {name}" for name, seen in after.items() if before.get(name, seen) != seen]
+    return sorted(new + gone + changed)
+
+
+@contextmanager
+def fresh_stage(root: Path) -> Iterator[Stage]:
+    """A new installation with its S3 server; all of it is stopped at the end."""
+    with s3_server(root.with_name(f"{root.name}-s3"), volume_mb=64, volumes=40) as server:
+        stage = Stage(root, server)
+        stage.system.stop()
+        shutil.rmtree(root, ignore_errors=True)
+        try:
+            stage.prepare()
+            yield stage
+        finally:
+            stage.system.stop()
+
+
+__all__ = ["ROOT", "WAREHOUSE_VARIABLE", "Answer", "Stage", "find_left", "fresh_stage"]

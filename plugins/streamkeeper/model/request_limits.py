@@ -1,0 +1,50 @@
+"""What a request may hold: numbers that are some, texts that can be stored, and not too much of either."""
+
+from __future__ import annotations
+
+import math
+
+import msgspec
+
+from streamkeeper.errors import InvalidInput
+from streamkeeper.model.journal import DeployRequest
+
+MOST_BYTES = 1024 * 1024
+"""Of a whole request: it is read with the journal for as long as the job lives."""
+LONGEST_S = 366 * 24 * 3600.0
+
+
+def check_request(request: DeployRequest) -> None:
+    """Raise InvalidInput, naming the field, for what cannot be kept as it was given."""
+    for name in request.__struct_fields__:
+        value = getattr(request, name)
+        if name.endswith("_s"):
+            check_seconds(name, value)
+        elif isinstance(value, float) and not 0 <= value <= 1:
+            raise InvalidInput(f"{name}={value:g} is not a share", hint="it is between 0 and 1")
+        elif isinstance(value, str):
+            check_text(name, value)
+    for name, value in {**request.params, **request.conf}.items():
+        check_text("a param's or conf's name", name)
+        if isinstance(value, float) and not math.isfinite(value):
+            raise InvalidInput(f"param {name} is {value}, which is no number", hint="JSON has none for it either")
+        if isinstance(value, str):
+            check_text(name, value)
+    if (size := len(msgspec.json.encode(request))) > MOST_BYTES:
+        raise InvalidInput(
+            f"the request is {size:,} bytes, more than {MOST_BYTES:,}", hint="put it into a file, and give its path"
+        )
+
+
+def check_seconds(name: str, value: float) -> None:
+    """Raise InvalidInput for a span that is none, not above zero, or longer than a year."""
+    if not 0 < value <= LONGEST_S:
+        raise InvalidInput(f"{name}={value:g} is no deadline", hint=f"seconds, above 0 and up to {LONGEST_S:.0f}")
+
+
+def check_text(name: str, value: str) -> None:
+    """Raise InvalidInput for a text that is not Unicode: half a surrogate pair, or bytes of another encoding."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise InvalidInput(f"{name} is not Unicode: {ascii(value)[:80]}", hint="write it in UTF-8") from None

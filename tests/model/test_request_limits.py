@@ -1,0 +1,49 @@
+"""What a request may hold, and what is refused before anything of it is kept."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from streamkeeper.errors import InvalidInput
+from streamkeeper.model.coding import to_json
+from streamkeeper.model.journal import DeployRequest
+from streamkeeper.model.request_limits import check_request
+
+USUAL = DeployRequest(job="orders", params={"share": 0.5, "name": "größe"}, conf={"spark.ui.enabled": "false"})
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"approve_s": float("nan")}, "approve_s=nan is no deadline"),
+        ({"drain_s": float("inf")}, "drain_s=inf is no deadline"),
+        ({"catch_up_s": 1e300}, r"catch_up_s=1e\+300 is no deadline"),
+        ({"drain_s": -1.0}, "drain_s=-1 is no deadline"),
+        ({"most_missing": float("nan")}, "most_missing=nan is not a share"),
+        ({"most_differing": 2.0}, "most_differing=2 is not a share"),
+        ({"params": {"share": float("nan")}}, "param share is nan, which is no number"),
+        ({"params": {"name": "\ud800"}}, r"name is not Unicode: '\\ud800'"),
+        ({"params": {"\udcff": 1}}, "name is not Unicode"),
+        ({"reason": "\udcff"}, "reason is not Unicode"),
+        ({"params": {"name": "x" * 2**20}}, "more than 1,048,576 .*into a file"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_kept_as_it_was_given_is_refused(fields: dict[str, Any], told: str) -> None:
+    """Numbers that are none, texts that no file can hold, and too much of them, by the field's name."""
+    with pytest.raises(InvalidInput, match=told):
+        check_request(replace(USUAL, **fields))
+
+
+def test_a_usual_request_is_taken() -> None:
+    """The refusals above are for their own fields."""
+    check_request(USUAL)
+
+
+def test_text_that_is_not_unicode_is_refused_by_whatever_stores_it() -> None:
+    """A reason typed in another encoding is one clear line for every command that keeps it."""
+    with pytest.raises(InvalidInput, match="is not Unicode"):
+        to_json({"reason": "caf\udce9"})
