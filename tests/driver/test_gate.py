@@ -31,6 +31,7 @@ from streamkeeper.model.journal import (
     Role,
     ShadowAppointed,
 )
+from streamkeeper.model.journal_keys import journal_prefix
 from streamkeeper.model.known_checkpoint import KnownCheckpoint
 from streamkeeper.model.measuring import QueryProgress
 from streamkeeper.registry.control import Control
@@ -320,6 +321,18 @@ def test_idle_driver_costs_the_store_next_to_nothing(bench: Bench) -> None:
     for _ in range(4):
         assert told.acquire(timeout=10)
     assert bench.store.requests - before <= 6
+
+
+def test_a_heartbeat_that_finds_another_store_tells_the_main_thread(bench: Bench) -> None:
+    """An emptied store answers: no lease expires, so that it is the missing journal that ends an idle driver."""
+    bench.line.look()
+    for key in list(bench.store.list(journal_prefix("sales"))):
+        bench.store.delete(key)
+    Heartbeat(0.1, bench.line, lambda: None, bench.wakeups).start()
+    deadline = time.monotonic() + 10
+    while bench.line.lost is None and time.monotonic() < deadline:
+        assert bench.wakeups.wait(10) == {Wakeup.LOOKED}
+    assert "the store was lost" in str(bench.line.lost)
 
 
 def test_lease_expires_only_in_silence() -> None:

@@ -80,6 +80,20 @@ def test_news_cost_one_read_each() -> None:
     assert store.requests == 4
 
 
+def test_a_journal_that_was_lost_is_no_journal_without_news() -> None:
+    """A store that was emptied, or that holds an older copy, is told as such, and nothing is written into it."""
+    for left in (0, 3):
+        store = MemoryStore()
+        journal = written(store, 5)
+        for number in range(left + 1, 6):
+            store.delete(entry_key("sales", number))
+        with pytest.raises(RegistryDamaged, match="the store was lost, or an older copy"):
+            journal.state()
+        with pytest.raises(RegistryDamaged, match="the store was lost"):
+            journal.append(next_version)
+        assert len(list(store.list(journal_prefix("sales")))) == left
+
+
 def test_append_costs_two_requests() -> None:
     """An append to a journal that is up to date is one list and one write; every hundredth writes a folded copy, and
     looks for older ones."""

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 
+from streamkeeper.errors import PermanentError
 from streamkeeper.model.control import Command, CommandKind, DriverStatus, LaunchSpec
 from streamkeeper.model.evidence import Evidence
 from streamkeeper.model.job_state import JobState
@@ -24,7 +25,8 @@ _NEVER = float("-inf")
 class StoreLine:
     """One instance's line; threads may share it. Times are of the monotonic clock.
 
-    ``answered_at``: when the store last answered; ``told_at``: when the status was last written.
+    ``answered_at``: when the store last answered; ``told_at``: when the status was last written. ``lost``: why it is
+    not the store any more that this driver was started in, None while it is, as far as the heartbeat knows.
     """
 
     def __init__(self, store: CountingStore, job: str, instance: str, generation: int) -> None:
@@ -38,6 +40,7 @@ class StoreLine:
         self._commands_at = self._state_at = _NEVER
         self.answered_at = time.monotonic()
         self.told_at = _NEVER
+        self.lost: PermanentError | None = None
 
     @property
     def requests(self) -> int:

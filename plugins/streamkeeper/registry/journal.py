@@ -186,9 +186,16 @@ class Journal:
         return entry
 
     def _newest_number(self, after: int = 0) -> int:
-        keys = self._store.list(journal_prefix(self._job), after=entry_key(self._job, after))
-        numbers = (key_number(key, partial(entry_key, self._job)) for key in keys)
-        return max((number for number in numbers if number is not None), default=after)
+        """Raises RegistryDamaged where entry ``after``, which was there, is not: it comes with the same request."""
+        keys = self._store.list(journal_prefix(self._job), after=entry_key(self._job, max(after - 1, 0)))
+        numbers = {number for key in keys if (number := key_number(key, partial(entry_key, self._job))) is not None}
+        if after and after not in numbers:
+            raise RegistryDamaged(
+                f"{entry_key(self._job, after)} was there, and is gone from {self._store.url}: the store was lost, or"
+                " an older copy was put in its place",
+                hint='docs/runbook.md, "The store is lost"',
+            )
+        return max(numbers, default=after)
 
     def strays(self) -> list[str]:
         """The keys in the journal's folder that are no entries; they are passed over."""
