@@ -8,7 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamkeeper.compatibility.shown import SAME_WORDS, expression, expression_change, expressions_change, lines_change
+from streamkeeper.compatibility.shown import (
+    SAME_WORDS,
+    expression,
+    expression_change,
+    expressions_change,
+    lines_change,
+    schema_change,
+)
 from streamkeeper.compatibility.sql_words import duration
 from streamkeeper.compatibility.user_terms import Detail, term_of
 
@@ -55,6 +62,12 @@ def market(countries: str) -> str:
             "window(source 0.ts, 300000000; 28525c19)",
             "window(ts, 10 minutes) -> window(ts, 5 minutes)",
         ),
+        (
+            "sum(source 0.x)",
+            "sum(either(source 0.x, source 1.x))",
+            "sum(source 0.x) -> sum(union(source 0.x, source 1.x))",
+        ),
+        ("generate Explode(source 0.tags)", "generate Explode(source 0.marks)", "explode tags -> explode marks"),
         (
             "window(source 0.ts; 943bd054)",
             "window(source 0.ts; 0a3bd054)",
@@ -161,3 +174,9 @@ def test_any_two_meanings_that_differ_are_told_apart(before: str, after: str) ->
     """No change reads as if nothing had changed."""
     left, right = expression_change(f"f({before})", f"f({after})").rsplit(" -> ", 1)
     assert before == after or left != right
+
+
+def test_schemas_of_state_read_as_sql_types() -> None:
+    """A state that code keeps has fields of types only: their names are not stored."""
+    before, after = '{"struct":[["long",true]]}', '{"struct":[["long",true],[{"struct":[["string",false]]},true]]}'
+    assert schema_change(before, after) == "struct<long> -> struct<long, struct<string not null>>"

@@ -16,7 +16,7 @@ from streamkeeper.compatibility.rule import (
     operator_pairs,
     same_context,
 )
-from streamkeeper.compatibility.shown import change, expression_change, expressions_change
+from streamkeeper.compatibility.shown import change, expression_change, expressions_change, schema_change
 from streamkeeper.model.finding import Finding, Severity
 from streamkeeper.model.manifest import Manifest
 
@@ -27,7 +27,7 @@ _SYMMETRIC = frozenset({"INNER", "LEFT OUTER", "RIGHT OUTER", "FULL OUTER"})
 """Join types that keep every row of both sides, and whether it has found a partner."""
 
 _KEPT_BY_ALL = _SYMMETRIC | {"LEFT SEMI"}
-_CONDITION, _DEFINITION = "condition", "definition"
+_CONDITION, _DEFINITION, _STATE = "condition", "definition", "state"
 _COMPARED_ELSEWHERE = frozenset({"rows", "type"})
 
 
@@ -117,6 +117,8 @@ def _detail_change(key: str, before: str | None, after: str | None) -> str:
         had, has = before.split(" and "), after.split(" and ")
         gone, come = [each for each in had if each not in has], [each for each in has if each not in had]
         return expressions_change(*((gone, come) if gone or come else (had, has)))
+    if before and after and key == _STATE:
+        return schema_change(before, after)
     if before and after and key == _DEFINITION:
         return expression_change(before, after)
     return change(before, after)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from streamkeeper.compatibility.plan_lines import plan_line
 from streamkeeper.compatibility.sql_words import without_digests
 from streamkeeper.compatibility.terms import Term, pieces, short, text_pieces
-from streamkeeper.compatibility.user_terms import Detail, term_of
+from streamkeeper.compatibility.user_terms import Detail, term_of, type_term
 
 WIDTH = 72
 """Characters of one side, about."""
@@ -41,6 +41,11 @@ def typed_change(before: tuple[str, str], after: tuple[str, str]) -> str:
     if shown[0] != shown[1]:
         return " -> ".join(shown)
     return " -> ".join(f"{text} ({_type(kind)})" for text, kind in zip(shown, (before[1], after[1]), strict=True))
+
+
+def schema_change(before: str, after: str) -> str:
+    """The same of two schemas of state, as JSON has them."""
+    return " -> ".join(pieces(type_term(before), type_term(after), WIDTH))
 
 
 def expressions_change(before: Sequence[str], after: Sequence[str]) -> str:

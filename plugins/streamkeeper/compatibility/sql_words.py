@@ -40,6 +40,7 @@ FUNCTIONS = {
     "dateadd": "date_add",
     "dateformatclass": "date_format",
     "datesub": "date_sub",
+    "either": "union",
     "formatstring": "format_string",
     "fromunixtime": "from_unixtime",
     "getjsonobject": "get_json_object",

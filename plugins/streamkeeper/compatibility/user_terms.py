@@ -37,6 +37,7 @@ _LABELLED = re.compile(r"(left|right|branch \d+): ")
 _JOINED = re.compile(r"join (?P<kind>\w+) on (?=.)")
 _WORDED = re.compile(r"(?:where|generate|generate outer|group by|expand) (?=.)")
 _PLAN_WORDS = {"generate ": "explode ", "generate outer ": "explode outer "}
+_EXPLODED = re.compile(r"(?:Explode|PosExplode|Inline)\((.*)\)", re.DOTALL)
 _SUBQUERY = re.compile(r"scalarsubquery\(plan=plan\((?P<plan>.*)\)\)", re.DOTALL)
 _STRUCT_FIELD = re.compile(r"<\"(?:[^\"\\]|\\.)*\">")
 _WINDOW = re.compile(r"window\((?P<column>.*?)(?P<lengths>(?:, \d+)*); [0-9a-f]{8}\)", re.DOTALL)
@@ -94,7 +95,9 @@ class _Reader:
             kind = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", found["kind"]).lower()
             return Term(f"{kind} join on ", (self.read(text[found.end() :]),), "")
         if found := _WORDED.match(text):
-            return Term(_PLAN_WORDS.get(found[0], found[0]), (self.read(text[found.end() :]),), "")
+            rest = text[found.end() :]
+            exploded = _EXPLODED.fullmatch(rest)
+            return Term(_PLAN_WORDS.get(found[0], found[0]), (self.read(exploded[1] if exploded else rest),), "")
         for by in ("; ", " and ", " or "):
             parts = split(text, by)
             if len(parts) > 1:
@@ -114,7 +117,7 @@ class _Reader:
             inner, kind = text[:colon], text[colon + 1 :]
             literal = literal_of(inner, kind)
             told = self._untyped(inner) if literal is None else leaf(literal)
-            return Term("", (told, Term("(", (_type(kind),), "", ")")), " ") if self._types else told
+            return Term("", (told, Term("(", (type_term(kind),), "", ")")), " ") if self._types else told
         return self._untyped(text)
 
     def _untyped(self, text: str) -> Term:
@@ -162,7 +165,7 @@ class _Reader:
             return self._operator(name, *plain)
         if name == "cast" and plain and "dataType" in named:
             shown = self.read(plain[0])
-            return Term("cast(", (shown, _type(named["dataType"])), " as ", ")") if self._types else shown
+            return Term("cast(", (shown, type_term(named["dataType"])), " as ", ")") if self._types else shown
         if name == "casewhen":
             return self._case(plain, named.get("branches", "[]"))
         if name in ("in", "inset"):
@@ -195,7 +198,7 @@ class _Reader:
                 for key, value in named.items()
                 if key not in _NEVER_WRITTEN and key not in ("options", "schema")
             ]
-            parts += [_type(named["schema"])] if "schema" in named else []
+            parts += [type_term(named["schema"])] if "schema" in named else []
         if named.get("ignoreNulls") == "True" and name in ("first", "last"):
             parts.append(leaf("ignoring nulls"))
         return Term(f"{PARSERS.get(name) or FUNCTIONS.get(name, name)}(", tuple(parts), ", ", ")")
@@ -300,8 +303,8 @@ def _options(text: str) -> list[str]:
     return [f"{key}={value}" for key, value in re.findall(r"\[\"((?:[^\"\\]|\\.)*)\", (\"(?:[^\"\\]|\\.)*\")\]", text)]
 
 
-def _type(kind: str) -> Term:
-    """A type as SQL has it."""
+def type_term(kind: str) -> Term:
+    """A type as SQL has it; that of a state is one without the names of its fields."""
     return _type_term(json.loads(kind)) if kind.startswith("{") else leaf(kind)
 
 
@@ -310,6 +313,9 @@ def _type_term(kind: Any) -> Term:
         case {"type": "struct", "fields": list(fields)}:
             named = (Term(f"{each['name']}: ", (_type_term(each["type"]),), "") for each in fields)
             return Term("struct<", tuple(named), ", ", ">")
+        case {"struct": list(fields)}:
+            bare = (Term("", (_type_term(each),), "", "" if null else " not null") for each, null in fields)
+            return Term("struct<", tuple(bare), ", ", ">")
         case {"type": "array", "elementType": inner}:
             return Term("array<", (_type_term(inner),), "", ">")
         case {"type": "map", "keyType": key, "valueType": value}:

@@ -103,7 +103,10 @@ def admit(site: Site, state: JobState, request: DeployRequest) -> DeployRequest:
 
 
 def _check_rollback(state: JobState, request: DeployRequest) -> None:
-    wanted = request.release or release_before(state)
+    try:
+        wanted = request.release or release_before(state)
+    except OperationRefused as error:
+        raise OperationRefused(f"job {request.job}: {error}") from None
     if wanted == state.serving_release:
         raise OperationRefused(
             f"{wanted} is the serving release of job {request.job}",

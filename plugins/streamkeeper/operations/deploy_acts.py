@@ -311,5 +311,5 @@ def release_before(state: JobState) -> str:
     """The release that served before the serving one; raises OperationRefused where there is none."""
     before = [each for each in state.served if each != state.serving_release]
     if not before:
-        raise OperationRefused(f"job {state.job}: no release served before {state.serving_release or 'now'}")
+        raise OperationRefused(f"no release served before {state.serving_release or 'now'}")
     return before[-1]

@@ -1,0 +1,23 @@
+""".github/workflows/ci.yml: it runs what any machine runs, with no more rights than reading."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+WORKFLOW: dict[Any, Any] = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text())
+STEPS: list[dict[str, Any]] = WORKFLOW["jobs"]["run"]["steps"]
+
+
+def test_it_runs_the_one_script_and_reads_only() -> None:
+    """Its last step is `.ci/run` and nothing else; nobody else's action runs, and its token can only read."""
+    assert STEPS[-1]["run"] == ".ci/run"
+    assert WORKFLOW["permissions"] == {"contents": "read"}
+    for each in STEPS:
+        assert "uses" not in each
+        assert "${{" not in each["run"]
+        assert subprocess.run(["bash", "-n", "-c", each["run"]], check=False).returncode == 0, each["name"]
