@@ -151,17 +151,17 @@ class LocalStore(Store):
             with suppress(OSError):
                 os.unlink(unlisted)
 
-    def _make_folder(self, folder: str) -> list[str]:
+    def _make_folder(self, folder: str) -> tuple[str, ...]:
         """Those that it has made, the innermost last."""
         if os.path.isdir(folder):
-            return []
+            return ()
         if folder == self._root:
             self._require_root()
         above = os.path.dirname(folder)
         made = self._make_folder(above)
         with suppress(FileExistsError):
             os.mkdir(folder, FOLDER)
-            made.append(folder)
+            made = (*made, folder)
             _sync_folder(above)
         return made
 
@@ -199,7 +199,7 @@ def _keys_below(folder: str, prefix: str, after: str) -> Iterator[str]:
             yield prefix + name
 
 
-def _take_away(file: str, folders: list[str]) -> None:
+def _take_away(file: str, folders: tuple[str, ...]) -> None:
     """What did not fit on the disk, and the folders made for it: an empty one would be listed as a job."""
     with suppress(OSError):
         os.unlink(file)
