@@ -78,15 +78,18 @@ class Places(msgspec.Struct, frozen=True):
         if not self.jobs.exists():
             shutil.copytree(PROJECT / "jobs", self.jobs, ignore=shutil.ignore_patterns("__pycache__"))
 
-    def environment(self, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-        """The environment of everything that the demo starts; no setting of whoever runs it reaches in."""
-        kept = {name: value for name, value in environ.items() if not name.startswith("STREAMKEEPER_")}
-        python_path = os.pathsep.join((str(PROJECT / "plugins"), str(PROJECT)))
+    @property
+    def settings(self) -> dict[str, str]:
+        """What makes a process one of this demo's: also a shell, for the commands."""
         return {
-            **kept,
-            "PYTHONPATH": python_path,
             "STREAMKEEPER_HOME": str(self.home),
             "STREAMKEEPER_CHECKPOINTS": str(self.checkpoints),
             "STREAMKEEPER_JOBS": str(self.jobs),
             f"{SECRET_PREFIX}{WAREHOUSE_VARIABLE}": f"sqlite:///{self.warehouse}",
         }
+
+    def environment(self, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+        """The environment of everything that the demo starts; no setting of whoever runs it reaches in."""
+        kept = {name: value for name, value in environ.items() if not name.startswith("STREAMKEEPER_")}
+        python_path = os.pathsep.join((str(PROJECT / "plugins"), str(PROJECT)))
+        return {**kept, "PYTHONPATH": python_path, **self.settings}

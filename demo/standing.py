@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 import msgspec
 
 from demo.airflow_process import HOST
@@ -37,7 +39,9 @@ def bring_up(places: Places, screen: Screen, *, port: int) -> None:
     screen.tell(f"[bold]Airflow: {airflow.url}/dags/{DAG}[/]")
     screen.tell(f"no login: it listens on {HOST} only, and whoever opens it there is an admin")
     screen.tell(f"to deploy by hand: edit {places.jobs}, then trigger with a form from {places.forms}")
-    screen.tell(f"for the command line: export STREAMKEEPER_HOME={places.home}; `make down` stops it all")
+    variables = " ".join(shlex.quote(f"{name}={value}") for name, value in places.settings.items())
+    screen.tell(f"for the command line: export {variables}")
+    screen.tell("`make down` stops it all")
 
 
 def write_forms(places: Places) -> None:

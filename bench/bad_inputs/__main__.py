@@ -16,7 +16,7 @@ import json
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 
 from bench.bad_inputs.inputs import Bad, bad_inputs
@@ -28,18 +28,27 @@ _LONGEST = 400
 _SETTLE_S = 10.0
 
 
-def ask(stage: Stage, bad: Bad, door: str) -> tuple[Answer, list[str]]:
-    """The answer of one door, and what is left behind."""
+def ask_command(stage: Stage, bad: Bad) -> tuple[Answer, list[str]]:
+    """What the command has told, and what is left behind."""
     with (bad.around or (lambda _: nullcontext()))(stage):
         before = stage.look()
-        if door == "cli":
-            answer = stage.by_command(bad.cli, bad.extra)
-        else:
-            assert bad.rest is not None
-            dag, conf = bad.rest
-            body = conf if isinstance(conf, bytes) else json.dumps({"logical_date": None, "conf": conf}).encode()
-            answer = stage.by_rest(dag, body)
+        answer = stage.by_command(bad.cli, bad.extra)
         return answer, _settled(stage, before)
+
+
+def ask_airflow(stage: Stage, inputs: list[Bad]) -> tuple[list[Answer], list[str]]:
+    """What Airflow has answered to each, or told by its run; and what all of them together have left behind."""
+    with ExitStack() as held:
+        for around in {id(bad.around): bad.around for bad in inputs if bad.around}.values():
+            held.enter_context(around(stage))
+        before = stage.look()
+        started = [(bad.rest[0], stage.trigger(bad.rest[0], _body(bad.rest[1]))) for bad in inputs if bad.rest]
+        answers = [stage.by_run(dag, found) if isinstance(found, str) else found for dag, found in started]
+        return answers, _settled(stage, before)
+
+
+def _body(conf: object) -> bytes:
+    return conf if isinstance(conf, bytes) else json.dumps({"logical_date": None, "conf": conf}).encode()
 
 
 def _settled(stage: Stage, before: dict[str, tuple[int, int, int]]) -> list[str]:
@@ -64,23 +73,21 @@ def is_good(answer: Answer, left: list[str], door: str) -> bool:
 
 def ask_all(stage: Stage, doors: list[str], only: str) -> Iterator[dict[str, object]]:
     """A line for each input and door."""
-    commit = read_commit()
-    for bad in bad_inputs(stage):
-        for door in doors:
-            if only not in bad.name or not (bad.cli if door == "cli" else bad.rest):
-                continue
-            answer, left = ask(stage, bad, door)
-            yield {
-                "commit": commit,
-                "input": bad.name,
-                "door": door,
-                "ended": answer.ended,
-                "told": answer.told[:_LONGEST].replace(str(stage.places.root), "…"),
-                "lines": answer.lines,
-                "traceback": answer.traceback,
-                "left": left,
-                "good": is_good(answer, left, door),
-            }
+    commit, inputs = read_commit(), [bad for bad in bad_inputs(stage) if only in bad.name]
+
+    def line_of(bad: Bad, door: str, answer: Answer, left: list[str]) -> dict[str, object]:
+        told = answer.told[:_LONGEST].replace(str(stage.places.root), "…")
+        seen = {"ended": answer.ended, "told": told, "lines": answer.lines, "traceback": answer.traceback, "left": left}
+        return {"commit": commit, "input": bad.name, "door": door, **seen, "good": is_good(answer, left, door)}
+
+    for bad in inputs if "cli" in doors else ():
+        if bad.cli:
+            yield line_of(bad, "cli", *ask_command(stage, bad))
+    by_rest = [bad for bad in inputs if "rest" in doors and bad.rest]
+    for group in ([bad for bad in by_rest if not bad.around], *([bad] for bad in by_rest if bad.around)):
+        answers, left = ask_airflow(stage, group)
+        for bad, answer in zip(group, answers, strict=True):
+            yield line_of(bad, "rest", answer, left)
 
 
 def main() -> int:

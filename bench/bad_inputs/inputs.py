@@ -229,12 +229,11 @@ def _snapshots(stage: Stage) -> Iterator[Bad]:
     yield asked("back up a negative batch", "take", SERIES, "--batch", "-1")
     yield asked("back up a directory that is no checkpoint", "take", "--checkpoint", str(stage.places.jobs))
     yield asked("list an unknown job's snapshots", "list", "nosuch")
-    for name in ("s9999", "7", "s", ""):
-        yield asked(f"a snapshot that is not there: {name!r}", "restore", SERIES, "--id", name or "s", "--dry-run")
+    for name in ("s9999", "7", "s"):
+        yield asked(f"a snapshot that is not there: {name!r}", "restore", SERIES, "--id", name, "--dry-run")
     yield asked("another job's snapshot", "restore", "pushed/copy", "--id", "s0001")
     yield asked("a time that is none", "restore", SERIES, "--at", "yesterday", "--dry-run")
     yield asked("a time before any snapshot", "restore", SERIES, "--at", "2001-01-01T00:00:00Z", "--dry-run")
-    yield asked("a time in the future", "restore", SERIES, "--at", "2999-01-01T00:00:00Z", "--dry-run")
     yield asked("two choices of one snapshot", "restore", SERIES, "--id", "s0001", "--batch", "0", "--dry-run")
     yield asked("restore under what serves", "restore", SERIES)
     yield asked("restore into what is there", "restore", SERIES, "--to", str(stage.places.jobs))
@@ -270,7 +269,7 @@ def _files(stage: Stage) -> Iterator[Bad]:
         )
     yield Bad(
         name="back up a checkpoint with an empty offsets file",
-        cli=("snapshot", "take", "--checkpoint", str(spoilt), "--store", f"file://{stage.places.root}/elsewhere"),
+        cli=("snapshot", "take", "--checkpoint", str(spoilt), "--store", f"file://{stage.places.home}/store"),
         around=_empty_offsets(version, spoilt),
     )
     yield Bad(name="check without a candidate", cli=("check", "--job", EVENT_COPY))
@@ -314,7 +313,6 @@ def _settings(stage: Stage) -> Iterator[Bad]:
     yield set_to("a home that is a URL", HOME="s3://bucket/home")
     yield set_to("a home that is a file", HOME="/etc/hostname")
     yield set_to("a home below a file", HOME="/etc/hostname/home")
-    yield set_to("a home that is not there", HOME=str(here / "nowhere"))
     yield set_to("a home mistyped", HOEM=str(here / "home"), HOME=None)
     yield set_to("a store of an unknown kind", STORE="ftp://host/store")
     yield set_to("a store at a file", STORE="file:///etc/hostname")
@@ -386,12 +384,13 @@ def _empty_offsets(version: Path, spoilt: Path) -> Around:
 
 def _full_disk(folder: Path) -> Around:
     @contextmanager
-    def around(_stage: Stage) -> Iterator[None]:
+    def around(stage: Stage) -> Iterator[None]:
         folder.mkdir()
-        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16k", "tmpfs", str(folder)], check=True)
-        room = os.statvfs(folder)
-        (folder / "ballast").write_bytes(b"x" * max(0, room.f_bavail * room.f_frsize - 4096))
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(folder)], check=True)
         try:
+            stage.by_command(("release", "push", "nosuch"), {"STREAMKEEPER_HOME": str(folder)})  # makes the home
+            room = os.statvfs(folder)
+            (folder / "ballast").write_bytes(b"x" * (room.f_bavail * room.f_frsize))
             yield
         finally:
             subprocess.run(["umount", str(folder)], check=True)

@@ -5,27 +5,33 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import tempfile
+import time
+import traceback
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from tempfile import TemporaryFile
+from typing import Any, NamedTuple, NoReturn
 from urllib.parse import quote
 
 import psutil
 
-from bench.bed import ROOT
 from bench.snapshots.server import FIRST_BUCKET, S3Server, s3_server
 from demo.airflow_process import Airflow
-from demo.places import WAREHOUSE_VARIABLE, Places
+from demo.places import Places
 from demo.producer import EVENTS, prepare, write_whole
 from demo.releases import CONF, EVENT_COPY, deploy_conf
 from demo.rest import AirflowApi
 from demo.system import System
+from streamkeeper.cli.main import app
 
+_LONGEST_COMMAND_S = 300.0
 _TRACEBACK = "Traceback (most recent call last)"
 _OF_THE_DRIVER = ("status.json", "history.json")
 """What the serving driver replaces by itself, in its folder of ``control/``."""
@@ -81,7 +87,8 @@ class Stage:
             *(word for key in CONF for word in ("--conf", f"{key}={CONF[key]}")),
         ]
         self._must("deploy", EVENT_COPY, *given, "--reason", "first release")
-        self._must("deploy", EVENT_COPY, "--reason", "second release")
+        second = ["--params", json.dumps({**self.params, "files_per_trigger": 50})]
+        self._must("deploy", EVENT_COPY, *second, "--reason", "second release")
         self._must("snapshot", "take", f"{EVENT_COPY}/copy")
         for name in ("pushed", "spoilt"):
             source = (self.places.jobs / f"{EVENT_COPY}.py").read_text()
@@ -103,34 +110,40 @@ class Stage:
     def _run(self, words: Sequence[str], extra: Mapping[str, str | None]) -> subprocess.CompletedProcess[str]:
         environment = {**self.system.environment, **{key: text for key, text in extra.items() if text is not None}}
         environment = {key: text for key, text in environment.items() if key not in extra or extra[key] is not None}
-        return subprocess.run(
-            [sys.executable, "-m", "streamkeeper.cli.main", *words],
-            env=environment,
-            cwd=self.places.root,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=300,
-            check=False,
-        )
+        with TemporaryFile() as output, TemporaryFile() as errors:
+            child = os.fork()
+            if child == 0:
+                os.dup2(output.fileno(), 1)
+                os.dup2(errors.fileno(), 2)
+                os.chdir(self.places.root)
+                _type(words, environment)
+            returncode = os.waitstatus_to_exitcode(_wait(child))
+            told = []
+            for each in (output, errors):
+                each.seek(0)
+                told.append(each.read().decode(errors="replace"))
+        return subprocess.CompletedProcess(list(words), returncode, stdout=told[0], stderr=told[1])
 
     def by_command(self, words: Sequence[str], extra: Mapping[str, str | None]) -> Answer:
         """As typed in a shell; ``extra``: variables, None for one that is not set."""
         done = self._run(words, extra)
-        lines = [line for line in f"{done.stdout}\n{done.stderr}".splitlines() if line.strip()]
+        lines = [line for line in (done.stderr.strip() or done.stdout).splitlines() if line.strip()]
         told = next((line for line in lines if "error" in line), lines[-1] if lines else "")
-        return Answer(f"exit {done.returncode}", told.strip(), len(lines), any(_TRACEBACK in line for line in lines))
+        trace = _TRACEBACK in done.stdout + done.stderr
+        return Answer(f"exit {done.returncode}", told.strip(), len(lines), trace)
 
-    def by_rest(self, dag: str, body: bytes) -> Answer:
-        """As ``POST …/dagRuns`` has it, or as the tasks of the run that was started."""
+    def trigger(self, dag: str, body: bytes) -> Answer | str:
+        """As ``POST …/dagRuns`` answers; the run's id, where it has started one."""
         status, answer = self._post(dag, body)
         if status != 200:
             detail = answer.get("detail", answer) if isinstance(answer, dict) else answer
             text = detail if isinstance(detail, str) else json.dumps(detail)
             lines = [line for line in text.splitlines() if line.strip()] or [""]
             return Answer(f"HTTP {status}", lines[0], len(lines), _TRACEBACK in text)
-        run = answer["dag_run_id"]
+        return str(answer["dag_run_id"])
+
+    def by_run(self, dag: str, run: str) -> Answer:
+        """What its tasks have told, once it is over."""
         state = self.api.wait_for_run(dag, run, timeout_s=300)
         told = [line for each in self.api.tasks(dag, run).values() for line in self._errors(dag, run, each)]
         texts = list(dict.fromkeys(text for text, _trace in told))
@@ -179,7 +192,7 @@ class Stage:
                 continue
             for name in files:
                 path = Path(folder, name)
-                if (name in _OF_THE_DRIVER and "/control/" in folder) or "/home/logs/" in folder:
+                if (name.startswith((".", *_OF_THE_DRIVER)) and "/control/" in folder) or "/home/logs/" in folder:
                     continue
                 seen = path.lstat()
                 found[str(path.relative_to(self.places.root))] = (seen.st_mode, seen.st_size, seen.st_mtime_ns)
@@ -197,6 +210,36 @@ class Stage:
                 continue
             if environment.get("STREAMKEEPER_HOME") == str(self.places.home) and "streamkeeper." in words:
                 yield process
+
+
+def _type(words: Sequence[str], environment: Mapping[str, str]) -> NoReturn:
+    """Be the command, in a child that need not import it anew: a second of work for each of two hundred inputs."""
+    code = 1
+    try:
+        os.environ.clear()
+        os.environ.update(environment)
+        tempfile.tempdir = None
+        code = int(app(list(words), prog_name="streamkeeper") or 0)
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else 1
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        for each in (sys.stdout, sys.stderr):
+            each.flush()
+        os._exit(code)
+
+
+def _wait(child: int) -> int:
+    """Its status; a command that takes longer than it may is killed."""
+    deadline = time.monotonic() + _LONGEST_COMMAND_S
+    while True:
+        found, status = os.waitpid(child, os.WNOHANG)
+        if found:
+            return status
+        if time.monotonic() > deadline:
+            os.kill(child, signal.SIGKILL)
+        time.sleep(0.02)
 
 
 def find_left(before: Mapping[str, tuple[int, int, int]], after: Mapping[str, tuple[int, int, int]]) -> list[str]:
@@ -219,6 +262,3 @@ def fresh_stage(root: Path) -> Iterator[Stage]:
             yield stage
         finally:
             stage.system.stop()
-
-
-__all__ = ["ROOT", "WAREHOUSE_VARIABLE", "Answer", "Stage", "find_left", "fresh_stage"]

@@ -33,9 +33,15 @@ def opener(path: str, flags: int) -> int:
 
 
 def write_file(path: str | Path, content: bytes) -> None:
-    """Write a file as ``Path.write_bytes`` does."""
-    with open(path, "wb", opener=opener) as file:
-        file.write(content)
+    """Write a file as ``Path.write_bytes`` does; one that does not fit on the disk is taken away again."""
+    file = open(path, "wb", opener=opener)  # noqa: SIM115 - what cannot be opened is left as it is
+    try:
+        with file:
+            file.write(content)
+    except OSError:
+        with suppress(OSError):
+            os.unlink(path)
+        raise
 
 
 def make_private(folder: Path) -> None:

@@ -222,9 +222,9 @@ def test_a_rollback_is_a_request_that_goes_back(requests: list[DeployRequest]) -
 
 
 def test_a_rollback_of_a_job_that_served_one_release_only_is_refused(job: Registered) -> None:
-    """One line says that there is nothing to go back to; what serves stays."""
+    """One line says that there is nothing to go back to, before anything is on record."""
     result = run("rollback", JOB, "--reason", "wrong sums")
     assert result.exit_code == 2
-    assert f"error: job {JOB}: no release served before r0001; r0001 stays as it was" in result.stderr
+    assert f"job {JOB}: no release served before r0001" in result.stderr
     operations = job.site.journal(JOB, "test").state().operations.values()
-    assert [each.outcome for each in operations if each.request.rollback] == [Outcome.REFUSED]
+    assert not [each for each in operations if each.request.rollback]

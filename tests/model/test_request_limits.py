@@ -25,6 +25,7 @@ USUAL = DeployRequest(job="orders", params={"share": 0.5, "name": "größe"}, co
         ({"most_missing": float("nan")}, "most_missing=nan is not a share"),
         ({"most_differing": 2.0}, "most_differing=2 is not a share"),
         ({"params": {"share": float("nan")}}, "param share is nan, which is no number"),
+        ({"params": {"share": 2**63}}, "param share is 9223372036854775808, beyond 64 bits"),
         ({"params": {"name": "\ud800"}}, r"name is not Unicode: '\\ud800'"),
         ({"params": {"\udcff": 1}}, "name is not Unicode"),
         ({"reason": "\udcff"}, "reason is not Unicode"),

@@ -78,6 +78,8 @@ def asked(place: Registered, operation: str = "op2", **fields: Any) -> DeployReq
         ({"release": "r0009"}, NotFound, "has no release r0009"),
         ({"release": "latest"}, InvalidInput, "'latest' is not a release"),
         ({"rollback": True}, NotFound, "orders is not known"),
+        ({"params": {"input": "/in"}, "conf": {"spark.driver.memory": "plenty"}}, InvalidInput, "plenty is not a size"),
+        ({"revive": True}, OperationRefused, r"orders was not forgotten \(deploy it without --revive\)"),
     ],
     ids=str,
 )
@@ -109,7 +111,7 @@ def test_a_machine_without_java_is_told_before_anything_is_on_record(
     serving(job, {"input": "/in"}, {})
     Deploy.open(job.site, "before", DeployRequest(job=JOB, release="r0002"))
     monkeypatch.setattr(RestingRunner, "check_place", nowhere)
-    for fields in ({"params": {"input": "/in"}}, {"release": "r0002"}, {"rollback": True}):
+    for fields in ({"params": {"input": "/in"}}, {"release": "r0002"}, {"rollback": True, "release": "r0001"}):
         with pytest.raises(PermanentError, match="Java is missing"):
             open_deploy(job.site, "op2", DeployRequest(job=JOB, **fields), on_open=OnOpen.ABORT)  # type: ignore[arg-type]
     state = job.site.journal(JOB, "test").state()
@@ -230,3 +232,20 @@ def test_the_same_words_of_the_same_person_go_on(job: Registered, tmp_path: Path
     job.record(OperationStarted(operation="op3", request=named, steps=()))
     job.record(StepDone(operation="op3", step="bundle", result={"release": "r0002"}))
     assert find_same(job.site, named) == "op3"
+
+
+@pytest.mark.parametrize(
+    ("release", "told"),
+    [
+        (None, "no release served before r0001"),
+        ("r0001", "r0001 is the serving release"),
+        ("r0009", "has no release r0009"),
+    ],
+)
+def test_a_rollback_to_nowhere_leaves_nothing(job: Registered, release: str | None, told: str) -> None:
+    """It was put on record first, and failed there."""
+    serving(job, {"input": "/in"}, {})
+    before = job.site.journal(JOB, "test").state().number
+    with pytest.raises(PermanentError, match=told):
+        open_deploy(job.site, "back", DeployRequest(job=JOB, release=release, rollback=True))
+    assert job.site.journal(JOB, "test").state().number == before

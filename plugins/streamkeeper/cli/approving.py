@@ -12,7 +12,7 @@ from streamkeeper.cli.caller import caller
 from streamkeeper.cli.given import Job, open_site, open_to_look
 from streamkeeper.errors import OperationRefused
 from streamkeeper.model.journal import About
-from streamkeeper.model.names import check_instance, check_name
+from streamkeeper.model.names import check_instance
 from streamkeeper.operations.approval import answer_approval, asked_about
 from streamkeeper.operations.overview import read_job
 from streamkeeper.operations.questions import render_question, subject_of
@@ -55,7 +55,7 @@ def command_line(job: str, operation: str) -> str:
 
 def _answer(job: str, operation: str, *, approved: bool, reason: str, bundle: str, about: About | None) -> None:
     site, by = open_site(), caller()
-    check_name("job", job)
+    read_job(site, job)
     check_instance(operation)
     answer = answer_approval(site, job, operation, approved=approved, by=by, reason=reason, bundle=bundle, about=about)
     said = "approved" if answer.approved else "declined"

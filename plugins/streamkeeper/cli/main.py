@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from typing import Any
 
 import typer
@@ -29,6 +30,11 @@ from streamkeeper.errors import StreamkeeperError
 _WrongUse: Any = typer.BadParameter.__mro__[1]
 """An option or an argument that a command does not take; typer has no public name for it."""
 
+_OF_THE_MACHINE = frozenset(
+    {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EMFILE, errno.ENFILE}
+)
+"""A disk that is full or may not be written, too many open files: what is wrong is not the program."""
+
 
 class Commands(TyperGroup):
     """A group whose commands end with one line and exit code 2 for anything that Streamkeeper refuses."""
@@ -39,6 +45,11 @@ class Commands(TyperGroup):
             return super().invoke(ctx)
         except StreamkeeperError as error:
             print_error(str(error))
+            raise typer.Exit(2) from None
+        except OSError as error:
+            if error.errno not in _OF_THE_MACHINE:
+                raise
+            print_error(f"{error.strerror}: {error.filename or 'no file is named'} (nothing more was done)")
             raise typer.Exit(2) from None
         except _WrongUse as error:
             wrong = error.format_message().replace("Value error, ", "").rstrip(".")

@@ -69,6 +69,10 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
         found = [each for each in list_series(store) if not self.series or each.startswith(f"{self.series}/")]
         return [Catalogue(store, each) for each in found]
 
+    def hint(self) -> str:
+        """The series that there are."""
+        return f"series there: {', '.join(list_series(self.store())) or 'none yet'}"
+
     def catalogue(self) -> Catalogue:
         """The one series that is meant; raises InvalidInput, naming those to choose from."""
         found = self.catalogues()

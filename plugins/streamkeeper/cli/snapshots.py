@@ -29,7 +29,7 @@ from streamkeeper.cli.snapshot_places import (
     read_snapshot,
     site_of,
 )
-from streamkeeper.errors import FormatTooNew, InvalidInput, SnapshotDamaged, StreamkeeperError
+from streamkeeper.errors import FormatTooNew, InvalidInput, NotFound, SnapshotDamaged, StreamkeeperError
 from streamkeeper.locations import local_path
 from streamkeeper.model.coding import to_json
 from streamkeeper.model.snapshot import Pin, Snapshot, snapshot_name, snapshot_number
@@ -141,9 +141,13 @@ def verify_(
 ) -> None:
     """Read all that snapshots need and compare it with its hashes; exit code 1 when anything is damaged."""
     damaged = False
-    for catalogue in read_place(series, checkpoint, store, looking=True).catalogues():
+    place = read_place(series, checkpoint, store, looking=True)
+    catalogues = place.catalogues()
+    if series and not catalogues:
+        raise NotFound(f"there are no snapshots of {series}", hint=place.hint())
+    for catalogue in catalogues:
         with _bar(catalogue.series) as show:
-            found = verify(catalogue, [snapshot_number(id)] if id else None, show=show)
+            found = verify(catalogue, [_there(catalogue, id)] if id else None, show=show)
         damaged = damaged or bool(found.damaged)
         if json:
             typer.echo(to_json({"series": catalogue.series, "found": found}))
@@ -176,7 +180,9 @@ def drill_(
     query: Annotated[str, typer.Option("--query", metavar="NAME", help="With --job-file: which of its queries")] = "",
     params: Params = "{}",
     conf: Conf = None,
-    timeout: Annotated[float, typer.Option("--timeout", metavar="S", help="How long one batch may take")] = TIMEOUT_S,
+    timeout: Annotated[
+        float, typer.Option("--timeout", metavar="S", min=1, help="How long one batch may take")
+    ] = TIMEOUT_S,
     json: Json = False,
 ) -> None:
     """Restore a snapshot into a scratch place and resume its query there, sink diverted; exit code 1 if that fails."""
@@ -286,6 +292,8 @@ def export(
 ) -> None:
     """Write the state in a snapshot, store by store, as Parquet files."""
     target = local_path("--to", to, hint=_ONLY_LOCAL)
+    if target.exists():
+        raise InvalidInput(f"{target} exists already", hint="export into a directory that does not exist")
     catalogue, snapshot = read_snapshot(read_place(series, checkpoint, store), id, batch, at)
     with TemporaryDirectory(prefix="streamkeeper-export-") as scratch:
         restore(catalogue, snapshot, Path(scratch) / "checkpoint")
@@ -297,6 +305,14 @@ def export(
         told = each.unsupported or f"{each.rows:,} rows in {each.path}"
         typer.echo(f"operator {each.operator} {each.name}, store {each.store}: {told}")
     typer.echo(f"the state after batch {answer.batch} is in {target}")
+
+
+def _there(catalogue: Catalogue, id: str) -> int:
+    """A snapshot's number; raises NotFound for one that is not listed, which is no damage."""
+    number = snapshot_number(id)
+    if number not in catalogue.numbers():
+        raise NotFound(f"series {catalogue.series} has no snapshot {id}", hint="see: streamkeeper snapshot list")
+    return number
 
 
 def _shown(snapshot: Snapshot) -> dict[str, object]:

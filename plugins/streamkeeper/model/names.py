@@ -48,7 +48,9 @@ def nearest(name: str, known: Iterable[str], *, likeness: float = 0.6) -> str:
 def check_instance(name: str) -> str:
     """Return ``name`` if it may name an operation or a driver instance, else raise InvalidInput."""
     if not _INSTANCE.fullmatch(name):
-        raise InvalidInput(f"instance name {shorten(name)!r} is not allowed")
+        raise InvalidInput(
+            f"{shorten(name)!r} names no operation and no driver", hint="lower-case letters, digits and dashes"
+        )
     return name
 
 

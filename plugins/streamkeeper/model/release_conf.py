@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 
 from streamkeeper.errors import InvalidInput, JobUnusable
+from streamkeeper.model.names import shorten
 
 _ELSEWHERE = "executors would run where the proof of a driver's death does not look"
 _STATE_FORMAT = "every checkpoint version is written in the state format that its record names"
@@ -53,6 +54,23 @@ _USUAL = (
     "spark.task.maxFailures",
     "spark.ui.enabled",
 )
+_COUNT, _SIZE, _FLAG = "a whole number above zero", "a size, as 512m or 2g", "true or false"
+_VALUES = {
+    _COUNT: re.compile(r"0*[1-9]\d{0,8}"),
+    _SIZE: re.compile(r"\d+ *([kmgtp]?b?)", re.IGNORECASE),
+    _FLAG: re.compile("true|false", re.IGNORECASE),
+}
+_KINDS = {
+    "spark.default.parallelism": _COUNT,
+    "spark.driver.cores": _COUNT,
+    "spark.driver.maxResultSize": _SIZE,
+    "spark.driver.memory": _SIZE,
+    "spark.speculation": _FLAG,
+    "spark.sql.shuffle.partitions": _COUNT,
+    "spark.task.maxFailures": _COUNT,
+    "spark.ui.enabled": _FLAG,
+}
+"""Confs whose values are looked at before a driver is started: those that a form is filled in with by hand."""
 _SQL = "spark.sql."
 _NAMES_CODE = frozenset(
     {"artifact", "catalog", "catalogs", "class", "classes", "committer", "extensions", "factory", "hive", "jars"}
@@ -97,6 +115,16 @@ def check_release_conf(conf: Mapping[str, str], allowed: Iterable[str] = ()) -> 
         if not (_is_usual(key) or any(fnmatchcase(key, each) for each in known)):
             hint = "leave it out, or have whoever runs this installation add it to STREAMKEEPER_CONFS"
             raise InvalidInput(f"conf {key} is not one that a deploy may set here", hint=hint)
+        if wanted := _misfit(key, value):
+            raise InvalidInput(f"conf {key}={shorten(value)} is not {wanted}", hint="Spark would not start with it")
+
+
+def _misfit(key: str, value: str) -> str:
+    """What Spark takes there, where it is plain that the value is none of it; empty otherwise."""
+    kind = _KINDS.get(key, _FLAG if key.startswith(_SQL) and key.endswith(".enabled") else "")
+    if not kind or value.startswith("secret://") or _VALUES[kind].fullmatch(value.strip()):
+        return ""
+    return kind
 
 
 def _is_usual(key: str) -> bool:

@@ -8,6 +8,7 @@ import msgspec
 
 from streamkeeper.errors import InvalidInput
 from streamkeeper.model.journal import DeployRequest
+from streamkeeper.model.names import shorten
 
 MOST_BYTES = 1024 * 1024
 """Of a whole request: it is read with the journal for as long as the job lives."""
@@ -28,6 +29,8 @@ def check_request(request: DeployRequest) -> None:
         check_text("a param's or conf's name", name)
         if isinstance(value, float) and not math.isfinite(value):
             raise InvalidInput(f"param {name} is {value}, which is no number", hint="JSON has none for it either")
+        if isinstance(value, int) and not -(2**63) <= value < 2**63:
+            raise InvalidInput(f"param {name} is {shorten(str(value))}, beyond 64 bits", hint="give it as a text")
         if isinstance(value, str):
             check_text(name, value)
     if (size := len(msgspec.json.encode(request))) > MOST_BYTES:

@@ -22,6 +22,7 @@ from streamkeeper.model.release_conf import check_release_conf
 from streamkeeper.model.secret_references import find_references, resolve
 from streamkeeper.operations.declarations import ask_declaration
 from streamkeeper.operations.deploy import Deploy, OnOpen, as_asked
+from streamkeeper.operations.deploy_acts import release_before
 from streamkeeper.operations.overview import read_job
 from streamkeeper.operations.sites import Site
 from streamkeeper.registry.bundles import build_bundle
@@ -75,12 +76,15 @@ def admit(site: Site, state: JobState, request: DeployRequest) -> DeployRequest:
     """The request with what it inherits filled in.
 
     Raises NotFound (job or release), JobUnusable (the code is no Python, does not import or declares no such job),
-    InvalidInput (params, conf or secrets), PermanentError (Java), in seconds.
+    InvalidInput (params, conf or secrets), OperationRefused (a revival or a rollback of what there is none for),
+    PermanentError (Java), in seconds.
     """
     if request.release is not None:
         release_number(request.release)
+    if request.revive and state.forgotten is None:
+        raise OperationRefused(f"job {request.job} was not forgotten", hint="deploy it without --revive")
     if request.rollback:
-        read_job(site, request.job)
+        _check_rollback(read_job(site, request.job), request)
         site.runner.check_place()
         return request
     if request.release is not None:
@@ -96,6 +100,22 @@ def admit(site: Site, state: JobState, request: DeployRequest) -> DeployRequest:
     _check_values(site, request.job, declaration, request.params, request.conf)
     site.runner.check_place()
     return request
+
+
+def _check_rollback(state: JobState, request: DeployRequest) -> None:
+    try:
+        wanted = request.release or release_before(state)
+    except OperationRefused as error:
+        raise OperationRefused(f"job {request.job}: {error}") from None
+    if wanted == state.serving_release:
+        raise OperationRefused(
+            f"{wanted} is the serving release of job {request.job}",
+            hint=f"to start it: streamkeeper start {request.job}",
+        )
+    if wanted not in state.releases:
+        raise NotFound(
+            f"job {request.job} has no release {wanted}", hint=f"see: streamkeeper release list {request.job}"
+        )
 
 
 def _check_release(site: Site, state: JobState, request: DeployRequest, name: str) -> None:

@@ -155,7 +155,7 @@ class DeployActs:
     def _register(self) -> None:
         request = self._current().request
         self._check_checkpoint_root()
-        wanted = request.release or (self._release_before() if request.rollback else None)
+        wanted = request.release or (release_before(self._journal.state()) if request.rollback else None)
         if wanted is None:
             name = push_release(self._site, self._job, params=dict(request.params), conf=dict(request.conf)).name
         elif wanted in self._journal.state().releases:
@@ -174,14 +174,6 @@ class DeployActs:
         may_change_approvers(self._site.settings, self._journal.state(), request, name)
         done = StepDone(operation=self._operation, step=Step.BUNDLE.label, result={"release": name})
         self._record(done, forward=True)
-
-    def _release_before(self) -> str:
-        """The one that served before the serving one."""
-        state = self._journal.state()
-        before = [each for each in state.served if each != state.serving_release]
-        if not before:
-            raise OperationRefused(f"no release served before {state.serving_release or 'now'}")
-        return before[-1]
 
     def _check_checkpoint_root(self) -> None:
         root = Path(self._site.settings.checkpoints)
@@ -313,3 +305,11 @@ class DeployActs:
         if name.startswith(NOT_TAKEN):
             raise OperationRefused(f"query {query}: its last batch is not to be had: {name.removeprefix(NOT_TAKEN)}")
         return self._versions.snapshot_named(query, name)
+
+
+def release_before(state: JobState) -> str:
+    """The release that served before the serving one; raises OperationRefused where there is none."""
+    before = [each for each in state.served if each != state.serving_release]
+    if not before:
+        raise OperationRefused(f"no release served before {state.serving_release or 'now'}")
+    return before[-1]

@@ -57,8 +57,8 @@ def check_grace(grace_s: float) -> float:
 
     Raises InvalidInput.
     """
-    if grace_s < 0 or 0 < grace_s < LONGEST_S:
-        what = "negative" if grace_s < 0 else "too short"
+    if grace_s != 0 and not LONGEST_S <= grace_s < float("inf"):
+        what = "negative" if grace_s < 0 else "too short" if grace_s < LONGEST_S else "no number"
         hint = f"at least {LONGEST_S:.0f} s, for a backup may take as long; 0 only while nobody takes snapshots"
         raise InvalidInput(f"a grace period of {grace_s:g} s is {what}", hint=hint)
     return grace_s

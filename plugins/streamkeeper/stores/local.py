@@ -135,28 +135,35 @@ class LocalStore(Store):
     def _finished_file(self, path: str, value: bytes) -> Iterator[str]:
         """An unlisted file beside ``path`` that holds ``value`` on the disk itself; removed when it was not used."""
         folder = os.path.dirname(path)
-        self._make_folder(folder)
+        made = self._make_folder(folder)
         unlisted = os.path.join(folder, f".{uuid.uuid4().hex}")
         try:
-            with open(unlisted, "xb", opener=opener) as file:
-                file.write(value)
-                file.flush()
-                os.fsync(file.fileno())
+            try:
+                with open(unlisted, "xb", opener=opener) as file:
+                    file.write(value)
+                    file.flush()
+                    os.fsync(file.fileno())
+            except OSError:
+                _take_away(unlisted, made)
+                raise
             yield unlisted
         finally:
             with suppress(OSError):
                 os.unlink(unlisted)
 
-    def _make_folder(self, folder: str) -> None:
+    def _make_folder(self, folder: str) -> tuple[str, ...]:
+        """Those that it has made, the innermost last."""
         if os.path.isdir(folder):
-            return
+            return ()
         if folder == self._root:
             self._require_root()
         above = os.path.dirname(folder)
-        self._make_folder(above)
+        made = self._make_folder(above)
         with suppress(FileExistsError):
             os.mkdir(folder, FOLDER)
+            made = (*made, folder)
             _sync_folder(above)
+        return made
 
     @contextmanager
     def _told(self, operation: str, key: str) -> Iterator[None]:
@@ -190,6 +197,15 @@ def _keys_below(folder: str, prefix: str, after: str) -> Iterator[str]:
                 yield from _keys_below(os.path.join(folder, name), prefix + name, after)
         else:
             yield prefix + name
+
+
+def _take_away(file: str, folders: tuple[str, ...]) -> None:
+    """What did not fit on the disk, and the folders made for it: an empty one would be listed as a job."""
+    with suppress(OSError):
+        os.unlink(file)
+    for each in reversed(folders):
+        with suppress(OSError):
+            os.rmdir(each)
 
 
 def _sync_folder(folder: str) -> None:
