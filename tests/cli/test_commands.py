@@ -197,6 +197,8 @@ def test_jobs_lists_every_job_with_its_release(home: Path) -> None:
         (("describe", "orders.py"), "'orders.py' is not FILE:NAME"),
         (("describe", "missing.py:orders"), "job file missing.py does not exist"),
         (("deploy", "orders", "--release", "latest"), "'latest' is not a release"),
+        (("snapshot", "list", "nobody"), "job nobody is not known"),
+        (("snapshot", "list", "nobody/totals"), "job nobody is not known"),
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2(home: Path, words: tuple[str, ...], line: str) -> None:
@@ -240,7 +242,11 @@ def test_a_home_that_is_none_is_told_and_not_made(home: Path, words: tuple[str, 
     assert (result.exit_code, result.stdout, len(result.stderr.splitlines())) == (2, "", 1)
     assert f"error: STREAMKEEPER_HOME={home}: there is no store at {(home / 'store').as_uri()}" in result.stderr
     assert list(home.iterdir()) == []
-    (home / "store").mkdir()
+    home.rmdir()
+    home.touch()
+    assert f"STREAMKEEPER_HOME={home} is no directory" in run(*words).stderr
+    home.unlink()
+    (home / "store").mkdir(parents=True)
     assert f"{home}: nothing was ever deployed or pushed to {(home / 'store').as_uri()}" in run(*words).stderr
     assert list((home / "store").iterdir()) == []
 

@@ -62,6 +62,8 @@ def _look_for_site() -> tuple[Site | None, str]:
     home = f"STREAMKEEPER_HOME={settings.home}"
     # A local store that is opened is made.
     if scheme_of(settings.store) in ("", "file") and not local_path("store", settings.store).exists():
+        if Path(settings.home).exists() and not Path(settings.home).is_dir():
+            return None, f"{home} is no directory"
         there = Path(settings.home).exists()
         return None, f"{home}: there is no store at {settings.store}" if there else f"{home} does not exist"
     site = Site.from_environment(os.environ, looking=True)

@@ -37,6 +37,7 @@ from streamkeeper.model.snapshot import Pin, Snapshot, snapshot_number
 from streamkeeper.operations.backup import back_up
 from streamkeeper.operations.drills import TIMEOUT_S, DrillPlace, drill, released_job
 from streamkeeper.operations.exporting import export_state
+from streamkeeper.operations.overview import read_job
 from streamkeeper.operations.restoring import plan_restore, restore_version
 from streamkeeper.operations.secret_resolvers import built_in_resolvers
 from streamkeeper.snapshots.capture import CaptureProgress
@@ -91,6 +92,8 @@ def list_(
     elif listed:
         show_snapshots(listed, now=datetime.now(UTC))
     else:
+        if series and not store and (site := site_of(series, looking=True)) is not None:
+            read_job(site, series.partition("/")[0])
         typer.echo(f"no snapshot of {series or checkpoint or 'anything'} yet: {_take(series, checkpoint)}")
 
 
