@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 
 import pytest
+from msgspec.structs import replace
 from rich.console import Console
 
 from streamkeeper.cli.job_list import HEADERS, show_jobs, tell_lag
@@ -87,6 +88,9 @@ def test_what_is_wrong_what_is_under_way_and_the_last_error_are_told_in_words() 
     assert "error: out of" in shown(row(error=ToldError(text="out of", since=AT)))[1]
     repeated = shown(row(symptoms=(symptom,), error=ToldError(text="no trigger", since=AT)))[1]
     assert repeated.count("no trigger") == 1
+    other = replace(symptom, cause="no commit")
+    hidden = shown(row(symptoms=(other, symptom), error=ToldError(text="no trigger", since=AT)))[1]
+    assert "no trigger" in hidden, "only the first symptom's cause is in the row"
     assert "stopped by ann: [b]moved" in shown(row(Standing.STOPPED, stopped="by ann: [b]moved"))[1]
 
 

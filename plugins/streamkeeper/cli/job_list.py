@@ -44,6 +44,11 @@ def show_jobs(index: FleetIndex, rows: Iterable[JobRow], *, now: float, console:
     console.print(Text(_told_age(index, now)), soft_wrap=True)
 
 
+def described(row: JobRow) -> dict[str, object]:
+    """A row without what only the watch needs to remember."""
+    return {name: getattr(row, name) for name in row.__struct_fields__ if name != "memory"}
+
+
 def _told_age(index: FleetIndex, now: float) -> str:
     if not index.number:
         return "as they are now"
@@ -95,14 +100,14 @@ def _notes(row: JobRow, at: float) -> Iterator[Text]:
     if row.symptoms:
         first, more = row.symptoms[0], len(row.symptoms) - 1
         about = f"{first.rule} ({first.query})" if first.query else first.rule
-        told = f"{first.severity.value}: {about}{f' and {more} more' if more else ''}: {first.cause}"
-        yield Text(one_line(told), style=SEVERITY_STYLES[first.severity])
+        wrong = f"{first.severity.value}: {about}{f' and {more} more' if more else ''}: {first.cause}"
+        yield Text(one_line(wrong), style=SEVERITY_STYLES[first.severity])
     if row.stopped:
         yield Text(one_line(f"stopped {row.stopped}"), style="dim")
     if row.operation:
         yield Text(one_line(_operation(row, at)), style="yellow")
-    causes = {each.cause for each in row.symptoms}
-    if row.error is not None and not any(row.error.text in each for each in causes):
+    told = row.symptoms[0].cause if row.symptoms else ""
+    if row.error is not None and row.error.text not in told:
         when = "error" if row.error.lasts else f"last error, {tell_age(at - row.error.since)} ago"
         yield Text(one_line(f"{when}: {row.error.text}"), style="red" if row.error.lasts else "dim")
 

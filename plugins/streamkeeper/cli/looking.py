@@ -6,20 +6,18 @@ import time
 from typing import Annotated
 
 import typer
-from msgspec.structs import replace
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
 from streamkeeper.cli.given import Job, Json, open_to_look
-from streamkeeper.cli.job_list import STYLES, show_jobs
+from streamkeeper.cli.job_list import STYLES, described, show_jobs
 from streamkeeper.cli.listing import one_line
 from streamkeeper.cli.sentences import render_record, render_request
 from streamkeeper.health.rule import tell_span
 from streamkeeper.model.coding import to_json
 from streamkeeper.model.control import SENTENCES
-from streamkeeper.model.fleet import JobMemory
 from streamkeeper.model.job_state import OperationState
 from streamkeeper.model.markdown_text import visible
 from streamkeeper.model.standing import Standing
@@ -43,7 +41,7 @@ def jobs(
     index = index or look_now(site, now=time.time())
     rows = [each for each in index.rows if not each.forgotten]
     if json:
-        typer.echo(to_json([replace(each, memory=JobMemory()) for each in rows]))
+        typer.echo(to_json([described(each) for each in rows]))
         return
     if rows:
         show_jobs(index, rows, now=time.time())
