@@ -32,7 +32,7 @@ def check_changed(*, rehearse: bool, as_json: bool, comment: Path | None, shown:
 
     ``comment``: the file for a pull request's comment; ``shown`` and ``page``: whether and where to show differences.
     """
-    site = open_to_look()
+    site = open_to_look(empty=True)
     found = list(_check_all(site, find_changed_jobs(site), rehearse=rehearse, differences=shown or page is not None))
     if comment is not None:
         write_page(comment, render_comment(found, differences=shown))

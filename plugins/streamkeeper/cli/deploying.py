@@ -186,7 +186,7 @@ def rollback(
 
 def _carry_out(request: DeployRequest, on_open: OnOpen, on_followed: Callable[[Deploy], None] = lambda _: None) -> None:
     """``on_followed``: called before the end is told."""
-    site = open_site()
+    site = open_site(begins=True)
     if leaves_nothing(site, request):
         operation = new_operation()
         with place_to_try_out(site, operation, request.job) as place:
