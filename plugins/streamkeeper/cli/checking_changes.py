@@ -17,12 +17,13 @@ from streamkeeper.cli.check_requests import Asked, request_of
 from streamkeeper.cli.difference_pages import show_differences, write_page
 from streamkeeper.cli.given import open_to_look
 from streamkeeper.compatibility.assess import assess
+from streamkeeper.compatibility.report import told_way
 from streamkeeper.errors import StreamkeeperError
 from streamkeeper.model.check import CheckAnswer, CheckRequest
 from streamkeeper.model.coding import to_json
 from streamkeeper.model.journal import DeployRequest
 from streamkeeper.operations.asking import DriverDied
-from streamkeeper.operations.assessing import find_ways, told_cost, told_way
+from streamkeeper.operations.assessing import find_ways, told_cost
 from streamkeeper.operations.changed_jobs import ChangeKind, JobChange, checkpoints_must_be_here, find_changed_jobs
 from streamkeeper.operations.sites import Site
 

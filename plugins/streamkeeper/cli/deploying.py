@@ -325,7 +325,8 @@ def tell_end(site: Site, running: Deploy, progress: Progress) -> None:
     operation = state.operations[running.operation]
     if operation.report:
         report = read_object(site.store, running.job, "reports", operation.report, ".json")
-        _print_findings(from_json(report, Assessment, where=f"report {operation.report}"))
+        assessment = from_json(report, Assessment, where=f"report {operation.report}")
+        _print_findings(render_text(assessment, decision=operation.verdict_sentence, ways=operation.ways))
     match progress.outcome:
         case Outcome.SUCCEEDED:
             return
@@ -337,6 +338,5 @@ def tell_end(site: Site, running: Deploy, progress: Progress) -> None:
             raise DeployFailed(f"job {running.job}: {progress.sentence}", hint=serves)
 
 
-def _print_findings(assessment: Assessment) -> None:
-    text = render_text(assessment)
+def _print_findings(text: str) -> None:
     Console(soft_wrap=True, highlight=False).print(f"verdict: {text}", markup=False, end="")

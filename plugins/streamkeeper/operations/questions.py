@@ -35,12 +35,12 @@ MOST_LINES = 1_500
 
 
 def render_assessment(store: Store, job: str, operation: OperationState) -> str:
-    """What the operation's verdict says, then what was found; raises RegistryDamaged when it cannot be read."""
+    """What the deploy makes of the verdict, then what was found; raises RegistryDamaged when it cannot be read."""
     from streamkeeper.registry.objects import read_object
 
     data = read_object(store, job, "reports", operation.report, ".json")
     assessment = from_json(data, Assessment, where=f"report {operation.report}")
-    return f"{render_markdown(assessment)}\n{escaped(operation.verdict_sentence)}\n"
+    return render_markdown(assessment, decision=operation.verdict_sentence, ways=operation.ways)
 
 
 def render_question(
