@@ -152,15 +152,17 @@ def main() -> int:
     parser.add_argument("--one-way", action="store_true", help="only from here to there")
     parser.add_argument("--out", type=Path, default=None, help="folder of the report")
     chosen = parser.parse_args()
-    runs = []
+    ended_well = True
     for other in chosen.other:
+        runs, versions = [], told(other)
+        name = f"upgrade-spark-{versions['spark']}-python-{versions['python']}"
         pairs = [(sys.executable, other), (other, sys.executable)][: 1 if chosen.one_way else 2]
         for before, after in pairs:
-            with fresh_bed(ROOT / "build/bench/upgrade", [ROOT / "bench/upgrade_job.py"]) as bed:
+            with fresh_bed(ROOT / f"build/bench/upgrade-{os.getpid()}", [ROOT / "bench/upgrade_job.py"]) as bed:
                 runs.append(Run(bed, before, after).carry_out())
-            # After each: an upgrade takes minutes, and what was measured is kept.
-            print(write_report("upgrade", {"runs": runs}, into=chosen.out), runs[-1]["ledger"], flush=True)
-    return 0 if all(clean(each) for each in runs) else 1
+            print(write_report(name, {"runs": runs}, into=chosen.out), runs[-1]["ledger"], flush=True)
+            ended_well = ended_well and clean(runs[-1])
+    return 0 if ended_well else 1
 
 
 def clean(run: dict[str, Any]) -> bool:

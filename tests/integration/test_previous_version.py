@@ -14,16 +14,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from bench.bed import ROOT, Bed, wait_for
 from demo.ledger import compare_totals, expected_totals
 from demo.outputs import read_totals
+from streamkeeper.cli.main import app
 from streamkeeper.model.control import DriverExit
 from streamkeeper.model.job_state import JobState
 from streamkeeper.model.journal_keys import entry_key
 from streamkeeper.registry.control import Control
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 PREVIOUS = Path(__file__).parent / "previous"
 PLUGINS = ROOT / "plugins"
 JOB = "sales_totals"
@@ -45,11 +47,15 @@ class House:
 
     def now(self, *words: str) -> str:
         """What this version's command prints; it must end well."""
-        return said(self.bed.command(*words))
+        done = CliRunner().invoke(app, list(words))
+        assert done.exit_code == 0, done.output
+        return done.output
 
     def before(self, *words: str) -> str:
         """What the previous version's command prints; it must end well."""
-        return said(self.bed.command(*words, extra={"PYTHONPATH": str(self.previous)}))
+        done = self.bed.command(*words, extra={"PYTHONPATH": str(self.previous)})
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
 
     def before_refuses(self, *words: str) -> str:
         """The one line with which the previous version's command does nothing."""
@@ -101,15 +107,13 @@ class House:
         assert compare_totals("sales", sold, self.out()).clean
 
 
-def said(done: Any) -> str:
-    assert done.returncode == 0, done.stdout + done.stderr
-    return str(done.stdout)
-
-
 @pytest.fixture
-def house(tmp_path: Path) -> Iterator[House]:
+def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[House]:
     """Sales keep coming, and a job of the previous version serves them."""
     house = House(tmp_path)
+    monkeypatch.setenv("COLUMNS", "300")
+    for name in ("STREAMKEEPER_HOME", "STREAMKEEPER_JOBS"):
+        monkeypatch.setenv(name, house.bed.environment[name])
     try:
         house.bed.start_producer()
         house.before("deploy", JOB, *house.params(100), *HASTE, "--reason", "first")
