@@ -343,21 +343,22 @@ def test_operation_stops_at_a_record_of_tomorrow(record: dict[str, object]) -> N
 
 
 @pytest.mark.parametrize(
-    ("record", "may_pass"),
+    ("record", "may_pass", "told"),
     [
-        ({"type": "something-of-tomorrow"}, False),
-        ({"type": "instance-appointed", "instance": 7}, True),
-        ({"type": "shadow-appointed"}, True),
-        ({}, True),
+        ({"type": "something-of-tomorrow"}, False, "holds a something-of-tomorrow record.*newer Streamkeeper"),
+        ({"type": "instance-appointed", "instance": 7}, True, "cannot be read"),
+        ({"type": "shadow-appointed"}, True, "cannot be read"),
+        ({}, True, "cannot be read"),
     ],
 )
-def test_driver_stops_at_what_it_may_not_pass_over(record: dict[str, object], may_pass: bool) -> None:
+def test_driver_stops_at_what_it_may_not_pass_over(record: dict[str, object], may_pass: bool, told: str) -> None:
     """Who owns what is never guessed, whatever the entry says; nor is a record without its writer's word."""
     store = MemoryStore()
     written(store, 2)
     of_tomorrow(store, 3, record, may_pass=may_pass)
-    with pytest.raises(RegistryDamaged, match=r"0000000003\.json cannot be read"):
-        Journal(store, "sales", writer="d", passing=True).state()
+    for passing in (True, False):
+        with pytest.raises((RegistryDamaged, FormatTooNew), match=rf"0000000003\.json {told}"):
+            Journal(store, "sales", writer="d", passing=passing).state()
 
 
 def test_whoever_has_passed_over_a_record_leaves_no_folded_copy() -> None:
