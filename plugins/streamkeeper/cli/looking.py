@@ -75,6 +75,8 @@ def jobs(
 def _wrong(row: JobRow) -> Text:
     """The worst symptom, and how many more there are; why nothing of it runs where somebody has stopped it."""
     if not row.symptoms:
+        if row.rebuilt:
+            return Text(f"{row.rebuilt}; deploy it", style="yellow")
         return Text(f"stopped {row.stopped}" if row.stopped else "", style="dim")
     first, more = row.symptoms[0], len(row.symptoms) - 1
     about = f"{first.rule} ({first.query})" if first.query else first.rule
@@ -163,6 +165,10 @@ def _facts(seen: JobOverview, beat: str) -> list[tuple[str, RenderableType]]:
         facts.append(("generation", Text(str(seen.status.generation))))
     if seen.stopped is not None:
         facts.append(("stopped", Text(render_record(seen.stopped))))
+    if seen.rebuilt:
+        facts.append(
+            ("journal", Text(seen.rebuilt + ("" if seen.release else "; nothing serves until it is deployed")))
+        )
     if seen.forgotten is not None:
         facts.append(("forgotten", Text(render_record(seen.forgotten))))
     if seen.status is not None and seen.status.waiting and seen.exit is None:
