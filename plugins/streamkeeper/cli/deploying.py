@@ -214,7 +214,7 @@ def _start_and_finish(
     running = open_deploy(site, operation, asked, on_open=on_open)
     state = running.state
     request = state.operations[running.operation].request
-    steps = plan_deploy(replace(request, dry_run=False), serving=state.serving_release, stopped=state.stopped)
+    steps = plan_deploy(replace(request, dry_run=False), serving=state.predecessor, stopped=state.stopped)
     if request.dry_run:
         Console().print(render_plan(steps))
     elif request.inherited_from:

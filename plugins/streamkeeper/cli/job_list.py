@@ -102,6 +102,8 @@ def _notes(row: JobRow, at: float) -> Iterator[Text]:
         about = f"{first.rule} ({first.query})" if first.query else first.rule
         wrong = f"{first.severity.value}: {about}{f' and {more} more' if more else ''}: {first.cause}"
         yield Text(one_line(wrong), style=SEVERITY_STYLES[first.severity])
+    if row.rebuilt and not row.symptoms:
+        yield Text(one_line(f"{row.rebuilt}; deploy it"), style="yellow")
     if row.stopped:
         yield Text(one_line(f"stopped {row.stopped}"), style="dim")
     if row.operation:

@@ -130,6 +130,10 @@ def _facts(seen: JobOverview, beat: str) -> list[tuple[str, Text]]:
         facts.append(("generation", Text(str(seen.status.generation))))
     if seen.stopped is not None:
         facts.append(("stopped", Text(render_record(seen.stopped))))
+    if seen.rebuilt:
+        facts.append(
+            ("journal", Text(seen.rebuilt + ("" if seen.release else "; nothing serves until it is deployed")))
+        )
     if seen.forgotten is not None:
         facts.append(("forgotten", Text(render_record(seen.forgotten))))
     if seen.status is not None and seen.status.waiting and seen.exit is None:

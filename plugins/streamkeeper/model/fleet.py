@@ -34,7 +34,8 @@ class JobFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     ``versions``: query -> its serving checkpoint version, of this installation; ``stopped``: by whom and why;
     ``operations``: how many there were; ``last_failure``: the sentence of the newest that is over, where it failed;
-    ``secrets``: schemes of the references for which a start needs values.
+    ``secrets``: schemes of the references for which a start needs values; ``rebuilt``: what a lost journal was made
+    again from, while nothing serves since.
     """
 
     number: int
@@ -50,6 +51,7 @@ class JobFacts(msgspec.Struct, frozen=True, kw_only=True):
     operations: int = 0
     secrets: tuple[str, ...] = ()
     forgotten: bool = False
+    rebuilt: str = ""
 
 
 class SnapshotFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -156,6 +158,11 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True):
     error: ToldError | None = None
     under_way: OperationFacts | None = None
     memory: JobMemory = JobMemory()
+
+    @property
+    def rebuilt(self) -> str:
+        """What its lost journal was made again from, while nothing serves since; empty otherwise."""
+        return self.memory.facts.rebuilt if self.memory.facts is not None else ""
 
     @property
     def forgotten(self) -> bool:

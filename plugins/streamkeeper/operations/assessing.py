@@ -205,14 +205,13 @@ def _word(request: DeployRequest, forward: Assessment, refusal: str) -> str:
 
 def _sentence(site: Site, state: JobState, word: str, release: str, ways: dict[str, QueryWay], refusal: str) -> str:
     """One line that says the verdict, the way of each query and what is written again; or why there is no way."""
-    serving = state.serving_release
     if refusal:
         return f"{word}: {refusal}"
-    if not serving:
+    if not state.predecessor:
         return f"{release} is the first release: it starts in a new checkpoint version"
     if all(each.way in (Way.RESUME, Way.START) for each in ways.values()):
         opaque = sorted(query for query, each in ways.items() if each.opaque)
-        told = f"{word}: {release} takes over the checkpoint of {serving}"
+        told = f"{word}: {release} takes over the checkpoint of {state.predecessor}"
         return told + (f"; nothing proves what it means to {', '.join(opaque)}" if opaque else "")
     told = "; ".join(f"query {query}: {told_way(each)}" for query, each in sorted(ways.items()))
     replays = [told_replay(site, state, query, each) for query, each in sorted(ways.items()) if each.way.replays]

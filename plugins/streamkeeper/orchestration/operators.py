@@ -358,7 +358,7 @@ def _announced(deploy: Deploy) -> tuple[PlannedStep, ...]:
     if not request.dry_run:
         return deploy.plan()
     real = msgspec.structs.replace(request, dry_run=False)
-    return plan_deploy(real, serving=state.serving_release, stopped=state.stopped)
+    return plan_deploy(real, serving=state.predecessor, stopped=state.stopped)
 
 
 def accept(progress: Progress, outcomes: frozenset[str] = GOOD) -> str:
