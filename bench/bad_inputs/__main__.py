@@ -84,6 +84,8 @@ def ask_all(stage: Stage, doors: list[str], only: str) -> Iterator[dict[str, obj
         if bad.cli:
             yield line_of(bad, "cli", *ask_command(stage, bad))
     by_rest = [bad for bad in inputs if "rest" in doors and bad.rest]
+    if by_rest:
+        stage.start_airflow()
     for group in ([bad for bad in by_rest if not bad.around], *([bad] for bad in by_rest if bad.around)):
         answers, left = ask_airflow(stage, group)
         for bad, answer in zip(group, answers, strict=True):
@@ -97,17 +99,16 @@ def main() -> int:
     parser.add_argument("--only", default="")
     parser.add_argument("--results", type=Path, default=ROOT / "bench/results/bad-inputs.jsonl")
     chosen = parser.parse_args()
-    doors, lines = chosen.doors.split(","), []
-    with fresh_stage(ROOT / "build/bad-inputs") as stage:
-        if "rest" in doors:
-            stage.start_airflow()
-        for line in ask_all(stage, doors, chosen.only):
+    lines = []
+    with fresh_stage(ROOT / "build/bad-inputs") as stage, chosen.results.open("w") as results:
+        for line in ask_all(stage, chosen.doors.split(","), chosen.only):
             lines.append(line)
+            results.write(f"{json.dumps(line, ensure_ascii=False)}\n")
+            results.flush()
             mark = " " if line["good"] else "!"
             print(f"{mark} {line['input']} [{line['door']}] {line['ended']}: {line['told']}", flush=True)
             if not line["good"]:
                 print(f"    lines {line['lines']}, traceback {line['traceback']}, left {line['left']}", flush=True)
-    chosen.results.write_text("".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines))
     wrong = sum(not line["good"] for line in lines)
     print(f"{len(lines)} answers to {len({line['input'] for line in lines})} bad inputs, {wrong} not as they should be")
     return int(wrong > 0)

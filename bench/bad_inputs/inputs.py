@@ -125,7 +125,6 @@ def _values(stage: Stage) -> Iterator[Bad]:
         "spark.sql.shuffle.partitions": "many",
         "spark.driver.memory": "plenty",
         "spark.master": "yarn",
-        "spark.sql.shufle.partitions": "4",
         "no.spark.conf": "1",
     }.items():
         yield _deploy(f"a conf: {key}={value}", conf={key: value})
@@ -174,7 +173,7 @@ def _of_a_job(verb: str, dag: str, name: str, job: str, **more: str) -> Bad:
 
 
 def _operations(stage: Stage) -> Iterator[Bad]:
-    yield _rollback("roll back to what serves", EVENT_COPY, "r0002")
+    yield _rollback("roll back to what serves", EVENT_COPY, stage.release)
     yield _rollback("roll back to a release that is not there", EVENT_COPY, "r9999")
     yield _rollback("roll back to no release's name", EVENT_COPY, "yesterday")
     yield _rollback("roll back an unknown job", "nosuch")

@@ -71,6 +71,11 @@ class Stage:
         return FIRST_BUCKET
 
     @property
+    def release(self) -> str:
+        """The one that serves."""
+        return self.system.site.journal(EVENT_COPY, "bench").state().serving_release
+
+    @property
     def operation(self) -> str:
         """The one that deployed what serves."""
         return next(reversed(self.system.site.journal(EVENT_COPY, "bench").state().operations))
