@@ -146,7 +146,8 @@ def test_an_approved_change_takes_over_and_there_is_a_way_back(installation: Ins
     assert dry.wait() == "success", dry.told()
     blast_radius = operation_of(installation, dry).verdict_sentence
     assert "to be read and written again" in blast_radius
-    assert dry.report("assess").rstrip().endswith(escaped(blast_radius))
+    word, _, price = blast_radius.partition(": ")
+    assert dry.report("assess").startswith(f"## {word}\n\n{escaped(price)}\n")
     assert installation.state.serving_release == "r0002"
 
     back = Run(opaque, form, dag=ROLLBACK)

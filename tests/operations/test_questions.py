@@ -39,9 +39,8 @@ def test_the_report_is_the_stored_assessment_and_its_sentence(tmp_path: Path) ->
         report=put_object(store, "sales_totals", "reports", to_json(assessment), ".json"),
     )
     text = render_assessment(store, "sales_totals", operation)
-    assert text.startswith("## SWITCH")
-    assert "`grouping-keys-changed`" in text
-    assert text.endswith("SWITCH: totals: grouping-keys-changed\n")
+    assert text.startswith("## SWITCH\n\ntotals: grouping-keys-changed\n")
+    assert "| `grouping-keys-changed` |" in text
 
 
 OPERATION = "op-asks"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from airflow.configuration import conf
@@ -12,25 +12,38 @@ if TYPE_CHECKING:
     from airflow.sdk import BaseOperator
     from airflow.sdk.types import TaskInstanceKey
 
+_REPORTING = ("diagnose", "assess", "plan")
+_ENDING = "finish"
+
 
 class ReportLink(BaseOperatorLink):
-    """What was found before anything was touched."""
+    """What was found before anything was touched; of a task that reports itself, or alone: its own."""
 
     name = "Report"
-    holders: ClassVar[tuple[str, ...]] = ("assess", "diagnose", "plan")
 
     def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
-        """The page of what the task that reports has left with the run; of the task itself where none does."""
-        known = operator.dag.task_ids if operator.dag else []
-        holder = next((each for each in self.holders if each in known), "")
-        base = conf.get("api", "base_url", fallback="").rstrip("/")
-        page = f"{base}/dags/{ti_key.dag_id}/runs/{quote(ti_key.run_id, safe='')}/tasks/{holder or ti_key.task_id}"
-        index = -1 if holder or ti_key.map_index is None else ti_key.map_index
-        return f"{page}/mapped/{index}/xcom" if index >= 0 else f"{page}/xcom"
+        """The page with what that task has left."""
+        own, known = ti_key.task_id, _tasks_beside(operator)
+        others = () if own in _REPORTING else _REPORTING
+        return _page(ti_key, next((each for each in others if each in known), own))
 
 
-class OutcomeLink(ReportLink):
-    """What became of it: outcome, verdict, handover, rows that differ."""
+class OutcomeLink(BaseOperatorLink):
+    """What became of it: outcome, verdict, handover, what differed."""
 
     name = "Outcome"
-    holders = ("finish",)
+
+    def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
+        """The page with what the run's last task has left; empty where a DAG has no such task: no button."""
+        return _page(ti_key, _ENDING) if _ENDING in _tasks_beside(operator) else ""
+
+
+def _tasks_beside(operator: BaseOperator) -> list[str]:
+    return list(operator.dag.task_ids) if operator.dag else []
+
+
+def _page(ti_key: TaskInstanceKey, task_id: str) -> str:
+    base = conf.get("api", "base_url", fallback="").rstrip("/")
+    page = f"{base}/dags/{ti_key.dag_id}/runs/{quote(ti_key.run_id, safe='')}/tasks/{task_id}"
+    index = ti_key.map_index if task_id == ti_key.task_id and ti_key.map_index is not None else -1
+    return f"{page}/mapped/{index}/xcom" if index >= 0 else f"{page}/xcom"
