@@ -127,6 +127,21 @@ def test_history_tells_the_journal_in_sentences(home: Path) -> None:
     assert run("history", "orders", "--limit", "2").stdout.splitlines() == lines[-2:]
 
 
+def test_what_others_wrote_stays_text_in_history_and_status(home: Path) -> None:
+    """A reason or an error with line breaks, escape sequences and markup steers no terminal and begins no line."""
+    push()
+    wrote = "[red]a\nb\x1b[2J\u202e[/red]"
+    status = replace(serving_status(beat=1), error=wrote)
+    serve(home).write_status(status)
+    record(home, OperationFinished(operation="op-2", outcome=Outcome.FAILED, sentence=wrote))
+    told = run("history", "orders").stdout
+    assert len(told.splitlines()) == 8
+    assert told.endswith("op-2 failed: [red]a b\\x1b[2J\\u202e[/red]\n")
+    assert "\x1b" not in run("status", "orders").stdout
+    assert "b\\x1b[2J\\u202e[/red]" in run("status", "orders").stdout
+    assert "error: [red]a b\\x1b[2J\\u202e[/red]" in run("jobs").stdout
+
+
 def test_status_shows_the_driver_and_its_queries(home: Path) -> None:
     """Batch, rows, epoch and beat come from the driver's last word; a dead driver is not called serving."""
     push()
