@@ -221,9 +221,22 @@ def test_what_cannot_be_read_is_one_line(lost: Lost, tmp_path: Path) -> None:
     ):
         refused = lost.rebuild(*words)
         assert (refused.exit_code, told in refused.output.replace("\n", " ")) == (2, True), refused.output
+    twice = lost.rebuild("--output", lost.url, "--dry-run")
+    assert twice.exit_code == 0, twice.output
     assert not (tmp_path / "none.db").exists()
     assert not (tmp_path / "nowhere").exists()
     shutil.move(tmp_path / "cp", tmp_path / "unmounted")
     refused = lost.rebuild()
     assert (refused.exit_code, "the checkpoint root" in refused.output) == (2, True)
+    (tmp_path / "cp").mkdir()
+    refused = lost.rebuild()
+    assert (refused.exit_code, "which is not there (check STREAMKEEPER_CHECKPOINTS)" in refused.output) == (1, True)
+    assert lost.state.number == 0
+
+
+def test_a_copy_takes_no_outputs_of_what_it_was_copied_from(lost: Lost, tmp_path: Path) -> None:
+    """Two installations of one id would have drivers on one output, and neither would know the other's."""
+    (tmp_path / "home" / "home.json").write_text('{"format":1,"path":"/where/it/was"}')
+    refused = lost.rebuild()
+    assert (refused.exit_code, "is a copy" in refused.output.replace("\n", " ")) == (2, True), refused.output
     assert lost.state.number == 0

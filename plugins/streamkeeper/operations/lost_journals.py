@@ -27,7 +27,7 @@ from streamkeeper.model.secret_references import find_references, resolve
 from streamkeeper.model.snapshot import Snapshot, series_of_query
 from streamkeeper.operations.sites import Site
 from streamkeeper.registry.control import Control, instances
-from streamkeeper.registry.installations import OWNER_FILE, read_installation, take_back
+from streamkeeper.registry.installations import OWNER_FILE, find_misplaced, read_installation, take_back
 from streamkeeper.registry.jobs import list_jobs
 from streamkeeper.registry.journal import has_journal
 from streamkeeper.runners.leftovers import end_leftovers, find_leftovers, why_unseen
@@ -66,7 +66,15 @@ def plan_rebuild(
     root = Path(site.settings.checkpoints)
     if not root.is_dir():
         raise InvalidInput(f"the checkpoint root {root} is not there", hint="mount it, or set STREAMKEEPER_CHECKPOINTS")
-    fences = [each for place in outputs for each in read_fences(_filled_in(site, place))]
+    present = read_installation(site.store)
+    if misplaced := find_misplaced(site.store, present, site.settings.home):
+        raise OperationRefused(
+            misplaced,
+            hint="a copy is not to take the outputs of what it was copied from; if it was moved, streamkeeper home new"
+            " --reason …, then rebuild",
+        )
+    # By their names: a place that is named twice has each output once.
+    fences = {each.output: each for place in outputs for each in read_fences(_filled_in(site, place))}.values()
     snapshots = open_store(site.settings.snapshots) if site.settings.snapshots else site.store
     owners = {each.owner.partition("/")[0] for each in fences}
     found = sorted({check_name("job", job)} if job else {*_folders(root), *owners})
@@ -75,7 +83,6 @@ def plan_rebuild(
     lost = [each for each in seen if job or each.journal or each.queries]
     ids = {each.installation for of in lost for every in of.fences.values() for each in every}
     ids |= {each.installation for of in lost for each in of.drivers} | {_owner_of(snapshots)}
-    present = read_installation(site.store)
     others = tuple(each for each in list_jobs(site.store) if has_journal(site.store, each))
     id, refusal = decide_installation(frozenset(ids - {""}), present.id if present is not None else "", others)
     if refusal:
@@ -156,7 +163,7 @@ def _look(site: Site, job: str, root: Path, fences: Iterable[Fence], snapshots: 
         fences=mine,
         snapshots={query: each for query, each in kept.items() if each is not None},
         drivers=(*_recorded(site, job), *_living(site, job, ids)),
-        unseen=why_unseen([root, *directories]),
+        unseen=why_unseen(directories or [root]),
         host=this_machine().host,
     )
 
