@@ -42,7 +42,9 @@ class Installed(House):
 
     def rebuild(self, *words: str) -> tuple[int, str]:
         """What somebody types."""
-        done = self.command("registry", "rebuild", "--output", f"sqlite:///{self.warehouse}", *words)
+        done = self.command(
+            "registry", "rebuild", "--output", f"sqlite:///{self.warehouse}", *words, "--no-driver-elsewhere"
+        )
         return done.returncode, done.stdout + done.stderr
 
     @property

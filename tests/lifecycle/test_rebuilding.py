@@ -147,12 +147,14 @@ def replaced(fence: Fence, **changes: Any) -> Fence:
 
 
 def test_a_checkpoint_that_is_gone_too_is_named_with_its_snapshot() -> None:
-    """It stays on record as what it was, so that nothing begins anew in its place; a restored one may take it."""
+    """Nothing is made while a wrong root may be the reason; a restored one may take its place; and of a query that is
+    run no more it stays on record, so that nothing begins anew."""
     kept = SeenSnapshots(name="s0004", version="v0001", batch=6, versions=("v0001",), newest_release=3)
     seen = lost(snapshots={"totals": kept})
-    record = recorded(decided(seen))
-    assert "s0004 holds batch 6 of v0001" in record.lost[1]
-    assert "--to <checkpoints>/sales/totals/v0002" in record.lost[1]
+    refused = decided(seen)
+    assert "s0004 holds batch 6 of v0001" in refused.refusals[0]
+    assert "--to <checkpoints>/sales/totals/v0002" in refused.refusals[0]
+    record = recorded(decided(seen, gone=frozenset({"totals"})))
     current = state_of(record).current_version("totals")
     assert current is not None
     assert known_checkpoint("sales", current, {}).begun

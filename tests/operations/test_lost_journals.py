@@ -31,7 +31,8 @@ from streamkeeper.stores.local import LocalStore
 from tests.operations.registered_job import JOB, QUERY, Registered
 from tests.snapshots.series import files_below
 
-REASON = ("--reason", "the directory was deleted")
+REASON = ("--reason", "the directory was deleted", "--no-driver-elsewhere")
+"""In a container nobody can see the others."""
 
 
 class Lost:
@@ -86,7 +87,7 @@ def lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lost:
 def test_a_rebuild_writes_records_and_nothing_else(lost: Lost) -> None:
     """A dry run changes nothing anywhere; a rebuild makes one entry, and leaves checkpoint and output as they are."""
     everything = lost.files
-    looked = lost.rebuild("--dry-run")
+    looked = lost.rebuild("--dry-run", "--no-driver-elsewhere")
     assert (looked.exit_code, lost.state.number) == (0, 0), looked.output
     assert f"{JOB}: query {QUERY}: v0001 served (batch 7 committed)" in looked.output
     assert "the next epoch of every query is above 5" in looked.output
@@ -152,7 +153,7 @@ def driver(lost: Lost) -> Iterator[subprocess.Popen[bytes]]:
 
 def test_a_driver_that_lives_is_named_and_only_ended_when_told(lost: Lost, driver: subprocess.Popen[bytes]) -> None:
     """By its mark in /proc alone, for no record names it; one of another place is none of ours."""
-    for words in (("--dry-run",), REASON):
+    for words in (("--dry-run", "--no-driver-elsewhere"), REASON):
         refused = lost.rebuild(*words)
         assert (refused.exit_code, f"processes {driver.pid}" in refused.output) == (1, True), refused.output
         assert lost.state.number == 0
@@ -221,9 +222,22 @@ def test_what_cannot_be_read_is_one_line(lost: Lost, tmp_path: Path) -> None:
     ):
         refused = lost.rebuild(*words)
         assert (refused.exit_code, told in refused.output.replace("\n", " ")) == (2, True), refused.output
+    twice = lost.rebuild("--output", lost.url, "--dry-run", "--no-driver-elsewhere")
+    assert twice.exit_code == 0, twice.output
     assert not (tmp_path / "none.db").exists()
     assert not (tmp_path / "nowhere").exists()
     shutil.move(tmp_path / "cp", tmp_path / "unmounted")
     refused = lost.rebuild()
     assert (refused.exit_code, "the checkpoint root" in refused.output) == (2, True)
+    (tmp_path / "cp").mkdir()
+    refused = lost.rebuild()
+    assert (refused.exit_code, "which is not there (check STREAMKEEPER_CHECKPOINTS)" in refused.output) == (1, True)
+    assert lost.state.number == 0
+
+
+def test_a_copy_takes_no_outputs_of_what_it_was_copied_from(lost: Lost, tmp_path: Path) -> None:
+    """Two installations of one id would have drivers on one output, and neither would know the other's."""
+    (tmp_path / "home" / "home.json").write_text('{"format":1,"path":"/where/it/was"}')
+    refused = lost.rebuild()
+    assert (refused.exit_code, "is a copy" in refused.output.replace("\n", " ")) == (2, True), refused.output
     assert lost.state.number == 0

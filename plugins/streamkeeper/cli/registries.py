@@ -25,6 +25,10 @@ Unfenced = Annotated[
     list[str] | None,
     typer.Option("--unfenced", metavar="JOB/QUERY", help="It writes with a function of yours, which keeps no epoch"),
 ]
+Gone = Annotated[
+    list[str] | None,
+    typer.Option("--gone", metavar="JOB/QUERY", help="The job has it no more: its checkpoint may be missing"),
+]
 Versions = Annotated[
     list[str] | None,
     typer.Option("--version", metavar="JOB/QUERY=v0002", help="This one serves, where no output says which"),
@@ -37,6 +41,7 @@ def rebuild(
     *,
     output: Outputs = None,
     unfenced: Unfenced = None,
+    gone: Gone = None,
     version: Versions = None,
     end_drivers_: Annotated[bool, typer.Option("--end-drivers", help="End those that still run here")] = False,
     no_driver_elsewhere: Annotated[
@@ -62,7 +67,15 @@ def rebuild(
     )
 
     def look() -> Rebuild:
-        return plan_rebuild(site, asked, job=job, outputs=output or (), unfenced=unfenced or (), versions=versions)
+        return plan_rebuild(
+            site,
+            asked,
+            job=job,
+            outputs=output or (),
+            unfenced=unfenced or (),
+            gone=gone or (),
+            versions=versions,
+        )
 
     found = look()
     if end_drivers_ and not dry_run:

@@ -22,8 +22,8 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     """What a person says beside what is seen.
 
     ``unfenced``: queries whose output is a function, which keeps no epoch; ``versions``: query -> the version that
-    serves; ``no_driver_elsewhere``: where nobody can look there is none; ``at``: UTC, ISO 8601; ``seconds``: the same
-    since 1970.
+    serves; ``gone``: queries that the job has not any more, whose checkpoints may be missing; ``no_driver_elsewhere``:
+    where nobody can look there is none; ``at``: UTC, ISO 8601; ``seconds``: the same since 1970.
     """
 
     requested_by: str
@@ -32,6 +32,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     seconds: int
     unfenced: frozenset[str] = frozenset()
     versions: Mapping[str, str] = {}
+    gone: frozenset[str] = frozenset()
     no_driver_elsewhere: bool = False
 
 
@@ -91,7 +92,7 @@ def decide_installation(wanted: frozenset[str], present: str, others: tuple[str,
     if len(wanted) > 1:
         return "", (
             f"what was found belongs to {len(wanted)} installations ({', '.join(each[:8] for each in sorted(wanted))}):"
-            " name only the outputs of one, and rebuild the others into stores of their own"
+            " rebuild job by job, by name; those of another installation into a store of its own"
         )
     id = next(iter(wanted), "")
     if id and present and id != present and others:
@@ -121,6 +122,8 @@ def _query(seen: LostJob, asked: Asked, query: str, installation: str) -> Rebuil
     fence = _fence(seen, asked, query)
     there = {each.version: each for each in seen.checkpoints.get(query, ())}
     current = _current(seen, asked, query, fence, there)
+    if current and current not in there and query not in asked.gone:
+        raise _Undecided(_told_gone(seen, query, fence, current))
     known = {*there, *(fence.versions if fence else ()), *([fence.version] if fence and fence.version else [])}
     if query in seen.snapshots:
         known |= set(seen.snapshots[query].versions)
@@ -267,15 +270,11 @@ def _lost(seen: LostJob, queries: Mapping[str, RebuiltQuery]) -> Iterator[str]:
         " asked, because nothing says what the old code was"
     )
     for query, of in queries.items():
-        if not of.version:
-            continue
         there = {each.version: each for each in seen.checkpoints.get(query, ())}
         fence = next((each for each in seen.fences.get(query, ()) if each.output == of.output), None)
-        held = f" up to batch {fence.batch}" if fence is not None and fence.batch is not None else ""
-        if of.version not in there:
-            what = f"the checkpoint {of.version} of {query}, whose output is written{held},"
-            yield f"{what} is gone: {_way(seen, query, fence)}"
-        elif fence is not None and fence.version == of.version and fence.batch is not None:
+        if of.version and of.version not in there:
+            yield f"the checkpoint {of.version} of {query}: a release that has that query is refused"
+        elif of.version and fence is not None and fence.version == of.version and fence.batch is not None:
             planned, committed = there[of.version].planned, there[of.version].committed
             if _is_ahead(fence, there[of.version]):
                 knows = f"up to {planned}" if planned is not None else "no batch"
@@ -288,6 +287,14 @@ def _lost(seen: LostJob, queries: Mapping[str, RebuiltQuery]) -> Iterator[str]:
                     f"the output of {query} holds batch {fence.batch}, and its checkpoint has committed {committed}:"
                     " the output has gone back, and what it lacks is not written again"
                 )
+
+
+def _told_gone(seen: LostJob, query: str, fence: Fence | None, current: str) -> str:
+    held = f", up to batch {fence.batch}" if fence is not None and fence.batch is not None else ""
+    return (
+        f"its output is written by checkpoint {current}{held}, which is not there (check STREAMKEEPER_CHECKPOINTS);"
+        f" {_way(seen, query, fence)}; if the job has it no more: --gone {seen.job}/{query}"
+    )
 
 
 def _way(seen: LostJob, query: str, fence: Fence | None) -> str:

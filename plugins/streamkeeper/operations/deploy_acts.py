@@ -254,7 +254,7 @@ class DeployActs:
 
     def _may_differ(self, state: JobState) -> dict[str, tuple[str, ...]]:
         """Query -> columns in which its rebuilt output may differ from the serving one."""
-        old = stored_manifests(self._site, state, state.serving_release)
+        old = stored_manifests(self._site, state, state.serving_release) if state.serving_release else {}
         new = stored_manifests(self._site, state, self._release().name)
         declared = self._current().request.expect_different
         rebuilt = [query for query, each in self._current().ways.items() if each.way is Way.REBUILD]

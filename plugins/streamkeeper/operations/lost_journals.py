@@ -27,7 +27,7 @@ from streamkeeper.model.secret_references import find_references, resolve
 from streamkeeper.model.snapshot import Snapshot, series_of_query
 from streamkeeper.operations.sites import Site
 from streamkeeper.registry.control import Control, instances
-from streamkeeper.registry.installations import OWNER_FILE, read_installation, take_back
+from streamkeeper.registry.installations import OWNER_FILE, find_misplaced, read_installation, take_back
 from streamkeeper.registry.jobs import list_jobs
 from streamkeeper.registry.journal import has_journal
 from streamkeeper.runners.leftovers import end_leftovers, find_leftovers, why_unseen
@@ -54,10 +54,11 @@ def plan_rebuild(
     job: str = "",
     outputs: Iterable[str] = (),
     unfenced: Iterable[str] = (),
+    gone: Iterable[str] = (),
     versions: Mapping[str, str] | None = None,
 ) -> Rebuild:
     """Look at every place; changes nothing. ``job``: only that one; ``outputs``: databases' URLs, or references to
-    them, and directories; ``unfenced`` and ``versions``: of queries, as ``<job>/<query>``.
+    them, and directories; ``unfenced``, ``gone`` and ``versions``: of queries, as ``<job>/<query>``.
 
     Raises InvalidInput or NotFound for a place that is none, StoreUnavailable for one that does not answer,
     OperationRefused where the installation cannot be told.
@@ -65,14 +66,23 @@ def plan_rebuild(
     root = Path(site.settings.checkpoints)
     if not root.is_dir():
         raise InvalidInput(f"the checkpoint root {root} is not there", hint="mount it, or set STREAMKEEPER_CHECKPOINTS")
-    fences = [each for place in outputs for each in read_fences(_filled_in(site, place))]
+    present = read_installation(site.store)
+    if misplaced := find_misplaced(site.store, present, site.settings.home):
+        raise OperationRefused(
+            misplaced,
+            hint="a copy is not to take the outputs of what it was copied from; if it was moved, streamkeeper home new"
+            " --reason …, then rebuild",
+        )
+    # By their names: a place that is named twice has each output once.
+    fences = {each.output: each for place in outputs for each in read_fences(_filled_in(site, place))}.values()
     snapshots = open_store(site.settings.snapshots) if site.settings.snapshots else site.store
     owners = {each.owner.partition("/")[0] for each in fences}
     found = sorted({check_name("job", job)} if job else {*_folders(root), *owners})
-    lost = [_look(site, each, root, fences, snapshots) for each in found]
+    seen = [_look(site, each, root, fences, snapshots) for each in found]
+    # A folder in which nothing is left is no job.
+    lost = [each for each in seen if job or each.journal or each.queries]
     ids = {each.installation for of in lost for every in of.fences.values() for each in every}
     ids |= {each.installation for of in lost for each in of.drivers} | {_owner_of(snapshots)}
-    present = read_installation(site.store)
     others = tuple(each for each in list_jobs(site.store) if has_journal(site.store, each))
     id, refusal = decide_installation(frozenset(ids - {""}), present.id if present is not None else "", others)
     if refusal:
@@ -83,8 +93,8 @@ def plan_rebuild(
         if each.journal and not job:
             known.append(f"{each.job}: {each.journal}")
             continue
-        plans.append(decide_rebuild(each, _asked_of(asked, each.job, unfenced, versions or {}), id))
-    _must_be_known({*unfenced, *(versions or {})}, lost)
+        plans.append(decide_rebuild(each, _asked_of(asked, each.job, unfenced, gone, versions or {}), id))
+    _must_be_known({*unfenced, *gone, *(versions or {})}, lost)
     return Rebuild(installation=id, plans=tuple(plans), known=tuple(known))
 
 
@@ -139,7 +149,10 @@ def _look(site: Site, job: str, root: Path, fences: Iterable[Fence], snapshots: 
         owner, _, query = each.owner.partition("/")
         if owner == job:
             mine[query] = (*mine.get(query, ()), each)
-    checkpoints = {query: tuple(_checkpoints(root, job, query)) for query in _folders(root / job)}
+    try:
+        checkpoints = {query: tuple(_checkpoints(root, job, query)) for query in _folders(root / job)}
+    except OSError as error:
+        raise InvalidInput(f"{error.filename} cannot be read: {error.strerror}") from error
     checkpoints = {query: each for query, each in checkpoints.items() if each}
     kept = {query: _snapshots(snapshots, job, query) for query in sorted({*mine, *checkpoints})}
     ids = [each.installation for every in mine.values() for each in every]
@@ -150,7 +163,7 @@ def _look(site: Site, job: str, root: Path, fences: Iterable[Fence], snapshots: 
         fences=mine,
         snapshots={query: each for query, each in kept.items() if each is not None},
         drivers=(*_recorded(site, job), *_living(site, job, ids)),
-        unseen=why_unseen([root, *directories]),
+        unseen=why_unseen(directories or [root]),
         host=this_machine().host,
     )
 
@@ -246,11 +259,14 @@ def _filled_in(site: Site, place: str) -> str:
     return secrets.get(place, place)
 
 
-def _asked_of(asked: Asked, job: str, unfenced: Iterable[str], versions: Mapping[str, str]) -> Asked:
+def _asked_of(
+    asked: Asked, job: str, unfenced: Iterable[str], gone: Iterable[str], versions: Mapping[str, str]
+) -> Asked:
     mine = f"{job}/"
     return msgspec.structs.replace(
         asked,
         unfenced=frozenset(each.removeprefix(mine) for each in unfenced if each.startswith(mine)),
+        gone=frozenset(each.removeprefix(mine) for each in gone if each.startswith(mine)),
         versions={each.removeprefix(mine): version for each, version in versions.items() if each.startswith(mine)},
     )
 

@@ -11,7 +11,7 @@ import msgspec
 from streamkeeper.locations import same_place
 from streamkeeper.model.settings import Settings
 from streamkeeper.runners import process_tree
-from streamkeeper.runners.machine import FIRST_PID_NAMESPACE, this_machine
+from streamkeeper.runners.machine import FIRST_PID_NAMESPACE, Machine, this_machine
 from streamkeeper.runners.process_tree import CHECKPOINTS, INSTALLATION, STORE, Process, ProcessTable, variable
 
 _KILL_S = 30.0
@@ -61,17 +61,16 @@ def end_leftovers(job: str, settings: Settings, installations: Collection[str] =
     return find_leftovers(job, settings, installations)
 
 
-def why_unseen(directories: Collection[Path]) -> str:
+def why_unseen(directories: Collection[Path], *, machine: Machine | None = None) -> str:
     """Why a driver that writes these checkpoints could be where nobody here sees it, as a clause; empty if it cannot.
 
     One that writes a file system of this machine alone is a process of this kernel; all of those are seen in the first
     pid namespace, and their marks are read by root and by their own user.
     """
-    return next(_reasons(directories), "")
+    return next(_reasons(directories, machine or this_machine()), "")
 
 
-def _reasons(directories: Collection[Path]) -> Iterator[str]:
-    here = this_machine()
+def _reasons(directories: Collection[Path], here: Machine) -> Iterator[str]:
     if here.pid_namespace != FIRST_PID_NAMESPACE:
         yield f"this is a container ({here.host}), which sees its own processes only"
     for directory in directories:

@@ -1,0 +1,62 @@
+"""Drivers whose records are lost, with real processes: found by their marks, and where they cannot be, that is said."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from streamkeeper.model.settings import Settings
+from streamkeeper.runners.leftovers import end_leftovers, find_leftovers, why_unseen
+from streamkeeper.runners.machine import FIRST_PID_NAMESPACE, this_machine
+from tests.runners.launching import wait_for
+
+BESIDE = "import os, subprocess, time; subprocess.Popen(['sleep', '300'], env={}); time.sleep(300)"
+"""A supervisor with a process whose environment tells nothing any more."""
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    (tmp_path / "cp").mkdir()
+    places = {name: str(tmp_path / name) for name in ("store", "jobs", "home")}
+    return Settings(checkpoints=str(tmp_path / "cp"), **places)
+
+
+@pytest.fixture
+def supervisor(settings: Settings) -> Iterator[subprocess.Popen[bytes]]:
+    environ = {"PATH": os.environ["PATH"], "STREAMKEEPER_CHECKPOINTS": settings.checkpoints}
+    marked = {**environ, "STREAMKEEPER_INSTANCE": "sales/op-candidate", "STREAMKEEPER_INSTALLATION": "mine"}
+    started = subprocess.Popen([sys.executable, "-c", BESIDE], env=marked, start_new_session=True)
+    yield started
+    end_leftovers("sales", settings)
+    started.wait()
+
+
+def test_a_driver_is_found_with_all_of_its_session(settings: Settings, supervisor: subprocess.Popen[bytes]) -> None:
+    """By its checkpoints or its installation; a JVM that ends has no environment to be read, and its session still."""
+    wait_for(lambda: [len(each.processes) for each in find_leftovers("sales", settings)] == [2], what="both processes")
+    elsewhere = msgspec.structs.replace(settings, checkpoints="/elsewhere")
+    assert find_leftovers("sales", elsewhere) == []
+    assert [each.installation for each in find_leftovers("sales", elsewhere, ["mine"])] == ["mine"]
+    assert find_leftovers("sale", settings) == []
+    (found,) = find_leftovers("sales", settings)
+    assert end_leftovers("sales", settings) == []
+    supervisor.wait()
+    assert [each.pid for each in found.processes if Path(f"/proc/{each.pid}/exe").exists()] == []
+
+
+def test_where_nobody_can_look_is_said(settings: Settings) -> None:
+    """A container, a file system that others mount, another user's checkpoint: no process here proves anything."""
+    here, folder = this_machine(), Path(settings.checkpoints)
+    machine = msgspec.structs.replace(here, pid_namespace=FIRST_PID_NAMESPACE)
+    assert why_unseen([folder], machine=machine) == ""
+    container = msgspec.structs.replace(here, pid_namespace="4026532001")
+    assert "sees its own processes only" in why_unseen([folder], machine=container)
+    assert "other machines can mount" in why_unseen([Path("/proc")], machine=machine)
+    stranger = msgspec.structs.replace(machine, user=os.geteuid() + 4711)
+    assert "cannot read" in why_unseen([folder], machine=stranger)
