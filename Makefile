@@ -3,7 +3,7 @@ RUN := scripts/run
 PYTEST := $(RUN) python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help setup connectors demo demo-kafka up down test test-fast lint format campaign bench-handover bench-switching bench-driver bench-check bench-matrix bench-fuzz bench-snapshots bench-watch bad-inputs lock clean
+.PHONY: help setup connectors wheel demo demo-kafka up down test test-fast lint format campaign bench-handover bench-switching bench-driver bench-check bench-matrix bench-fuzz bench-snapshots bench-watch bad-inputs lock clean
 
 help: ## what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 18
@@ -13,6 +13,9 @@ setup: ## .venv from the locked requirements, and Java 17
 
 connectors: setup ## the JVM's jars for Kafka and s3a, fetched once and held to their hashes
 	@scripts/connectors
+
+wheel: setup ## the wheel for an Airflow that is there already, in build/dist
+	@scripts/wheel
 
 # A JVM that is not Spark's, or a changed one, passes over the archive, and would say so.
 CLASSES := -XX:SharedArchiveFile=$(CURDIR)/.venv/spark-classes.jsa -Xlog:cds=off -Xlog:cds+dynamic=off

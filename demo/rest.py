@@ -13,6 +13,7 @@ import tenacity
 
 from streamkeeper.errors import InvalidInput, StillWaiting, TemporaryError
 
+_LONGEST_NOTE = 1000
 _ENDED = frozenset({"success", "failed"})
 
 
@@ -41,8 +42,12 @@ class AirflowApi:
         return list(self._call("GET", "/api/v2/importErrors")["import_errors"])
 
     def trigger(self, dag_id: str, conf: dict[str, Any], *, run_id: str | None = None) -> str:
-        """Start a run and return its id; asking twice with one ``run_id`` starts it once. InvalidInput: bad params."""
-        body: dict[str, Any] = {"logical_date": None, "conf": conf}
+        """Start a run and return its id; asking twice with one ``run_id`` starts it once. InvalidInput: bad params.
+
+        Its note says which job it is about and why: without one, a list of runs shows ids only.
+        """
+        note = ": ".join(str(conf[name]) for name in ("job", "reason") if conf.get(name))
+        body: dict[str, Any] = {"logical_date": None, "conf": conf, "note": note[:_LONGEST_NOTE] or None}
         if run_id is not None:
             body["dag_run_id"] = run_id
         try:
@@ -91,6 +96,20 @@ class AirflowApi:
             f"{_run(dag_id, run_id)}/taskInstances/{task_id}/xcomEntries/{key}?deserialize=true&map_index={map_index}"
         )
         return self._call("GET", path)["value"]
+
+    def note(self, dag_id: str, run_id: str) -> str:
+        """What stands beside a run in Airflow's list."""
+        return str(self._call("GET", _run(dag_id, run_id))["note"])
+
+    def links(self, dag_id: str, run_id: str, task_id: str) -> dict[str, str]:
+        """Name -> address of the buttons on a task's page."""
+        page = self._call("GET", f"{_run(dag_id, run_id)}/taskInstances/{task_id}/links")
+        return {name: str(address) for name, address in page["extra_links"].items()}
+
+    def asset_events(self, dag_id: str, run_id: str) -> list[dict[str, Any]]:
+        """What a run's tasks said with the assets that they updated."""
+        asked = urllib.parse.urlencode({"source_dag_id": dag_id, "source_run_id": run_id})
+        return [each["extra"] for each in self._call("GET", f"/api/v2/assets/events?{asked}")["asset_events"]]
 
     def add_connection(self, connection_id: str, conn_type: str, **fields: Any) -> None:
         """Make a connection, as under Admin, Connections."""

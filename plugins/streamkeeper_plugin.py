@@ -1,34 +1,15 @@
-"""What Airflow discovers of Streamkeeper: this one file. It names the plugin; nothing of the package is loaded here.
+"""What Airflow finds of Streamkeeper in this folder: this one file. The rest of the folder it must not walk.
 
-Airflow puts this folder on the module path of every component, which is how DAGs and triggers find ``streamkeeper``.
+Airflow puts the folder on the module path of every component, which is how DAGs and triggers find ``streamkeeper`` in
+a checkout. An installed Streamkeeper names the same plugin by its entry point, and a second one of its name would be
+an import error: then this file has none.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from importlib.metadata import entry_points
 
-from airflow.configuration import conf
-from airflow.plugins_manager import AirflowPlugin
+if not entry_points(group="airflow.plugins", name="streamkeeper"):
+    from streamkeeper.orchestration.plugin import StreamkeeperPlugin
 
-_LOOPBACK = ("127.0.0.1", "localhost")
-
-
-def _for_everybodys_api() -> list[dict[str, Any]]:
-    """Refuses foreign Host headers where no login is asked for because the API listens on the loopback only.
-
-    Without that, a page on the web whose name is made to mean 127.0.0.1 is an admin's.
-    """
-    open_to_all = conf.getboolean("core", "simple_auth_manager_all_admins", fallback=False)
-    if not open_to_all or conf.get("api", "host", fallback="") not in _LOOPBACK:
-        return []
-    from starlette.middleware.trustedhost import TrustedHostMiddleware
-
-    hosts = {"allowed_hosts": list(_LOOPBACK), "www_redirect": False}
-    return [{"name": "streamkeeper-hosts", "middleware": TrustedHostMiddleware, "args": [], "kwargs": hosts}]
-
-
-class StreamkeeperPlugin(AirflowPlugin):
-    """Shows under Admin, Plugins that the installation has Streamkeeper."""
-
-    name = "streamkeeper"
-    fastapi_root_middlewares = _for_everybodys_api()
+    __all__ = ["StreamkeeperPlugin"]

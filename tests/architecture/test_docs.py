@@ -111,3 +111,16 @@ def test_decisions_are_numbered_without_gaps() -> None:
     for number, path in enumerate(files, start=1):
         assert path.name.startswith(f"{number:04d}-")
         assert path.read_text().startswith(f"# {number}. ")
+
+
+@pytest.mark.parametrize("path", [ROOT / "README.md", ROOT / "docs" / "runbook.md"], ids=names)
+def test_dags_are_called_what_airflow_calls_them(path: Path) -> None:
+    """A name in a document is the one that a person looks for in Airflow's list."""
+    shown = {
+        name
+        for file in (ROOT / "dags").glob("*.py")
+        for name in re.findall(r'dag_display_name="([^"]+)"', file.read_text())
+    }
+    told = set(re.findall(r"(?<!\*)\*([A-Z][a-z ]* streaming jobs?(?: [a-z]+)?)\*(?!\*)", path.read_text()))
+    assert told
+    assert told <= shown

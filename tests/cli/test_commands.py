@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from msgspec.structs import replace
 from typer.testing import CliRunner, Result
 
+from streamkeeper.cli.caller import user_name
 from streamkeeper.cli.main import app
 from streamkeeper.model.control import DriverExit, DriverState, DriverStatus, QueryStatus
 from streamkeeper.model.journal import (
@@ -172,13 +174,14 @@ def test_status_of_a_finished_driver_is_finished(home: Path) -> None:
 
 
 def test_jobs_lists_every_job_with_its_release(home: Path) -> None:
-    """The list names the serving release; before any deploy it says where it looked and how to begin."""
-    assert f"no job is known yet to {(home / 'store').as_uri()}" in run("jobs").stdout
+    """The list names the serving release of each, as a table and as JSON."""
     push()
     assert "not deployed" in run("jobs").stdout
     serve(home)
     assert "r0001" in run("jobs").stdout
-    assert json.loads(run("jobs", "--json").stdout)[0]["job"] == "orders"
+    (told,) = json.loads(run("jobs", "--json").stdout)
+    assert (told["job"], told["standing"], told["restarts"]) == ("orders", "failed", 0)
+    assert "memory" not in told
 
 
 @pytest.mark.parametrize(
@@ -196,6 +199,8 @@ def test_jobs_lists_every_job_with_its_release(home: Path) -> None:
         (("describe", "orders.py"), "'orders.py' is not FILE:NAME"),
         (("describe", "missing.py:orders"), "job file missing.py does not exist"),
         (("deploy", "orders", "--release", "latest"), "'latest' is not a release"),
+        (("snapshot", "list", "nobody"), "job nobody is not known"),
+        (("snapshot", "list", "nobody/totals"), "job nobody is not known"),
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2(home: Path, words: tuple[str, ...], line: str) -> None:
@@ -216,6 +221,56 @@ def test_a_missing_home_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("STREAMKEEPER_HOME", raising=False)
     result = run("jobs")
     assert (result.exit_code, result.stderr[:36]) == (2, "error: STREAMKEEPER_HOME is not set ")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("jobs",), ("jobs", "--now", "--json"), ("status", "orders"), ("history", "orders"), ("incidents",),
+        ("release", "list", "orders"), ("snapshot", "list"), ("snapshot", "take"), ("recover", "orders"),
+        ("stop", "orders", "--reason", "r"), ("start", "orders", "--reason", "r"), ("prune",), ("logs", "orders"),
+        ("forget", "orders", "--reason", "r"), ("approve", "orders", "op", "--reason", "r"),
+    ],
+    ids=" ".join,
+)  # fmt: skip
+def test_a_home_that_is_none_is_told_and_not_made(home: Path, words: tuple[str, ...]) -> None:
+    """A mistyped home is neither read as one without jobs nor made; nor is one that is there and empty."""
+    result = run(*words)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert f"error: STREAMKEEPER_HOME={home} does not exist (mend STREAMKEEPER_HOME or" in result.stderr
+    assert not home.exists()
+    home.mkdir()
+    result = run(*words)
+    assert (result.exit_code, result.stdout, len(result.stderr.splitlines())) == (2, "", 1)
+    assert f"error: STREAMKEEPER_HOME={home}: there is no store at {(home / 'store').as_uri()}" in result.stderr
+    assert list(home.iterdir()) == []
+    home.rmdir()
+    home.touch()
+    assert f"STREAMKEEPER_HOME={home} is no directory" in run(*words).stderr
+    home.unlink()
+    (home / "store").mkdir(parents=True)
+    assert f"{home}: nothing was ever deployed or pushed to {(home / 'store').as_uri()}" in run(*words).stderr
+    assert list((home / "store").iterdir()) == []
+
+
+def test_an_installation_that_begins_is_told_once(home: Path) -> None:
+    """Whoever has mistyped the home of a deploy reads where the new one is; the next command says nothing of it."""
+    assert f"note: STREAMKEEPER_HOME={home} does not exist: a new installation begins there" in push().stderr
+    assert push().stderr == ""
+
+
+def test_release_list_says_when_who_why_and_what_serves(home: Path) -> None:
+    """Date, author, reason, verdict and standing of each; what others wrote stays text on the release's line."""
+    push()
+    serve(home)
+    run("release", "push", "orders", "--params", '{"input": "[red]/other\\n\\u001b[2J"}')
+    header, first, second = run("release", "list", "orders").stdout.splitlines()
+    assert header.split() == ["release", "registered", "stands", "verdict", "by"]
+    assert re.search(r"r0001 +\d{4}-\d\d-\d\d \d\d:\d\dZ +serves +- +ann +first; input=/data, spark.sql", first)
+    assert re.search(rf"r0002 +.*Z +pushed +- +cli:{user_name()} +input=\[red\]/other \\x1b\[2J$", second)
+    told = json.loads(run("release", "list", "orders", "--json").stdout)
+    assert [each["stands"] for each in told] == ["serves", "pushed"]
+    assert (told[0]["author"], told[0]["reason"], told[0]["operation"]) == ("ann", "first", "op-1")
 
 
 def test_ctrl_c_says_what_stays_open_and_how_to_go_on(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -46,6 +46,8 @@ VALUES = {
     "reverse": Verdict.RESUME,
     "outcome": Outcome.SUCCEEDED,
     "untouched": Outcome.REFUSED,
+    "queries": {},
+    "lost": (),
 }
 
 

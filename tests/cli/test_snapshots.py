@@ -9,6 +9,9 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from streamkeeper.cli.main import app
+from streamkeeper.model.snapshot import DrillResult, Hold
+from streamkeeper.snapshots.catalogue import Catalogue
+from streamkeeper.stores.opening import open_store
 from tests.checkpoints.trees import QUERY_ID, Tree
 from tests.snapshots.series import a_checkpoint, files_below, salt_state, wanted
 
@@ -30,6 +33,10 @@ class Shell:
     def snapshot(self, verb: str, *arguments: str) -> Result:
         """A command about this checkpoint's snapshots."""
         return self.run("snapshot", verb, *arguments, "--checkpoint", str(self.root / "live"), *self.store)
+
+    def listed(self) -> list[str]:
+        """Names of the snapshots in the list."""
+        return [line.split()[1] for line in self.snapshot("list").output.splitlines()[1:]]
 
     def commit(self, batch: int) -> None:
         """One more batch."""
@@ -57,8 +64,7 @@ def test_a_life_of_snapshots_without_any_installation(shell: Shell) -> None:
     assert "nothing was committed since s0001 (batch 7)" in shell.snapshot("take").output
     shell.commit(8)
     assert "s0002 holds batch 8" in shell.snapshot("take").output
-    listed = shell.snapshot("list").output.splitlines()
-    assert [line.split()[1] for line in listed] == ["s0001", "s0002"]
+    assert shell.listed() == ["s0001", "s0002"]
     shown = shell.snapshot("show", "--batch", "7", "--files").output
     assert "batch 7" in shown
     assert "offsets/7" in shown
@@ -107,9 +113,11 @@ def test_a_damaged_record_is_listed_as_such_and_another_snapshot_can_be_named(sh
     shell.snapshot("take")
     record = next(each for each in shell.objects() if each.parent.name == "index" and each.name.endswith("2"))
     record.write_bytes(b"?" + record.read_bytes()[1:])
-    lines = shell.snapshot("list").output.splitlines()
-    assert "s0001  batch 7" in lines[0]
-    assert "s0002  cannot be read" in lines[1]
+    _, first, second = shell.snapshot("list").output.splitlines()
+    assert first.split()[1:3] == ["s0001", "7"]
+    assert "kept: nothing of this series is pruned while a record of it cannot be read" in first
+    assert second.split()[1] == "s0002"
+    assert "cannot be read" in second
     latest = shell.snapshot("restore", "--to", str(shell.root / "back"))
     assert (latest.exit_code, "--id" in latest.stderr) == (2, True)
     assert shell.snapshot("restore", "--id", "s0001", "--to", str(shell.root / "back")).exit_code == 0
@@ -131,11 +139,11 @@ def test_a_prune_prints_the_very_list_first(shell: Shell) -> None:
     done = shell.run("prune", SERIES, *shell.store, *rules, "--grace", "0")
     assert done.exit_code == 0
     assert "pruned 1 snapshots" in done.output
-    assert [line.split()[1] for line in shell.snapshot("list").output.splitlines()] == ["s0001", "s0003"]
+    assert shell.listed() == ["s0001", "s0003"]
     assert shell.snapshot("verify").exit_code == 0
     shell.run("snapshot", "pin", SERIES, "s0001", *shell.store, "--remove")
     shell.run("prune", SERIES, *shell.store, *rules, "--grace", "0")
-    assert len(shell.snapshot("list").output.splitlines()) == 1
+    assert shell.listed() == ["s0003"]
 
 
 @pytest.mark.parametrize(
@@ -185,3 +193,39 @@ def test_a_drill_of_an_adopted_checkpoint_asks_for_the_jobs_code(shell: Shell) -
     """Nobody can know which query wrote it."""
     shell.snapshot("take")
     assert "--job-file FILE:NAME" in shell.snapshot("drill").stderr
+
+
+def test_the_list_says_what_is_verified_and_what_keeps_it(shell: Shell) -> None:
+    """By its newest drill, by the policy's reasons, a pin and a hold; whatever others wrote stays text on one line."""
+    for batch in (8, 9, 10):
+        shell.snapshot("take")
+        shell.commit(batch)
+    catalogue = Catalogue(open_store(str(shell.root / "store")), SERIES)
+    failed = DrillResult(id="d1", ok=False, message="[red]no\nstate\x1b[2J[/red]", at="2026-11-22T10:00:00+00:00")
+    catalogue.note_drill(1, failed)
+    catalogue.note_drill(2, DrillResult(id="d1", ok=False, message="no", at="2026-11-22T10:00:00+00:00"))
+    catalogue.note_drill(2, DrillResult(id="d2", ok=True, message="went on", at="2026-11-23T10:00:00+00:00"))
+    shell.run("snapshot", "pin", SERIES, "s0001", *shell.store, "--reason", "before the move")
+    catalogue.hold(3, Hold(owner="op-1", reason="the cutover", at="2026-11-23T10:00:00+00:00"))
+    header, first, second, third = shell.snapshot("list").output.splitlines()
+    assert header.split() == ["series", "snapshot", "batch", "taken", "age", "size", "new", "verified"]
+    assert "FAILED" in first
+    assert "NOT verified 2026-11-22T10:00:00 by drill d1: [red]no state\\x1b[2J[/red]; kept: " in first
+    assert "pinned: before the move" in first
+    assert "yes     " in second
+    assert "verified 2026-11-23T10:00:00 by drill d2: went on; kept: " in second
+    assert "the newest verified" in second
+    assert "no        kept: the newest, " in third
+    assert third.endswith("held by op-1")
+    told = [json.loads(line) for line in shell.snapshot("list", "--json").output.splitlines()]
+    assert [each["verified"] for each in told] == [False, True, None]
+    assert told[2]["holds"][0]["reason"] == "the cutover"
+
+
+def test_an_empty_list_says_what_to_do(shell: Shell) -> None:
+    """Nothing is there yet: the command that takes the first snapshot is named."""
+    told = shell.snapshot("list").output
+    assert (
+        told
+        == f"no snapshot of {shell.root / 'live'} yet: streamkeeper snapshot take --checkpoint {shell.root / 'live'}\n"
+    )

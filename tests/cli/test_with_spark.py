@@ -132,7 +132,9 @@ def test_a_dry_run_shows_the_steps_that_the_deploy_then_does(place: Path, site: 
     """
     dry = run("deploy", "orders", "--params", params(place), "--dry-run")
     assert dry.exit_code == 0, dry.stderr
-    assert "verdict: RESUME" in dry.stdout
+    assert "verdict: r0001 is the first release: it starts in a new checkpoint version" in dry.stdout
+    assert "query totals: starts in v0001\n" in dry.stdout
+    assert "the same checkpoint" not in dry.stdout
     assert not (place / "home" / "store" / "registry").exists()
     assert [each for each in (place / "home").rglob("*") if "orders" in each.name or "dry-run" in each.name] == []
 

@@ -197,6 +197,21 @@ def test_state_made_without_errors_holds_when_they_are_passed_over(key: str, str
     assert verdict_of(find_changes(STATEFUL, unset)) is Verdict.RESUME
 
 
+EVOLUTION = "spark.sql.streaming.queryEvolution.enableSourceEvolution"
+
+
+@pytest.mark.parametrize(("value", "expected"), [("false", Verdict.RESUME), ("true", Verdict.SWITCH)])
+def test_a_layout_that_an_older_spark_has_no_setting_for_is_its_only_one(value: str, expected: Verdict) -> None:
+    """4.1 knows no sources with names: going to or from a Spark that has them switched off changes nothing.
+
+    Negative control: switched on, they are another layout.
+    """
+    without = changed(STATEFUL, confs={key: each for key, each in STATEFUL.confs.items() if key != EVOLUTION})
+    with_it = changed(STATEFUL, confs={**STATEFUL.confs, EVOLUTION: value})
+    assert verdict_of(find_changes(without, with_it)) is expected
+    assert verdict_of(find_changes(with_it, without)) is expected
+
+
 def test_no_conf_is_judged_twice() -> None:
     """The four sets of the table share nothing."""
     judged = (MEANING, TUNING, PINNED, REFUSED)

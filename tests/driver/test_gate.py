@@ -22,7 +22,7 @@ from streamkeeper.driver.spans import Spans
 from streamkeeper.driver.wakeups import Wakeup, Wakeups
 from streamkeeper.errors import CheckpointLost, Fenced
 from streamkeeper.model.comparison import OutputComparison
-from streamkeeper.model.control import CommandKind, QueryStatus
+from streamkeeper.model.control import CommandKind, DriverState, DriverStatus, QueryStatus
 from streamkeeper.model.journal import (
     EpochClaimed,
     InstanceAppointed,
@@ -31,6 +31,7 @@ from streamkeeper.model.journal import (
     Role,
     ShadowAppointed,
 )
+from streamkeeper.model.journal_keys import journal_prefix
 from streamkeeper.model.known_checkpoint import KnownCheckpoint
 from streamkeeper.model.measuring import QueryProgress
 from streamkeeper.registry.control import Control
@@ -127,6 +128,51 @@ def test_owner_passes_for_two_requests(bench: Bench) -> None:
     other(None, 5)  # type: ignore[arg-type]
     assert bench.ledger.batches == [0, 1, 5]
     assert bench.store.requests - before == 2
+
+
+class SlowDisk(LocalStore):
+    """Replaces nothing until it is let go."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.began, self.goes_on = threading.Event(), threading.Event()
+
+    def replace(self, key: str, value: bytes) -> None:
+        self.began.set()
+        self.goes_on.wait(30)
+        super().replace(key, value)
+
+
+@pytest.mark.parametrize("apart", [True, False], ids=["apart", "control"])
+def test_a_batch_does_not_wait_for_a_status_that_is_being_written(tmp_path: Path, apart: bool) -> None:
+    """The gate asks while the disk syncs a status; with one lock for both (negative control) the batch waits.
+
+    A write that hangs counts as silence of the store, whatever is read beside it: the lease ends such a driver.
+    """
+    bench = Bench(tmp_path)
+    disk = SlowDisk(tmp_path / "store")
+    bench.store._inner = disk
+    if not apart:
+        bench.line._telling = bench.line._lock  # type: ignore[assignment]
+    status = DriverStatus(
+        instance="first", release="r0001", generation=1, state=DriverState.SERVING, beat=1, at="1970-01-01T00:00:00Z"
+    )
+    telling = threading.Thread(target=bench.line.write_status, args=(lambda: status,))
+    telling.start()
+    try:
+        assert disk.began.wait(30)
+        told = time.monotonic()
+        passing = threading.Thread(target=bench.batch, args=(0,))
+        passing.start()
+        passing.join(30 if apart else 0.3)
+        assert bench.ledger.batches == ([0] if apart else [])
+        assert bench.line.answered_at <= told
+    finally:
+        disk.goes_on.set()
+        telling.join(30)
+    passing.join(30)
+    assert bench.ledger.batches == [0]
+    assert bench.line.answered_at > told
 
 
 def test_a_batch_counts_as_let_through_also_when_its_write_fails(bench: Bench) -> None:
@@ -320,6 +366,18 @@ def test_idle_driver_costs_the_store_next_to_nothing(bench: Bench) -> None:
     for _ in range(4):
         assert told.acquire(timeout=10)
     assert bench.store.requests - before <= 6
+
+
+def test_a_heartbeat_that_finds_another_store_tells_the_main_thread(bench: Bench) -> None:
+    """An emptied store answers: no lease expires, so that it is the missing journal that ends an idle driver."""
+    bench.line.look()
+    for key in list(bench.store.list(journal_prefix("sales"))):
+        bench.store.delete(key)
+    Heartbeat(0.1, bench.line, lambda: None, bench.wakeups).start()
+    deadline = time.monotonic() + 10
+    while bench.line.lost is None and time.monotonic() < deadline:
+        assert bench.wakeups.wait(10) == {Wakeup.LOOKED}
+    assert "the store was lost" in str(bench.line.lost)
 
 
 def test_lease_expires_only_in_silence() -> None:

@@ -56,3 +56,12 @@ def test_what_was_checked_is_masked_as_it_is_now(tmp_path: Path) -> None:
     check(tmp_path, to_json(redact_value(FOUND, SECRETS)), SECRETS)
     with pytest.raises(PermanentError):
         check(tmp_path, to_json(msgspec.structs.replace(FOUND, plan="Relation other")), SECRETS)
+
+
+def test_another_spark_is_named_for_what_it_is(tmp_path: Path) -> None:
+    """Who starts a release in an environment that was upgraded in place is told to deploy, not to mend the job."""
+    stored = to_json(msgspec.structs.replace(FOUND, spark_version="4.1.4"))
+    with pytest.raises(
+        PermanentError, match=r"was checked under Spark 4\.1\.4, and this is Spark .*streamkeeper deploy j"
+    ):
+        check(tmp_path, stored, {})

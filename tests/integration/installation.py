@@ -130,4 +130,4 @@ class Run:
     def told(self) -> list[str]:
         """The lines in which Streamkeeper says why the run failed."""
         lines = self.log("finish").splitlines()
-        return [line.split(" error ", 1)[1] for line in lines if " error " in line and "Task failed with" not in line]
+        return [line.split(" error ", 1)[1] for line in lines if " error " in line and "Task exited" not in line]

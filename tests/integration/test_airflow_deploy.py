@@ -39,7 +39,7 @@ def test_a_dry_run_of_a_job_that_was_never_deployed_leaves_nothing(installation:
     """Its verdict is with the run; neither the store nor the home knows the job, once the run is over."""
     run = Run(api, {**installation.form(), "dry_run": True})
     assert run.wait() == "success", run.told()
-    assert api.xcom(DAG, run.run_id, "assess", "report").startswith("## RESUME")
+    assert api.xcom(DAG, run.run_id, "assess", "report").startswith("## r0001 is the first release")
     assert installation.state.number == 0
     places = installation.places.home, installation.places.checkpoints
     assert [each for place in places for each in place.rglob(f"*{SALES_TOTALS}*")] == []
@@ -51,7 +51,27 @@ def test_a_first_release_is_deployed_and_serves(installation: Installation, firs
     assert wait_until(installation.caught_up, timeout_s=30)
     assert installation.state.serving_release == "r0001"
     assert first.states()["fall_back"] == "skipped"
-    assert first.api.xcom(DAG, first.run_id, "assess", "report").startswith("## RESUME")
+    assert first.api.xcom(DAG, first.run_id, "assess", "report").startswith("## r0001 is the first release")
+
+
+def test_airflow_shows_what_became_of_a_deploy(installation: Installation, first: Run) -> None:
+    """Its note says what it is about, buttons lead to report and outcome, and the asset's event carries it all."""
+    api, run_id = first.api, first.run_id
+    assert api.note(DAG, run_id) == f"{SALES_TOTALS}: integration test"
+    links = api.links(DAG, run_id, "takeover.promote")
+    assert set(links) == {"Report", "Outcome"}
+    assert links["Report"].startswith(f"{api.url}/dags/{DAG}/runs/")
+    assert links["Report"].endswith("/tasks/assess/xcom")
+    (told,) = api.asset_events(DAG, run_id)
+    assert (told["job"], told["release"], told["outcome"], told["verdict"]) == (
+        SALES_TOTALS,
+        "r0001",
+        "succeeded",
+        "RESUME",
+    )
+    assert told["queries"] == {"totals": "starts in v0001"}
+    assert told["handover_s"] is None
+    assert api.xcom(DAG, run_id, "finish", "report").startswith("## succeeded\n")
 
 
 def test_a_connections_secret_stays_a_reference(installation: Installation, first: Run) -> None:
@@ -151,6 +171,9 @@ def test_a_job_that_does_not_import_leaves_the_old_one_serving(installation: Ins
     assert (after.serving_instance, after.appointed) == (before.serving_instance, before.appointed)
     assert installation.system.site.runner.observe(SALES_TOTALS, after.serving_instance).life is Life.ALIVE
     assert run.states()["fall_back"] == "skipped"
+    for task in ("bundle", "finish"):
+        assert "Task exited" in run.log(task)
+        assert "Task failed with exception" not in run.log(task), "Airflow shows a traceback"
 
 
 def test_a_killed_task_continues_and_a_second_trigger_is_refused(installation: Installation, first: Run) -> None:
@@ -175,6 +198,8 @@ def test_a_killed_task_continues_and_a_second_trigger_is_refused(installation: I
     state = installation.state
     assert state.operations[run.operation].outcome is Outcome.SUCCEEDED
     assert state.serving_release == state.operations[run.operation].done["bundle"]["release"] != "r0001"
+    (told,) = run.api.asset_events(DAG, run.run_id)
+    assert told["handover_s"] > 0
     installation.sell()
     wait_until(installation.caught_up, timeout_s=30)
     installation.system.drain((SALES_TOTALS,))

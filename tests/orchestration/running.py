@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from types import SimpleNamespace
 from typing import Any
+
+import pytest
 
 
 class Instance:
@@ -30,3 +33,10 @@ def context_of(instance: Instance, **form: Any) -> Any:
         "dag": SimpleNamespace(params=form),
         "dag_run": SimpleNamespace(dag_id="a_dag", run_id="manual__1", triggering_user_name="ada", conf=form),
     }
+
+
+def task_fails(match: str) -> AbstractContextManager[Any]:
+    """Around a task that fails as Airflow sees it: with this sentence, and by what it logs without a traceback."""
+    from streamkeeper.orchestration.tasks import TaskFailed
+
+    return pytest.raises(TaskFailed, match=match)

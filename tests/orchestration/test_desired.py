@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from streamkeeper.errors import NotFound, OperationOpen
 from streamkeeper.lifecycle.steps import Step
 from streamkeeper.model.journal import DeployRequest, OperationStarted
 from streamkeeper.operations.carriers import is_abandoned
@@ -15,7 +14,7 @@ from streamkeeper.operations.overview import Standing, job_overview
 from streamkeeper.runners.driver_log import DriverLog, log_path
 from tests.operations.registered_job import JOB, Registered
 from tests.orchestration.installed import install
-from tests.orchestration.running import Instance, context_of
+from tests.orchestration.running import Instance, context_of, task_fails
 
 pytestmark = pytest.mark.airflow
 
@@ -72,11 +71,11 @@ def test_the_drivers_last_lines_are_in_the_tasks_log(job: Registered, capsys: py
 def test_bad_input_is_one_clear_line(job: Registered) -> None:
     """An unknown job; an operation that is open, with its name and the way out."""
     for task in (stop, start):
-        with pytest.raises(NotFound, match="job nope is not known"):
+        with task_fails("job nope is not known"):
             task("nope")
     job.record(OperationStarted(operation="op2", request=DeployRequest(job=JOB), steps=()))
     for task in (stop, start):
-        with pytest.raises(OperationOpen, match="open operation op2 .*on_open=continue"):
+        with task_fails("open operation op2 .*on_open=continue"):
             task()
 
 

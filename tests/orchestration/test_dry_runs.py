@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from streamkeeper.errors import DeployFailed, InvalidInput
+from streamkeeper.errors import DeployFailed
 from streamkeeper.lifecycle.steps import Step
 from streamkeeper.operations.sites import Site
 from streamkeeper.operations.trying_out import place_of
 from streamkeeper.orchestration.run_names import operation_id
 from tests.operations.registered_job import Registered
 from tests.orchestration.installed import install
-from tests.orchestration.running import Instance, context_of
+from tests.orchestration.running import Instance, context_of, task_fails
 
 pytestmark = pytest.mark.airflow
 OPERATION = operation_id("a_dag", "manual__1")
@@ -80,7 +80,7 @@ def test_nothing_is_left_of_one_that_was_mistyped(job: Registered) -> None:
 
     run, before = Run(), left(job)
     asked = context(run, inptu="/in")
-    with pytest.raises(InvalidInput, match=r"unknown param inptu \(perhaps input\)"):
+    with task_fails(r"unknown param inptu \(perhaps input\)"):
         BundleOperator(task_id="bundle").execute(asked)
     with pytest.raises(DeployFailed, match=r"unknown param inptu \(perhaps input\)"):
         FinishOperator(task_id="finish", step=Step.FALL_BACK).work(asked)

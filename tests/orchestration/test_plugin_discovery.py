@@ -81,7 +81,7 @@ def test_one_plugin_is_found_and_nothing_else_is_run(tmp_path: Path) -> None:
     seen = discover(ROOT / "plugins", tmp_path)
     assert seen["plugins"] == ["streamkeeper"]
     assert seen["errors"] == {}
-    assert seen["ran"] == ["streamkeeper_plugin"]
+    assert seen["ran"] == ["streamkeeper", "streamkeeper_plugin"], "the package by its name, and no module of it"
     assert seen["replaced"] == []
 
 

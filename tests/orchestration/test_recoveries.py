@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from streamkeeper.errors import DeployFailed, InvalidInput, OperationRefused
+from streamkeeper.errors import InvalidInput, OperationRefused
 from streamkeeper.model.journal import StartOffsetsKnown
 from streamkeeper.model.recovery import RecoveryAction
 from streamkeeper.operations.recovering import Asked
@@ -17,7 +17,7 @@ from tests.checkpoints.damaging import lose
 from tests.checkpoints.trees import QUERY_ID
 from tests.operations.registered_job import JOB, QUERY, Registered
 from tests.orchestration.installed import install
-from tests.orchestration.running import Instance, context_of
+from tests.orchestration.running import Instance, context_of, task_fails
 
 pytestmark = pytest.mark.airflow
 OPERATION = operation_id("a_dag", "manual__1")
@@ -120,7 +120,7 @@ def test_a_no_and_silence_open_nothing(job: Registered, option: str, user: dict[
     """Not even an approval counts that comes without a person."""
     run = Run()
     diagnose(run)
-    with pytest.raises(DeployFailed, match=f"not accepted: {told}"):
+    with task_fails(f"not accepted: {told}"):
         said(run, option, user)
     with pytest.raises(OperationRefused, match="needs a person"):
         start(run)
@@ -159,7 +159,7 @@ def test_a_loss_is_accepted_by_who_may_only(job: Registered, monkeypatch: pytest
         ({"id": "9", "name": "bob"}, "bob is not among the approvers"),
         (ADA, "ada has asked for it"),
     ):
-        with pytest.raises(OperationRefused, match=f"is not accepted: {why}"):
+        with task_fails(f"is not accepted: {why}"):
             said(run, "Approve", user)
         assert OPERATION not in job.site.journal(JOB, "test").state().operations
     said(run, "Approve", {"id": "2", "name": "bob"})
@@ -199,7 +199,7 @@ def test_what_was_shown_is_what_is_accepted(job: Registered) -> None:
     run = Run()
     diagnose(run)
     run.left["diagnose", "announced"] = ["query totals: loses nothing"]
-    with pytest.raises(OperationRefused, match="is not what would be done any more"):
+    with task_fails("is not what would be done any more"):
         said(run, "Approve")
     assert OPERATION not in job.site.journal(JOB, "test").state().operations
 

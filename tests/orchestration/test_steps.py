@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from streamkeeper.errors import DeployFailed
 from streamkeeper.lifecycle.steps import Step
 from streamkeeper.model.finding import Verdict
 from streamkeeper.model.journal import (
@@ -25,7 +24,7 @@ from streamkeeper.orchestration.run_names import operation_id
 from tests.operations.registered_job import JOB, QUERY, Registered
 from tests.orchestration.asking import ask, asked
 from tests.orchestration.installed import install
-from tests.orchestration.running import Instance, context_of
+from tests.orchestration.running import Instance, context_of, task_fails
 
 pytestmark = pytest.mark.airflow
 OPERATION = operation_id("a_dag", "manual__1")
@@ -148,7 +147,7 @@ def test_who_waits_in_vain_for_another_dual_run_is_ended(job: Registered) -> Non
     rebuild(job, "other", "op-other", began=True)
     rebuild(job, JOB, OPERATION, began=False)
     task = ShadowOperator(task_id="shadow", step=Step.SHADOW, deadline_param="standby_s")
-    with pytest.raises(DeployFailed, match="aborted: job other is in a dual run"):
+    with task_fails("aborted: job other is in a dual run"):
         task.look_again(context(), {"waited_s": 20.0}, on=TURN, waited_s=50.0)
 
 

@@ -80,6 +80,20 @@ def test_news_cost_one_read_each() -> None:
     assert store.requests == 4
 
 
+def test_a_journal_that_was_lost_is_no_journal_without_news() -> None:
+    """A store that was emptied, or that holds an older copy, is told as such, and nothing is written into it."""
+    for left in (0, 3):
+        store = MemoryStore()
+        journal = written(store, 5)
+        for number in range(left + 1, 6):
+            store.delete(entry_key("sales", number))
+        with pytest.raises(RegistryDamaged, match="the store was lost, or an older copy"):
+            journal.state()
+        with pytest.raises(RegistryDamaged, match="the store was lost"):
+            journal.append(next_version)
+        assert len(list(store.list(journal_prefix("sales")))) == left
+
+
 def test_append_costs_two_requests() -> None:
     """An append to a journal that is up to date is one list and one write; every hundredth writes a folded copy, and
     looks for older ones."""
@@ -329,21 +343,22 @@ def test_operation_stops_at_a_record_of_tomorrow(record: dict[str, object]) -> N
 
 
 @pytest.mark.parametrize(
-    ("record", "may_pass"),
+    ("record", "may_pass", "told"),
     [
-        ({"type": "something-of-tomorrow"}, False),
-        ({"type": "instance-appointed", "instance": 7}, True),
-        ({"type": "shadow-appointed"}, True),
-        ({}, True),
+        ({"type": "something-of-tomorrow"}, False, "holds a something-of-tomorrow record.*newer Streamkeeper"),
+        ({"type": "instance-appointed", "instance": 7}, True, "cannot be read"),
+        ({"type": "shadow-appointed"}, True, "cannot be read"),
+        ({}, True, "cannot be read"),
     ],
 )
-def test_driver_stops_at_what_it_may_not_pass_over(record: dict[str, object], may_pass: bool) -> None:
+def test_driver_stops_at_what_it_may_not_pass_over(record: dict[str, object], may_pass: bool, told: str) -> None:
     """Who owns what is never guessed, whatever the entry says; nor is a record without its writer's word."""
     store = MemoryStore()
     written(store, 2)
     of_tomorrow(store, 3, record, may_pass=may_pass)
-    with pytest.raises(RegistryDamaged, match=r"0000000003\.json cannot be read"):
-        Journal(store, "sales", writer="d", passing=True).state()
+    for passing in (True, False):
+        with pytest.raises((RegistryDamaged, FormatTooNew), match=rf"0000000003\.json {told}"):
+            Journal(store, "sales", writer="d", passing=passing).state()
 
 
 def test_whoever_has_passed_over_a_record_leaves_no_folded_copy() -> None:

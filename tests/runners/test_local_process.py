@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from streamkeeper.errors import InvalidInput
 from streamkeeper.model.control import DriverState, ProcessRecord
 from streamkeeper.model.installation import Installation
-from streamkeeper.runners import process_tree
+from streamkeeper.runners import local_process, process_tree
 from streamkeeper.runners.contract import Life
 from streamkeeper.runners.local_process import LocalProcessRunner
 from streamkeeper.runners.machine import this_machine
@@ -259,6 +259,26 @@ def test_a_driver_program_that_is_missing_is_named(place: Place) -> None:
     with pytest.raises(InvalidInput, match="/no/such/python"):
         runner.launch(place.spec(), {})
     assert place.life() is Life.ABSENT
+
+
+@pytest.mark.parametrize("installed", [False, True])
+def test_a_launch_names_the_interpreter_of_its_driver(
+    place: Place, installed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The driver gets this Streamkeeper, but none that lies among packages: they would hide the interpreter's own."""
+    python, said = place.folder / "python", place.folder / "said"
+    python.write_text(f'#!/bin/sh\necho "$@ in ${{PYTHONPATH-nothing}}" > {said}.draft; mv {said}.draft {said}\n')
+    python.chmod(0o700)
+    if installed:
+        (place.folder / "site/pyspark").mkdir(parents=True)
+        (place.folder / "site/streamkeeper").symlink_to(ROOT / "plugins/streamkeeper")
+        monkeypatch.setattr(local_process, "_PACKAGES", place.folder / "site")
+    runner = LocalProcessRunner(place.store, place.settings)
+    runner.launch(place.spec(python=str(python), restart_budget=0), {})
+    wait_for(said.exists, what="the driver")
+    packages = "nothing" if installed else str(ROOT / "plugins")
+    assert said.read_text() == f"-m streamkeeper.driver {JOB} one 1 in {packages}\n"
+    place.wait_dead()
 
 
 def test_a_driver_that_cannot_be_executed_fails_the_instance(place: Place) -> None:

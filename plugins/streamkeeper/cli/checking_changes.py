@@ -17,12 +17,13 @@ from streamkeeper.cli.check_requests import Asked, request_of
 from streamkeeper.cli.difference_pages import show_differences, write_page
 from streamkeeper.cli.given import open_to_look
 from streamkeeper.compatibility.assess import assess
+from streamkeeper.compatibility.report import told_way
 from streamkeeper.errors import StreamkeeperError
 from streamkeeper.model.check import CheckAnswer, CheckRequest
 from streamkeeper.model.coding import to_json
 from streamkeeper.model.journal import DeployRequest
 from streamkeeper.operations.asking import DriverDied
-from streamkeeper.operations.assessing import find_ways, told_cost, told_way
+from streamkeeper.operations.assessing import find_ways, told_cost
 from streamkeeper.operations.changed_jobs import ChangeKind, JobChange, checkpoints_must_be_here, find_changed_jobs
 from streamkeeper.operations.sites import Site
 
@@ -32,7 +33,7 @@ def check_changed(*, rehearse: bool, as_json: bool, comment: Path | None, shown:
 
     ``comment``: the file for a pull request's comment; ``shown`` and ``page``: whether and where to show differences.
     """
-    site = open_to_look()
+    site = open_to_look(empty=True)
     found = list(_check_all(site, find_changed_jobs(site), rehearse=rehearse, differences=shown or page is not None))
     if comment is not None:
         write_page(comment, render_comment(found, differences=shown))

@@ -186,7 +186,7 @@ def rollback(
 
 def _carry_out(request: DeployRequest, on_open: OnOpen, on_followed: Callable[[Deploy], None] = lambda _: None) -> None:
     """``on_followed``: called before the end is told."""
-    site = open_site()
+    site = open_site(begins=True)
     if leaves_nothing(site, request):
         operation = new_operation()
         with place_to_try_out(site, operation, request.job) as place:
@@ -214,7 +214,7 @@ def _start_and_finish(
     running = open_deploy(site, operation, asked, on_open=on_open)
     state = running.state
     request = state.operations[running.operation].request
-    steps = plan_deploy(replace(request, dry_run=False), serving=state.serving_release, stopped=state.stopped)
+    steps = plan_deploy(replace(request, dry_run=False), serving=state.predecessor, stopped=state.stopped)
     if request.dry_run:
         Console().print(render_plan(steps))
     elif request.inherited_from:
@@ -325,7 +325,8 @@ def tell_end(site: Site, running: Deploy, progress: Progress) -> None:
     operation = state.operations[running.operation]
     if operation.report:
         report = read_object(site.store, running.job, "reports", operation.report, ".json")
-        _print_findings(from_json(report, Assessment, where=f"report {operation.report}"))
+        assessment = from_json(report, Assessment, where=f"report {operation.report}")
+        _print_findings(render_text(assessment, decision=operation.verdict_sentence, ways=operation.ways))
     match progress.outcome:
         case Outcome.SUCCEEDED:
             return
@@ -337,6 +338,5 @@ def tell_end(site: Site, running: Deploy, progress: Progress) -> None:
             raise DeployFailed(f"job {running.job}: {progress.sentence}", hint=serves)
 
 
-def _print_findings(assessment: Assessment) -> None:
-    text = render_text(assessment)
+def _print_findings(text: str) -> None:
     Console(soft_wrap=True, highlight=False).print(f"verdict: {text}", markup=False, end="")

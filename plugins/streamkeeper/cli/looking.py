@@ -6,42 +6,26 @@ import time
 from typing import Annotated
 
 import typer
-from msgspec.structs import replace
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
 from streamkeeper.cli.given import Job, Json, open_to_look
+from streamkeeper.cli.job_list import STYLES, described, show_jobs
+from streamkeeper.cli.listing import one_line
 from streamkeeper.cli.sentences import render_record, render_request
 from streamkeeper.health.rule import tell_span
 from streamkeeper.model.coding import to_json
 from streamkeeper.model.control import SENTENCES
-from streamkeeper.model.fleet import JobMemory, JobRow
-from streamkeeper.model.health import Severity
 from streamkeeper.model.job_state import OperationState
+from streamkeeper.model.markdown_text import visible
 from streamkeeper.model.standing import Standing
 from streamkeeper.operations.overview import JobOverview, job_overview, read_job
 from streamkeeper.operations.watching import look_now
 from streamkeeper.registry.fleet import read_index
 
 REFRESH_S = 2.0
-
-_STYLES = {
-    Standing.NOT_DEPLOYED: "dim",
-    Standing.STARTING: "yellow",
-    Standing.SERVING: "green",
-    Standing.RESTARTING: "bold yellow",
-    Standing.WAITING: "yellow",
-    Standing.DRAINING: "yellow",
-    Standing.FINISHED: "green",
-    Standing.FAILED: "bold red",
-    Standing.ENDED: "yellow",
-    Standing.STOPPED: "dim",
-    Standing.UNKNOWN: "magenta",
-}
-
-SEVERITY_STYLES = {Severity.PAGE: "bold red", Severity.TICKET: "yellow", Severity.INFO: "dim"}
 
 
 def jobs(
@@ -51,37 +35,20 @@ def jobs(
     ] = False,
     json: Json = False,
 ) -> None:
-    """List every job, the release that serves, how it stands and what is wrong with it."""
+    """List every job: how it stands and keeps up, its newest commit and verified backup, and what is wrong with it."""
     site = open_to_look()
     index = None if now else read_index(site.store, site.id)
     index = index or look_now(site, now=time.time())
     rows = [each for each in index.rows if not each.forgotten]
     if json:
-        typer.echo(to_json([replace(each, memory=JobMemory()) for each in rows]))
+        typer.echo(to_json([described(each) for each in rows]))
         return
-    age_s = max(0.0, time.time() - index.started)
-    told = f"as the watch saw them {tell_span(age_s)} ago (--now looks again)" if index.number else "as they are now"
-    table = Table("job", "release", "standing", "wrong", "open operation", caption=told, caption_justify="left")
-    for each in rows:
-        table.add_row(each.job, each.release or "-", _standing(each.standing), _wrong(each), each.operation)
     if rows:
-        Console().print(table)
+        show_jobs(index, rows, now=time.time())
     else:
-        typer.echo(f"no job is known yet to {site.store.url}: deploy one, push a release, or mend STREAMKEEPER_HOME")
+        typer.echo(f"no job is known yet to {site.store.url}: deploy one, or push a release")
     if forgotten := ", ".join(each.job for each in index.rows if each.forgotten):
         typer.echo(f"forgotten: {forgotten}")
-
-
-def _wrong(row: JobRow) -> Text:
-    """The worst symptom, and how many more there are; why nothing of it runs where somebody has stopped it."""
-    if not row.symptoms:
-        return Text(f"stopped {row.stopped}" if row.stopped else "", style="dim")
-    first, more = row.symptoms[0], len(row.symptoms) - 1
-    about = f"{first.rule} ({first.query})" if first.query else first.rule
-    return Text(
-        f"{first.severity.value}: {about}" + (f" and {more} more" if more else ""),
-        style=SEVERITY_STYLES[first.severity],
-    )
 
 
 def status(
@@ -119,9 +86,9 @@ def history(
     entries = list(journal.entries())
     console = Console(soft_wrap=True, highlight=False)
     for entry in entries[-limit:] if limit else entries:
-        console.print(Text(f"{entry.number:6}  {entry.at[:19]}  {render_record(entry.record)}"))
+        console.print(Text(f"{entry.number:6}  {entry.at[:19]}  {one_line(render_record(entry.record))}"))
     for key in journal.strays():
-        console.print(Text(f"no entry, and passed over: {key}", style="dim"))
+        console.print(Text(f"no entry, and passed over: {one_line(key)}", style="dim"))
 
 
 class BeatWatch:
@@ -145,12 +112,12 @@ def render_overview(seen: JobOverview, beat: str) -> RenderableType:
     """One job as a page."""
     facts = Table.grid(padding=(0, 2))
     for name, value in _facts(seen, beat):
-        facts.add_row(Text(name, style="dim"), value)
+        facts.add_row(Text(name, style="dim"), Text(visible(value.plain), style=value.style))
     return Group(facts, _queries(seen), _signals(seen)) if seen.status and seen.status.queries else facts
 
 
-def _facts(seen: JobOverview, beat: str) -> list[tuple[str, RenderableType]]:
-    facts: list[tuple[str, RenderableType]] = [
+def _facts(seen: JobOverview, beat: str) -> list[tuple[str, Text]]:
+    facts = [
         ("job", Text(f"{seen.job} (journal entry {seen.entry})")),
         ("standing", _standing(seen.standing)),
         ("release", Text(seen.release or "-")),
@@ -163,6 +130,10 @@ def _facts(seen: JobOverview, beat: str) -> list[tuple[str, RenderableType]]:
         facts.append(("generation", Text(str(seen.status.generation))))
     if seen.stopped is not None:
         facts.append(("stopped", Text(render_record(seen.stopped))))
+    if seen.rebuilt:
+        facts.append(
+            ("journal", Text(seen.rebuilt + ("" if seen.release else "; nothing serves until it is deployed")))
+        )
     if seen.forgotten is not None:
         facts.append(("forgotten", Text(render_record(seen.forgotten))))
     if seen.status is not None and seen.status.waiting and seen.exit is None:
@@ -186,7 +157,7 @@ def _queries(seen: JobOverview) -> Table:
     for name, query in sorted((seen.status.queries if seen.status else {}).items()):
         batch = "-" if query.committed is None else str(query.committed)
         numbers = [str(query.epoch), batch, str(query.rows), str(query.state_rows), str(query.triggers)]
-        table.add_row(name, query.version, *numbers, Text(query.error))
+        table.add_row(name, query.version, *numbers, Text(one_line(query.error)))
     return table
 
 
@@ -213,4 +184,4 @@ def render_operation(operation: OperationState) -> str:
 
 
 def _standing(standing: Standing) -> Text:
-    return Text(standing.value, style=_STYLES[standing])
+    return Text(standing.value, style=STYLES[standing])

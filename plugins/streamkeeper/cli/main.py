@@ -20,6 +20,7 @@ from streamkeeper.cli import (
     metering,
     pruning,
     recovering,
+    registries,
     releases,
     running,
     snapshots,
@@ -94,6 +95,7 @@ app.command("prune")(pruning.prune_)
 app.command("watch")(watching.watch)
 app.command("incidents")(watching.incidents)
 app.add_typer(homes.app, name="home")
+app.add_typer(registries.app, name="registry")
 app.add_typer(releases.app, name="release")
 app.add_typer(snapshots.app, name="snapshot")
 

@@ -21,7 +21,7 @@ def metrics(
     from streamkeeper.metrics import read_listen, render_metrics, serve_metrics
     from streamkeeper.operations.fleet_metrics import RecentFleet, look_at_fleet
 
-    site = open_to_look()
+    site = open_to_look(empty=True)
     look = RecentFleet(lambda: look_at_fleet(site, time.time()))
     if once:
         typer.echo(render_metrics(look()), nl=False)

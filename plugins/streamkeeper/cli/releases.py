@@ -6,15 +6,20 @@ from typing import Annotated
 
 import msgspec
 import typer
-from rich.console import Console
-from rich.table import Table
+from rich.text import Text
 
+from streamkeeper.cli.caller import caller
 from streamkeeper.cli.given import Conf, Job, Json, Params, open_site, open_to_look, read_conf, read_params
+from streamkeeper.cli.listing import Row, one_line, print_rows
 from streamkeeper.errors import NotFound
 from streamkeeper.model.coding import to_json
 from streamkeeper.model.names import release_number
 from streamkeeper.operations.overview import read_job
+from streamkeeper.operations.release_list import OPEN, SERVES, ListedRelease, list_releases
 from streamkeeper.operations.releases import push_release
+
+HEADERS = ("release", "registered", "stands", "verdict", "by")
+_STYLES = {SERVES: "green", OPEN: "yellow", "failed": "red", "fell-back": "red"}
 
 app = typer.Typer(no_args_is_help=True, help="Releases: immutable, numbered versions of a job.")
 
@@ -22,27 +27,45 @@ app = typer.Typer(no_args_is_help=True, help="Releases: immutable, numbered vers
 @app.command("push")
 def push(job: Job, *, params: Params = "{}", conf: Conf = None) -> None:
     """Register the code that now stands under the jobs root; equal content is the same release again."""
-    release = push_release(open_site(), job, params=read_params(params), conf=read_conf(conf))
+    release = push_release(
+        open_site(begins=True), job, params=read_params(params), conf=read_conf(conf), writer=caller()
+    )
     typer.echo(release.name)
 
 
 @app.command("list")
-def list_releases(job: Job, *, json: Json = False) -> None:
-    """List a job's releases, oldest first; the serving one is marked."""
-    state = read_job(open_to_look(), job)
-    releases = sorted(state.releases.values(), key=lambda each: each.number)
+def list_(job: Job, *, json: Json = False) -> None:
+    """List a job's releases, oldest first: when, by whom and why, what it was assessed as, and how it stands."""
+    site = open_to_look()
+    listed = list_releases(site, read_job(site, job))
     if json:
-        typer.echo(to_json(releases))
-        return
-    table = Table("release", "bundle", "params", "conf", "python", "spark", "")
-    for each in releases:
-        content = each.content
-        params = ", ".join(f"{key}={value}" for key, value in sorted(content.params.items()))
-        conf = ", ".join(f"{key}={value}" for key, value in sorted(content.conf.items()))
-        mark = "serves" if each.name == state.serving_release else ""
-        environment = content.environment
-        table.add_row(each.name, content.bundle[:12], params, conf, environment.python, environment.spark, mark)
-    Console().print(table)
+        typer.echo(to_json([_described(each) for each in listed]))
+    elif listed:
+        print_rows(HEADERS, [_row(each) for each in listed])
+    else:
+        typer.echo(f"job {job} has no release yet: streamkeeper deploy {job}, or streamkeeper release push {job}")
+
+
+def _described(listed: ListedRelease) -> dict[str, object]:
+    """The release's own fields, and beside them what became of it."""
+    found = {name: getattr(listed, name) for name in listed.__struct_fields__ if name not in ("release", "verdict")}
+    release = {name: getattr(listed.release, name) for name in listed.release.__struct_fields__}
+    return {**release, **found, "verdict": listed.verdict.name if listed.verdict is not None else None}
+
+
+def _row(listed: ListedRelease) -> Row:
+    cells = (
+        listed.release.name,
+        f"{listed.registered_at[:16].replace('T', ' ')}Z" if listed.registered_at else "-",
+        listed.stands,
+        listed.verdict.name if listed.verdict is not None else "-",
+        listed.author or "-",
+    )
+    content = listed.release.content
+    given = [f"{key}={value}" for each in (content.params, content.conf) for key, value in sorted(each.items())]
+    notes = [Text(one_line(listed.reason))] if listed.reason else []
+    notes += [Text(one_line(", ".join(given)), style="dim")] if given else []
+    return Row(cells=tuple(map(one_line, cells)), notes=tuple(notes), styles=((2, _STYLES.get(listed.stands, "")),))
 
 
 @app.command("show")

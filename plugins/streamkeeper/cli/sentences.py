@@ -30,6 +30,7 @@ from streamkeeper.model.journal import (
     StepBegun,
     StepDone,
 )
+from streamkeeper.model.rebuilt import JobRebuilt
 
 
 def render_record(record: Record) -> str:
@@ -44,6 +45,10 @@ def render_record(record: Record) -> str:
             return f"it is to {wanted}, asked by {who or 'somebody'}" + (f": {reason}" if reason else "")
         case JobForgotten(requested_by=who, reason=reason):
             return f"forgotten by {who or 'somebody'}" + (f": {reason}" if reason else "")
+        case JobRebuilt(queries=queries):
+            told = ", ".join(f"{query} in {of.version}" for query, of in sorted(queries.items()) if of.version)
+            lost = "".join(f"; {each}" for each in record.lost)
+            return f"{record.sentence}: {told}; epochs from {record.epoch + 1} on; {record.proof}{lost}"
         case ReleaseRegistered() | ReleaseDescribed() | ReleasePromoted():
             return _render_release(record)
         case InstancePlanned() | InstanceAppointed() | ShadowAppointed() | InstanceEnded() | EpochClaimed():

@@ -10,11 +10,14 @@ import typer
 
 from streamkeeper.cli.given import open_site, open_to_look
 from streamkeeper.errors import InvalidInput
+from streamkeeper.model.settings import read_settings
 from streamkeeper.model.snapshot import Snapshot, check_series
+from streamkeeper.operations.pruning import read_policy
 from streamkeeper.operations.sites import Site
 from streamkeeper.operations.targets import Target, adopted_target, all_targets, query_target
 from streamkeeper.snapshots.catalogue import Catalogue, list_series
 from streamkeeper.snapshots.choice import find_snapshot, read_choice
+from streamkeeper.snapshots.retention import Policy
 from streamkeeper.stores.contract import Store
 from streamkeeper.stores.opening import open_store
 
@@ -49,7 +52,12 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
             return open_store(self.store_url)
         if self.adopted and not os.environ.get("STREAMKEEPER_HOME"):
             raise InvalidInput("there is no store for the snapshots", hint="name one: --store URL")
-        return (open_to_look() if self.looking else open_site()).snapshots
+        return (open_to_look() if self.looking else open_site(begins=self.adopted)).snapshots
+
+    def policy(self) -> Policy:
+        """What a prune of these snapshots keeps, unless it is told otherwise; raises InvalidInput."""
+        of_a_site = not self.store_url and os.environ.get("STREAMKEEPER_HOME")
+        return read_policy(read_settings(os.environ).keep) if of_a_site and not self.adopted else Policy()
 
     def targets(self) -> list[Target]:
         """The checkpoints to take snapshots of."""

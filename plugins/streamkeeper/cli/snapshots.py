@@ -18,6 +18,7 @@ from rich.text import Text
 from streamkeeper.cli.caller import user_name
 from streamkeeper.cli.given import Conf, Json, Params, read_conf, read_params
 from streamkeeper.cli.job_files import read_job_file
+from streamkeeper.cli.snapshot_list import described, list_snapshots, print_json, show_snapshots
 from streamkeeper.cli.snapshot_places import (
     At,
     Batch,
@@ -29,13 +30,14 @@ from streamkeeper.cli.snapshot_places import (
     read_snapshot,
     site_of,
 )
-from streamkeeper.errors import FormatTooNew, InvalidInput, NotFound, SnapshotDamaged, StreamkeeperError
+from streamkeeper.errors import InvalidInput, NotFound, StreamkeeperError
 from streamkeeper.locations import local_path
 from streamkeeper.model.coding import to_json
-from streamkeeper.model.snapshot import Pin, Snapshot, snapshot_name, snapshot_number
+from streamkeeper.model.snapshot import Pin, Snapshot, snapshot_number
 from streamkeeper.operations.backup import back_up
 from streamkeeper.operations.drills import TIMEOUT_S, DrillPlace, drill, released_job
 from streamkeeper.operations.exporting import export_state
+from streamkeeper.operations.overview import read_job
 from streamkeeper.operations.restoring import plan_restore, restore_version
 from streamkeeper.operations.secret_resolvers import built_in_resolvers
 from streamkeeper.snapshots.capture import CaptureProgress
@@ -72,7 +74,7 @@ def take(
                 f"error: {target.series}: {error}", style="red", markup=False
             )
             continue
-        typer.echo(to_json(_shown(captured.snapshot)) if json else captured.sentence)
+        typer.echo(to_json(described(captured.snapshot)) if json else captured.sentence)
     if failed:
         raise typer.Exit(1)
 
@@ -81,23 +83,18 @@ def take(
 def list_(
     series: Series = "", *, checkpoint: CheckpointOption = "", store: StoreOption = "", json: Json = False
 ) -> None:
-    """List snapshots, oldest first: batch, time, release, size, and what is known of each."""
-    for catalogue in read_place(series, checkpoint, store, looking=True).catalogues():
-        for number in catalogue.numbers():
-            try:
-                snapshot = catalogue.read(number)
-            except (SnapshotDamaged, FormatTooNew) as error:
-                typer.echo(f"{catalogue.series} {snapshot_name(number)}  cannot be read: {error}", err=json)
-                continue
-            if json:
-                typer.echo(to_json({**_shown(snapshot), "said": _said(catalogue, snapshot.number)}))
-                continue
-            said = "; ".join(_said(catalogue, snapshot.number))
-            typer.echo(
-                f"{snapshot.series} {snapshot.name}  batch {snapshot.batch}  {snapshot.taken_at[:19]}Z"
-                f"  {snapshot.release or '-'} {snapshot.version or '-'}  {snapshot.bytes:,} bytes"
-                f" (+{snapshot.stored:,})  {said}"
-            )
+    """List snapshots, oldest first: batch, age, size, whether a drill has verified it, and what keeps it."""
+    place = read_place(series, checkpoint, store, looking=True)
+    found = place.catalogues()
+    listed = [each for catalogue in found for each in list_snapshots(catalogue, place.policy())]
+    if json:
+        print_json(listed)
+    elif listed:
+        show_snapshots(listed, now=datetime.now(UTC))
+    else:
+        if series and not store and (site := site_of(series, looking=True)) is not None:
+            read_job(site, series.partition("/")[0])
+        typer.echo(f"no snapshot of {series or checkpoint or 'anything'} yet: {_take(series, checkpoint)}")
 
 
 @app.command("show")
@@ -115,7 +112,7 @@ def show_(
     """Show one snapshot: who wrote it, where its sources stand, which drills it went through, what its sink holds."""
     catalogue, snapshot = read_snapshot(read_place(series, checkpoint, store, looking=True), id, batch, at)
     if json:
-        typer.echo(to_json({**_shown(snapshot), "files": [each.path for each in snapshot.files]}))
+        typer.echo(to_json({**described(snapshot), "files": [each.path for each in snapshot.files]}))
         return
     for line in _told(catalogue, snapshot):
         typer.echo(line)
@@ -315,10 +312,9 @@ def _there(catalogue: Catalogue, id: str) -> int:
     return number
 
 
-def _shown(snapshot: Snapshot) -> dict[str, object]:
-    names = ("series", "checkpoint", "version", "release", "query_id", "batch", "pending", "offsets", "watermark_ms")
-    found: dict[str, object] = {name: getattr(snapshot, name) for name in (*names, "taken_at", "stored")}
-    return {"snapshot": snapshot.name, **found, "bytes": snapshot.bytes, "packs": len(snapshot.packs)}
+def _take(series: str, checkpoint: str) -> str:
+    of = f" {series}" if series else f" --checkpoint {checkpoint}" if checkpoint else ""
+    return f"streamkeeper snapshot take{of}"
 
 
 def _said(catalogue: Catalogue, number: int) -> tuple[str, ...]:

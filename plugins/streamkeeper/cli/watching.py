@@ -11,7 +11,8 @@ from rich.console import Console
 from rich.text import Text
 
 from streamkeeper.cli.given import Json, open_site, open_to_look
-from streamkeeper.cli.looking import SEVERITY_STYLES
+from streamkeeper.cli.job_list import SEVERITY_STYLES
+from streamkeeper.cli.listing import one_line
 from streamkeeper.errors import PermanentError, StreamkeeperError
 from streamkeeper.health.rule import tell_span
 from streamkeeper.model.coding import to_json
@@ -46,7 +47,7 @@ def watch(
 
     Notices go out through Airflow's notifiers only: the DAG streaming_watch sends what is raised here.
     """
-    site = open_site()
+    site = open_site(begins=True)
     while True:
         began = time.monotonic()
         try:
@@ -83,7 +84,7 @@ def incidents(job: Name = "", *, json: Json = False) -> None:
             return
         console = Console(soft_wrap=True, highlight=False)
         for entry in entries:
-            console.print(Text(f"{entry.number:6}  {_moment(entry.at)}  {render_incident(entry.record)}"))
+            console.print(Text(f"{entry.number:6}  {_moment(entry.at)}  {one_line(render_incident(entry.record))}"))
         if not entries:
             console.print(f"nothing was ever wrong with {job}, as far as a watch has seen")
         return
@@ -112,10 +113,10 @@ def _show_open(found: list[JobIncidents]) -> None:
         about = f"{symptom.job}/{symptom.query}" if symptom.query else symptom.job
         since = tell_span(max(0.0, time.time() - each.raised_at))
         head = Text(f"{symptom.severity.value} {symptom.rule}", style=SEVERITY_STYLES[symptom.severity])
-        console.print(head.append(f" of {about} for {since}: {symptom.cause}", style="default"))
+        console.print(head.append(f" of {about} for {since}: {one_line(symptom.cause)}", style="default"))
         console.print(Text(f"    to do: {symptom.action}"))
         if each.acts:
-            console.print(Text(f"    done: the watch {each.acts[-1]}"))
+            console.print(Text(f"    done: the watch {one_line(each.acts[-1])}"))
         console.print(Text(f"    runbook: {symptom.heading}"))
     if not worst_first:
         console.print("nothing is wrong, as far as a watch has seen")

@@ -111,6 +111,18 @@ def checkpoint_lost(version: str, loss: str, hint: str) -> Finding:
     )
 
 
+def release_unknown(version: str, why: str) -> Finding:
+    """Whoever goes on from this checkpoint is held against nothing but its files."""
+    return Finding(
+        rule="release-not-on-record",
+        severity=Severity.OPAQUE,
+        where=f"checkpoint {version}",
+        evidence=why,
+        hint=f"{APPROVE}: that code, params and sources are those that the state was made with",
+        reference="docs/runbook.md: The store is lost",
+    )
+
+
 def checkpoint_of_another(version: str, evidence: str, hint: str) -> Finding:
     """Two installations on one checkpoint are two writers: neither knows of the other's drivers."""
     return Finding(

@@ -1,19 +1,28 @@
-"""An assessment for people: what changed, the verdict, what the deploy would do. Pure."""
+"""An assessment for people: what changed, the verdict, what the deploy would do. Pure.
+
+``decision``: what a deploy makes of the verdict, in the words of its record; ``ways``: what each of its queries does.
+A check alone knows neither, and says what the verdict means in general.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import assert_never
 
 from streamkeeper.model.finding import Assessment, Finding, QueryAssessment, Severity, Verdict
 from streamkeeper.model.markdown_text import escaped, visible
+from streamkeeper.model.ways import QueryWay, Way
+
+_NOT_KNOWN: Mapping[str, QueryWay] = MappingProxyType({})
 
 
-def render_text(assessment: Assessment) -> str:
+def render_text(assessment: Assessment, *, decision: str = "", ways: Mapping[str, QueryWay] = _NOT_KNOWN) -> str:
     """Plain text, a few lines per finding: what and where, what a resume would do, the change, the way."""
-    lines = [f"{assessment.verdict.name}: {sentence(assessment.verdict)}"]
+    lines = [decision or f"{assessment.verdict.name}: {sentence(assessment.verdict)}"]
     for name, query in sorted(assessment.queries.items()):
-        lines.append(f"query {name}: {query.verdict.name}{'' if query.findings else ', nothing changed'}")
+        same = not query.findings and not _begins(ways.get(name))
+        lines.append(f"query {name}: {_told(query, ways.get(name))}{', nothing changed' if same else ''}")
         for finding in _strictest_first(query):
             lines.append(f"  {finding.severity.value:8} {finding.rule}: {finding.where}")
             told = (
@@ -26,13 +35,45 @@ def render_text(assessment: Assessment) -> str:
     return visible("\n".join(lines) + "\n")
 
 
-def render_markdown(assessment: Assessment) -> str:
+def render_markdown(assessment: Assessment, *, decision: str = "", ways: Mapping[str, QueryWay] = _NOT_KNOWN) -> str:
     """Markdown with a table per query."""
-    lines = [f"## {assessment.verdict.name}", "", sentence(assessment.verdict), ""]
+    title, _, rest = (decision or f"{assessment.verdict.name}: {sentence(assessment.verdict)}").partition(": ")
+    lines = [f"## {escaped(title)}", "", *([escaped(rest), ""] if rest else [])]
     for name, query in sorted(assessment.queries.items()):
-        lines += [f"### Query `{name}`: {query.verdict.name}", ""]
-        lines += list(_table(query)) if query.findings else ["Nothing changed.", ""]
+        lines += [f"### Query `{name}`: {escaped(_told(query, ways.get(name)))}", ""]
+        if query.findings:
+            lines += _table(query)
+        elif not _begins(ways.get(name)):
+            lines += ["Nothing changed.", ""]
     return "\n".join(lines)
+
+
+def _begins(way: QueryWay | None) -> bool:
+    """Whether there was nothing to hold the query against."""
+    return way is not None and way.way is Way.START
+
+
+def _told(query: QueryAssessment, way: QueryWay | None) -> str:
+    told = told_way(way) if way is not None else ""
+    return told if _begins(way) else ", ".join(filter(None, (query.verdict.name, told)))
+
+
+def told_way(way: QueryWay) -> str:
+    """What a query does, as a clause."""
+    match way.way:
+        case Way.START:
+            return f"starts in {way.version}"
+        case Way.RESUME:
+            return f"goes on in {way.version}"
+        case Way.HANDOFF:
+            lost = ", its state is given up" if way.state_given_up else ""
+            return f"handoff from {way.before} to {way.version}{lost}"
+        case Way.REBUILD:
+            return f"rebuild in {way.version}, beside {way.before}"
+        case Way.RETURN:
+            return f"back from {way.before} to {way.version}"
+        case Way.RESTORE:
+            return f"back from {way.before} to batch {way.batch} ({way.snapshot}), as {way.version}"
 
 
 def _hint_is(finding: Finding) -> str:

@@ -54,6 +54,10 @@ def setting_pinned(old: Manifest, new: Manifest) -> Iterator[Finding]:
 def checkpoint_layout_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
     """Spark cannot go on in a checkpoint of another layout."""
     for key, before, after in _changed(old, new, Role.REFUSED):
+        if (before or _UNSAID.get(key)) == (after or _UNSAID.get(key)):
+            effect = "nothing would change: where the setting is not known there is this layout only"
+            yield note("setting-changed", key, change(before, after), "upgrade_4.1_4.2", effect=effect)
+            continue
         measured = "conf_ckptformat_1_2, conf_ckptformat_2_1"
         if key == CHECKPOINT_FORMAT and not is_stateful(old, new):
             effect = "nothing would change: the setting is about state, and the query keeps none"
@@ -102,6 +106,8 @@ HASHED = "sha256:"
 """Prefix of a value that a manifest keeps as its digest."""
 
 CHECKPOINT_FORMAT = f"{SQL}streaming.stateStore.checkpointFormatVersion"
+_UNSAID = {CHECKPOINT_FORMAT: "1", f"{SQL}streaming.queryEvolution.enableSourceEvolution": "false"}
+"""The layout of a Spark that does not know the setting yet."""
 _RULES = {ANSI: "ansi-mode-changed", TIME_ZONE: "time-zone-changed"}
 
 

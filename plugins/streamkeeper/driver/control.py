@@ -1,11 +1,13 @@
-"""The driver's line to the store: commands, the journal and the status, over one lock, every request counted."""
+"""The driver's line to the store: commands, the journal and the status, every request counted."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
+from streamkeeper.errors import PermanentError
 from streamkeeper.model.control import Command, CommandKind, DriverStatus, LaunchSpec
 from streamkeeper.model.evidence import Evidence
 from streamkeeper.model.job_state import JobState
@@ -19,25 +21,39 @@ from streamkeeper.stores.counting import CountingStore
 
 _ENDS = (CommandKind.DRAIN, CommandKind.STOP)
 _NEVER = float("-inf")
+_NOT_NOW = float("inf")
 
 
 class StoreLine:
     """One instance's line; threads may share it. Times are of the monotonic clock.
 
-    ``answered_at``: when the store last answered; ``told_at``: when the status was last written.
+    ``told_at``: when the status was last written. ``lost``: why it is not the store any more that this driver was
+    started in, None while it is, as far as the heartbeat knows.
     """
 
     def __init__(self, store: CountingStore, job: str, instance: str, generation: int) -> None:
         self._store = store
         self._job = job
         self._lock = threading.RLock()
+        # A status is synced to the disk: a batch that asks at the gate must not wait for that.
+        self._telling = threading.Lock()
         self._control = Control(store, job, instance)
         self._journal = Journal(store, job, writer=f"{instance}/{generation}", passing=True)
         self._commands: list[Command] = []
         self._state: JobState | None = None
         self._commands_at = self._state_at = _NEVER
-        self.answered_at = time.monotonic()
+        self._answered_at = time.monotonic()
+        self._telling_since = _NOT_NOW
         self.told_at = _NEVER
+        self.lost: PermanentError | None = None
+
+    @property
+    def answered_at(self) -> float:
+        """When the store last answered; while it is told something, no later than that began.
+
+        Reads that pass by a write which hangs do not keep a driver alive whose status nobody can see any more.
+        """
+        return min(self._answered_at, self._telling_since)
 
     @property
     def requests(self) -> int:
@@ -89,15 +105,15 @@ class StoreLine:
             return self._state
 
     def write_status(self, status: Callable[[], DriverStatus]) -> None:
-        """Replace the status by what ``status`` composes now: under the lock, so that beats are written in order."""
-        with self._lock:
+        """Replace the status by what ``status`` composes now: one at a time, so that beats are written in order."""
+        with self._tells():
             self._control.write_status(status())
             self._answered()
             self.told_at = time.monotonic()
 
     def write_history(self, history: Callable[[], History | None]) -> None:
         """Replace the history by what ``history`` says now, if anything."""
-        with self._lock:
+        with self._tells():
             found = history()
             if found is not None:
                 self._control.write_history(found)
@@ -139,5 +155,14 @@ class StoreLine:
         """A manifest that a release of the job has described itself by."""
         return read_manifest(self._store, self._job, sha256)
 
+    @contextmanager
+    def _tells(self) -> Iterator[None]:
+        with self._telling:
+            self._telling_since = time.monotonic()
+            try:
+                yield
+            finally:
+                self._telling_since = _NOT_NOW
+
     def _answered(self) -> None:
-        self.answered_at = time.monotonic()
+        self._answered_at = time.monotonic()

@@ -72,7 +72,7 @@ def claim_epoch(
         return EpochClaimed(
             query=query.name,
             output=output,
-            epoch=(newest.epoch if newest is not None else 0) + 1,
+            epoch=state.next_epoch(query.name),
             instance=instance,
             generation=generation,
             version=version,

@@ -134,8 +134,10 @@ class Gate:
     def _try_to_admit(self, batch_id: int) -> bool:
         """False while the gate is held, or when its claim has changed meanwhile."""
         superseded_by = self._superseded_by
-        self._continuity.check_batch(batch_id)
-        state = self._ask(batch_id)
+        with self._spans.measure("gate.checkpoint"):
+            self._continuity.check_batch(batch_id)
+        with self._spans.measure("gate.store"):
+            state = self._ask(batch_id)
         if self._line.end_wanted:
             self.close()
             self._wakeups.ring(Wakeup.LOOKED)

@@ -188,7 +188,8 @@ class _QueryLooks:
             yield observations.plan_not_deterministic(self._name)
 
     def _damage(self, checkpoint: Path) -> tuple[Finding, ...]:
-        stateful = self._deployed is not None and bool(self._deployed.operators)
+        # Where the release that wrote it is on no record, the candidate says whether there is to be state.
+        stateful = bool((self._deployed or self._planned.manifest).operators)
         try:
             found = examine_twice(checkpoint, stateful=stateful)
         except CheckpointChanged as error:

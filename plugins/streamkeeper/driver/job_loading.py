@@ -97,10 +97,27 @@ def check_manifests(
         if name not in expected or name not in described or not _is_stored(store, spec, name, described[name], secrets)
     )
     if differing:
+        _check_spark(spec, described, store)
         raise PermanentError(
             f"release {spec.release} of job {spec.job} is not what was checked: {', '.join(differing)} differs",
             hint="build the same queries every time: no random names, times or unordered sets in the plan",
         )
+
+
+def _check_spark(spec: LaunchSpec, described: Mapping[str, Manifest], store: Store) -> None:
+    """Raise PermanentError when the release was described under another Spark: that says it all."""
+    for name in sorted({*spec.expected_manifests} & {*described}):
+        try:
+            before, now = read_manifest(store, spec.job, spec.expected_manifests[name]), described[name]
+        except RegistryDamaged:
+            continue
+        if before.spark_version != now.spark_version:
+            raise PermanentError(
+                f"release {spec.release} of job {spec.job} was checked under Spark {before.spark_version}, and this is "
+                f"Spark {now.spark_version}: a start is no upgrade",
+                hint=f"deploy the code as it is now: streamkeeper deploy {spec.job} checks it under "
+                f"Spark {now.spark_version}; or start {spec.release} where Spark {before.spark_version} is installed",
+            )
 
 
 def _is_stored(store: Store, spec: LaunchSpec, query: str, found: Manifest, secrets: Mapping[str, str]) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from streamkeeper.driver.control import StoreLine
 from streamkeeper.driver.wakeups import Wakeup, Wakeups
-from streamkeeper.errors import StoreUnavailable
+from streamkeeper.errors import PermanentError, StoreUnavailable
 
 HEARTBEAT_S = 12.0
 _JOURNAL_EVERY = 4
@@ -47,6 +47,9 @@ class Heartbeat:
             except StoreUnavailable:
                 # Tried again in a moment; the lease judges how long that may go on.
                 continue
+            except PermanentError as error:
+                # What it has read of its store is not there any more: only the main thread can end the driver.
+                self._line.lost = error
             self._wakeups.ring(Wakeup.LOOKED)
 
 

@@ -168,9 +168,10 @@ class StatusBoard:
 
     def compose(self) -> DriverStatus:
         """The next status to write; its beat is one more than the last one's."""
-        with self._lock:
-            self._beat += 1
-        return self.status()
+        with self._spans.measure("status.compose"):
+            with self._lock:
+                self._beat += 1
+            return self.status()
 
     def status(self) -> DriverStatus:
         """The status as it is now; nothing is counted."""
@@ -204,7 +205,7 @@ class StatusBoard:
         """Write the status, and once a minute the history. Raises StoreUnavailable when the status is not written."""
         self._line.write_status(self.compose)
         # Lost history is no error, and the status has just shown that the store answers.
-        with suppress(StoreUnavailable):
+        with suppress(StoreUnavailable), self._spans.measure("status.history"):
             self._line.write_history(self.add_to_history)
 
     def add_to_history(self) -> History | None:
@@ -230,15 +231,21 @@ class RunEnded(msgspec.Struct, frozen=True, kw_only=True):
     text: str
 
 
+class _ProgressEvent(msgspec.Struct):
+    """The JSON of Spark's event."""
+
+    progress: QueryProgress
+
+
 class EventListener:
-    """Spark's streaming events, called over py4j with two calls per event instead of pyspark's dozens."""
+    """Spark's streaming events, called over py4j with one call per batch instead of pyspark's dozens."""
 
     def __init__(self, board: StatusBoard, spans: Spans, wakeups: Wakeups, names: Callable[[str], str | None]) -> None:
         self._board = board
         self._spans = spans
         self._wakeups = wakeups
         self._name_of = names
-        self._decoder = msgspec.json.Decoder(QueryProgress)
+        self._decoder = msgspec.json.Decoder(_ProgressEvent)
         self.ended: list[RunEnded] = []
 
     def onQueryStarted(self, event: Any) -> None:
@@ -247,7 +254,9 @@ class EventListener:
     def onQueryProgress(self, event: Any) -> None:
         """A batch was committed."""
         with self._spans.measure("progress"):
-            progress = self._decoder.decode(event.progress().json())
+            with self._spans.measure("progress.event"):
+                told = event.json()
+            progress = self._decoder.decode(told).progress
             self._board.note_trigger(progress.name, progress)
         self._wakeups.ring(Wakeup.PROGRESS)
 

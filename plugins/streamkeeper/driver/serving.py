@@ -257,6 +257,8 @@ class Serving:
 
     def _check_owner(self) -> None:
         """From what the gate and the heartbeat have read of the journal; asks nothing itself."""
+        if self._at.line.lost is not None:
+            raise self._at.line.lost
         state = self._at.line.state
         for query in self._queries.values():
             superseded = query.claim.superseded_by(state) if state is not None else ""

@@ -8,7 +8,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 OWN = ("gate", "status", "progress")
-"""The driver's own work; ``write`` is the sink's, ``claim`` happens once a query."""
+"""The driver's own work; ``write`` is the sink's, ``claim`` happens once a query.
+
+``gate.store`` is a part of ``gate``, and so with the others; ``gate.cpu`` is how long its thread has computed: what is
+left of ``gate`` it has waited, for the disk, the store, the JVM or a processor.
+"""
 
 
 class Spans:
@@ -20,12 +24,14 @@ class Spans:
 
     @contextmanager
     def measure(self, name: str) -> Iterator[None]:
-        """Add the time of the block to ``name``."""
-        began = time.perf_counter()
+        """Add the time of the block to ``name``; of the driver's own work as a whole, what it has computed as well."""
+        began, computed = time.perf_counter(), time.thread_time()
         try:
             yield
         finally:
             self.add(name, (time.perf_counter() - began) * 1000)
+            if name in OWN:
+                self.add(f"{name}.cpu", (time.thread_time() - computed) * 1000)
 
     def add(self, name: str, amount: float) -> None:
         """Add to a sum; ``batches`` counts."""

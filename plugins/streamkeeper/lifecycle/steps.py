@@ -7,7 +7,7 @@ from enum import IntEnum
 import msgspec
 
 from streamkeeper.lifecycle.review import reasons_to_review
-from streamkeeper.model.job_state import OperationState
+from streamkeeper.model.job_state import UNKNOWN_RELEASE, OperationState
 from streamkeeper.model.journal import DeployRequest, DesiredChanged, Handover
 from streamkeeper.model.ways import Way
 
@@ -142,6 +142,8 @@ def _standby(request: DeployRequest) -> PlannedStep:
 
 def _assess(serving: str) -> PlannedStep:
     does = f"compare it with {serving}" if serving else "there is no checkpoint yet: nothing to compare"
+    if serving == UNKNOWN_RELEASE:
+        does = "look at the checkpoint that is there; what it was made by is on no record, so that a person is asked"
     otherwise = "end the candidate and refuse, saying which ways there are not"
     return PlannedStep(step=Step.ASSESS, does=does, deadline_s=60.0, otherwise=otherwise)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from streamkeeper.model.journal import CheckpointVersionCreated, EpochClaimed, HandedOff, StartOffsetsKnown
+from streamkeeper.model.rebuilt import RebuiltVersion
 
 
 class CheckpointVersion(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,6 +55,24 @@ def created(record: CheckpointVersionCreated) -> CheckpointVersion:
         query_id=record.query_id,
         committed=record.committed,
         installation=record.installation,
+    )
+
+
+def seen(query: str, version: RebuiltVersion) -> CheckpointVersion:
+    """A version as a rebuild of the journal has found it: which release began it is not known."""
+    return CheckpointVersion(
+        query=query,
+        version=version.version,
+        release="",
+        origin=version.origin,
+        state_format="",
+        parent=version.parent,
+        parent_batch=version.parent_batch,
+        batch=version.batch,
+        root=version.root,
+        query_id=version.query_id,
+        committed=version.committed,
+        installation=version.installation,
     )
 
 

@@ -125,7 +125,8 @@ class LaunchSpec(msgspec.Struct, frozen=True, kw_only=True):
     ``checkpoints``: root directory; ``rehearse_on``: query -> checkpoint directory whose last batch warms it up.
     ``installation``: the id of the one that starts it, empty in launches of before there were ids.
     ``gather``: what it is to gather evidence against, None where none is asked for. ``restart_budget``: restarts after
-    failures; ``restarts``: the pauses, and the budgets of other causes.
+    failures; ``restarts``: the pauses, and the budgets of other causes. ``python``: the interpreter that runs it, empty
+    in launches of before that was told: the one of whoever started it.
     """
 
     format: int = FORMAT
@@ -145,6 +146,7 @@ class LaunchSpec(msgspec.Struct, frozen=True, kw_only=True):
     installation: str = ""
     gather: Gather | None = None
     restarts: RestartPolicy = RestartPolicy()
+    python: str = ""
 
 
 class ProcessRecord(msgspec.Struct, frozen=True, kw_only=True):

@@ -34,7 +34,8 @@ class JobFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     ``versions``: query -> its serving checkpoint version, of this installation; ``stopped``: by whom and why;
     ``operations``: how many there were; ``last_failure``: the sentence of the newest that is over, where it failed;
-    ``secrets``: schemes of the references for which a start needs values.
+    ``secrets``: schemes of the references for which a start needs values; ``rebuilt``: what a lost journal was made
+    again from, while nothing serves since.
     """
 
     number: int
@@ -50,6 +51,7 @@ class JobFacts(msgspec.Struct, frozen=True, kw_only=True):
     operations: int = 0
     secrets: tuple[str, ...] = ()
     forgotten: bool = False
+    rebuilt: str = ""
 
 
 class SnapshotFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,13 +79,24 @@ class SnapshotFacts(msgspec.Struct, frozen=True, kw_only=True):
         return f"s{self.number:04d}"
 
 
+class ToldError(msgspec.Struct, frozen=True, kw_only=True):
+    """What a job's driver, or else its last deploy, has failed with. ``since``: when that was seen first; ``lasts``:
+    whether it still says so.
+    """
+
+    text: str
+    since: float
+    lasts: bool = True
+
+
 class JobMemory(msgspec.Struct, frozen=True, kw_only=True):
     """What the next pass needs to know of this one. Moments are seconds since 1970 by the watch's clock.
 
     ``beat``: instance, generation and beat of the driver's last word, and ``beat_at`` since when it has been that;
     ``frozen_at``: since when processes of its driver are stopped, 0 while none is;
     ``restarts``: moments at which its driver began again; ``acts``: act -> moments at which the watch did it; ``wait``:
-    operation, what it waits for, and since when, of one that the watch carries on.
+    operation, what it waits for, and since when, of one that the watch carries on. ``committed_at``: query -> its last
+    commit with data, which a driver that has begun again does not know; ``error``: the last one that was told.
     """
 
     facts: JobFacts | None = None
@@ -95,10 +108,33 @@ class JobMemory(msgspec.Struct, frozen=True, kw_only=True):
     wait: tuple[str, str, float] = ("", "", 0.0)
     snapshots: dict[str, SnapshotFacts] = {}
     incidents: JobIncidents | None = None
+    committed_at: dict[str, float] = {}
+    error: ToldError | None = None
+
+
+class QueryRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One query of the serving release. Moments are seconds since 1970; None: not known, or not there.
+
+    ``lag_s``, ``lag_records``, ``lag_files``: what waits at its sources, of a driver that is not proven dead;
+    ``committed_at``: its last batch with data, by the driver's clock. ``snapshots_known``: whether its snapshots were
+    looked at; ``verified_at``: when the newest one was taken that a drill has resumed.
+    """
+
+    lag_s: float | None = None
+    lag_records: int | None = None
+    lag_files: int | None = None
+    committed_at: float | None = None
+    snapshots_known: bool = False
+    snapshot_at: float | None = None
+    verified_at: float | None = None
 
 
 class JobRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One job as a person sees it. ``silent_s``: how long its driver's beat had not grown."""
+    """One job as a person sees it. ``silent_s``: how long its driver's beat had not grown.
+
+    ``seen_at``: when it was looked at, seconds since 1970; ``restarts``: of the instance that serves, since it was
+    started, and ``restarts_lately``: those that the watch has seen in the last hour; ``error``: the last one told.
+    """
 
     job: str
     standing: Standing
@@ -115,7 +151,18 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True):
     worst: Severity | None = None
     symptoms: tuple[Symptom, ...] = ()
     unlooked: dict[str, str] = {}
+    seen_at: float = 0.0
+    queries: dict[str, QueryRow] = {}
+    restarts: int = 0
+    restarts_lately: int = 0
+    error: ToldError | None = None
+    under_way: OperationFacts | None = None
     memory: JobMemory = JobMemory()
+
+    @property
+    def rebuilt(self) -> str:
+        """What its lost journal was made again from, while nothing serves since; empty otherwise."""
+        return self.memory.facts.rebuilt if self.memory.facts is not None else ""
 
     @property
     def forgotten(self) -> bool:

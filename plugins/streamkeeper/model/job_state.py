@@ -6,7 +6,7 @@ from typing import assert_never
 
 import msgspec
 
-from streamkeeper.model.checkpoint_version import CheckpointVersion, completed, created, opened
+from streamkeeper.model.checkpoint_version import CheckpointVersion, completed, created, opened, seen
 from streamkeeper.model.comparison import OutputComparison
 from streamkeeper.model.finding import Verdict
 from streamkeeper.model.journal import (
@@ -39,13 +39,17 @@ from streamkeeper.model.journal import (
     StepDone,
 )
 from streamkeeper.model.names import version_name, version_number
+from streamkeeper.model.rebuilt import JobRebuilt
 from streamkeeper.model.release import Release, ReleaseContent
 from streamkeeper.model.serving import Span
 from streamkeeper.model.ways import QueryWay
 
-FORMAT = 3
+FORMAT = 4
 """2: what is recorded of a checkpoint version's place and identity. 3: a release's approvers, what a request inherits,
-and that a job is forgotten. Copies of an older format lack it."""
+and that a job is forgotten. 4: that a journal was made again. Copies of an older format lack it."""
+
+
+UNKNOWN_RELEASE = "the release of before the store was lost"
 
 
 class InstanceState(msgspec.Struct, frozen=True, kw_only=True):
@@ -109,7 +113,8 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True):
 
     ``shadow``: the instance that may fill new versions unseen; ``current``: query -> the version that serves, as far as
     an appointment named one; ``stopped`` and ``forgotten``: by whom and why, None where it should serve, or be seen;
-    ``served``: release -> query -> the version it served on last, in the order of serving.
+    ``served``: release -> query -> the version it served on last, in the order of serving. ``rebuilt``: what a lost
+    journal was made again from.
     """
 
     format: int = FORMAT
@@ -129,11 +134,28 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True):
     served: dict[str, dict[str, str]] = {}
     stopped: DesiredChanged | None = None
     forgotten: JobForgotten | None = None
+    rebuilt: JobRebuilt | None = None
 
     @property
     def wanted(self) -> bool:
         """Whether something should serve: a release was promoted, and nobody has stopped the job since."""
         return bool(self.serving_release) and self.stopped is None
+
+    @property
+    def predecessor(self) -> str:
+        """What a candidate takes over from, for a person; empty for a job that never served."""
+        return self.serving_release or (UNKNOWN_RELEASE if self.rebuilt is not None else "")
+
+    def next_epoch(self, query: str) -> int:
+        """Above every epoch that was ever claimed, in this journal or in the one that was lost."""
+        before, newest = self.rebuilt, self.epochs.get(query)
+        return max(newest.epoch if newest is not None else 0, before.epoch if before is not None else 0) + 1
+
+    @property
+    def next_release(self) -> int:
+        """A number that no release has had, in this journal or in the one that was lost."""
+        before = self.rebuilt.newest_release if self.rebuilt is not None else 0
+        return max((each.number for each in self.releases.values()), default=before) + 1
 
     @property
     def open_operation(self) -> OperationState | None:
@@ -212,12 +234,23 @@ def fold(state: JobState, entry: Entry | PassedEntry) -> JobState:
             return msgspec.structs.replace(state, stopped=None if serve else record)
         case JobForgotten():
             return msgspec.structs.replace(state, forgotten=record)
+        case JobRebuilt():
+            return _rebuilt(state, record)
         case StepBegun() | StepDone() | Assessed() | ApprovalAnswered() | FallBackDecided() | AbortRequested():
             return _progressed(state, record)
         case OperationFinished(operation=operation):
             return _without_shadow(_progressed(state, record), operation)
         case _:
             assert_never(record)
+
+
+def _rebuilt(state: JobState, record: JobRebuilt) -> JobState:
+    """Only a journal's first entry makes it again: whatever is recorded knows better."""
+    if state.number != 1:
+        return state
+    versions = {query: tuple(seen(query, each) for each in of.versions) for query, of in record.queries.items()}
+    current = {query: of.version for query, of in record.queries.items() if of.version}
+    return msgspec.structs.replace(state, rebuilt=record, versions=versions, current=current)
 
 
 def _put(state: JobState, field: str, key: str, value: object) -> JobState:

@@ -11,6 +11,7 @@ import msgspec
 
 from streamkeeper.model.comparison import OutputComparison
 from streamkeeper.model.finding import Verdict
+from streamkeeper.model.rebuilt import JobRebuilt
 from streamkeeper.model.recovery import Recovery
 from streamkeeper.model.release import ParamValue, Release
 from streamkeeper.model.ways import QueryWay
@@ -350,6 +351,7 @@ Record = (
     | OperationFinished
     | DesiredChanged
     | JobForgotten
+    | JobRebuilt
 )
 
 NEEDED_BY_DRIVERS: tuple[type[Record], ...] = (
@@ -363,6 +365,7 @@ NEEDED_BY_DRIVERS: tuple[type[Record], ...] = (
     ReleasePromoted,
     OperationFinished,
     DesiredChanged,
+    JobRebuilt,
 )
 """Who owns what: a driver that does not understand one of these cannot know whether it may still write."""
 

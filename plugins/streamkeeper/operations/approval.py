@@ -35,7 +35,9 @@ _WHAT = {About.STATE: "the state", About.OUTPUT: "the rebuilt output"}
 
 def back_up_state(site: Site, state: JobState, operation: OperationState) -> dict[str, str]:
     """Query -> the name of its snapshot, under a hold; its state is exported beside it. Again is fine."""
-    manifests = stored_manifests(site, state, state.serving_release)
+    # Where the journal was lost, what served is on no record: the candidate says of which state there is some.
+    described = state.serving_release or operation.done[Step.BUNDLE.label]["release"]
+    manifests = stored_manifests(site, state, described)
     kept: dict[str, str] = {}
     for query, way in sorted(operation.ways.items()):
         if not way.opaque:

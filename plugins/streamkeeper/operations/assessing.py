@@ -10,6 +10,7 @@ import msgspec
 from streamkeeper.checkpoints.reach import missing_files
 from streamkeeper.compatibility.assess import assess, assess_evidence
 from streamkeeper.compatibility.output_columns import names_of_columns
+from streamkeeper.compatibility.report import told_way
 from streamkeeper.errors import CheckpointChanged, CheckpointDamaged, Unsupported
 from streamkeeper.lifecycle.ways import Boundary, QueryFacts, choose_ways
 from streamkeeper.model.coding import to_json
@@ -204,14 +205,13 @@ def _word(request: DeployRequest, forward: Assessment, refusal: str) -> str:
 
 def _sentence(site: Site, state: JobState, word: str, release: str, ways: dict[str, QueryWay], refusal: str) -> str:
     """One line that says the verdict, the way of each query and what is written again; or why there is no way."""
-    serving = state.serving_release
     if refusal:
         return f"{word}: {refusal}"
-    if not serving:
+    if not state.predecessor:
         return f"{release} is the first release: it starts in a new checkpoint version"
     if all(each.way in (Way.RESUME, Way.START) for each in ways.values()):
         opaque = sorted(query for query, each in ways.items() if each.opaque)
-        told = f"{word}: {release} takes over the checkpoint of {serving}"
+        told = f"{word}: {release} takes over the checkpoint of {state.predecessor}"
         return told + (f"; nothing proves what it means to {', '.join(opaque)}" if opaque else "")
     told = "; ".join(f"query {query}: {told_way(each)}" for query, each in sorted(ways.items()))
     replays = [told_replay(site, state, query, each) for query, each in sorted(ways.items()) if each.way.replays]
@@ -235,21 +235,3 @@ def told_cost(site: Site, state: JobState, query: str, way: QueryWay, conf: Mapp
         case Way.RESUME | Way.HANDOFF:
             asked = "a snapshot, its state exported, and a person's approval; " if way.opaque else ""
             return f"{asked}reads nothing again"
-
-
-def told_way(way: QueryWay) -> str:
-    """What a query does, as a clause."""
-    match way.way:
-        case Way.START:
-            return f"starts in {way.version}"
-        case Way.RESUME:
-            return f"goes on in {way.version}"
-        case Way.HANDOFF:
-            lost = ", its state is given up" if way.state_given_up else ""
-            return f"handoff from {way.before} to {way.version}{lost}"
-        case Way.REBUILD:
-            return f"rebuild in {way.version}, beside {way.before}"
-        case Way.RETURN:
-            return f"back from {way.before} to {way.version}"
-        case Way.RESTORE:
-            return f"back from {way.before} to batch {way.batch} ({way.snapshot}), as {way.version}"

@@ -141,7 +141,7 @@ class Deploy:
         state = self.state
         operation = state.operations[self.operation]
         announced = set(operation.steps)
-        everything = plan_deploy(operation.request, serving=state.serving_release, stopped=state.stopped)
+        everything = plan_deploy(operation.request, serving=state.predecessor, stopped=state.stopped)
         return tuple(step for step in everything if step.step.label in announced)
 
     def abort(self, *, requested_by: str, reason: str) -> None:
@@ -207,7 +207,7 @@ class Deploy:
                 must_not_be_forgotten(state, request)
                 if allowed is not None:
                     allowed(state)
-                steps = plan_deploy(request, serving=state.serving_release, stopped=state.stopped)
+                steps = plan_deploy(request, serving=state.predecessor, stopped=state.stopped)
                 return OperationStarted(
                     operation=self.operation, request=request, steps=tuple(each.step.label for each in steps)
                 )

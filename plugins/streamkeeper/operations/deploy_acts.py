@@ -58,6 +58,7 @@ from streamkeeper.model.ways import Way
 from streamkeeper.operations.approval import back_up_state, check_drift
 from streamkeeper.operations.assessing import assess_candidate
 from streamkeeper.operations.boundary import preserve_boundary
+from streamkeeper.operations.interpreters import choose_interpreter
 from streamkeeper.operations.registered import is_served, live_checkpoints, recorded_findings, stored_manifests
 from streamkeeper.operations.releases import push_release
 from streamkeeper.operations.sites import Site
@@ -205,6 +206,7 @@ class DeployActs:
             expected_manifests=state.described.get(release.name, {}),
             installation=self._site.id,
             gather=self._gather(state),
+            python=choose_interpreter(self._site.store, state, release),
         )
         secrets = resolve(find_references(content.params, content.conf), self._site.resolvers)
         self._site.runner.launch(spec, secrets)

@@ -29,11 +29,13 @@ from streamkeeper.operations.carriers import RunIsOver, is_abandoned, nobody_kno
 from streamkeeper.operations.job_facts import read_facts
 from streamkeeper.operations.overview import recorded_jobs
 from streamkeeper.operations.sites import Site
-from streamkeeper.operations.snapshot_ages import backup_look, look_at_snapshots
+from streamkeeper.operations.snapshot_ages import backup_look, look_at_snapshots, newest_snapshots
 from streamkeeper.registry.control import Control
 from streamkeeper.registry.fleet import read_prune
 from streamkeeper.registry.jobs import list_jobs
 from streamkeeper.registry.journal import has_journal
+from streamkeeper.snapshots.catalogue import Catalogue
+from streamkeeper.stores.contract import Store
 
 WORKERS = 8
 """At once: what a store far away answers in parallel."""
@@ -92,7 +94,7 @@ def look_at_fleet(
     whole: bool = True,
     job: str = "",
 ) -> list[Seen]:
-    """Every job, or one; ``now``: seconds since 1970. Not ``whole``: only how they stand.
+    """Every job, or one; ``now``: seconds since 1970. Not ``whole``: only how they stand, and their snapshots.
 
     Raises StoreUnavailable where not even the jobs can be listed.
     """
@@ -105,6 +107,8 @@ def look_at_fleet(
         _all(pool, fleet, lambda seen: _read_end(site, seen))
         if whole:
             _all(pool, fleet, lambda seen: _look_deeper(site, seen, now, run_is_over))
+        else:
+            _look_for_snapshots(pool, site, fleet, now)
     return fleet
 
 
@@ -221,6 +225,27 @@ def _look_deeper(site: Site, seen: Seen, now: float, run_is_over: RunIsOver) -> 
                     seen.memory = replace(seen.memory, snapshots={**seen.memory.snapshots, query: told})
     with seen.looking("history"):
         _read_history(site, seen)
+
+
+def _look_for_snapshots(pool: ThreadPoolExecutor, site: Site, fleet: list[Seen], now: float) -> None:
+    """How old they are now, whether or not their turn has come; what is known of them saves reading them."""
+    try:
+        store = site.snapshots
+    except StreamkeeperError as error:
+        for seen in fleet:
+            seen.unlooked["snapshots"] = str(error)
+        return
+    _all(pool, fleet, lambda seen: _read_snapshots(store, seen, now))
+
+
+def _read_snapshots(store: Store, seen: Seen, now: float) -> None:
+    if seen.facts is None or seen.facts.forgotten:
+        return
+    for query in seen.facts.versions:
+        with seen.looking(f"snapshots of {query}"):
+            before = seen.memory.snapshots.get(query)
+            found = replace(newest_snapshots(Catalogue(store, f"{seen.job}/{query}"), before), looked_at=now)
+            seen.memory = replace(seen.memory, snapshots={**seen.memory.snapshots, query: found})
 
 
 def _damage(directory: Path) -> str:

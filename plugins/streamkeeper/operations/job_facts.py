@@ -40,6 +40,7 @@ def make_facts(site: Site, state: JobState) -> JobFacts:
         number=state.number,
         wanted=state.wanted,
         forgotten=is_forgotten(state),
+        rebuilt=state.rebuilt.sentence if state.rebuilt is not None and not state.serving_release else "",
         stopped="" if state.stopped is None else f"by {state.stopped.requested_by}: {state.stopped.reason}",
         serving_release=state.serving_release,
         serving_instance=state.serving_instance,

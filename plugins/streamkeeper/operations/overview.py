@@ -20,7 +20,8 @@ from streamkeeper.registry.journal import Journal, has_journal
 class JobOverview(msgspec.Struct, frozen=True, kw_only=True):
     """One job now. ``entry``: the journal's newest number; ``versions``: query -> its newest checkpoint version.
 
-    ``stopped``: by whom and why, None where it is to serve.
+    ``stopped``: by whom and why, None where it is to serve. ``rebuilt``: what its journal was made again from, by whom
+    and when, empty for one that was never lost.
     """
 
     job: str
@@ -37,6 +38,7 @@ class JobOverview(msgspec.Struct, frozen=True, kw_only=True):
     versions: dict[str, str]
     stopped: DesiredChanged | None = None
     forgotten: JobForgotten | None = None
+    rebuilt: str = ""
 
 
 def job_overview(site: Site, job: str) -> JobOverview:
@@ -59,6 +61,7 @@ def job_overview(site: Site, job: str) -> JobOverview:
         versions={query: versions[-1].version for query, versions in state.versions.items() if versions},
         stopped=state.stopped,
         forgotten=state.forgotten,
+        rebuilt=state.rebuilt.sentence if state.rebuilt is not None else "",
     )
 
 

@@ -35,12 +35,12 @@ MOST_LINES = 1_500
 
 
 def render_assessment(store: Store, job: str, operation: OperationState) -> str:
-    """What the operation's verdict says, then what was found; raises RegistryDamaged when it cannot be read."""
+    """What the deploy makes of the verdict, then what was found; raises RegistryDamaged when it cannot be read."""
     from streamkeeper.registry.objects import read_object
 
     data = read_object(store, job, "reports", operation.report, ".json")
     assessment = from_json(data, Assessment, where=f"report {operation.report}")
-    return f"{render_markdown(assessment)}\n{escaped(operation.verdict_sentence)}\n"
+    return render_markdown(assessment, decision=operation.verdict_sentence, ways=operation.ways)
 
 
 def render_question(
@@ -53,7 +53,7 @@ def render_question(
     release, asked_by = operation.done[Step.BUNDLE.label]["release"], _asked_by(operation)
     about_output = current_step(operation) is Step.REVIEW
     lines = [
-        f"**{release}** is to take over from **{state.serving_release}**, asked for by {escaped(asked_by)}.",
+        f"**{release}** is to take over from **{state.predecessor}**, asked for by {escaped(asked_by)}.",
         "",
         f"{escaped(_deadline(state, operation, until))} May answer: {escaped(_who_may(site, state, operation))}.",
         "",
@@ -76,8 +76,8 @@ def subject_of(state: JobState, operation: OperationState) -> str:
     """The question in one line."""
     release = operation.done[Step.BUNDLE.label]["release"]
     if current_step(operation) is Step.REVIEW:
-        return f"Let the rebuilt output of {release} of {state.job} take the place of that of {state.serving_release}?"
-    return f"Let {release} of {state.job} take over the state of {state.serving_release}?"
+        return f"Let the rebuilt output of {release} of {state.job} take the place of that of {state.predecessor}?"
+    return f"Let {release} of {state.job} take over the state of {state.predecessor}?"
 
 
 def compose_question(
@@ -89,7 +89,7 @@ def compose_question(
     files = [each.title for each in _find_code_differences(site, state, release)]
     why = reasons_to_review(operation) if about_output else (operation.verdict_sentence,)
     lines = [
-        f"{release} is to take over from {state.serving_release}, asked for by {_asked_by(operation)}.",
+        f"{release} is to take over from {state.predecessor}, asked for by {_asked_by(operation)}.",
         f"{_deadline(state, operation, until)} May answer: {_who_may(site, state, operation)}.",
         "",
         *why,
@@ -122,7 +122,8 @@ def _asked_by(operation: OperationState) -> str:
 def _deadline(state: JobState, operation: OperationState, until: datetime | None) -> str:
     by = f"{until.astimezone(UTC):%Y-%m-%d %H:%M} UTC" if until else tell_span(operation.request.approve_s)
     when = f"by {by}" if until else f"within {by} of being asked"
-    return f"Unless it is answered {when}, it counts as declined, and {state.serving_release} serves on."
+    stays = f"{state.serving_release} serves on" if state.serving_release else "nothing serves, as now"
+    return f"Unless it is answered {when}, it counts as declined, and {stays}."
 
 
 def _who_may(site: Site, state: JobState, operation: OperationState) -> str:
@@ -131,6 +132,8 @@ def _who_may(site: Site, state: JobState, operation: OperationState) -> str:
 
 def _find_code_differences(site: Site, state: JobState, release: str) -> tuple[Difference, ...]:
     """In params, confs and files, the plan left out; one that only says why they are not known, where it is so."""
+    if not state.serving_release:
+        return (Difference(title="not known", note=f"{state.predecessor} is on no record"),)
     try:
         before, after = (released_version(site, state, each) for each in (state.serving_release, release))
     except (RegistryDamaged, KeyMissing) as error:
@@ -180,7 +183,7 @@ def _rebuilt_outputs(operation: OperationState) -> Iterator[str]:
 def _ways_back(state: JobState, operation: OperationState) -> Iterator[tuple[str, str]]:
     for query, way in sorted(operation.ways.items()):
         if way.way is not Way.START:
-            yield query, _way_back(way, state.serving_release)
+            yield query, _way_back(way, state.predecessor)
 
 
 def _way_back(way: QueryWay, serving: str) -> str:

@@ -133,11 +133,15 @@ def recorded_findings(site: Site, state: JobState) -> dict[str, tuple[Finding, .
             continue
         known = known_version(site, state, query, current.version)
         directory = checkpoint_directory(site, state, query, current.version)
+        # Nothing served since it was made again: what wrote this checkpoint, nobody knows.
+        unknown = state.rebuilt is not None and not state.serving_release
         if foreign := find_foreign(site, state, query, current.version):
             hint = WAY_OUT_OF_A_COPY.format(series=known.series)
             found[query] = (observations.checkpoint_of_another(current.version, foreign, hint),)
         elif loss := find_loss(directory, known):
             found[query] = (observations.checkpoint_lost(current.version, loss, way_out(known)),)
+        elif state.rebuilt is not None and unknown:
+            found[query] = (observations.release_unknown(current.version, f"the journal was {state.rebuilt.sentence}"),)
         elif not directory.is_relative_to(site.settings.checkpoints):
             found[query] = (observations.checkpoint_elsewhere(current.version, str(directory)),)
     return found

@@ -56,8 +56,7 @@ def _register(journal: Journal, job: str, content: ReleaseContent) -> Release:
     def decide(state: JobState) -> ReleaseRegistered | None:
         if _registered(state, content) is not None:
             return None
-        number = max((each.number for each in state.releases.values()), default=0) + 1
-        return ReleaseRegistered(release=Release(job=job, number=number, content=content))
+        return ReleaseRegistered(release=Release(job=job, number=state.next_release, content=content))
 
     release = _registered(journal.append(decide), content)
     if release is None:

@@ -72,8 +72,12 @@ def plan_restore(site: Site, job: str, query: str, snapshot: Snapshot) -> Restor
     current = state.current_version(query)
     if current is None:
         raise OperationRefused(f"job {job} has no query {query} with a checkpoint", hint="deploy it first")
-    version = _reserved(state, query, snapshot) or free_version(site, state, query)
     release = state.serving_release or current.release
+    if release not in state.described:
+        raise OperationRefused(
+            f"what wrote {current.version} of {job}/{query} is on no record", hint="restore into a directory with --to"
+        )
+    version = _reserved(state, query, snapshot) or free_version(site, state, query)
     written = stored_manifests(site, state, release).get(query)
     if written is None:
         raise OperationRefused(

@@ -35,7 +35,7 @@ def look_at_snapshots(
     """
     if before is not None and now < before.due_at:
         return before
-    found = _newest(Catalogue(site.snapshots, known.series), before)
+    found = newest_snapshots(Catalogue(site.snapshots, known.series), before)
     target = Target(
         series=known.series,
         location=str(directory),
@@ -61,7 +61,7 @@ def backup_look(facts: SnapshotFacts, now: float) -> BackupLook:
     )
 
 
-def _newest(catalogue: Catalogue, before: SnapshotFacts | None) -> SnapshotFacts:
+def newest_snapshots(catalogue: Catalogue, before: SnapshotFacts | None) -> SnapshotFacts:
     """The newest snapshot and the newest verified one: of one that is known already only its drills are asked for."""
     found = replace(before, oldest_at=None) if before is not None else SnapshotFacts(looked_at=0.0)
     numbers = catalogue.numbers()

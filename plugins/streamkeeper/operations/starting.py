@@ -111,7 +111,8 @@ def _must_be_possible(state: JobState, *, unless_stopped: bool) -> None:
         raise OperationOpen(state.job, state.open_operation.operation)
     must_not_be_forgotten(state)
     if not state.serving_release:
-        raise OperationRefused(f"job {state.job} never served: there is nothing to start again", hint="deploy it")
+        before = f"was {state.rebuilt.sentence}" if state.rebuilt is not None else "never served"
+        raise OperationRefused(f"job {state.job} {before}: there is nothing to start again", hint="deploy it")
     if unless_stopped and state.stopped is not None:
         by = state.stopped.requested_by or "somebody"
         raise OperationRefused(f"job {state.job} was stopped by {by}", hint=f"streamkeeper start {state.job}")

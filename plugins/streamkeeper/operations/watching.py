@@ -18,12 +18,13 @@ from streamkeeper.crash_points import crash_point
 from streamkeeper.errors import StreamkeeperError
 from streamkeeper.health.acts import Act, PlannedAct, decide_acts
 from streamkeeper.health.rules import find_symptoms
-from streamkeeper.model.fleet import FleetIndex, JobMemory, JobRow
-from streamkeeper.model.health import JobLook, Symptom, worst
+from streamkeeper.model.fleet import FleetIndex, JobMemory
+from streamkeeper.model.health import JobLook, Symptom
 from streamkeeper.model.incident import WatchActed
 from streamkeeper.operations.carriers import RunIsOver, nobody_knows
 from streamkeeper.operations.fleet_look import OWN, Seen, compose_look, find_prune, look_at_fleet
 from streamkeeper.operations.incidents import reconcile
+from streamkeeper.operations.job_rows import make_row, remember_told
 from streamkeeper.operations.notices import Sender, send_notices
 from streamkeeper.operations.sites import Site
 from streamkeeper.operations.watch_acts import AT_ONCE, Carried, begin, carry_on
@@ -99,7 +100,7 @@ def run_pass(watch: Watch) -> PassReport:
         requests=store.requests + 1,
         by=watch.by or _this_watch(),
         installation=watch.site.id,
-        rows=tuple(_row(each) for each in jobs),
+        rows=tuple(make_row(each.seen, each.look, each.memory, each.symptoms) for each in jobs),
         failed=tuple(failed),
     )
     if not watch.dry_run:
@@ -108,7 +109,7 @@ def run_pass(watch: Watch) -> PassReport:
 
 
 def look_now(site: Site, *, now: float, job: str = "") -> FleetIndex:
-    """How every job stands now, without its checkpoints and snapshots; nothing is written.
+    """How every job stands now, and how old its snapshots are, without its checkpoints; nothing is written.
 
     What the last pass remembers saves reading whole journals. Raises StoreUnavailable.
     """
@@ -117,7 +118,7 @@ def look_now(site: Site, *, now: float, job: str = "") -> FleetIndex:
     for seen in look_at_fleet(site, before, now=now, whole=False, job=job):
         look, memory = compose_look(site, seen, now, None)
         symptoms = find_symptoms(replace(look, prune_age_s=None, backups={}))
-        rows.append(_row_of(seen, look, memory, symptoms))
+        rows.append(make_row(seen, look, remember_told(seen, memory, now), symptoms))
     return FleetIndex(number=0, started=now, rows=tuple(rows))
 
 
@@ -127,6 +128,7 @@ def _look(watch: Watch, before: FleetIndex | None, now: float) -> list[_Job]:
     writer = f"watch:{watch.by or _this_watch()}"
     for seen in look_at_fleet(watch.site, before, now=now, run_is_over=watch.run_is_over):
         look, memory = compose_look(watch.site, seen, now, prune)
+        memory = remember_told(seen, memory, now)
         log = IncidentLog(watch.site.store, seen.job, writer=writer, known=memory.incidents)
         symptoms = find_symptoms(look, but=watch.but)
         found.append(_Job(seen=seen, look=look, memory=memory, symptoms=symptoms, log=log))
@@ -227,33 +229,6 @@ def _tell(watch: Watch, job: _Job, failed: list[str]) -> None:
         job.memory = replace(job.memory, incidents=job.log.state())
     except StreamkeeperError as error:
         failed.append(f"{job.look.job}: its notices cannot be sent: {error}")
-
-
-def _row(job: _Job) -> JobRow:
-    return _row_of(job.seen, job.look, job.memory, job.symptoms)
-
-
-def _row_of(seen: Seen, look: JobLook, memory: JobMemory, symptoms: tuple[Symptom, ...]) -> JobRow:
-    facts = seen.facts
-    queries = seen.status.queries if seen.status is not None else {}
-    return JobRow(
-        job=seen.job,
-        standing=seen.standing,
-        release=facts.serving_release if facts is not None else "",
-        instance=seen.instance,
-        life=look.life,
-        why=look.why,
-        wanted=look.wanted,
-        stopped=look.stopped,
-        operation=look.operation.operation if look.operation is not None else "",
-        versions={query: each.version for query, each in facts.versions.items()} if facts is not None else {},
-        committed={query: each.committed for query, each in queries.items() if each.committed is not None},
-        silent_s=round(look.silent_s, 1),
-        worst=worst(symptoms),
-        symptoms=symptoms,
-        unlooked=dict(seen.unlooked),
-        memory=memory,
-    )
 
 
 def _this_watch() -> str:

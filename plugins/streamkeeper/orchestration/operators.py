@@ -12,7 +12,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from airflow.sdk import BaseBranchOperator
+from airflow.sdk import Asset, BaseBranchOperator
 
 from streamkeeper.errors import DeployFailed, NotFound, OperationRefused
 from streamkeeper.lifecycle.steps import FORWARD, PlannedStep, Step, path, plan_deploy
@@ -39,6 +39,8 @@ LOOK_AGAIN_S = 20.0
 _OPENED_BY = "bundle"
 _TRIED_OUT = "tried_out"
 
+OPERATIONS = Asset(name="streamkeeper_operations", uri="streamkeeper://operations")
+"""Updated by every operation that ends well or falls back; its event says how."""
 GOOD = frozenset({"succeeded", "dry-run"})
 """Outcomes of a deploy that did what it was asked to."""
 
@@ -267,10 +269,14 @@ def choose_group(operation: OperationState, ways: Mapping[Step, str], *, go_on: 
 class FallBackOperator(StepOperator):
     """The way out once the serving driver was touched: the operation goes on until something serves or cannot.
 
-    The task itself succeeds when the old release serves again; the run's state is for ``finish`` to give.
+    The task itself succeeds when the old release serves again; the run's state is for ``finish`` to give, and the event
+    of such an end is this task's: Airflow makes none of a task that fails.
     """
 
     accepted = GOOD | {"fell-back", "refused", "aborted"}
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(outlets=[OPERATIONS], **kwargs)
 
     def work(self, context: Context) -> str:
         """Returns the operation's sentence; is skipped when nothing was touched."""
@@ -284,9 +290,17 @@ class FallBackOperator(StepOperator):
             raise AirflowSkipException(f"operation {deploy.operation} has touched nothing that serves")
         return super().work(context)
 
+    def _advance(self, context: Context, *, on: str, waited_s: float, told: str) -> str:
+        sentence = super()._advance(context, on=on, waited_s=waited_s, told=told)
+        tell_end(context)
+        return sentence
+
 
 class FinishOperator(StepOperator):
     """Ends what a refused or dry-run deploy has started, and makes the run's state that of the operation."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(outlets=[OPERATIONS], **kwargs)
 
     def work(self, context: Context) -> str:
         """Returns the operation's sentence; raises DeployFailed with it unless it succeeded."""
@@ -310,10 +324,23 @@ class FinishOperator(StepOperator):
         try:
             sentence = super()._advance(context, on=on, waited_s=waited_s, told=told)
         except DeployFailed:
+            tell_end(context)
             _clear_place(context)
             raise
+        tell_end(context)
         _clear_place(context)
         return sentence
+
+
+def tell_end(context: Context) -> None:
+    """What became of the run's operation, as the task's ``report``, and with the event of the asset."""
+    from streamkeeper.operations.endings import read_ending, render_ending
+
+    deploy = load_deploy(context)
+    ending = read_ending(deploy.site.journal(deploy.job, f"task:{deploy.operation}"), deploy.operation)
+    context["ti"].xcom_push(key="report", value=render_ending(ending))
+    if "outlet_events" in context:
+        context["outlet_events"][OPERATIONS].extra = msgspec.to_builtins(ending)
 
 
 def _clear_place(context: Context) -> None:
@@ -331,7 +358,7 @@ def _announced(deploy: Deploy) -> tuple[PlannedStep, ...]:
     if not request.dry_run:
         return deploy.plan()
     real = msgspec.structs.replace(request, dry_run=False)
-    return plan_deploy(real, serving=state.serving_release, stopped=state.stopped)
+    return plan_deploy(real, serving=state.predecessor, stopped=state.stopped)
 
 
 def accept(progress: Progress, outcomes: frozenset[str] = GOOD) -> str:

@@ -18,7 +18,7 @@ from streamkeeper.model.markdown_text import escaped
 from streamkeeper.model.recovery import RecoveryAction
 from streamkeeper.orchestration.answer_trigger import APPROVE, DECLINE
 from streamkeeper.orchestration.notifiers import tell_all
-from streamkeeper.orchestration.operators import FinishOperator, accept, own_operation
+from streamkeeper.orchestration.operators import OPERATIONS, FinishOperator, accept, own_operation
 from streamkeeper.orchestration.people import answered_by, assigned_users, required_actions, triggered_by
 from streamkeeper.orchestration.tasks import StreamkeeperTask, open_site
 
@@ -196,4 +196,7 @@ class RecoveredOperator(FinishOperator):
         told = context["ti"].xcom_pull(task_ids=self.diagnosed)
         if not told:
             raise DeployFailed(context["ti"].xcom_pull(task_ids=self.diagnosed, key="error") or "nothing was seen")
+        if "outlet_events" in context:
+            diagnosed = {"job": context["params"]["job"], "outcome": "diagnosed", "sentence": str(told)}
+            context["outlet_events"][OPERATIONS].extra = diagnosed
         return str(told)

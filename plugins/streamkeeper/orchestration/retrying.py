@@ -18,7 +18,7 @@ def retry_policy() -> ExceptionRetryPolicy:
     return ExceptionRetryPolicy(
         rules=[
             RetryRule(
-                exception="streamkeeper.errors.PermanentError",
+                exception=["streamkeeper.errors.PermanentError", "streamkeeper.orchestration.tasks.TaskFailed"],
                 action=RetryAction.FAIL,
                 reason="trying again cannot help",
             ),

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowSkipException
 
-from streamkeeper.errors import StreamkeeperError
+from streamkeeper.errors import PermanentError, StreamkeeperError
 from streamkeeper.model.names import refuse_unknown
 from streamkeeper.orchestration.connections import SCHEME, resolve_connection
+from streamkeeper.orchestration.links import OutcomeLink, ReportLink
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -22,11 +23,24 @@ LONGEST_REPORT = 2000
 """Lines of a report that are kept with the run; the log has all of them."""
 
 
+class TaskFailed(SystemExit):
+    """Ends a task whose error is told: this is what Airflow logs without a traceback, and hands to the retry policy."""
+
+    def __init__(self, sentence: str) -> None:
+        super().__init__(1)
+        self.sentence = sentence
+
+    def __str__(self) -> str:
+        return self.sentence
+
+
 class StreamkeeperTask(BaseOperator):
-    """A task that tells an error in one line before it fails by it."""
+    """A task that tells an error in one line, and fails by it."""
+
+    operator_extra_links = (ReportLink(), OutcomeLink())
 
     def execute(self, context: Context) -> Any:
-        """Do the task's part; an error is told in one line before it is raised."""
+        """Do the task's part; raises TaskFailed for an error that another try cannot help."""
 
         def work() -> Any:
             refuse_unknown_fields(context)
@@ -44,6 +58,8 @@ class StreamkeeperTask(BaseOperator):
         except StreamkeeperError as error:
             self.log.error("%s: %s", type(error).__name__, error)
             context["ti"].xcom_push(key="error", value=str(error))
+            if isinstance(error, PermanentError):
+                raise TaskFailed(str(error)) from error
             raise
 
     def _skip(self, sentence: str) -> NoReturn:

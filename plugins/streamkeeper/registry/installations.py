@@ -26,7 +26,7 @@ from streamkeeper.stores.opening import open_store
 from streamkeeper.stores.read_only import ReadOnlyStore
 
 HOME_FILE = "home.json"
-_OWNER = "owner.json"
+OWNER_FILE = "owner.json"
 
 
 def read_installation(store: Store) -> Installation | None:
@@ -108,12 +108,25 @@ def note_moved(
     return before
 
 
+def take_back(store: Store, home: str, id: str, *, by: str, reason: str) -> Installation:
+    """Let a store whose records were lost be the installation again that its outputs know; an empty id: any.
+
+    What was recorded without an id is its own again, as before. Again changes nothing.
+    """
+    before = read_installation(store)
+    if before is None or (id and before.id != id):
+        wanted = id or uuid.uuid4().hex
+        before = _record(store, before.number + 1 if before is not None else 1, wanted, wanted, reason, by)
+    _write_home(home)
+    return before
+
+
 def claim_snapshots(store: Store, installation: Installation) -> Store:
     """A store of snapshots apart from the installation's own; of another one's only what is read.
 
     Who came first owns it: anybody else would let go of snapshots, and of holds, that it relies on.
     """
-    key, mine = _OWNER, Owner(id=installation.id, place=installation.place)
+    key, mine = OWNER_FILE, Owner(id=installation.id, place=installation.place)
     try:
         owner = from_json(store.read(key), Owner, where=key, newest_format=model.FORMAT)
     except KeyMissing:

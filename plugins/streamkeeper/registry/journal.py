@@ -8,9 +8,10 @@ because a listing taken while others write may miss one and show its successor.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
+from typing import get_args
 
 import msgspec
 import pendulum
@@ -35,7 +36,7 @@ KEPT_FOLDS = 2
 """One to read, and one before it in case that cannot be."""
 
 
-_NEWER = "a newer Streamkeeper wrote it: run this with that version; what serves goes on"
+_NEWER = "a newer Streamkeeper wrote it: run this with that version"
 
 
 def _utc_now() -> pendulum.DateTime:
@@ -59,16 +60,12 @@ def grew_beyond(store: Store, job: str, number: int) -> bool:
     return True
 
 
-def _newer(data: bytes) -> PassedEntry | None:
-    """The entry without its record; None where its writer did not say that drivers may pass over it."""
+def _frame(data: bytes) -> _Frame | None:
+    """The entry without its record; None where it is no entry of any version."""
     try:
-        frame = from_json(data, _Frame, where="entry")
+        return from_json(data, _Frame, where="entry")
     except RegistryDamaged:
         return None
-    kind = frame.record.type
-    if not frame.drivers_may_pass or kind in _NEEDED:
-        return None
-    return PassedEntry(number=frame.number, at=frame.at, by=frame.by, kind=kind)
 
 
 class _Kind(msgspec.Struct):
@@ -84,8 +81,17 @@ class _Frame(msgspec.Struct):
     record: _Kind
     drivers_may_pass: bool = False
 
+    @property
+    def may_pass(self) -> bool:
+        """Whether a driver that does not understand the record may go on, by its writer's word."""
+        return self.drivers_may_pass and self.record.type not in _NEEDED
 
-_NEEDED = frozenset(str(each.__struct_config__.tag) for each in NEEDED_BY_DRIVERS)
+
+def _tags(kinds: Iterable[type[Record]]) -> frozenset[str]:
+    return frozenset(str(each.__struct_config__.tag) for each in kinds)
+
+
+_KNOWN, _NEEDED = _tags(get_args(Record)), _tags(NEEDED_BY_DRIVERS)
 
 
 class Journal:
@@ -186,9 +192,16 @@ class Journal:
         return entry
 
     def _newest_number(self, after: int = 0) -> int:
-        keys = self._store.list(journal_prefix(self._job), after=entry_key(self._job, after))
-        numbers = (key_number(key, partial(entry_key, self._job)) for key in keys)
-        return max((number for number in numbers if number is not None), default=after)
+        """Raises RegistryDamaged where entry ``after``, which was there, is not: it comes with the same request."""
+        keys = self._store.list(journal_prefix(self._job), after=entry_key(self._job, max(after - 1, 0)))
+        numbers = {number for key in keys if (number := key_number(key, partial(entry_key, self._job))) is not None}
+        if after and after not in numbers:
+            raise RegistryDamaged(
+                f"{entry_key(self._job, after)} was there, and is gone from {self._store.url}: the store was lost, or"
+                " an older copy was put in its place",
+                hint='docs/runbook.md, "The store is lost"',
+            )
+        return max(numbers, default=after)
 
     def strays(self) -> list[str]:
         """The keys in the journal's folder that are no entries; they are passed over."""
@@ -210,14 +223,15 @@ class Journal:
         try:
             return from_json(data, Entry, where=key, newest_format=journal.FORMAT)
         except RegistryDamaged as error:
-            passed = _newer(data)
-            if passed is None:
+            frame = _frame(data)
+            if frame is None or (frame.record.type in _KNOWN and not frame.may_pass):
                 raise
-            if not self._passing:
-                told = f"{key} holds a {passed.kind} record that this version does not understand"
-                raise FormatTooNew(told, hint=_NEWER) from error
+            if not (self._passing and frame.may_pass):
+                told = f"{key} holds a {frame.record.type} record that this version does not understand"
+                hint = f"{_NEWER}; what serves goes on" if frame.may_pass else _NEWER
+                raise FormatTooNew(told, hint=hint) from error
             self._passed = True
-            return passed
+            return PassedEntry(number=frame.number, at=frame.at, by=frame.by, kind=frame.record.type)
 
     def _newest_fold(self) -> JobState:
         """The newest folded copy that can be used; a copy only saves reading, so an unusable one is passed over."""

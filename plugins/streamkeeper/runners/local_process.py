@@ -40,6 +40,7 @@ from streamkeeper.stores.contract import Store
 _FORMER = "its records are those of the installation that this one was copied from"
 
 DRIVER = (sys.executable, "-m", "streamkeeper.driver")
+_PACKAGES = Path(streamkeeper.__file__).parents[1]
 _PASSED_ON = frozenset(
     {
         *("HOME", "LOGNAME", "PATH", "TMPDIR", "USER"),
@@ -106,7 +107,7 @@ class LocalProcessRunner(Runner):
             return
         self._write_launcher(spec.job, spec.instance)
         crash_point("launch.process.before")
-        self._start(spec.job, spec.instance, secrets)
+        self._start(spec, secrets)
         crash_point("launch.process.after")
 
     def observe(self, job: str, instance: str) -> Liveness:
@@ -256,18 +257,25 @@ class LocalProcessRunner(Runner):
             return self._seen(found)
         return Liveness(life=Life.ABSENT, why="launched, but no process has claimed it and none is on its way")
 
-    def _start(self, job: str, instance: str, secrets: Mapping[str, str]) -> None:
-        if not os.access(self._driver[0], os.X_OK):
-            raise InvalidInput(f"the driver's program {self._driver[0]} cannot be run", hint="repair the environment")
-        supervisor = [sys.executable, "-m", "streamkeeper.runners.supervisor", job, instance, *self._driver]
+    def _start(self, spec: LaunchSpec, secrets: Mapping[str, str]) -> None:
+        job, instance, driver = spec.job, spec.instance, self._driver
+        if spec.python and driver == DRIVER:
+            driver = (spec.python, *DRIVER[1:])
+        if not os.access(driver[0], os.X_OK):
+            raise InvalidInput(f"the driver's program {driver[0]} cannot be run", hint="repair the environment")
+        supervisor = [sys.executable, "-m", "streamkeeper.runners.supervisor", job, instance, *driver]
         log = log_path(self._settings.home, job, instance)
+        environ = self._child_environment(job, instance, secrets)
+        if driver[0] != sys.executable and (_PACKAGES / "pyspark").exists():
+            # Beside installed packages this path would bring them all into an interpreter that has its own.
+            del environ["PYTHONPATH"]
         try:
             make_folders(log.parent)
             with open(log, "ab", opener=opener) as output:
                 # The shell ends at once: the supervisor is nobody's child, so no launcher is left with a zombie.
                 started = subprocess.Popen(
                     ["/bin/sh", "-c", '"$@" &', "sh", *supervisor],
-                    env=self._child_environment(job, instance, secrets),
+                    env=environ,
                     cwd=self._settings.home,
                     stdin=subprocess.DEVNULL,
                     stdout=output,
@@ -293,7 +301,7 @@ def driver_variables(environ: Mapping[str, str], settings: Settings) -> dict[str
     passed = {key: value for key, value in environ.items() if key in _PASSED_ON or key.startswith(_PASSED_ON_PREFIXES)}
     return {
         **passed,
-        "PYTHONPATH": str(Path(streamkeeper.__file__).parents[1]),
+        "PYTHONPATH": str(_PACKAGES),
         "PYTHONUNBUFFERED": "1",
         "PYTHONSAFEPATH": "1",
         "PYSPARK_PYTHON": sys.executable,

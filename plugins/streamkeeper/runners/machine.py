@@ -12,7 +12,7 @@ import msgspec
 
 from streamkeeper.errors import RegistryDamaged, Unsupported
 
-_FIRST_PID_NAMESPACE = "4026531836"
+FIRST_PID_NAMESPACE = "4026531836"
 """PROC_PID_INIT_INO of the kernel: the namespace of a machine itself, not of a container on it."""
 
 
@@ -58,7 +58,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
         if boot == self.boot:
             return Sight.ELSEWHERE, f"it runs in another container ({host}) of the machine {self.host}"
         same = hardware == self.hardware != "" and host == self.host
-        if same and pid_namespace == self.pid_namespace == _FIRST_PID_NAMESPACE:
+        if same and pid_namespace == self.pid_namespace == FIRST_PID_NAMESPACE:
             return Sight.OVER, f"{host} has booted since"
         return Sight.ELSEWHERE, f"it runs on {host}, which cannot be looked at from {self.host}"
 

@@ -13,7 +13,7 @@ import os
 import select
 import signal
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
@@ -24,6 +24,7 @@ from streamkeeper.locations import same_place
 INSTANCE = "STREAMKEEPER_INSTANCE"
 INSTALLATION = "STREAMKEEPER_INSTALLATION"
 STORE = "STREAMKEEPER_STORE"
+CHECKPOINTS = "STREAMKEEPER_CHECKPOINTS"
 GENERATION = "STREAMKEEPER_GENERATION"
 _KERNEL_THREAD = 0x00200000
 _MANY_ROUNDS = 50
@@ -70,7 +71,7 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True):
 
     def excludes(self, environment: bytes) -> bool:
         """Whether the environment says that the process is another installation's."""
-        installation, store = _value(environment, INSTALLATION), _value(environment, STORE)
+        installation, store = variable(environment, INSTALLATION), variable(environment, STORE)
         if installation:
             return bool(self.installation) and installation != self.installation
         return bool(self.store) and bool(store) and not same_place(store, self.store)
@@ -135,6 +136,22 @@ class ProcessTable:
             found = {each.pid: each for each in self._with(marked)}
         return [found[pid] for pid in sorted(found)]
 
+    def instances_of(self, job: str) -> Iterator[tuple[str, Process, bytes]]:
+        """Every process of any instance of a job, whoever's: the instance, the process, and its raw environment.
+
+        Also those of a supervisor's session: of a JVM that ends, the environment may not be there to be read any more.
+        """
+        self._look_again()
+        first = f"{job}/".encode()
+        for name, marked in self._marked.items():
+            if not name.startswith(first):
+                continue
+            began = [each.session for each in marked if each.pid == each.session]
+            members = {each.pid: each for session in began for each in self._sessions[session]}
+            members |= {each.pid: each for each in marked}
+            instance = name.removeprefix(first).decode(errors="replace")
+            yield from ((instance, members[pid], self._environments[pid]) for pid in sorted(members))
+
     def _with(self, marked: Mark) -> list[Process]:
         candidates = self._marked.get(marked.instance.encode(), ())
         return [each for each in candidates if marked.is_on(self._environments[each.pid])]
@@ -179,7 +196,7 @@ def _environment(pid: int) -> bytes:
         return b""
 
 
-def _value(environment: bytes, name: str) -> str:
+def variable(environment: bytes, name: str) -> str:
     """A variable of a raw environment; empty where it is not set."""
     _, found, rest = environment.partition(f"\0{name}=".encode())
     return rest.partition(b"\0")[0].decode(errors="replace") if found else ""
@@ -187,7 +204,7 @@ def _value(environment: bytes, name: str) -> str:
 
 def generation_of(pid: int) -> int | None:
     """Which generation's driver started this process; None for a supervisor."""
-    number = _value(_environment(pid), GENERATION)
+    number = variable(_environment(pid), GENERATION)
     return int(number) if number.isdigit() else None
 
 

@@ -63,6 +63,11 @@ def newest_epoch(root: Path) -> EpochFile | None:
     return _read_epoch(folder / max(names))
 
 
+def read_epochs(root: Path) -> list[EpochFile]:
+    """Every claim of an output directory, oldest first."""
+    return [_read_epoch(file) for file in sorted((root / _EPOCHS).glob("*.json"))]
+
+
 def _read_epoch(file: Path) -> EpochFile:
     return from_json(file.read_bytes(), EpochFile, where=str(file))
 
@@ -72,8 +77,7 @@ def known_formats(root: Path, newest: EpochFile | None, wanted: Iterable[str]) -
     formats = newest.all_formats if newest is not None else {}
     if set(wanted) <= set(formats):
         return formats
-    claims = [_read_epoch(file) for file in sorted((root / _EPOCHS).glob("*.json"))]
-    return {each.version: each.file_format for each in claims} | formats
+    return {each.version: each.file_format for each in read_epochs(root)} | formats
 
 
 def create_epoch(root: Path, claim: EpochFile) -> None:

@@ -179,13 +179,14 @@ def _said_of(
             pinned[number] = pin.reason or "no reason given"
     for number in sorted({number for _, kind, number in numbered if kind == "holds" and number in live}):
         for hold in catalogue.holds(number):
-            if not _is_over(hold, now):
+            if not is_over(hold, now):
                 held.setdefault(number, []).append(hold.owner)
     drilled = {number for _, kind, number in numbered if kind == "drills" and number in live}
     return pinned, held, {number for number in drilled if catalogue.is_verified(number)}, left
 
 
-def _is_over(hold: Hold, now: datetime) -> bool:
+def is_over(hold: Hold, now: datetime) -> bool:
+    """Whether a hold keeps nothing any more."""
     return bool(hold.until) and datetime.fromisoformat(hold.until) < now
 
 

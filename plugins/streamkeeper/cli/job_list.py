@@ -1,0 +1,134 @@
+"""The list of jobs: what whoever is on call needs to see of each, worst things in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
+
+from rich.console import Console
+from rich.text import Text
+
+from streamkeeper.cli.listing import Row, one_line, print_rows, tell_age
+from streamkeeper.health.rule import tell_span
+from streamkeeper.model.fleet import FleetIndex, JobRow, QueryRow
+from streamkeeper.model.health import Severity
+from streamkeeper.model.standing import Standing
+
+T = TypeVar("T", int, float)
+
+STYLES = {
+    Standing.NOT_DEPLOYED: "dim",
+    Standing.STARTING: "yellow",
+    Standing.SERVING: "green",
+    Standing.RESTARTING: "bold yellow",
+    Standing.WAITING: "yellow",
+    Standing.DRAINING: "yellow",
+    Standing.FINISHED: "green",
+    Standing.FAILED: "bold red",
+    Standing.ENDED: "yellow",
+    Standing.STOPPED: "dim",
+    Standing.UNKNOWN: "magenta",
+}
+
+SEVERITY_STYLES = {Severity.PAGE: "bold red", Severity.TICKET: "yellow", Severity.INFO: "dim"}
+
+HEADERS = ("job", "release", "standing", "lag", "commit", "restarts", "verified")
+_STALE_S = 300.0
+"""A watch that looks each minute has missed some passes by then."""
+
+
+def show_jobs(index: FleetIndex, rows: Iterable[JobRow], *, now: float, console: Console | None = None) -> None:
+    """One row a job, by name, and below them when they were looked at; ages are those of that moment."""
+    console = console or Console(highlight=False)
+    print_rows(HEADERS, [_row(each, index.started) for each in rows], console=console)
+    console.print(Text(_told_age(index, now)), soft_wrap=True)
+
+
+def described(row: JobRow) -> dict[str, object]:
+    """A row without what only the watch needs to remember."""
+    return {name: getattr(row, name) for name in row.__struct_fields__ if name != "memory"}
+
+
+def _told_age(index: FleetIndex, now: float) -> str:
+    if not index.number:
+        return "as they are now"
+    age_s = max(0.0, now - index.started)
+    told = f"as the watch saw them {tell_span(age_s)} ago (--now looks again)"
+    return f"{told}; it has made no pass since: see that it runs" if age_s > _STALE_S else told
+
+
+def _row(row: JobRow, at: float) -> Row:
+    cells = (
+        row.job,
+        row.release or "-",
+        row.standing.value,
+        tell_lag(row.queries.values()),
+        _age(_least(each.committed_at for each in row.queries.values()), at),
+        _restarts(row),
+        _verified(row.queries.values(), at),
+    )
+    return Row(cells=tuple(map(one_line, cells)), notes=tuple(_notes(row, at)), styles=((2, STYLES[row.standing]),))
+
+
+def tell_lag(queries: Iterable[QueryRow]) -> str:
+    """Of the query that is furthest behind: seconds where any source tells them, else what waits unread."""
+    found = list(queries)
+    seconds = _most(each.lag_s for each in found)
+    records, files = _most(each.lag_records for each in found), _most(each.lag_files for each in found)
+    counted = f"{records:,} rows" if records else f"{files:,} files" if files else ""
+    if seconds is not None:
+        return tell_age(seconds)
+    return counted or ("0" if records is not None or files is not None else "-")
+
+
+def _restarts(row: JobRow) -> str:
+    return f"{row.restarts} ({row.restarts_lately}/h)" if row.restarts_lately else f"{row.restarts}"
+
+
+def _verified(queries: Iterable[QueryRow], at: float) -> str:
+    """The query that would go back furthest; ``none`` where one has no verified snapshot."""
+    found = list(queries)
+    if not found or not all(each.snapshots_known for each in found):
+        return "-"
+    if any(each.verified_at is None for each in found):
+        return "none"
+    return _age(_least(each.verified_at for each in found), at)
+
+
+def _notes(row: JobRow, at: float) -> Iterator[Text]:
+    """What is wrong first; then what is under way, and what was said last."""
+    if row.symptoms:
+        first, more = row.symptoms[0], len(row.symptoms) - 1
+        about = f"{first.rule} ({first.query})" if first.query else first.rule
+        wrong = f"{first.severity.value}: {about}{f' and {more} more' if more else ''}: {first.cause}"
+        yield Text(one_line(wrong), style=SEVERITY_STYLES[first.severity])
+    if row.rebuilt and not row.symptoms:
+        yield Text(one_line(f"{row.rebuilt}; deploy it"), style="yellow")
+    if row.stopped:
+        yield Text(one_line(f"stopped {row.stopped}"), style="dim")
+    if row.operation:
+        yield Text(one_line(_operation(row, at)), style="yellow")
+    told = row.symptoms[0].cause if row.symptoms else ""
+    if row.error is not None and row.error.text not in told:
+        when = "error" if row.error.lasts else f"last error, {tell_age(at - row.error.since)} ago"
+        yield Text(one_line(f"{when}: {row.error.text}"), style="red" if row.error.lasts else "dim")
+
+
+def _operation(row: JobRow, at: float) -> str:
+    facts = row.under_way
+    if facts is None:
+        return f"{row.operation} is open"
+    asks = f", waits for a person: streamkeeper question {row.job} {row.operation}" if facts.waits_for_person else ""
+    return f"{facts.kind} {row.operation} at {facts.step} for {tell_age(at - facts.began_at)}{asks}"
+
+
+def _age(moment: float | None, at: float) -> str:
+    return tell_age(None if moment is None else at - moment)
+
+
+def _least(found: Iterable[T | None]) -> T | None:
+    return min((each for each in found if each is not None), default=None)
+
+
+def _most(found: Iterable[T | None]) -> T | None:
+    return max((each for each in found if each is not None), default=None)

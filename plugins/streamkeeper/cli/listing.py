@@ -1,0 +1,95 @@
+"""Lists for a terminal and for a pipe: one line for each thing, and what others wrote in it stays text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich.cells import cell_len, set_cell_size
+from rich.console import Console
+from rich.text import Text
+
+from streamkeeper.model.markdown_text import visible
+
+_GAP = "  "
+_SHORTEST_NAME = 8
+_INDENT = "    "
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One thing. ``notes``: what there is to say of it beside its cells; ``styles``: of cells, by their column."""
+
+    cells: tuple[str, ...]
+    notes: tuple[Text, ...] = ()
+    styles: tuple[tuple[int, str], ...] = ()
+
+
+def print_rows(headers: Sequence[str], rows: Sequence[Row], *, console: Console | None = None) -> None:
+    """Print a header and the rows.
+
+    In a pipe or a file a row is one line, its notes at the end, and nothing is cut. On a terminal notes that do not fit
+    beside their row stand below it, each on a line of its own, and what is wider than the terminal is cut with ….
+    """
+    console = console or Console(highlight=False)
+    widths = [
+        max(cell_len(each) for each in column) for column in zip(headers, *(row.cells for row in rows), strict=True)
+    ]
+    whole = not console.is_terminal
+    if not whole:
+        rest = sum(widths[1:]) + len(_GAP) * (len(widths) - 1)
+        widths[0] = min(widths[0], max(_SHORTEST_NAME, console.width - rest))
+    _print(console, _line(headers, widths, ()))
+    for row in rows:
+        line = _line(row.cells, widths, row.styles)
+        beside = Text.assemble(line, _GAP, Text("; ").join(row.notes))
+        if row.notes and (whole or cell_len(beside.plain) <= console.width):
+            _print(console, beside)
+            continue
+        _print(console, line)
+        for note in row.notes:
+            _print(console, Text.assemble(_INDENT, note))
+
+
+def one_line(text: str) -> str:
+    """Text on one line, in which nothing steers a terminal."""
+    return visible(" ".join(text.split()))
+
+
+def tell_age(seconds: float | None, *, unknown: str = "-") -> str:
+    """45 s, 3.5 min, 12 h, 4 d."""
+    if seconds is None:
+        return unknown
+    left = max(0.0, seconds)
+    for least, size, unit in ((172_800.0, 86_400.0, "d"), (7200.0, 3600.0, "h"), (120.0, 60.0, "min")):
+        if left >= least:
+            return f"{left / size:.{0 if left >= 10 * size else 1}f}".removesuffix(".0") + f" {unit}"
+    return f"{left:.0f} s"
+
+
+def tell_size(count: int) -> str:
+    """512 B, 1.4 MiB."""
+    size, unit = float(count), "B"
+    for larger in ("KiB", "MiB", "GiB", "TiB"):
+        if size < 1024:
+            break
+        size, unit = size / 1024, larger
+    return f"{size:.0f} {unit}" if unit == "B" or size >= 100 else f"{size:.1f} {unit}"
+
+
+def _line(cells: Sequence[str], widths: Sequence[int], styles: Sequence[tuple[int, str]]) -> Text:
+    styled, line = dict(styles), Text()
+    for number, (cell, width) in enumerate(zip(cells, widths, strict=True)):
+        line.append(_GAP if number else "").append(_fitted(cell, width), style=styled.get(number))
+    return line
+
+
+def _fitted(cell: str, width: int) -> str:
+    return set_cell_size(cell, width) if cell_len(cell) <= width else set_cell_size(cell, width - 1) + "…"
+
+
+def _print(console: Console, line: Text) -> None:
+    if console.is_terminal:
+        line.truncate(console.width, overflow="ellipsis")
+    line.rstrip()
+    console.print(line, soft_wrap=True)

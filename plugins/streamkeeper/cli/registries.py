@@ -1,0 +1,106 @@
+"""``registry``: what to do when the store is lost."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import pendulum
+import typer
+
+from streamkeeper.cli.caller import caller
+from streamkeeper.cli.given import open_to_look
+from streamkeeper.errors import InvalidInput
+from streamkeeper.lifecycle.rebuilding import Asked
+from streamkeeper.model.names import check_version
+from streamkeeper.operations.lost_journals import Rebuild, end_drivers, plan_rebuild, record_rebuild
+from streamkeeper.operations.sites import Site
+
+app = typer.Typer(no_args_is_help=True, help="The records of all jobs, and making them again when their store is lost.")
+
+Outputs = Annotated[
+    list[str] | None,
+    typer.Option("--output", metavar="PLACE", help="A table's database, as URL or secret://…, or a FileSink's path"),
+]
+Unfenced = Annotated[
+    list[str] | None,
+    typer.Option("--unfenced", metavar="JOB/QUERY", help="It writes with a function of yours, which keeps no epoch"),
+]
+Versions = Annotated[
+    list[str] | None,
+    typer.Option("--version", metavar="JOB/QUERY=v0002", help="This one serves, where no output says which"),
+]
+
+
+@app.command("rebuild")
+def rebuild(
+    job: Annotated[str, typer.Argument(metavar="[JOB]", help="Only this job; else every one that is found")] = "",
+    *,
+    output: Outputs = None,
+    unfenced: Unfenced = None,
+    version: Versions = None,
+    end_drivers_: Annotated[bool, typer.Option("--end-drivers", help="End those that still run here")] = False,
+    no_driver_elsewhere: Annotated[
+        bool, typer.Option("--no-driver-elsewhere", help="You have seen to it that none runs where nobody can look")
+    ] = False,
+    reason: Annotated[str, typer.Option("--reason", help="Why; kept in the journals")] = "",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be recorded, and why what not")] = False,
+) -> None:
+    """Make the journals of a lost store again, from checkpoints, outputs and snapshots; never over one that is there.
+
+    Again: goes on with the jobs that are left. Exit code 1: a job could not be rebuilt, or, with --dry-run, would not.
+    """
+    if not dry_run and not reason:
+        raise InvalidInput("a rebuild needs a reason", hint='--reason "the bucket was deleted"; or look with --dry-run')
+    by, site, versions = caller(), open_to_look(), _read_versions(version)
+    now = pendulum.now("UTC")
+    asked = Asked(
+        requested_by=by,
+        reason=reason,
+        at=now.to_iso8601_string(),
+        seconds=now.int_timestamp,
+        no_driver_elsewhere=no_driver_elsewhere,
+    )
+
+    def look() -> Rebuild:
+        return plan_rebuild(site, asked, job=job, outputs=output or (), unfenced=unfenced or (), versions=versions)
+
+    found = look()
+    if end_drivers_ and not dry_run:
+        _end(site, found)
+        found = look()
+    _show(found)
+    if not dry_run:
+        for made in record_rebuild(site, found, by=by, reason=reason):
+            typer.echo(f"{made}: rebuilt; nothing serves until it is deployed: streamkeeper deploy {made} --params …")
+    if any(each.refusals for each in found.plans):
+        raise typer.Exit(1)
+
+
+def _end(site: Site, found: Rebuild) -> None:
+    for line in end_drivers(site, [each.job for each in found.plans]):
+        typer.echo(line)
+
+
+def _show(found: Rebuild) -> None:
+    if found.installation:
+        typer.echo(f"installation {found.installation}, as outputs and snapshots know it")
+    for line in found.known:
+        typer.echo(line)
+    for plan in found.plans:
+        for line in plan.told:
+            typer.echo(f"{plan.job}: {line}")
+        for line in plan.refusals:
+            typer.echo(f"{plan.job}: NOT rebuilt: {line}")
+    if not found.plans and not found.known:
+        typer.echo("no job was found: look at STREAMKEEPER_CHECKPOINTS, and name outputs with --output")
+
+
+def _read_versions(pairs: list[str] | None) -> dict[str, str]:
+    """``["sales/totals=v0002"]`` -> dict; raises InvalidInput."""
+    found: dict[str, str] = {}
+    for pair in pairs or []:
+        query, separator, name = pair.partition("=")
+        if not separator or "/" not in query:
+            raise InvalidInput(f"--version {pair!r} is not JOB/QUERY=VERSION", hint="--version sales/totals=v0002")
+        found[query] = check_version(name)
+    return found

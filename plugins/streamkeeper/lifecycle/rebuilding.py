@@ -1,0 +1,319 @@
+"""Making a lost journal again: from what checkpoints, outputs and snapshots know to one record, or why there is none.
+
+Which checkpoint version served is the output's to say: its fence was moved by whoever wrote it last. Nothing is guessed
+from numbers or dates: of two versions the younger one may be that of a switch that never came to an end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import msgspec
+
+from streamkeeper.model.lost_store import Fence, LostJob, SeenCheckpoint
+from streamkeeper.model.names import version_name, version_number
+from streamkeeper.model.rebuilt import JobRebuilt, RebuiltQuery, RebuiltVersion
+
+NO_BATCH = -1
+"""The version has begun: nothing of its parent is to be carried over any more."""
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """What a person says beside what is seen.
+
+    ``unfenced``: queries whose output is a function, which keeps no epoch; ``versions``: query -> the version that
+    serves; ``no_driver_elsewhere``: where nobody can look there is none; ``at``: UTC, ISO 8601; ``seconds``: the same
+    since 1970.
+    """
+
+    requested_by: str
+    reason: str
+    at: str
+    seconds: int
+    unfenced: frozenset[str] = frozenset()
+    versions: Mapping[str, str] = {}
+    no_driver_elsewhere: bool = False
+
+
+class RebuildPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """What is recorded of one job, None where nothing is to be; ``refusals``: why, each with its way out; ``told``: the
+    plan in lines."""
+
+    job: str
+    record: JobRebuilt | None
+    refusals: tuple[str, ...] = ()
+    told: tuple[str, ...] = ()
+
+
+class _Undecided(Exception):
+    """Why it is not known which version served, with the way out."""
+
+
+def decide_rebuild(seen: LostJob, asked: Asked, installation: str) -> RebuildPlan:
+    """The record that makes the journal again, if everything that it needs could be seen; changes nothing.
+
+    ``installation``: the id that the job's outputs are written under.
+    """
+    if seen.journal:
+        return RebuildPlan(job=seen.job, record=None, refusals=(seen.journal,))
+    refusals = [*_drivers(seen, asked)]
+    queries: dict[str, RebuiltQuery] = {}
+    for query in seen.queries:
+        try:
+            queries[query] = _query(seen, asked, query, installation)
+        except _Undecided as why:
+            refusals.append(f"query {query}: {why}")
+    if not queries and not refusals:
+        refusals.append(
+            f"neither a checkpoint nor an output of job {seen.job} was found (check STREAMKEEPER_CHECKPOINTS)"
+        )
+    if refusals:
+        return RebuildPlan(job=seen.job, record=None, refusals=tuple(refusals))
+    record = JobRebuilt(
+        requested_by=asked.requested_by,
+        reason=asked.reason,
+        at=asked.at,
+        proof=_proof(seen),
+        epoch=_epoch(seen, asked),
+        newest_release=max([_release(seen), *(each.newest_release for each in seen.snapshots.values())]),
+        queries=queries,
+        lost=tuple(_lost(seen, queries)),
+    )
+    return RebuildPlan(job=seen.job, record=record, told=tuple(_tell(record)))
+
+
+def decide_installation(wanted: frozenset[str], present: str, others: tuple[str, ...]) -> tuple[str, str]:
+    """The id that the store has to carry, and why none can be given; an empty id: whichever it has.
+
+    ``wanted``: the ids that outputs, snapshots and drivers carry; ``present``: the store's own, empty where it has
+    none; ``others``: jobs that were recorded under that one.
+    """
+    if len(wanted) > 1:
+        return "", (
+            f"what was found belongs to {len(wanted)} installations ({', '.join(each[:8] for each in sorted(wanted))}):"
+            " name only the outputs of one, and rebuild the others into stores of their own"
+        )
+    id = next(iter(wanted), "")
+    if id and present and id != present and others:
+        return "", (
+            f"the store belongs to the installation {present[:8]} by now, with {', '.join(others)}, and the outputs to"
+            f" {id[:8]}: set STREAMKEEPER_STORE to an empty place, rebuild there, and deploy {', '.join(others)} anew"
+        )
+    return id, ""
+
+
+def _drivers(seen: LostJob, asked: Asked) -> Iterator[str]:
+    """Two drivers on one checkpoint lose or double: whoever may still write is ended, and proven so, before."""
+    for each in seen.drivers:
+        if each.alive:
+            yield (
+                f"driver {each.instance} still runs on {seen.host} ({each.alive}): --end-drivers ends it; by itself it"
+                " ends within a minute of losing its store"
+            )
+    if seen.unseen and not asked.no_driver_elsewhere:
+        yield (
+            f"a driver could run where nobody can look from here: {seen.unseen}; run this where it ran, or see to it"
+            " that none is left there, and say so with --no-driver-elsewhere"
+        )
+
+
+def _query(seen: LostJob, asked: Asked, query: str, installation: str) -> RebuiltQuery:
+    fence = _fence(seen, asked, query)
+    there = {each.version: each for each in seen.checkpoints.get(query, ())}
+    current = _current(seen, asked, query, fence, there)
+    known = {*there, *(fence.versions if fence else ()), *([fence.version] if fence and fence.version else [])}
+    if query in seen.snapshots:
+        known |= set(seen.snapshots[query].versions)
+    known |= {current} - {""}
+    versions = [_version(each, there.get(each), fence, installation) for each in sorted(known, key=version_number)]
+    parents = _parents(fence, current, there)
+    return RebuiltQuery(
+        output=fence.output if fence else "",
+        version=current,
+        versions=tuple(msgspec.structs.replace(each, **parents.get(each.version, {})) for each in versions),
+    )
+
+
+def _fence(seen: LostJob, asked: Asked, query: str) -> Fence | None:
+    """The output that the query wrote last: epochs are claimed per query, whatever it writes to."""
+    fences = sorted(seen.fences.get(query, ()), key=lambda each: each.claimed)
+    if not fences:
+        if query in asked.unfenced:
+            return None
+        raise _Undecided(
+            f"none of the outputs named is written by it: add its database or directory with --output; if it writes"
+            f" with a function of yours, which keeps no epoch: --unfenced {seen.job}/{query}"
+        )
+    if query in asked.unfenced:
+        raise _Undecided(f"its output {fences[-1].output} does keep an epoch: leave --unfenced out")
+    if len(fences) > 1 and fences[-2].claimed == fences[-1].claimed:
+        raise _Undecided(
+            f"{fences[-2].output} and {fences[-1].output} were both claimed under epoch {fences[-1].claimed}: name only"
+            " the one that serves"
+        )
+    return fences[-1]
+
+
+def _current(seen: LostJob, asked: Asked, query: str, fence: Fence | None, there: Mapping[str, SeenCheckpoint]) -> str:
+    said, written = asked.versions.get(query, ""), fence.version if fence else ""
+    if written and (said or written) != written:
+        if written in there and not _is_ahead(fence, there[written]):
+            raise _Undecided(f"its output holds {written}, and that checkpoint is there: leave --version out")
+        if said not in there or version_number(said) <= _newest(seen, query, fence, without=said):
+            raise _Undecided(
+                f"{said} cannot take the place of {written}: restore a snapshot into"
+                f" {_restored_name(seen, query, fence)}, and name that"
+            )
+        return said
+    if written:
+        begun = fence is not None and len(fence.serving) > 1
+        if written not in there and begun and fence is not None and fence.batch is None:
+            raise _Undecided(
+                f"its output was handed over to {written}, which has written nothing yet, and whose checkpoint is not"
+                " there: put that back as it was"
+            )
+        return written
+    if not there:
+        return ""
+    if said:
+        if said not in there:
+            raise _Undecided(f"there is no checkpoint {said}: there are {', '.join(sorted(there))}")
+        return said
+    if len(there) != 1:
+        holds = f"{fence.output} holds no batch yet" if fence else "no output says which one served"
+        raise _Undecided(
+            f"{holds}, and there are {len(there)} checkpoints ({', '.join(sorted(there))}), one of them perhaps of a"
+            f" switch that never ended: say which one served with --version {seen.job}/{query}=v…"
+        )
+    return next(iter(there))
+
+
+def _is_ahead(fence: Fence | None, directory: SeenCheckpoint) -> bool:
+    """Whether the output holds batches that the checkpoint does not know."""
+    if fence is None or fence.version != directory.version or fence.batch is None:
+        return False
+    return directory.planned is None or fence.batch > directory.planned
+
+
+def _version(name: str, directory: SeenCheckpoint | None, fence: Fence | None, installation: str) -> RebuiltVersion:
+    if directory is not None:
+        return RebuiltVersion(
+            version=name,
+            origin="seen in its directory",
+            root=directory.root,
+            query_id=directory.query_id,
+            committed=directory.committed,
+            installation=installation,
+        )
+    # What its output holds it had planned: a directory that is less than that is not taken for it.
+    held = fence.batch if fence is not None and fence.version == name else None
+    return RebuiltVersion(
+        version=name, origin="named by an output or a snapshot; its directory is gone", committed=held,
+        installation=installation,
+    )  # fmt: skip
+
+
+def _parents(
+    fence: Fence | None, current: str, there: Mapping[str, SeenCheckpoint]
+) -> dict[str, dict[str, str | int | None]]:
+    """What each version carries on, as the output tells it, and the version that a person has restored by hand."""
+    if fence is None:
+        return {}
+    found: dict[str, dict[str, str | int | None]] = {}
+    for before, after in zip(fence.serving, fence.serving[1:], strict=False):
+        # One that has written nothing yet has the handed-over batch and no other; its sink log is begun with that.
+        untouched = after.version == fence.version and fence.batch is None and after.version in there
+        number = there[after.version].committed if untouched else NO_BATCH
+        found[after.version] = {"parent": before.version, "parent_batch": before.last, "batch": number}
+    if current != fence.version and fence.version:
+        # It goes on in its parent's numbers, and what the output holds beyond its batch comes again.
+        found[current] = {"parent": fence.version, "parent_batch": there[current].committed}
+    return found
+
+
+def _newest(seen: LostJob, query: str, fence: Fence | None, *, without: str = "") -> int:
+    """The highest number of a version that anything names."""
+    names = {each.version for each in seen.checkpoints.get(query, ())} | set(fence.versions if fence else ())
+    if query in seen.snapshots:
+        names |= set(seen.snapshots[query].versions)
+    return max((version_number(each) for each in names - {without}), default=0)
+
+
+def _restored_name(seen: LostJob, query: str, fence: Fence | None) -> str:
+    return version_name(_newest(seen, query, fence) + 1)
+
+
+def _epoch(seen: LostJob, asked: Asked) -> int:
+    """Above every epoch that was seen; a function has been told epochs that nobody can ask it for, and no count of
+    claims comes near the seconds since 1970."""
+    epochs = [each.epoch for fences in seen.fences.values() for each in fences]
+    epochs += [each.epoch for each in seen.drivers]
+    return max([0, *epochs, *([asked.seconds] if asked.unfenced else [])])
+
+
+def _release(seen: LostJob) -> int:
+    return max((each.release for each in seen.drivers), default=0)
+
+
+def _proof(seen: LostJob) -> str:
+    nobody = f"no process of a driver of {seen.job} on {seen.host}"
+    return f"{nobody}, and by a person's word none elsewhere ({seen.unseen})" if seen.unseen else nobody
+
+
+def _lost(seen: LostJob, queries: Mapping[str, RebuiltQuery]) -> Iterator[str]:
+    """What could not be had again, each with its way out."""
+    yield (
+        f"the releases of {seen.job} and their params are on no record: deploy its file, with --params; a person is"
+        " asked, because nothing says what the old code was"
+    )
+    for query, of in queries.items():
+        if not of.version:
+            continue
+        there = {each.version: each for each in seen.checkpoints.get(query, ())}
+        fence = next((each for each in seen.fences.get(query, ()) if each.output == of.output), None)
+        held = f" up to batch {fence.batch}" if fence is not None and fence.batch is not None else ""
+        if of.version not in there:
+            what = f"the checkpoint {of.version} of {query}, whose output is written{held},"
+            yield f"{what} is gone: {_way(seen, query, fence)}"
+        elif fence is not None and fence.version == of.version and fence.batch is not None:
+            planned, committed = there[of.version].planned, there[of.version].committed
+            if _is_ahead(fence, there[of.version]):
+                knows = f"up to {planned}" if planned is not None else "no batch"
+                yield (
+                    f"the checkpoint {of.version} of {query} knows {knows}, and its output holds batch {fence.batch}:"
+                    f" a deploy is refused until it is put back as it was; {_way(seen, query, fence)}"
+                )
+            elif committed is not None and fence.batch < committed:
+                yield (
+                    f"the output of {query} holds batch {fence.batch}, and its checkpoint has committed {committed}:"
+                    " the output has gone back, and what it lacks is not written again"
+                )
+
+
+def _way(seen: LostJob, query: str, fence: Fence | None) -> str:
+    snapshots = seen.snapshots.get(query)
+    if snapshots is None:
+        return "no snapshot of it was found; put it back, or deploy the query under another name and output"
+    name = _restored_name(seen, query, fence)
+    return (
+        f"its newest snapshot {snapshots.name} holds batch {snapshots.batch} of {snapshots.version}: before this"
+        f" rebuild, streamkeeper snapshot restore {seen.job}/{query} --to <checkpoints>/{seen.job}/{query}/{name}, then"
+        f" --version {seen.job}/{query}={name}; what the output holds beyond that batch is written again"
+    )
+
+
+def _tell(record: JobRebuilt) -> Iterator[str]:
+    for query, of in sorted(record.queries.items()):
+        if not of.version:
+            yield f"query {query}: it has written nothing to {of.output}, and has no checkpoint: it begins anew"
+            continue
+        served = next(each for each in of.versions if each.version == of.version)
+        stands = f"batch {served.committed} committed" if served.committed is not None else "no batch committed"
+        others = ", ".join(each.version for each in of.versions if each is not served)
+        yield (
+            f"query {query}: {of.version} served ({stands}), into {of.output or 'a function'}"
+            + (f"; known beside it, and not gone on from: {others}" if others else "")
+        )
+    yield f"the next epoch of every query is above {record.epoch}, the next release is r{record.newest_release + 1:04d}"
+    yield f"drivers: {record.proof}"
+    yield from (f"not recovered: {each}" for each in record.lost)

@@ -1,0 +1,84 @@
+"""What became of an operation, as one value and as a page: for whoever comes when it is over."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable
+
+import msgspec
+
+from streamkeeper.compatibility.report import told_way
+from streamkeeper.lifecycle.steps import Step
+from streamkeeper.model.job_state import JobState
+from streamkeeper.model.journal import Entry, InstanceEnded, StepBegun, StepDone
+from streamkeeper.model.markdown_text import escaped
+from streamkeeper.registry.journal import Journal
+
+
+class Ending(msgspec.Struct, frozen=True, kw_only=True):
+    """``decision``: the verdict and what the operation made of it; ``queries``: what each did; ``compared``: how far
+    its rebuilt output was the serving one. ``handover_s``: from the moment at which what served was told to drain until
+    every query's first commit was seen; None where nothing was relieved.
+    """
+
+    job: str
+    operation: str
+    release: str
+    outcome: str
+    sentence: str
+    verdict: str = ""
+    decision: str = ""
+    queries: dict[str, str] = {}
+    compared: dict[str, str] = {}
+    handover_s: float | None = None
+
+
+def read_ending(journal: Journal, operation: str) -> Ending:
+    """Of an operation that is over, or as far as it is."""
+    state = journal.state()
+    asked = state.operations[operation]
+    entries = (journal.entry(number) for number in range(asked.started, state.number + 1))
+    return Ending(
+        job=state.job,
+        operation=operation,
+        release=asked.done.get(Step.BUNDLE.label, {}).get("release", ""),
+        outcome=asked.outcome.value if asked.outcome is not None else "open",
+        sentence=asked.sentence or asked.fall_back,
+        verdict=asked.verdict.name if asked.verdict is not None else "",
+        decision=asked.verdict_sentence,
+        queries={query: told_way(way) for query, way in sorted(asked.ways.items())},
+        compared={query: each.sentence for query, each in sorted(asked.compared.items())},
+        handover_s=_handover_s(state, operation, (each for each in entries if isinstance(each, Entry))),
+    )
+
+
+def render_ending(ending: Ending) -> str:
+    """Markdown."""
+    rows = [
+        ("job", ending.job),
+        ("release", ending.release),
+        ("verdict", ending.decision),
+        *((f"query {query}", told) for query, told in ending.queries.items()),
+        *((f"output of {query}", told) for query, told in ending.compared.items()),
+        ("handover", "" if ending.handover_s is None else f"{ending.handover_s:.1f} s from drain to first commit"),
+        ("operation", ending.operation),
+    ]
+    table = [f"| {name} | {escaped(told)} |" for name, told in rows if told]
+    return "\n".join([f"## {ending.outcome}", "", escaped(ending.sentence), "", "| | |", "|---|---|", *table, ""])
+
+
+def _handover_s(state: JobState, operation: str, entries: Iterable[Entry]) -> float | None:
+    drained = relieved = committed = None
+    for entry in entries:
+        match entry.record:
+            case StepBegun(operation=mine, step=Step.DRAIN.label) if mine == operation:
+                drained = drained or entry.at
+            case InstanceEnded(operation=mine, instance=instance) if mine == operation:
+                relieved = relieved or state.instances[instance].appointed
+            case StepDone(operation=mine, step=Step.FIRST_COMMIT.label) if mine == operation:
+                committed = committed or entry.at
+    if not (drained and relieved and committed):
+        return None
+    moments = (datetime.datetime.fromisoformat(at) for at in (drained, committed))
+    began, done = moments
+    return round((done - began).total_seconds(), 1)

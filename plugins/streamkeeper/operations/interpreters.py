@@ -1,0 +1,29 @@
+"""Which Python runs a release: with it come PySpark and the packages, so that only a deploy changes them."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from streamkeeper.model.job_state import JobState
+from streamkeeper.model.release import Release
+from streamkeeper.registry.control import Control
+from streamkeeper.registry.environments import read_environment
+from streamkeeper.stores.contract import Store
+
+
+def choose_interpreter(store: Store, state: JobState, release: Release) -> str:
+    """The path of the interpreter to start a driver of this release in.
+
+    This process's own, unless its packages are not the release's and the interpreter that ran the release before is
+    still there: who goes back to a release, or starts it again, gets the Spark that it was checked under.
+    """
+    here, made_in = read_environment(), release.content.environment
+    own = (here.python, here.spark, here.packages_sha256)
+    if release.name not in state.described or own == (made_in.python, made_in.spark, made_in.packages_sha256):
+        return sys.executable
+    for each in reversed(state.instances.values()):
+        launch = Control(store, state.job, each.instance).read_launch() if each.release == release.name else None
+        if launch is not None:
+            return launch.python if os.access(launch.python, os.X_OK) else sys.executable
+    return sys.executable

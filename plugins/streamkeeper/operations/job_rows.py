@@ -1,0 +1,113 @@
+"""What the list of jobs shows of one that was looked at."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from streamkeeper.model.control import QueryStatus
+from streamkeeper.model.fleet import JobFacts, JobMemory, JobRow, QueryRow, SnapshotFacts, ToldError
+from streamkeeper.model.health import JobLook, Symptom, worst
+from streamkeeper.model.liveness import Life
+from streamkeeper.operations.fleet_look import Seen
+
+REMEMBERED_S = 24 * 3600.0
+"""How long an error is shown that nobody tells any more."""
+LONGEST_ERROR = 2000
+"""Characters: the index is replaced every minute, and the whole text stands in the driver's log."""
+
+
+def make_row(seen: Seen, look: JobLook, memory: JobMemory, symptoms: tuple[Symptom, ...]) -> JobRow:
+    """``memory``: as ``remember`` has left it."""
+    facts = seen.facts
+    queries = seen.status.queries if seen.status is not None else {}
+    return JobRow(
+        job=seen.job,
+        standing=seen.standing,
+        release=facts.serving_release if facts is not None else "",
+        instance=seen.instance,
+        life=look.life,
+        why=look.why,
+        wanted=look.wanted,
+        stopped=look.stopped,
+        operation=look.operation.operation if look.operation is not None else "",
+        versions={query: each.version for query, each in facts.versions.items()} if facts is not None else {},
+        committed={query: each.committed for query, each in queries.items() if each.committed is not None},
+        silent_s=round(look.silent_s, 1),
+        worst=worst(symptoms),
+        symptoms=symptoms,
+        unlooked=dict(seen.unlooked),
+        seen_at=look.now,
+        queries=_queries(seen, memory),
+        restarts=max(0, seen.status.generation - 1) if seen.status is not None else 0,
+        restarts_lately=len(memory.restarts),
+        error=memory.error,
+        under_way=facts.operation if facts is not None else None,
+        memory=memory,
+    )
+
+
+def remember_told(seen: Seen, memory: JobMemory, now: float) -> JobMemory:
+    """What a driver says once and not again: when its queries committed, and what it failed with."""
+    told = {name: each.signals.last_commit for name, each in _statuses(seen).items()}
+    moments = {**memory.committed_at, **{name: at for name, at in told.items() if at is not None}}
+    queries = _names(seen.facts, seen)
+    kept = {name: at for name, at in moments.items() if name in queries}
+    return replace(memory, committed_at=kept, error=_error(seen, memory.error, now))
+
+
+def _error(seen: Seen, before: ToldError | None, now: float) -> ToldError | None:
+    text = _told_error(seen)[:LONGEST_ERROR]
+    if text:
+        same = before is not None and before.text == text and before.lasts
+        return before if same else ToldError(text=text, since=now)
+    if before is None or now - before.since > REMEMBERED_S:
+        return None
+    return replace(before, lasts=False) if before.lasts else before
+
+
+def _told_error(seen: Seen) -> str:
+    """The driver's own; of one that is well, and of a job that has none, what its last deploy failed with."""
+    if seen.exit is not None and seen.exit.error:
+        return seen.exit.error
+    if seen.status is not None:
+        errors = [f"query {name}: {each.error}" for name, each in sorted(seen.status.queries.items()) if each.error]
+        if found := seen.status.error or "; ".join(errors) or seen.status.waiting:
+            return found
+    return seen.facts.last_failure if seen.facts is not None else ""
+
+
+def _queries(seen: Seen, memory: JobMemory) -> dict[str, QueryRow]:
+    gone = seen.liveness is not None and seen.liveness.life in (Life.DEAD, Life.ABSENT)
+    statuses = {} if gone else _statuses(seen)
+    return {
+        name: _query(statuses.get(name), memory.committed_at.get(name), memory.snapshots.get(name))
+        for name in _names(seen.facts, seen)
+    }
+
+
+def _query(status: QueryStatus | None, committed_at: float | None, snapshots: SnapshotFacts | None) -> QueryRow:
+    signals = status.signals if status is not None else None
+    sources = signals.sources if signals is not None else ()
+    return QueryRow(
+        lag_s=signals.lag_s if signals is not None else None,
+        lag_records=_sum([each.lag_records for each in sources]),
+        lag_files=_sum([each.lag_files for each in sources]),
+        committed_at=committed_at,
+        snapshots_known=snapshots is not None,
+        snapshot_at=snapshots.taken_at if snapshots is not None else None,
+        verified_at=snapshots.verified_at if snapshots is not None else None,
+    )
+
+
+def _sum(counts: list[int | None]) -> int | None:
+    known = [each for each in counts if each is not None]
+    return sum(known) if known else None
+
+
+def _statuses(seen: Seen) -> dict[str, QueryStatus]:
+    return seen.status.queries if seen.status is not None else {}
+
+
+def _names(facts: JobFacts | None, seen: Seen) -> list[str]:
+    """The serving release's queries; where none is on record, those that the driver tells of."""
+    return sorted(facts.versions if facts is not None and facts.versions else _statuses(seen))

@@ -1,0 +1,89 @@
+"""What became of each release of a job: when it was registered, who wanted it and why, and what was said of it."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import msgspec
+
+from streamkeeper.model.finding import Verdict
+from streamkeeper.model.job_state import JobState, OperationState
+from streamkeeper.model.journal import Entry, Outcome, ReleaseRegistered
+from streamkeeper.model.release import Release
+from streamkeeper.operations.job_facts import release_of
+from streamkeeper.operations.sites import Site
+
+_READERS = 8
+SERVES, BEFORE, PUSHED, OPEN = "serves", "before", "pushed", "under way"
+
+
+class ListedRelease(msgspec.Struct, frozen=True, kw_only=True):
+    """One release. ``registered_at``: by the clock of whoever registered it, ISO 8601.
+
+    ``author`` and ``reason``: of the operation that first made it serve, else of the last about it, else who has pushed
+    it; ``verdict``: what it was assessed as then. ``stands``: serves, before (what a rollback goes back to), replaced,
+    under way, pushed, or how the last operation about it ended.
+    """
+
+    release: Release
+    registered_at: str = ""
+    author: str = ""
+    reason: str = ""
+    operation: str = ""
+    verdict: Verdict | None = None
+    sentence: str = ""
+    stands: str = PUSHED
+
+
+def list_releases(site: Site, state: JobState) -> list[ListedRelease]:
+    """All of a job's, oldest brought. Raises StoreUnavailable, RegistryDamaged, FormatTooNew."""
+    entries = _registrations(site, state)
+    operations = [each for each in state.operations.values() if not each.request.dry_run]
+    releases = sorted(state.releases.values(), key=lambda each: each.number)
+    return [
+        _listed(each, entries.get(each.name), [op for op in operations if release_of(op) == each.name], state)
+        for each in releases
+    ]
+
+
+def _registrations(site: Site, state: JobState) -> dict[str, Entry]:
+    """Release -> the entry that registered it: the state does not tell when that was."""
+    # entry() keeps nothing, so that one journal can be read by several threads.
+    found: dict[str, Entry] = {}
+    journal = site.journal(state.job, "reader")
+    with ThreadPoolExecutor(_READERS) as pool:
+        for entry in pool.map(journal.entry, range(1, state.number + 1)):
+            if isinstance(entry, Entry) and isinstance(entry.record, ReleaseRegistered):
+                found.setdefault(entry.record.release.name, entry)
+    return found
+
+
+def _listed(release: Release, entry: Entry | None, operations: list[OperationState], state: JobState) -> ListedRelease:
+    in_order = sorted(operations, key=lambda each: each.started)
+    brought = next((each for each in in_order if each.outcome is Outcome.SUCCEEDED), None)
+    brought = brought or next(reversed(in_order), None)
+    by = entry.by.partition("#")[0] if entry is not None else ""
+    return ListedRelease(
+        release=release,
+        registered_at=entry.at if entry is not None else "",
+        author=(brought.request.requested_by if brought is not None else "") or by,
+        reason=brought.request.reason if brought is not None else "",
+        operation=brought.operation if brought is not None else "",
+        verdict=brought.verdict if brought is not None else None,
+        sentence=brought.verdict_sentence if brought is not None else "",
+        stands=_stands(release.name, operations, state),
+    )
+
+
+def _stands(name: str, operations: list[OperationState], state: JobState) -> str:
+    if name == state.serving_release:
+        return SERVES
+    last = max(operations, key=lambda each: each.started, default=None)
+    if last is not None and last.outcome is None:
+        return OPEN
+    others = [each for each in state.served if each != state.serving_release]
+    if others and name == others[-1]:
+        return BEFORE
+    if last is None or last.outcome is None:
+        return PUSHED
+    return "replaced" if last.outcome is Outcome.SUCCEEDED else last.outcome.value

@@ -1,0 +1,15 @@
+"""The DAG bundle of an installed Streamkeeper: the DAG files that came with the package."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from airflow.dag_processing.bundles.local import LocalDagBundle
+
+
+class InstalledDags(LocalDagBundle):
+    """An entry of ``dag_bundle_config_list`` that needs no path: it moves with the package, upgrades included."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(path=next(iter(import_module("streamkeeper.dags").__path__)), **kwargs)

@@ -1,0 +1,31 @@
+"""What Airflow shows of Streamkeeper under Admin, Plugins, and what its API refuses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow.configuration import conf
+from airflow.plugins_manager import AirflowPlugin
+
+_LOOPBACK = ("127.0.0.1", "localhost")
+
+
+def _for_everybodys_api() -> list[dict[str, Any]]:
+    """Refuses foreign Host headers where no login is asked for because the API listens on the loopback only.
+
+    Without that, a page on the web whose name is made to mean 127.0.0.1 is an admin's.
+    """
+    open_to_all = conf.getboolean("core", "simple_auth_manager_all_admins", fallback=False)
+    if not open_to_all or conf.get("api", "host", fallback="") not in _LOOPBACK:
+        return []
+    from starlette.middleware.trustedhost import TrustedHostMiddleware
+
+    hosts = {"allowed_hosts": list(_LOOPBACK), "www_redirect": False}
+    return [{"name": "streamkeeper-hosts", "middleware": TrustedHostMiddleware, "args": [], "kwargs": hosts}]
+
+
+class StreamkeeperPlugin(AirflowPlugin):
+    """Shows that the installation has Streamkeeper."""
+
+    name = "streamkeeper"
+    fastapi_root_middlewares = _for_everybodys_api()

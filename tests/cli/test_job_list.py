@@ -1,0 +1,116 @@
+"""The list of jobs, from rows alone: every way a job can stand, and what others wrote."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from msgspec.structs import replace
+from rich.console import Console
+
+from streamkeeper.cli.job_list import HEADERS, show_jobs, tell_lag
+from streamkeeper.model.fleet import FleetIndex, JobRow, OperationFacts, QueryRow, ToldError
+from streamkeeper.model.health import Severity, Symptom
+from streamkeeper.model.standing import Standing
+
+AT = 1_800_000_000.0
+CLEAR = QueryRow(lag_s=12.0, committed_at=AT - 240, snapshots_known=True, verified_at=AT - 7200)
+
+
+def shown(*rows: JobRow, width: int = 80, terminal: bool = False, after_s: float = 40, number: int = 7) -> list[str]:
+    """The lines of the list; looked at so much later."""
+    file = io.StringIO()
+    index = FleetIndex(number=number, started=AT, rows=rows)
+    console = Console(file=file, width=width, force_terminal=terminal, color_system=None)
+    show_jobs(index, rows, now=AT + after_s, console=console)
+    return file.getvalue().splitlines()
+
+
+def row(standing: Standing = Standing.SERVING, **given: object) -> JobRow:
+    """A job that serves well, but for what is given."""
+    return JobRow(**{"job": "orders", "standing": standing, "release": "r0003", "queries": {"q": CLEAR}, **given})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("standing", list(Standing))
+def test_every_standing_is_one_row(standing: Standing) -> None:
+    """Whatever has become of a job, its row has every column."""
+    header, line = shown(row(standing))[:2]
+    assert tuple(header.split()) == HEADERS
+    assert line.split("  ")[0] == "orders"
+    assert standing.value in line
+    assert line.split()[-7:] == ["12", "s", "4", "min", "0", "2", "h"]
+
+
+def test_a_job_that_was_never_deployed_shows_nothing_that_it_has_not() -> None:
+    """No lag, commit or backup is made up."""
+    line = shown(JobRow(job="orders", standing=Standing.NOT_DEPLOYED, release=""))[1]
+    assert line.split() == ["orders", "-", "not", "deployed", "-", "-", "0", "-"]
+
+
+def test_the_query_that_is_worst_off_stands_for_its_job() -> None:
+    """The largest lag, the oldest commit, the oldest verified snapshot; one without any is told as none."""
+    behind = QueryRow(lag_s=600.0, committed_at=AT - 86_400, snapshots_known=True, verified_at=AT - 200_000)
+    line = shown(row(queries={"a": CLEAR, "b": behind}, restarts=5, restarts_lately=2))[1]
+    assert line.split()[3:] == ["10", "min", "24", "h", "5", "(2/h)", "2.3", "d"]
+    without = QueryRow(snapshots_known=True)
+    assert shown(row(queries={"a": CLEAR, "b": without}))[1].endswith("none")
+    assert shown(row(queries={"a": CLEAR, "b": QueryRow()}))[1].endswith("-")
+
+
+@pytest.mark.parametrize(
+    ("lag", "told"),
+    [
+        (QueryRow(lag_s=1.0, lag_records=9), "1 s"), (QueryRow(lag_records=12_345), "12,345 rows"),
+        (QueryRow(lag_files=3), "3 files"), (QueryRow(lag_files=0, lag_records=0), "0"), (QueryRow(), "-"),
+    ],
+)  # fmt: skip
+def test_lag_is_told_in_what_the_source_knows(lag: QueryRow, told: str) -> None:
+    """Seconds first; else what waits; unknown is not none."""
+    assert tell_lag([lag]) == told
+
+
+def test_what_is_wrong_what_is_under_way_and_the_last_error_are_told_in_words() -> None:
+    """The worst symptom with its cause, the open question with its command, and an error that nobody repeats by age."""
+    symptom = Symptom(
+        rule="stalled", severity=Severity.PAGE, job="orders", query="q", cause="no trigger", action="", heading=""
+    )
+    facts = OperationFacts(operation="op-1", kind="deploy", step="approve", began_at=AT - 600, waits_for_person=True)
+    given = {"symptoms": (symptom, symptom), "operation": "op-1", "under_way": facts}
+    error = ToldError(text="out of\n\x1b[31m[red]memory[/red]", since=AT - 7200, lasts=False)
+    told = [
+        "page: stalled (q) and 1 more: no trigger",
+        "deploy op-1 at approve for 10 min, waits for a person: streamkeeper question orders op-1",
+        "last error, 2 h ago: out of \\x1b[31m[red]memory[/red]",
+    ]
+    assert shown(row(**given, error=error))[1].endswith("; ".join(told))
+    lines = shown(row(**given, error=error), terminal=True, width=100)
+    assert lines[2:5] == [f"    {each}" for each in told]
+    assert "error: out of" in shown(row(error=ToldError(text="out of", since=AT)))[1]
+    repeated = shown(row(symptoms=(symptom,), error=ToldError(text="no trigger", since=AT)))[1]
+    assert repeated.count("no trigger") == 1
+    other = replace(symptom, cause="no commit")
+    hidden = shown(row(symptoms=(other, symptom), error=ToldError(text="no trigger", since=AT)))[1]
+    assert "no trigger" in hidden, "only the first symptom's cause is in the row"
+    assert "stopped by ann: [b]moved" in shown(row(Standing.STOPPED, stopped="by ann: [b]moved"))[1]
+
+
+def test_forty_jobs_fit_a_terminal_of_eighty_columns() -> None:
+    """One line each, none wider, the longest name cut and every figure there."""
+    names = [f"job_{number:02}" for number in range(39)]
+    rows = [
+        row(job=each, standing=Standing.NOT_DEPLOYED, restarts=12, restarts_lately=3) for each in [*names, "x" * 63]
+    ]
+    lines = shown(*rows, terminal=True)
+    assert len(lines) == 42
+    assert all(len(each) <= 80 for each in lines)
+    assert all(each.endswith("12 (3/h)  2 h") for each in lines[1:-1])
+
+
+def test_how_old_the_look_is_is_said() -> None:
+    """Ages are those of that moment; a watch that has made no pass for long is told."""
+    assert shown(row())[1] == shown(row(), after_s=9000)[1]
+    assert shown(row())[2] == "as the watch saw them 40 s ago (--now looks again)"
+    assert shown(row(), after_s=9000)[2].endswith(
+        "2.5 h ago (--now looks again); it has made no pass since: see that it runs"
+    )
+    assert shown(row(), number=0)[2] == "as they are now"

@@ -1,0 +1,66 @@
+"""Lists: whole in a pipe, within a terminal's width, and one line for each thing."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.cells import cell_len
+from rich.console import Console
+from rich.text import Text
+
+from streamkeeper.cli.listing import Row, one_line, print_rows, tell_age, tell_size
+
+ROWS = [
+    Row(cells=("orders", "3"), notes=(Text("well"),)),
+    Row(cells=("a" * 120, "4"), notes=(Text("error: " + "x" * 300), Text("second"))),
+    Row(cells=("日本語", "5")),
+]
+
+
+def printed(width: int, *, terminal: bool) -> list[str]:
+    """The lines of a list."""
+    file = io.StringIO()
+    print_rows(("job", "n"), ROWS, console=Console(file=file, width=width, force_terminal=terminal, color_system=None))
+    return file.getvalue().splitlines()
+
+
+def test_a_pipe_gets_every_row_whole_on_one_line() -> None:
+    """Whatever the width is said to be, nothing is cut and nothing wraps."""
+    _, first, second, third = printed(40, terminal=False)
+    assert first.split() == ["orders", "3", "well"]
+    assert second == "a" * 120 + "  4  error: " + "x" * 300 + "; second"
+    assert third.split() == ["日本語", "5"]
+
+
+@pytest.mark.parametrize("width", [40, 80, 120])
+def test_a_terminal_gets_lines_of_its_width(width: int) -> None:
+    """Notes that do not fit stand below their row; what is too long ends with …, and columns stay aligned."""
+    plain = printed(width, terminal=True)
+    assert all(cell_len(line) <= width for line in plain)
+    _, first, note, second, error, told, third = plain
+    assert (first.split(), note) == (["orders", "3"], "    well")
+    assert second == "a" * (width - 4) + "…  4"
+    assert error == "    error: " + "x" * (width - 12) + "…"
+    assert told == "    second"
+    assert cell_len(third) == width
+
+
+def test_a_note_that_fits_stands_beside_its_row() -> None:
+    """On a wide terminal a row with a short note is one line."""
+    assert "orders" + " " * 116 + "3  well" in printed(140, terminal=True)
+
+
+def test_what_would_steer_a_terminal_is_spelled_out() -> None:
+    """Line breaks, escape sequences and marks of the reading order are text; so is what looks like markup."""
+    assert one_line("[red]a\n\tb\x1b[2J\x07\u202e[/red]") == "[red]a b\\x1b[2J\\x07\\u202e[/red]"
+
+
+def test_ages_and_sizes_are_short() -> None:
+    """Two figures at most, in the unit that a person would say."""
+    ages = [None, -5, 0.4, 59, 119, 180, 700, 7300, 100_000, 172_800, 9_000_000]
+    told = ["-", "0 s", "0 s", "59 s", "119 s", "3 min", "12 min", "2 h", "28 h", "2 d", "104 d"]
+    assert [tell_age(each) for each in ages] == told
+    assert [tell_size(each) for each in (0, 1023, 1024, 1_500_000, 2**40 * 3000)] == [
+        "0 B", "1023 B", "1.0 KiB", "1.4 MiB", "3000 TiB",
+    ]  # fmt: skip

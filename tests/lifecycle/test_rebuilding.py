@@ -1,0 +1,234 @@
+"""A lost journal: which version served, which epochs are taken, and when nobody can say; without any I/O."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from streamkeeper.lifecycle.rebuilding import NO_BATCH, Asked, RebuildPlan, decide_installation, decide_rebuild
+from streamkeeper.model.job_state import JobState, fold
+from streamkeeper.model.journal import CheckpointVersionCreated, Entry, EpochClaimed, Record
+from streamkeeper.model.known_checkpoint import known_checkpoint
+from streamkeeper.model.lost_store import Fence, LostJob, SeenCheckpoint, SeenDriver, SeenSnapshots
+from streamkeeper.model.rebuilt import JobRebuilt
+from streamkeeper.model.serving import Span
+
+ASKED = Asked(requested_by="cli:ada", reason="bucket deleted", at="2026-11-23T12:00:00Z", seconds=1_795_435_200)
+OUTPUT = "sqlite:////w.db#totals"
+
+
+def directory(version: str, committed: int | None = 8, planned: int | None = None) -> SeenCheckpoint:
+    planned = committed if planned is None else planned
+    return SeenCheckpoint(root="/cp", version=version, query_id=f"id-{version}", committed=committed, planned=planned)
+
+
+def table(version: str = "v0001", batch: int | None = 8, epoch: int = 5, **more: Any) -> Fence:
+    fields = {"output": OUTPUT, "owner": "sales/totals", "claimed": epoch, "installation": "mine", **more}
+    return Fence(version=version, batch=batch, epoch=epoch, **fields)
+
+
+def lost(*there: SeenCheckpoint, fences: tuple[Fence, ...] = (table(),), **more: Any) -> LostJob:
+    """One query ``totals`` whose store is gone."""
+    fields = {"job": "sales", "host": "box", **more}
+    return LostJob(
+        checkpoints={"totals": there} if there else {}, fences={"totals": fences} if fences else {}, **fields
+    )
+
+
+def decided(seen: LostJob, **asked: Any) -> RebuildPlan:
+    import msgspec
+
+    return decide_rebuild(seen, msgspec.structs.replace(ASKED, **asked), "mine")
+
+
+def recorded(plan: RebuildPlan) -> JobRebuilt:
+    assert plan.record is not None, plan.refusals
+    return plan.record
+
+
+def state_of(*records: Record) -> JobState:
+    state = JobState(job="sales")
+    for number, record in enumerate(records, start=1):
+        state = fold(state, Entry(number=number, at="", by="test", record=record))
+    return state
+
+
+def test_the_version_that_the_output_holds_serves_with_all_that_is_known_of_it() -> None:
+    """Root, query id and last commit are those of the directory: a deploy finds a checkpoint, and no other will do."""
+    state = state_of(recorded(decided(lost(directory("v0001")))))
+    current = state.current_version("totals")
+    assert current is not None
+    assert (current.version, current.root, current.query_id, current.committed) == ("v0001", "/cp", "id-v0001", 8)
+    assert current.installation == "mine"
+    assert known_checkpoint("sales", current, {}).begun
+    assert (state.serving_release, state.wanted, state.owners) == ("", False, [])
+    assert state.rebuilt is not None
+    assert state.rebuilt.sentence == ("rebuilt from checkpoints on 2026-11-23 12:00 UTC, by cli:ada (bucket deleted)")
+
+
+def test_a_younger_checkpoint_of_a_switch_that_never_ended_does_not_serve() -> None:
+    """Its number says nothing: the output's fence does. Negative control: without a fence nobody can say."""
+    both = (directory("v0001"), directory("v0002", committed=20))
+    state = state_of(recorded(decided(lost(*both))))
+    assert state.current["totals"] == "v0001"
+    assert state.next_version("totals") == "v0003"
+    refused = decided(lost(*both, fences=()), unfenced=frozenset({"totals"}))
+    assert refused.record is None
+    assert "v0001, v0002" in refused.refusals[0]
+    assert "--version sales/totals=v…" in refused.refusals[0]
+    said = decided(lost(*both, fences=()), unfenced=frozenset({"totals"}), versions={"totals": "v0002"})
+    assert recorded(said).queries["totals"].version == "v0002"
+
+
+def test_a_retired_checkpoint_is_known_and_does_not_serve() -> None:
+    """One that was left, and one of which only the output and a snapshot know, are never given out again."""
+    kept = SeenSnapshots(name="s0004", version="v0003", batch=7, versions=("v0001", "v0003"), newest_release=12)
+    fence = table("v0002", versions=("v0002", "v0005"))
+    seen = lost(directory("v0001"), directory("v0002"), fences=(fence,), snapshots={"totals": kept})
+    state = state_of(recorded(decided(seen)))
+    assert state.current["totals"] == "v0002"
+    assert state.next_version("totals") == "v0006"
+    assert state.next_release == 13
+
+
+def test_every_epoch_that_was_seen_anywhere_stays_below() -> None:
+    """Of any fence, also one beside the output that serves, and of a driver's last word; new claims go above them all.
+
+    Negative control: the same journal without that record claims an epoch that a zombie has.
+    """
+    fences = (table(epoch=5), table("v0001", epoch=3, output="sqlite:////w.db#old"))
+    seen = lost(directory("v0001"), fences=fences, drivers=(SeenDriver(instance="op-candidate", epoch=9, release=4),))
+    record = recorded(decided(seen))
+    assert record.queries["totals"].output == OUTPUT
+    state = state_of(record)
+    assert [state.next_epoch(query) for query in ("totals", "another")] == [10, 10]
+    assert state.next_release == 5
+    claim = EpochClaimed(query="totals", output=OUTPUT, epoch=10, instance="new", generation=1, version="v0001")
+    assert state_of(record, claim).next_epoch("totals") == 11
+    of_old = CheckpointVersionCreated(query="totals", version="v0001", release="r0001", origin="", state_format="")
+    assert state_of(of_old).next_epoch("totals") <= 5
+
+
+def test_a_query_that_writes_with_a_function_claims_above_any_count() -> None:
+    """Nobody can ask a function which epochs it was told; without a person's word for it nothing is made."""
+    seen = lost(directory("v0001"), fences=())
+    refused = decided(seen)
+    assert "--output" in refused.refusals[0]
+    assert "--unfenced sales/totals" in refused.refusals[0]
+    state = state_of(recorded(decided(seen, unfenced=frozenset({"totals"}))))
+    assert state.next_epoch("totals") == ASKED.seconds + 1
+    fenced = decided(lost(directory("v0001")), unfenced=frozenset({"totals"}))
+    assert "does keep an epoch" in fenced.refusals[0]
+
+
+def test_files_over_several_versions_stay_one_output() -> None:
+    """What a reader sees of a handed-over output is in its epoch log; a version that has begun is not seeded again."""
+    fence = table(
+        "v0002", batch=3, output="/out", serving=(Span("v0001", 8), Span("v0002")), versions=("v0001", "v0002")
+    )
+    state = state_of(recorded(decided(lost(directory("v0001"), directory("v0002", committed=3), fences=(fence,)))))
+    assert state.spans("totals", "v0002") == (Span("v0001", 8), Span("v0002"))
+    current = state.current_version("totals")
+    assert current is not None
+    assert current.batch == NO_BATCH
+    untouched = lost(directory("v0001"), directory("v0002", committed=0), fences=(replaced(fence, batch=None),))
+    current = state_of(recorded(decided(untouched))).current_version("totals")
+    assert current is not None
+    assert current.batch == 0
+    gone = decided(lost(directory("v0001"), fences=(replaced(fence, batch=None),)))
+    assert "handed over to v0002" in gone.refusals[0]
+
+
+def replaced(fence: Fence, **changes: Any) -> Fence:
+    import msgspec
+
+    return msgspec.structs.replace(fence, **changes)
+
+
+def test_a_checkpoint_that_is_gone_too_is_named_with_its_snapshot() -> None:
+    """It stays on record as what it was, so that nothing begins anew in its place; a restored one may take it."""
+    kept = SeenSnapshots(name="s0004", version="v0001", batch=6, versions=("v0001",), newest_release=3)
+    seen = lost(snapshots={"totals": kept})
+    record = recorded(decided(seen))
+    assert "s0004 holds batch 6 of v0001" in record.lost[1]
+    assert "--to <checkpoints>/sales/totals/v0002" in record.lost[1]
+    current = state_of(record).current_version("totals")
+    assert current is not None
+    assert known_checkpoint("sales", current, {}).begun
+    restored = lost(directory("v0002", committed=6), snapshots={"totals": kept})
+    state = state_of(recorded(decided(restored, versions={"totals": "v0002"})))
+    assert state.spans("totals", "v0002") == (Span("v0001", 6), Span("v0002"))
+    both = decided(lost(directory("v0001"), directory("v0002")), versions={"totals": "v0002"})
+    assert "leave --version out" in both.refusals[0]
+
+
+def test_an_output_that_is_ahead_or_behind_is_told() -> None:
+    """Ahead, a deploy is refused until the checkpoint is as it was; behind, rows are missing, and that is said."""
+    ahead = recorded(decided(lost(directory("v0001", committed=5)))).lost
+    assert "knows up to 5, and its output holds batch 8" in ahead[1]
+    behind = recorded(decided(lost(directory("v0001", committed=11)))).lost
+    assert "its checkpoint has committed 11" in behind[1]
+
+
+def test_several_queries_are_rebuilt_together_or_not_at_all() -> None:
+    """One record holds all of them: a job of which one query cannot be decided is left as it was."""
+    other = table(output="/out", owner="sales/copy", epoch=7)
+    seen = LostJob(
+        job="sales",
+        host="box",
+        checkpoints={"totals": (directory("v0001"),), "copy": (directory("v0001"), directory("v0002"))},
+        fences={"totals": (table(),), "copy": (other,)},
+    )
+    state = state_of(recorded(decided(seen)))
+    assert state.current == {"copy": "v0001", "totals": "v0001"}
+    assert state.next_epoch("totals") == state.next_epoch("copy") == 8
+    twice = LostJob(
+        job="sales",
+        checkpoints=seen.checkpoints,
+        fences={**seen.fences, "copy": (other, replaced(other, output="/out2"))},
+    )
+    refused = decided(twice)
+    assert refused.record is None
+    assert len(refused.refusals) == 1
+    assert "both claimed under epoch 7" in refused.refusals[0]
+
+
+def test_a_driver_that_lives_or_that_nobody_can_see_keeps_everything_as_it_is() -> None:
+    """Two writers of one checkpoint are what all of this is to keep apart."""
+    alive = decided(lost(directory("v0001"), drivers=(SeenDriver(instance="op-candidate", alive="processes 7, 8"),)))
+    assert alive.record is None
+    assert "op-candidate still runs on box (processes 7, 8): --end-drivers" in alive.refusals[0]
+    hidden = lost(directory("v0001"), unseen="this is a container (box)")
+    assert "--no-driver-elsewhere" in decided(hidden).refusals[0]
+    assert "by a person's word none elsewhere" in recorded(decided(hidden, no_driver_elsewhere=True)).proof
+
+
+def test_a_journal_that_is_there_is_never_overwritten() -> None:
+    """Whatever else was seen; and in a journal with entries the record itself changes nothing."""
+    plan = decided(LostJob(job="sales", journal="job sales has a journal of 9 entries"))
+    assert (plan.record, plan.refusals) == (None, ("job sales has a journal of 9 entries",))
+    created = CheckpointVersionCreated(query="totals", version="v0001", release="r0001", origin="", state_format="")
+    before = state_of(created)
+    after = state_of(created, recorded(decided(lost(directory("v0007"), fences=(table("v0007"),)))))
+    assert (after.versions, after.rebuilt) == (before.versions, None)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "present", "others", "id", "told"),
+    [
+        ({"a"}, "", (), "a", ""),
+        ({"a"}, "b", (), "a", ""),
+        ({"a"}, "a", ("sales",), "a", ""),
+        (set(), "b", ("sales",), "", ""),
+        ({"a", "c"}, "", (), "", "belongs to 2 installations (a, c)"),
+        ({"a"}, "b", ("sales",), "", "the store belongs to the installation b by now, with sales"),
+    ],
+)
+def test_the_store_gets_the_id_back_that_outputs_are_written_under(
+    wanted: set[str], present: str, others: tuple[str, ...], id: str, told: str
+) -> None:
+    """Also where the watch has made a new one meanwhile; not once jobs were recorded under that."""
+    found, refusal = decide_installation(frozenset(wanted), present, others)
+    assert found == id
+    assert told in refusal if told else not refusal
