@@ -66,7 +66,7 @@ def is_good(answer: Answer, left: list[str], door: str) -> bool:
 
     Airflow's own check of a form's fields tells the rule below its line.
     """
-    refused = answer.ended not in ("exit 0", "run success")
+    refused = answer.ended not in ("exit 0", "run success") and not answer.ended.startswith("HTTP 5")
     one_line = answer.lines == 1 or (door == "rest" and answer.ended == "HTTP 400")
     return refused and one_line and bool(answer.told) and not answer.traceback and not left
 
@@ -76,7 +76,7 @@ def ask_all(stage: Stage, doors: list[str], only: str) -> Iterator[dict[str, obj
     commit, inputs = read_commit(), [bad for bad in bad_inputs(stage) if only in bad.name]
 
     def line_of(bad: Bad, door: str, answer: Answer, left: list[str]) -> dict[str, object]:
-        told = answer.told[:_LONGEST].replace(str(stage.places.root), "…")
+        told = answer.told[:_LONGEST].replace(str(stage.places.root), "…").replace(str(Path.home()), "~")
         seen = {"ended": answer.ended, "told": told, "lines": answer.lines, "traceback": answer.traceback, "left": left}
         return {"commit": commit, "input": bad.name, "door": door, **seen, "good": is_good(answer, left, door)}
 
