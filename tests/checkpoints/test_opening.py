@@ -23,10 +23,11 @@ def test_a_local_checkpoint_is_opened_by_every_name_that_spark_takes(tmp_path: P
 
 
 def test_a_local_checkpoint_must_be_a_directory(tmp_path: Path) -> None:
-    """Neither nothing nor a file is one."""
-    (tmp_path / "file").touch()
-    for location in (str(tmp_path / "none"), str(tmp_path / "file"), (tmp_path / "none").as_uri()):
-        with pytest.raises(NotFound, match="does not exist"):
+    """Neither nothing nor a file is one, and which of them it is, is told."""
+    file, none = tmp_path / "file", tmp_path / "none"
+    file.touch()
+    for location, told in ((str(none), "does not exist"), (str(file), "is no directory"), (none.as_uri(), "does not")):
+        with pytest.raises(NotFound, match=told):
             open_tree(location)
 
 

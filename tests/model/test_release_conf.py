@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streamkeeper.errors import InvalidInput, JobUnusable
+from streamkeeper.model import spark_confs
 from streamkeeper.model.release_conf import (
     FIXED,
     check_described_confs,
@@ -160,3 +161,21 @@ def test_a_job_that_sets_it_in_its_code_is_refused_by_what_it_described() -> Non
     for confs in ({PROVIDER: "org.apache.Other"}, {"spark.sql.streaming.checkpointFileManagerClass": "org.apache.X"}):
         with pytest.raises(JobUnusable, match=f"the job's code sets {next(iter(confs))}"):
             check_described_confs([FIXED, confs])
+
+
+def test_a_misspelt_conf_of_spark_sql_is_told_the_one_that_is_meant() -> None:
+    """Spark takes any name and does nothing with it; what an installation lists, and what is like none, passes."""
+    with pytest.raises(InvalidInput, match="shufle.partitions is none of Spark's") as refused:
+        check_release_conf({"spark.sql.shufle.partitions": "4"})
+    assert refused.value.hint.startswith("spark.sql.shuffle.partitions is one")
+    check_release_conf({"spark.sql.shufle.partitions": "4"}, allowed=["spark.sql.shufle.*"])
+    for key in ("spark.sql.shuffle.partitions", "spark.sql.of.another.version"):
+        check_release_conf({key: "4"})
+
+
+def test_no_conf_of_spark_sql_is_taken_for_another_one() -> None:
+    """Of those that there are, none is refused as a misspelling; one letter less in any of them is one."""
+    there = spark_confs.PINNED | spark_confs.TUNING | spark_confs.MEANING
+    assert not [each for each in there if spark_confs.meant_key(each)]
+    for each in sorted(there)[::40]:
+        assert spark_confs.meant_key(each[:-1]) == each or each[:-1] in there

@@ -237,8 +237,8 @@ def test_the_same_words_of_the_same_person_go_on(job: Registered, tmp_path: Path
 @pytest.mark.parametrize(
     ("release", "told"),
     [
-        (None, "no release served before r0001"),
-        ("r0001", "r0001 is the serving release"),
+        (None, "no release served before r0002"),
+        ("r0002", "r0002 is the serving release"),
         ("r0009", "has no release r0009"),
     ],
 )

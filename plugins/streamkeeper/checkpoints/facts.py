@@ -9,12 +9,19 @@ import msgspec
 
 from streamkeeper.checkpoints.entries import NO_OFFSET, Trouble, read_commit, read_offsets
 from streamkeeper.checkpoints.file_sources import file_sources, files_of, log_offset
-from streamkeeper.checkpoints.layout import last_committed, last_planned, numbered, open_batch, query_id
+from streamkeeper.checkpoints.layout import (
+    ANOTHER_DIRECTORY,
+    last_committed,
+    last_planned,
+    must_be_directory,
+    numbered,
+    open_batch,
+    query_id,
+)
 from streamkeeper.checkpoints.operator_metadata import OperatorFacts, metadata_file, operator_folders, operator_in
 from streamkeeper.checkpoints.parsing import parse_json
 from streamkeeper.errors import CheckpointDamaged, NotFound
 
-ANOTHER_DIRECTORY = "name the query's checkpoint directory: it holds metadata, offsets and commits"
 _NAMED_SOURCES = 2
 
 
@@ -116,8 +123,7 @@ def can_restart_open(checkpoint: Path) -> bool:
 
 def must_be_checkpoint(checkpoint: Path) -> None:
     """Raise NotFound unless there is a directory with metadata or offsets in it."""
-    if not checkpoint.is_dir():
-        raise NotFound(f"checkpoint {checkpoint} does not exist", hint=ANOTHER_DIRECTORY)
+    must_be_directory(checkpoint)
     if not (checkpoint / "metadata").exists() and not (checkpoint / "offsets").exists():
         raise NotFound(f"{checkpoint} is not a checkpoint", hint=ANOTHER_DIRECTORY)
 

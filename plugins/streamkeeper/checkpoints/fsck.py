@@ -15,7 +15,7 @@ import msgspec
 from streamkeeper.checkpoints.closed_set import closed_set
 from streamkeeper.checkpoints.entries import Commit, Offsets, Trouble, commit_in, offsets_in
 from streamkeeper.checkpoints.file_sources import FileSource, file_sources, source_entries
-from streamkeeper.checkpoints.layout import last_committed, last_planned, numbered
+from streamkeeper.checkpoints.layout import last_committed, last_planned, must_be_directory, numbered
 from streamkeeper.checkpoints.log_damage import commit_damage, offset_damage, order_damage, orphaned_checksums
 from streamkeeper.checkpoints.operator_metadata import operator_folders
 from streamkeeper.checkpoints.shapes import damage
@@ -28,7 +28,7 @@ from streamkeeper.checkpoints.source_damage import (
 from streamkeeper.checkpoints.state_damage import state_beyond, state_damage
 from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.checkpoints.wholeness import differs_from_checksum
-from streamkeeper.errors import CheckpointChanged, CheckpointDamaged, NotFound
+from streamkeeper.errors import CheckpointChanged, CheckpointDamaged
 from streamkeeper.model.damage import Damage
 
 _PARTS = ("metadata", "offsets", "commits", "sources", "state")
@@ -76,8 +76,7 @@ def examine(checkpoint: Path, *, stateful: bool = False) -> tuple[Damage, ...]:
     ``stateful``: the query is known to keep state, so that a state directory that is gone is seen in format 1 too.
     Raises NotFound when there is no such directory, CheckpointChanged when a file disappears meanwhile.
     """
-    if not checkpoint.is_dir():
-        raise NotFound(f"checkpoint {checkpoint} does not exist", hint="name the query's checkpoint directory")
+    must_be_directory(checkpoint)
     try:
         return tuple(_examine(checkpoint, stateful=stateful))
     except FileNotFoundError as error:

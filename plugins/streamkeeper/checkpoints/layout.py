@@ -9,11 +9,19 @@ from typing import Any
 
 from streamkeeper.checkpoints.parsing import parse_json
 from streamkeeper.checkpoints.trees import Tree
-from streamkeeper.errors import CheckpointDamaged
+from streamkeeper.errors import CheckpointDamaged, NotFound
 
 _NUMBER = re.compile(r"0|[1-9][0-9]*")
 _VERSION = re.compile(r"v\d{4,}")
 _VOID = "{}"
+ANOTHER_DIRECTORY = "name the query's checkpoint directory: it holds metadata, offsets and commits"
+
+
+def must_be_directory(checkpoint: Path, given: str = "") -> None:
+    """Raise NotFound where there is no directory; ``given``: how whoever asks has written it."""
+    if not checkpoint.is_dir():
+        what = "is no directory" if checkpoint.exists() else "does not exist"
+        raise NotFound(f"checkpoint {given or checkpoint} {what}", hint=ANOTHER_DIRECTORY)
 
 
 def is_version_name(name: str) -> bool:

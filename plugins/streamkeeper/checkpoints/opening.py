@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from streamkeeper.checkpoints.layout import must_be_directory
 from streamkeeper.checkpoints.trees import LocalTree, Tree
 from streamkeeper.errors import InvalidInput, NotFound, Unsupported
 from streamkeeper.locations import local_path, scheme_of
@@ -29,8 +30,7 @@ def open_tree(location: str) -> Tree:
 
 
 def _open_local(location: str, path: Path) -> LocalTree:
-    if not path.is_dir():
-        raise NotFound(f"checkpoint {location} does not exist", hint="name the query's checkpoint directory")
+    must_be_directory(path, location)
     return LocalTree(path)
 
 

@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 import msgspec
 
+from streamkeeper.checkpoints.layout import must_be_directory
 from streamkeeper.cli.job_files import read_job_file
-from streamkeeper.errors import InvalidInput, NotFound
+from streamkeeper.errors import InvalidInput
 from streamkeeper.locations import local_path
 from streamkeeper.model.check import CheckRequest, JobFile
 from streamkeeper.model.names import refuse_unknown
@@ -83,6 +84,5 @@ def _candidate(asked: Asked, params: dict[str, ParamValue], conf: dict[str, str]
 
 def _existing(directory: str) -> str:
     path = local_path("checkpoint", directory, hint="the check looks into local checkpoints only")
-    if not path.is_dir():
-        raise NotFound(f"checkpoint {directory} does not exist", hint="name the query's checkpoint directory")
+    must_be_directory(path, directory)
     return str(path)

@@ -209,7 +209,9 @@ def _start_and_finish(
     *,
     stays: bool = True,
 ) -> None:
-    if told := told_forgotten(site.journal(asked.job, "reader").state()):
+    before = site.journal(asked.job, "reader").state()
+    # Else the refusal says it.
+    if (asked.revive or not before.versions) and (told := told_forgotten(before)):
         typer.echo(told)
     running = open_deploy(site, operation, asked, on_open=on_open)
     state = running.state

@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 
 from streamkeeper.errors import InvalidInput, JobUnusable
 from streamkeeper.model.names import shorten
+from streamkeeper.model.spark_confs import meant_key
 
 _ELSEWHERE = "executors would run where the proof of a driver's death does not look"
 _STATE_FORMAT = "every checkpoint version is written in the state format that its record names"
@@ -112,9 +113,11 @@ def check_release_conf(conf: Mapping[str, str], allowed: Iterable[str] = ()) -> 
             raise InvalidInput(f"conf {key} sets confs of Spark's", hint="write each as a conf of its own")
         if reason := _reason_against(key.lower()):
             raise InvalidInput(f"conf {key} cannot be set: {reason}", hint="leave it out")
-        if not (_is_usual(key) or any(fnmatchcase(key, each) for each in known)):
+        if not (_is_usual(key) or _is_listed(key, known)):
             hint = "leave it out, or have whoever runs this installation add it to STREAMKEEPER_CONFS"
             raise InvalidInput(f"conf {key} is not one that a deploy may set here", hint=hint)
+        if (meant := meant_key(key)) and not _is_listed(key, known):
+            raise InvalidInput(f"conf {key} is none of Spark's", hint=f"{meant} is one; Spark takes any name")
         if wanted := _misfit(key, value):
             raise InvalidInput(f"conf {key}={shorten(value)} is not {wanted}", hint="Spark would not start with it")
 
@@ -125,6 +128,10 @@ def _misfit(key: str, value: str) -> str:
     if not kind or value.startswith("secret://") or _VALUES[kind].fullmatch(value.strip()):
         return ""
     return kind
+
+
+def _is_listed(key: str, allowed: Iterable[str]) -> bool:
+    return any(fnmatchcase(key, each) for each in allowed)
 
 
 def _is_usual(key: str) -> bool:

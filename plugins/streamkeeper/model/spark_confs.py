@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from enum import Enum
 
+from streamkeeper.model.names import nearest
+
 SQL = "spark.sql."
+_LIKENESS = 0.96
+"""A letter or two of a conf's name: what another version of Spark calls otherwise differs in more."""
 
 
 class Role(Enum):
@@ -34,6 +38,14 @@ CODE = (
 def current_key(key: str) -> str:
     """The key that Spark reads a conf by; keys have no other spelling, upper and lower case included."""
     return _FORMER.get(key, key)
+
+
+def meant_key(key: str) -> str:
+    """The conf of Spark SQL that a misspelt one nearly is; empty for one that there is, and for one like none."""
+    there = PINNED | REFUSED | TUNING | MEANING | _FORMER.keys()
+    if key in there or not key.startswith(SQL) or key.startswith(_TUNING_FAMILIES):
+        return ""
+    return nearest(key, there, likeness=_LIKENESS)
 
 
 def role(key: str) -> Role:
