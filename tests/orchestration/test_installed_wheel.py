@@ -123,6 +123,6 @@ def test_a_driver_starts_from_the_wheel(installed: Installed) -> None:
     shutil.copy(ROOT / "jobs" / "sales_totals.py", installed.root / "jobs")
     (installed.root / "sales").mkdir()
     params = {"input": str(installed.root / "sales"), "warehouse": f"sqlite:///{installed.root}/warehouse.db"}
-    assert "no job is known yet" in installed.run("streamkeeper", "jobs")
     told = installed.run("streamkeeper", "deploy", "sales_totals", "--params", json.dumps(params), "--dry-run")
     assert "verdict" in told
+    assert "no job is known yet" in installed.run("streamkeeper", "jobs")
