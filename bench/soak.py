@@ -90,6 +90,8 @@ class Soak:
             turns = turns or self._chance.sample(sorted(_HAPPENINGS), len(_HAPPENINGS))
             name = turns.pop()
             self._do(name, self._chance.choice(JOBS), _HAPPENINGS[name])
+            # A site's watch looks each minute, and a start that it begins takes it several passes.
+            self._command("watch", "--once")
             self._rest(self._chance.uniform(5, 20))
 
     def settle(self) -> list[Account]:
