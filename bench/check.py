@@ -23,8 +23,8 @@ from typing import Any, NamedTuple
 
 import psutil
 
-from bench.bed import ROOT
 from bench.report import write_report
+from harness.places import ROOT
 
 GOAL_COLD = 1.1
 GOAL_FURTHER_S = 1.2

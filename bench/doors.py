@@ -21,14 +21,16 @@ from typing import NamedTuple
 
 import msgspec
 
-from bench.bed import ROOT, Bed, fresh_bed
 from bench.matrix.case import JOB_NAME, Case, Job
 from bench.matrix.cases import CASES
 from bench.matrix.record import read_commit
-from streamkeeper.lifecycle.steps import Step
+from harness.bed import Bed, fresh_bed
+from harness.places import ROOT
 from streamkeeper.model.coding import from_json
 from streamkeeper.model.finding import Assessment
-from streamkeeper.model.journal import DeployRequest, Handover, Outcome, Strategy
+from streamkeeper.model.journal import Outcome
+from streamkeeper.model.request import DeployRequest, Handover, Strategy
+from streamkeeper.model.step import Step
 from streamkeeper.operations.deploy import Deploy
 from streamkeeper.registry.objects import read_object
 

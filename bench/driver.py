@@ -22,8 +22,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from bench.bed import ROOT, Bed, fresh_bed, wait_for
 from bench.report import write_report
+from harness.bed import Bed, fresh_bed
+from harness.places import ROOT
+from harness.waiting import wait_for
 from streamkeeper.model.control import DriverStatus
 from streamkeeper.registry.control import Control
 

@@ -16,9 +16,10 @@ from typing import Any
 
 import psutil
 
-from bench.bed import ROOT, Bed, fresh_bed
 from bench.report import write_report
 from bench.sides import TRIGGER, PlainSide, Side, deploy, fill, gap_around, replace_alone
+from harness.bed import Bed, fresh_bed
+from harness.places import ROOT
 
 JOB = "sales_totals"
 

@@ -1,8 +1,11 @@
 """``python -m bench.memory``: what an unattended driver keeps in memory, by the minute.
 
 Serves ``sales_totals`` at triggers of one second under steady input, and looks at the driver's JVM and its two Python
-processes at the ``--at`` minutes: bytes of live Java objects after a full collection (jcmd's class histogram), the
+processes at the ``--at`` minutes: bytes of live Java objects after full collections (jcmd's class histogram), the
 classes that grew most, and resident memory. Needs a JDK's jcmd beside the JRE.
+
+Collected until what is live stays the same: Spark's cleaner lets go, one by one, of accumulators and broadcasts that
+a collection has found unused, so that after one alone those of all batches since the one before still count.
 """
 
 from __future__ import annotations
@@ -17,13 +20,16 @@ from pathlib import Path
 
 import psutil
 
-from bench.bed import ROOT, Bed, fresh_bed
 from bench.report import write_report
+from harness.bed import Bed, fresh_bed
+from harness.places import ROOT
 from streamkeeper.registry.control import Control
 
 JOB = "sales_totals"
 _MIB = 1 << 20
 _SHOWN = 8
+_CLEANED_S, _ROUNDS, _SAME = 5, 24, 0.005
+"""Seconds for the cleaner between two collections, how often at most, and what share counts as the same."""
 
 
 def main() -> int:
@@ -77,13 +83,8 @@ def _look(bed: Bed, minute: float) -> tuple[dict[str, float], dict[str, int]]:
         with suppress(psutil.NoSuchProcess):
             seen.append((each.create_time(), each.pid, each.name(), each.memory_info().rss))
     _, jvm, _, jvm_size = min(each for each in seen if each[2] == "java")
-    python = sum(size for *_, name, size in seen if name != "java")
-    told = subprocess.run(["jcmd", str(jvm), "GC.class_histogram"], capture_output=True, text=True, check=True)
-    histogram: dict[str, int] = {}
-    for line in told.stdout.splitlines():
-        match line.split():
-            case [number, _, size, name, *_] if number.endswith(":"):
-                histogram[name] = histogram.get(name, 0) + int(size)
+    python = sum(size for *_, name, size in seen if name.startswith("python"))
+    histogram = _live(jvm)
     instance = bed.site.journal(JOB, "bench").state().serving_instance
     status = Control(bed.site.store, JOB, instance).read_status()
     look = {
@@ -94,6 +95,29 @@ def _look(bed: Bed, minute: float) -> tuple[dict[str, float], dict[str, int]]:
         "python_resident_mib": round(python / _MIB, 1),
     }
     return look, histogram
+
+
+def _live(jvm: int) -> dict[str, int]:
+    """Class -> bytes of its live objects."""
+    before = _histogram(jvm)
+    for _ in range(_ROUNDS):
+        time.sleep(_CLEANED_S)
+        found = _histogram(jvm)
+        if sum(found.values()) > (1 - _SAME) * sum(before.values()):
+            break
+        before = found
+    return found
+
+
+def _histogram(jvm: int) -> dict[str, int]:
+    """After a full collection, which the command makes itself."""
+    told = subprocess.run(["jcmd", str(jvm), "GC.class_histogram"], capture_output=True, text=True, check=True)
+    histogram: dict[str, int] = {}
+    for line in told.stdout.splitlines():
+        match line.split():
+            case [number, _, size, name, *_] if number.endswith(":"):
+                histogram[name] = histogram.get(name, 0) + int(size)
+    return histogram
 
 
 if __name__ == "__main__":

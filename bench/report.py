@@ -10,7 +10,7 @@ from typing import Any
 
 import pendulum
 
-from bench.bed import ROOT
+from harness.places import ROOT
 
 
 def write_report(name: str, figures: dict[str, Any], *, into: Path | None = None) -> Path:

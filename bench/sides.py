@@ -17,8 +17,10 @@ from typing import Any, Protocol
 import psutil
 import pyspark
 
-from bench.bed import ROOT, Bed, wait_for
-from demo.producer import write_whole
+from harness.bed import Bed
+from harness.places import ROOT
+from harness.producer import write_whole
+from harness.waiting import wait_for
 
 TRIGGER = "500 milliseconds"
 

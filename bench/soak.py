@@ -26,11 +26,13 @@ from typing import Any
 
 import psutil
 
-from bench.bed import ROOT, Bed, fresh_bed, wait_for
 from bench.report import write_report
-from demo.ledger import Account, compare_events, compare_totals, expected_totals, read_rows
-from demo.outputs import read_event_ids, read_totals
-from streamkeeper.operations.sites import Site
+from harness.bed import Bed, fresh_bed
+from harness.ledger import Account, compare_events, compare_totals, expected_totals, read_rows
+from harness.outputs import read_event_ids, read_totals
+from harness.places import ROOT
+from harness.waiting import wait_for
+from streamkeeper.operations.installation import Installation
 
 TOTALS, COPIES = JOBS = ("sales_totals", "event_copy")
 HASTE = ("--drain-s", "30", "--first-commit-s", "120", "--probation-batches", "2", "--reason", "soak")
@@ -175,7 +177,7 @@ class Soak:
 
     def _victim(self, job: str) -> psutil.Process | None:
         """A process of the job's serving driver: its supervisor, its Python, or its JVM."""
-        instance = Site.from_environment(self._environment()).journal(job, "soak").state().serving_instance
+        instance = Installation.from_environment(self._environment()).journal(job, "soak").state().serving_instance
         tree = []
         for process in self._bed.processes():
             with suppress(psutil.Error):

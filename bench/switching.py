@@ -23,9 +23,10 @@ from typing import Any
 import msgspec
 import psutil
 
-from bench.bed import ROOT, Bed, fresh_bed
 from bench.report import write_report
 from bench.sides import TRIGGER, PlainSide, Side, commits, deploy, fill, replace_alone
+from harness.bed import Bed, fresh_bed
+from harness.places import ROOT
 from streamkeeper.checkpoints.seeding import REBASED
 
 SQUARES = '        F.sum(F.col("amount") * F.col("amount")).alias("squares"),\n'

@@ -20,10 +20,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-from bench.bed import ROOT, Bed, fresh_bed, wait_for
 from bench.report import write_report
-from demo.ledger import compare_events, compare_totals, expected_totals, read_rows
-from demo.outputs import read_event_ids, read_totals
+from harness.bed import Bed, fresh_bed
+from harness.ledger import compare_events, compare_totals, expected_totals, read_rows
+from harness.outputs import read_event_ids, read_totals
+from harness.places import ROOT
+from harness.waiting import wait_for
 from streamkeeper.model.coding import from_json
 from streamkeeper.model.control import DriverState
 from streamkeeper.model.finding import Assessment

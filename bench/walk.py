@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from bench.bed import ROOT
+from harness.places import ROOT
 from streamkeeper.inspection.lineage import Lineage
 from streamkeeper.inspection.meaning import Session
 from streamkeeper.inspection.plan_walker import PlanWalker

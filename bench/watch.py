@@ -21,14 +21,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from bench.bed import ROOT
 from bench.report import write_report
-from bench.snapshots import server
+from harness.places import ROOT
+from harness.s3_server import FIRST_BUCKET, s3_server
 from streamkeeper.model.coding import to_json
 from streamkeeper.model.control import DriverState, DriverStatus, ProcessRecord, QueryStatus
 from streamkeeper.model.journal import (
     CheckpointVersionCreated,
-    DeployRequest,
     Entry,
     EpochClaimed,
     InstanceAppointed,
@@ -46,9 +45,10 @@ from streamkeeper.model.journal import (
 )
 from streamkeeper.model.journal_keys import entry_key
 from streamkeeper.model.release import Environment, Release, ReleaseContent
+from streamkeeper.model.request import DeployRequest
 from streamkeeper.model.signals import QuerySignals
 from streamkeeper.model.snapshot import Snapshot, series_key
-from streamkeeper.operations.sites import Site
+from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.watching import Watch, run_pass
 from streamkeeper.runners.local_process import LocalProcessRunner
 from streamkeeper.runners.machine import this_machine
@@ -84,9 +84,9 @@ def main() -> int:
 def _s3_store(stack: ExitStack) -> str:
     """The URL of an empty store on a server that ends with ``stack``; its names are in the environment."""
     home = Path(stack.enter_context(TemporaryDirectory(prefix="streamkeeper-s3-")))
-    running = stack.enter_context(server.s3_server(home, volume_mb=64, volumes=40))
+    running = stack.enter_context(s3_server(home, volume_mb=64, volumes=40))
     os.environ.update(running.environment)
-    return f"s3://{server.FIRST_BUCKET}/fleet"
+    return f"s3://{FIRST_BUCKET}/fleet"
 
 
 def _figures(jobs: int, store: str) -> dict[str, Any]:
@@ -107,7 +107,7 @@ def _measure(count: int, url: str) -> dict[str, float]:
     environ = _environment(root, url)
     made = time.monotonic()
     # The store is opened once as a person's command does it, which makes it an installation.
-    site = Site.from_environment(environ)
+    site = Installation.from_environment(environ)
     for number in range(count):
         _make_job(site, root, f"job_{number:05d}")
     figures: dict[str, float] = {"made_s": round(time.monotonic() - made, 1)}
@@ -127,10 +127,10 @@ def _measure(count: int, url: str) -> dict[str, float]:
     return figures
 
 
-def _pass(site: Site, name: str, count: int) -> dict[str, float]:
+def _pass(site: Installation, name: str, count: int) -> dict[str, float]:
     """Seconds and requests of one pass, also those that the runner makes to tell whether a driver lives."""
     store = CountingStore(site.store)
-    runner = LocalProcessRunner(store, site.settings, installation=site.installation)
+    runner = LocalProcessRunner(store, site.settings, installation=site.record)
     began = time.monotonic()
     report = run_pass(Watch(site=replace(site, store=store, runner=runner), acts=False))
     seconds = time.monotonic() - began
@@ -154,7 +154,7 @@ def _environment(root: Path, url: str) -> dict[str, str]:
     return {**kept, **here, **({"STREAMKEEPER_STORE": url} if url else {})}
 
 
-def _a_driver(site: Site, job: str) -> subprocess.Popen[bytes]:
+def _a_driver(site: Installation, job: str) -> subprocess.Popen[bytes]:
     """A process that carries the mark of a job's driver, and the record of it."""
     mark = {"STREAMKEEPER_INSTANCE": f"{job}/op-candidate", "STREAMKEEPER_INSTALLATION": site.id}
     process = subprocess.Popen(["/bin/sleep", "3600"], env=mark, start_new_session=True)
@@ -168,7 +168,7 @@ def _a_driver(site: Site, job: str) -> subprocess.Popen[bytes]:
     return process
 
 
-def _put(site: Site, key: str, value: bytes) -> None:
+def _put(site: Installation, key: str, value: bytes) -> None:
     """Into a local store without waiting for the disk: making the fleet is not what is measured."""
     if not site.store.url.startswith("file:"):
         site.store.replace(key, value)
@@ -178,7 +178,7 @@ def _put(site: Site, key: str, value: bytes) -> None:
     path.write_bytes(value)
 
 
-def _make_job(site: Site, root: Path, job: str) -> None:
+def _make_job(site: Installation, root: Path, job: str) -> None:
     for number, record in enumerate(_records(site, root, job), start=1):
         entry = Entry(number=number, at="2026-01-01T00:00:00Z", by="bench", record=record)
         _put(site, entry_key(job, number), to_json(entry))
@@ -197,7 +197,7 @@ def _make_job(site: Site, root: Path, job: str) -> None:
         _make_checkpoint(site, root / "home" / "checkpoints" / job / query / "v0001", job, query)
 
 
-def _records(site: Site, root: Path, job: str) -> list[Record]:
+def _records(site: Installation, root: Path, job: str) -> list[Record]:
     environment = Environment(python="3.11", spark="4.2.0", packages_sha256="p", jars_sha256="j", digest="d")
     content = ReleaseContent(
         bundle="b" * 64, bundle_bytes=1, entry=f"{job}.py", params={}, conf={}, environment=environment,
@@ -232,7 +232,7 @@ def _records(site: Site, root: Path, job: str) -> list[Record]:
     ]
 
 
-def _make_checkpoint(site: Site, directory: Path, job: str, query: str) -> None:
+def _make_checkpoint(site: Installation, directory: Path, job: str, query: str) -> None:
     """Logs as Spark keeps them: the last hundred batches; and a snapshot of the newest."""
     for log in ("offsets", "commits"):
         (directory / log).mkdir(parents=True)

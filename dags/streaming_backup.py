@@ -17,7 +17,7 @@ from airflow.sdk import TriggerRule, chain, dag
 
 from streamkeeper.orchestration.backups import LONGEST_BACKUP, BackupOperator, ObjectiveOperator
 from streamkeeper.orchestration.queries import SERIES_SHOWN, FindOperator
-from streamkeeper.orchestration.retrying import RETRIES, RETRY_DELAY, retry_policy
+from streamkeeper.orchestration.retrying import default_args
 from streamkeeper.orchestration.schedules import read_schedule
 from streamkeeper.orchestration.snapshot_forms import backup_form
 
@@ -32,13 +32,7 @@ JOBS = Path(os.environ.get("STREAMKEEPER_JOBS", "jobs"))
     max_active_runs=1,
     tags=["streaming", "snapshots"],
     params=backup_form(JOBS),
-    default_args={
-        "owner": "streamkeeper",
-        "retries": RETRIES,
-        "retry_delay": RETRY_DELAY,
-        "retry_policy": retry_policy(),
-        "execution_timeout": LONGEST_BACKUP,
-    },
+    default_args={**default_args(), "execution_timeout": LONGEST_BACKUP},
 )
 def streaming_backup() -> None:
     find = FindOperator(task_id="find")

@@ -22,12 +22,11 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from airflow.sdk import chain, dag
+from airflow.sdk import dag
 
-from streamkeeper.lifecycle.steps import Step
-from streamkeeper.orchestration.deploy_graph import GO_ON, backup, default_args, dual_run, ending, takeover
+from streamkeeper.orchestration.deploy_graph import deploy_graph
 from streamkeeper.orchestration.form import deploy_form
-from streamkeeper.orchestration.operators import AssessOperator, BundleOperator, ChooseOperator, StepOperator
+from streamkeeper.orchestration.retrying import default_args
 
 JOBS = Path(os.environ.get("STREAMKEEPER_JOBS", "jobs"))
 
@@ -43,24 +42,7 @@ JOBS = Path(os.environ.get("STREAMKEEPER_JOBS", "jobs"))
     default_args=default_args(),
 )
 def streaming_deploy() -> None:
-    bundle = BundleOperator(task_id="bundle")
-    standby = StepOperator(task_id="standby", step=Step.STANDBY, deadline_param="standby_s")
-    assess = AssessOperator(task_id="assess", step=Step.ASSESS)
-    to_dual_run = {Step.SHADOW: "dual_run"}
-    choose = ChooseOperator(
-        task_id="choose", ways={Step.BACKUP: "backup", **to_dual_run}, go_on="takeover", end="finish"
-    )
-    kept = backup()
-    choose_again = ChooseOperator(
-        task_id="choose_again", ways=to_dual_run, go_on="takeover", end="finish", trigger_rule=GO_ON
-    )
-    rebuilt = dual_run()
-    taken_over = takeover()
-    fall_back, finish = ending()
-
-    chain(bundle, standby, assess, choose, kept, choose_again, rebuilt, taken_over, fall_back, finish)
-    choose >> [choose_again, rebuilt, taken_over, finish]
-    choose_again >> [taken_over, finish]
+    deploy_graph()
 
 
 streaming_deploy()

@@ -16,7 +16,7 @@ from airflow.sdk import chain, dag
 
 from streamkeeper.orchestration.drills import LONGEST_DRILL, DrillOperator
 from streamkeeper.orchestration.queries import SERIES_SHOWN, FindOperator
-from streamkeeper.orchestration.retrying import RETRIES, RETRY_DELAY, retry_policy
+from streamkeeper.orchestration.retrying import default_args
 from streamkeeper.orchestration.schedules import read_schedule
 from streamkeeper.orchestration.snapshot_forms import drill_form
 
@@ -31,13 +31,7 @@ JOBS = Path(os.environ.get("STREAMKEEPER_JOBS", "jobs"))
     max_active_runs=1,
     tags=["streaming", "snapshots"],
     params=drill_form(JOBS),
-    default_args={
-        "owner": "streamkeeper",
-        "retries": RETRIES,
-        "retry_delay": RETRY_DELAY,
-        "retry_policy": retry_policy(),
-        "execution_timeout": LONGEST_DRILL,
-    },
+    default_args={**default_args(), "execution_timeout": LONGEST_DRILL},
 )
 def streaming_drill() -> None:
     find = FindOperator(task_id="find")

@@ -15,7 +15,7 @@ from pathlib import Path
 from airflow.sdk import chain, dag
 
 from streamkeeper.orchestration.prunes import LONGEST_PRUNE, PlanPruneOperator, PruneOperator
-from streamkeeper.orchestration.retrying import RETRIES, RETRY_DELAY, retry_policy
+from streamkeeper.orchestration.retrying import default_args
 from streamkeeper.orchestration.schedules import read_schedule
 from streamkeeper.orchestration.snapshot_forms import prune_form
 
@@ -30,13 +30,7 @@ JOBS = Path(os.environ.get("STREAMKEEPER_JOBS", "jobs"))
     max_active_runs=1,
     tags=["streaming", "snapshots"],
     params=prune_form(JOBS),
-    default_args={
-        "owner": "streamkeeper",
-        "retries": RETRIES,
-        "retry_delay": RETRY_DELAY,
-        "retry_policy": retry_policy(),
-        "execution_timeout": LONGEST_PRUNE,
-    },
+    default_args={**default_args(), "execution_timeout": LONGEST_PRUNE},
 )
 def streaming_prune() -> None:
     plan = PlanPruneOperator(task_id="plan")

@@ -20,20 +20,11 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from airflow.sdk import TriggerRule, chain, dag
+from airflow.sdk import dag
 
-from streamkeeper.lifecycle.steps import Step
-from streamkeeper.orchestration.approvals import answer_form
-from streamkeeper.orchestration.deploy_graph import GO_ON, backup, default_args, dual_run, takeover, way_out
+from streamkeeper.orchestration.deploy_graph import recovery_graph
 from streamkeeper.orchestration.form import recover_form
-from streamkeeper.orchestration.operators import AssessOperator, ChooseOperator, StepOperator
-from streamkeeper.orchestration.recoveries import (
-    AcceptOperator,
-    DecideOperator,
-    DiagnoseOperator,
-    RecoveredOperator,
-    RecoverOperator,
-)
+from streamkeeper.orchestration.retrying import default_args
 
 JOBS = Path(os.environ.get("STREAMKEEPER_JOBS", "jobs"))
 
@@ -49,30 +40,7 @@ JOBS = Path(os.environ.get("STREAMKEEPER_JOBS", "jobs"))
     default_args=default_args(),
 )
 def streaming_recover() -> None:
-    looked = DiagnoseOperator(task_id="diagnose")
-    decide = DecideOperator(task_id="decide", diagnosed="diagnose", ask="accept", go_on="bundle", end="finish")
-    accept = AcceptOperator(task_id="accept", diagnosed="diagnose", params=answer_form())
-    bundle = RecoverOperator(task_id="bundle", diagnosed="diagnose", trigger_rule=GO_ON)
-    standby = StepOperator(task_id="standby", step=Step.STANDBY, deadline_param="standby_s")
-    assess = AssessOperator(task_id="assess", step=Step.ASSESS)
-    to_dual_run = {Step.SHADOW: "dual_run"}
-    choose = ChooseOperator(
-        task_id="choose", ways={Step.BACKUP: "backup", **to_dual_run}, go_on="takeover", end="finish"
-    )
-    kept = backup()
-    choose_again = ChooseOperator(
-        task_id="choose_again", ways=to_dual_run, go_on="takeover", end="finish", trigger_rule=GO_ON
-    )
-    rebuilt = dual_run()
-    taken_over = takeover()
-    fall_back = way_out()
-    finish = RecoveredOperator(task_id="finish", diagnosed="diagnose", trigger_rule=TriggerRule.ALL_DONE)
-
-    chain(looked, decide, accept, bundle, standby, assess, choose, kept, choose_again, rebuilt, taken_over)
-    chain(taken_over, fall_back, finish)
-    decide >> [bundle, finish]
-    choose >> [choose_again, rebuilt, taken_over, finish]
-    choose_again >> [taken_over, finish]
+    recovery_graph()
 
 
 streaming_recover()

@@ -17,12 +17,11 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from airflow.sdk import chain, dag
+from airflow.sdk import dag
 
-from streamkeeper.lifecycle.steps import Step
-from streamkeeper.orchestration.deploy_graph import default_args, ending, takeover
+from streamkeeper.orchestration.deploy_graph import rollback_graph
 from streamkeeper.orchestration.form import rollback_form
-from streamkeeper.orchestration.operators import AssessOperator, BundleOperator, ChooseOperator, StepOperator
+from streamkeeper.orchestration.retrying import default_args
 
 JOBS = Path(os.environ.get("STREAMKEEPER_JOBS", "jobs"))
 
@@ -38,15 +37,7 @@ JOBS = Path(os.environ.get("STREAMKEEPER_JOBS", "jobs"))
     default_args=default_args(),
 )
 def streaming_rollback() -> None:
-    bundle = BundleOperator(task_id="bundle", rollback=True)
-    standby = StepOperator(task_id="standby", step=Step.STANDBY, deadline_param="standby_s")
-    assess = AssessOperator(task_id="assess", step=Step.ASSESS)
-    choose = ChooseOperator(task_id="choose", ways={}, go_on="takeover", end="finish")
-    taken_over = takeover()
-    fall_back, finish = ending()
-
-    chain(bundle, standby, assess, choose, taken_over, fall_back, finish)
-    choose >> finish
+    rollback_graph()
 
 
 streaming_rollback()

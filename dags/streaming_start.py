@@ -16,11 +16,9 @@ from pathlib import Path
 
 from airflow.sdk import dag
 
-from streamkeeper.lifecycle.steps import Step
-from streamkeeper.orchestration.deploy_graph import default_args
 from streamkeeper.orchestration.desired import StartOperator
 from streamkeeper.orchestration.form import start_form
-from streamkeeper.orchestration.operators import SECONDS_S
+from streamkeeper.orchestration.retrying import default_args
 
 JOBS = Path(os.environ.get("STREAMKEEPER_JOBS", "jobs"))
 
@@ -36,7 +34,7 @@ JOBS = Path(os.environ.get("STREAMKEEPER_JOBS", "jobs"))
     default_args=default_args(),
 )
 def streaming_start() -> None:
-    StartOperator(task_id="start", step=Step.FALL_BACK, patience_s=SECONDS_S)
+    StartOperator(task_id="start")
 
 
 streaming_start()

@@ -16,9 +16,9 @@ from pathlib import Path
 
 from airflow.sdk import dag
 
-from streamkeeper.orchestration.deploy_graph import default_args
 from streamkeeper.orchestration.desired import LONGEST_STOP, StopOperator
 from streamkeeper.orchestration.form import stop_form
+from streamkeeper.orchestration.retrying import default_args
 
 JOBS = Path(os.environ.get("STREAMKEEPER_JOBS", "jobs"))
 

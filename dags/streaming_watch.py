@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from airflow.sdk import dag
 
-from streamkeeper.orchestration.retrying import RETRIES, RETRY_DELAY, retry_policy
+from streamkeeper.orchestration.retrying import default_args
 from streamkeeper.orchestration.schedules import read_schedule
 from streamkeeper.orchestration.watching import LONGEST_PASS, WatchOperator, watch_form
 
@@ -27,13 +27,7 @@ from streamkeeper.orchestration.watching import LONGEST_PASS, WatchOperator, wat
     max_active_runs=1,
     tags=["streaming", "health"],
     params=watch_form(),
-    default_args={
-        "owner": "streamkeeper",
-        "retries": RETRIES,
-        "retry_delay": RETRY_DELAY,
-        "retry_policy": retry_policy(),
-        "execution_timeout": LONGEST_PASS,
-    },
+    default_args={**default_args(), "execution_timeout": LONGEST_PASS},
 )
 def streaming_watch() -> None:
     WatchOperator(task_id="watch")

@@ -11,11 +11,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
-from demo.places import PROJECT, Places
-from demo.processes import PRIVATE
 from demo.scenario import run_demo
 from demo.show import Screen
 from demo.standing import bring_up, take_down
+from harness.places import ROOT, Places
+from harness.processes import PRIVATE
 from streamkeeper.errors import InvalidInput, OperationRefused, StreamkeeperError
 
 _USAGE = "use `python -m demo`, `python -m demo kafka`, `python -m demo up` or `python -m demo down`"
@@ -25,7 +25,7 @@ def main(arguments: Sequence[str]) -> int:
     """Exit code: 0 all well, 1 a step failed or the ledger is not clean, 2 wrong use, 130 interrupted."""
     screen = Screen()
     _end_politely()
-    build = PROJECT / "build"
+    build = ROOT / "build"
     try:
         match list(arguments):
             case []:

@@ -9,14 +9,14 @@ from typing import Any
 
 import msgspec
 
-from demo.airflow_process import Airflow
 from demo.gap import handover_gap_s
-from demo.releases import DAG
-from demo.system import System, Tell
+from harness.airflow_process import Airflow
+from harness.forms import DAG
+from harness.system import System, Tell
 from streamkeeper.errors import DeployFailed, StillWaiting
 from streamkeeper.model.finding import Verdict
-from streamkeeper.model.job_state import OperationState
 from streamkeeper.model.journal import Outcome
+from streamkeeper.model.operation import OperationState
 from streamkeeper.model.ways import Way
 from streamkeeper.orchestration.run_names import operation_id
 

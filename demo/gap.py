@@ -9,8 +9,9 @@ import datetime
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from streamkeeper.model.job_state import JobState, OperationState
+from streamkeeper.model.job_state import JobState
 from streamkeeper.model.journal import Entry, EpochClaimed, InstanceEnded, Outcome
+from streamkeeper.model.operation import OperationState
 from streamkeeper.model.ways import Way
 from streamkeeper.registry.journal import Journal
 

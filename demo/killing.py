@@ -9,8 +9,8 @@ from enum import Enum
 from pathlib import Path
 
 from demo.deploys import StepReport
-from demo.processes import wait_until
-from demo.system import System, Tell
+from harness.system import System, Tell
+from harness.waiting import wait_until
 from streamkeeper.errors import DeployFailed, StillWaiting
 from streamkeeper.model.control import DriverState, DriverStatus
 from streamkeeper.registry.control import Control

@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from demo.acts.stage import Act, ActReport, Stage
-from demo.ledger import Account
-from demo.places import Places
-from demo.processes import wait_until
 from demo.show import Screen
-from demo.system import System
+from harness.ledger import Account
+from harness.places import Places
+from harness.system import System
+from harness.waiting import wait_until
 from streamkeeper.errors import DeployFailed
 
 Ledger = Callable[[], list[Account]]

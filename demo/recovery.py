@@ -7,11 +7,11 @@ import time
 from pathlib import Path
 
 from demo.acts.switching import Approver
-from demo.airflow_process import Airflow
 from demo.deploys import Asked, Deployer, StepReport
-from demo.processes import wait_until
-from demo.releases import SALES_TOTALS
-from demo.system import System, Tell
+from harness.airflow_process import Airflow
+from harness.forms import SALES_TOTALS
+from harness.system import System, Tell
+from harness.waiting import wait_until
 from streamkeeper.errors import DeployFailed, InvalidInput, StillWaiting
 from streamkeeper.model.health import Severity
 from streamkeeper.model.liveness import Life

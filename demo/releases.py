@@ -1,25 +1,13 @@
-"""The two jobs as the demo deploys them: the params of each release, and the edits that make another one."""
+"""The edits of a job's file that make another release of it."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
-from demo.places import WAREHOUSE_VARIABLE, Places
-from demo.producer import EVENTS, REFUND, SALES
+from harness.forms import EVENT_COPY, SALES_TOTALS
+from harness.places import Places
+from harness.producer import REFUND
 from streamkeeper.errors import InvalidInput
-
-SALES_TOTALS, EVENT_COPY = "sales_totals", "event_copy"
-JOBS = (SALES_TOTALS, EVENT_COPY)
-DAG, ROLLBACK_DAG = "streaming_deploy", "streaming_rollback"
-
-CONF = {
-    "spark.master": "local[2]",
-    "spark.sql.shuffle.partitions": "2",
-    "spark.driver.memory": "512m",
-    "spark.ui.enabled": "false",
-}
 
 
 class Edit(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,18 +72,3 @@ def edited(text: str, change: Edit) -> str:
             )
         text = text.replace(old, new)
     return text
-
-
-def deploy_conf(places: Places, job: str, *, files_per_trigger: int, reason: str, **fields: Any) -> dict[str, Any]:
-    """What the trigger form would hold for a deploy of ``job``."""
-    reads, writes = {
-        SALES_TOTALS: (SALES, {"warehouse": f"secret://env/{WAREHOUSE_VARIABLE}"}),
-        EVENT_COPY: (EVENTS, {"output": str(places.copies)}),
-    }[job]
-    params = {
-        "input": str(places.input / reads),
-        "files_per_trigger": files_per_trigger,
-        "trigger": "1 second",
-        **writes,
-    }
-    return {"job": job, "params": params, "conf": dict(CONF), "reason": reason, **fields}

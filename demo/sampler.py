@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable, Mapping
 from types import TracebackType
 from typing import Any, Self
 
-from demo.ledger import Totals
+from harness.ledger import Totals
 
 Found = Mapping[Hashable, Totals]
 Read = Callable[[], Mapping[Any, Totals]]

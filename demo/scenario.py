@@ -9,15 +9,15 @@ from demo.acts.going_back import ask_for_failure, check_fall_back, roll_back
 from demo.acts.stage import Act, Stage
 from demo.acts.switching import ask_for_approval, check_approval, rebuild
 from demo.deploys import Deployer, StepReport
-from demo.ledger import Account, events_so_far, read_rows, totals_so_far
-from demo.outputs import read_event_ids, read_totals
-from demo.places import Places
 from demo.playing import play_all, settle, write_report
-from demo.producer import EVENTS, SALES
 from demo.recovery import SCHEDULES, back_up_by_schedule, drill, hold_backups, lose_and_recover
-from demo.releases import EVENT_COPY, JOBS, ROLLBACK_DAG, SALES_TOTALS
 from demo.show import Screen
-from demo.system import System
+from harness.forms import EVENT_COPY, JOBS, ROLLBACK_DAG, SALES_TOTALS
+from harness.ledger import Account, events_so_far, read_rows, totals_so_far
+from harness.outputs import read_event_ids, read_totals
+from harness.places import Places
+from harness.producer import EVENTS, SALES
+from harness.system import System
 
 
 def approve_and_fall_back(stage: Stage) -> list[StepReport]:

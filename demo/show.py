@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from demo.acts.stage import ActReport
-from demo.ledger import Account
+from harness.ledger import Account
 
 _WIDTH = 160
 

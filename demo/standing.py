@@ -6,14 +6,14 @@ import shlex
 
 import msgspec
 
-from demo.airflow_process import HOST
-from demo.airflow_process import NAME as AIRFLOW
 from demo.deploys import Asked, Deployer
-from demo.places import Places
-from demo.processes import StartedProcesses, is_running
-from demo.releases import DAG, JOBS, deploy_conf
 from demo.show import Screen
-from demo.system import System
+from harness.airflow_process import HOST
+from harness.airflow_process import NAME as AIRFLOW
+from harness.forms import DAG, JOBS, deploy_conf
+from harness.places import Places
+from harness.processes import StartedProcesses, is_running
+from harness.system import System
 
 
 def bring_up(places: Places, screen: Screen, *, port: int) -> None:

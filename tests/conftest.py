@@ -5,10 +5,19 @@ from __future__ import annotations
 import os
 
 import pytest
+from hypothesis import settings
 
-pytest_plugins = ["tests.s3_server", "tests.postgres_server", "tests.kafka_broker", "tests.spark_session"]
+# A text that only chance finds is for whoever works on it, not for the change that happens to be tested.
+if os.environ.get("STREAMKEEPER_CI"):
+    settings.load_profile("ci")
 
-TIERS = ("s3", "postgres", "airflow", "spark", "kafka")
+pytest_plugins = [
+    "tests.servers",
+    "tests.spark_session",
+    "tests.checkpoints.tree_kinds",
+]
+
+TIERS = ("s3", "postgres", "airflow", "kafka", "spark")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

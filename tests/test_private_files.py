@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.waiting import wait_for
 from streamkeeper.checkpoints.cloning import clone
 from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.model.settings import Settings
@@ -21,7 +22,7 @@ from streamkeeper.snapshots.catalogue import Catalogue
 from streamkeeper.snapshots.restore import restore
 from streamkeeper.stores.local import LocalStore
 from tests.private_home import open_to_others, umask
-from tests.runners.launching import JOB, Place, end, wait_for
+from tests.runners.launching import JOB, Place, end
 from tests.snapshots.series import SERIES, a_checkpoint
 
 
@@ -89,7 +90,7 @@ def test_store_log_bundle_snapshot_and_restored_checkpoint_are_private(tmp_path:
     unpack_bundle(bundle.data, home / "bundles" / bundle.sha256)
     taken = capture(LocalTree(tmp_path / "live"), Catalogue(store, SERIES))
     restore(Catalogue(store, SERIES), taken.snapshot, home / "checkpoints" / "sales" / "totals" / "v0002")
-    clone(tmp_path / "live", home / "scratch" / "clone", 7)
+    clone(LocalTree(tmp_path / "live"), LocalTree(home / "scratch" / "clone"), 7)
     assert len(list(home.rglob("*"))) > 60
     assert open_to_others(home) == []
 
@@ -115,7 +116,7 @@ def test_a_running_instance_leaves_nothing_open(tmp_path: Path) -> None:
         umasks = [line for line in Path(f"/proc/{driver}/status").read_text().splitlines() if line.startswith("Umask")]
         assert int(umasks[0].split()[1], 8) == before
         end(place.supervisor(), signal.SIGTERM)
-        wait_for(place.control().read_exit, what="its end")
+        wait_for("its end", place.control().read_exit)
         assert (tmp_path / "new" / "home" / "logs" / JOB / "one.log").exists()
         assert (tmp_path / "new" / "store" / "control" / JOB / "one" / "exit.json").exists()
         assert open_to_others(tmp_path / "new") == []

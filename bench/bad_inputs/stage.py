@@ -22,17 +22,18 @@ from urllib.parse import quote
 
 import psutil
 
-from bench.snapshots.server import FIRST_BUCKET, S3Server, s3_server
-from demo.airflow_process import Airflow
-from demo.places import Places
-from demo.producer import EVENTS, prepare, write_whole
-from demo.releases import CONF, EVENT_COPY, deploy_conf
-from demo.rest import AirflowApi
-from demo.system import System
+from harness.airflow_process import Airflow
+from harness.forms import CONF, EVENT_COPY, deploy_conf
+from harness.places import Places
+from harness.producer import EVENTS, prepare, write_whole
+from harness.rest import AirflowApi
+from harness.s3_server import FIRST_BUCKET, S3Server, s3_server
+from harness.system import System
 from streamkeeper.cli.main import app
 
 _LONGEST_COMMAND_S = 300.0
-_TRACEBACK = "Traceback (most recent call last)"
+TRACEBACK = "Traceback (most recent call last)"
+_ENDED = "Task exited"
 _OF_THE_DRIVER = ("status.json", "history.json")
 """What the serving driver replaces by itself, in its folder of ``control/``."""
 
@@ -134,7 +135,7 @@ class Stage:
         done = self._run(words, extra)
         lines = [line for line in (done.stderr.strip() or done.stdout).splitlines() if line.strip()]
         told = next((line for line in lines if "error" in line), lines[-1] if lines else "")
-        trace = _TRACEBACK in done.stdout + done.stderr
+        trace = TRACEBACK in done.stdout + done.stderr
         return Answer(f"exit {done.returncode}", told.strip(), len(lines), trace)
 
     def trigger(self, dag: str, body: bytes) -> Answer | str:
@@ -144,7 +145,7 @@ class Stage:
             detail = answer.get("detail", answer) if isinstance(answer, dict) else answer
             text = detail if isinstance(detail, str) else json.dumps(detail)
             lines = [line for line in text.splitlines() if line.strip()] or [""]
-            return Answer(f"HTTP {status}", lines[0], len(lines), _TRACEBACK in text)
+            return Answer(f"HTTP {status}", lines[0], len(lines), TRACEBACK in text)
         return str(answer["dag_run_id"])
 
     def by_run(self, dag: str, run: str) -> Answer:
@@ -155,7 +156,7 @@ class Stage:
         return Answer(f"run {state}", texts[0] if texts else "", len(texts), any(trace for _text, trace in told))
 
     def _errors(self, dag: str, run: str, task: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
-        """Each error in a failed task's log, and whether frames are shown with it."""
+        """Each error in a failed task's log, and whether frames are shown with it; not Airflow's own *Task exited*."""
         if task["state"] != "failed":
             return
         path = f"{quote(run, safe='')}/taskInstances/{task['task_id']}/logs/{task['try_number']}"
@@ -163,7 +164,7 @@ class Stage:
         with urllib.request.urlopen(urllib.request.Request(url, headers=self._headers), timeout=60) as got:
             content = json.loads(got.read())["content"]
         for event in content:
-            if isinstance(event, dict) and event.get("level") in ("error", "critical"):
+            if isinstance(event, dict) and event.get("level") in ("error", "critical") and event["event"] != _ENDED:
                 yield str(event["event"]).partition(": ")[2] or str(event["event"]), bool(event.get("error_detail"))
 
     @property

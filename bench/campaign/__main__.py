@@ -23,7 +23,6 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from bench.bed import ROOT, fresh_bed
 from bench.campaign.airflow_runs import run_airflow
 from bench.campaign.attack_runs import run_attacks
 from bench.campaign.attacks.kinds import KINDS
@@ -36,6 +35,8 @@ from bench.campaign.recovering import RecoverStage
 from bench.campaign.results import Results
 from bench.campaign.scenarios import RECOVERIES, SCENARIOS, of_a_driver
 from bench.campaign.switch_runs import run_switching
+from harness.bed import fresh_bed
+from harness.places import ROOT
 
 USUAL = {
     "deploys": "build/campaign.jsonl",

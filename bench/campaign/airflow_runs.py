@@ -10,7 +10,7 @@ later in the same rebuild, for each takes minutes; ``seed:N`` kills at random. K
 - ``driver``: of seeds only, the Python or the JVM of any driver
 
 A scheduler, a triggerer and all of Airflow are started again after a few seconds, as a supervisor of services does it;
-``demo.standalone`` itself starts none of its parts again.
+``harness.standalone`` itself starts none of its parts again.
 """
 
 from __future__ import annotations
@@ -28,22 +28,23 @@ from typing import TypeVar
 
 import psutil
 
-from bench.bed import ROOT, Bed, fresh_bed
 from bench.campaign.cases import JOB
 from bench.campaign.playing import play
 from bench.campaign.results import Results
 from bench.campaign.scenarios import Ask
 from bench.campaign.switching import SwitchStage, outcome_of
-from demo.airflow_process import Airflow, airflow_environment, choose_ports, without_airflow
-from demo.places import PROJECT, Places
-from demo.processes import StartedProcesses, session_of, wait_until
-from demo.releases import CONF, DAG, ROLLBACK_DAG
-from demo.rest import AirflowApi
-from demo.system import System
+from harness.airflow_process import Airflow, airflow_environment, choose_ports, without_airflow
+from harness.bed import Bed, fresh_bed
+from harness.forms import CONF, DAG, ROLLBACK_DAG
+from harness.places import ROOT, Places
+from harness.processes import StartedProcesses, session_of
+from harness.rest import AirflowApi
+from harness.system import System
+from harness.waiting import wait_until
 from streamkeeper.errors import InvalidInput, TemporaryError
-from streamkeeper.lifecycle.steps import Step
-from streamkeeper.model.job_state import OperationState
 from streamkeeper.model.journal import About
+from streamkeeper.model.operation import OperationState
+from streamkeeper.model.step import Step, label_of
 from streamkeeper.operations.approval import asked_about
 
 RUN_S = 1200.0
@@ -73,7 +74,6 @@ OPERATIONS = (
 _JOBS = [ROOT / "bench/campaign/jobs/ledgers.py"]
 _WORKER, _WATCHING = "airflow worker -- ", "LocalExecutor"
 _SETTLED = frozenset({"success", "failed", "skipped", "upstream_failed"})
-_LABELS = {step.label: step for step in Step}
 
 T = TypeVar("T")
 
@@ -150,14 +150,14 @@ class MortalAirflow:
         assert self._airflow is not None
         home = self._system.places.airflow
         settings = airflow_environment(
-            root=PROJECT, home=home, url=self._airflow.url, log_ports=(log_ports[0], log_ports[1])
+            root=ROOT, home=home, url=self._airflow.url, log_ports=(log_ports[0], log_ports[1])
         )
         self._processes.start(
             f"airflow-{part}",
             [sys.executable, "-m", "airflow", part, "--skip-serve-logs"],
             environ={**without_airflow(self._system.environment), **settings},
             log=home / f"{part}.log",
-            cwd=PROJECT,
+            cwd=ROOT,
         )
 
     def _find(self, kind: str) -> list[psutil.Process]:
@@ -236,7 +236,7 @@ class AirflowStage(SwitchStage):
         kind, _, step = name.partition("@")
         while not over.wait(0.2):
             operation = self.state().open_operation
-            if operation is not None and step in (*operation.done, *operation.begun):
+            if operation is not None and step in map(label_of, (*operation.done, *operation.begun)):
                 return self._strike(kind, random.Random(0), hits, over, where=step)
 
     def _strike_around(self, chance: random.Random, hits: list[str], over: threading.Event) -> None:
@@ -279,8 +279,9 @@ class AirflowStage(SwitchStage):
     def _reached(self) -> str:
         """The step that the open operation has come to."""
         operation = self.state().open_operation
-        labels = (*operation.done, *operation.begun) if operation is not None else ()
-        return max(labels, key=lambda label: _LABELS[label], default="start")
+        tags = (*operation.done, *operation.begun) if operation is not None else ()
+        reached = max((step for step in Step if step.tag in tags), default=None)
+        return reached.label if reached is not None else "start"
 
     def _run(self, ask: Ask, params: dict[str, object], *, carry_on: bool) -> str:
         """One run of the DAG: ``killed`` when it opened nothing, the outcome, or that the operation is still open."""

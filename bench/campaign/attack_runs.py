@@ -10,11 +10,11 @@ import random
 import time
 from pathlib import Path
 
-from bench.bed import fresh_bed
 from bench.campaign.attacks.attack import Attack
 from bench.campaign.attacks.kinds import JOBS, KINDS
 from bench.campaign.cases import CaseResult
 from bench.campaign.results import Results
+from harness.bed import fresh_bed
 
 
 def run_attacks(root: Path, results: Results, *, kinds: list[str], seeds: range, controls: bool) -> int:

@@ -7,13 +7,14 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from bench.bed import ROOT, Bed
-from demo.kafka.broker import KafkaBroker, launch_broker, make_broker, wait_for_broker
-from demo.kafka.feed import PARTITIONS, Feed
+from harness.bed import COMMAND, Bed
+from harness.kafka_broker import KafkaBroker, launch_broker, make_broker, wait_for_broker
+from harness.places import ROOT
+from harness.topic_feed import PARTITIONS, Feed
 
 TOPIC = "events"
 JOB_FILE = ROOT / "bench/campaign/jobs/topic_ledgers.py"
@@ -73,10 +74,10 @@ class BrokerBed(Bed):
         self.broker.client.create_topic(TOPIC, partitions=PARTITIONS)
 
     def command(
-        self, *arguments: str, extra: dict[str, str] | None = None, off: str = "", cwd: Path | None = None
+        self, *arguments: str, extra: dict[str, str] | None = None, by: Sequence[str] = COMMAND, cwd: Path | None = None
     ) -> subprocess.CompletedProcess[str]:
         """Run it; an answer that is no sentence is kept in ``unclear``."""
-        run = super().command(*arguments, extra=extra, off=off, cwd=cwd)
+        run = super().command(*arguments, extra=extra, by=by, cwd=cwd)
         if "Traceback" in run.stderr:
             self.unclear.append(f"{arguments[0]} answered with a traceback: {run.stderr.strip()[-300:]}")
         return run

@@ -16,11 +16,11 @@ from bench.campaign.scenarios import Ask, Scenario
 from bench.campaign.striking import names_of, running_after
 from bench.campaign.switching import SwitchStage
 from bench.campaign.watching import Watch
-from demo.kafka.feed import read_events
-from demo.kafka.ledger import counts_so_far, read_counts
-from demo.ledger import Account, compare_events
-from demo.outputs import read_event_ids
-from streamkeeper.lifecycle.steps import Step
+from harness.ledger import Account, compare_events
+from harness.outputs import read_event_ids
+from harness.topic_feed import read_events
+from harness.topic_ledger import counts_so_far, read_counts
+from streamkeeper.model.step import Step
 
 AWAY_S = (2.0, 20.0)
 LONG_AWAY_S = (8.0, 20.0)
@@ -129,8 +129,7 @@ class BrokerStage(SwitchStage):
     def _is_described(self) -> bool:
         state = self.state()
         operation = state.open_operation
-        bundled = operation.done.get(Step.BUNDLE.label, {}) if operation is not None else {}
-        return bundled.get("release") in state.described
+        return operation is not None and operation.release in state.described
 
 
 def read_topic_accounts(sent: Path, output: Path) -> list[Account]:

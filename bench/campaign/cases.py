@@ -12,15 +12,22 @@ import time
 import msgspec
 import psutil
 
-from bench.bed import Bed, wait_for
 from bench.campaign.ledger import count_replays, find_changed_batches, find_second_writers, read_accounts
-from demo.ledger import Account
+from harness.bed import COMMAND, Bed
+from harness.ledger import Account
+from harness.places import ROOT
+from harness.waiting import wait_for
 from streamkeeper.model.control import DriverState
 from streamkeeper.model.liveness import Life
 from streamkeeper.registry.control import Control
 
 JOB = "ledgers"
 HASTE = ("--drain-s", "20", "--first-commit-s", "60")
+
+
+def started_without(off: str) -> tuple[str, ...]:
+    """What starts the command with these protections switched off; none of them where ``off`` is empty."""
+    return (str(ROOT / "bench/campaign/unprotected.py"), off) if off else COMMAND
 
 
 class CaseResult(msgspec.Struct, frozen=True, kw_only=True):

@@ -23,11 +23,13 @@ from pathlib import Path
 
 import psutil
 
-from bench.bed import ROOT, Bed, fresh_bed, wait_for
-from bench.campaign.cases import JOB
+from bench.campaign.cases import JOB, started_without
 from bench.campaign.ledger import count_replays, find_second_writers, read_accounts
 from bench.campaign.recovering import find_stirring
-from demo.ledger import Account
+from harness.bed import Bed, fresh_bed
+from harness.ledger import Account
+from harness.places import ROOT
+from harness.waiting import wait_for
 from streamkeeper.sinks.sink_log import newest_batch
 
 FROZEN_AT = 24
@@ -59,7 +61,7 @@ class Control:
             "shape": shape,
         }
         arguments = [JOB, "--params", json.dumps(params), "--reason", "control", *ask]
-        run = self.bed.command("deploy", *arguments, extra=extra, off=self.off)
+        run = self.bed.command("deploy", *arguments, extra=extra, by=started_without(self.off))
         if run.returncode:
             raise RuntimeError(run.stderr)
 
@@ -118,7 +120,7 @@ class Control:
         """Stop the job, and let the watch make a pass: what runs then."""
         self.bed.start_producer(rows=3, every_s=0.4)
         self.deploy()
-        stopped = self.bed.command("stop", JOB, "--reason", "control", off=self.off)
+        stopped = self.bed.command("stop", JOB, "--reason", "control", by=started_without(self.off))
         assert stopped.returncode == 0, stopped.stderr
         return "; ".join(find_stirring(self.bed, self.output, off=self.off))
 

@@ -6,8 +6,8 @@ import json
 from collections import Counter
 from pathlib import Path
 
-from demo.ledger import Account, compare_events, compare_totals, read_rows, totals_of
-from demo.outputs import read_event_ids, read_totals
+from harness.ledger import Account, compare_events, compare_totals, read_rows, totals_of
+from harness.outputs import read_event_ids, read_totals
 
 
 def read_accounts(input_: Path, output: Path) -> list[Account]:

@@ -7,13 +7,15 @@ import signal
 import time
 from pathlib import Path
 
-from bench.bed import Bed, wait_for
-from bench.campaign.cases import JOB
+from bench.campaign.cases import JOB, started_without
 from bench.campaign.ledger import read_accounts
 from bench.campaign.scenarios import RECOVERIES, Ask
 from bench.campaign.switching import SwitchStage, outcome_of
 from bench.campaign.watching import find_steps_back
+from harness.bed import Bed
+from harness.waiting import wait_for
 from streamkeeper.checkpoints.layout import last_committed
+from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.model.fleet import INDEX_KEY
 from streamkeeper.model.liveness import Life
 from streamkeeper.registry.incidents import IncidentLog
@@ -101,17 +103,17 @@ class RecoverStage(SwitchStage):
         """
         taken = self.bed.command("snapshot", "take", JOB)
         assert taken.returncode == 0, taken.stderr
-        before = {query: last_committed(self._checkpoint(query)) for query in ("totals", "copies")}
+        before = {query: self._committed(query) for query in ("totals", "copies")}
         wait_for(
             "batches that no snapshot holds",
-            lambda: all((last_committed(self._checkpoint(each)) or 0) > (old or 0) for each, old in before.items()),
+            lambda: all((self._committed(query) or 0) > (old or 0) for query, old in before.items()),
             timeout_s=120,
         )
         self._end_driver()
         if action == "restore":
             shutil.rmtree(self._checkpoint("totals"))
             copies = self._checkpoint("copies")
-            (copies / "commits" / str(last_committed(copies))).write_bytes(b"")
+            (copies / "commits" / str(last_committed(LocalTree(copies)))).write_bytes(b"")
         if action == "rebuild":
             for file in (self._checkpoint("totals") / "state").rglob("*"):
                 if file.suffix in _STATE_FILES:
@@ -127,7 +129,10 @@ class RecoverStage(SwitchStage):
     def _checkpoint(self, query: str) -> Path:
         current = self.state().current_version(query)
         assert current is not None
-        return Path(self.bed.site.settings.checkpoints) / JOB / query / current.version
+        return self.bed.site.new_checkpoints(JOB, query) / current.version
+
+    def _committed(self, query: str) -> int | None:
+        return last_committed(LocalTree(self._checkpoint(query)))
 
 
 def find_stirring(bed: Bed, output: Path, *, off: str = "") -> list[str]:
@@ -139,7 +144,7 @@ def find_stirring(bed: Bed, output: Path, *, off: str = "") -> list[str]:
     wait_for(
         "input that nobody reads", lambda: any(each.lost for each in read_accounts(bed.input, output)), timeout_s=60
     )
-    while (run := bed.command("watch", "--once", off=off)).returncode == -signal.SIGKILL:
+    while (run := bed.command("watch", "--once", by=started_without(off))).returncode == -signal.SIGKILL:
         pass
     found += [f"the watch failed: {run.stderr.strip()[-300:]}"] if run.returncode else []
     found += [f"{each} runs after a pass of the watch" for each in _instances(bed)]

@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
-from bench.bed import ROOT
 from bench.campaign.cases import CaseResult
+from harness.places import ROOT
 
 
 class Results:

@@ -6,8 +6,10 @@ import threading
 from collections.abc import Callable
 from types import TracebackType
 
-from streamkeeper.lifecycle.steps import Step, current_step
-from streamkeeper.model.job_state import JobState, OperationState
+from streamkeeper.lifecycle.steps import current_step
+from streamkeeper.model.job_state import JobState
+from streamkeeper.model.operation import OperationState
+from streamkeeper.model.step import Step
 
 _POLL_S = 0.1
 

@@ -7,12 +7,13 @@ from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
 
-from bench.bed import ROOT, fresh_bed
 from bench.campaign.playing import play
 from bench.campaign.results import Results
 from bench.campaign.scenarios import plan_points
 from bench.campaign.striking import names_of
 from bench.campaign.switching import SwitchStage
+from harness.bed import fresh_bed
+from harness.places import ROOT
 
 _JOBS = [ROOT / "bench/campaign/jobs/ledgers.py"]
 

@@ -14,14 +14,16 @@ from pathlib import Path
 
 import pendulum
 
-from bench.bed import Bed, wait_for
 from bench.campaign.cases import JOB, CaseResult, Stage, signal_somebody
 from bench.campaign.ledger import count_replays
 from bench.campaign.scenarios import SCENARIOS, Ask, Scenario, of_a_driver
 from bench.campaign.striking import Striker, names_of
 from bench.campaign.watching import Watch, find_steps_back
-from streamkeeper.model.job_state import JobState, OperationState
+from harness.bed import Bed
+from harness.waiting import wait_for
+from streamkeeper.model.job_state import JobState
 from streamkeeper.model.journal import About, FallBackDecided
+from streamkeeper.model.operation import OperationState
 from streamkeeper.operations.approval import asked_about
 
 HASTE = ("--drain-s", "20", "--first-commit-s", "120", "--probation-batches", "2", "--probation-s", "120")
@@ -84,7 +86,7 @@ class SwitchStage(Stage):
                 outcomes += self._revive_here()
             except TimeoutError as error:  # outputs that never hold all of the input are what is looked for
                 self._seen.append(str(error))
-        root = Path(self.bed.site.settings.checkpoints) / JOB
+        root = self.bed.site.checkpoints / JOB
         operations = list(self.state().operations.values())[before:]
         damage = [*self._seen, *self.look(), *find_unrecorded(root, self.state()), *find_differing(operations)]
         return CaseResult(

@@ -22,13 +22,13 @@ from collections import Counter
 from itertools import islice
 from pathlib import Path
 
-from bench.bed import ROOT
 from bench.fuzz.brokers import BrokerOnDemand
 from bench.fuzz.pairs import Pair, draw_pairs, find_pair
 from bench.fuzz.pieces import PIECE, Servers, on_kafka, run_piece, say_now
 from bench.fuzz.shrinking import shrink
 from bench.fuzz.verdicts import Line, append_lines, grade, read_lines, render_score, write_lines
-from demo.kafka.broker import has_jars
+from harness.kafka_broker import has_jars
+from harness.places import ROOT
 
 RESULTS = ROOT / "bench/results/fuzz.jsonl"
 

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 
-from demo.kafka.broker import running_broker
+from harness.kafka_broker import running_broker
 
 
 class BrokerOnDemand:

@@ -16,7 +16,6 @@ from functools import partial
 from itertools import count
 from pathlib import Path
 
-from bench.bed import ROOT
 from bench.fuzz.expressions import Expr
 from bench.fuzz.label import Label
 from bench.fuzz.pairs import Pair, as_pair
@@ -25,6 +24,7 @@ from bench.fuzz.stages import Grouped, With
 from bench.matrix.checking import check_with_command
 from bench.matrix.data import KAFKA
 from bench.matrix.record import read_commit
+from harness.places import ROOT
 
 BLINDED: dict[str, tuple[str, int]] = {
     "DateFormatClass.right": ("date_format", 1),

@@ -22,7 +22,6 @@ from pathlib import Path
 
 import msgspec
 
-from bench.bed import ROOT, fresh_bed
 from bench.doors import assess_with
 from bench.fuzz.brokers import BrokerOnDemand
 from bench.fuzz.pairs import Pair, find_pair
@@ -32,9 +31,12 @@ from bench.matrix.case import JOB_NAME, QUERY_NAME, Job, Unit
 from bench.matrix.record import read_commit
 from bench.matrix.runs import ENTRY, write_job
 from bench.matrix.truth import Place
-from demo.kafka.broker import KafkaBroker
-from streamkeeper.model.journal import DeployRequest, Outcome
+from harness.bed import fresh_bed
+from harness.kafka_broker import KafkaBroker
+from harness.places import ROOT
+from streamkeeper.model.journal import Outcome
 from streamkeeper.model.release_conf import FIXED
+from streamkeeper.model.request import DeployRequest
 from streamkeeper.operations.deploy import Deploy
 
 A_BASE = 2

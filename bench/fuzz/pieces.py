@@ -22,7 +22,7 @@ from bench.matrix.runs import open_session
 from bench.matrix.score import read_answer
 from bench.matrix.topics import delete_topics, units_elsewhere
 from bench.matrix.truth import Bench, CaseBroken, is_deployed, request_of
-from demo.kafka.broker import KafkaBroker
+from harness.kafka_broker import KafkaBroker
 
 PIECE = 36
 """How many pairs share a session: three bases."""

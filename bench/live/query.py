@@ -9,23 +9,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from harness.state_layouts import LAYOUTS
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _STATE = "spark.sql.streaming.stateStore."
-_PROVIDER = f"{_STATE}providerClass"
-_CHANGELOG = f"{_STATE}rocksdb.changelogCheckpointing.enabled"
-_FORMAT = f"{_STATE}checkpointFormatVersion"
-_PROVIDERS = "org.apache.spark.sql.execution.streaming.state."
-_HDFS = f"{_PROVIDERS}HDFSBackedStateStoreProvider"
-_ROCKSDB = f"{_PROVIDERS}RocksDBStateStoreProvider"
-LAYOUTS = {
-    "hdfs": {_PROVIDER: _HDFS, _CHANGELOG: "false", _FORMAT: "1"},
-    "rocksdb": {_PROVIDER: _ROCKSDB, _CHANGELOG: "false", _FORMAT: "1"},
-    "changelog": {_PROVIDER: _ROCKSDB, _CHANGELOG: "true", _FORMAT: "1"},
-    "format-2": {_PROVIDER: _ROCKSDB, _CHANGELOG: "true", _FORMAT: "2"},
-}
-"""Every layout of state that Spark has, in whatever way the session itself is set."""
 HASTE = {
     "spark.sql.streaming.minBatchesToRetain": "2",
     "spark.sql.streaming.fileSource.log.compactInterval": "3",

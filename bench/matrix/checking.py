@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from bench.bed import ROOT
+from harness.places import ROOT
 
 Check = Callable[[Path], Iterable[dict[str, Any]]]
 """Takes a file of requests, one per line; gives one answer per request, in their order."""

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import msgspec
 
-from bench.bed import ROOT
 from bench.matrix.case import Case, Outcome
+from harness.places import ROOT
 
 TRUTH = ROOT / "bench/results/matrix-truth.jsonl"
 

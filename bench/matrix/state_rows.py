@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from streamkeeper.checkpoints.layout import last_committed
+from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.inspection.state_layout import session_for
 from streamkeeper.inspection.state_reading import find_state_stores, read_state
 
@@ -19,7 +20,7 @@ def read_state_rows(spark: SparkSession, checkpoint: Path, as_text: Callable[[An
 
     In which partition a row lies is left out: that is no part of its meaning.
     """
-    batch = last_committed(checkpoint)
+    batch = last_committed(LocalTree(checkpoint))
     if batch is None:
         return []
     found = []

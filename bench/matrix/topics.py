@@ -15,7 +15,7 @@ import msgspec
 from bench.matrix.data import Data, File
 
 if TYPE_CHECKING:
-    from demo.kafka.broker import KafkaBroker
+    from harness.kafka_broker import KafkaBroker
 
 _RECORD = "topics.json"
 

@@ -28,7 +28,7 @@ from streamkeeper.model.release import ParamValue
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from demo.kafka.broker import KafkaBroker
+    from harness.kafka_broker import KafkaBroker
 
 _MARK = "key"
 

@@ -16,7 +16,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from bench.bed import ROOT
 from bench.report import write_report
 from bench.snapshots.generated import GeneratedCheckpoint
 from bench.snapshots.measure import (
@@ -29,9 +28,10 @@ from bench.snapshots.measure import (
     run_rounds,
 )
 from bench.snapshots.real import RealCheckpoint, built
-from bench.snapshots.server import S3Server, s3_server
 from bench.snapshots.table import comparison, goals, medians, print_table, quickest, rss_goal
 from bench.snapshots.ways import OURS, ClosedSet, CommandLine, Way, install
+from harness.places import ROOT
+from harness.s3_server import S3Server, s3_server
 
 HOME = ROOT / "build" / "bench-snapshots"
 _CHANGED_BATCHES = 16

@@ -15,8 +15,8 @@ from typing import Any
 import msgspec
 
 from bench.snapshots import timed
-from bench.snapshots.server import S3Server
 from bench.snapshots.ways import Way
+from harness.s3_server import S3Server
 from streamkeeper.checkpoints.closed_set import closed_set
 from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.snapshots.anchor import find_anchor

@@ -10,9 +10,9 @@ import sys
 from abc import ABC, abstractmethod
 from pathlib import Path
 
-from bench.bed import ROOT
 from bench.snapshots.ours import SERIES
-from bench.snapshots.server import S3Server
+from harness.places import ROOT
+from harness.s3_server import S3Server
 
 _NOT_TRIED = {
     "kopia": "not installed: neither apt-get nor a Python package has it",

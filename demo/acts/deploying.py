@@ -5,7 +5,8 @@ from __future__ import annotations
 from demo.acts.stage import Stage
 from demo.deploys import Asked, StepReport
 from demo.killing import Victim, kill_and_watch
-from demo.releases import EVENT_COPY, JOBS, PARTITIONED, SALES_TOTALS, deploy_conf, edit
+from demo.releases import PARTITIONED, edit
+from harness.forms import EVENT_COPY, JOBS, SALES_TOTALS, deploy_conf
 from streamkeeper.model.finding import Verdict
 from streamkeeper.model.ways import Way
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from demo.acts.stage import Stage
 from demo.deploys import Asked, Run, StepReport
-from demo.releases import EVENT_COPY, NO_REFUNDS, ROLLBACK_DAG, SALES_TOTALS, edit
+from demo.releases import NO_REFUNDS, edit
+from harness.forms import EVENT_COPY, ROLLBACK_DAG, SALES_TOTALS
 from streamkeeper.errors import DeployFailed
-from streamkeeper.lifecycle.steps import Step
 from streamkeeper.model.finding import Verdict
 from streamkeeper.model.journal import Outcome
+from streamkeeper.model.step import Step
 from streamkeeper.model.ways import Way
 
 _PROBATION = 20
@@ -25,7 +26,7 @@ class Refunds:
     def __call__(self, run: Run) -> None:
         """Look, and let them come."""
         operation = self._stage.state(run.asked.job).operations.get(run.operation)
-        if not self._came and operation is not None and Step.GO.label in operation.done:
+        if not self._came and operation is not None and operation.has_done(Step.GO):
             self._came = True
             self._stage.system.begin_refunds()
             self._stage.tell("  it went; the first refunds come in")
@@ -48,7 +49,7 @@ def check_fall_back(stage: Stage, report: StepReport) -> StepReport:
     """The report; raises DeployFailed when it is not the release before that serves again."""
     edit(stage.places, NO_REFUNDS.reverse)
     failed, state = stage.last_operation(EVENT_COPY), stage.state(EVENT_COPY)
-    if state.serving_release == failed.done[Step.BUNDLE.label]["release"]:
+    if state.serving_release == failed.release:
         raise DeployFailed(f"{report.name}: {state.serving_release} was not to serve")
     return report
 

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 
 import msgspec
 
-from demo.airflow_process import Airflow
 from demo.deploys import Deployer, StepReport
-from demo.ledger import Account
-from demo.places import Places
-from demo.releases import deploy_conf
-from demo.system import System, Tell
-from streamkeeper.model.job_state import JobState, OperationState
+from harness.airflow_process import Airflow
+from harness.forms import deploy_conf
+from harness.ledger import Account
+from harness.places import Places
+from harness.system import System, Tell
+from streamkeeper.model.job_state import JobState
+from streamkeeper.model.operation import OperationState
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,13 +8,13 @@ import msgspec
 
 from demo.acts.stage import Stage
 from demo.deploys import Asked, Run, StepReport
-from demo.outputs import read_totals
-from demo.releases import COUNTED_OTHERWISE, SALES_TOTALS, WITH_LARGEST, edit
-from demo.rest import AirflowApi, Conflict
+from demo.releases import COUNTED_OTHERWISE, WITH_LARGEST, edit
 from demo.sampler import Read, Sampler
-from demo.system import Tell
+from harness.forms import SALES_TOTALS
+from harness.outputs import read_totals
+from harness.rest import AirflowApi, Conflict
+from harness.system import Tell
 from streamkeeper.errors import DeployFailed
-from streamkeeper.lifecycle.steps import Step
 from streamkeeper.model.finding import Verdict
 from streamkeeper.model.ways import Way
 
@@ -44,7 +44,8 @@ def rebuild_watched(stage: Stage, asked: Asked, read: Read) -> StepReport:
     stage.tell(f"  a reader of the table meanwhile: {seen.sentence}")
     if seen.wrong or seen.per_second < LEAST_PER_SECOND:
         raise DeployFailed(f"{asked.name}: what a reader saw: {seen.sentence}")
-    compared = "; ".join(stage.last_operation(asked.job).done.get(Step.COMPARE.label, {}).values()) or "nothing"
+    found = stage.last_operation(asked.job).compared.values()
+    compared = "; ".join(comparison.sentence for comparison in found) or "nothing"
     stage.tell(f"  compared: {compared}")
     return msgspec.structs.replace(report, told=f"{report.told}; compared: {compared}; a reader: {seen.sentence}")
 
@@ -66,7 +67,7 @@ def check_approval(stage: Stage, report: StepReport) -> StepReport:
     operation = stage.last_operation(SALES_TOTALS)
     if operation.approval is None or not operation.approval.approved:
         raise DeployFailed(f"{report.name}: nobody has approved")
-    kept = ", ".join(f"{query} as {name}" for query, name in sorted(operation.done[Step.BACKUP.label].items()))
+    kept = ", ".join(f"{query} as {name}" for query, name in sorted(operation.kept_state.items()))
     told = f"kept: {kept}; approved by {operation.approval.by}: {operation.approval.reason}"
     stage.tell(f"  {told}")
     return msgspec.structs.replace(report, told=f"{report.told}; {told}")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from demo.places import WAREHOUSE_VARIABLE
-from demo.releases import CONF, Edit
+from demo.releases import Edit
+from harness.forms import CONF
+from harness.places import WAREHOUSE_VARIABLE
 
 EVENT_COUNTS, EVENT_TABLE = "event_counts", "event_table"
 JOBS = (EVENT_COUNTS, EVENT_TABLE)

@@ -11,18 +11,19 @@ from pathlib import Path
 from demo.acts.stage import Act, Stage
 from demo.acts.switching import rebuild_watched
 from demo.deploys import Asked, Deployer, StepReport
-from demo.kafka.broker import KafkaBroker, command_of, make_broker, wait_for_broker
-from demo.kafka.feed import PARTITIONS, read_events
 from demo.kafka.jobs import EVENT_COUNTS, EVENT_TABLE, JOBS, TOPIC, WITH_LARGEST, form
-from demo.kafka.ledger import counts_so_far, read_counts, read_sums, read_table, table_so_far
-from demo.ledger import Account
-from demo.places import Places
 from demo.playing import play_all, settle, write_report
-from demo.processes import is_running, wait_until
 from demo.recovery import SCHEDULES
 from demo.releases import edit
 from demo.show import Screen
-from demo.system import System
+from harness.kafka_broker import KafkaBroker, command_of, make_broker, wait_for_broker
+from harness.ledger import Account
+from harness.places import Places
+from harness.processes import is_running
+from harness.system import System
+from harness.topic_feed import PARTITIONS, read_events
+from harness.topic_ledger import counts_so_far, read_counts, read_sums, read_table, table_so_far
+from harness.waiting import wait_until
 from streamkeeper.errors import DeployFailed, StillWaiting
 from streamkeeper.model.finding import Verdict
 from streamkeeper.model.ways import Way
@@ -73,7 +74,7 @@ class Topic:
         self._start_broker()
         self.broker.create_topic(TOPIC, partitions=PARTITIONS)
         file = _produced(self.system.places)
-        command = [sys.executable, "-m", "demo.kafka.feed", self.broker.servers, TOPIC, str(file)]
+        command = [sys.executable, "-m", "harness.topic_feed", self.broker.servers, TOPIC, str(file)]
         self.system.start_process(_FEED, command)
 
     def stop_feed(self) -> None:

@@ -14,8 +14,11 @@ FILE = 0o600
 FOLDER = 0o700
 
 
-def make_folders(folder: str | Path) -> None:
-    """Make ``folder``, and those above it that are missing; idempotent. Raises OSError as ``os.mkdir`` does."""
+def make_folders(folder: str | Path, *, lasting: bool = False) -> None:
+    """Make ``folder``, and those above it that are missing; idempotent. ``lasting``: on the disk itself.
+
+    Raises OSError as ``os.mkdir`` does.
+    """
     wanted = os.path.abspath(folder)
     missing = [wanted]
     while not os.path.isdir(above := os.path.dirname(missing[-1])):
@@ -23,8 +26,19 @@ def make_folders(folder: str | Path) -> None:
     for each in reversed(missing):
         with suppress(FileExistsError):
             os.mkdir(each, FOLDER)
+            if lasting:
+                sync_folder(os.path.dirname(each))
     if not os.path.isdir(wanted):
         raise FileExistsError(f"{wanted} is a file")
+
+
+def sync_folder(folder: str | Path) -> None:
+    """Write a folder's names onto the disk itself."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def opener(path: str, flags: int) -> int:

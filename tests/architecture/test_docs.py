@@ -13,6 +13,7 @@ from streamkeeper.cli.main import app
 from streamkeeper.health.rules import RULES
 from streamkeeper.lifecycle.recovery import HEADING_OF, HEADINGS
 from streamkeeper.model.recovery import Cause
+from streamkeeper.model.step import Step
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])
@@ -96,6 +97,15 @@ def test_a_rule_and_a_diagnosis_of_the_same_thing_lead_to_the_same_heading() -> 
     assert set(SAME) == set(Cause)
     for cause, rules in SAME.items():
         assert {headings[rule] for rule in rules} <= {HEADING_OF[cause]}, cause
+
+
+def test_the_architecture_tells_every_step_of_a_deploy() -> None:
+    """By its name, in its order; steps that are told together share a row."""
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    _, _, table = text.partition("| step | what happens | when it cannot |\n|---|---|---|\n")
+    rows = table.partition("\n\n")[0].splitlines()
+    told = [name for row in rows for name in row.split("|")[1].strip().split(", ")]
+    assert told == [step.label for step in Step]
 
 
 def test_the_first_two_commands_of_the_readme() -> None:

@@ -13,8 +13,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "plugins" / "streamkeeper"
 TOP_LEVEL = {
-    ".ci", ".github", "bench", "dags", "demo", "deploy", "docker", "docs", "jobs", "plugins", "requirements", "scripts",
-    "tests",
+    ".ci", ".github", "bench", "dags", "demo", "deploy", "docker", "docs", "harness", "jobs", "plugins", "requirements",
+    "scripts", "tests",
 }  # fmt: skip
 ROOMS = {
     "checkpoints", "cli", "compatibility", "driver", "health", "inspection", "lifecycle", "model", "operations",

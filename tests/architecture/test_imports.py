@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -78,6 +79,18 @@ def test_import_contracts_hold() -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_only_its_own_tests_import_the_demo_and_only_tests_import_tests() -> None:
+    """Tests and bench share the harness: only the demo's own tests import it, and nobody imports tests but tests."""
+    found = []
+    for folder, forbidden in (("tests", {"demo"}), ("harness", {"tests"}), ("demo", {"tests"}), ("bench", {"tests"})):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            if path.is_relative_to(ROOT / "tests" / "demo"):
+                continue
+            imported = set(re.findall(r"^\s*(?:from|import) (\w+)", path.read_text(), re.MULTILINE))
+            found += [f"{path.relative_to(ROOT)} imports {each}" for each in sorted(imported & forbidden)]
+    assert found == []
 
 
 def test_every_room_is_under_the_import_contracts() -> None:

@@ -22,7 +22,7 @@ from bench.fuzz.stages import Folded, Grouped, With
 from bench.fuzz.verdicts import Grade, grade
 from bench.matrix.data import KAFKA
 from bench.matrix.topics import add_after, delete_topics, make_topics, params_of, units_elsewhere
-from demo.kafka.broker import KafkaBroker
+from harness.kafka_broker import KafkaBroker
 
 DIFFERENCE = Expr("sub", "int", (Expr("col", "int", value="x"), Expr("col", "int", value="y")))
 TOTALS = Pipeline(

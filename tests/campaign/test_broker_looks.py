@@ -15,13 +15,13 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from bench.bed import wait_for
 from bench.campaign.broker_bed import TOPIC, MortalBroker
 from bench.campaign.broker_stage import read_topic_accounts
 from bench.campaign.watching import Watch, find_steps_back
-from demo.kafka.broker import has_jars
-from demo.kafka.feed import PARTITIONS, Event, Feed, make_events, read_events
-from demo.kafka.ledger import counts_of
+from harness.kafka_broker import has_jars
+from harness.topic_feed import PARTITIONS, Event, Feed, make_events, read_events
+from harness.topic_ledger import counts_of
+from harness.waiting import wait_for
 from streamkeeper.model.coding import to_json
 from streamkeeper.sinks.file import EpochFile
 

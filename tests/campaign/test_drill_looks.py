@@ -9,11 +9,11 @@ import sys
 
 import pytest
 
-from bench.bed import ROOT
 from bench.campaign.drills.kinds import KINDS
 from bench.campaign.drills.on_topics import without
 from bench.campaign.unprotected import RULE
-from demo.kafka.feed import Event
+from harness.places import ROOT
+from harness.topic_feed import Event
 from streamkeeper.health.rules import find_rule
 from streamkeeper.model.recovery import Cause
 

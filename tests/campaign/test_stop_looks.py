@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from bench.bed import Bed, fresh_bed
 from bench.campaign.cases import JOB
 from bench.campaign.recovering import find_stirring
 from bench.campaign.scenarios import RECOVERIES
+from harness.bed import Bed, fresh_bed
 from streamkeeper.model.journal import DesiredChanged
 
 

@@ -6,12 +6,14 @@ import time
 
 import msgspec
 
-from bench.bed import wait_for
 from bench.campaign.striking import Striker, names_of, step_of
-from streamkeeper.lifecycle.steps import Step
+from harness.waiting import wait_for
 from streamkeeper.model.finding import Verdict
-from streamkeeper.model.job_state import JobState, OperationState
-from streamkeeper.model.journal import DeployRequest, Outcome
+from streamkeeper.model.job_state import JobState
+from streamkeeper.model.journal import Outcome
+from streamkeeper.model.operation import OperationState
+from streamkeeper.model.request import DeployRequest
+from streamkeeper.model.step import Step
 from streamkeeper.model.ways import QueryWay, Way
 
 
@@ -20,7 +22,7 @@ def test_the_step_at_work_is_the_first_that_is_not_done() -> None:
     operation = OperationState(operation="d1", request=DeployRequest(job="ledgers"), steps=(), started=1)
     assert step_of(operation) is Step.BUNDLE
     rebuild = {"counts": QueryWay(way=Way.REBUILD, version="v0002")}
-    done: dict[str, dict[str, str]] = {each.label: {} for each in (Step.BUNDLE, Step.STANDBY, Step.ASSESS)}
+    done: dict[str, dict[str, str]] = {each.tag: {} for each in (Step.BUNDLE, Step.STANDBY, Step.ASSESS)}
     assessed = msgspec.structs.replace(operation, verdict=Verdict.SWITCH, ways=rebuild, done=done)
     assert step_of(assessed) is Step.SHADOW
     resumed = msgspec.structs.replace(assessed, ways={"counts": QueryWay(way=Way.RESUME, version="v0001")})

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from bench.bed import ROOT
 from bench.sides import gap_around
 from bench.switching import LARGEST, PARTITIONED, PLAIN, SQUARES, Sight, SwitchedSide, judge, toggle
+from harness.places import ROOT
 
 
 def test_the_gap_ends_with_the_first_new_row_that_a_reader_sees() -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from streamkeeper.checkpoints.layout import last_committed, last_planned
+from streamkeeper.checkpoints.trees import LocalTree
 
 Damaging = Callable[[Path], None]
 
@@ -51,7 +52,7 @@ def last(log: str, damaging: Callable[[str], Damaging] = remove) -> Damaging:
     """Damage the last entry of ``offsets`` or ``commits``."""
 
     def act(root: Path) -> None:
-        newest = last_planned(root) if log == "offsets" else last_committed(root)
+        newest = last_planned(LocalTree(root)) if log == "offsets" else last_committed(LocalTree(root))
         damaging(f"{log}/{newest}")(root)
 
     return act
@@ -102,7 +103,7 @@ def move_offset(by: int, *, with_checksum: bool = False) -> Damaging:
     """Edit the ``logOffset`` of the last plan's first source; ``with_checksum``: its checksum stays as it was."""
 
     def act(root: Path) -> None:
-        path = root / "offsets" / str(last_planned(root))
+        path = root / "offsets" / str(last_planned(LocalTree(root)))
         kept = path.with_name(f".{path.name}.crc")
         checksum = kept.read_bytes() if kept.exists() else b""
         lines = path.read_text().split("\n")

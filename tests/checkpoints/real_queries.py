@@ -16,7 +16,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql.streaming import StatefulProcessor
 
-from bench.live.query import LAYOUTS
+from harness.state_layouts import LAYOUTS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

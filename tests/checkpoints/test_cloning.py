@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from streamkeeper.checkpoints import trees
 from streamkeeper.checkpoints.cloning import clone, clone_last_batch
 from streamkeeper.checkpoints.closed_set import closed_set
 from streamkeeper.checkpoints.layout import last_committed, open_batch
 from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.errors import CheckpointChanged, CheckpointDamaged, InvalidInput
+from streamkeeper.model.snapshot import Stamp
+from tests.checkpoints.tree_kinds import at, contents
 from tests.checkpoints.trees import Tree
-
-
-def contents(root: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(root)): path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()}
 
 
 @pytest.fixture
@@ -28,42 +26,70 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], None]],
 
     def arrange(act: Callable[[], None]) -> None:
         pending = [act]
-        copy = shutil.copyfile
+        copy = LocalTree.copy_within
 
-        def copyfile(source: Any, destination: Any) -> Any:
+        def copy_within(self: LocalTree, source: trees.Tree, path: str, expected: Stamp) -> None:
             if pending:
                 pending.pop()()
-            return copy(source, destination)
+            copy(self, source, path, expected)
 
-        monkeypatch.setattr(shutil, "copyfile", copyfile)
+        monkeypatch.setattr(LocalTree, "copy_within", copy_within)
 
     return arrange
 
 
+@pytest.mark.usefixtures("kind_of_tree")
 def test_a_clone_holds_the_closed_set_and_nothing_else(tmp_path: Path) -> None:
     """Neither checksums nor files of other batches; what is copied is the same bytes in files of its own."""
     Tree(tmp_path / "live", "format-2", batches=6, snapshots=(2,))
     before = contents(tmp_path / "live")
-    clone(tmp_path / "live", tmp_path / "copy", 4, pending=True)
-    files = closed_set(LocalTree(tmp_path / "live"), 4, pending=True)
+    clone(at(tmp_path / "live"), at(tmp_path / "copy"), 4, pending=True)
+    files = closed_set(at(tmp_path / "live"), 4, pending=True)
     assert contents(tmp_path / "copy") == {each: before[each] for each in files}
     assert contents(tmp_path / "live") == before
-    assert not any((tmp_path / "copy" / each).samefile(tmp_path / "live" / each) for each in files)
 
 
+def test_a_clone_shares_no_file_with_the_live_checkpoint(tmp_path: Path) -> None:
+    """Whatever is written into the one is not seen in the other."""
+    Tree(tmp_path / "live", "rocksdb", batches=3)
+    clone(at(tmp_path / "live"), at(tmp_path / "copy"), 2)
+    assert not any(
+        (tmp_path / "copy" / path).samefile(tmp_path / "live" / path) for path in contents(tmp_path / "copy")
+    )
+
+
+@pytest.mark.usefixtures("kind_of_tree")
+def test_the_metadata_comes_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A clone that was cut off is no checkpoint."""
+    Tree(tmp_path / "live", "hdfs", batches=3)
+    target, made = at(tmp_path / "copy"), []
+    copy = target.copy_within
+
+    def note(source: trees.Tree, path: str, expected: Stamp) -> None:
+        made.append(path)
+        copy(source, path, expected)
+
+    monkeypatch.setattr(target, "copy_within", note)
+    clone(at(tmp_path / "live"), target, 2)
+    assert made[-1] == "metadata"
+    assert len(made) == len(contents(tmp_path / "copy"))
+
+
+@pytest.mark.usefixtures("kind_of_tree")
 def test_the_last_committed_batch_becomes_the_next_to_run(tmp_path: Path) -> None:
     """Also when another batch is open in the live checkpoint: that one is left alone."""
     tree = Tree(tmp_path / "live", "hdfs", batches=4)
     tree.plan(4)
-    assert clone_last_batch(tmp_path / "live", tmp_path / "copy") == 3
-    assert (last_committed(tmp_path / "copy"), open_batch(tmp_path / "copy")) == (2, 3)
+    assert clone_last_batch(at(tmp_path / "live"), at(tmp_path / "copy")) == 3
+    assert (last_committed(at(tmp_path / "copy")), open_batch(at(tmp_path / "copy"))) == (2, 3)
 
 
+@pytest.mark.usefixtures("kind_of_tree")
 def test_without_a_committed_batch_there_is_nothing_to_clone(tmp_path: Path) -> None:
     """A checkpoint that was only planned has nothing to run again."""
     Tree(tmp_path / "live", "hdfs", batches=0).plan(0)
-    assert clone_last_batch(tmp_path / "live", tmp_path / "copy") is None
-    assert not (tmp_path / "copy").exists()
+    assert clone_last_batch(at(tmp_path / "live"), at(tmp_path / "copy")) is None
+    assert at(tmp_path / "copy").names("") == []
 
 
 def test_files_cleaned_up_meanwhile_make_it_take_a_newer_batch(tmp_path: Path, meanwhile: Any) -> None:
@@ -78,7 +104,7 @@ def test_files_cleaned_up_meanwhile_make_it_take_a_newer_batch(tmp_path: Path, m
             old.unlink()
 
     meanwhile(go_on)
-    assert clone_last_batch(tmp_path / "live", tmp_path / "copy") == 6
+    assert clone_last_batch(at(tmp_path / "live"), at(tmp_path / "copy")) == 6
     assert "state/0/0/6.zip" in contents(tmp_path / "copy")
     assert "state/0/0/1.changelog" not in contents(tmp_path / "copy")
 
@@ -93,25 +119,27 @@ def test_a_file_replaced_meanwhile_is_noticed(tmp_path: Path, meanwhile: Any) ->
 
     meanwhile(upload_again)
     with pytest.raises(CheckpointChanged, match=r"3\.zip"):
-        clone(tmp_path / "live", tmp_path / "copy", 2)
+        clone(at(tmp_path / "live"), at(tmp_path / "copy"), 2)
 
 
+@pytest.mark.usefixtures("kind_of_tree")
 def test_damage_is_told_at_once_and_leaves_no_half_clone(tmp_path: Path) -> None:
     """What no newer batch can mend is not tried again."""
     Tree(tmp_path / "live", "hdfs", batches=3)
     (tmp_path / "live/state/0/0/1.delta").unlink()
     with pytest.raises(CheckpointDamaged, match="lacks version 1"):
-        clone_last_batch(tmp_path / "live", tmp_path / "copy")
-    assert not (tmp_path / "copy").exists()
+        clone_last_batch(at(tmp_path / "live"), at(tmp_path / "copy"))
+    assert at(tmp_path / "copy").names("") == []
 
 
 def test_a_clone_never_writes_over_what_is_there(tmp_path: Path) -> None:
     """The target must be new: two clones, or a clone and a live checkpoint, never mix."""
     Tree(tmp_path / "live", "hdfs", batches=3)
     with pytest.raises(InvalidInput):
-        clone(tmp_path / "live", tmp_path / "live", 1)
+        clone(at(tmp_path / "live"), at(tmp_path / "live"), 1)
 
 
+@pytest.mark.usefixtures("kind_of_tree")
 def test_a_clone_names_its_own_schemas(tmp_path: Path) -> None:
     """Spark writes full paths: a clone that kept them would end with the checkpoint that it was made of."""
     live, copy = tmp_path / "live", tmp_path / "a copy"
@@ -123,7 +151,7 @@ def test_a_clone_names_its_own_schemas(tmp_path: Path) -> None:
     schema.write_text("schema")
     stores = [{"storeName": "default", "numPartitions": 2, "stateSchemaFilePaths": [f"file:{schema}"]}]
     metadata.write_text("v2\n" + json.dumps({"operatorInfo": {"operatorId": 0}, "stateStoreInfo": stores}))
-    clone(live, copy, 2)
-    version, body = (copy / "state/0/_metadata/v2/0").read_text().split("\n")
-    moved = [{**stores[0], "stateSchemaFilePaths": [f"file:{copy}/state/0/_stateSchema/default/0_a"]}]
+    clone(at(live), at(copy), 2)
+    version, body = at(copy).read("state/0/_metadata/v2/0").decode().split("\n")
+    moved = [{**stores[0], "stateSchemaFilePaths": [f"{at(copy).location}/state/0/_stateSchema/default/0_a"]}]
     assert (version, json.loads(body)) == ("v2", {"operatorInfo": {"operatorId": 0}, "stateStoreInfo": moved})

@@ -11,11 +11,14 @@ from streamkeeper.checkpoints.closed_set import closed_set
 from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.errors import CheckpointDamaged
 from streamkeeper.model.snapshot import Stamp
+from tests.checkpoints.tree_kinds import at
 from tests.checkpoints.trees import Tree, state_id
+
+pytestmark = pytest.mark.usefixtures("kind_of_tree")
 
 
 def names(root: Path, batch: int, *, pending: bool = False) -> set[str]:
-    return set(closed_set(LocalTree(root), batch, pending=pending))
+    return set(closed_set(at(root), batch, pending=pending))
 
 
 COMMON = {"metadata", "state/0/_metadata/metadata", "state/0/0/_metadata/schema", "state/0/1/_metadata/schema"}
@@ -95,7 +98,7 @@ def test_a_gap_in_the_state_is_found(tmp_path: Path, kind: str) -> None:
         if path.name.startswith("4") and path.is_file():
             path.unlink()
     with pytest.raises(CheckpointDamaged, match="lacks version 4"):
-        closed_set(LocalTree(tmp_path), 5)
+        closed_set(at(tmp_path), 5)
 
 
 @pytest.mark.parametrize("name", ["metadata", "offsets/4", "offsets/5", "commits/5"])
@@ -104,7 +107,7 @@ def test_a_missing_log_entry_is_named(tmp_path: Path, name: str) -> None:
     Tree(tmp_path, "hdfs", batches=6)
     (tmp_path / name).unlink()
     with pytest.raises(CheckpointDamaged, match=name):
-        closed_set(LocalTree(tmp_path), 5)
+        closed_set(at(tmp_path), 5)
 
 
 @pytest.mark.parametrize("damage", [b"", b"PK\x03\x04 cut"])
@@ -113,7 +116,7 @@ def test_an_unreadable_archive_is_named(tmp_path: Path, damage: bytes) -> None:
     Tree(tmp_path, "rocksdb", batches=3)
     (tmp_path / "state/0/0/3.zip").write_bytes(damage)
     with pytest.raises(CheckpointDamaged, match=r"3\.zip"):
-        closed_set(LocalTree(tmp_path), 2)
+        closed_set(at(tmp_path), 2)
 
 
 def state_of(root: Path, batch: int) -> set[str]:
@@ -206,7 +209,7 @@ def test_a_later_compacted_log_stands_for_entries_that_are_gone(tmp_path: Path) 
     assert logs(tmp_path, 7) == {"9.compact"}
     (tmp_path / "sources/0/9.compact").unlink()
     with pytest.raises(CheckpointDamaged, match="sources/0 lacks entry 0"):
-        closed_set(LocalTree(tmp_path), 7)
+        closed_set(at(tmp_path), 7)
 
 
 def test_the_compacted_entry_before_the_last_tells_the_interval(tmp_path: Path) -> None:

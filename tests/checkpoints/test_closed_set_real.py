@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from streamkeeper.checkpoints.closed_set import closed_set
-from streamkeeper.checkpoints.entries import read_offsets
-from streamkeeper.checkpoints.layout import last_committed
-from streamkeeper.checkpoints.relocating import hadoop_location, relocated
+from streamkeeper.checkpoints.layout import last_committed, read_offsets
+from streamkeeper.checkpoints.relocating import relocated
 from streamkeeper.checkpoints.trees import LocalTree
 from tests.checkpoints.damaging import remove
 from tests.checkpoints.real_queries import CASES, Case, Inputs, Rows, Started, both
@@ -41,7 +40,7 @@ def maintained(spark: SparkSession) -> Iterator[SparkSession]:
 def copy(checkpoint: Path, files: list[str], target: Path) -> Path:
     for each in files:
         (target / each).parent.mkdir(parents=True, exist_ok=True)
-        content = relocated(each, (checkpoint / each).read_bytes(), hadoop_location(target))
+        content = relocated(each, (checkpoint / each).read_bytes(), LocalTree(target).location)
         (target / each).write_bytes(content)
     return target
 
@@ -171,11 +170,11 @@ def test_a_source_that_keeps_only_where_it_began(maintained: SparkSession, tmp_p
 
 def wait_for_rows(checkpoint: Path) -> None:
     """The rate source's offsets are whole seconds since the query's first start, which it wrote down."""
-    newest = last_committed(checkpoint)
+    newest = last_committed(LocalTree(checkpoint))
     if newest is None:
         return
     start_ms = int((checkpoint / "sources/0/0").read_text().split()[-1])
-    (end_s,) = map(int, read_offsets(checkpoint, newest).ends.values())
+    (end_s,) = map(int, read_offsets(LocalTree(checkpoint), newest).ends.values())
     while time.time() * 1000 < start_ms + (end_s + 1) * 1000:
         time.sleep(0.01)
 
@@ -204,7 +203,7 @@ CASE = {each.name: each for each in (*CASES, Case(name="union", frame=both, stor
 
 def made(live: Path, case: Case) -> dict[int, Path]:
     """Batch -> a copy of its closed set."""
-    newest = last_committed(live)
+    newest = last_committed(LocalTree(live))
     assert newest is not None
     found = {}
     for batch in (newest, newest - 1 if case.again else newest - 2):

@@ -7,9 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from streamkeeper.checkpoints.facts import batch_of, kafka_offsets, offsets_at, read_facts
+from streamkeeper.checkpoints.facts import batch_of, offsets_at, read_facts
+from streamkeeper.checkpoints.log_codec import kafka_offsets
 from streamkeeper.errors import CheckpointDamaged, NotFound
+from tests.checkpoints.tree_kinds import at
 from tests.checkpoints.trees import CONF, OPERATOR, QUERY_ID, Tree
+
+pytestmark = pytest.mark.usefixtures("kind_of_tree")
 
 PLAN = {"batchWatermarkMs": 1234, "batchTimestampMs": 9, "conf": CONF}
 
@@ -23,7 +27,7 @@ def write_plan(root: Path, batch: int, *ends: str, version: str = "v1") -> None:
 def test_batches_identity_and_operators_are_read(tmp_path: Path) -> None:
     """Format 2 tells itself by the ids in its commits; the operator's stores and partitions by its metadata."""
     Tree(tmp_path, "format-2", batches=3).plan(3)
-    facts = read_facts(tmp_path)
+    facts = read_facts(at(tmp_path))
     assert (facts.query_id, facts.last_committed, facts.last_planned, facts.open_batch) == (QUERY_ID, 2, 3, 3)
     assert (facts.conf, facts.watermark_ms, facts.sources, facts.source_names) == (CONF, 0, 1, ())
     assert (facts.offset_log_format, facts.commit_log_format, facts.checkpoint_format) == (1, 2, 2)
@@ -39,14 +43,14 @@ def test_batches_identity_and_operators_are_read(tmp_path: Path) -> None:
 def test_the_older_format_has_no_state_ids(tmp_path: Path) -> None:
     """Nothing is open after a commit, and format 1 is told by what commits do not say."""
     Tree(tmp_path, "hdfs", batches=3)
-    facts = read_facts(tmp_path)
+    facts = read_facts(at(tmp_path))
     assert (facts.open_batch, facts.commit_log_format, facts.checkpoint_format) == (None, 1, 1)
 
 
 def test_a_query_that_never_ran_has_an_identity_only(tmp_path: Path) -> None:
     """Metadata is written at the first start, before any batch."""
     Tree(tmp_path, "stateless", batches=0)
-    facts = read_facts(tmp_path)
+    facts = read_facts(at(tmp_path))
     assert (facts.last_committed, facts.last_planned, facts.watermark_ms, facts.sources) == (None, None, None, 0)
     assert (facts.conf, facts.operators, facts.checkpoint_format) == ({}, {}, None)
 
@@ -59,18 +63,18 @@ def test_operators_of_the_second_format_are_those_of_the_newest_change(tmp_path:
         stores = [{"storeName": f"{name}-{kind}", "numColsPrefixKey": 0, "numPartitions": 5} for kind in ("a", "b")]
         found = {**OPERATOR, "stateStoreInfo": stores, "operatorPropertiesJson": "{}"}
         (tmp_path / f"state/0/_metadata/v2/{batch}").write_text("v2\n" + json.dumps(found))
-    operator = read_facts(tmp_path).operators["0"]
+    operator = read_facts(at(tmp_path)).operators["0"]
     assert (operator.stores, operator.partitions, operator.format) == (("right-a", "right-b"), 5, 2)
 
 
 def test_a_file_source_stands_at_its_entry_and_read_these_files(tmp_path: Path) -> None:
     """By default of the last committed batch, also when a newer one is open."""
     Tree(tmp_path, "hdfs", batches=12).plan(12)
-    (source,) = offsets_at(tmp_path)
+    (source,) = offsets_at(at(tmp_path))
     assert (source.source, source.offset, source.files) == ("0", '{"logOffset": 11}', ("file:///in/f11.json",))
-    assert offsets_at(tmp_path, 12)[0].files == ("file:///in/f12.json",)
-    assert offsets_at(tmp_path, 0)[0].files == ("file:///in/f0.json",)
-    assert batch_of(tmp_path, None) == 11
+    assert offsets_at(at(tmp_path), 12)[0].files == ("file:///in/f12.json",)
+    assert offsets_at(at(tmp_path), 0)[0].files == ("file:///in/f0.json",)
+    assert batch_of(at(tmp_path), None) == 11
 
 
 def test_files_are_found_after_spark_removed_their_entry(tmp_path: Path) -> None:
@@ -78,7 +82,7 @@ def test_files_are_found_after_spark_removed_their_entry(tmp_path: Path) -> None
     Tree(tmp_path, "stateless", batches=12)
     for entry in range(9):
         (tmp_path / "sources" / "0" / str(entry)).unlink()
-    assert offsets_at(tmp_path, 3)[0].files == ("file:///in/f3.json",)
+    assert offsets_at(at(tmp_path), 3)[0].files == ("file:///in/f3.json",)
 
 
 def test_named_sources_are_told_by_name(tmp_path: Path) -> None:
@@ -86,8 +90,8 @@ def test_named_sources_are_told_by_name(tmp_path: Path) -> None:
     Tree(tmp_path, "stateless", batches=1)
     (tmp_path / "sources" / "0").rename(tmp_path / "sources" / "orders")
     write_plan(tmp_path, 0, 'orders:{"logOffset":0}', "clicks:-", version="v2")
-    assert read_facts(tmp_path).source_names == ("orders", "clicks")
-    orders, clicks = offsets_at(tmp_path, 0)
+    assert read_facts(at(tmp_path)).source_names == ("orders", "clicks")
+    orders, clicks = offsets_at(at(tmp_path), 0)
     assert (orders.source, orders.offset, orders.files) == ("orders", '{"logOffset":0}', ("file:///in/f0.json",))
     assert (clicks.source, clicks.offset, clicks.files) == ("clicks", None, ())
 
@@ -97,16 +101,16 @@ def test_a_source_that_is_read_twice_has_one_log(tmp_path: Path) -> None:
     Tree(tmp_path, "stateless", batches=2)
     for batch in (0, 1):
         write_plan(tmp_path, batch, f'{{"logOffset":{batch}}}', f'{{"logOffset":{batch}}}')
-    assert [each.files for each in offsets_at(tmp_path, 1)] == [("file:///in/f1.json",)] * 2
+    assert [each.files for each in offsets_at(at(tmp_path), 1)] == [("file:///in/f1.json",)] * 2
 
 
 def test_a_batch_of_other_sources_needs_no_batch_before_it(tmp_path: Path) -> None:
     """Only file sources are compared with the batch before."""
     Tree(tmp_path, "stateless", batches=0)
     write_plan(tmp_path, 7, '{"orders":{"0":23,"1":-1}}', "51")
-    kafka, rate = offsets_at(tmp_path)
+    kafka, rate = offsets_at(at(tmp_path))
     assert (kafka.offset, kafka.files, rate.offset) == ('{"orders":{"0":23,"1":-1}}', (), "51")
-    assert read_facts(tmp_path).watermark_ms == 1234
+    assert read_facts(at(tmp_path)).watermark_ms == 1234
 
 
 @pytest.mark.parametrize(
@@ -130,24 +134,26 @@ def test_an_unknown_batch_is_named_with_the_known_ones(tmp_path: Path, batch: in
     """Neither a batch to come nor one that was never there."""
     Tree(tmp_path, "hdfs", batches=3)
     with pytest.raises(NotFound, match=line):
-        offsets_at(tmp_path, batch)
+        offsets_at(at(tmp_path), batch)
 
 
 def test_what_is_no_checkpoint_is_named(tmp_path: Path) -> None:
     """A missing directory, another directory, and a checkpoint without any batch are told apart."""
     with pytest.raises(NotFound, match="does not exist"):
-        read_facts(tmp_path / "none")
+        read_facts(at(tmp_path / "none"))
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "notes").write_text("mine")
     with pytest.raises(NotFound, match="is not a checkpoint"):
-        read_facts(tmp_path)
+        read_facts(at(tmp_path / "other"))
     Tree(tmp_path / "new", "stateless", batches=0)
     with pytest.raises(NotFound, match="has no batch yet"):
-        offsets_at(tmp_path / "new")
+        offsets_at(at(tmp_path / "new"))
 
 
 @pytest.mark.parametrize(
     ("name", "text", "line"),
     [
-        ("metadata", "", "metadata holds no JSON"),
+        ("metadata", "", "metadata holds no query id"),
         ("offsets/2", "", "offsets/2 is empty"),
         ("offsets/2", "v1\n{", "offsets/2 is cut short"),
         ("offsets/2", "v7\n{}\n1", "offsets/2 has a newer format"),
@@ -161,7 +167,7 @@ def test_damage_is_one_line_that_names_the_file(tmp_path: Path, name: str, text:
     Tree(tmp_path, "hdfs", batches=3)
     (tmp_path / name).write_text(text)
     with pytest.raises(CheckpointDamaged, match=line) as caught:
-        offsets_at(tmp_path) if name.startswith("sources") else read_facts(tmp_path)
+        offsets_at(at(tmp_path)) if name.startswith("sources") else read_facts(at(tmp_path))
     assert len(str(caught.value).splitlines()) == 1
 
 
@@ -169,5 +175,5 @@ def test_a_listed_file_that_is_gone_from_the_log_is_named(tmp_path: Path) -> Non
     """Files of a batch are told completely or not at all."""
     Tree(tmp_path, "hdfs", batches=3)
     (tmp_path / "sources" / "0" / "2").unlink()
-    with pytest.raises(CheckpointDamaged, match="sources/0/2 is missing"):
-        offsets_at(tmp_path)
+    with pytest.raises(CheckpointDamaged, match="sources/0 lacks entry 2"):
+        offsets_at(at(tmp_path))

@@ -28,7 +28,10 @@ from tests.checkpoints.damaging import (
     write,
     write_checksum,
 )
+from tests.checkpoints.tree_kinds import at
 from tests.checkpoints.trees import OPERATOR, Tree, state_id
+
+pytestmark = pytest.mark.usefixtures("kind_of_tree")
 
 KINDS = ("stateless", "hdfs", "rocksdb", "changelog", "format-2")
 BATCHES = 5
@@ -40,7 +43,7 @@ def tree(root: Path, kind: str, *, batches: int = BATCHES) -> Tree:
 
 
 def shapes(root: Path, *, stateful: bool = False) -> list[str]:
-    return [each.shape for each in examine(root, stateful=stateful)]
+    return [each.shape for each in examine(at(root), stateful=stateful)]
 
 
 def clean_up(root: Path) -> None:
@@ -147,7 +150,7 @@ CASES: dict[str, list[tuple[str, Damaging, str]]] = {
     "metadata-missing": [("stateless", remove("metadata"), "metadata"), ("hdfs", remove("metadata"), "metadata")],
     "newer-format": [
         ("stateless", last("offsets", relabel("v3")), "offsets/4"),
-        ("stateless", last("commits", relabel("v3")), "commits/4"),
+        ("stateless", last("commits", relabel("v4")), "commits/4"),
         ("stateless", relabel("v2")("sources/0/3"), "sources/0/3"),
         ("hdfs", write("\0\2v4")("state/0/0/_metadata/schema"), "state/0/0/_metadata/schema"),
     ],
@@ -259,7 +262,7 @@ def test_damage_is_named(tmp_path: Path, shape: str, kind: str, damaging: Damagi
     if shape == "not-a-checkpoint":
         (tmp_path / "part-0000.parquet").write_text("rows")
     damaging(tmp_path)
-    found = {each.shape: each for each in examine(tmp_path)}
+    found = {each.shape: each for each in examine(at(tmp_path))}
     assert shape in found
     assert found[shape].where == where
     assert all([found[shape].evidence, found[shape].on_start, found[shape].hint])
@@ -317,7 +320,7 @@ def test_no_file_that_a_start_needs_goes_unnoticed(tmp_path: Path, kind: str, pe
         if pending:
             made.plan(12)
     calm = shapes(tmp_path / "damaged")
-    for path in closed_set(LocalTree(tmp_path / "sound"), 11, pending=pending):
+    for path in closed_set(at(tmp_path / "sound"), 11, pending=pending):
         if path.endswith("/schema") or path.startswith("offsets/12"):
             continue
         remove(path)(tmp_path / "damaged")
@@ -348,7 +351,7 @@ def test_stores_are_looked_for_by_name(tmp_path: Path) -> None:
         remove(f"state/0/{partition}/*.delta")(tmp_path)
     assert shapes(tmp_path) == []
     remove("state/0/1/right")(tmp_path)
-    (found,) = examine(tmp_path)
+    (found,) = examine(at(tmp_path))
     assert (found.shape, found.where) == ("state-file-missing", "state/0/1/right")
 
 
@@ -380,9 +383,9 @@ def test_a_batch_without_data_is_no_edited_offset_where_there_is_state(tmp_path:
 def test_an_empty_directory_is_fine_and_a_missing_one_is_named(tmp_path: Path) -> None:
     """A query may start in the one; the other is a slip of the pen."""
     (tmp_path / "empty").mkdir()
-    assert examine(tmp_path / "empty") == ()
+    assert examine(LocalTree(tmp_path / "empty")) == ()
     with pytest.raises(NotFound, match="does not exist"):
-        examine(tmp_path / "none")
+        examine(at(tmp_path / "none"))
 
 
 def test_nothing_is_written(tmp_path: Path) -> None:
@@ -390,7 +393,7 @@ def test_nothing_is_written(tmp_path: Path) -> None:
     tree(tmp_path, "format-2")
     remove("commits/4", "state/0/1/SSTs")(tmp_path)
     before = {path: path.read_bytes() for path in sorted(tmp_path.rglob("*")) if path.is_file()}
-    examine(tmp_path)
+    examine(at(tmp_path))
     assert {path: path.read_bytes() for path in sorted(tmp_path.rglob("*")) if path.is_file()} == before
 
 

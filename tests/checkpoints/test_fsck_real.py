@@ -14,6 +14,7 @@ import pytest
 
 from streamkeeper.checkpoints.facts import offsets_at, read_facts
 from streamkeeper.checkpoints.fsck import examine
+from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.model.damage import Damage
 from tests.checkpoints.damaging import Damaging, cut, in_turn, last, move_offset, relabel, remove, write
 
@@ -152,19 +153,19 @@ def another_id(root: Path) -> None:
 @pytest.mark.parametrize("batches", range(1, BATCHES + 1))
 def test_a_sound_checkpoint_has_no_damage(house: House, kind: str, batches: int) -> None:
     """At every batch of every kind of state; a source that is read twice is worth a note."""
-    found = examine(house.at(kind, batches), stateful=kind not in ("stateless", "twice"))
+    found = examine(LocalTree(house.at(kind, batches)), stateful=kind not in ("stateless", "twice"))
     assert [each.shape for each in found] == (["source-log-shared"] if kind == "twice" else [])
 
 
 def test_facts_are_those_of_spark(house: House) -> None:
     """Formats, pinned confs, watermark and operators of a checkpoint that Spark wrote."""
-    facts = read_facts(house.at("watermark", BATCHES))
+    facts = read_facts(LocalTree(house.at("watermark", BATCHES)))
     assert (facts.checkpoint_format, facts.offset_log_format, facts.open_batch) == (2, 1, None)
     assert facts.conf["spark.sql.streaming.stateStore.providerClass"] == FORMAT_2["providerClass"]
     assert facts.watermark_ms == (BATCHES - 1) * 100_000 - 1000
     assert [(each.name, each.partitions) for each in facts.operators.values()] == [("stateStoreSave", 2)]
-    assert read_facts(house.at("hdfs", 1)).checkpoint_format == 1
-    (source,) = offsets_at(house.at("stateless", BATCHES))
+    assert read_facts(LocalTree(house.at("hdfs", 1))).checkpoint_format == 1
+    (source,) = offsets_at(LocalTree(house.at("stateless", BATCHES)))
     assert [Path(url).name for url in source.files] == [f"f{BATCHES - 1}.csv"]
 
 
@@ -216,13 +217,13 @@ def test_measured_damage_is_named(
 ) -> None:
     """Every case of the damage that was measured; what leaves no trace or does no harm gives nothing."""
     root = damaged(house, kind, 2, damaging(kind), tmp_path / "damaged")
-    found = {each.shape for each in examine(root, stateful=kind != "stateless")}
+    found = {each.shape for each in examine(LocalTree(root), stateful=kind != "stateless")}
     assert found - {"open-batch"} == ({shape} if shape else set())
 
 
 def test_a_commit_in_the_middle_is_not_needed(house: House, tmp_path: Path) -> None:
     """Measured as well: named, and safe."""
-    (found,) = examine(damaged(house, "stateless", 3, remove("commits/1"), tmp_path / "damaged"))
+    (found,) = examine(LocalTree(damaged(house, "stateless", 3, remove("commits/1"), tmp_path / "damaged")))
     assert (found.shape, found.safe) == ("commit-missing-in-the-middle", True)
 
 
@@ -338,7 +339,7 @@ def test_a_start_does_what_was_told(
 ) -> None:
     """What a damage's sentence says is what Spark then does."""
     root = damaged(house, kind, BATCHES, damaging, tmp_path / "damaged")
-    found: dict[str, Damage] = {each.shape: each for each in examine(root)}
+    found: dict[str, Damage] = {each.shape: each for each in examine(LocalTree(root))}
     assert set(found) >= ({shape} if shape else set())
     assert not shape or found[shape].on_start.startswith(told)
     seen = house.start(kind, root)

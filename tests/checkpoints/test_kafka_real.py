@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import psutil
 import pytest
 
-from demo.kafka.broker import running_broker
+from harness.kafka_broker import KafkaBroker, running_broker
 from streamkeeper import Query, TableSink
 from streamkeeper.checkpoints.cloning import clone_last_batch
 from streamkeeper.checkpoints.closed_set import closed_set
@@ -26,7 +26,6 @@ from streamkeeper.driver.preflight import look_at_sources
 from streamkeeper.inspection import kafka_topics
 from streamkeeper.inspection.diverted import run_planned
 from streamkeeper.inspection.rehearsal import OUT_OF_REACH, Rehearsal, rehearse
-from tests.kafka_broker import KafkaBroker
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -101,7 +100,7 @@ def test_a_closed_set_goes_on_at_the_very_record(topic: Topic, tmp_path: Path, *
     topic.put(4)
     done |= run(frame, tmp_path / "live")
     assert list(done) == [0, 1, 2, 3]
-    assert examine(tmp_path / "live", stateful=stateful) == ()
+    assert examine(LocalTree(tmp_path / "live"), stateful=stateful) == ()
     assert "sources/0/0" in plan_retired(tmp_path / "live", 1).kept
     for batch, path in copies.items():
         again = run(frame, path)
@@ -120,9 +119,9 @@ def test_a_seeded_version_begins_where_a_batch_ended(topic: Topic, tmp_path: Pat
     live, seeded = tmp_path / "live", tmp_path / "seeded"
     read = run(topic.read(), live)
     if way == "start":
-        seed_start(live, seeded, 0, query_id=NEW_ID)
+        seed_start(LocalTree(live), LocalTree(seeded), 0, query_id=NEW_ID)
     else:
-        seed(live, seeded, 0, number=REBASED if way == "rebase" else 0, query_id=NEW_ID)
+        seed(LocalTree(live), LocalTree(seeded), 0, number=REBASED if way == "rebase" else 0, query_id=NEW_ID)
     shutil.copytree(seeded, tmp_path / "without")
     topic.put(2)
     everything = sorted((partition, offset) for partition in (0, 1) for offset in range(6))
@@ -148,7 +147,7 @@ def test_a_batch_whose_records_are_gone_is_not_rehearsed(topic: Topic, tmp_path:
     assert f"batch 1 did not run again: {topic.name} partition 0: offsets 2 to 3 are gone" in not_run.message
     assert list(look_at_sources(query, live, served=False)) == []
     # Without that look the batch would fail, though everything was read.
-    clone_last_batch(live, tmp_path / "clone")
+    clone_last_batch(LocalTree(live), LocalTree(tmp_path / "clone"))
     fault = run_planned(query, tmp_path / "clone", timeout_s=120).fault
     assert fault is not None
     assert fault.error_class == "OffsetOutOfRangeException"
@@ -175,7 +174,7 @@ def test_a_start_is_refused_once_the_topic_lacks_what_comes_next(topic: Topic, t
     assert told(topic, query, live) == [
         f"{topic.name} partition 0: offsets 2 to 8 are gone; {topic.name} partition 1: offsets 2 to 3 are gone"
     ]
-    assert last_committed(live) == 0
+    assert last_committed(LocalTree(live)) == 0
 
     another = Topic(topic.spark, topic.broker).query(tmp_path)
     assert told(topic, another, live) == [], "what it does not read any more is no matter"

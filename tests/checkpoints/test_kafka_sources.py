@@ -7,6 +7,9 @@ from pathlib import Path
 import pytest
 
 from streamkeeper.checkpoints.kafka_sources import read_by, stands_at, start_offsets, would_read_on
+from tests.checkpoints.tree_kinds import at
+
+pytestmark = pytest.mark.usefixtures("kind_of_tree")
 
 
 @pytest.fixture
@@ -27,8 +30,8 @@ def plan(checkpoint: Path, batch: int, *ends: str, version: str = "v1") -> None:
 
 def test_a_topic_began_at_its_records_and_files_at_nothing(checkpoint: Path) -> None:
     """Spark has written down what ``earliest`` came to; a source without an entry began with all there is."""
-    assert start_offsets(checkpoint, 2) == ('{"events":{"0":5,"1":0}}', "null")
-    assert start_offsets(checkpoint, 3) == ('{"events":{"0":5,"1":0}}', "null", "null")
+    assert start_offsets(at(checkpoint), 2) == ('{"events":{"0":5,"1":0}}', "null")
+    assert start_offsets(at(checkpoint), 3) == ('{"events":{"0":5,"1":0}}', "null", "null")
 
 
 def test_named_sources_keep_the_plans_order(checkpoint: Path) -> None:
@@ -36,25 +39,25 @@ def test_named_sources_keep_the_plans_order(checkpoint: Path) -> None:
     (checkpoint / "sources/0").rename(checkpoint / "sources/orders")
     (checkpoint / "sources/1").rename(checkpoint / "sources/files")
     plan(checkpoint, 2, 'files:{"logOffset":0}', 'orders:{"events":{"0":9}}', version="v2")
-    assert start_offsets(checkpoint, 2) == ("null", '{"events":{"0":5,"1":0}}')
+    assert start_offsets(at(checkpoint), 2) == ("null", '{"events":{"0":5,"1":0}}')
 
 
 def test_where_a_source_stands_after_a_batch_and_before_the_first(checkpoint: Path) -> None:
     """Of the Kafka sources alone."""
-    assert stands_at(checkpoint, None) == {"0": {"events": {0: 5, 1: 0}}}
-    assert stands_at(checkpoint, 1) == {"0": {"events": {0: 9, 1: 7}}}
+    assert stands_at(at(checkpoint), None) == {"0": {"events": {0: 5, 1: 0}}}
+    assert stands_at(at(checkpoint), 1) == {"0": {"events": {0: 9, 1: 7}}}
 
 
 def test_what_a_batch_reads(checkpoint: Path) -> None:
     """A partition of which it reads nothing may be empty by now."""
-    assert read_by(checkpoint, 0) == {"0": {"events": {0: 5, 1: 0}}}
-    assert read_by(checkpoint, 1) == {"0": {"events": {1: 4}}}
+    assert read_by(at(checkpoint), 0) == {"0": {"events": {0: 5, 1: 0}}}
+    assert read_by(at(checkpoint), 1) == {"0": {"events": {1: 4}}}
 
 
 def test_a_beginning_at_whatever_is_there_needs_nothing(checkpoint: Path) -> None:
     """-2 and -1 are no offsets: the oldest and the newest record, whichever they are by then."""
     (checkpoint / "sources/0/0").write_bytes(b'\0v1\n{"events":{"0":-2,"1":3,"2":-1}}')
-    assert stands_at(checkpoint, None) == {"0": {"events": {1: 3}}}
+    assert stands_at(at(checkpoint), None) == {"0": {"events": {1: 3}}}
 
 
 @pytest.mark.parametrize(
@@ -76,12 +79,12 @@ def test_a_beginning_at_whatever_is_there_needs_nothing(checkpoint: Path) -> Non
 )
 def test_whether_every_partition_would_be_read_on(checkpoint: Path, topics: str, expected: bool) -> None:
     """All partitions at which the source stands, or no yes; what it has not begun with is no proof of anything."""
-    assert would_read_on(checkpoint, "0", topics) is expected
-    assert not would_read_on(checkpoint, "1", topics)
-    assert not would_read_on(checkpoint, "gone", topics)
+    assert would_read_on(at(checkpoint), "0", topics) is expected
+    assert not would_read_on(at(checkpoint), "1", topics)
+    assert not would_read_on(at(checkpoint), "gone", topics)
 
 
 def test_before_the_first_batch_nobody_knows_what_would_be_read_on(tmp_path: Path) -> None:
     """Without a planned batch there are no positions."""
     (tmp_path / "offsets").mkdir()
-    assert not would_read_on(tmp_path, "0", "subscribe events")
+    assert not would_read_on(at(tmp_path), "0", "subscribe events")

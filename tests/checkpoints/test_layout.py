@@ -13,37 +13,40 @@ from streamkeeper.checkpoints.layout import (
     last_planned,
     open_batch,
     query_id,
-    state_ids,
+    read_commit,
 )
-from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.errors import CheckpointDamaged
+from tests.checkpoints.tree_kinds import at
 from tests.checkpoints.trees import QUERY_ID, Tree, state_id
+
+pytestmark = pytest.mark.usefixtures("kind_of_tree")
 
 
 def test_batches_are_counted_by_number_and_not_by_name(tmp_path: Path) -> None:
     """Batch 10 is newer than batch 9; checksums and temporary files are no batches."""
     tree = Tree(tmp_path, "hdfs", batches=11)
-    assert (last_committed(tmp_path), last_planned(tmp_path), open_batch(tmp_path)) == (10, 10, None)
+    assert (last_committed(at(tmp_path)), last_planned(at(tmp_path)), open_batch(at(tmp_path))) == (10, 10, None)
     tree.plan(11)
-    assert (last_committed(tmp_path), last_planned(tmp_path), open_batch(tmp_path)) == (10, 11, 11)
+    assert (last_committed(at(tmp_path)), last_planned(at(tmp_path)), open_batch(at(tmp_path))) == (10, 11, 11)
 
 
 def test_an_empty_or_absent_checkpoint_has_no_batch(tmp_path: Path) -> None:
     """What was never started has neither a committed nor an open batch."""
-    assert (last_committed(tmp_path / "none"), last_planned(tmp_path), open_batch(tmp_path)) == (None, None, None)
+    assert last_committed(at(tmp_path / "none")) is None
+    assert (last_planned(at(tmp_path)), open_batch(at(tmp_path))) == (None, None)
 
 
 def test_a_first_batch_that_was_never_committed_is_open(tmp_path: Path) -> None:
     """Batch 0 is open as long as there is no commit at all."""
     tree = Tree(tmp_path, "hdfs", batches=0)
     tree.plan(0)
-    assert open_batch(tmp_path) == 0
+    assert open_batch(at(tmp_path)) == 0
 
 
 def test_the_query_id_is_read(tmp_path: Path) -> None:
     """It is what Spark calls the query by."""
     Tree(tmp_path, "hdfs", batches=3)
-    assert query_id(tmp_path) == QUERY_ID
+    assert query_id(at(tmp_path)) == QUERY_ID
 
 
 def test_state_ids_are_those_of_the_commit(tmp_path: Path) -> None:
@@ -51,8 +54,8 @@ def test_state_ids_are_those_of_the_commit(tmp_path: Path) -> None:
     Tree(tmp_path / "two", "format-2", batches=2)
     Tree(tmp_path / "one", "hdfs", batches=2)
     ids = [frozenset({state_id(partition, 2)}) for partition in (0, 1)]
-    assert state_ids(LocalTree(tmp_path / "two"), 1) == {"0": ids}
-    assert state_ids(LocalTree(tmp_path / "one"), 1) == {}
+    assert read_commit(at(tmp_path / "two"), 1).state_ids == {"0": tuple(ids)}
+    assert read_commit(at(tmp_path / "one"), 1).state_ids == {}
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", "garbage"])
@@ -60,7 +63,7 @@ def test_a_damaged_query_id_is_named(tmp_path: Path, text: str) -> None:
     """Nothing but an id is taken for one."""
     (tmp_path / "metadata").write_text(text)
     with pytest.raises(CheckpointDamaged, match="metadata"):
-        query_id(tmp_path)
+        query_id(at(tmp_path))
 
 
 def test_the_checkpoints_of_a_job_are_found_by_query_at_their_newest_version(tmp_path: Path) -> None:
@@ -69,11 +72,11 @@ def test_the_checkpoints_of_a_job_are_found_by_query_at_their_newest_version(tmp
     for version in ("v0002", "v9999", "v10000"):
         Tree(tmp_path / "sums" / version, "hdfs", batches=1)
     (tmp_path / "notes").mkdir()
-    found = find_checkpoints(tmp_path)
-    assert found == {"plain": tmp_path / "plain", "sums": tmp_path / "sums" / "v10000"}
-    assert find_checkpoints(tmp_path / "sums") == {"": tmp_path / "sums" / "v10000"}
-    assert find_checkpoints(tmp_path / "plain") == {"": tmp_path / "plain"}
-    assert (find_checkpoints(tmp_path / "notes"), find_checkpoints(tmp_path / "none")) == ({}, {})
+    found = find_checkpoints(at(tmp_path))
+    assert found == {"plain": "plain", "sums": "sums/v10000"}
+    assert find_checkpoints(at(tmp_path / "sums")) == {"": "v10000"}
+    assert find_checkpoints(at(tmp_path / "plain")) == {"": ""}
+    assert (find_checkpoints(at(tmp_path / "notes")), find_checkpoints(at(tmp_path / "none"))) == ({}, {})
 
 
 def test_a_checkpoint_that_lost_its_logs_is_still_taken_for_one(tmp_path: Path) -> None:
@@ -81,4 +84,4 @@ def test_a_checkpoint_that_lost_its_logs_is_still_taken_for_one(tmp_path: Path) 
     Tree(tmp_path, "hdfs", batches=1)
     for name in ("offsets", "commits"):
         shutil.rmtree(tmp_path / name)
-    assert find_checkpoints(tmp_path) == {"": tmp_path}
+    assert find_checkpoints(at(tmp_path)) == {"": ""}

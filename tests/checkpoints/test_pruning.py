@@ -24,6 +24,7 @@ from streamkeeper.checkpoints.pruning import MARGIN_S, plan_leftovers, plan_live
 from streamkeeper.checkpoints.removal import carry_out
 from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.errors import CheckpointDamaged, InvalidInput, NotFound
+from tests.checkpoints import tree_kinds
 from tests.checkpoints.trees import Tree, state_id
 
 NOW = 1_800_000_000
@@ -336,13 +337,13 @@ def test_traces_of_a_rewound_checkpoint_stay(tmp_path: Path) -> None:
     root = checkpoint(tmp_path, "hdfs")
     for name in ("offsets/11", "commits/11", "commits/10", "offsets/2", "commits/2"):
         (root / name).unlink()
-    shapes = {each.shape for each in examine(root)}
+    shapes = {each.shape for each in examine(LocalTree(root))}
     plan = plan_live(root, now=NOW)
     carry_out(plan)
     assert {"offsets/.2.crc", "commits/.2.crc"} <= set(paths(plan))
     assert {"offsets/.11.crc", "commits/.11.crc", "commits/.10.crc"}.isdisjoint(paths(plan))
     assert "rewound" in shapes
-    assert {each.shape for each in examine(root)} == shapes
+    assert {each.shape for each in examine(LocalTree(root))} == shapes
 
 
 def test_temporary_files_go_unless_their_version_is_still_being_written(tmp_path: Path) -> None:
@@ -572,6 +573,7 @@ def test_without_the_names_in_archives_a_live_prune_is_found_out(monkeypatch: py
     assert lost_by_a_live_prune(lines)
 
 
+@pytest.mark.usefixtures("kind_of_tree")
 def test_growth_counts_files_checksums_and_batches(tmp_path: Path) -> None:
     """What a page or an alarm shows of a checkpoint."""
     root = tmp_path / "v0001"
@@ -579,7 +581,7 @@ def test_growth_counts_files_checksums_and_batches(tmp_path: Path) -> None:
     (root / "commits/0").unlink()
     files = content(root)
     checksums = [data for path, data in files.items() if path.endswith(".crc")]
-    assert checkpoint_growth(root) == Growth(
+    assert checkpoint_growth(tree_kinds.at(root)) == Growth(
         files=len(files),
         bytes=sum(map(len, files.values())),
         crc_files=len(checksums),
@@ -589,15 +591,24 @@ def test_growth_counts_files_checksums_and_batches(tmp_path: Path) -> None:
         newest_batch=2,
     )
     with pytest.raises(NotFound):
-        checkpoint_growth(tmp_path)
+        checkpoint_growth(tree_kinds.at(tmp_path))
 
 
+def test_a_folder_that_leads_to_itself_is_not_followed_for_ever(tmp_path: Path) -> None:
+    """A checkpoint's folders end somewhere; a walk through a link does, too."""
+    Tree(tmp_path, "hdfs", batches=1)
+    (tmp_path / "state" / "0" / "again").symlink_to(tmp_path)
+    assert checkpoint_growth(LocalTree(tmp_path)).batches == 1
+    assert {each.safe for each in examine(LocalTree(tmp_path))} == {True}
+
+
+@pytest.mark.usefixtures("kind_of_tree")
 def test_growth_of_a_sink_log_shows_its_largest_compacted_entry(tmp_path: Path) -> None:
     """A file sink's log is rewritten whole every few batches, and so grows for ever."""
     for name, size in (("8", 10), ("9.compact", 500), ("19.compact", 900), ("20", 20), (".20.crc", 12)):
         (tmp_path / name).write_bytes(b"x" * size)
-    found = sink_log_growth(tmp_path)
+    found = sink_log_growth(tree_kinds.at(tmp_path))
     assert found == Growth(
         files=5, bytes=1442, crc_files=1, crc_bytes=12, batches=4, oldest_batch=8, newest_batch=20, largest_compact=900
     )
-    assert sink_log_growth(tmp_path / "nowhere").files == 0
+    assert sink_log_growth(tree_kinds.at(tmp_path / "nowhere")).files == 0

@@ -11,11 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamkeeper.checkpoints import positions, source_log
+from streamkeeper.checkpoints import file_sources, positions
 from streamkeeper.checkpoints.positions import NothingRead, ReadFiles, ReadTopics
 from streamkeeper.checkpoints.reach import Position, compare, equal_batches, missing_files, position
 from streamkeeper.checkpoints.seeding import seed_start
+from streamkeeper.checkpoints.trees import LocalTree, Tree
 from streamkeeper.errors import CheckpointChanged, CheckpointDamaged, NotFound, Unsupported
+from tests.checkpoints.tree_kinds import at
 from tests.checkpoints.trees import CONF
 
 NEW_ID = "6d2a5f52-3c0a-4a50-9c8e-0d3b6b5c1f11"
@@ -84,6 +86,7 @@ def topics(starts: dict[str, dict[str, int]] | None = None, **offsets: dict[str,
     return Position(batch=0, sources={"0": ReadTopics(offsets, starts or {})})
 
 
+@pytest.mark.usefixtures("kind_of_tree")
 def test_the_files_up_to_the_last_commit(tmp_path: Path) -> None:
     """Neither those of a planned batch nor those listed beyond; through compacted entries, without escapes."""
     written = Written(tmp_path / "c")
@@ -92,12 +95,15 @@ def test_the_files_up_to_the_last_commit(tmp_path: Path) -> None:
     written.plan(written.list("0", "/in put/planned"))
     written.list("0", "s3a://bucket/a%20b")
     read = {f"/in put/ä{n}.csv" for n in range(4)} | {f"/in put/100%{n}" for n in range(4)}
-    assert position(written.root) == Position(batch=3, sources={"0": ReadFiles(frozenset(read))})
-    assert position(written.root, 4).sources == {"0": ReadFiles(frozenset(read | {"/in put/planned"}))}
+    assert position(at(written.root)) == Position(batch=3, sources={"0": ReadFiles(frozenset(read))})
+    assert position(at(written.root), 4).sources == {"0": ReadFiles(frozenset(read | {"/in put/planned"}))}
     written.commit('{"logOffset":5}')
-    assert position(written.root).sources == {"0": ReadFiles(frozenset(read | {"/in put/planned", "s3a://bucket/a b"}))}
+    assert position(at(written.root)).sources == {
+        "0": ReadFiles(frozenset(read | {"/in put/planned", "s3a://bucket/a b"}))
+    }
 
 
+@pytest.mark.usefixtures("kind_of_tree")
 def test_an_older_batch_whose_entries_are_only_in_a_newer_compacted_one(tmp_path: Path) -> None:
     """Its lines say in which entry each file was listed."""
     written = Written(tmp_path / "c", interval=5)
@@ -105,17 +111,18 @@ def test_an_older_batch_whose_entries_are_only_in_a_newer_compacted_one(tmp_path
         written.commit(written.list("0", f"/in/{number}"))
     for batch in range(5):
         expected = frozenset(f"/in/{n}" for n in range(batch + 1))
-        assert position(written.root, batch).sources == {"0": ReadFiles(expected)}
+        assert position(at(written.root), batch).sources == {"0": ReadFiles(expected)}
 
 
+@pytest.mark.usefixtures("kind_of_tree")
 def test_nothing_was_committed(tmp_path: Path) -> None:
     """Not even a directory, or only a plan: an empty position, which every other one holds."""
-    assert position(tmp_path / "none") == Position()
+    assert position(at(tmp_path / "none")) == Position()
     written = Written(tmp_path / "c")
     written.plan(written.list("0", "/in/0"))
-    assert position(written.root) == Position()
+    assert position(at(written.root)) == Position()
     with pytest.raises(NotFound, match="no batch 7"):
-        position(written.root, 7)
+        position(at(written.root), 7)
     nothing = compare(Position(), files("/in/0"))
     assert (nothing.comparable, nothing.holds, nothing.equal, nothing.sources[0].ahead) == (True, True, False, 1)
     everything = compare(files("/in/0", "/in/1"), Position())
@@ -124,6 +131,7 @@ def test_nothing_was_committed(tmp_path: Path) -> None:
     assert compare(Position(), Position()).lacking == "nothing"
 
 
+@pytest.mark.usefixtures("kind_of_tree")
 def test_every_file_must_be_there(tmp_path: Path) -> None:
     """A superset holds, an equal set is equal, one file less is told."""
     old = files(*(f"/in/{n}" for n in range(400)))
@@ -154,25 +162,27 @@ def test_every_partition_must_be_as_far() -> None:
     assert compare(topics(t={"0": 5}), topics(t={"0": 5}, u={"0": 1})).holds
 
 
+@pytest.mark.usefixtures("kind_of_tree")
 def test_a_kafka_source_of_a_checkpoint(tmp_path: Path) -> None:
     """Offsets from the plan, where it began from the source's own file, beside a file source."""
     written = Written(tmp_path / "c")
     written.begin("0", {"t": {"0": 100, "1": 0}})
     written.commit(kafka(t={0: 150, 1: 7}), written.list("1", "/in/0"))
-    assert position(written.root).sources == {
+    assert position(at(written.root)).sources == {
         "0": ReadTopics({"t": {"0": 150, "1": 7}}, {"t": {"0": 100, "1": 0}}),
         "1": ReadFiles(frozenset({"/in/0"})),
     }
-    reach = compare(position(written.root), Position())
+    reach = compare(position(at(written.root)), Position())
     assert reach.sentence == "topic t: 0 of 2 partitions, 57 records to go; source 1: 0 of 1 file"
     assert reach.lacking == "57 records and 1 file"
 
 
+@pytest.mark.usefixtures("kind_of_tree")
 def test_a_source_without_an_offset(tmp_path: Path) -> None:
     """It has read nothing, whatever its kind."""
     written = Written(tmp_path / "c")
     written.commit(kafka(t={0: 5}), "-")
-    found = position(written.root)
+    found = position(at(written.root))
     assert found.sources["1"] == NothingRead()
     further = Position(batch=1, sources={**found.sources, "1": ReadFiles(frozenset({"/in/0"}))})
     assert (compare(found, further).holds, compare(found, further).equal) == (True, False)
@@ -206,17 +216,19 @@ def test_sources_that_cannot_be_matched() -> None:
     assert compare(*ordered).equal
 
 
+@pytest.mark.usefixtures("kind_of_tree")
 def test_another_kind_of_source(tmp_path: Path) -> None:
     """Of an offset that nobody here can read only equality is known."""
-    for name, at in (("a", "17"), ("b", "17"), ("c", "18")):
-        Written(tmp_path / name).commit(at)
-    a, b, c = (position(tmp_path / name) for name in "abc")
+    for name, end in (("a", "17"), ("b", "17"), ("c", "18")):
+        Written(tmp_path / name).commit(end)
+    a, b, c = (position(at(tmp_path / name)) for name in "abc")
     assert compare(a, b).equal
     assert not compare(a, c).comparable
-    assert equal_batches(tmp_path / "a", tmp_path / "b") == (0, 0)
-    assert equal_batches(tmp_path / "a", tmp_path / "c") is None
+    assert equal_batches(at(tmp_path / "a"), at(tmp_path / "b")) == (0, 0)
+    assert equal_batches(at(tmp_path / "a"), at(tmp_path / "c")) is None
 
 
+@pytest.mark.usefixtures("kind_of_tree")
 def test_the_newest_equal_batches(tmp_path: Path) -> None:
     """Batches of other sizes meet where both have read the same; the newest of several is told."""
     old, new = Written(tmp_path / "old"), Written(tmp_path / "new", interval=4)
@@ -226,38 +238,41 @@ def test_the_newest_equal_batches(tmp_path: Path) -> None:
         new.commit(new.list("0", f"/in/{number + 1}", f"/in/{number}"))
     new.commit('{"logOffset":3}')
     new.plan(new.list("0", "/in/8"))
-    assert equal_batches(old.root, new.root) == (7, 4)
-    assert equal_batches(new.root, old.root) == (4, 7)
+    assert equal_batches(at(old.root), at(new.root)) == (7, 4)
+    assert equal_batches(at(new.root), at(old.root)) == (4, 7)
     for each in (5, 7):
         (old.root / "offsets" / str(each)).unlink()
-    assert equal_batches(old.root, new.root) == (3, 1)
-    assert equal_batches(old.root, tmp_path / "none") is None
+    assert equal_batches(at(old.root), at(new.root)) == (3, 1)
+    assert equal_batches(at(old.root), at(tmp_path / "none")) is None
 
 
+@pytest.mark.usefixtures("kind_of_tree")
 def test_only_the_last_batches_are_looked_at(tmp_path: Path) -> None:
     """A pair further back than 200 batches is not found."""
     old, new = Written(tmp_path / "old"), Written(tmp_path / "new")
     for number in range(202):
         old.commit(kafka(t={0: number}))
     new.commit(kafka(t={0: 1}))
-    assert equal_batches(old.root, new.root) is None
+    assert equal_batches(at(old.root), at(new.root)) is None
     new.commit(kafka(t={0: 2}))
-    assert equal_batches(old.root, new.root) == (2, 1)
+    assert equal_batches(at(old.root), at(new.root)) == (2, 1)
 
 
+@pytest.mark.usefixtures("kind_of_tree")
 def test_a_start_where_another_ended_is_equal_to_it(tmp_path: Path) -> None:
     """What a seeded version counts as seen is held from its first batch on, and equal while nothing came."""
     old = Written(tmp_path / "old")
     for number in range(5):
         old.commit(old.list("0", f"/in/{number}"))
-    seed_start(old.root, tmp_path / "new", 4, query_id=NEW_ID)
+    seed_start(at(old.root), LocalTree(tmp_path / "new"), 4, query_id=NEW_ID)
     new = Written(tmp_path / "new")
-    assert position(new.root) == Position()
+    assert position(at(new.root)) == Position()
     new.commit('{"logOffset":0}')
-    assert compare(position(old.root), position(new.root)).equal
-    assert equal_batches(old.root, new.root) == (4, 0)
+    assert compare(position(at(old.root)), position(at(new.root))).equal
+    assert equal_batches(at(old.root), at(new.root)) == (4, 0)
 
 
+@pytest.mark.usefixtures("kind_of_tree")
 def test_gone_files(tmp_path: Path) -> None:
     """Those that were read and are not there any more, of how many; an s3a source is not looked at."""
     written = Written(tmp_path / "c")
@@ -267,13 +282,13 @@ def test_gone_files(tmp_path: Path) -> None:
         each.touch()
         written.commit(written.list("0", str(each)))
     written.plan(written.list("0", str(places[3])))
-    assert missing_files(written.root) == ([], 3)
+    assert missing_files(at(written.root)) == ([], 3)
     places[1].unlink()
-    assert missing_files(written.root) == ([str(places[1])], 3)
-    assert missing_files(tmp_path / "none") == ([], 0)
+    assert missing_files(at(written.root)) == ([str(places[1])], 3)
+    assert missing_files(at(tmp_path / "none")) == ([], 0)
     written.commit(written.list("0", "s3a://bucket/x"))
     with pytest.raises(Unsupported, match="s3a://bucket/x"):
-        missing_files(written.root)
+        missing_files(at(written.root))
 
 
 def test_an_owner_that_compacts_while_its_log_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -281,25 +296,25 @@ def test_an_owner_that_compacts_while_its_log_is_read(tmp_path: Path, monkeypatc
     written = Written(tmp_path / "c")
     written.commit(written.list("0", "/in/0"))
     written.commit(written.list("0", "/in/1"))
-    read = source_log._read
+    read = file_sources.read_source_entry
     pending = [lambda: written.list("0", "/in/2")]
 
-    def compact_and_read(path: Path) -> object:
+    def compact_and_read(tree: Tree, path: str) -> object:
         if pending:
             pending.pop()()
-        return read(path)
+        return read(tree, path)
 
     with monkeypatch.context() as patch:
-        patch.setattr(source_log, "_read", compact_and_read)
-        assert position(written.root).sources == {"0": ReadFiles(frozenset({"/in/0", "/in/1"}))}
+        patch.setattr(file_sources, "read_source_entry", compact_and_read)
+        assert position(at(written.root)).sources == {"0": ReadFiles(frozenset({"/in/0", "/in/1"}))}
     assert pending == []
 
-    def never(path: Path) -> object:
+    def never(tree: Tree, path: str) -> object:
         raise CheckpointChanged(f"{path} was removed")
 
-    monkeypatch.setattr(source_log, "_read", never)
+    monkeypatch.setattr(file_sources, "read_source_entry", never)
     with pytest.raises(CheckpointChanged):
-        position(written.root)
+        position(at(written.root))
 
 
 def test_damage_is_told_after_two_looks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -309,7 +324,7 @@ def test_damage_is_told_after_two_looks(tmp_path: Path, monkeypatch: pytest.Monk
         written.commit(written.list("0", f"/in/{number}"))
     (written.root / "sources" / "0" / "1").write_text('v1\n{"path":"file')
     with pytest.raises(CheckpointDamaged, match="0/1 is cut short"):
-        position(written.root)
+        position(at(written.root))
     (written.root / "sources" / "0" / "1").unlink()
     looks: list[object] = []
     history = positions.History
@@ -320,7 +335,7 @@ def test_damage_is_told_after_two_looks(tmp_path: Path, monkeypatch: pytest.Monk
 
     monkeypatch.setattr(positions, "History", counted)
     with pytest.raises(CheckpointDamaged, match="lacks entry 1"):
-        position(written.root)
+        position(at(written.root))
     assert len(looks) == 2
 
 
@@ -345,8 +360,8 @@ def test_positions_are_what_was_read(sizes: tuple[list[int], list[int]], interva
         for root, reached in zip(roots, ends, strict=True):
             for batch, read in enumerate(reached):
                 expected = frozenset(f"/in/{n}" for n in range(read))
-                assert position(root, batch).sources == {"0": ReadFiles(expected)}
-        reach = compare(position(roots[0]), position(roots[1]))
+                assert position(at(root), batch).sources == {"0": ReadFiles(expected)}
+        reach = compare(position(at(roots[0])), position(at(roots[1])))
         assert (reach.holds, reach.equal) == (ends[1][-1] >= ends[0][-1], ends[0][-1] == ends[1][-1])
         pairs = [(i, j) for i, a in enumerate(ends[0]) for j, b in enumerate(ends[1]) if a == b]
-        assert equal_batches(*roots) == max(pairs, default=None)
+        assert equal_batches(*map(at, roots)) == max(pairs, default=None)

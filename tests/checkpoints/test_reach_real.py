@@ -10,6 +10,7 @@ import pytest
 from streamkeeper.checkpoints.layout import last_committed
 from streamkeeper.checkpoints.positions import ReadFiles
 from streamkeeper.checkpoints.reach import Position, compare, equal_batches, missing_files, position
+from streamkeeper.checkpoints.trees import LocalTree
 from tests.checkpoints.real_queries import CONF, Inputs
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def test_a_live_checkpoint_is_seen_as_of_one_of_its_commits(spark: SparkSession,
     query = start(spark, inputs, busy, at_once=1, **BUSY)
     seen: dict[int, set[str]] = {}
     while query.isActive:
-        found = position(busy)
+        found = position(LocalTree(busy))
         if found.batch is not None:
             seen[found.batch] = names(found)
     assert query.awaitTermination(60)
@@ -57,9 +58,9 @@ def test_a_live_checkpoint_is_seen_as_of_one_of_its_commits(spark: SparkSession,
     assert seen == {batch: {f"f{n}.csv" for n in range(batch + 1)} for batch in seen}
     assert len(list((busy / "sources" / "0").glob("[0-9]*"))) < 10
     assert start(spark, inputs, calm, at_once=4).awaitTermination(120)
-    assert compare(position(busy), position(calm)).equal
-    assert equal_batches(busy, calm) == (29, 7)
-    assert last_committed(calm) == 7
-    assert compare(position(calm, 7), position(calm, 6)).lacking == "2 files"
+    assert compare(position(LocalTree(busy)), position(LocalTree(calm))).equal
+    assert equal_batches(LocalTree(busy), LocalTree(calm)) == (29, 7)
+    assert last_committed(LocalTree(calm)) == 7
+    assert compare(position(LocalTree(calm), 7), position(LocalTree(calm), 6)).lacking == "2 files"
     (inputs.root / "left" / "f3.csv").unlink()
-    assert missing_files(calm) == ([str(inputs.root / "left" / "f3.csv")], 30)
+    assert missing_files(LocalTree(calm)) == ([str(inputs.root / "left" / "f3.csv")], 30)

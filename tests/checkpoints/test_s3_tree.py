@@ -7,13 +7,18 @@ from typing import Any
 
 import pytest
 
+from streamkeeper.checkpoints.cloning import clone_last_batch
 from streamkeeper.checkpoints.closed_set import closed_set
+from streamkeeper.checkpoints.layout import last_committed, open_batch
+from streamkeeper.checkpoints.listed import Listed
 from streamkeeper.checkpoints.opening import open_tree
 from streamkeeper.checkpoints.s3_tree import S3Tree
+from streamkeeper.checkpoints.seeding import seed
 from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.errors import CheckpointChanged, InvalidInput, NotFound, StoreUnavailable
 from streamkeeper.stores.s3 import connect
-from tests.checkpoints.trees import Tree
+from tests.checkpoints.trees import QUERY_ID, Tree
+from tests.contracts.tree_contract import TreeContract
 
 pytestmark = pytest.mark.s3
 
@@ -43,6 +48,18 @@ def bucket(s3_url: str) -> Bucket:
     return Bucket(s3_url)
 
 
+class TestS3Tree(TreeContract):
+    """A bucket keeps the contract of every tree."""
+
+    @pytest.fixture
+    def tree(self, s3_url: str) -> S3Tree:
+        return S3Tree(f"{s3_url}/v0001")
+
+    @pytest.fixture
+    def other(self, s3_url: str) -> S3Tree:
+        return S3Tree(f"{s3_url}/v0002")
+
+
 @pytest.mark.parametrize("kind", ["stateless", "hdfs", "rocksdb", "changelog", "format-2"])
 def test_the_closed_set_is_that_of_the_same_local_checkpoint(tmp_path: Path, bucket: Bucket, kind: str) -> None:
     """Every kind of state; names and contents are the same, by either scheme."""
@@ -57,6 +74,29 @@ def test_the_closed_set_is_that_of_the_same_local_checkpoint(tmp_path: Path, buc
         assert {each: tree.read(each) for each in files} == {each: local.read(each) for each in files}
         for folder in ("", "state", "state/0", "state/0/1/SSTs", "sources/0", "none"):
             assert tree.names(folder) == local.names(folder)
+
+
+def test_a_version_is_seeded_and_cloned_within_the_bucket(tmp_path: Path, bucket: Bucket) -> None:
+    """The same files as on a local disk, and none of them more."""
+    Tree(tmp_path / "v0001", "stateless", batches=12).plan(12)
+    Bucket(f"{bucket.url}/v0001").upload(tmp_path / "v0001")
+    source = S3Tree(f"{bucket.url}/v0001")
+    made: dict[str, dict[str, bytes]] = {}
+    for kind, old, root in (
+        ("s3", source, bucket.url),
+        ("local", LocalTree(tmp_path / "v0001"), str(tmp_path)),
+    ):
+        new, copy = (
+            S3Tree(f"{root}/{name}") if kind == "s3" else LocalTree(Path(root) / name) for name in ("v0002", "copy")
+        )
+        for _ in range(2):
+            seed(old, new, 12, number=12, query_id=QUERY_ID)
+        assert clone_last_batch(old, copy) == 11
+        assert (last_committed(copy), open_batch(copy)) == (10, 11)
+        for name, tree in (("v0002", new), ("copy", copy)):
+            made[f"{kind} {name}"] = {path: tree.read(path) for path in Listed(tree.fresh()).below("")}
+    assert made["s3 v0002"] == made["local v0002"]
+    assert made["s3 copy"] == made["local copy"]
 
 
 def test_a_file_comes_in_parts(bucket: Bucket) -> None:

@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from streamkeeper.checkpoints import seeding
+from streamkeeper.checkpoints import seeding, trees
 from streamkeeper.checkpoints.fsck import examine
-from streamkeeper.checkpoints.initial_offsets import read_initial_offsets
+from streamkeeper.checkpoints.kafka_sources import read_start
+from streamkeeper.checkpoints.log_codec import SEEN_BEFORE, LoggedFile, source_entry_content
+from streamkeeper.checkpoints.publishing import is_published
 from streamkeeper.checkpoints.seeding import REBASED, seed, seed_beginning, seed_start
-from streamkeeper.checkpoints.source_log import SEEN_BEFORE
 from streamkeeper.errors import CheckpointChanged, CheckpointDamaged, InvalidInput, NotFound, Unsupported
+from tests.checkpoints.tree_kinds import at, contents
 from tests.checkpoints.trees import CONF, Tree
 
+pytestmark = pytest.mark.usefixtures("kind_of_tree")
+
 NEW_ID = "6d2a5f52-3c0a-4a50-9c8e-0d3b6b5c1f11"
-
-
-def contents(root: Path) -> dict[str, str]:
-    return {str(path.relative_to(root)): path.read_text() for path in sorted(root.rglob("*")) if path.is_file()}
 
 
 def plan(checkpoint: Path, batch: int, *ends: str) -> None:
@@ -50,39 +50,39 @@ def old(tmp_path: Path) -> Path:
 
 def test_kept_numbers(old: Path, tmp_path: Path) -> None:
     """The batch, the one before it, the source's log up to its offset, and nothing else; it counts as committed."""
-    seed(old, tmp_path / "v0002", 12, number=12, query_id=NEW_ID)
+    seed(at(old), at(tmp_path / "v0002"), 12, number=12, query_id=NEW_ID)
     found, before = contents(tmp_path / "v0002"), contents(old)
     same = {"offsets/11", "offsets/12", "commits/11", "sources/0/9.compact"} | {f"sources/0/{n}" for n in (10, 11, 12)}
     assert found.keys() == same | {"commits/12", "metadata"}
     assert {each: found[each] for each in same} == {each: before[each] for each in same}
     assert (found["commits/12"], json.loads(found["metadata"])) == (before["commits/11"], {"id": NEW_ID})
-    assert [each.shape for each in examine(tmp_path / "v0002")] == ["checksums-missing"]
+    assert [each.shape for each in examine(at(tmp_path / "v0002"))] == ["checksums-missing"]
 
 
 def test_numbers_that_begin_anew(old: Path, tmp_path: Path) -> None:
     """The batch becomes 1, after an empty one; the source's log keeps its own numbers, which are no batch's."""
-    seed(old, tmp_path / "v0002", 12, number=REBASED, query_id=NEW_ID)
+    seed(at(old), at(tmp_path / "v0002"), 12, number=REBASED, query_id=NEW_ID)
     found, before = contents(tmp_path / "v0002"), contents(old)
     for number in ("0", "1"):
         assert found[f"offsets/{number}"] == before["offsets/12"]
         assert found[f"commits/{number}"] == before["commits/11"]
     numbered = ["commits/0", "commits/1", "metadata", "offsets/0", "offsets/1"]
     assert sorted(each for each in found if "sources" not in each) == numbered
-    assert [each.shape for each in examine(tmp_path / "v0002")] == ["checksums-missing"]
+    assert [each.shape for each in examine(at(tmp_path / "v0002"))] == ["checksums-missing"]
 
 
 def test_one_that_is_there_is_left_alone(old: Path, tmp_path: Path) -> None:
     """Also once its query has gone on, and the old version is gone; another query's is refused."""
     target = tmp_path / "v0002"
-    seed(old, target, 12, number=12, query_id=NEW_ID)
-    (target / "offsets" / "13").write_text("v1\n{}\n{}")
+    seed(at(old), at(target), 12, number=12, query_id=NEW_ID)
+    at(target).create("offsets/13", [b"v1\n{}\n{}"])
     before = contents(target)
     shutil.rmtree(old)
-    seed(old, target, 12, number=12, query_id=NEW_ID)
-    seed_start(old, target, 12, query_id=NEW_ID)
+    seed(at(old), at(target), 12, number=12, query_id=NEW_ID)
+    seed_start(at(old), at(target), 12, query_id=NEW_ID)
     assert contents(target) == before
-    for make in (lambda: seed(old, target, 12, number=12, query_id="other"),
-                 lambda: seed_start(old, target, 12, query_id="other")):  # fmt: skip
+    for make in (lambda: seed(at(old), at(target), 12, number=12, query_id="other"),
+                 lambda: seed_start(at(old), at(target), 12, query_id="other")):  # fmt: skip
         with pytest.raises(InvalidInput, match="is the checkpoint of query"):
             make()
 
@@ -92,47 +92,72 @@ def test_a_directory_that_is_no_checkpoint_is_never_written_over(old: Path, tmp_
     (tmp_path / "v0002").mkdir()
     (tmp_path / "v0002" / "notes").write_text("mine")
     with pytest.raises(InvalidInput, match="is no checkpoint"):
-        seed(old, tmp_path / "v0002", 12, number=12, query_id=NEW_ID)
-    assert contents(tmp_path / "v0002") == {"notes": "mine"}
+        seed(at(old), at(tmp_path / "v0002"), 12, number=12, query_id=NEW_ID)
+    assert contents(tmp_path / "v0002") == {"notes": b"mine"}
 
 
-@pytest.mark.parametrize("nth", range(1, 12))
-def test_killed_at_any_moment_there_is_nothing_and_the_next_attempt_is_whole(
-    old: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nth: int
+class Dies(Exception):
+    """A writer's end."""
+
+
+class Mortal:
+    """Lets a tree's writer die at a write: before it, or after it and before it learns of it."""
+
+    def __init__(self, tree: trees.Tree, nth: int, *, after: bool) -> None:
+        self._create, self._left, self._after = tree.create, nth, after
+
+    def create(self, path: str, content: Iterable[bytes]) -> None:
+        self._left -= 1
+        if self._left == 0 and not self._after:
+            raise Dies
+        self._create(path, content)
+        if self._left == 0:
+            raise Dies
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_killed_at_any_write_there_is_no_version_and_the_next_attempt_is_whole(
+    old: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: bool
 ) -> None:
-    """A failure at any write leaves no target; its draft is replaced, not added to."""
-    calls: list[object] = []
-    sync = os.fsync
+    """Until the metadata is there, which comes last; what is there already is not written again."""
+    seed(at(old), at(tmp_path / "whole"), 12, number=12, query_id=NEW_ID)
+    whole = contents(tmp_path / "whole")
+    for nth in range(1, len(whole) + 1):
+        target = at(tmp_path / f"v{nth}")
+        with monkeypatch.context() as patch:
+            patch.setattr(target, "create", Mortal(target, nth, after=after).create)
+            with pytest.raises(Dies):
+                seed(at(old), target, 12, number=12, query_id=NEW_ID)
+        published = after and nth == len(whole)
+        assert len(contents(tmp_path / f"v{nth}")) == nth - (not after)
+        assert is_published(target) == published
+        seed(at(old), target, 12, number=12, query_id=NEW_ID)
+        assert contents(tmp_path / f"v{nth}") == whole
 
-    def fail_once(handle: int) -> None:
-        calls.append(handle)
-        if len(calls) == nth:
-            raise OSError("no space")
-        sync(handle)
 
-    with monkeypatch.context() as patch:
-        patch.setattr(os, "fsync", fail_once)
-        with pytest.raises(OSError, match="no space"):
-            seed(old, tmp_path / "v0002", 12, number=12, query_id=NEW_ID)
-    assert not (tmp_path / "v0002").exists()
-    (tmp_path / ".seeding-v0002" / "offsets" / "99").write_text("left over")
-    seed(old, tmp_path / "v0002", 11, number=11, query_id=NEW_ID)
-    assert not (tmp_path / ".seeding-v0002").exists()
-    assert sorted(os.listdir(tmp_path / "v0002" / "offsets")) == ["10", "11"]
+def test_what_another_attempt_left_is_not_mixed_with(old: Path, tmp_path: Path) -> None:
+    """Files of another batch, and a file of the same name with another content."""
+    for path, content in (("offsets/99", b"left over"), ("offsets/12", b"left over")):
+        target = at(tmp_path / content.decode() / path)
+        target.create(path, [content])
+        with pytest.raises(InvalidInput):
+            seed(at(old), target, 12, number=12, query_id=NEW_ID)
+        assert not is_published(target)
 
 
 def test_a_file_that_its_owner_removes_meanwhile(old: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is worth another attempt, and nothing is there until one succeeds."""
-    write = seeding._write
+    read = seeding._read
 
-    def remove_and_write(path: Path, content: bytes) -> None:
-        (old / "sources" / "0" / "10").unlink(missing_ok=True)
-        write(path, content)
+    def remove_and_read(source: trees.Tree, path: str) -> bytes:
+        if path.startswith("offsets/"):
+            (old / "sources" / "0" / "10").unlink(missing_ok=True)
+        return read(source, path)
 
-    monkeypatch.setattr(seeding, "_write", remove_and_write)
+    monkeypatch.setattr(seeding, "_read", remove_and_read)
     with pytest.raises(CheckpointChanged, match="sources/0/10"):
-        seed(old, tmp_path / "v0002", 12, number=12, query_id=NEW_ID)
-    assert not (tmp_path / "v0002").exists()
+        seed(trees.LocalTree(old), at(tmp_path / "v0002"), 12, number=12, query_id=NEW_ID)
+    assert at(tmp_path / "v0002").names("") == []
 
 
 @pytest.mark.parametrize("kind", ["hdfs", "rocksdb", "changelog", "format-2"])
@@ -140,31 +165,31 @@ def test_a_query_with_state_is_not_seeded(tmp_path: Path, kind: str) -> None:
     """Offsets alone would begin it anew without a word; given up on purpose, its sources still begin there."""
     Tree(tmp_path / "old", kind, batches=3)
     with pytest.raises(InvalidInput, match="keeps state"):
-        seed(tmp_path / "old", tmp_path / "new", 2, number=REBASED, query_id=NEW_ID)
-    assert not (tmp_path / "new").exists()
-    seed_start(tmp_path / "old", tmp_path / "new", 2, query_id=NEW_ID)
+        seed(at(tmp_path / "old"), at(tmp_path / "new"), 2, number=REBASED, query_id=NEW_ID)
+    assert at(tmp_path / "new").names("") == []
+    seed_start(at(tmp_path / "old"), at(tmp_path / "new"), 2, query_id=NEW_ID)
     assert contents(tmp_path / "new").keys() == {"metadata", "sources/0/0"}
-    assert examine(tmp_path / "new") == ()
+    assert examine(at(tmp_path / "new")) == ()
 
 
 def test_what_is_missing_is_told(old: Path, tmp_path: Path) -> None:
     """An unknown batch, a plan that the numbering needs, an entry of the source's log."""
     with pytest.raises(NotFound, match="no batch 40"):
-        seed(old, tmp_path / "new", 40, number=40, query_id=NEW_ID)
+        seed(at(old), at(tmp_path / "new"), 40, number=40, query_id=NEW_ID)
     (old / "offsets" / "4").unlink()
     with pytest.raises(CheckpointDamaged, match="offsets/4 is missing"):
-        seed(old, tmp_path / "new", 5, number=5, query_id=NEW_ID)
-    seed(old, tmp_path / "rebased", 5, number=REBASED, query_id=NEW_ID)
+        seed(at(old), at(tmp_path / "new"), 5, number=5, query_id=NEW_ID)
+    seed(at(old), at(tmp_path / "rebased"), 5, number=REBASED, query_id=NEW_ID)
     (old / "sources" / "0" / "11").unlink()
-    for make in (lambda: seed(old, tmp_path / "new", 12, number=12, query_id=NEW_ID),
-                 lambda: seed_start(old, tmp_path / "new", 12, query_id=NEW_ID)):  # fmt: skip
+    for make in (lambda: seed(at(old), at(tmp_path / "new"), 12, number=12, query_id=NEW_ID),
+                 lambda: seed_start(at(old), at(tmp_path / "new"), 12, query_id=NEW_ID)):  # fmt: skip
         with pytest.raises(CheckpointDamaged, match="lacks entry 11"):
             make()
-    assert not (tmp_path / "new").exists()
+    assert at(tmp_path / "new").names("") == []
 
 
 def logged(checkpoint: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (checkpoint / "sources" / "0" / "0").read_text().splitlines()[1:]]
+    return [json.loads(line) for line in at(checkpoint).read("sources/0/0").splitlines()[1:]]
 
 
 @pytest.mark.parametrize("batch", [12, 10, 9, 5])
@@ -172,7 +197,7 @@ def test_a_start_counts_as_seen_what_was_read_and_nothing_more(old: Path, tmp_pa
     """Through the compacted entry, up to the batch's offset; also of a batch whose own entries are removed."""
     for entry in range(9):
         (old / "sources" / "0" / str(entry)).unlink()
-    seed_start(old, tmp_path / "new", batch, query_id=NEW_ID)
+    seed_start(at(old), at(tmp_path / "new"), batch, query_id=NEW_ID)
     expected = [{"path": f"file:///in/f{n}.json", "timestamp": 1, "batchId": SEEN_BEFORE} for n in range(batch + 1)]
     assert logged(tmp_path / "new") == expected
     assert contents(tmp_path / "new").keys() == {"metadata", "sources/0/0"}
@@ -180,10 +205,11 @@ def test_a_start_counts_as_seen_what_was_read_and_nothing_more(old: Path, tmp_pa
 
 def test_a_start_of_a_start(old: Path, tmp_path: Path) -> None:
     """What the first one counted as seen stays seen in the second."""
-    seed_start(old, tmp_path / "second", 10, query_id=NEW_ID)
-    plan(tmp_path / "second", 0, json.dumps({"logOffset": 1}))
-    Tree.list_files(tmp_path / "second", 1)
-    seed_start(tmp_path / "second", tmp_path / "third", 0, query_id=NEW_ID)
+    seed_start(at(old), at(tmp_path / "second"), 10, query_id=NEW_ID)
+    second = at(tmp_path / "second")
+    second.create("offsets/0", [b'v1\n{"batchWatermarkMs":0,"conf":{}}\n{"logOffset":1}'])
+    second.create("sources/0/1", [source_entry_content([LoggedFile("file:///in/f1.json", 1, 1)])])
+    seed_start(at(tmp_path / "second"), at(tmp_path / "third"), 0, query_id=NEW_ID)
     assert sorted(each["path"] for each in logged(tmp_path / "third")) == sorted(
         [*(f"file:///in/f{n}.json" for n in range(11)), "file:///in/f1.json"]
     )
@@ -196,15 +222,15 @@ def test_a_kafka_source_goes_on_at_its_offsets(tmp_path: Path) -> None:
     kafka(old, 0, {"events": {"0": 3, "1": 0}})
     kafka(old, 1, {"more": {"0": 5}})
     plan(old, 0, '{"events":{"0":10,"1":20}}', "-")
-    seed(old, tmp_path / "seeded", 0, number=0, query_id=NEW_ID)
+    seed(at(old), at(tmp_path / "seeded"), 0, number=0, query_id=NEW_ID)
     assert contents(tmp_path / "seeded").keys() == {
         "metadata", "offsets/0", "commits/0", "sources/0/0", "sources/1/0",
     }  # fmt: skip
-    assert contents(tmp_path / "seeded")["commits/0"] == 'v1\n{"nextBatchWatermarkMs":0}'
-    assert read_initial_offsets(tmp_path / "seeded" / "sources" / "0") == '{"events":{"0":3,"1":0}}'
-    seed_start(old, tmp_path / "started", 0, query_id=NEW_ID)
-    assert (tmp_path / "started/sources/0/0").read_bytes() == b'\0v1\n{"events":{"0":10,"1":20}}'
-    assert read_initial_offsets(tmp_path / "started" / "sources" / "1") == '{"more":{"0":5}}'
+    assert contents(tmp_path / "seeded")["commits/0"] == b'v1\n{"nextBatchWatermarkMs":0}'
+    assert read_start(at(tmp_path / "seeded"), "0") == '{"events":{"0":3,"1":0}}'
+    seed_start(at(old), at(tmp_path / "started"), 0, query_id=NEW_ID)
+    assert at(tmp_path / "started").read("sources/0/0") == b'\0v1\n{"events":{"0":10,"1":20}}'
+    assert read_start(at(tmp_path / "started"), "1") == '{"more":{"0":5}}'
 
 
 def test_a_start_that_cannot_be_exact_is_refused(tmp_path: Path) -> None:
@@ -214,11 +240,11 @@ def test_a_start_that_cannot_be_exact_is_refused(tmp_path: Path) -> None:
     (old / "sources" / "0").mkdir(parents=True)
     plan(old, 0, "17")
     with pytest.raises(Unsupported, match="neither files nor Kafka"):
-        seed_start(old, tmp_path / "new", 0, query_id=NEW_ID)
+        seed_start(at(old), at(tmp_path / "new"), 0, query_id=NEW_ID)
     plan(old, 1, '{"a":{"0":1}}', '{"a":{"0":1}}')
     with pytest.raises(Unsupported, match="the source logs 0 for the sources 0, 1"):
-        seed_start(old, tmp_path / "new", 1, query_id=NEW_ID)
-    assert not (tmp_path / "new").exists()
+        seed_start(at(old), at(tmp_path / "new"), 1, query_id=NEW_ID)
+    assert at(tmp_path / "new").names("") == []
 
 
 def test_a_rebuild_begins_where_kafka_was_first_read(tmp_path: Path) -> None:
@@ -227,12 +253,12 @@ def test_a_rebuild_begins_where_kafka_was_first_read(tmp_path: Path) -> None:
     shutil.rmtree(old / "sources")
     kafka(old, 0, {"events": {"0": 7, "1": 0}})
     for _ in range(2):
-        assert seed_beginning(old, tmp_path / "v0002", query_id=NEW_ID)
+        assert seed_beginning(at(old), at(tmp_path / "v0002"), query_id=NEW_ID)
     assert contents(tmp_path / "v0002").keys() == {"metadata", "sources/0/0"}
-    assert read_initial_offsets(tmp_path / "v0002" / "sources" / "0") == '{"events":{"0":7,"1":0}}'
+    assert read_start(at(tmp_path / "v0002"), "0") == '{"events":{"0":7,"1":0}}'
 
 
 def test_files_are_read_from_the_first_one_without_a_seed(old: Path, tmp_path: Path) -> None:
     """Nothing is made."""
-    assert not seed_beginning(old, tmp_path / "v0002", query_id=NEW_ID)
-    assert not (tmp_path / "v0002").exists()
+    assert not seed_beginning(at(old), at(tmp_path / "v0002"), query_id=NEW_ID)
+    assert at(tmp_path / "v0002").names("") == []

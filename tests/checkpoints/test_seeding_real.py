@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from bench.live.query import LAYOUTS
+from harness.state_layouts import LAYOUTS
 from streamkeeper.checkpoints.layout import last_committed, open_batch
+from streamkeeper.checkpoints.log_codec import SEEN_BEFORE
 from streamkeeper.checkpoints.seeding import REBASED, seed, seed_start
-from streamkeeper.checkpoints.source_log import SEEN_BEFORE
+from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.sinks.contract import SinkContext
 from streamkeeper.sinks.file import FileSink, FileWriter
 from tests.checkpoints.real_queries import CONF, Inputs, Streams
@@ -101,7 +102,7 @@ class Query:
         failure = ended_with(query)
         if failure and "was written" not in failure:
             raise RuntimeError(failure)
-        assert open_batch(checkpoint) == (before if before is not None else after)
+        assert open_batch(LocalTree(checkpoint)) == (before if before is not None else after)
         return found
 
 
@@ -127,8 +128,8 @@ def test_the_new_version_reads_exactly_what_comes_after_the_batch(
     inputs.put("left", 7)
     query.run(old, after=6)
     first = REBASED if rebase else batch
-    seed(old, new, batch, number=first, query_id=NEW_ID)
-    assert (open_batch(new), last_committed(new)) == (None, first)
+    seed(LocalTree(old), LocalTree(new), batch, number=first, query_id=NEW_ID)
+    assert (open_batch(LocalTree(new)), last_committed(LocalTree(new))) == (None, first)
     old.rename(tmp_path / "gone")
     inputs.put("left", 2)
     found = query.run(new)
@@ -145,7 +146,7 @@ def test_a_first_batch_that_was_written_and_not_committed(spark: SparkSession, t
     inputs.put("left", 2)
     for number, store in enumerate(("hdfs", "format-2")):
         new = tmp_path / f"new-{number}"
-        seed(tmp_path / "v0001", new, 0, number=0, query_id=NEW_ID)
+        seed(LocalTree(tmp_path / "v0001"), LocalTree(new), 0, number=0, query_id=NEW_ID)
         assert Query(spark, inputs, **LAYOUTS[store]).run(new) == {1: [1], 2: [2]}
 
 
@@ -170,7 +171,7 @@ def test_a_file_sink_goes_on_in_its_directory_only_with_the_same_numbers(
     inputs.put("left", 4)
     query.run(tmp_path / "old", after=3, writer=writer_for(output, "v0001", 1))
     for name, number in (("rebased", REBASED), ("kept", 3)):
-        seed(tmp_path / "old", tmp_path / name, 3, number=number, query_id=NEW_ID)
+        seed(LocalTree(tmp_path / "old"), LocalTree(tmp_path / name), 3, number=number, query_id=NEW_ID)
     inputs.put("left", 2)
     read = query.run(tmp_path / "rebased", writer=writer_for(output, "v0001", 2))
     assert (files_of(read), listed(spark, output / "v0001")) == ([4, 5], [0, 1, 2, 3])
@@ -186,7 +187,7 @@ def test_a_file_sink_begins_a_new_directory_with_new_numbers(
     query = Query(spark, inputs)
     inputs.put("left", 4)
     query.run(tmp_path / "old", before=3, writer=writer_for(output, "v0001", 1))
-    seed(tmp_path / "old", tmp_path / "new", 2, number=REBASED, query_id=NEW_ID)
+    seed(LocalTree(tmp_path / "old"), LocalTree(tmp_path / "new"), 2, number=REBASED, query_id=NEW_ID)
     writer = writer_for(output, "v0002", 2)
     writer.seed(REBASED)
     inputs.put("left", 2)
@@ -207,8 +208,8 @@ def test_every_source_goes_on_at_its_own_offset(
     inputs.put("right", 2)
     query.run(old)
     for name in ("kept", "rebased"):
-        seed(old, tmp_path / name, 3, number=REBASED if name == "rebased" else 3, query_id=NEW_ID)
-    seed_start(old, tmp_path / "fresh", 3, query_id=NEW_ID)
+        seed(LocalTree(old), LocalTree(tmp_path / name), 3, number=REBASED if name == "rebased" else 3, query_id=NEW_ID)
+    seed_start(LocalTree(old), LocalTree(tmp_path / "fresh"), 3, query_id=NEW_ID)
     inputs.put("left", 1)
     inputs.put("right", 1)
     expected = [4, 5, 104, 105] if frame is twice else [4, 5, 102]
@@ -226,8 +227,8 @@ def test_a_query_that_gives_up_its_state_begins_after_the_batch(
     old, new = tmp_path / "v0001", tmp_path / "v0002"
     inputs.put("left", 7)
     query.run(old)
-    seed_start(old, new, batch, query_id=NEW_ID)
-    assert (last_committed(new), open_batch(new)) == (None, None)
+    seed_start(LocalTree(old), LocalTree(new), batch, query_id=NEW_ID)
+    assert (last_committed(LocalTree(new)), open_batch(LocalTree(new))) == (None, None)
     old.rename(tmp_path / "gone")
     inputs.put("left", 14)
     found = query.run(new, before=0)
@@ -245,7 +246,7 @@ def test_a_start_without_anything_new(spark: SparkSession, tmp_path: Path, input
     query, old, new = Query(spark, inputs, both), tmp_path / "old", tmp_path / "new"
     inputs.put("left", 2)
     query.run(old)
-    seed_start(old, new, 1, query_id=NEW_ID)
+    seed_start(LocalTree(old), LocalTree(new), 1, query_id=NEW_ID)
     assert files_of(query.run(new)) == []
     inputs.put("left", 1)
     inputs.put("right", 1)
@@ -259,7 +260,7 @@ def test_what_was_listed_beyond_the_batch_must_not_count_as_seen(
     query, old, new = Query(spark, inputs, deduplicated), tmp_path / "old", tmp_path / "new"
     inputs.put("left", 4)
     query.run(old)
-    seed_start(old, new, 2, query_id=NEW_ID)
+    seed_start(LocalTree(old), LocalTree(new), 2, query_id=NEW_ID)
     log = new / "sources" / "0" / "0"
     beyond = json.loads((old / "sources" / "0" / "3").read_text().splitlines()[1])
     log.write_text(f"{log.read_text()}\n{json.dumps({**beyond, 'batchId': SEEN_BEFORE}, ensure_ascii=False)}")
@@ -277,7 +278,7 @@ def test_files_that_were_seen_need_a_number_that_spark_accepts(
     inputs.put("left", 1)
     for number in (-1, 0):
         new = tmp_path / f"new{number}"
-        seed_start(old, new, 1, query_id=NEW_ID)
+        seed_start(LocalTree(old), LocalTree(new), 1, query_id=NEW_ID)
         log = new / "sources" / "0" / "0"
         log.write_text(log.read_text().replace(str(SEEN_BEFORE), str(number)))
         if number < 0:

@@ -11,6 +11,9 @@ import pytest
 
 from streamkeeper.checkpoints import seen_files
 from streamkeeper.checkpoints.seen_files import would_read_all
+from tests.checkpoints.tree_kinds import at
+
+pytestmark = pytest.mark.usefixtures("kind_of_tree")
 
 NOW_S = 1_800_000_000
 DAY_S = 24 * 3600
@@ -24,8 +27,8 @@ def place(tmp_path: Path) -> Path:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text("{}")
         os.utime(file, (NOW_S - age_days * DAY_S,) * 2)
-    log = tmp_path / "log"
-    log.mkdir()
+    log = tmp_path / "sources" / "0"
+    log.mkdir(parents=True)
     entry = {"path": f"file://{tmp_path}/in/a/1.json", "timestamp": NOW_S * 1000, "batchId": 0}
     (log / "0").write_text(f"v1\n{json.dumps(entry)}")
     return tmp_path
@@ -44,36 +47,36 @@ def place(tmp_path: Path) -> Path:
 )
 def test_only_what_spark_would_go_on_in_is_looked_at(place: Path, before: str, after: str, expected: bool) -> None:
     """Patterns, and directories above the old one; Spark refuses any other plain path."""
-    assert would_read_all(place / "log", f"{place}/{before}", f"{place}/{after}") is expected
+    assert would_read_all(at(place), "0", f"{place}/{before}", f"{place}/{after}") is expected
 
 
 def test_a_file_that_is_too_old_would_be_missed(place: Path) -> None:
     """Older by more than a week than the newest file ever seen, which was in the old place."""
     os.utime(place / "in/b/2.json", (NOW_S - 9 * DAY_S,) * 2)
-    assert not would_read_all(place / "log", f"{place}/in/a/*.json", f"{place}/in/b/*.json")
-    assert not would_read_all(place / "log", f"{place}/in/a", f"{place}/in")
+    assert not would_read_all(at(place), "0", f"{place}/in/a/*.json", f"{place}/in/b/*.json")
+    assert not would_read_all(at(place), "0", f"{place}/in/a", f"{place}/in")
 
 
 def test_an_empty_place_proves_nothing(place: Path) -> None:
     """What will arrive there may be old; in the same folder only the pattern has changed."""
     (place / "in/b/2.json").unlink()
-    assert not would_read_all(place / "log", f"{place}/in/a/*.json", f"{place}/in/b/*.json")
-    assert would_read_all(place / "log", f"{place}/in/a/*.json", f"{place}/in/a/1*.json")
+    assert not would_read_all(at(place), "0", f"{place}/in/a/*.json", f"{place}/in/b/*.json")
+    assert would_read_all(at(place), "0", f"{place}/in/a/*.json", f"{place}/in/a/1*.json")
 
 
 def test_an_old_file_that_was_read_is_no_loss(place: Path) -> None:
     """It is in the log."""
     entry = {"path": f"file://{place}/in/b/2.json", "timestamp": (NOW_S - 9 * DAY_S) * 1000, "batchId": 1}
-    (place / "log" / "1").write_text(f"v1\n{json.dumps(entry)}")
+    (place / "sources" / "0" / "1").write_text(f"v1\n{json.dumps(entry)}")
     os.utime(place / "in/b/2.json", (NOW_S - 9 * DAY_S,) * 2)
-    assert would_read_all(place / "log", f"{place}/in/a", f"{place}/in")
+    assert would_read_all(at(place), "0", f"{place}/in/a", f"{place}/in")
 
 
 def test_a_log_that_cannot_be_read_proves_nothing(place: Path) -> None:
     """Not knowing is no proof."""
-    (place / "log" / "0").write_text("v1\n{")
-    assert not would_read_all(place / "log", f"{place}/in/a", f"{place}/in")
-    assert not would_read_all(place / "gone", f"{place}/in/a", f"{place}/in")
+    (place / "sources" / "0" / "0").write_text("v1\n{")
+    assert not would_read_all(at(place), "0", f"{place}/in/a", f"{place}/in")
+    assert not would_read_all(at(place), "gone", f"{place}/in/a", f"{place}/in")
 
 
 def moved(place: Path, how: str) -> str:
@@ -108,26 +111,26 @@ def moved(place: Path, how: str) -> str:
 def test_a_file_that_was_read_under_another_path_is_not_new(place: Path, how: str) -> None:
     """Spark would read it again: by path it knows none of these."""
     after = moved(place, how)
-    assert not would_read_all(place / "log", f"{place}/in/a/*.json", after)
+    assert not would_read_all(at(place), "0", f"{place}/in/a/*.json", after)
 
 
 def test_without_that_look_a_renamed_mount_passes_for_new(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The negative control: paths alone say that everything there is new, and the file that was read comes again."""
     after = moved(place, "renamed mount")
     monkeypatch.setattr(seen_files, "_was_read", lambda *_: iter(()))
-    assert would_read_all(place / "log", f"{place}/in/a/*.json", after)
+    assert would_read_all(at(place), "0", f"{place}/in/a/*.json", after)
 
 
 def test_a_mirror_at_another_depth_is_known_by_what_its_names_end_with(place: Path) -> None:
     """Also one that keeps no times, or whole seconds only."""
     entry = {"path": f"file://{place}/in/a/1.json", "timestamp": NOW_S * 1000 + 123, "batchId": 0}
-    (place / "log" / "0").write_text(f"v1\n{json.dumps(entry)}")
+    (place / "sources" / "0" / "0").write_text(f"v1\n{json.dumps(entry)}")
     for name, moment in (("mirror/1.json", NOW_S + 99), ("copy/x/y/1.json", NOW_S)):
         (place / name).parent.mkdir(parents=True)
         (place / name).write_text("{}")
         os.utime(place / name, (moment, moment))
-    assert not would_read_all(place / "log", f"{place}/in/*/*.json", f"{place}/mirror/*.json")
-    assert not would_read_all(place / "log", f"{place}/in/a/*.json", f"{place}/copy/x/*/*.json")
+    assert not would_read_all(at(place), "0", f"{place}/in/*/*.json", f"{place}/mirror/*.json")
+    assert not would_read_all(at(place), "0", f"{place}/in/a/*.json", f"{place}/copy/x/*/*.json")
 
 
 def test_a_linked_folder_is_listed_and_a_hidden_one_is_not(place: Path) -> None:
@@ -136,19 +139,19 @@ def test_a_linked_folder_is_listed_and_a_hidden_one_is_not(place: Path) -> None:
     shutil.copy2(place / "in/a/1.json", place / "in/.snapshot/1.json")
     (place / "in/_SUCCESS").write_text("")
     os.utime(place / "in/_SUCCESS", (NOW_S - 30 * DAY_S,) * 2)
-    assert would_read_all(place / "log", f"{place}/in/a", f"{place}/in")
+    assert would_read_all(at(place), "0", f"{place}/in/a", f"{place}/in")
     (place / "in/latest").symlink_to(place / "in/a")
     (place / "in/a/loop").symlink_to(place / "in")
-    assert not would_read_all(place / "log", f"{place}/in/a", f"{place}/in")
+    assert not would_read_all(at(place), "0", f"{place}/in/a", f"{place}/in")
 
 
 def test_a_folder_a_day_with_files_of_one_name_is_another_one(place: Path) -> None:
     """The file that was read is still there, of another size; one of the same size may be a copy."""
     (place / "in/b/2.json").rename(place / "in/b/1.json")
-    assert not would_read_all(place / "log", f"{place}/in/a/*.json", f"{place}/in/b/*.json")
+    assert not would_read_all(at(place), "0", f"{place}/in/a/*.json", f"{place}/in/b/*.json")
     (place / "in/b/1.json").write_text('{"another": "day"}')
     os.utime(place / "in/b/1.json", (NOW_S - DAY_S,) * 2)
-    assert would_read_all(place / "log", f"{place}/in/a/*.json", f"{place}/in/b/*.json")
+    assert would_read_all(at(place), "0", f"{place}/in/a/*.json", f"{place}/in/b/*.json")
 
 
 def test_a_new_day_in_a_new_place_is_another_file_of_the_same_name(place: Path) -> None:
@@ -158,15 +161,15 @@ def test_a_new_day_in_a_new_place_is_another_file_of_the_same_name(place: Path) 
     file.parent.mkdir(parents=True)
     file.write_text("{}")
     os.utime(file, (NOW_S + 5, NOW_S + 5))
-    assert would_read_all(place / "log", f"{place}/in/*/*.json", f"{place}/moved/*/*.json")
+    assert would_read_all(at(place), "0", f"{place}/in/*/*.json", f"{place}/moved/*/*.json")
     file.rename(file.with_name("other.json"))
     (place / "moved/a").mkdir()
     (place / "moved/a/1.json").write_text("{}")
-    assert not would_read_all(place / "log", f"{place}/in/*/*.json", f"{place}/moved/*/*.json")
+    assert not would_read_all(at(place), "0", f"{place}/in/*/*.json", f"{place}/moved/*/*.json")
 
 
 def test_files_of_the_same_name_in_another_folder_are_others(place: Path) -> None:
     """A folder a day with files of one name: below the folder that holds both their relative names differ."""
     (place / "in/b/2.json").rename(place / "in/b/1.json")
-    assert would_read_all(place / "log", f"{place}/in/a/*.json", f"{place}/in/*/*.json")
-    assert would_read_all(place / "log", f"{place}/in/a", f"{place}/in")
+    assert would_read_all(at(place), "0", f"{place}/in/a/*.json", f"{place}/in/*/*.json")
+    assert would_read_all(at(place), "0", f"{place}/in/a", f"{place}/in")

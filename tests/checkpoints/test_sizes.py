@@ -14,16 +14,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamkeeper.checkpoints.closed_set import closed_set
-from streamkeeper.checkpoints.entries import Trouble, commit_in, offsets_in
-from streamkeeper.checkpoints.file_sources import FileSource
 from streamkeeper.checkpoints.fsck import examine
 from streamkeeper.checkpoints.gaps import MOST_NAMED, find_gaps
-from streamkeeper.checkpoints.source_log import holders
+from streamkeeper.checkpoints.layout import commit_in, offsets_in
+from streamkeeper.checkpoints.log_codec import Trouble, log_names
 from streamkeeper.checkpoints.state_files import files_named_in
-from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.checkpoints.wholeness import differs_from_checksum, is_cut_short
 from streamkeeper.errors import CheckpointDamaged
 from streamkeeper.sinks.sink_log import SINK_LOG, listed_files
+from tests.checkpoints.tree_kinds import at
 from tests.little_memory import MIB, little
 
 HUGE = 10**12
@@ -67,7 +66,7 @@ def test_a_claimed_number_is_damage_told_in_no_time(tmp_path: Path, claim: str) 
     """Nothing is made, or looked for, as often as a file says: what is missing is counted."""
     root = checkpoint(tmp_path, CLAIMS[claim])
     with little():
-        found = examine(root, stateful=True)
+        found = examine(at(root), stateful=True)
     assert found
     assert all(len(each.evidence) < 500 for each in found)
 
@@ -76,10 +75,9 @@ def test_a_source_that_claims_entries_is_refused_where_files_are_collected(tmp_p
     """A snapshot and a restore need the entries, and name the first that is missing."""
     root = checkpoint(tmp_path, {"offsets/0": offsets(HUGE)})
     with little(), pytest.raises(CheckpointDamaged, match="lacks entry 1"):
-        closed_set(LocalTree(root), 0)
-    source = FileSource(name="0", start=None, end=HUGE, log="0", entries={0: root / "sources/0/0"})
+        closed_set(at(root), 0)
     with little(), pytest.raises(CheckpointDamaged, match="lacks entry 1"):
-        holders(source, HUGE, where="sources/0")
+        log_names(["0"]).holding(HUGE, where="sources/0")
 
 
 def test_a_sink_log_that_claims_batches_has_gaps(tmp_path: Path) -> None:
@@ -100,9 +98,9 @@ def test_gaps_are_what_is_missing(there: set[int], start: int, end: int) -> None
 
 
 DEEP: dict[str, Callable[[Path, str], object]] = {
-    "offsets": lambda root, text: offsets_in(write(root, {"offsets/0": f"v1\n{text}\n{{}}"}), 0),
-    "an offset": lambda root, text: offsets_in(write(root, {"offsets/0": f"v1\n{{}}\n{text}"}), 0),
-    "commits": lambda root, text: commit_in(write(root, {"commits/0": f"v1\n{text}"}), 0),
+    "offsets": lambda root, text: offsets_in(at(write(root, {"offsets/0": f"v1\n{text}\n{{}}"})), 0),
+    "an offset": lambda root, text: offsets_in(at(write(root, {"offsets/0": f"v1\n{{}}\n{text}"})), 0),
+    "commits": lambda root, text: commit_in(at(write(root, {"commits/0": f"v1\n{text}"})), 0),
 }
 
 
@@ -143,18 +141,18 @@ def test_a_large_state_file_is_looked_at_without_reading_it_whole(tmp_path: Path
             opened.write(head + MIB.to_bytes(4, "little") * 2 + b"\0" * 4 + b"x" * MIB)
         opened.write(head + b"\0" * 12)
     with little():
-        assert not is_cut_short(path)
+        assert not is_cut_short(at(tmp_path), path.name)
     content = path.read_bytes()
     sums = [zlib.crc32(content[at : at + 512]) for at in range(0, len(content), 512)]
     crc = tmp_path / ".1.delta.crc"
     crc.write_bytes(b"crc\0" + (512).to_bytes(4, "big") + b"".join(each.to_bytes(4, "big") for each in sums))
     with little(40):
-        assert not differs_from_checksum(path)
+        assert not differs_from_checksum(at(tmp_path), path.name)
     crc.write_bytes(b"crc\0" + (2**32 - 1).to_bytes(4, "big") + zlib.crc32(content).to_bytes(4, "big"))
     with little():
-        assert not differs_from_checksum(path)
+        assert not differs_from_checksum(at(tmp_path), path.name)
     with path.open("r+b") as opened:
         opened.truncate(path.stat().st_size - 1)
     with little():
-        assert is_cut_short(path)
-        assert differs_from_checksum(path)
+        assert is_cut_short(at(tmp_path), path.name)
+        assert differs_from_checksum(at(tmp_path), path.name)

@@ -8,9 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from streamkeeper.checkpoints.file_sources import FileSource, source_entries
+from streamkeeper.checkpoints.file_sources import FileSource
+from streamkeeper.checkpoints.log_codec import SEEN_BEFORE, log_names
 from streamkeeper.checkpoints.unread_files import UnreadFiles
 from streamkeeper.errors import CheckpointDamaged
+from tests.checkpoints.tree_kinds import MemoryTree, at
+
+pytestmark = pytest.mark.usefixtures("kind_of_tree")
 
 NOW = 1_795_000_000
 
@@ -19,6 +23,7 @@ class Source:
     """A directory and a log of what was read of it."""
 
     def __init__(self, root: Path) -> None:
+        self.root = root
         self.directory, self.log = root / "in put", root / "sources" / "0"
         self.directory.mkdir(parents=True)
         self.log.mkdir(parents=True)
@@ -41,8 +46,11 @@ class Source:
         assert int(name.removesuffix(".compact")) == entry
 
     def look(self, end: int) -> tuple[int, float | None] | None:
-        entries = source_entries(self.log)
-        found = self.unread.look(FileSource(name="0", start=None, end=end, log="0", entries=entries))
+        tree = at(self.root)
+        entries = log_names(tree.files("sources/0"))
+        found = self.unread.look(
+            tree, FileSource(name="0", start=None, end=end, log="0", folder="sources/0", entries=entries)
+        )
         return None if found is None else (found.files, found.oldest)
 
 
@@ -94,6 +102,13 @@ def test_a_hole_in_the_log_is_damage(source: Source) -> None:
         source.look(1)
 
 
+def test_what_a_version_counts_as_seen_from_its_first_batch_on_does_not_wait(source: Source) -> None:
+    """A version that gave its state up lists what the one before it has read, and reads none of it."""
+    source.put("a.csv", "b.csv", "c.csv", age_s=50)
+    source.read("0", 0, (SEEN_BEFORE, "a.csv"), (SEEN_BEFORE, "b.csv"))
+    assert source.look(0) == (1, NOW - 50)
+
+
 @pytest.mark.parametrize(
     ("description", "options"),
     [
@@ -105,5 +120,5 @@ def test_a_hole_in_the_log_is_damage(source: Source) -> None:
 )
 def test_what_cannot_be_told_cheaply_is_not_told(description: str, options: dict[str, str]) -> None:
     """None is not 0."""
-    source = FileSource(name="0", start=None, end=0, log="0", entries={})
-    assert UnreadFiles(description, options).look(source) is None
+    source = FileSource(name="0", start=None, end=0, log="0", folder="sources/0", entries=log_names([]))
+    assert UnreadFiles(description, options).look(MemoryTree(), source) is None

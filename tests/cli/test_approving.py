@@ -11,8 +11,9 @@ from typer.testing import CliRunner, Result
 from streamkeeper.cli import deploying
 from streamkeeper.cli.caller import caller
 from streamkeeper.cli.main import app
-from streamkeeper.lifecycle.steps import Step
-from streamkeeper.model.journal import DeployRequest, Handover, OperationFinished, Outcome, Strategy
+from streamkeeper.model.journal import OperationFinished, Outcome
+from streamkeeper.model.request import DeployRequest, Handover, Strategy
+from streamkeeper.model.step import Step
 from streamkeeper.operations.deploy import Deploy, OnOpen, Progress
 from tests.operations.registered_job import JOB, Registered
 from tests.orchestration.asking import BUNDLE, ask, ask_about_output, asked

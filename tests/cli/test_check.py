@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 from streamkeeper.cli.check_requests import Asked, read_request, request_of
 from streamkeeper.cli.main import app
 from streamkeeper.errors import InvalidInput, NotFound
-from streamkeeper.operations.sites import Site
+from streamkeeper.operations.installation import Installation
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -144,7 +144,7 @@ def test_what_is_missing_is_named_before_spark_is_started(words: list[str], told
     assert len(found.stderr.splitlines()) == 1
 
 
-def nowhere() -> Site:
+def nowhere() -> Installation:
     raise AssertionError("no site is needed")
 
 
@@ -169,7 +169,7 @@ def test_a_checkpoint_that_does_not_exist_is_named(place: Path) -> None:
 
 def test_a_registered_job_must_serve(tmp_path: Path) -> None:
     """There is nothing to compare with before a first release serves."""
-    site = Site.from_environment({**os.environ, "STREAMKEEPER_HOME": str(tmp_path)})
+    site = Installation.from_environment({**os.environ, "STREAMKEEPER_HOME": str(tmp_path)})
     with pytest.raises(NotFound, match="no release of job totals serves"):
         request_of(Asked(candidate="job.py:x", job="totals"), lambda: site)
     with pytest.raises(InvalidInput, match="job name"):

@@ -25,7 +25,6 @@ from streamkeeper.model.check import CheckAnswer
 from streamkeeper.model.finding import Assessment, Finding, QueryAssessment, Severity, Verdict
 from streamkeeper.model.journal import (
     CheckpointVersionCreated,
-    DeployRequest,
     DesiredChanged,
     InstanceAppointed,
     InstancePlanned,
@@ -36,8 +35,9 @@ from streamkeeper.model.journal import (
     ReleasePromoted,
     Role,
 )
+from streamkeeper.model.request import DeployRequest
 from streamkeeper.operations.changed_jobs import ChangeKind, JobChange, find_changed_jobs
-from streamkeeper.operations.sites import Site
+from streamkeeper.operations.installation import Installation
 from streamkeeper.registry.journal import Journal
 
 JOB = """
@@ -84,8 +84,8 @@ def run(*words: str) -> Result:
     return CliRunner().invoke(app, list(words))
 
 
-def site() -> Site:
-    return Site.from_environment(os.environ, looking=True)
+def site() -> Installation:
+    return Installation.from_environment(os.environ, looking=True)
 
 
 def serve(job: str) -> None:

@@ -15,7 +15,6 @@ from streamkeeper.cli.caller import user_name
 from streamkeeper.cli.main import app
 from streamkeeper.model.control import DriverExit, DriverState, DriverStatus, QueryStatus
 from streamkeeper.model.journal import (
-    DeployRequest,
     InstanceAppointed,
     InstancePlanned,
     OperationFinished,
@@ -26,6 +25,7 @@ from streamkeeper.model.journal import (
     Role,
     StepDone,
 )
+from streamkeeper.model.request import DeployRequest
 from streamkeeper.model.signals import QuerySignals, SourceSignals
 from streamkeeper.operations.deploy import Deploy
 from streamkeeper.registry.control import Control
@@ -261,7 +261,7 @@ def test_a_home_that_is_none_is_told_and_not_made(home: Path, words: tuple[str, 
     assert list(home.iterdir()) == []
     home.rmdir()
     home.touch()
-    assert f"STREAMKEEPER_HOME={home} is no directory" in run(*words).stderr
+    assert f"STREAMKEEPER_HOME={home}: {home} is a file (mend" in run(*words).stderr
     home.unlink()
     (home / "store").mkdir(parents=True)
     assert f"{home}: nothing was ever deployed or pushed to {(home / 'store').as_uri()}" in run(*words).stderr

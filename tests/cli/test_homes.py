@@ -9,11 +9,11 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from streamkeeper.cli.main import app
-from streamkeeper.model.journal import DeployRequest
+from streamkeeper.model.request import DeployRequest
 from streamkeeper.operations.assessing import assess_candidate
 from streamkeeper.operations.deploy import Deploy
+from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.pruning import plan_prune, tell_run
-from streamkeeper.operations.sites import Site
 from streamkeeper.registry.installations import open_installation
 from tests.operations.registered_job import JOB, QUERY, Registered
 
@@ -80,7 +80,7 @@ def test_a_copy_that_is_its_own_goes_on_from_snapshots_only(
     """The checkpoint that its records name is the other one's: not resumed, not backed up, not pruned."""
     assert run(monkeypatch, copy, "home", "new", "--reason", "staging").exit_code == 0
     given = {"HOME": str(copy / "home"), "STORE": str(copy / "store"), "CHECKPOINTS": str(copy / "cp")}
-    site = Site.from_environment({f"STREAMKEEPER_{name}": value for name, value in given.items()})
+    site = Installation.from_environment({f"STREAMKEEPER_{name}": value for name, value in given.items()})
     Deploy.open(site, "op2", DeployRequest(job=JOB, release="r0001"))
     state = site.journal(JOB, "test").state()
     found = assess_candidate(site, state, state.operations["op2"], "r0001")

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from demo.processes import free_ports
+from harness.processes import free_ports
 from streamkeeper.cli.main import app
-from streamkeeper.operations.sites import Site
+from streamkeeper.operations.installation import Installation
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[2]
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("STREAMKEEPER_HOME", str(tmp_path / "home"))
-    Site.from_environment(os.environ)
+    Installation.from_environment(os.environ)
     return tmp_path / "home"
 
 

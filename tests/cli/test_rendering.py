@@ -13,9 +13,10 @@ from streamkeeper.lifecycle.steps import plan_deploy
 from streamkeeper.model import journal
 from streamkeeper.model.control import DriverState, DriverStatus
 from streamkeeper.model.finding import Verdict
-from streamkeeper.model.journal import DeployRequest, Outcome, Role
+from streamkeeper.model.journal import Outcome, Role
 from streamkeeper.model.names import check_instance
 from streamkeeper.model.release import Environment, Release, ReleaseContent
+from streamkeeper.model.request import DeployRequest
 from streamkeeper.model.standing import Standing
 from streamkeeper.operations.overview import JobOverview
 

@@ -18,11 +18,12 @@ from streamkeeper.cli import deploying
 from streamkeeper.cli.main import app
 from streamkeeper.errors import KeyMissing
 from streamkeeper.model.control import LaunchMode, LaunchSpec, ProcessRecord
-from streamkeeper.model.journal import DeployRequest, OperationFinished, OperationStarted, Outcome
+from streamkeeper.model.journal import OperationFinished, OperationStarted, Outcome
+from streamkeeper.model.request import DeployRequest
 from streamkeeper.operations.carriers import Carrier, is_abandoned
 from streamkeeper.operations.deploy import Deploy
 from streamkeeper.registry.control import Control
-from streamkeeper.runners.driver_log import DriverLog, log_path
+from streamkeeper.runners.driver_log import DriverLog
 from streamkeeper.runners.machine import this_machine
 from tests.operations.registered_job import JOB, Registered
 from tests.orchestration.installed import install
@@ -44,7 +45,7 @@ def run(*words: str) -> Result:
 
 def written(job: Registered, text: str) -> DriverLog:
     """The log of its driver."""
-    log = DriverLog(log_path(job.site.settings.home, JOB, DRIVER), {"secret://env/X": "hunter22"})
+    log = DriverLog(job.site.settings.log(JOB, DRIVER), {"secret://env/X": "hunter22"})
     log.feed(text.encode())
     return log
 
@@ -146,6 +147,19 @@ def test_following_ends_cleanly_with_ctrl_c(job: Registered) -> None:
     log.feed(b"two\n")
     assert process.stdout.readline() == "two\n"
     time.sleep(0.2)
+    process.send_signal(signal.SIGINT)
+    _, error = process.communicate(timeout=30)
+    assert (process.returncode, error) == (0, "")
+
+
+def test_status_is_watched_in_a_pipe_as_well(job: Registered) -> None:
+    """One picture after the other as they come, until Ctrl-C, which is no error."""
+    words = [sys.executable, "-m", "streamkeeper.cli.main", "status", JOB, "--watch"]
+    environ = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT, env=environ)
+    assert process.stdout is not None
+    pictures = (line for line in process.stdout if line.startswith("standing"))
+    assert next(pictures) == next(pictures)
     process.send_signal(signal.SIGINT)
     _, error = process.communicate(timeout=30)
     assert (process.returncode, error) == (0, "")

@@ -229,3 +229,15 @@ def test_an_empty_list_says_what_to_do(shell: Shell) -> None:
         told
         == f"no snapshot of {shell.root / 'live'} yet: streamkeeper snapshot take --checkpoint {shell.root / 'live'}\n"
     )
+
+
+def test_a_prune_of_one_query_keeps_what_the_installation_keeps(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a prune of everything does: by its setting, unless rules are given."""
+    monkeypatch.setenv("STREAMKEEPER_HOME", str(shell.root / "home"))
+    for batch in (8, 9):
+        assert shell.run("snapshot", "take", "--checkpoint", str(shell.root / "live")).exit_code == 0
+        shell.commit(batch)
+    assert f"keep {SERIES} s0001" in shell.run("prune", SERIES, "--dry-run").output
+    monkeypatch.setenv("STREAMKEEPER_KEEP", "last=1,hourly=0,daily=0,weekly=0,monthly=0")
+    assert f"drop {SERIES} s0001" in shell.run("prune", SERIES, "--dry-run").output
+    assert f"keep {SERIES} s0001" in shell.run("prune", SERIES, "--dry-run", "--keep", "last=9").output

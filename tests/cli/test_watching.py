@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner, Result
 
 from streamkeeper.cli.main import app
+from streamkeeper.model.fleet import FleetIndex
 from streamkeeper.model.journal import DesiredChanged
+from streamkeeper.registry.fleet import write_index
 from tests.operations.registered_job import JOB, Registered
 
 
@@ -51,6 +54,14 @@ def test_an_incident_is_shown_with_what_was_done(job: Registered) -> None:
     assert "page: driver-dead" in listed
     assert "as the watch saw them" in listed
     assert "as they are now" in run("jobs", "--now").output
+
+
+def test_jobs_looks_for_itself_where_the_last_pass_has_seen_none(job: Registered) -> None:
+    """The first job was deployed since: it is not told that there is none."""
+    write_index(job.site.store, FleetIndex(number=1, started=time.time(), installation=job.site.id))
+    shown = run("jobs").output
+    assert "as they are now" in shown
+    assert JOB in shown
 
 
 def test_jobs_without_a_pass_looks_for_itself(job: Registered) -> None:

@@ -6,17 +6,18 @@ import json
 import sqlite3
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner, Result
 
+from harness.waiting import wait_for
 from streamkeeper.cli.main import app
 from streamkeeper.model.control import CommandKind
 from streamkeeper.model.liveness import Life
-from streamkeeper.operations.sites import Site
+from streamkeeper.model.step import Step, label_of
+from streamkeeper.operations.installation import Installation
 from streamkeeper.registry.control import Control
 from tests.private_home import open_to_others, umask
 
@@ -53,9 +54,11 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 @pytest.fixture
-def site(place: Path) -> Iterator[Site]:
+def site(place: Path) -> Iterator[Installation]:
     """The installation as an operation sees it; every driver that is left is ended."""
-    found = Site.from_environment({"STREAMKEEPER_HOME": str(place / "home"), "STREAMKEEPER_JOBS": str(place / "jobs")})
+    found = Installation.from_environment(
+        {"STREAMKEEPER_HOME": str(place / "home"), "STREAMKEEPER_JOBS": str(place / "jobs")}
+    )
     yield found
     for instance in found.journal("orders", "test").state().instances:
         found.runner.kill("orders", instance)
@@ -67,13 +70,6 @@ def run(*words: str) -> Result:
 
 def params(place: Path, warehouse: str = "") -> str:
     return json.dumps({"input": str(place / "input"), "warehouse": warehouse or f"sqlite:///{place}/warehouse.db"})
-
-
-def until(holds: Callable[[], bool], *, within_s: float = 90.0) -> None:
-    deadline = time.monotonic() + within_s
-    while not holds():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.1)
 
 
 def totals(place: Path) -> dict[str, int]:
@@ -125,7 +121,7 @@ def test_describe_names_the_line_that_is_wrong(place: Path) -> None:
 
 
 @pytest.mark.timeout(600)
-def test_a_dry_run_shows_the_steps_that_the_deploy_then_does(place: Path, site: Site) -> None:
+def test_a_dry_run_shows_the_steps_that_the_deploy_then_does(place: Path, site: Installation) -> None:
     """What the dry run printed, in its order, is what the journal of the deploy holds; the job then serves, and
     a check of the same code against what serves finds nothing. Nobody else could read the home; the output has the
     modes that it would have without us.
@@ -142,12 +138,13 @@ def test_a_dry_run_shows_the_steps_that_the_deploy_then_does(place: Path, site: 
     assert real.exit_code == 0, real.stderr
     state = site.journal("orders", "test").state()
     operation = max(state.operations.values(), key=lambda each: each.started)
-    shown = [dry.stdout.index(f" {step} ") for step in operation.steps]
+    shown = [dry.stdout.index(f" {label_of(step)} ") for step in operation.steps]
     assert shown == sorted(shown)
-    # With nothing that serves there is nothing to drain, to prove dead or to preserve: marked, and not announced.
-    assert set(operation.done) <= set(operation.steps) | {"drain", "prove-dead", "boundary"}
+    # With nothing that serves there is nothing to drain, to prove dead or to snapshot: marked, and not announced.
+    marked = {step.tag for step in (Step.DRAIN, Step.PROVE_DEAD, Step.SNAPSHOT)}
+    assert set(operation.done) <= set(operation.steps) | marked
 
-    until(lambda: totals(place) == {"north": 8, "south": 4})
+    wait_for("the totals", lambda: totals(place) == {"north": 8, "south": 4})
     assert json.loads(run("jobs", "--json").stdout)[0]["standing"] == "serving"
     assert "totals" in run("status", "orders").stdout
     candidate = f"{place}/jobs/orders.py:orders"
@@ -157,7 +154,7 @@ def test_a_dry_run_shows_the_steps_that_the_deploy_then_does(place: Path, site: 
     see_a_change(place)
     Control(site.store, "orders", state.serving_instance).send(CommandKind.DRAIN, "test-end")
     site.runner.nudge("orders", state.serving_instance)
-    until(lambda: site.runner.observe("orders", state.serving_instance).life is Life.DEAD)
+    wait_for("its end", lambda: site.runner.observe("orders", state.serving_instance).life is Life.DEAD)
     assert json.loads(run("jobs", "--json").stdout)[0]["standing"] == "ended"
     # Only what Spark and Python wrote themselves, inside of folders that are private.
     made_by_others = ("checkpoints", "scratch/*", "bundles/*")
@@ -166,14 +163,14 @@ def test_a_dry_run_shows_the_steps_that_the_deploy_then_does(place: Path, site: 
 
 
 @pytest.mark.timeout(600)
-def test_a_killed_deploy_is_carried_on_and_the_next_one_keeps_what_serves(place: Path, site: Site) -> None:
+def test_a_killed_deploy_is_carried_on_and_the_next_one_keeps_what_serves(place: Path, site: Installation) -> None:
     """The same command goes on with the same operation; the next deploy names its code only; once stopped and
     forgotten the job is deployed by who says so, and goes on from where it stood.
     """
     words = ["deploy", "orders", "--params", params(place), "--conf", "spark.sql.shuffle.partitions=3"]
     words += ["--reason", "first"]
     killed = subprocess.Popen([sys.executable, "-m", "streamkeeper.cli.main", *words], stdout=subprocess.DEVNULL)
-    until(lambda: bool(site.journal("orders", "test").state().instances))
+    wait_for("a driver", lambda: bool(site.journal("orders", "test").state().instances))
     killed.kill()
     killed.wait()
     (operation,) = site.journal("orders", "test").state().operations
@@ -200,5 +197,5 @@ def test_a_killed_deploy_is_carried_on_and_the_next_one_keeps_what_serves(place:
     (place / "input" / "2.csv").write_text("north,1\n")
     revived = run("deploy", "orders", "--revive", "--reason", "open again")
     assert revived.exit_code == 0, revived.stderr
-    until(lambda: totals(place) == {"north": 9, "south": 4})
+    wait_for("the totals", lambda: totals(place) == {"north": 9, "south": 4})
     assert site.journal("orders", "test").state().forgotten is None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from streamkeeper.compatibility.shown import (
@@ -68,6 +68,11 @@ def market(countries: str) -> str:
             "sum(source 0.x) -> sum(union(source 0.x, source 1.x))",
         ),
         ("generate Explode(source 0.tags)", "generate Explode(source 0.marks)", "explode tags -> explode marks"),
+        (
+            "generate outer Explode(source 0.tags)",
+            "generate outer PosExplode(source 0.tags)",
+            "explode outer tags -> generate outer posexplode(tags)",
+        ),
         (
             "window(source 0.ts; 943bd054)",
             "window(source 0.ts; 0a3bd054)",
@@ -163,6 +168,14 @@ PARTS = st.lists(st.sampled_from([*WORDS.split("|"), "ab" * 32]), max_size=14).m
 
 
 @given(PARTS)
+@example("in()")
+@example("inset()")
+@example("isnull()")
+@example("not()")
+@example("casewhen()")
+@example("cast()")
+@example("lambda()")
+@example("pythonudf()")
 def test_any_text_can_be_told(meaning: str) -> None:
     """A text that is no meaning is told as it is, without its digests; nothing is raised."""
     for detail in Detail:

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from harness.waiting import wait_for
 from streamkeeper.model.control import DriverState, ExitCode
 from streamkeeper.runners.contract import Life
-from tests.runners.launching import JOB, Place, end, is_running, wait_for
+from tests.runners.launching import JOB, Place, end, is_running
 
 
 class RunnerContract:
@@ -29,7 +30,7 @@ class RunnerContract:
         """Also in the gap before its process has stored anything."""
         place.runner.launch(place.spec(), {})
         assert place.life() is Life.ALIVE
-        wait_for(lambda: place.life() is not Life.ALIVE or place.control().processes(), what="a claim")
+        wait_for("a claim", lambda: place.life() is not Life.ALIVE or place.control().processes())
         assert place.life() is Life.ALIVE
         place.pids()
         assert place.life() is Life.ALIVE
@@ -75,7 +76,7 @@ class RunnerContract:
         place.runner.launch(place.spec(), {})
         driver, child = place.pids()
         end(driver)
-        wait_for(lambda: len(place.control().processes()) == 2, what="a second claim")
+        wait_for("a second claim", lambda: len(place.control().processes()) == 2)
         assert not is_running(child)
         place.pids(generation=2)
         assert place.life() is Life.ALIVE
@@ -130,7 +131,7 @@ class RunnerContract:
         place.runner.launch(place.spec(), {})
         pids = [place.supervisor(), *place.pids()]
         place.runner.nudge(JOB, "one")
-        wait_for(Path(place.folder, "orders", "one.1.nudged").exists, what="the nudge")
+        wait_for("the nudge", Path(place.folder, "orders", "one.1.nudged").exists)
         assert all(is_running(each) for each in pids)
 
     def test_a_nudge_does_not_kill_a_driver_that_is_not_ready_for_it(self, place: Place) -> None:
@@ -140,7 +141,7 @@ class RunnerContract:
         driver, _ = place.pids()
         place.runner.nudge(JOB, "one")
         place.order("print still here")
-        wait_for(lambda: "still here" in place.log(), what="a line in the log")
+        wait_for("a line in the log", lambda: "still here" in place.log())
         assert is_running(driver)
 
     def test_a_secret_is_stored_nowhere(self, place: Place) -> None:

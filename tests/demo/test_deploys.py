@@ -8,8 +8,9 @@ import pytest
 
 from demo.deploys import Asked, find_wrong
 from streamkeeper.model.finding import Verdict
-from streamkeeper.model.job_state import OperationState
-from streamkeeper.model.journal import DeployRequest, Outcome
+from streamkeeper.model.journal import Outcome
+from streamkeeper.model.operation import OperationState
+from streamkeeper.model.request import DeployRequest
 from streamkeeper.model.ways import QueryWay, Way
 
 ASKED = Asked(name="a step", form={"job": "a_job"}, verdict=Verdict.SWITCH, way=Way.REBUILD)

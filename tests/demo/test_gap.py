@@ -13,7 +13,6 @@ from streamkeeper.model.finding import Verdict
 from streamkeeper.model.journal import (
     Assessed,
     CheckpointVersionCreated,
-    DeployRequest,
     EpochClaimed,
     FallBackDecided,
     HandedOff,
@@ -26,6 +25,7 @@ from streamkeeper.model.journal import (
     Record,
     Role,
 )
+from streamkeeper.model.request import DeployRequest
 from streamkeeper.model.ways import QueryWay, Way
 from streamkeeper.registry.journal import Journal
 from streamkeeper.stores.local import LocalStore

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from demo.places import Places
+from demo.kafka.jobs import WITH_LARGEST as WITH_LARGEST_OF_A_MINUTE
 from demo.releases import COUNTED_OTHERWISE, NO_REFUNDS, PARTITIONED, WITH_LARGEST, Edit, edit, edited
+from harness.places import Places
 from streamkeeper.errors import InvalidInput
 
 
@@ -38,6 +39,12 @@ def test_an_edit_can_be_taken_back(places: Places) -> None:
     assert file.read_text() != before
     edit(places, WITH_LARGEST.reverse)
     assert file.read_text() == before
+
+
+def test_the_edit_fits_the_job_that_reads_the_topic(places: Places) -> None:
+    """Its text stands there once, and the largest amount is kept afterwards."""
+    edit(places, WITH_LARGEST_OF_A_MINUTE)
+    assert 'alias("largest")' in (places.jobs / "event_counts.py").read_text()
 
 
 @pytest.mark.parametrize("text", ["a = 1\n", "b = 1\nb = 1\n"], ids=["not there", "there twice"])

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from demo.ledger import Totals
 from demo.sampler import Sampler, Samples
+from harness.ledger import Totals
 
 BEFORE = {"c1": Totals(2, 30, 500), "c2": Totals(1, 7, 49)}
 

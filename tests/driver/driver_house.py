@@ -8,12 +8,12 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import psutil
 
+from harness.waiting import wait_for
 from streamkeeper.model.control import (
     CommandKind,
     DriverState,
@@ -38,14 +38,6 @@ from streamkeeper.stores.opening import open_store
 
 ROOT = Path(__file__).resolve().parents[2]
 START_S = 300.0
-
-
-def wait_for(what: str, condition: Callable[[], bool], timeout_s: float = 120.0) -> None:
-    """Poll until the condition holds; fails naming what was waited for."""
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, f"waited {timeout_s} s for {what}"
-        time.sleep(0.05)
 
 
 def standby_spec(instance: str, release: str) -> LaunchSpec:

@@ -15,6 +15,7 @@ import psutil
 import pytest
 
 from streamkeeper.checkpoints import lasting
+from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.driver import checking
 from streamkeeper.driver.checking import Checker
 from streamkeeper.errors import CheckpointChanged
@@ -456,11 +457,11 @@ def test_what_only_one_look_shows_is_a_batch_under_way(house: House, monkeypatch
     """A driver that goes on while its files are read leaves what looks like damage, and another look does not."""
     (house.checkpoint / "offsets" / "2").rename(house.root / "away")
     (house.checkpoint / "commits" / "2").rename(house.root / "away too")
-    torn = lasting.examine(house.checkpoint)
+    torn = lasting.examine(LocalTree(house.checkpoint))
     assert torn
     shutil.copy(house.root / "away", house.checkpoint / "offsets" / "2")
     shutil.copy(house.root / "away too", house.checkpoint / "commits" / "2")
-    looks = iter([torn, lasting.examine(house.checkpoint)])
+    looks = iter([torn, lasting.examine(LocalTree(house.checkpoint))])
     monkeypatch.setattr(lasting, "examine", lambda *given, **named: next(looks))
     assert house.rules() == (Verdict.RESUME, [])
 

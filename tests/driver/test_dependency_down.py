@@ -8,11 +8,12 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from harness.waiting import wait_for
 from streamkeeper.model.control import CommandKind, DriverState, ExitCode
 from streamkeeper.model.liveness import Life, Liveness
 from streamkeeper.model.restarts import Cause, RestartPolicy
 from streamkeeper.operations.overview import Standing, find_standing
-from tests.driver.driver_house import DriverHouse, wait_for
+from tests.driver.driver_house import DriverHouse
 from tests.wire import Wire
 
 pytestmark = [pytest.mark.spark, pytest.mark.postgres, pytest.mark.timeout(900)]

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from bench.bed import fresh_bed
 from bench.doors import ask_every_door
 from bench.matrix.cases import CASES
+from harness.bed import fresh_bed
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(1800)]
 

@@ -15,6 +15,7 @@ import pytest
 from pyarrow import parquet
 
 from streamkeeper.checkpoints.cloning import clone
+from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.driver.drill import Driller
 from streamkeeper.model.check import JobFile
 from streamkeeper.model.coding import from_json, to_json
@@ -86,7 +87,7 @@ def ask(spark: SparkSession, tmp_path: Path) -> Callable[[DrillRequest], DrillAn
 @pytest.fixture
 def restored(house: House, tmp_path: Path) -> Path:
     """The newest batch's closed file set."""
-    clone(house.checkpoint, tmp_path / "restored", 3)
+    clone(LocalTree(house.checkpoint), LocalTree(tmp_path / "restored"), 3)
     return tmp_path / "restored"
 
 
@@ -107,7 +108,7 @@ def answers(driver: str, lines: list[bytes], kind: type[T], secrets: dict[str, s
 def test_one_process_drills_what_it_is_asked(house: House, tmp_path: Path) -> None:
     """In order; what cannot be read, or whose job fails, answers that and the rest go on; secrets stay secret."""
     for batch in (1, 3):
-        clone(house.checkpoint, tmp_path / str(batch), batch)
+        clone(LocalTree(house.checkpoint), LocalTree(tmp_path / str(batch)), batch)
     requests = [
         house.request(tmp_path / "1", 1),
         house.request(tmp_path / "3", 3, source="nowhere", password="secret://env/PASSWORD"),
@@ -185,7 +186,7 @@ def test_source_files_that_are_gone_do_not_fail_a_drill(
     source = tmp_path / "in"
     write_files(source, 2)
     run(totals(read(session_with(spark, "hdfs"), source)), tmp_path / "live", "update")
-    clone(tmp_path / "live", tmp_path / "restored", 0, pending=True)
+    clone(LocalTree(tmp_path / "live"), LocalTree(tmp_path / "restored"), 0, pending=True)
     (source / "f0001.json").unlink()
     found = ask(house.request(tmp_path / "restored", 0, source=source))
     assert (found.ok, found.batch, found.error_class) == (True, 1, "")

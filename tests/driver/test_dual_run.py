@@ -11,8 +11,9 @@ from pathlib import Path
 import psutil
 import pytest
 
+from harness.waiting import wait_for
 from streamkeeper.model.control import CommandKind, DriverState, DriverStatus, ExitCode
-from tests.driver.driver_house import DriverHouse, wait_for
+from tests.driver.driver_house import DriverHouse
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 

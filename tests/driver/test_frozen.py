@@ -15,12 +15,13 @@ from pathlib import Path
 import psutil
 import pytest
 
+from harness.waiting import wait_for
 from streamkeeper.model.control import DriverState, ExitCode
 from streamkeeper.model.journal import EpochClaimed
 from streamkeeper.sinks.contract import SinkContext
 from streamkeeper.sinks.file import FileSink, newest_batch
 from streamkeeper.sinks.table import TableSink
-from tests.driver.driver_house import DriverHouse, wait_for
+from tests.driver.driver_house import DriverHouse
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from harness.fault_store import FaultStore
 from streamkeeper.driver.comparing import NO_MOMENT, search
 from streamkeeper.driver.continuity import Continuity
 from streamkeeper.driver.control import StoreLine
@@ -130,17 +131,16 @@ def test_owner_passes_for_two_requests(bench: Bench) -> None:
     assert bench.store.requests - before == 2
 
 
-class SlowDisk(LocalStore):
+class SlowDisk:
     """Replaces nothing until it is let go."""
 
-    def __init__(self, root: Path) -> None:
-        super().__init__(root)
+    def __init__(self) -> None:
         self.began, self.goes_on = threading.Event(), threading.Event()
 
-    def replace(self, key: str, value: bytes) -> None:
-        self.began.set()
-        self.goes_on.wait(30)
-        super().replace(key, value)
+    def __call__(self, call: str, key: str) -> None:
+        if call == "replace":
+            self.began.set()
+            self.goes_on.wait(30)
 
 
 @pytest.mark.parametrize("apart", [True, False], ids=["apart", "control"])
@@ -150,8 +150,8 @@ def test_a_batch_does_not_wait_for_a_status_that_is_being_written(tmp_path: Path
     A write that hangs counts as silence of the store, whatever is read beside it: the lease ends such a driver.
     """
     bench = Bench(tmp_path)
-    disk = SlowDisk(tmp_path / "store")
-    bench.store._inner = disk
+    disk = SlowDisk()
+    bench.store._inner = FaultStore(LocalStore(tmp_path / "store"), disk)
     if not apart:
         bench.line._telling = bench.line._lock  # type: ignore[assignment]
     status = DriverStatus(

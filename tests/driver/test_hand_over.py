@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from streamkeeper.checkpoints.layout import last_committed, last_planned
+from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.driver import handoff
 from streamkeeper.driver.control import StoreLine
 from streamkeeper.driver.epoch import Claim
@@ -20,13 +21,13 @@ from streamkeeper.model.finding import Verdict
 from streamkeeper.model.journal import (
     Assessed,
     CheckpointVersionCreated,
-    DeployRequest,
     EpochClaimed,
     InstanceAppointed,
     InstancePlanned,
     OperationStarted,
     Role,
 )
+from streamkeeper.model.request import DeployRequest
 from streamkeeper.model.ways import QueryWay, Way
 from streamkeeper.registry.journal import Journal
 from streamkeeper.sinks.foreach import ForeachBatch
@@ -133,8 +134,10 @@ def test_without_that_look_the_next_version_begins_anew(place: Place, monkeypatc
 def test_a_version_that_never_came_to_be_is_made_before_it_is_handed_over(place: Place) -> None:
     """Its driver died before it was seeded, and a further release follows: that one goes on where the first ended."""
     place.hand_over("v0003")
-    assert last_committed(place.directory("v0002")) == LAST
-    assert last_committed(place.directory("v0003")) == last_planned(place.directory("v0003")) == LAST
+    assert last_committed(LocalTree(place.directory("v0002"))) == LAST
+    assert (
+        last_committed(LocalTree(place.directory("v0003"))) == last_planned(LocalTree(place.directory("v0003"))) == LAST
+    )
     state = place.line.look()
     assert [each.batch for each in state.versions["totals"]] == [None, LAST, LAST]
     assert [(each.version, each.last) for each in state.spans("totals", "v0003")] == [
@@ -154,7 +157,7 @@ def test_one_whose_batch_was_recorded_and_that_was_not_made_is_made_as_recorded(
     identity = place.line.look().version("totals", "v0002").query_id
     place.hand_over("v0003")
     assert identity in (place.directory("v0002") / "metadata").read_text()
-    assert last_committed(place.directory("v0003")) == LAST
+    assert last_committed(LocalTree(place.directory("v0003"))) == LAST
 
 
 @pytest.mark.parametrize("made", [False, True])
@@ -170,7 +173,7 @@ def test_state_that_was_given_up_twice_begins_where_the_last_batch_ended(tmp_pat
     assert [(each.parent_batch, each.batch) for each in state.versions["totals"][1:]] == [(LAST, -1), (-1, -1)]
     for version in ("v0002", "v0003"):
         directory = place.directory(version)
-        assert (last_planned(directory), last_committed(directory)) == (None, None)
+        assert (last_planned(LocalTree(directory)), last_committed(LocalTree(directory))) == (None, None)
         assert read_seen(directory) == read_seen(place.directory("v0001"))
 
 

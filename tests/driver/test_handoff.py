@@ -10,14 +10,17 @@ from pathlib import Path
 import psutil
 import pytest
 
+from harness.waiting import wait_for
 from streamkeeper.checkpoints.layout import last_committed, last_planned, numbered
 from streamkeeper.checkpoints.seeding import REBASED
+from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.model.control import CommandKind, DriverState, ExitCode
 from streamkeeper.model.finding import Verdict
-from streamkeeper.model.journal import Assessed, DeployRequest, OperationStarted
+from streamkeeper.model.journal import Assessed, OperationStarted
+from streamkeeper.model.request import DeployRequest
 from streamkeeper.model.ways import QueryWay, Way
 from streamkeeper.sinks.file_serving import serving_files
-from tests.driver.driver_house import DriverHouse, wait_for
+from tests.driver.driver_house import DriverHouse
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
@@ -94,7 +97,7 @@ def test_files_are_handed_over_after_a_drain_and_after_a_kill(files: DriverHouse
     feed(house)
     house.send("first", first, CommandKind.DRAIN)
     assert house.wait_exit(first) == ExitCode.DRAINED
-    at = last_committed(house.checkpoint("copy", "v0001"))
+    at = last_committed(LocalTree(house.checkpoint("copy", "v0001")))
 
     house.create("copy", "v0002", parent="v0001")
     feed(house)
@@ -106,7 +109,7 @@ def test_files_are_handed_over_after_a_drain_and_after_a_kill(files: DriverHouse
     assert handed is not None
     assert (handed.parent_batch, handed.batch) == (at, REBASED)
     old = house.checkpoint("copy", "v0002")
-    assert (last_committed(old), last_planned(old)) == (3, 4)
+    assert (last_committed(LocalTree(old)), last_planned(LocalTree(old))) == (3, 4)
 
     house.create("copy", "v0003", parent="v0002")
     third = house.launch("third", params=params, environ={"STREAMKEEPER_CRASH": "driver.handoff.record.after"})
@@ -145,8 +148,8 @@ def test_a_table_is_handed_over_and_its_numbers_go_on(tables: DriverHouse) -> No
     handed = house.journal.state().version("sales", "v0002")
     assert handed is not None
     assert (handed.parent_batch, handed.batch) == (1, 1)
-    assert output_row(house) == ("v0002", last_planned(house.checkpoint("sales", "v0002")))
-    assert sorted(numbered(house.checkpoint("sales", "v0002") / "offsets"))[:3] == [0, 1, 2]
+    assert output_row(house) == ("v0002", last_planned(LocalTree(house.checkpoint("sales", "v0002"))))
+    assert sorted(numbered(LocalTree(house.checkpoint("sales", "v0002")), "offsets"))[:3] == [0, 1, 2]
 
 
 def test_a_query_that_gives_up_its_state_goes_on_with_its_offsets(tmp_path: Path) -> None:
@@ -169,7 +172,7 @@ def test_a_query_that_gives_up_its_state_goes_on_with_its_offsets(tmp_path: Path
         handed = house.journal.state().version("totals", "v0002")
         assert handed is not None
         assert (handed.parent_batch, handed.batch) == (0, -1)
-        assert last_planned(house.checkpoint("totals", "v0002")) in (0, 1)
+        assert last_planned(LocalTree(house.checkpoint("totals", "v0002"))) in (0, 1)
     finally:
         house.close()
 

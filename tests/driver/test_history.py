@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.fault_store import FaultStore, unavailable
 from streamkeeper.driver.control import StoreLine
 from streamkeeper.driver.progress import StatusBoard
 from streamkeeper.driver.spans import Spans
@@ -82,32 +83,16 @@ def test_a_clock_set_back_stops_no_history(bench: Bench) -> None:
     assert [bench.tell(second, 1) for second in (0, -3600, -3590, -3500)] == [2, 2, 1, 2]
 
 
-class NoHistory(LocalStore):
-    """A store that takes everything else."""
-
-    def replace(self, key: str, value: bytes) -> None:
-        if key.endswith("history.json"):
-            raise StoreUnavailable("no answer")
-        super().replace(key, value)
-
-
-class NoStatus(LocalStore):
-    """A store that takes nothing that is replaced."""
-
-    def replace(self, key: str, value: bytes) -> None:
-        raise StoreUnavailable("no answer")
-
-
 def test_lost_history_is_no_error_and_a_lost_status_is(tmp_path: Path) -> None:
     """The status is told whether or not the history can be written; without it the driver's caller is told."""
-    bench = Bench(NoHistory(tmp_path))
+    bench = Bench(FaultStore(LocalStore(tmp_path), unavailable("replace", key="history.json")))
     bench.serve()
     bench.tell(0, 0)
     status = bench.control.read_status()
     assert status is not None
     assert status.queries["totals"].signals.batch == 0
     assert bench.points() == []
-    silent = Bench(NoStatus(tmp_path))
+    silent = Bench(FaultStore(LocalStore(tmp_path), unavailable("replace")))
     silent.serve()
     with pytest.raises(StoreUnavailable):
         silent.tell(0, 0)

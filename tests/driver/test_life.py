@@ -10,11 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from harness.waiting import wait_for
 from streamkeeper.checkpoints.layout import last_committed, last_planned
+from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.model.control import CommandKind, DriverState, ExitCode
 from streamkeeper.model.journal_keys import entry_key, journal_prefix
 from streamkeeper.sinks.file import newest_batch
-from tests.driver.driver_house import DriverHouse, wait_for
+from tests.driver.driver_house import DriverHouse
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
@@ -49,8 +51,12 @@ def test_a_life_from_standby_to_an_idle_drain_and_on(house: DriverHouse) -> None
     assert house.wait_exit(first) == ExitCode.DRAINED
     drained = house.wait_state("first", DriverState.DRAINED)
     assert (drained.last_command, drained.queries["totals"].epoch) == (2, 1)
-    assert drained.queries["totals"].committed == last_committed(checkpoint) == last_planned(checkpoint)
-    assert drained.queries["totals"].admitted == last_committed(checkpoint)
+    assert (
+        drained.queries["totals"].committed
+        == last_committed(LocalTree(checkpoint))
+        == last_planned(LocalTree(checkpoint))
+    )
+    assert drained.queries["totals"].admitted == last_committed(LocalTree(checkpoint))
     assert not (house.root / "home/scratch/first").exists()
 
     house.add([("b", 7), ("c", 1)])
@@ -104,7 +110,7 @@ def test_drain_by_the_gate_under_load(tmp_path: Path) -> None:
         assert house.wait_exit(first) == ExitCode.DRAINED
         checkpoint = tmp_path / "checkpoints/event_copy/copy/v0001"
         drained_at = newest_batch(house.output / "v0001")
-        assert drained_at == last_committed(checkpoint)
+        assert drained_at == last_committed(LocalTree(checkpoint))
         assert drained_at < 39
         drained = house.wait_state("first", DriverState.DRAINED)
         assert drained.queries["copy"].admitted == drained_at

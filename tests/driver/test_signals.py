@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from msgspec.structs import replace
 
-from demo.processes import free_ports
+from harness.kafka_broker import KafkaBroker
+from harness.processes import free_ports
+from harness.waiting import wait_for
 from streamkeeper.driver.control import StoreLine
 from streamkeeper.driver.progress import EventListener, StatusBoard
 from streamkeeper.driver.source_looks import SourceLooks
@@ -29,8 +31,7 @@ from streamkeeper.model.measuring import Held, runway_s
 from streamkeeper.model.signals import QuerySignals
 from streamkeeper.stores.counting import CountingStore
 from streamkeeper.stores.local import LocalStore
-from tests.driver.driver_house import DriverHouse, standby_spec, wait_for
-from tests.kafka_broker import KafkaBroker
+from tests.driver.driver_house import DriverHouse, standby_spec
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -300,7 +301,9 @@ def test_a_driver_tells_its_signals_and_keeps_a_history(house: DriverHouse) -> N
 
 def metrics_of(log: Path) -> str:
     """What the driver serves where its log says so."""
-    (url,) = re.findall(r"^streamkeeper: metrics at (http://127.0.0.1:\d+/metrics)$", log.read_text(), re.MULTILINE)
+    (url,) = re.findall(
+        r" streamkeeper job=.*: metrics at (http://127.0.0.1:\d+/metrics)$", log.read_text(), re.MULTILINE
+    )
     with urllib.request.urlopen(url, timeout=30) as answer:
         return answer.read().decode()
 

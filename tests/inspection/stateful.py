@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
-from bench.live.query import LAYOUTS
+from harness.state_layouts import LAYOUTS
 from tests.inspection.queries import read, totals
 
 if TYPE_CHECKING:

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from bench.live.query import LAYOUTS
+from harness.state_layouts import LAYOUTS
 from streamkeeper.checkpoints.cloning import clone
 from streamkeeper.checkpoints.layout import last_committed
+from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.inspection import drill as drilling
 from streamkeeper.inspection.diverted import run_planned
 from streamkeeper.inspection.drill import NOT_AT_BATCH, STATE_UNPROVEN, TIMED_OUT, drill
@@ -40,7 +41,7 @@ class Live:
         self.checkpoint = root / layout
         self._root = root
         run(totals(self.stream()), self.checkpoint, "update")
-        assert last_committed(self.checkpoint) == NEWEST
+        assert last_committed(LocalTree(self.checkpoint)) == NEWEST
 
     def stream(self) -> DataFrame:
         """The input, one file per batch."""
@@ -49,7 +50,7 @@ class Live:
     def restored(self, batch: int, *, pending: bool = False) -> Path:
         """A new scratch directory that holds a batch's closed file set and nothing else."""
         target = self._root / f"restored-{time.monotonic_ns()}"
-        clone(self.checkpoint, target, batch, pending=pending)
+        clone(LocalTree(self.checkpoint), LocalTree(target), batch, pending=pending)
         return target
 
     def drill(self, checkpoint: Path, batch: int, df: DataFrame | None = None, **changes: Any) -> DrillAnswer:
@@ -181,7 +182,7 @@ def test_a_lost_commit_is_noticed(live: Live) -> None:
     assert found.message == "the checkpoint does not stand at batch 3: it has no commit"
     unnoticed = live.restored(2, pending=True)
     assert run_planned(query(totals(live.stream())), unnoticed, timeout_s=120).fault is None
-    assert last_committed(unnoticed) == 3
+    assert last_committed(LocalTree(unnoticed)) == 3
 
 
 def test_a_checkpoint_of_another_batch_is_noticed(live: Live) -> None:
@@ -218,7 +219,7 @@ def test_a_drill_reads_one_batch_of_a_backlog(live: Live) -> None:
     """Within the source's own limits; trigger ``once`` reads all there is (the negative control)."""
     checkpoint = live.restored(1)
     found = live.drill(checkpoint, 1)
-    assert (found.batch, found.rows, last_committed(checkpoint)) == (2, 20, 2)
+    assert (found.batch, found.rows, last_committed(LocalTree(checkpoint))) == (2, 20, 2)
     ran = run_planned(query(totals(live.stream())), live.restored(1), timeout_s=120)
     assert ran.rows[2] == len(rows_of(live.folder, 2, NEWEST)) == 80
 
@@ -235,7 +236,7 @@ def test_source_files_that_are_gone_are_told(live: Live, tmp_path: Path) -> None
     folder, checkpoint = tmp_path / "in", tmp_path / "live"
     write_files(folder, 2)
     run(totals(read(live.session, folder)), checkpoint, "update")
-    clone(checkpoint, tmp_path / "restored", 0, pending=True)
+    clone(LocalTree(checkpoint), LocalTree(tmp_path / "restored"), 0, pending=True)
     (folder / "f0001.json").unlink()
     found = live.drill(tmp_path / "restored", 0, totals(read(live.session, folder)))
     assert (found.ok, found.batch, found.rows) == (True, 1, 0)
@@ -289,6 +290,6 @@ def test_a_query_without_state_passes(live: Live, tmp_path: Path) -> None:
     """There is nothing to read then."""
     checkpoint = tmp_path / "live"
     run(live.stream().select("k"), checkpoint, "append")
-    clone(checkpoint, tmp_path / "restored", 3)
+    clone(LocalTree(checkpoint), LocalTree(tmp_path / "restored"), 3)
     found = live.drill(tmp_path / "restored", 3, live.stream().select("k"), output_mode="append")
     assert (found.ok, found.stores, found.message) == (True, 0, "batch 4 ran (20 rows); no state was read")

@@ -168,7 +168,7 @@ def test_the_first_batch_runs_on_empty_state(spark: SparkSession, tmp_path: Path
     write_files(tmp_path / "in", 1)
     checkpoint = tmp_path / "live"
     run_to_end(totals(read(spark, tmp_path / "in")), checkpoint)
-    assert last_committed(checkpoint) == 0
+    assert last_committed(LocalTree(checkpoint)) == 0
     found = run(totals(read(spark, tmp_path / "in")), checkpoint=checkpoint)
     assert (found.ok, found.batch) == (True, 0)
     refused = run(retyped(read(spark, tmp_path / "in")), checkpoint=checkpoint)
@@ -292,14 +292,14 @@ def test_a_clone_goes_on_to_the_same_results(spark: SparkSession, deployed: Depl
     """From every committed batch on, the clone's batches equal the live ones: no file of state is missing."""
     for batch in range(4):
         copy = tmp_path / f"clone{batch}"
-        clone(deployed.checkpoint, copy, batch - 1, pending=True)
+        clone(LocalTree(deployed.checkpoint), LocalTree(copy), batch - 1, pending=True)
         found = run_to_end(totals(read(spark, deployed.folder)), copy)
         assert found == {number: rows for number, rows in deployed.batches.items() if number >= batch}
 
 
 def test_a_clone_that_lacks_one_change_does_not_go_on(spark: SparkSession, deployed: Deployed, tmp_path: Path) -> None:
     """The negative control: every file of the closed set is needed."""
-    clone(deployed.checkpoint, tmp_path / "copy", 2, pending=True)
+    clone(LocalTree(deployed.checkpoint), LocalTree(tmp_path / "copy"), 2, pending=True)
     lost = next(iter(sorted((tmp_path / "copy/state/0/0").glob("*.changelog"))))
     lost.unlink()
     with pytest.raises(Exception, match="CANNOT_LOAD_STATE_STORE"):

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyarrow import parquet
 
-from bench.live.query import LAYOUTS
+from harness.state_layouts import LAYOUTS
 from streamkeeper.checkpoints.cloning import clone
 from streamkeeper.checkpoints.layout import last_committed
+from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.errors import CheckpointDamaged, InvalidInput, NotFound
 from streamkeeper.inspection import state_export
 from streamkeeper.inspection.state_export import StateCount, export_state, read_all_state
@@ -47,9 +48,9 @@ def live(spark: SparkSession, folder: Path, tmp_path_factory: pytest.TempPathFac
 
 def restored(checkpoint: Path, target: Path, batch: int | None = None) -> Path:
     """The closed file set of a batch, and nothing else."""
-    number = last_committed(checkpoint) if batch is None else batch
+    number = last_committed(LocalTree(checkpoint)) if batch is None else batch
     assert number is not None
-    clone(checkpoint, target, number)
+    clone(LocalTree(checkpoint), LocalTree(target), number)
     return target
 
 

@@ -7,15 +7,15 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from demo.airflow_process import Airflow
-from demo.ledger import expected_totals
-from demo.outputs import read_totals
-from demo.places import Places
-from demo.processes import wait_until
-from demo.producer import SALES, prepare, write_whole
-from demo.releases import DAG, SALES_TOTALS, deploy_conf
-from demo.rest import AirflowApi, Conflict
-from demo.system import System
+from harness.airflow_process import Airflow
+from harness.forms import DAG, SALES_TOTALS, deploy_conf
+from harness.ledger import expected_totals
+from harness.outputs import read_totals
+from harness.places import Places
+from harness.producer import SALES, prepare, write_whole
+from harness.rest import AirflowApi, Conflict
+from harness.system import System
+from harness.waiting import wait_until
 from streamkeeper.model.job_state import JobState
 from streamkeeper.orchestration.run_names import operation_id
 
@@ -24,7 +24,7 @@ CRASH_AT = "act.prove-dead.recordend.after"
 CONNECTION = "warehouse"
 
 
-class Installation:
+class InstalledAirflow:
     """One Airflow for all tests of a module, with one job and its sales; its DAGs run when a test says so."""
 
     def __init__(self, root: Path) -> None:

@@ -6,20 +6,20 @@ from contextlib import suppress
 
 import pytest
 
-from demo.ledger import compare_totals, expected_totals
-from demo.outputs import read_totals
-from demo.processes import wait_until
-from demo.producer import SALES
-from demo.releases import DAG, SALES_TOTALS
-from demo.rest import AirflowApi, Conflict
+from harness.forms import DAG, SALES_TOTALS
+from harness.ledger import compare_totals, expected_totals
+from harness.outputs import read_totals
+from harness.producer import SALES
+from harness.rest import AirflowApi, Conflict
+from harness.waiting import wait_until
 from streamkeeper.errors import InvalidInput, OperationRefused
 from streamkeeper.model.finding import Verdict
-from streamkeeper.model.job_state import OperationState
 from streamkeeper.model.liveness import Life
 from streamkeeper.model.markdown_text import escaped
+from streamkeeper.model.operation import OperationState
 from streamkeeper.model.ways import Way
 from streamkeeper.operations.approval import answer_approval
-from tests.integration.installation import Installation, Run
+from tests.integration.installation import InstalledAirflow, Run
 
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(1800)]
 
@@ -34,7 +34,7 @@ OTHER_SUMS = (("    return int(amount)\n", "    return int(amount) + 1\n"),)
 
 
 @pytest.fixture(scope="module")
-def opaque(installation: Installation, api: AirflowApi) -> AirflowApi:
+def opaque(installation: InstalledAirflow, api: AirflowApi) -> AirflowApi:
     """Release 1 serves, with a Python function below its state; the code under the jobs root has another body."""
     edit(installation, CODE)
     installation.sell()
@@ -44,14 +44,14 @@ def opaque(installation: Installation, api: AirflowApi) -> AirflowApi:
     return api
 
 
-def give_approvers(installation: Installation) -> None:
+def give_approvers(installation: InstalledAirflow) -> None:
     """Let the job's file name who may answer, and be the code that serves otherwise."""
     file = installation.places.jobs / f"{SALES_TOTALS}.py"
     text = file.read_text().replace(OTHER_CODE[0][1], OTHER_CODE[0][0])
     file.write_text(text.replace(f'name="{SALES_TOTALS}",', f'name="{SALES_TOTALS}", approvers=["cli:ada"],', 1))
 
 
-def edit(installation: Installation, replaces: tuple[tuple[str, str], ...]) -> None:
+def edit(installation: InstalledAirflow, replaces: tuple[tuple[str, str], ...]) -> None:
     file = installation.places.jobs / f"{SALES_TOTALS}.py"
     text = file.read_text()
     for old, new in replaces:
@@ -65,11 +65,11 @@ def asked(run: Run, task: str = ASKS) -> bool:
     return run.states()[task] in ("deferred", "awaiting_input")
 
 
-def operation_of(installation: Installation, run: Run) -> OperationState:
+def operation_of(installation: InstalledAirflow, run: Run) -> OperationState:
     return installation.state.operations[run.operation]
 
 
-def test_an_answer_from_elsewhere_ends_the_question(installation: Installation, opaque: AirflowApi) -> None:
+def test_an_answer_from_elsewhere_ends_the_question(installation: InstalledAirflow, opaque: AirflowApi) -> None:
     """Declined from the command line while Airflow asks: the run fails with that sentence, and nothing was touched."""
     before = installation.state
     run = Run(opaque, installation.form())
@@ -92,7 +92,7 @@ def test_an_answer_from_elsewhere_ends_the_question(installation: Installation, 
 
 
 def test_a_rebuilt_output_that_differs_serves_only_if_a_person_says_so(
-    installation: Installation, opaque: AirflowApi
+    installation: InstalledAirflow, opaque: AirflowApi
 ) -> None:
     """The rows that differ are in the question; declined by REST, the shadow and its output are gone."""
     before, totals = installation.state, read_totals(installation.places.warehouse)
@@ -117,7 +117,9 @@ def test_a_rebuilt_output_that_differs_serves_only_if_a_person_says_so(
     assert read_totals(installation.places.warehouse) == totals
 
 
-def test_an_approved_change_takes_over_and_there_is_a_way_back(installation: Installation, opaque: AirflowApi) -> None:
+def test_an_approved_change_takes_over_and_there_is_a_way_back(
+    installation: InstalledAirflow, opaque: AirflowApi
+) -> None:
     """Approved by REST, as the page does it: who and why stand in the journal, and the release goes on.
 
     The rollback says before it acts what it would write again; then the state is that of the old code, and nothing is
@@ -162,7 +164,9 @@ def test_an_approved_change_takes_over_and_there_is_a_way_back(installation: Ins
     assert compare_totals(SALES_TOTALS, expected_totals(sales), totals).clean
 
 
-def test_an_answer_by_rest_of_who_may_not_give_it_is_not_heard(installation: Installation, opaque: AirflowApi) -> None:
+def test_an_answer_by_rest_of_who_may_not_give_it_is_not_heard(
+    installation: InstalledAirflow, opaque: AirflowApi
+) -> None:
     """This Airflow knows one user, whom it lets answer everything: the question stays for whom the job's file names."""
     give_approvers(installation)
     listed = Run(opaque, installation.form())

@@ -10,24 +10,25 @@ from typing import Any
 import psutil
 import pytest
 
-from demo.ledger import compare_totals, expected_totals
-from demo.outputs import read_totals
-from demo.processes import StartedProcesses, session_of, wait_until
-from demo.producer import SALES
-from demo.releases import DAG, SALES_TOTALS
-from demo.rest import AirflowApi
+from harness.forms import DAG, SALES_TOTALS
+from harness.ledger import compare_totals, expected_totals
+from harness.outputs import read_totals
+from harness.processes import StartedProcesses, session_of
+from harness.producer import SALES
+from harness.rest import AirflowApi
+from harness.waiting import wait_until
 from streamkeeper.errors import InvalidInput
 from streamkeeper.model.journal import Outcome
 from streamkeeper.model.liveness import Life
 from streamkeeper.runners.process_tree import find_tree, mark
-from tests.integration.installation import Installation, Run
+from tests.integration.installation import InstalledAirflow, Run
 from tests.private_home import open_to_others
 
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="module")
-def first(installation: Installation, api: AirflowApi) -> Run:
+def first(installation: InstalledAirflow, api: AirflowApi) -> Run:
     """Release 1, deployed and serving."""
     installation.sell()
     run = Run(api, installation.form())
@@ -35,7 +36,9 @@ def first(installation: Installation, api: AirflowApi) -> Run:
     return run
 
 
-def test_a_dry_run_of_a_job_that_was_never_deployed_leaves_nothing(installation: Installation, api: AirflowApi) -> None:
+def test_a_dry_run_of_a_job_that_was_never_deployed_leaves_nothing(
+    installation: InstalledAirflow, api: AirflowApi
+) -> None:
     """Its verdict is with the run; neither the store nor the home knows the job, once the run is over."""
     run = Run(api, {**installation.form(), "dry_run": True})
     assert run.wait() == "success", run.told()
@@ -46,7 +49,7 @@ def test_a_dry_run_of_a_job_that_was_never_deployed_leaves_nothing(installation:
     assert [*(installation.places.home / "scratch").glob("*")] == []
 
 
-def test_a_first_release_is_deployed_and_serves(installation: Installation, first: Run) -> None:
+def test_a_first_release_is_deployed_and_serves(installation: InstalledAirflow, first: Run) -> None:
     """From the form to rows in the table; the report of the assessment is with the run."""
     assert wait_until(installation.caught_up, timeout_s=30)
     assert installation.state.serving_release == "r0001"
@@ -54,7 +57,7 @@ def test_a_first_release_is_deployed_and_serves(installation: Installation, firs
     assert first.api.xcom(DAG, first.run_id, "assess", "report").startswith("## r0001 is the first release")
 
 
-def test_airflow_shows_what_became_of_a_deploy(installation: Installation, first: Run) -> None:
+def test_airflow_shows_what_became_of_a_deploy(installation: InstalledAirflow, first: Run) -> None:
     """Its note says what it is about, buttons lead to report and outcome, and the asset's event carries it all."""
     api, run_id = first.api, first.run_id
     assert api.note(DAG, run_id) == f"{SALES_TOTALS}: integration test"
@@ -74,14 +77,14 @@ def test_airflow_shows_what_became_of_a_deploy(installation: Installation, first
     assert api.xcom(DAG, run_id, "finish", "report").startswith("## succeeded\n")
 
 
-def test_a_connections_secret_stays_a_reference(installation: Installation, first: Run) -> None:
+def test_a_connections_secret_stays_a_reference(installation: InstalledAirflow, first: Run) -> None:
     """The job writes to the database that the connection names, and no record, status or log holds its URL."""
     assert wait_until(installation.caught_up, timeout_s=30)
     leaks = [file for file, data in installation.everything() if installation.secret.encode() in data]
     assert leaks == []
 
 
-def test_nothing_listens_beyond_the_loopback(installation: Installation, first: Run) -> None:
+def test_nothing_listens_beyond_the_loopback(installation: InstalledAirflow, first: Run) -> None:
     """Airflow's every process, and the driver's: no log server, no port of Spark's."""
     serving = installation.state.serving_instance
     tree = [psutil.Process(each.pid) for each in find_tree(mark(SALES_TOTALS, serving))]
@@ -113,7 +116,7 @@ def test_a_foreign_host_header_is_refused(api: AirflowApi, host: str, status: in
         assert asked.getresponse().status == status
 
 
-def test_nobody_else_may_read_a_file_of_it(installation: Installation, first: Run) -> None:
+def test_nobody_else_may_read_a_file_of_it(installation: InstalledAirflow, first: Run) -> None:
     """Airflow's home and ours, over a deploy; inside of its private folder Spark's checkpoints have their own modes."""
     assert first.state == "success"
     assert open_to_others(installation.places.airflow) == []
@@ -123,13 +126,15 @@ def test_nobody_else_may_read_a_file_of_it(installation: Installation, first: Ru
 @pytest.mark.parametrize(
     "wrong", [{"reason": "no"}, {"strategy": "hope"}, {"release": "../r1"}, {"conf": {"spark.x": 1}}], ids=str
 )
-def test_a_bad_param_is_a_400(installation: Installation, api: AirflowApi, wrong: dict[str, Any]) -> None:
+def test_a_bad_param_is_a_400(installation: InstalledAirflow, api: AirflowApi, wrong: dict[str, Any]) -> None:
     """It never becomes a run; the answer names the field."""
     with pytest.raises(InvalidInput, match=f"400 .*{next(iter(wrong))}"):
         api.trigger(DAG, {**installation.form(), **wrong})
 
 
-def test_a_misspelt_field_is_refused_by_name_before_anything_is_done(installation: Installation, first: Run) -> None:
+def test_a_misspelt_field_is_refused_by_name_before_anything_is_done(
+    installation: InstalledAirflow, first: Run
+) -> None:
     """Airflow takes any key: a misspelt ``dry_run`` would deploy for real. Nothing is recorded of such a run."""
     before = installation.state.number
     run = Run(first.api, {**installation.form(), "dryrun": True, "parms": {}})
@@ -139,7 +144,7 @@ def test_a_misspelt_field_is_refused_by_name_before_anything_is_done(installatio
     assert installation.state.number == before
 
 
-def test_a_run_id_that_is_used_again_is_refused_as_another_request(installation: Installation, first: Run) -> None:
+def test_a_run_id_that_is_used_again_is_refused_as_another_request(installation: InstalledAirflow, first: Run) -> None:
     """The run was deleted in Airflow, the journal has its operation: its old outcome is no answer."""
     dry = Run(first.api, {**installation.form(), "dry_run": True})
     assert dry.wait() == "success", dry.told()
@@ -151,7 +156,7 @@ def test_a_run_id_that_is_used_again_is_refused_as_another_request(installation:
     assert "was started with another request (dry_run, strategy) and has ended: dry run" in told
 
 
-def test_a_job_that_does_not_import_leaves_the_old_one_serving(installation: Installation, first: Run) -> None:
+def test_a_job_that_does_not_import_leaves_the_old_one_serving(installation: InstalledAirflow, first: Run) -> None:
     """One clear line names the file and what is missing; the serving driver is the same as before, and alive."""
     before = installation.state
     file = installation.places.jobs / f"{SALES_TOTALS}.py"
@@ -176,7 +181,7 @@ def test_a_job_that_does_not_import_leaves_the_old_one_serving(installation: Ins
         assert "Task failed with exception" not in run.log(task), "Airflow shows a traceback"
 
 
-def test_a_killed_task_continues_and_a_second_trigger_is_refused(installation: Installation, first: Run) -> None:
+def test_a_killed_task_continues_and_a_second_trigger_is_refused(installation: InstalledAirflow, first: Run) -> None:
     """The handover's process is killed between the old driver's end and the new one's go: its retry carries it on.
 
     Meanwhile another deploy of the job is refused, in one line that names the open operation and both ways out.
@@ -197,7 +202,7 @@ def test_a_killed_task_continues_and_a_second_trigger_is_refused(installation: I
     assert int(run.api.tasks(DAG, run.run_id)["takeover.handover"]["try_number"]) == 2
     state = installation.state
     assert state.operations[run.operation].outcome is Outcome.SUCCEEDED
-    assert state.serving_release == state.operations[run.operation].done["bundle"]["release"] != "r0001"
+    assert state.serving_release == state.operations[run.operation].release != "r0001"
     (told,) = run.api.asset_events(DAG, run.run_id)
     assert told["handover_s"] > 0
     installation.sell()

@@ -7,18 +7,19 @@ import signal
 import psutil
 import pytest
 
-from demo.ledger import compare_totals, expected_totals
-from demo.outputs import read_totals
-from demo.processes import session_of, wait_until
-from demo.producer import SALES
-from demo.releases import SALES_TOTALS
+from harness.forms import SALES_TOTALS
+from harness.ledger import compare_totals, expected_totals
+from harness.outputs import read_totals
+from harness.processes import session_of
+from harness.producer import SALES
+from harness.waiting import wait_until
 from streamkeeper.model.journal import Outcome
-from tests.integration.installation import CONNECTION, Installation, Run
+from tests.integration.installation import CONNECTION, InstalledAirflow, Run
 
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(900)]
 
 
-def test_a_deploy_outlives_a_killed_airflow(installation: Installation) -> None:
+def test_a_deploy_outlives_a_killed_airflow(installation: InstalledAirflow) -> None:
     """SIGKILL to everything of Airflow while the deploy waits for its standby; started again, it carries the run on.
 
     The drivers are nobody's children, and what was decided is in the journal: nothing is lost or doubled.

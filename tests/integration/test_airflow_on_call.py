@@ -7,21 +7,21 @@ from typing import Any
 
 import pytest
 
-from demo.processes import wait_until
-from demo.releases import SALES_TOTALS
-from demo.rest import AirflowApi
+from harness.forms import SALES_TOTALS
+from harness.rest import AirflowApi
+from harness.waiting import wait_until
 from streamkeeper.errors import InvalidInput
 from streamkeeper.model.liveness import Life
 from streamkeeper.operations.backup import back_up
 from streamkeeper.operations.targets import query_target
-from tests.integration.installation import Installation, Run
+from tests.integration.installation import InstalledAirflow, Run
 
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(1800)]
 STOP, START, WATCH, RECOVER = "streaming_stop", "streaming_start", "streaming_watch", "streaming_recover"
 
 
 @pytest.fixture(scope="module")
-def served(installation: Installation, api: AirflowApi) -> Installation:
+def served(installation: InstalledAirflow, api: AirflowApi) -> InstalledAirflow:
     """The job deployed, and serving."""
     installation.sell()
     deploy = Run(api, installation.form())
@@ -37,13 +37,13 @@ def run(api: AirflowApi, dag: str, job: str = SALES_TOTALS) -> Run:
     return made
 
 
-def life(installation: Installation, instance: str = "") -> Life:
+def life(installation: InstalledAirflow, instance: str = "") -> Life:
     """Of that driver, else of the one that serves, or did last."""
     wanted = instance or installation.state.serving_instance
     return installation.system.site.runner.observe(SALES_TOTALS, wanted).life
 
 
-def kill(installation: Installation) -> str:
+def kill(installation: InstalledAirflow) -> str:
     """SIGKILL to every process of the driver that serves; returns which one it was."""
     instance = installation.state.serving_instance
     installation.system.site.runner.kill(SALES_TOTALS, instance)
@@ -51,7 +51,7 @@ def kill(installation: Installation) -> str:
     return instance
 
 
-def test_a_job_is_stopped_and_started_from_airflow(served: Installation, api: AirflowApi) -> None:
+def test_a_job_is_stopped_and_started_from_airflow(served: InstalledAirflow, api: AirflowApi) -> None:
     """Nothing runs in between, and what came meanwhile is read once; again, each has nothing to do."""
     assert wait_until(served.caught_up, timeout_s=60)
     stopped = run(api, STOP)
@@ -79,7 +79,7 @@ def test_a_job_is_stopped_and_started_from_airflow(served: Installation, api: Ai
 
 
 @pytest.mark.parametrize("dag", [STOP, START])
-def test_an_unknown_job_is_one_clear_line(served: Installation, api: AirflowApi, dag: str) -> None:
+def test_an_unknown_job_is_one_clear_line(served: InstalledAirflow, api: AirflowApi, dag: str) -> None:
     """It fails at once, without another try."""
     failed = run(api, dag, "nope")
     task = dag.removeprefix("streaming_")
@@ -89,13 +89,13 @@ def test_an_unknown_job_is_one_clear_line(served: Installation, api: AirflowApi,
 
 
 @pytest.mark.parametrize("wrong", [{"job": "../up"}, {"reason": "no"}, {"drain_s": 0}], ids=str)
-def test_a_bad_param_is_a_400(served: Installation, api: AirflowApi, wrong: dict[str, Any]) -> None:
+def test_a_bad_param_is_a_400(served: InstalledAirflow, api: AirflowApi, wrong: dict[str, Any]) -> None:
     """It never becomes a run; the answer names the field."""
     with pytest.raises(InvalidInput, match=f"400 .*{next(iter(wrong))}"):
         api.trigger(STOP, {"job": SALES_TOTALS, "reason": "the warehouse moves", **wrong})
 
 
-def test_what_was_killed_serves_again_by_the_watch(served: Installation, api: AirflowApi) -> None:
+def test_what_was_killed_serves_again_by_the_watch(served: InstalledAirflow, api: AirflowApi) -> None:
     """Its run says whom it started and why; what came meanwhile is read once."""
     before = kill(served)
     served.sell()
@@ -114,7 +114,7 @@ def test_what_was_killed_serves_again_by_the_watch(served: Installation, api: Ai
 
 
 @pytest.fixture(scope="module")
-def broken(served: Installation, api: AirflowApi) -> AirflowApi:
+def broken(served: InstalledAirflow, api: AirflowApi) -> AirflowApi:
     """A snapshot, a batch after it, and then no driver and no checkpoint."""
     assert wait_until(served.at_rest, timeout_s=60)
     site = served.system.site
@@ -126,7 +126,7 @@ def broken(served: Installation, api: AirflowApi) -> AirflowApi:
     return api
 
 
-def test_the_default_looks_and_touches_nothing(installation: Installation, broken: AirflowApi) -> None:
+def test_the_default_looks_and_touches_nothing(installation: InstalledAirflow, broken: AirflowApi) -> None:
     """The run succeeds with the cause, the evidence and the prices as its report."""
     before = installation.state.number
     run = Run(broken, {"job": SALES_TOTALS}, dag=RECOVER)
@@ -138,7 +138,7 @@ def test_the_default_looks_and_touches_nothing(installation: Installation, broke
 
 
 def test_a_restart_of_a_lost_checkpoint_is_refused_with_the_reason(
-    installation: Installation, broken: AirflowApi
+    installation: InstalledAirflow, broken: AirflowApi
 ) -> None:
     """Before anybody is asked, and before anything is opened."""
     run = Run(broken, {"job": SALES_TOTALS, "action": "restart"}, dag=RECOVER)
@@ -147,7 +147,7 @@ def test_a_restart_of_a_lost_checkpoint_is_refused_with_the_reason(
     assert run.operation not in installation.state.operations
 
 
-def test_a_restore_waits_for_a_person_and_brings_it_back(installation: Installation, broken: AirflowApi) -> None:
+def test_a_restore_waits_for_a_person_and_brings_it_back(installation: InstalledAirflow, broken: AirflowApi) -> None:
     """Whose name is in the record; after it the table equals what was sold, and the next look finds nothing wrong."""
     run = Run(broken, {"job": SALES_TOTALS, "action": "restore"}, dag=RECOVER)
     assert wait_until(lambda: run.states()["accept"] in ("deferred", "awaiting_input"), timeout_s=300), run.told()

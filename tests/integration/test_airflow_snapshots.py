@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from demo.processes import wait_until
-from demo.releases import SALES_TOTALS
-from demo.rest import AirflowApi
+from harness.forms import SALES_TOTALS
+from harness.rest import AirflowApi
+from harness.waiting import wait_until
 from streamkeeper.errors import InvalidInput
 from streamkeeper.model.journal import CheckpointVersionCreated
 from streamkeeper.model.snapshot import Snapshot
 from streamkeeper.operations.backup import back_up
 from streamkeeper.operations.targets import query_target
 from streamkeeper.snapshots.catalogue import Catalogue
-from tests.integration.installation import Installation, Run
+from tests.integration.installation import InstalledAirflow, Run
 
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(900)]
 
@@ -27,7 +27,7 @@ ONLY_THE_LAST = "last=1,hourly=0,daily=0,weekly=0,monthly=0"
 class Snapshots:
     """The snapshots of the one job that serves, and what makes another."""
 
-    def __init__(self, installation: Installation, api: AirflowApi) -> None:
+    def __init__(self, installation: InstalledAirflow, api: AirflowApi) -> None:
         self.installation, self.api = installation, api
         self.catalogue = Catalogue(installation.system.site.snapshots, SERIES)
 
@@ -50,7 +50,7 @@ class Snapshots:
 
 
 @pytest.fixture(scope="module")
-def snapshots(installation: Installation, api: AirflowApi) -> Snapshots:
+def snapshots(installation: InstalledAirflow, api: AirflowApi) -> Snapshots:
     """The job deployed, serving, and at rest."""
     installation.sell()
     deploy = Run(api, installation.form())

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from bench.bed import ROOT, fresh_bed
 from bench.campaign.cases import Stage
 from bench.campaign.switching import SwitchStage
+from harness.bed import fresh_bed
+from harness.places import ROOT
 from streamkeeper.model.ways import Way
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
@@ -22,7 +23,12 @@ GROUPS = (
     ),
     ("driver.fence.after", "driver.batch.written", "sink.staged"),
 )
-SWITCHED_AT = ("record.shadow-appointed.after", "act.go.appoint.before", "sink.swapped", "act.boundary.preserve.after")
+SWITCHED_AT = (
+    "record.shadow-appointed.after",
+    "act.go.appoint.before",
+    "sink.swapped",
+    "act.snapshot.takecutoversnapshots.after",
+)
 
 
 @pytest.fixture(scope="module")

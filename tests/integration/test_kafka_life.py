@@ -9,10 +9,11 @@ from typing import TypedDict
 
 import pytest
 
+from harness.kafka_broker import KafkaBroker
+from harness.waiting import wait_for
 from streamkeeper.model.control import CommandKind, DriverState, ExitCode
 from streamkeeper.model.release import ParamValue
-from tests.driver.driver_house import DriverHouse, wait_for
-from tests.kafka_broker import KafkaBroker
+from tests.driver.driver_house import DriverHouse
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 

@@ -13,15 +13,17 @@ from pathlib import Path
 
 import pytest
 
-from streamkeeper.lifecycle.steps import Step
-from streamkeeper.model.journal import About, DeployRequest, Outcome
+from harness.waiting import wait_for
+from streamkeeper.model.journal import About, Outcome
+from streamkeeper.model.request import DeployRequest
+from streamkeeper.model.step import Step
 from streamkeeper.operations.approval import answer_approval
 from streamkeeper.operations.deploy import Deploy
-from streamkeeper.operations.sites import Site
+from streamkeeper.operations.installation import Installation
 from streamkeeper.registry.installations import open_installation
 from streamkeeper.runners.leftovers import find_leftovers
 from streamkeeper.stores.local import LocalStore
-from tests.integration.test_recovery import HASTE, JOB, QUERY, ROOT, House, wait_for
+from tests.integration.test_recovery import HASTE, JOB, QUERY, ROOT, House
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
@@ -38,7 +40,7 @@ class Installed(House):
         settings = self.site.settings
         own = {"HOME": settings.home, "STORE": settings.store, "CHECKPOINTS": settings.checkpoints}
         environ = {**os.environ, **{f"STREAMKEEPER_{name}": value for name, value in own.items()}}
-        self.site = Site.from_environment({**environ, "STREAMKEEPER_JOBS": str(ROOT / "jobs")})
+        self.site = Installation.from_environment({**environ, "STREAMKEEPER_JOBS": str(ROOT / "jobs")})
 
     def rebuild(self, *words: str) -> tuple[int, str]:
         """What somebody types."""
@@ -97,7 +99,7 @@ def test_a_store_that_is_deleted_under_a_driver_is_rebuilt_and_nothing_is_lost_o
     params = {"input": str(house.input), "warehouse": f"sqlite:///{house.warehouse}", "trigger": "200 milliseconds"}
     conf = {"spark.master": "local[1]", "spark.sql.shuffle.partitions": "1"}
     deploy = Deploy.open(house.site, "again", DeployRequest(job=JOB, params=params, conf=conf, **HASTE))
-    deploy.run(Step.BACKUP)
+    deploy.run(Step.KEEP_STATE)
     operation = deploy.state.operations["again"]
     assert operation.ways[QUERY].opaque, operation.verdict_sentence
     assert not operation.fall_back

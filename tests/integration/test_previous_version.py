@@ -17,9 +17,11 @@ import psutil
 import pytest
 from typer.testing import CliRunner
 
-from bench.bed import ROOT, Bed, wait_for
-from demo.ledger import compare_totals, expected_totals
-from demo.outputs import read_totals
+from harness.bed import Bed
+from harness.ledger import compare_totals, expected_totals
+from harness.outputs import read_totals
+from harness.places import ROOT
+from harness.waiting import wait_for
 from streamkeeper.cli.main import app
 from streamkeeper.model.control import DriverExit
 from streamkeeper.model.job_state import JobState

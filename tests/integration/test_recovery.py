@@ -8,21 +8,24 @@ import signal
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from harness.waiting import wait_for
 from streamkeeper.checkpoints.layout import last_committed, open_batch
+from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.errors import OperationRefused
-from streamkeeper.model.journal import DeployRequest, Outcome
+from streamkeeper.model.journal import Outcome
 from streamkeeper.model.recovery import Cause, Diagnosis, RecoveryAction
+from streamkeeper.model.request import DeployRequest
 from streamkeeper.model.settings import Settings
 from streamkeeper.operations.backup import back_up
 from streamkeeper.operations.deploy import Deploy
 from streamkeeper.operations.diagnosing import diagnose_job
+from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.recovering import Asked, open_recovery
-from streamkeeper.operations.sites import Site
 from streamkeeper.operations.targets import query_target
 from streamkeeper.registry.control import Control
 from streamkeeper.runners.contract import Life
@@ -47,7 +50,7 @@ class House:
             store=str(root / "store"), checkpoints=str(root / "cp"), jobs=str(ROOT / "jobs"), home=str(root / "home")
         )
         store = LocalStore(root / "store")
-        self.site = Site(settings=settings, store=store, runner=LocalProcessRunner(store, settings))
+        self.site = Installation(settings=settings, store=store, runner=LocalProcessRunner(store, settings))
         self.expected: dict[str, list[int]] = {}
         self.files = 0
 
@@ -90,8 +93,8 @@ class House:
         """Wait until the table holds all that was added, and the checkpoint and the driver's word say so."""
         wait_for("the table", lambda: self.totals() == self.oracle)
         # The table has a batch before its commit is there.
-        wait_for("the last commit", lambda: open_batch(self.directory) is None)
-        wait_for("the driver's word", lambda: self._told() == last_committed(self.directory))
+        wait_for("the last commit", lambda: open_batch(LocalTree(self.directory)) is None)
+        wait_for("the driver's word", lambda: self._told() == last_committed(LocalTree(self.directory)))
 
     def _told(self) -> int | None:
         status = Control(self.site.store, JOB, self.instance).read_status()
@@ -133,16 +136,6 @@ class House:
         state = self.site.journal(JOB, "test").state()
         for each in state.instances:
             self.site.runner.kill(JOB, each)
-
-
-def wait_for(what: str, condition: Callable[[], bool], timeout_s: float = 90.0) -> None:
-    """Poll until the condition holds."""
-    import time
-
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, f"waited {timeout_s} s for {what}"
-        time.sleep(0.1)
 
 
 @pytest.fixture
@@ -211,7 +204,7 @@ def test_a_state_file_that_was_flipped_is_restored_and_then_rebuilt(house: House
 def test_a_last_commit_that_is_deleted_is_mended_by_a_restart(house: House) -> None:
     """The batch runs again under its own number, and the table leaves it."""
     house.kill()
-    newest = last_committed(house.directory)
+    newest = last_committed(LocalTree(house.directory))
     (house.directory / "commits" / str(newest)).unlink()
     found = house.look()
     assert (found.cause, found.options[0].action) == (Cause.CHECKPOINT_DAMAGED, RESTART)
@@ -224,7 +217,7 @@ def test_a_last_commit_that_is_deleted_is_mended_by_a_restart(house: House) -> N
 def test_an_offset_in_the_middle_that_is_missing_is_restored(house: House) -> None:
     """SPARK-38033: Spark refuses to start for ever, and names a file to delete by hand; the snapshot has it."""
     house.kill()
-    newest = last_committed(house.directory)
+    newest = last_committed(LocalTree(house.directory))
     assert newest is not None
     (house.directory / "offsets" / str(newest - 1)).unlink()
     found = house.look()

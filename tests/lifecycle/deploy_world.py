@@ -19,34 +19,32 @@ from streamkeeper.lifecycle.actions import (
     MarkBegun,
     MarkDone,
     Plan,
-    Preserve,
     Promote,
     RecordDescription,
     RecordEnd,
+    RecordLastBatches,
     Register,
     RestoreVersions,
     Send,
     Shadow,
+    TakeCutoverSnapshots,
     Wait,
 )
 from streamkeeper.lifecycle.approval import ANSWER
-from streamkeeper.lifecycle.deploy import NOT_TAKEN, decide
+from streamkeeper.lifecycle.deploy import decide
 from streamkeeper.lifecycle.instances import kill_wait
 from streamkeeper.lifecycle.observation import Observation, Seen
-from streamkeeper.lifecycle.steps import Step
 from streamkeeper.model.comparison import OutputComparison
 from streamkeeper.model.control import CommandKind, DriverExit, DriverState, DriverStatus, LaunchMode, QueryStatus
 from streamkeeper.model.finding import Verdict
-from streamkeeper.model.job_state import JobState, OperationState, fold
+from streamkeeper.model.job_state import JobState, fold
 from streamkeeper.model.journal import (
     About,
     ApprovalAnswered,
     Assessed,
     CheckpointVersionCreated,
-    DeployRequest,
     Entry,
     FallBackDecided,
-    Handover,
     InstanceAppointed,
     InstanceEnded,
     InstancePlanned,
@@ -59,9 +57,19 @@ from streamkeeper.model.journal import (
     Role,
     ShadowAppointed,
     StepBegun,
-    StepDone,
 )
 from streamkeeper.model.liveness import Life, Liveness
+from streamkeeper.model.operation import OperationState
+from streamkeeper.model.request import DeployRequest, Handover
+from streamkeeper.model.step import Step
+from streamkeeper.model.step_results import (
+    Bundled,
+    CutoverSnapshots,
+    LastBatches,
+    StateKept,
+    VersionsRestored,
+    step_done,
+)
 from streamkeeper.model.ways import QueryWay, Reached, Way
 
 OP = "op"
@@ -165,7 +173,7 @@ class World:
         self.waited_s, self.on = 0.0, ""
         self.log: list[Decision] = []
         self.writers_seen = 0
-        self.preserves = True
+        self.snapshots = True
         if serving:
             self._serve_first()
         wanted = DeployRequest(job="j", handover=handover, dry_run=dry_run, **(request or {}))
@@ -266,7 +274,7 @@ class World:
             self.waited_s, self.on = 0.0, ""
         match decision.action:
             case Register():
-                self.record(StepDone(operation=OP, step=Step.BUNDLE.label, result={"release": "r0002"}))
+                self.record(step_done(OP, Step.BUNDLE, Bundled("r0002")))
             case Plan(instance=name, release=release, role=role):
                 self.instances[name] = Instance(name, **self.traits.get(role.value, {}))
                 self.record(InstancePlanned(operation=OP, instance=name, release=release, role=role))
@@ -302,30 +310,31 @@ class World:
                 self._create(versions.get("q", "v0001"))
                 self.record(InstanceAppointed(operation=OP, instance=name, versions=versions))
             case BackUp():
-                self.record(StepDone(operation=OP, step=decision.step.label, result={"q": "s0001"}))
+                self.record(step_done(OP, decision.step, StateKept({"q": "s0001"})))
             case CheckDrift():
                 if self.drifts:
                     self.record(FallBackDecided(operation=OP, reason="the approval is void", untouched=Outcome.REFUSED))
                 else:
-                    self.record(StepDone(operation=OP, step=decision.step.label))
+                    self.record(step_done(OP, decision.step))
             case Shadow(instance=name):
                 self._create("v0002")
                 self.record(ShadowAppointed(operation=OP, instance=name))
             case RestoreVersions():
                 self._create("v0002" if decision.step is Step.RESTORE else "v0003")
                 made = {"q": "v0002" if decision.step is Step.RESTORE else "v0003"}
-                self.record(StepDone(operation=OP, step=decision.step.label, result=made))
+                self.record(step_done(OP, decision.step, VersionsRestored(made)))
             case Promote(instance=name):
                 release = self.state.instances[name].release
                 self.record(ReleasePromoted(operation=OP, release=release, instance=name))
             case MarkBegun():
-                self.record(StepBegun(operation=OP, step=decision.step.label))
-            case Preserve():
-                told = "s0001" if self.preserves else f"{NOT_TAKEN}the store is full"
-                self.record(StepDone(operation=OP, step=decision.step.label, result={"q": told}))
-            case MarkDone(result=result, compared=compared):
-                boundary = {"q": "7"} if decision.step is Step.PROVE_DEAD and "old" in self.instances else result
-                self.record(StepDone(operation=OP, step=decision.step.label, result=boundary, compared=compared))
+                self.record(StepBegun(operation=OP, step=decision.step.tag))
+            case RecordLastBatches():
+                self.record(step_done(OP, decision.step, LastBatches({"q": 7} if "old" in self.instances else {})))
+            case TakeCutoverSnapshots():
+                taken = CutoverSnapshots({"q": "s0001"}, {}) if self.snapshots else CutoverSnapshots({}, {"q": "full"})
+                self.record(step_done(OP, decision.step, taken))
+            case MarkDone(result=result):
+                self.record(step_done(OP, decision.step, result))
             case FallBack(untouched=untouched):
                 self.record(FallBackDecided(operation=OP, reason=decision.reason, untouched=untouched))
             case Finish(outcome=outcome):

@@ -11,12 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamkeeper.lifecycle.actions import Kill, Send, Wait
-from streamkeeper.lifecycle.steps import Step, path, plan_deploy
+from streamkeeper.lifecycle.steps import path, plan_deploy
 from streamkeeper.model.comparison import OutputComparison
 from streamkeeper.model.control import CommandKind, DriverState
 from streamkeeper.model.finding import Verdict
-from streamkeeper.model.journal import AbortRequested, DeployRequest, DesiredChanged, Handover, InstanceEnded, Outcome
+from streamkeeper.model.journal import AbortRequested, DesiredChanged, InstanceEnded, Outcome
 from streamkeeper.model.liveness import Life
+from streamkeeper.model.request import DeployRequest, Handover
+from streamkeeper.model.step import Step
+from streamkeeper.model.step_results import CutoverSnapshots
 from streamkeeper.model.ways import Way
 from tests.lifecycle.deploy_world import OP, World
 
@@ -31,24 +34,24 @@ def test_a_compatible_release_takes_over_and_the_old_one_is_drained_not_killed(h
     assert not any(isinstance(each.action, Kill) for each in world.log)
 
 
-def test_the_boundary_is_preserved_once_the_new_release_commits_and_before_it_is_promoted():
+def test_the_cutover_snapshot_is_taken_once_the_new_release_commits_and_before_it_is_promoted():
     """The way back is taken when it costs no gap, and before anybody relies on it."""
     world = World()
     operation = world.play()
     labels = [type(each.action).__name__ for each in world.log]
-    assert labels.index("Preserve") < labels.index("Promote")
-    assert world.log[labels.index("Preserve")].step is Step.BOUNDARY
-    assert operation.done[Step.BOUNDARY.label] == {"q": "s0001"}
+    assert labels.index("TakeCutoverSnapshots") < labels.index("Promote")
+    assert world.log[labels.index("TakeCutoverSnapshots")].step is Step.SNAPSHOT
+    assert operation.cutover_snapshots == CutoverSnapshots({"q": "s0001"}, {})
     assert operation.sentence == "r0002 serves (op-candidate)"
 
 
-def test_a_boundary_that_cannot_be_preserved_is_told_and_does_not_stop_the_deploy():
+def test_a_cutover_snapshot_that_cannot_be_taken_is_told_and_does_not_stop_the_deploy():
     """The new release serves either way; its operation says what is missing."""
     world = World()
-    world.preserves = False
+    world.snapshots = False
     operation = world.play()
     assert operation.outcome is Outcome.SUCCEEDED
-    assert "no snapshot of the boundary: q: failed: the store is full" in operation.sentence
+    assert "no cutover snapshot of q: full" in operation.sentence
 
 
 def test_a_first_deploy_needs_nobody_to_drain():
@@ -308,7 +311,7 @@ def test_a_dual_run_drains_the_old_driver_only_once_the_new_one_has_caught_up_an
         at for at, each in enumerate(world.log) if getattr(each.action, "kind", None) is CommandKind.DRAIN
     )
     assert max(at for at, step in enumerate(steps) if step is Step.COMPARE) < first_drain
-    assert Step.REACH in steps[first_drain:]
+    assert Step.CATCH_UP_AFTER_DRAIN in steps[first_drain:]
 
 
 def test_a_dual_run_that_does_not_get_there_leaves_the_old_one_serving():
@@ -356,7 +359,7 @@ def test_a_comparison_that_takes_too_long_is_for_a_person_to_decide_about():
 def test_the_ways_alone_say_whether_a_person_is_asked():
     """A verdict may be worse than the ways, by a query that the candidate has not any more."""
     operation = msgspec.structs.replace(World(verdict=Verdict.BACKUP, answer=None).play(), verdict=Verdict.REFUSE)
-    assert {Step.BACKUP, Step.APPROVE, Step.READY} <= set(path(operation))
+    assert {Step.KEEP_STATE, Step.APPROVE, Step.READY} <= set(path(operation))
 
 
 def test_with_the_threshold_that_was_the_default_all_rows_may_differ_unattended():
@@ -374,7 +377,7 @@ def test_columns_that_are_meant_to_differ_ask_nobody():
     world = World(verdict=Verdict.SWITCH, way=Way.REBUILD, back=Way.RETURN, answer=None)
     world.comparison = OutputComparison(old_rows=4, new_rows=4, allowed=("amount",), columns={"amount": 4})
     assert world.play().outcome is Outcome.SUCCEEDED
-    assert "the same, apart from amount (4), which may differ" in world.operation.done[Step.COMPARE.label]["q"]
+    assert "the same, apart from amount (4), which may differ" in world.operation.compared["q"].sentence
 
 
 @pytest.mark.parametrize("request_", [{}, {"compare": False}], ids=["compared", "not to be compared"])
@@ -444,7 +447,7 @@ def test_a_risk_that_was_accepted_is_backed_up_and_not_asked_about():
     world = World(verdict=Verdict.BACKUP, answer=None, request={"accept_risk": True})
     assert world.play().outcome is Outcome.SUCCEEDED
     steps = [each.step for each in world.log]
-    assert Step.BACKUP in steps
+    assert Step.KEEP_STATE in steps
     assert Step.APPROVE not in steps
 
 
@@ -472,7 +475,7 @@ def test_a_release_that_breaks_in_its_probation_gives_way():
     ended = world.play()
     assert ended.outcome is Outcome.FELL_BACK
     assert "it broke" in ended.sentence
-    assert Step.FIRST_COMMIT.label in ended.done
+    assert ended.has_done(Step.FIRST_COMMIT)
 
 
 def test_a_release_that_falls_behind_more_and_more_gives_way():

@@ -6,7 +6,6 @@ from streamkeeper.lifecycle.going_on import may_go_on
 from streamkeeper.model.control import CommandKind, DriverState
 from streamkeeper.model.job_state import JobState, fold
 from streamkeeper.model.journal import (
-    DeployRequest,
     DesiredChanged,
     Entry,
     InstanceAppointed,
@@ -19,6 +18,7 @@ from streamkeeper.model.journal import (
     ReleasePromoted,
     Role,
 )
+from streamkeeper.model.request import DeployRequest
 
 STOP = DesiredChanged(serve=False, requested_by="ada", reason="maintenance", operation="stop-1")
 

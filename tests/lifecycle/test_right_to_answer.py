@@ -15,9 +15,9 @@ from streamkeeper.lifecycle.right_to_answer import (
     right_to_answer,
 )
 from streamkeeper.model.job_state import JobState
-from streamkeeper.model.journal import DeployRequest
 from streamkeeper.model.recovery import Recovery, RecoveryAction
 from streamkeeper.model.release import Environment, Release, ReleaseContent
+from streamkeeper.model.request import DeployRequest
 from streamkeeper.model.settings import Settings
 
 USUAL = Settings(store="s", checkpoints="c", jobs="j", home="h")

@@ -7,8 +7,8 @@ import pytest
 
 from streamkeeper.lifecycle.ways import Boundary, QueryFacts, choose_ways
 from streamkeeper.model.finding import Finding, QueryAssessment, Severity, Verdict
-from streamkeeper.model.journal import DeployRequest, Handover, Strategy
 from streamkeeper.model.manifest import SinkDescription
+from streamkeeper.model.request import DeployRequest, Handover, Strategy
 from streamkeeper.model.ways import Way
 from tests.compatibility.manifests import AGGREGATE, STATEFUL
 

@@ -18,7 +18,7 @@ from streamkeeper.model.evidence import Evidence
 from streamkeeper.model.finding import Assessment
 from streamkeeper.model.fleet import FleetIndex, PruneRecord
 from streamkeeper.model.incident import IncidentEntry
-from streamkeeper.model.installation import Home, Installation, Owner
+from streamkeeper.model.installation_record import Home, InstallationRecord, Owner
 from streamkeeper.model.journal import Entry
 from streamkeeper.model.manifest import Manifest
 from streamkeeper.model.signals import History
@@ -44,7 +44,7 @@ STORED: dict[str, Any] = {
     "hold": Hold,
     "home": Home,
     "incident": IncidentEntry,
-    "installation": Installation,
+    "installation": InstallationRecord,
     "launch": LaunchSpec,
     "launcher": Launcher,
     "manifest": Manifest,

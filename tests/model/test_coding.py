@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
+from pathlib import Path
+
 import msgspec
 import pytest
 
 from streamkeeper.errors import FormatTooNew, RegistryDamaged
+from streamkeeper.model import coding
 from streamkeeper.model.coding import MOST_BYTES, from_json, to_json
 from tests.little_memory import MIB, little
 
@@ -61,3 +67,57 @@ def test_a_record_nested_deeper_than_python_goes_is_damage(data: bytes) -> None:
     """Of a field that is known, and of one that is not."""
     with pytest.raises(RegistryDamaged, match="a/b cannot be read"):
         from_json(data, Note, where="a/b")
+
+
+_TOGETHER = """
+import os, sys, threading
+import msgspec
+from streamkeeper.model.coding import from_json, to_json
+from streamkeeper.model.journal import Entry, OperationStarted
+
+sys.setswitchinterval(1e-6)
+request = {"job": "sales", "requested_by": "ann", "reason": "r", "params": {"n": 1}}
+record = {"type": OperationStarted.__struct_config__.tag, "operation": "op-1", "request": request}
+data = to_json({"number": 1, "at": "2026-11-22T00:00:00+00:00", "by": "ann", "record": record})
+
+def ours():
+    from_json(data, Entry, where="entry")
+
+def plainly():
+    msgspec.json.decode(data, type=Entry)
+
+def ask_together(ask):
+    ready = threading.Barrier(8)
+    threads = [threading.Thread(target=lambda: (ready.wait(), ask())) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+def crashes(ask):
+    child = os.fork()
+    if child == 0:
+        ask_together(ask)
+        os._exit(0)
+    return os.waitpid(child, 0)[1] != 0
+
+print(sum(crashes(ours) for _ in range(60)), sum(crashes(plainly) for _ in range(60)))
+"""
+
+
+def test_threads_that_ask_for_a_type_together_do_not_crash() -> None:
+    """Of 60 processes whose threads decode their first journal entry at once, none ends by a signal. Negative control:
+    where each thread lets msgspec make its own decoder, some do."""
+    script = [sys.executable, "-c", _TOGETHER]
+    done = subprocess.run(script, capture_output=True, text=True, check=True, timeout=120)
+    ours, plainly = map(int, done.stdout.split())
+    assert ours == 0
+    assert plainly > 0
+
+
+def test_decoders_are_made_in_one_place() -> None:
+    """Whoever makes one of a Struct elsewhere may do so while another thread decodes the same type."""
+    root = Path(coding.__file__).parents[1]
+    made = re.compile(r"json\.decode\([^)]*type=|json\.Decoder\(")
+    found = {str(file.relative_to(root)) for file in root.rglob("*.py") if made.search(file.read_text())}
+    assert found == {"model/coding.py"}

@@ -15,7 +15,6 @@ from streamkeeper.model.journal import (
     AbortRequested,
     Assessed,
     CheckpointVersionCreated,
-    DeployRequest,
     Entry,
     EpochClaimed,
     FallBackDecided,
@@ -33,6 +32,7 @@ from streamkeeper.model.journal import (
     StepBegun,
     StepDone,
 )
+from streamkeeper.model.request import DeployRequest
 from tests.properties.values import RECORDS
 
 STARTED = OperationStarted(operation="op", request=DeployRequest(job="sales"), steps=("bundle", "go"))

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from streamkeeper.errors import InvalidInput
 from streamkeeper.model.coding import to_json
-from streamkeeper.model.journal import DeployRequest
+from streamkeeper.model.request import DeployRequest
 from streamkeeper.model.request_limits import check_request
 
 USUAL = DeployRequest(job="orders", params={"share": 0.5, "name": "größe"}, conf={"spark.ui.enabled": "false"})
@@ -24,6 +24,7 @@ USUAL = DeployRequest(job="orders", params={"share": 0.5, "name": "größe"}, co
         ({"drain_s": -1.0}, "drain_s=-1 is no deadline"),
         ({"most_missing": float("nan")}, "most_missing=nan is not a share"),
         ({"most_differing": 2.0}, "most_differing=2 is not a share"),
+        ({"probation_batches": -1}, "probation_batches=-1 is below 0"),
         ({"params": {"share": float("nan")}}, "param share is nan, which is no number"),
         ({"params": {"share": 2**63}}, "param share is 9223372036854775808, beyond 64 bits"),
         ({"params": {"name": "\ud800"}}, r"name is not Unicode: '\\ud800'"),

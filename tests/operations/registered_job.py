@@ -15,7 +15,6 @@ from streamkeeper.model.evidence import Evidence, Look, QueryEvidence
 from streamkeeper.model.finding import Finding
 from streamkeeper.model.journal import (
     CheckpointVersionCreated,
-    DeployRequest,
     EpochClaimed,
     InstanceAppointed,
     InstancePlanned,
@@ -31,10 +30,11 @@ from streamkeeper.model.journal import (
 from streamkeeper.model.liveness import Life, Liveness
 from streamkeeper.model.manifest import Manifest, SinkDescription
 from streamkeeper.model.release import Environment, Release, ReleaseContent
+from streamkeeper.model.request import DeployRequest
 from streamkeeper.model.settings import Settings
 from streamkeeper.operations.backup import back_up
+from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.registered import stored_manifests
-from streamkeeper.operations.sites import Site
 from streamkeeper.operations.targets import query_target
 from streamkeeper.registry.control import Control
 from streamkeeper.registry.objects import put_object
@@ -79,7 +79,7 @@ class Registered:
         settings = Settings(
             store=str(root / "store"), checkpoints=str(root / "cp"), jobs=str(root / "jobs"), home=str(root / "home")
         )
-        self.site = Site(settings=settings, store=LocalStore(root / "store"), runner=self.runner)
+        self.site = Installation(settings=settings, store=LocalStore(root / "store"), runner=self.runner)
         self.directory = root / "cp" / JOB / QUERY / "v0001"
         self.tree: Tree = a_checkpoint(self.directory, "hdfs", batches=batches)
         self.warehouse = root / "warehouse.db"

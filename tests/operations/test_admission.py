@@ -12,7 +12,6 @@ from msgspec.structs import replace
 from streamkeeper.errors import InvalidInput, JobUnusable, NotFound, OperationRefused, PermanentError
 from streamkeeper.lifecycle.steps import plan_deploy
 from streamkeeper.model.journal import (
-    DeployRequest,
     OperationFinished,
     OperationStarted,
     Outcome,
@@ -20,6 +19,7 @@ from streamkeeper.model.journal import (
     ReleaseRegistered,
     StepDone,
 )
+from streamkeeper.model.request import DeployRequest
 from streamkeeper.operations.admission import find_same, open_deploy
 from streamkeeper.operations.deploy import Deploy, OnOpen
 from streamkeeper.operations.releases import push_release

@@ -9,8 +9,9 @@ from msgspec.structs import replace
 
 from streamkeeper.errors import OperationRefused
 from streamkeeper.lifecycle import right_to_answer as rule
-from streamkeeper.lifecycle.steps import Step
-from streamkeeper.model.journal import About, ApprovalAnswered, DeployRequest, Outcome, ReleaseRegistered
+from streamkeeper.model.journal import About, ApprovalAnswered, Outcome, ReleaseRegistered
+from streamkeeper.model.request import DeployRequest
+from streamkeeper.model.step import Step
 from streamkeeper.operations.approval import answer_approval, decline_for_silence
 from streamkeeper.operations.deploy import Deploy, OnOpen, Progress, ProgressKind
 from tests.operations.registered_job import JOB, Registered
@@ -137,7 +138,7 @@ def test_what_was_recorded_by_who_may_is_used(job: Registered) -> None:
 def test_nothing_goes_on_without_an_answer_whoever_asks_it_to(job: Registered) -> None:
     """A task that was marked as done, and the ones after it that run then, wait for the same word."""
     ask(job, OPERATION)
-    for step in (Step.APPROVE, Step.READY, Step.DRAIN, Step.STABLE):
+    for step in (Step.APPROVE, Step.READY, Step.DRAIN, Step.PROMOTE):
         progress = Deploy.load(job.site, JOB, OPERATION).advance(step)
         assert (progress.kind, progress.step) == (ProgressKind.WAITING, Step.APPROVE)
 

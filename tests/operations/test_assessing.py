@@ -10,7 +10,8 @@ from streamkeeper.compatibility import observations
 from streamkeeper.model.coding import from_json
 from streamkeeper.model.evidence import Evidence, Look
 from streamkeeper.model.finding import Assessment, Verdict
-from streamkeeper.model.journal import Assessed, DeployRequest
+from streamkeeper.model.journal import Assessed
+from streamkeeper.model.request import DeployRequest
 from streamkeeper.operations.assessing import assess_candidate
 from streamkeeper.operations.deploy import Deploy
 from streamkeeper.registry.objects import read_object

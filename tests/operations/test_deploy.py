@@ -8,15 +8,10 @@ import pytest
 from msgspec.structs import replace
 
 from streamkeeper.errors import InvalidInput, JobUnusable, OperationRefused
-from streamkeeper.lifecycle.steps import Step
 from streamkeeper.model.coding import to_json
-from streamkeeper.model.journal import (
-    DeployRequest,
-    OperationFinished,
-    Outcome,
-    ReleaseDescribed,
-    ReleaseRegistered,
-)
+from streamkeeper.model.journal import OperationFinished, Outcome, ReleaseDescribed, ReleaseRegistered
+from streamkeeper.model.request import DeployRequest
+from streamkeeper.model.step import Step
 from streamkeeper.operations import deploy as deploying
 from streamkeeper.operations import deploy_acts
 from streamkeeper.operations.assessing import assess_candidate
@@ -57,8 +52,8 @@ def test_an_old_release_whose_executors_run_elsewhere_is_refused(
     monkeypatch.setattr(deploy_acts, "check_release_conf", lambda conf, allowed: None)
     assert "spark.master" not in deploy(job, "op3", release=name).sentence
     done = job.site.journal(JOB, "test").state().operations
-    assert Step.BUNDLE.label in done["op3"].done
-    assert Step.BUNDLE.label not in done["op2"].done
+    assert done["op3"].has_done(Step.BUNDLE)
+    assert not done["op2"].has_done(Step.BUNDLE)
 
 
 def test_an_operations_id_that_comes_with_another_request_is_refused(job: Registered) -> None:

@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from bench.bed import ROOT, Bed, fresh_bed, wait_for
-from demo.ledger import expected_totals
-from demo.outputs import read_totals
-from demo.producer import SALES, write_whole
+from harness.bed import Bed, fresh_bed
+from harness.ledger import expected_totals
+from harness.outputs import read_totals
+from harness.places import ROOT
+from harness.producer import SALES, write_whole
+from harness.waiting import wait_for
 from streamkeeper.model.job_state import JobState
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]

@@ -10,7 +10,6 @@ from streamkeeper.model.comparison import OutputComparison
 from streamkeeper.model.finding import Verdict
 from streamkeeper.model.journal import (
     Assessed,
-    DeployRequest,
     InstancePlanned,
     OperationFinished,
     OperationStarted,
@@ -20,29 +19,30 @@ from streamkeeper.model.journal import (
     ShadowAppointed,
     StepDone,
 )
+from streamkeeper.model.request import DeployRequest
 from streamkeeper.model.settings import Settings
 from streamkeeper.model.ways import QueryWay, Way
 from streamkeeper.operations.dual_runs import dual_run_before
-from streamkeeper.operations.sites import Site
+from streamkeeper.operations.installation import Installation
 from streamkeeper.registry.journal import Journal
 from streamkeeper.stores.local import LocalStore
 from tests.operations.registered_job import RestingRunner
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> Site:
+def site(tmp_path: Path) -> Installation:
     settings = Settings(
         store=str(tmp_path), checkpoints=str(tmp_path / "cp"), jobs=str(tmp_path / "jobs"), home=str(tmp_path / "home")
     )
-    return Site(settings=settings, store=LocalStore(tmp_path / "store"), runner=RestingRunner())
+    return Installation(settings=settings, store=LocalStore(tmp_path / "store"), runner=RestingRunner())
 
 
-def record(site: Site, job: str, *records: Record) -> None:
+def record(site: Installation, job: str, *records: Record) -> None:
     for each in records:
         Journal(site.store, job, writer="test").append(lambda _, each=each: each)
 
 
-def rebuild(site: Site, job: str, *, way: Way = Way.REBUILD) -> None:
+def rebuild(site: Installation, job: str, *, way: Way = Way.REBUILD) -> None:
     """An assessed operation ``op-<job>`` that goes this way."""
     operation = f"op-{job}"
     record(
@@ -61,16 +61,16 @@ def rebuild(site: Site, job: str, *, way: Way = Way.REBUILD) -> None:
     )
 
 
-def begin(site: Site, job: str) -> None:
+def begin(site: Installation, job: str) -> None:
     record(site, job, ShadowAppointed(operation=f"op-{job}", instance=f"op-{job}-candidate"))
 
 
-def before(site: Site, job: str) -> str:
+def before(site: Installation, job: str) -> str:
     found = dual_run_before(site, job, f"op-{job}")
     return found.sentence if found is not None else ""
 
 
-def test_a_second_dual_run_waits_for_the_first_and_names_it(site: Site) -> None:
+def test_a_second_dual_run_waits_for_the_first_and_names_it(site: Installation) -> None:
     """Job and operation of the other are told; the first itself waits for nobody."""
     for job in ("first", "second"):
         rebuild(site, job)
@@ -80,7 +80,7 @@ def test_a_second_dual_run_waits_for_the_first_and_names_it(site: Site) -> None:
     assert before(site, "first") == ""
 
 
-def test_it_may_begin_once_the_first_was_cut_over_or_is_over(site: Site) -> None:
+def test_it_may_begin_once_the_first_was_cut_over_or_is_over(site: Installation) -> None:
     """When the new driver goes, the old one has ended: two run no longer."""
     for job in ("cut", "aborted", "second"):
         rebuild(site, job)
@@ -92,7 +92,7 @@ def test_it_may_begin_once_the_first_was_cut_over_or_is_over(site: Site) -> None
     assert before(site, "second") == ""
 
 
-def test_whoever_runs_none_does_not_wait(site: Site) -> None:
+def test_whoever_runs_none_does_not_wait(site: Installation) -> None:
     """A handoff beside another job's dual run goes on at once; so does a dual run that has begun itself."""
     for job in ("first", "second"):
         rebuild(site, job)
@@ -101,7 +101,7 @@ def test_whoever_runs_none_does_not_wait(site: Site) -> None:
     assert [before(site, job) for job in ("first", "second", "handed")] == ["", "", ""]
 
 
-def test_one_that_waits_for_a_person_keeps_nobody_waiting(site: Site) -> None:
+def test_one_that_waits_for_a_person_keeps_nobody_waiting(site: Installation) -> None:
     """Both its drivers have caught up; whoever is asked may answer tomorrow."""
     for job in ("first", "second"):
         rebuild(site, job)

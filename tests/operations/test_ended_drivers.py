@@ -11,7 +11,6 @@ from msgspec.structs import replace
 
 from streamkeeper.model.control import DriverState, DriverStatus, LaunchMode, LaunchSpec, ProcessRecord
 from streamkeeper.model.journal import (
-    DeployRequest,
     InstanceEnded,
     InstancePlanned,
     OperationFinished,
@@ -20,6 +19,7 @@ from streamkeeper.model.journal import (
     Role,
 )
 from streamkeeper.model.liveness import Life
+from streamkeeper.model.request import DeployRequest
 from streamkeeper.operations import ended_drivers
 from streamkeeper.operations.pruning import PruneReport, plan_prune, prune, tell_run
 from streamkeeper.registry.control import Control, instances

@@ -10,7 +10,6 @@ from streamkeeper.model.comparison import OutputComparison
 from streamkeeper.model.finding import Verdict
 from streamkeeper.model.journal import (
     Assessed,
-    DeployRequest,
     InstanceEnded,
     OperationFinished,
     OperationStarted,
@@ -19,6 +18,7 @@ from streamkeeper.model.journal import (
     StepBegun,
     StepDone,
 )
+from streamkeeper.model.request import DeployRequest
 from streamkeeper.model.ways import QueryWay, Way
 from streamkeeper.operations.endings import read_ending, render_ending
 from tests.operations.registered_job import JOB, QUERY, Registered

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from streamkeeper.errors import StoreUnavailable
+from harness.fault_store import FaultStore, unavailable
 from streamkeeper.metrics import Fleet, render_metrics
 from streamkeeper.model.control import DriverState, DriverStatus
 from streamkeeper.model.fleet import FleetIndex, JobMemory, JobRow, SnapshotFacts
@@ -15,7 +15,7 @@ from streamkeeper.model.journal import InstanceAppointed, InstancePlanned, Relea
 from streamkeeper.model.settings import Settings
 from streamkeeper.model.standing import Standing
 from streamkeeper.operations.fleet_metrics import FRESH_S, RecentFleet, look_at_fleet
-from streamkeeper.operations.sites import Site
+from streamkeeper.operations.installation import Installation
 from streamkeeper.registry.control import Control
 from streamkeeper.registry.fleet import write_index
 from streamkeeper.registry.journal import Journal
@@ -25,16 +25,9 @@ from streamkeeper.stores.counting import CountingStore
 from streamkeeper.stores.local import LocalStore
 
 
-class Silent(LocalStore):
-    """A store that does not answer."""
-
-    def read(self, key: str) -> bytes:
-        raise StoreUnavailable("no answer")
-
-
-def site_of(root: Path, store: Store) -> Site:
+def site_of(root: Path, store: Store) -> Installation:
     settings = Settings(store=store.url, checkpoints=str(root / "cp"), jobs=str(root / "jobs"), home=str(root / "home"))
-    return Site(settings, store, LocalProcessRunner(store, settings))
+    return Installation(settings, store, LocalProcessRunner(store, settings))
 
 
 def serve(store: Store, job: str) -> None:
@@ -69,7 +62,7 @@ def test_every_job_is_told_and_a_broken_one_by_its_name(tmp_path: Path) -> None:
 
 def test_a_store_out_of_reach_is_told(tmp_path: Path) -> None:
     """The scrape succeeds and says so; all that an alert could take for a healthy job is absent."""
-    seen = look_at_fleet(site_of(tmp_path, Silent(tmp_path / "store")), now=0.0)
+    seen = look_at_fleet(site_of(tmp_path, FaultStore(LocalStore(tmp_path / "store"), unavailable("read"))), now=0.0)
     assert seen == Fleet(store_up=False)
     assert "streamkeeper_store_up 0.0" in render_metrics(seen)
 

@@ -13,7 +13,6 @@ from msgspec.structs import replace
 
 from streamkeeper.errors import NotFound, OperationOpen, OperationRefused
 from streamkeeper.model.journal import (
-    DeployRequest,
     DesiredChanged,
     InstanceEnded,
     OperationFinished,
@@ -22,6 +21,7 @@ from streamkeeper.model.journal import (
     Record,
     ReleasePromoted,
 )
+from streamkeeper.model.request import DeployRequest
 from streamkeeper.operations.deploy import Deploy
 from streamkeeper.operations.fleet_metrics import look_at_fleet
 from streamkeeper.operations.forgetting import forget_job

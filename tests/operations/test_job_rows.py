@@ -8,15 +8,9 @@ from msgspec.structs import replace
 
 from streamkeeper.model.control import DriverExit, DriverState, DriverStatus, QueryStatus
 from streamkeeper.model.fleet import JobRow
-from streamkeeper.model.journal import (
-    DeployRequest,
-    DesiredChanged,
-    JobForgotten,
-    OperationFinished,
-    OperationStarted,
-    Outcome,
-)
+from streamkeeper.model.journal import DesiredChanged, JobForgotten, OperationFinished, OperationStarted, Outcome
 from streamkeeper.model.liveness import Life
+from streamkeeper.model.request import DeployRequest
 from streamkeeper.model.signals import QuerySignals, SourceSignals
 from streamkeeper.model.snapshot import DrillResult
 from streamkeeper.model.standing import Standing

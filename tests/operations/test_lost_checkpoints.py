@@ -11,13 +11,11 @@ from typer.testing import CliRunner
 
 from streamkeeper.cli.main import app
 from streamkeeper.errors import CheckpointLost, OperationRefused
-from streamkeeper.lifecycle.steps import Step
 from streamkeeper.model.coding import to_json
 from streamkeeper.model.finding import Verdict
-from streamkeeper.model.installation import Installation
+from streamkeeper.model.installation_record import InstallationRecord
 from streamkeeper.model.journal import (
     Assessed,
-    DeployRequest,
     InstancePlanned,
     OperationStarted,
     ReleaseDescribed,
@@ -26,14 +24,16 @@ from streamkeeper.model.journal import (
     StartOffsetsKnown,
     StepDone,
 )
+from streamkeeper.model.request import DeployRequest
 from streamkeeper.model.settings import Settings
+from streamkeeper.model.step import Step
 from streamkeeper.operations import registered
 from streamkeeper.operations.assessing import assess_candidate
 from streamkeeper.operations.deploy import Deploy
+from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.pruning import plan_prune
 from streamkeeper.operations.registered import live_checkpoints
 from streamkeeper.operations.restoring import restore_version
-from streamkeeper.operations.sites import Site
 from streamkeeper.operations.version_acts import VersionActs
 from streamkeeper.registry.objects import put_object, read_object
 from tests.checkpoints.damaging import LOSSES, lose
@@ -51,10 +51,10 @@ def job(tmp_path: Path) -> Registered:
     return job
 
 
-def assess(job: Registered, site: Site | None = None, operation: str = "op2") -> Assessed:
+def assess(job: Registered, site: Installation | None = None, operation: str = "op2") -> Assessed:
     """A deploy of the same release, as far as its assessment."""
     Deploy.open(site or job.site, operation, DeployRequest(job=JOB, release="r0001"))
-    job.record(StepDone(operation=operation, step=Step.BUNDLE.label, result={"release": "r0001"}))
+    job.record(StepDone(operation=operation, step=Step.BUNDLE.tag, result={"release": "r0001"}))
     job.gather(operation)
     state = job.site.journal(JOB, "test").state()
     return assess_candidate(site or job.site, state, state.operations[operation], "r0001")
@@ -126,7 +126,7 @@ def test_a_checkpoint_stays_where_it_was_made(job: Registered, tmp_path: Path) -
     elsewhere = Settings(
         store=job.site.settings.store, checkpoints=str(tmp_path / "other"), jobs="", home=str(tmp_path / "home2")
     )
-    site = Site(settings=elsewhere, store=job.site.store, runner=job.runner)
+    site = Installation(settings=elsewhere, store=job.site.store, runner=job.runner)
     state = job.site.journal(JOB, "test").state()
     assert live_checkpoints(site, state) == {QUERY: str(job.directory.with_name("v0002"))}
     found = assess(job, site)
@@ -137,7 +137,7 @@ def test_a_checkpoint_stays_where_it_was_made(job: Registered, tmp_path: Path) -
 def test_one_without_a_recorded_root_is_refused_from_another_root(job: Registered, tmp_path: Path) -> None:
     """Of older journals only the batches are known: where they are not, nothing is begun."""
     settings = replace(job.site.settings, checkpoints=str(tmp_path / "other"))
-    found = assess(job, Site(settings=settings, store=job.site.store, runner=job.runner))
+    found = assess(job, Installation(settings=settings, store=job.site.store, runner=job.runner))
     assert found.verdict is Verdict.REFUSE
     assert f"{tmp_path}/other/sales/totals/v0001 is missing" in found.sentence
 
@@ -159,8 +159,8 @@ def test_what_a_job_has_not_any_more_is_no_reason_against_the_rest(job: Register
 
 def test_nobody_is_appointed_in_the_checkpoint_of_the_one_that_was_copied(job: Registered) -> None:
     """An operation that was under way when the store was copied has its versions on record; so has its fall-back."""
-    copy = Installation(number=2, id="copy", place="", first="original", at="")
-    site = dataclasses.replace(job.site, installation=copy)
+    copy = InstallationRecord(number=2, id="copy", place="", first="original", at="")
+    site = dataclasses.replace(job.site, record=copy)
     job.record(OperationStarted(operation="op2", request=DeployRequest(job=JOB), steps=()))
     job.record(InstancePlanned(operation="op2", instance="op2-fallback", release="r0001", role=Role.CANDIDATE))
     with pytest.raises(OperationRefused, match="belongs to the installation that this one was copied from"):

@@ -19,9 +19,9 @@ from streamkeeper.errors import Fenced, OperationRefused
 from streamkeeper.model.finding import Severity
 from streamkeeper.model.job_state import JobState
 from streamkeeper.model.serving import Span
+from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.registered import recorded_findings
 from streamkeeper.operations.restoring import plan_restore
-from streamkeeper.operations.sites import Site
 from streamkeeper.registry.installations import open_installation
 from streamkeeper.registry.journal import Journal
 from streamkeeper.sinks.contract import SinkContext
@@ -75,8 +75,8 @@ class Lost:
         return Journal(LocalStore(self.root / "store"), JOB, writer="test").state()
 
     @property
-    def site(self) -> Site:
-        return Site.from_environment(os.environ)
+    def site(self) -> Installation:
+        return Installation.from_environment(os.environ)
 
 
 @pytest.fixture
@@ -102,6 +102,35 @@ def test_a_rebuild_writes_records_and_nothing_else(lost: Lost) -> None:
         told = CliRunner().invoke(app, words)
         assert told.exit_code == 0, told.output
         assert "rebuilt" in told.output, told.output
+
+
+@pytest.mark.parametrize("left", [False, True], ids=["gone", "emptied"])
+def test_a_store_that_nobody_has_made_again_is_rebuilt(lost: Lost, left: bool) -> None:
+    """Where there is no installation any more, whoever looks is told the way, and a dry run records none."""
+    shutil.rmtree(lost.root / "store")
+    if left:
+        (lost.root / "store").mkdir()
+    looked = CliRunner().invoke(app, ["jobs"])
+    assert (looked.exit_code, "if the store was lost: streamkeeper registry rebuild" in looked.stderr) == (2, True)
+    everything = lost.files
+    assert lost.rebuild("--dry-run", "--no-driver-elsewhere").exit_code == 0
+    assert lost.files == everything
+    done = lost.rebuild()
+    assert done.exit_code == 0, done.output
+    assert (lost.state.next_epoch(QUERY), lost.site.id) == (6, lost.id)
+
+
+def test_a_mistyped_home_is_left_as_it_is(
+    lost: Lost, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No store is made in it, though a rebuild makes one."""
+    home = tmp_path_factory.mktemp("mistyped")
+    for name in ("STORE", "CHECKPOINTS"):
+        monkeypatch.delenv(f"STREAMKEEPER_{name}")
+    monkeypatch.setenv("STREAMKEEPER_HOME", str(home))
+    refused = lost.rebuild()
+    assert (refused.exit_code, "is not there (mount it" in refused.stderr) == (2, True)
+    assert not list(home.iterdir())
 
 
 def test_no_epoch_of_before_is_claimed_again(lost: Lost) -> None:

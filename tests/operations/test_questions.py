@@ -12,8 +12,9 @@ from msgspec.structs import replace
 
 from streamkeeper.model.coding import to_json
 from streamkeeper.model.finding import Assessment, Finding, QueryAssessment, Severity, Verdict
-from streamkeeper.model.job_state import OperationState
-from streamkeeper.model.journal import Assessed, DeployRequest, ReleaseRegistered
+from streamkeeper.model.journal import Assessed, ReleaseRegistered
+from streamkeeper.model.operation import OperationState
+from streamkeeper.model.request import DeployRequest
 from streamkeeper.model.ways import QueryWay, Way
 from streamkeeper.operations import questions
 from streamkeeper.operations.questions import compose_question, render_assessment, render_question

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from streamkeeper.errors import InvalidInput, OperationRefused, StoreUnavailable
+from streamkeeper.model.asked_fields import asked_fields
 from streamkeeper.model.control import DriverExit, DriverState
 from streamkeeper.model.finding import Verdict
 from streamkeeper.model.journal import (
-    DeployRequest,
     DesiredChanged,
     OperationFinished,
     OperationStarted,
@@ -21,14 +21,15 @@ from streamkeeper.model.journal import (
     StepDone,
 )
 from streamkeeper.model.liveness import Life
-from streamkeeper.model.recovery import Cause, RecoveryAction
+from streamkeeper.model.recovery import Cause, Diagnosis, Option, RecoveryAction
+from streamkeeper.model.request import DEADLINES, DeployRequest
 from streamkeeper.model.snapshot import DrillResult
 from streamkeeper.model.ways import Way
 from streamkeeper.operations import diagnosing, replaying
 from streamkeeper.operations.assessing import assess_candidate
 from streamkeeper.operations.diagnoses import render_diagnosis
 from streamkeeper.operations.diagnosing import diagnose_job, look_at_job
-from streamkeeper.operations.recovering import Asked, diagnose_for, open_recovery
+from streamkeeper.operations.recovering import Asked, diagnose_for, open_recovery, recovery_request
 from streamkeeper.operations.restoring import restore_version
 from streamkeeper.registry.control import Control
 from tests.checkpoints.damaging import LOSSES, lose
@@ -54,6 +55,17 @@ def job(tmp_path: Path) -> Registered:
 
 def asked(action: RecoveryAction = RESTORE, **more: Any) -> Asked:
     return Asked(job=JOB, action=action, reason="it was damaged", requested_by="ada", **more)
+
+
+def test_a_recovery_has_the_deadlines_of_a_deploy() -> None:
+    """Its form takes them from the deploy's request: each is here, with the same default, and reaches the deploy."""
+    deadlines = [name for name, field in asked_fields(DeployRequest).items() if field.extra.get("section") == DEADLINES]
+    usual = DeployRequest(job=JOB)
+    assert {name: getattr(asked(), name) for name in deadlines} == {name: getattr(usual, name) for name in deadlines}
+    found = Diagnosis(job=JOB, cause=Cause.NOTHING_WRONG, sentence="", options=(Option(action=RESTART),))
+    wanted = {name: number for number, name in enumerate(deadlines, 1)}
+    request = recovery_request("r0001", asked(RESTART, **wanted), found)
+    assert {name: getattr(request, name) for name in deadlines} == wanted
 
 
 @pytest.mark.parametrize("how", LOSSES)

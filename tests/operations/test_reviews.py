@@ -9,11 +9,12 @@ from msgspec.structs import replace
 
 from streamkeeper.errors import InvalidInput
 from streamkeeper.lifecycle.actions import Decision, Send
-from streamkeeper.lifecycle.steps import Step
 from streamkeeper.model.coding import to_json
 from streamkeeper.model.control import CommandKind
-from streamkeeper.model.journal import DeployRequest, OperationStarted, ReleaseDescribed, StepDone
+from streamkeeper.model.journal import OperationStarted, ReleaseDescribed, StepDone
 from streamkeeper.model.manifest import StateColumn
+from streamkeeper.model.request import DeployRequest
+from streamkeeper.model.step import Step
 from streamkeeper.operations.assessing import assess_candidate
 from streamkeeper.operations.deploy_acts import DeployActs
 from streamkeeper.registry.control import Control
@@ -43,7 +44,7 @@ def test_a_misspelt_column_is_refused_before_anything_is_read_twice(job: Registe
     for operation, columns in (("good", (name,)), ("bad", (f"{name}x",))):
         request = DeployRequest(job=JOB, release="r0001", expect_different=columns)
         job.record(OperationStarted(operation=operation, request=request, steps=()))
-        job.record(StepDone(operation=operation, step=Step.BUNDLE.label, result={"release": "r0001"}))
+        job.record(StepDone(operation=operation, step=Step.BUNDLE.tag, result={"release": "r0001"}))
     state = job.site.journal(JOB, "test").state()
     assert assess_candidate(job.site, state, state.operations["good"], "r0001").refusal == ""
     with pytest.raises(InvalidInput) as refused:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.errors import (
     CheckpointDamaged,
     InvalidInput,
@@ -25,7 +26,7 @@ from streamkeeper.model.coding import to_json
 from streamkeeper.model.finding import Verdict
 from streamkeeper.model.journal import (
     Assessed,
-    DeployRequest,
+    HandedOff,
     InstanceAppointed,
     InstancePlanned,
     OperationStarted,
@@ -36,18 +37,19 @@ from streamkeeper.model.journal import (
 )
 from streamkeeper.model.liveness import Life
 from streamkeeper.model.manifest import SinkDescription
+from streamkeeper.model.request import DeployRequest
 from streamkeeper.model.serving import Span
 from streamkeeper.model.ways import QueryWay, Way
 from streamkeeper.operations import restoring
 from streamkeeper.operations.backup import back_up, lateness_of
-from streamkeeper.operations.boundary import preserve_boundary
+from streamkeeper.operations.cutover_snapshots import take_cutover_snapshots
 from streamkeeper.operations.outputs import ask
 from streamkeeper.operations.overview import job_overviews
 from streamkeeper.operations.pruning import plan_prune, prune, read_policy, tell_run
 from streamkeeper.operations.restoring import RestorePlan, plan_restore, restore_version
 from streamkeeper.operations.targets import all_targets, query_target
 from streamkeeper.registry.objects import put_object
-from streamkeeper.sinks.asking import OutputAnswer
+from streamkeeper.sinks.contract import OutputAnswer
 from streamkeeper.snapshots import restore as restore_of_snapshots
 from streamkeeper.snapshots.catalogue import Catalogue
 from streamkeeper.snapshots.restore import restore
@@ -184,6 +186,27 @@ def test_a_table_behind_a_secret_url_is_asked_with_the_secret_filled_in(job: Reg
     )
     answer = ask(known, named, "r0001", QUERY, sink, "v0001")
     assert answer.unknown == "postgresql://127.0.0.1:1/db does not answer: OperationalError"
+
+
+@pytest.mark.parametrize(("kind", "shown"), [("table", "***#totals"), ("file", "***")])
+def test_an_output_that_is_a_secret_as_a_whole_is_asked(job: Registered, kind: str, shown: str) -> None:
+    """Its description is masked where it is stored: it is found by what its masked place is. Where the secret names
+    another place by now, nobody knows what the first one holds."""
+    job.write_table(9)
+    job.write_files(9)
+    place = {"table": f"sqlite:///{job.warehouse}", "file": str(job.output)}[kind]
+    state = job.site.journal(JOB, "test").state()
+    first = state.releases["r0001"]
+    named = replace(
+        state,
+        releases={"r0001": replace(first, content=replace(first.content, params={"out": "secret://env/OUT"}))},
+    )
+    sink = SinkDescription(kind=kind, output=shown, options={})
+    known = dataclasses.replace(job.site, resolvers={"env": lambda _: place})
+    assert ask(known, named, "r0001", QUERY, sink, "v0001") == OutputAnswer(batch=9)
+    elsewhere = dataclasses.replace(job.site, resolvers={"env": lambda _: f"{place}.gone"})
+    answer = ask(elsewhere, named, "r0001", QUERY, sink, "v0001")
+    assert answer.unknown == "*** is not there", answer
 
 
 def test_what_a_driver_said_last_is_no_answer(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -407,17 +430,17 @@ def test_a_query_that_the_job_has_not_any_more_is_refused_by_name(job: Registere
         plan_restore(job.site, JOB, QUERY, job.catalogue.read(1))
 
 
-def test_the_boundary_is_held_until_the_next_deploy_has_its_own(job: Registered) -> None:
+def test_the_cutover_snapshot_is_held_until_the_next_deploy_has_its_own(job: Registered) -> None:
     """One way back at a time is kept from being pruned."""
-    assert preserve_boundary(job.site, JOB, "op", {QUERY: 6}) == {QUERY: "s0001"}
+    assert take_cutover_snapshots(job.site, JOB, "op", {QUERY: 6}).taken == {QUERY: "s0001"}
     assert [each.owner for each in job.catalogue.holds(1)] == ["op"]
     job.record(OperationStarted(operation="op2", request=DeployRequest(job=JOB), steps=()))
-    assert preserve_boundary(job.site, JOB, "op2", {QUERY: 7}) == {QUERY: "s0002"}
+    assert take_cutover_snapshots(job.site, JOB, "op2", {QUERY: 7}).taken == {QUERY: "s0002"}
     assert job.catalogue.holds(1) == []
-    assert preserve_boundary(job.site, JOB, "op2", {QUERY: 7}) == {QUERY: "s0002"}
+    assert take_cutover_snapshots(job.site, JOB, "op2", {QUERY: 7}).taken == {QUERY: "s0002"}
 
 
-def test_the_boundary_of_a_switch_is_a_batch_of_the_version_that_was_left(job: Registered) -> None:
+def test_the_cutover_snapshot_of_a_switch_is_a_batch_of_the_version_that_was_left(job: Registered) -> None:
     """The new version serves by then, and has a batch of that number as well: it is not taken for the old one's."""
     job.record(OperationStarted(operation="op2", request=DeployRequest(job=JOB), steps=()))
     job.record(
@@ -430,7 +453,7 @@ def test_the_boundary_of_a_switch_is_a_batch_of_the_version_that_was_left(job: R
     job.record(InstancePlanned(operation="op2", instance="op2-candidate", release="r0002", role=Role.CANDIDATE))
     job.record(InstanceAppointed(operation="op2", instance="op2-candidate", versions={QUERY: "v0002"}))
     a_checkpoint(job.directory.with_name("v0002"), "hdfs", batches=8)
-    assert preserve_boundary(job.site, JOB, "op2", {QUERY: 6}) == {QUERY: "s0001"}
+    assert take_cutover_snapshots(job.site, JOB, "op2", {QUERY: 6}).taken == {QUERY: "s0001"}
     kept = job.catalogue.read(1)
     assert (kept.version, kept.release, kept.batch) == ("v0001", "r0001", 6)
     job.take()
@@ -438,11 +461,10 @@ def test_the_boundary_of_a_switch_is_a_batch_of_the_version_that_was_left(job: R
     assert (later.version, later.release) == ("v0002", "r0002")
 
 
-def test_a_boundary_that_was_cleaned_up_already_is_told(job: Registered) -> None:
-    """What cannot be preserved is said, and nothing is raised."""
-    told = preserve_boundary(job.site, JOB, "op", {QUERY: 70, "gone": 1})
-    assert told[QUERY].startswith("failed: ")
-    assert told["gone"].startswith("failed: ")
+def test_a_cutover_snapshot_of_a_batch_that_was_cleaned_up_is_told(job: Registered) -> None:
+    """The deploy goes on without it: nothing is raised."""
+    snapshots = take_cutover_snapshots(job.site, JOB, "op", {QUERY: 70, "gone": 1})
+    assert (snapshots.taken, set(snapshots.failed)) == ({}, {QUERY, "gone"})
 
 
 def test_a_prune_cuts_retired_versions_back_and_leaves_the_live_one(job: Registered) -> None:
@@ -471,6 +493,36 @@ def test_a_prune_cuts_retired_versions_back_and_leaves_the_live_one(job: Registe
     prune(job.site.snapshots, plan_prune(job.site))
     assert not job.directory.exists()
     assert files_below(job.directory.with_name("v0002")) == live
+
+
+def left_half(job: Registered, *, batch: int | None) -> Path:
+    """What a driver has left that died while it handed over to v0002; v0003 serves since."""
+    job.record(replace(job.version("v0002"), parent="v0001", parent_batch=7, serves=False, operation="op"))
+    job.record(HandedOff(query=QUERY, version="v0002", parent_batch=7, batch=7, query_id="a-new-id"))
+    job.take()
+    assert restore_version(job.site, JOB, QUERY, job.catalogue.read(1)).version == "v0003"
+    job.record(job.epoch("v0003", 2))
+    half = LocalTree(job.directory.with_name("v0002"))
+    half.create("offsets/7", [(job.directory / "offsets/7").read_bytes()])
+    if batch is not None:
+        half.create(f"commits/{batch}", [b"v1\n{}"])
+    return half.root
+
+
+def test_a_version_that_was_never_published_is_pruned(job: Registered) -> None:
+    """Its maker died and nobody goes on with it: without metadata it is no version, and it keeps nothing else."""
+    half = left_half(job, batch=7)
+    report = prune(job.site.snapshots, plan_prune(job.site))
+    assert report.failed == ()
+    assert not half.exists()
+    assert files_below(job.directory) == wanted(job.directory, 7)
+
+
+def test_a_version_that_lost_its_metadata_is_not_pruned(job: Registered) -> None:
+    """Negative control: it has committed a batch of its own, which nobody's half version has."""
+    half = left_half(job, batch=8)
+    prune(job.site.snapshots, plan_prune(job.site))
+    assert sorted(files_below(half)) == ["commits/8", "offsets/7"]
 
 
 def test_what_cannot_be_planned_does_not_keep_the_rest_from_being_pruned(job: Registered) -> None:

@@ -12,14 +12,9 @@ import pytest
 
 from streamkeeper.errors import NotFound, OperationOpen, OperationRefused
 from streamkeeper.model.control import CommandKind, DriverExit, DriverState, DriverStatus, LaunchSpec, QueryStatus
-from streamkeeper.model.journal import (
-    CheckpointVersionCreated,
-    DeployRequest,
-    DesiredChanged,
-    InstanceEnded,
-    OperationStarted,
-)
+from streamkeeper.model.journal import CheckpointVersionCreated, DesiredChanged, InstanceEnded, OperationStarted
 from streamkeeper.model.liveness import Life, Liveness
+from streamkeeper.model.request import DeployRequest
 from streamkeeper.model.restarts import Cause
 from streamkeeper.operations.deploy import OnOpen
 from streamkeeper.operations.overview import Standing, find_standing, job_overview

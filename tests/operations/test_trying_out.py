@@ -9,9 +9,10 @@ import pytest
 
 from streamkeeper.errors import StoreUnavailable
 from streamkeeper.model.control import LaunchMode, LaunchSpec
-from streamkeeper.model.journal import DeployRequest, InstancePlanned, OperationStarted, Role
+from streamkeeper.model.journal import InstancePlanned, OperationStarted, Role
 from streamkeeper.model.liveness import Life
-from streamkeeper.operations.sites import Site
+from streamkeeper.model.request import DeployRequest
+from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.trying_out import leaves_nothing, place_to_try_out
 from streamkeeper.runners.local_process import LocalProcessRunner
 from tests.operations.registered_job import JOB, Registered
@@ -33,7 +34,7 @@ def test_only_a_dry_run_of_an_unknown_job_is_tried_out(job: Registered) -> None:
     assert not leaves_nothing(job.site, DeployRequest(job=JOB, dry_run=True))
 
 
-def start_and_interrupt(place: Site) -> None:
+def start_and_interrupt(place: Installation) -> None:
     """Let something run there, and press Ctrl-C once it does."""
     started = OperationStarted(operation="op", request=DeployRequest(job="orders", dry_run=True), steps=())
     planned = InstancePlanned(operation="op", instance="op-describer", release="r0001", role=Role.DESCRIBER)

@@ -10,7 +10,6 @@ from streamkeeper.errors import OperationRefused
 from streamkeeper.model.finding import Verdict
 from streamkeeper.model.journal import (
     Assessed,
-    DeployRequest,
     InstanceEnded,
     InstancePlanned,
     OperationFinished,
@@ -18,6 +17,7 @@ from streamkeeper.model.journal import (
     Outcome,
     Role,
 )
+from streamkeeper.model.request import DeployRequest
 from streamkeeper.model.serving import Span
 from streamkeeper.model.ways import QueryWay, Way
 from streamkeeper.operations.version_acts import VersionActs, free_version

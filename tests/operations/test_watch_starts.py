@@ -18,7 +18,7 @@ from streamkeeper.model.incident import IncidentRaised, WatchActed
 from streamkeeper.model.journal import Outcome
 from streamkeeper.model.liveness import Life
 from streamkeeper.operations.fleet_look import OWN
-from streamkeeper.operations.sites import Site
+from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.watching import Watch, run_pass
 from streamkeeper.registry.incidents import IncidentLog
 from tests.cli.test_with_spark import JOB
@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(420)]
 
 
 @pytest.fixture
-def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Installation]:
     """An installation in which the job ``orders`` serves and has written what there was."""
     for folder in ("jobs", "input"):
         (tmp_path / folder).mkdir()
@@ -39,7 +39,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
     params = json.dumps({"input": str(tmp_path / "input"), "warehouse": f"sqlite:///{tmp_path}/warehouse.db"})
     done = CliRunner().invoke(app, ["deploy", "orders", "--params", params, "--reason", "first"])
     assert done.exit_code == 0, done.output
-    found = Site.from_environment(environ)
+    found = Installation.from_environment(environ)
     yield found
     for instance in found.journal("orders", "test").state().instances:
         found.runner.kill("orders", instance)
@@ -57,7 +57,7 @@ def totals(root: Path) -> dict[str, int]:
         return dict(database.execute("select shop, total from totals"))
 
 
-def test_what_was_killed_serves_again_once_and_loses_nothing(site: Site, tmp_path: Path) -> None:
+def test_what_was_killed_serves_again_once_and_loses_nothing(site: Installation, tmp_path: Path) -> None:
     """SIGKILL to supervisor, driver and JVM; two watches see it at once: one incident, one start, output complete."""
     before = site.journal("orders", "test").state()
     run_pass(Watch(site=site))

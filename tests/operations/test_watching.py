@@ -4,46 +4,48 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
+from harness.fault_store import WRITES, AtCall, FaultStore
 from streamkeeper.model.control import DriverExit, DriverState
 from streamkeeper.model.fleet import FleetIndex
 from streamkeeper.model.incident import IncidentCleared, IncidentEntry, IncidentRaised, IncidentRepeated, NoticeSent
-from streamkeeper.model.journal import DeployRequest, StartOffsetsKnown
+from streamkeeper.model.journal import StartOffsetsKnown
 from streamkeeper.model.liveness import Life
+from streamkeeper.model.request import DeployRequest
 from streamkeeper.model.standing import Standing
 from streamkeeper.operations import carriers, watching
 from streamkeeper.operations.carriers import Carrier, note_carrier, this_process
 from streamkeeper.operations.deploy import Deploy
+from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.notices import Message
-from streamkeeper.operations.sites import Site
 from streamkeeper.operations.watching import PassReport, Watch, look_now, run_pass
 from streamkeeper.registry.control import Control
 from streamkeeper.registry.fleet import read_index
 from streamkeeper.registry.incidents import IncidentLog
-from streamkeeper.stores.contract import Store
 from streamkeeper.stores.counting import CountingStore
 from tests.checkpoints.damaging import lose
 from tests.checkpoints.trees import QUERY_ID
 from tests.operations.registered_job import JOB, QUERY, Registered
-
-START = time.time()
 
 
 class Crash(BaseException):
     """The process ends here."""
 
 
+def crash() -> None:
+    raise Crash
+
+
 class Clock:
-    """Time as a test says, seconds since 1970."""
+    """Time as a test says, seconds since 1970; it begins with the test, as the times of its files do."""
 
     def __init__(self) -> None:
-        self.at = START
+        self.at = time.time()
 
     def __call__(self) -> float:
         return self.at
@@ -59,7 +61,7 @@ class House:
         self.job.take()
         self.clock = Clock()
         self.told: list[Message] = []
-        self.site: Site = self.job.site
+        self.site: Installation = self.job.site
 
     def make(self, *, after_s: float = 0.0, **given: object) -> PassReport:
         """One pass, so much later; it only looks and tells, unless a test says otherwise."""
@@ -158,48 +160,18 @@ def test_without_deciding_again_two_watches_raise_twice(house: House) -> None:
     for _ in range(2):
         log = IncidentLog(house.job.site.store, JOB)
         look, _memory = watching.compose_look(
-            house.site, watching.look_at_fleet(house.site, None, now=START)[0], START, None
+            house.site, watching.look_at_fleet(house.site, None, now=house.clock.at)[0], house.clock.at, None
         )
         symptom = watching.find_symptoms(look)[0]
-        log.append(lambda _, symptom=symptom: IncidentRaised(symptom=symptom), now=START)
+        log.append(lambda _, symptom=symptom: IncidentRaised(symptom=symptom), now=house.clock.at)
     assert house.raised() == ["driver-dead", "driver-dead"]
-
-
-class DyingStore(Store):
-    """Ends the process before its nth write; everything goes to a real store."""
-
-    def __init__(self, inner: Store, nth: int) -> None:
-        self.url, self._inner, self.left = inner.url, inner, nth
-
-    def _write(self, write: Callable[[], None]) -> None:
-        self.left -= 1
-        if self.left == 0:
-            raise Crash
-        write()
-
-    def read(self, key: str) -> bytes:
-        return self._inner.read(key)
-
-    def read_range(self, key: str, start: int, length: int) -> bytes:
-        return self._inner.read_range(key, start, length)
-
-    def create(self, key: str, value: bytes) -> None:
-        self._write(lambda: self._inner.create(key, value))
-
-    def replace(self, key: str, value: bytes) -> None:
-        self._write(lambda: self._inner.replace(key, value))
-
-    def list(self, prefix: str, *, after: str = ""):  # type: ignore[no-untyped-def]
-        return self._inner.list(prefix, after=after)
-
-    def delete(self, key: str) -> None:
-        self._write(lambda: self._inner.delete(key))
 
 
 @pytest.mark.parametrize("nth", [1, 2, 3, 4])
 def test_a_pass_that_dies_halfway_is_finished_by_the_next(house: House, nth: int) -> None:
     """Before any of its writes: the next pass raises what is missing, sends what was not sent, leaves the index."""
-    house.site = dataclasses.replace(house.job.site, store=DyingStore(house.job.site.store, nth))
+    dying = FaultStore(house.job.site.store, AtCall(nth, crash, of=WRITES))
+    house.site = dataclasses.replace(house.job.site, store=dying)
     died = False
     try:
         house.make()
@@ -355,13 +327,13 @@ def test_jobs_can_be_looked_at_without_an_index_and_beside_one(house: House) -> 
     """Live, as the records and the machine say, also where the index is of another time; nothing is written."""
     store = CountingStore(house.job.site.store)
     site = dataclasses.replace(house.job.site, store=store)
-    assert [row.standing for row in look_now(site, now=START).rows] == [Standing.FAILED]
+    assert [row.standing for row in look_now(site, now=house.clock.at).rows] == [Standing.FAILED]
     cold = store.requests
     house.make()
     house.job.runner.life = Life.ALIVE
     house.beat()
     store.requests = 0
-    (row,) = look_now(site, now=START + 60).rows
+    (row,) = look_now(site, now=house.clock.at + 60).rows
     assert (row.standing, row.release) == (Standing.SERVING, "r0001")
     assert store.requests < cold
 

@@ -7,16 +7,9 @@ import msgspec
 from streamkeeper.model.coding import to_json
 from streamkeeper.model.comparison import OutputComparison
 from streamkeeper.model.finding import Assessment, Finding, QueryAssessment, Severity, Verdict
-from streamkeeper.model.job_state import OperationState
-from streamkeeper.model.journal import (
-    Assessed,
-    DeployRequest,
-    OperationStarted,
-    Record,
-    ReleaseDescribed,
-    ReleaseRegistered,
-    StepDone,
-)
+from streamkeeper.model.journal import Assessed, OperationStarted, Record, ReleaseDescribed, ReleaseRegistered, StepDone
+from streamkeeper.model.operation import OperationState
+from streamkeeper.model.request import DeployRequest
 from streamkeeper.model.ways import QueryWay, Way
 from streamkeeper.registry.objects import put_object
 from tests.operations.registered_job import JOB, QUERY, Registered

@@ -11,10 +11,10 @@ from uuid import UUID
 import pytest
 
 from streamkeeper.errors import DeployFailed
-from streamkeeper.lifecycle.steps import Step
 from streamkeeper.model.journal import AbortRequested, About, ApprovalAnswered
+from streamkeeper.model.step import Step
 from streamkeeper.operations.approval import answer_approval
-from streamkeeper.operations.sites import Site
+from streamkeeper.operations.installation import Installation
 from streamkeeper.orchestration.run_names import operation_id
 from tests.operations.registered_job import JOB, Registered
 from tests.orchestration.asking import BUNDLE, ask, ask_about_output, asked
@@ -68,21 +68,19 @@ def asking(step: Step = Step.APPROVE) -> Any:
     """The task that asks, as Airflow makes it anew each time."""
     from streamkeeper.orchestration.approvals import ApproveOperator, answer_form
 
-    return ApproveOperator(task_id="approve", step=step, params=answer_form())
+    return ApproveOperator(task_id="approve", step=step, params=answer_form(), job=JOB, operation=OPERATION)
 
 
 def answered(answer: dict[str, Any], step: Step = Step.APPROVE, *, bundle: str = BUNDLE, until: str = "") -> Any:
     """The asking task goes on with an answer."""
-    return asking(step).execute_complete(
-        context_of(Asking(), job=JOB), answer, operation=OPERATION, bundle=bundle, until=until
-    )
+    return asking(step).execute_complete(context_of(Asking()), answer, operation=OPERATION, bundle=bundle, until=until)
 
 
 def go_on(step: Step = Step.APPROVE) -> str:
     """The task after it."""
     from streamkeeper.orchestration.approvals import AnswerOperator
 
-    return str(AnswerOperator(task_id="answer", step=step).work(context_of(Asking(), job=JOB)))
+    return str(AnswerOperator(task_id="answer", step=step, job=JOB, operation=OPERATION).work(context_of(Asking())))
 
 
 def record(answer: dict[str, Any], step: Step = Step.APPROVE, **more: Any) -> str:
@@ -204,16 +202,16 @@ def task_deferred() -> type[BaseException]:
     return TaskDeferred
 
 
-def site_of(job: Registered) -> Site:
+def site_of(job: Registered) -> Installation:
     """The installation as its environment describes it by now."""
-    return Site.from_environment(os.environ, looking=True)
+    return Installation.from_environment(os.environ, looking=True)
 
 
 def ask_them(step: Step = Step.APPROVE) -> Any:
     """The task asks and waits; how it is deferred."""
     from airflow.sdk import DAG
 
-    context = context_of(Asking(), job=JOB)
+    context = context_of(Asking())
     context["dag"] = DAG("a_dag", schedule=None)
     with pytest.raises(task_deferred()) as deferred:
         asking(step).work(context)
@@ -288,7 +286,7 @@ def test_what_another_task_left_is_no_answer(job: Registered) -> None:
             return {"return_value": said("Approve"), "bundle": BUNDLE}.get(key)
 
     with pytest.raises(DeployFailed, match="not approved by airflow: nobody answered"):
-        AnswerOperator(task_id="answer", step=Step.APPROVE).work(context_of(Forged(), job=JOB))
+        AnswerOperator(task_id="answer", step=Step.APPROVE, job=JOB, operation=OPERATION).work(context_of(Forged()))
     assert not asked(job, OPERATION).approval.approved
 
 
@@ -298,7 +296,7 @@ def test_a_task_that_is_cleared_after_an_answer_asks_nobody_again(
 ) -> None:
     """The answer is on record: it cannot be had again, by somebody else or otherwise."""
     answered(said(option))
-    again = asking().work(context_of(Asking(), job=JOB))
+    again = asking().work(context_of(Asking()))
     assert (again["chosen_options"], asked_of) == ([option], [])
     other = "Decline" if option == "Approve" else "Approve"
     answered(said(other, user={"id": "2", "name": "bob"}))

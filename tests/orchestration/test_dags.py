@@ -11,6 +11,9 @@ from typing import Any
 
 import pytest
 
+from streamkeeper.lifecycle.steps import STEPS
+from streamkeeper.model.step import Step
+
 pytestmark = pytest.mark.airflow
 ROOT = Path(__file__).resolve().parents[2]
 SCHEDULES = {
@@ -51,6 +54,7 @@ for dag in bag.dags.values():
             "upstream": sorted(task.upstream_task_ids), "rule": task.trigger_rule, "retries": task.retries,
             "policy": task.retry_policy is not None, "timeout": task.execution_timeout is not None,
             "mapped": task.is_mapped, "at_once": task.max_active_tis_per_dag,
+            "step": getattr(getattr(task, "step", None), "name", None),
         } for task in dag.tasks},
     }
 print("LOOK" + json.dumps({"errors": bag.import_errors, "seconds": seconds, "loaded": loaded, "rooms": rooms,
@@ -149,6 +153,55 @@ def test_the_deploy_reads_like_the_runbook(seen: dict[str, Any]) -> None:
     }
     assert tasks["fall_back"]["rule"] == "one_failed"
     assert tasks["finish"]["rule"] == "all_done"
+
+
+def against_the_table(tasks: dict[str, Any], steps: set[Step]) -> list[str]:
+    """Which of the steps have no task of their name, and which tasks come after one of a later step."""
+    own = {name: Step[task["step"]] for name, task in tasks.items() if task["step"]}
+    named = {(name.rpartition(".")[2], step) for name, step in own.items()}
+    lacking = [step.label for step in sorted(steps) if (step.name.lower(), step) not in named]
+
+    def before(name: str) -> set[str]:
+        upstream = set(tasks[name]["upstream"])
+        return upstream.union(*map(before, upstream))
+
+    late = [
+        f"{name} comes after {other}" for name in own for other in before(name) & own.keys() if own[name] < own[other]
+    ]
+    return [*lacking, *late]
+
+
+HANDED_OVER = {Step.DRAIN, Step.PROVE_DEAD, Step.CATCH_UP_AFTER_DRAIN, Step.RESTORE, Step.GO}
+"""Steps of one task, which stays awake."""
+WITHOUT_PERSON_OR_DUAL_RUN = {step for step in Step if not Step.KEEP_STATE <= step <= Step.REVIEW}
+"""A rollback takes no others."""
+
+
+@pytest.mark.parametrize(
+    ("dag", "steps"),
+    [
+        ("streaming_deploy", set(Step)),
+        ("streaming_recover", set(Step)),
+        ("streaming_rollback", WITHOUT_PERSON_OR_DUAL_RUN),
+    ],
+)
+def test_every_step_of_the_table_has_its_task(seen: dict[str, Any], dag: str, steps: set[Step]) -> None:
+    """Called as the step is, in the table's order; those between drain and go are carried out by one task."""
+    tasks = seen["dags"][dag]["tasks"]
+    assert [*(row.step for row in STEPS), Step.FALL_BACK] == list(Step)
+    assert against_the_table(tasks, steps - HANDED_OVER) == []
+    assert tasks["takeover.handover"]["step"] == max(HANDED_OVER).name
+
+
+def test_a_graph_that_differs_from_the_table_is_told() -> None:
+    """Negative control: a step without a task, one whose task has another name, and two in the wrong order."""
+    tasks = {
+        "assess": {"step": "STANDBY", "upstream": ["bundle"]},
+        "bundle": {"step": "BUNDLE", "upstream": ["group.go"]},
+        "group.go": {"step": "GO", "upstream": []},
+    }
+    told = against_the_table(tasks, {Step.BUNDLE, Step.STANDBY, Step.ASSESS, Step.GO})
+    assert sorted(told) == ["assess", "assess comes after group.go", "bundle comes after group.go", "standby"]
 
 
 def test_the_rollback_reads_like_the_runbook(seen: dict[str, Any]) -> None:

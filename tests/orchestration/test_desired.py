@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from streamkeeper.lifecycle.steps import Step
-from streamkeeper.model.journal import DeployRequest, OperationStarted
+from streamkeeper.model.journal import OperationStarted
+from streamkeeper.model.request import DeployRequest
 from streamkeeper.operations.carriers import is_abandoned
 from streamkeeper.operations.overview import Standing, job_overview
-from streamkeeper.runners.driver_log import DriverLog, log_path
+from streamkeeper.runners.driver_log import DriverLog
 from tests.operations.registered_job import JOB, Registered
 from tests.orchestration.installed import install
 from tests.orchestration.running import Instance, context_of, task_fails
@@ -43,7 +43,7 @@ def start(job: str = JOB) -> None:
     """Open the start; no driver is launched, for its first step fails."""
     from streamkeeper.orchestration.desired import StartOperator
 
-    StartOperator(task_id="start", step=Step.FALL_BACK).execute(context_of(Task(), job=job, reason="maintenance"))
+    StartOperator(task_id="start").execute(context_of(Task(), job=job, reason="maintenance"))
 
 
 def test_a_stop_is_recorded_with_who_asked_and_why(job: Registered) -> None:
@@ -60,7 +60,7 @@ def test_a_stop_is_recorded_with_who_asked_and_why(job: Registered) -> None:
 
 def test_the_drivers_last_lines_are_in_the_tasks_log(job: Registered, capsys: pytest.CaptureFixture[str]) -> None:
     """Without secrets, as they were written."""
-    log = DriverLog(log_path(job.site.settings.home, JOB, "op-candidate"), {"secret://env/X": "hunter22"})
+    log = DriverLog(job.site.settings.log(JOB, "op-candidate"), {"secret://env/X": "hunter22"})
     log.feed(b"opened with hunter22\n")
     stop()
     told = capsys.readouterr().out

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from streamkeeper.errors import DeployFailed
-from streamkeeper.lifecycle.steps import Step
-from streamkeeper.operations.sites import Site
+from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.trying_out import place_of
 from streamkeeper.orchestration.run_names import operation_id
 from tests.operations.registered_job import Registered
@@ -32,21 +30,10 @@ def orders(spark, params):
 class Run(Instance):
     """The tasks of one run: what one has pushed the next ones pull."""
 
-    task: Any = None
-
     def xcom_pull(self, task_ids: str | list[str], key: str = "return_value") -> Any:
         """A list where several tasks are meant."""
         found = self.pushed.get(key)
         return [found] if isinstance(task_ids, list) else found
-
-
-class Finish:
-    """What a task has of its DAG."""
-
-    class dag:
-        """Without a name of its own."""
-
-        task_ids = ("bundle", "finish")
 
 
 @pytest.fixture
@@ -58,14 +45,21 @@ def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Registered:
     monkeypatch.setenv("STREAMKEEPER_JOBS", str(jobs))
     (jobs / "orders.py").write_text(CODE)
     # Whoever comes first makes the installation known to its store and its home.
-    Site.from_environment(os.environ)
+    Installation.from_environment(os.environ)
     return made
 
 
 def context(run: Run, **params: Any) -> Any:
-    run.task = SimpleNamespace(dag=SimpleNamespace(task_ids=("bundle", "finish")))
     form = {"job": "orders", "params": params, "reason": "a look", "dry_run": True, "on_open": "refuse"}
     return context_of(run, **form, standby_s=300.0)
+
+
+def finish(run: Run) -> Any:
+    """The last task, as its templates are rendered from what the first one has left."""
+    from streamkeeper.orchestration.operators import FinishOperator
+
+    given = {name: run.pushed.get(name, "") for name in ("operation", "tried_out")}
+    return FinishOperator(task_id="finish", job="orders", **given)
 
 
 def left(job: Registered) -> list[str]:
@@ -76,14 +70,14 @@ def left(job: Registered) -> list[str]:
 
 def test_nothing_is_left_of_one_that_was_mistyped(job: Registered) -> None:
     """The first task says what is wrong, and the last one with it; neither store nor home has anything more."""
-    from streamkeeper.orchestration.operators import BundleOperator, FinishOperator
+    from streamkeeper.orchestration.operators import BundleOperator
 
     run, before = Run(), left(job)
     asked = context(run, inptu="/in")
     with task_fails(r"unknown param inptu \(perhaps input\)"):
         BundleOperator(task_id="bundle").execute(asked)
     with pytest.raises(DeployFailed, match=r"unknown param inptu \(perhaps input\)"):
-        FinishOperator(task_id="finish", step=Step.FALL_BACK).work(asked)
+        finish(run).work(asked)
     assert left(job) == before
 
 
@@ -91,14 +85,14 @@ def test_its_tasks_share_a_place_that_goes_with_the_last_one(job: Registered) ->
     """The store never hears of the job; a waiting task's trigger watches the place. Negative control: a deploy is on
     record.
     """
-    from streamkeeper.orchestration.operators import BundleOperator, FinishOperator, load_deploy
+    from streamkeeper.orchestration.operators import BundleOperator
     from streamkeeper.orchestration.triggers import StepTrigger
 
     run, before = Run(), left(job)
     asked = context(run, input="/in")
     BundleOperator(task_id="bundle").execute(asked)
     assert not any("orders" in key for key in job.site.store.list(""))
-    deploy = load_deploy(asked)
+    deploy = finish(run).load()
     assert deploy.state.open_operation is not None
     store = deploy.site.settings.store
     trigger = StepTrigger(job="orders", operation=OPERATION, step="STANDBY", sight=[], at_most_s=1, store=store)
@@ -107,7 +101,7 @@ def test_its_tasks_share_a_place_that_goes_with_the_last_one(job: Registered) ->
     deploy.abort(requested_by="ada", reason="enough")
     deploy.run()
     with pytest.raises(DeployFailed, match="enough"):
-        FinishOperator(task_id="finish", step=Step.FALL_BACK).work(asked)
+        finish(run).work(asked)
     assert left(job) == before
     BundleOperator(task_id="bundle").execute({**asked, "params": {**asked["params"], "dry_run": False}})
     assert any("registry/orders/" in key for key in job.site.store.list(""))

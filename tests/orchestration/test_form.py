@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from streamkeeper.errors import InvalidInput
-from streamkeeper.model.journal import DeployRequest, Handover, Strategy
+from streamkeeper.model.request import DeployRequest, Handover, Strategy
 from tests.orchestration.running import Instance, context_of
 
 pytestmark = pytest.mark.airflow
@@ -150,12 +150,14 @@ def test_a_rollback_is_the_request_of_its_own_form(tmp_path: Path) -> None:
         {"job": "/abs/job.py"},
         {"release": "latest"},
         {"params": {"a": {"nested": 1}}},
+        {"params": {"a": 2**63}},
         {"conf": {"spark.x": 4}},
         {"strategy": "hope"},
         {"handover": "hot"},
         {"dry_run": "yes"},
         {"reason": "why"},
         {"drain_s": 0},
+        {"approve_s": float("inf")},
         {"most_missing": 1.5},
         {"most_differing": -0.1},
         {"probation_batches": -1},
@@ -170,6 +172,16 @@ def test_a_wrong_field_never_becomes_a_run(tmp_path: Path, wrong: dict[str, Any]
 
     with pytest.raises(ParamValidationError):
         _fill(tmp_path, {**GOOD, **wrong})
+
+
+def test_no_number_is_changed_by_the_page_that_takes_it(tmp_path: Path) -> None:
+    """Airflow's page turns one beyond a field's own bound into that bound: 1.5 into a share of all there is."""
+    from streamkeeper.orchestration.form import deploy_form, recover_form, rollback_form, stop_form
+    from streamkeeper.orchestration.snapshot_forms import prune_form
+
+    for form in (deploy_form, rollback_form, stop_form, recover_form, prune_form):
+        for name, field in form(tmp_path).items():
+            assert not {"minimum", "maximum"} & field.schema.keys(), name
 
 
 def test_examples_come_from_one_look_at_the_jobs_root(tmp_path: Path) -> None:

@@ -7,11 +7,9 @@ from typing import Any
 
 import pytest
 
-from streamkeeper.lifecycle.steps import Step
 from streamkeeper.model.finding import Verdict
 from streamkeeper.model.journal import (
     Assessed,
-    DeployRequest,
     InstancePlanned,
     OperationStarted,
     Record,
@@ -19,6 +17,8 @@ from streamkeeper.model.journal import (
     ShadowAppointed,
     StepDone,
 )
+from streamkeeper.model.request import DeployRequest
+from streamkeeper.model.step import Step
 from streamkeeper.model.ways import QueryWay, Way
 from streamkeeper.orchestration.run_names import operation_id
 from tests.operations.registered_job import JOB, QUERY, Registered
@@ -28,6 +28,7 @@ from tests.orchestration.running import Instance, context_of, task_fails
 
 pytestmark = pytest.mark.airflow
 OPERATION = operation_id("a_dag", "manual__1")
+CARRIED: dict[str, Any] = {"job": JOB, "operation": OPERATION}
 
 
 class Task(Instance):
@@ -43,7 +44,7 @@ def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Registered:
 
 
 def context() -> Any:
-    return context_of(Task(), job=JOB, standby_s=300.0)
+    return context_of(Task())
 
 
 def record(job: Registered, name: str, *records: Record) -> None:
@@ -84,7 +85,7 @@ def test_a_step_that_the_verdict_does_not_ask_for_is_skipped(job: Registered, st
 
     ask(job, OPERATION)
     with pytest.raises(AirflowSkipException, match=f"does not ask for {step.label}"):
-        StepOperator(task_id="a_step", step=step).work(context())
+        StepOperator(task_id="a_step", step=step, **CARRIED).work(context())
 
 
 def test_the_standby_rests_and_the_task_does_not_wait_for_the_answer(job: Registered) -> None:
@@ -92,7 +93,7 @@ def test_the_standby_rests_and_the_task_does_not_wait_for_the_answer(job: Regist
     from streamkeeper.orchestration.approvals import RestOperator
 
     ask(job, OPERATION)
-    assert RestOperator(task_id="rest").work(context()) == "a person has to approve"
+    assert RestOperator(task_id="rest", **CARRIED).work(context()) == "a person has to approve"
     assert "approve" not in asked(job, OPERATION).done
 
 
@@ -103,7 +104,9 @@ def test_an_answered_question_is_not_asked_again(job: Registered) -> None:
 
     ask(job, OPERATION)
     answer_approval(job.site, JOB, OPERATION, approved=True, by="cli:eve", reason="looked at it")
-    assert ApproveOperator(task_id="approve", step=Step.APPROVE).work(context())["chosen_options"] == ["Approve"]
+    assert ApproveOperator(task_id="approve", step=Step.APPROVE, **CARRIED).work(context())["chosen_options"] == [
+        "Approve"
+    ]
 
 
 def test_a_dual_run_waits_for_another_jobs_and_names_it(job: Registered) -> None:
@@ -114,7 +117,7 @@ def test_a_dual_run_waits_for_another_jobs_and_names_it(job: Registered) -> None
 
     rebuild(job, "other", "op-other", began=True)
     rebuild(job, JOB, OPERATION, began=False)
-    task = ShadowOperator(task_id="shadow", step=Step.SHADOW, deadline_param="standby_s")
+    task = ShadowOperator(task_id="shadow", step=Step.SHADOW, **CARRIED)
     with pytest.raises(TaskDeferred) as deferred:
         task.work(context())
     kwargs = deferred.value.kwargs or {}
@@ -133,7 +136,7 @@ def test_an_event_of_another_trigger_is_a_reason_to_look_and_no_more(job: Regist
 
     rebuild(job, "other", "op-other", began=True)
     rebuild(job, JOB, OPERATION, began=False)
-    task = ShadowOperator(task_id="shadow", step=Step.SHADOW, deadline_param="standby_s")
+    task = ShadowOperator(task_id="shadow", step=Step.SHADOW, **CARRIED)
     with pytest.raises(TaskDeferred) as deferred:
         task.look_again(context(), {"chosen_options": ["Approve"]}, on="another job's dual run", waited_s=7.0)
     assert "told" in (deferred.value.kwargs or {})
@@ -146,7 +149,7 @@ def test_who_waits_in_vain_for_another_dual_run_is_ended(job: Registered) -> Non
 
     rebuild(job, "other", "op-other", began=True)
     rebuild(job, JOB, OPERATION, began=False)
-    task = ShadowOperator(task_id="shadow", step=Step.SHADOW, deadline_param="standby_s")
+    task = ShadowOperator(task_id="shadow", step=Step.SHADOW, **CARRIED)
     with task_fails("aborted: job other is in a dual run"):
         task.look_again(context(), {"waited_s": 20.0}, on=TURN, waited_s=50.0)
 
@@ -157,9 +160,11 @@ def test_catching_up_is_looked_at_soon_and_then_less_often(waited_s: float, asle
     from streamkeeper.operations.deploy import Progress, ProgressKind
     from streamkeeper.orchestration.dual_runs import CatchUpOperator
 
-    task = CatchUpOperator(task_id="catch_up", step=Step.CATCH_UP, deadline_param="catch_up_s")
-    progress = Progress(kind=ProgressKind.WAITING, step=Step.CATCH_UP, sentence="", on="it", waited_s=waited_s)
-    assert task.asleep_s(progress, limit_s=600.0) == pytest.approx(asleep_s)
+    task = CatchUpOperator(task_id="catch_up", step=Step.CATCH_UP, **CARRIED)
+    progress = Progress(
+        kind=ProgressKind.WAITING, step=Step.CATCH_UP, sentence="", on="it", waited_s=waited_s, deadline_s=600.0
+    )
+    assert task.asleep_s(progress) == pytest.approx(asleep_s)
 
 
 def test_a_fall_back_is_skipped_while_nothing_was_touched(job: Registered) -> None:
@@ -170,4 +175,4 @@ def test_a_fall_back_is_skipped_while_nothing_was_touched(job: Registered) -> No
 
     ask(job, OPERATION)
     with pytest.raises(AirflowSkipException, match="has touched nothing that serves"):
-        FallBackOperator(task_id="fall_back", step=Step.FALL_BACK).work(context())
+        FallBackOperator(task_id="fall_back", **CARRIED).work(context())

@@ -8,13 +8,11 @@ from typing import Any
 
 import pytest
 
-from streamkeeper.lifecycle.steps import Step
 from streamkeeper.model.comparison import OutputComparison
 from streamkeeper.model.control import DriverExit, DriverState, DriverStatus, QueryStatus
 from streamkeeper.model.journal import (
     AbortRequested,
     ApprovalAnswered,
-    DeployRequest,
     InstancePlanned,
     OperationStarted,
     Record,
@@ -22,6 +20,8 @@ from streamkeeper.model.journal import (
     Role,
     StepDone,
 )
+from streamkeeper.model.request import DeployRequest
+from streamkeeper.model.step import Step
 from streamkeeper.orchestration.watch import NEAR, Watch
 from streamkeeper.registry.control import Control
 from streamkeeper.registry.journal import Journal

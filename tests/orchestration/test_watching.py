@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from streamkeeper.errors import InvalidInput
-from streamkeeper.model.journal import DeployRequest
+from streamkeeper.model.request import DeployRequest
 from streamkeeper.operations.carriers import Carrier, note_carrier
 from streamkeeper.operations.deploy import Deploy
 from streamkeeper.registry.fleet import read_index

@@ -11,32 +11,22 @@ from typing import Any
 
 import pytest
 
-from streamkeeper.lifecycle.steps import Step
 from streamkeeper.model.finding import Verdict
-from streamkeeper.model.job_state import OperationState
-from streamkeeper.model.journal import DeployRequest, Outcome
+from streamkeeper.model.journal import Outcome
+from streamkeeper.model.operation import OperationState
+from streamkeeper.model.request import DeployRequest
+from streamkeeper.model.step import Step
 from streamkeeper.model.ways import QueryWay, Way
+from tests.orchestration.playing import OPENED
 
 pytestmark = [pytest.mark.airflow, pytest.mark.timeout(600)]
 ROOT = Path(__file__).resolve().parents[2]
 
-PLAY = """
-import json, sys, time
-from airflow.utils import db
-db.initdb()
-from airflow.dag_processing.dagbag import DagBag
+PLAY = (
+    OPENED
+    + """
 from streamkeeper.errors import DeployFailed
 from streamkeeper.orchestration import approvals, dual_runs, operators, recoveries
-bag = DagBag(sys.argv[1])
-assert bag.import_errors == {}, bag.import_errors
-# A played run sleeps a second whenever all that is left is to be skipped, and stores every graph again.
-import airflow.dag_processing.dagbag as dagbag
-sleep, time.sleep = time.sleep, lambda seconds: None if seconds == 1 else sleep(seconds)
-store, stored = dagbag.sync_bag_to_db, []
-def store_once(bag, *rest, **options):
-    if not stored:
-        stored.append(store(bag, *rest, **options))
-dagbag.sync_bag_to_db = store_once
 played = {}
 def work(self, context):
     played["ran"].append(self.task_id)
@@ -61,6 +51,7 @@ for name, play in json.loads(sys.argv[2]).items():
     told[name] = {"ran": played["ran"], "run": run.state, "states": states}
 print("TOLD" + json.dumps(told))
 """
+)
 
 DEPLOY, ROLLBACK, RECOVER = "streaming_deploy", "streaming_rollback", "streaming_recover"
 PLAYS: dict[str, dict[str, Any]] = {
@@ -166,7 +157,7 @@ def _operation(*ways: QueryWay, **more: Any) -> OperationState:
 
 RESUME, OPAQUE = QueryWay(way=Way.RESUME), QueryWay(way=Way.RESUME, opaque=True)
 REBUILD, HANDOFF, BACK = QueryWay(way=Way.REBUILD), QueryWay(way=Way.HANDOFF), QueryWay(way=Way.RETURN)
-FIRST = {Step.BACKUP: "backup", Step.SHADOW: "dual_run"}
+FIRST = {Step.KEEP_STATE: "backup", Step.SHADOW: "dual_run"}
 AFTER_BACKUP = {Step.SHADOW: "dual_run"}
 
 

@@ -6,6 +6,7 @@ import random
 import threading
 from collections.abc import Callable, Iterator, Sequence
 
+from harness.fault_store import FaultStore
 from streamkeeper.stores.contract import Store
 
 
@@ -56,7 +57,7 @@ class Interleaving:
             self._parked.release()
 
 
-class SteppingStore(Store):
+class SteppingStore(FaultStore):
     """Lets others run before every call, and lists as a directory does.
 
     A listing has all that was there when it began, and any part of what came while it ran: later entries may be seen
@@ -64,34 +65,13 @@ class SteppingStore(Store):
     """
 
     def __init__(self, inner: Store, interleaving: Interleaving) -> None:
-        self.url = inner.url
-        self._inner = inner
+        super().__init__(inner, lambda call, key: interleaving.step())
         self._interleaving = interleaving
-
-    def read(self, key: str) -> bytes:
-        self._interleaving.step()
-        return self._inner.read(key)
-
-    def read_range(self, key: str, start: int, length: int) -> bytes:
-        self._interleaving.step()
-        return self._inner.read_range(key, start, length)
-
-    def create(self, key: str, value: bytes) -> None:
-        self._interleaving.step()
-        self._inner.create(key, value)
-
-    def replace(self, key: str, value: bytes) -> None:
-        self._interleaving.step()
-        self._inner.replace(key, value)
 
     def list(self, prefix: str, *, after: str = "") -> Iterator[str]:
         self._interleaving.step()
-        before = set(self._inner.list(prefix, after=after))
+        before = set(self.inner.list(prefix, after=after))
         self._interleaving.step()
-        for key in self._inner.list(prefix, after=after):
+        for key in self.inner.list(prefix, after=after):
             if key in before or self._interleaving.choose(2):
                 yield key
-
-    def delete(self, key: str) -> None:
-        self._interleaving.step()
-        self._inner.delete(key)

@@ -65,7 +65,7 @@ def test_a_change_is_damage_or_nothing(
     assert callable(change)
     change(data.draw(st.sampled_from(files)), data)
     with little():
-        examine(scratch, stateful=kind != "stateless")
+        examine(LocalTree(scratch), stateful=kind != "stateless")
         for pending in (False, True):
             with suppress(CheckpointDamaged):
                 closed_set(LocalTree(scratch), 7, pending=pending)

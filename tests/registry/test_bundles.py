@@ -197,6 +197,16 @@ def test_a_bundle_cannot_write_outside_its_target(tmp_path: Path, name: str) -> 
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_file_without_a_name_is_refused(tmp_path: Path) -> None:
+    """A name ends at its first null character; zipfile itself fails on an empty one."""
+    buffer, nameless = io.BytesIO(), zipfile.ZipInfo("x")
+    nameless.filename = "\0x"
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr(nameless, "boom")
+    with pytest.raises(RegistryDamaged, match="'', which is not allowed"):
+        unpack_bundle(buffer.getvalue(), tmp_path / "target")
+
+
 def test_what_is_no_zip_is_refused(tmp_path: Path) -> None:
     """A truncated object is named, not unpacked."""
     data = b"not a zip"

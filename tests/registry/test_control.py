@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from harness.fault_store import FaultStore
 from streamkeeper.errors import FormatTooNew, InvalidInput, JobUnusable, KeyExists, RegistryDamaged
 from streamkeeper.model.control import (
     Command,
@@ -134,17 +135,13 @@ def test_looking_for_orders_costs_one_request(control: Control, store: CountingS
 
 def test_sender_that_loses_a_number_takes_the_next() -> None:
     """Two operations that order at the same moment get two numbers."""
+    store = MemoryStore()
 
-    class Overtaking(MemoryStore):
-        def create(self, key: str, value: bytes) -> None:
-            if not self.values:
-                Control(super_store, "sales", "i").send(CommandKind.STOP, "other")
-            super().create(key, value)
+    def overtake(call: str, key: str) -> None:
+        if call == "create" and not store.values:
+            Control(store, "sales", "i").send(CommandKind.STOP, "other")
 
-    store = Overtaking()
-    super_store = MemoryStore()
-    super_store.values = store.values
-    assert Control(store, "sales", "i").send(CommandKind.GO, "mine").number == 2
+    assert Control(FaultStore(store, overtake), "sales", "i").send(CommandKind.GO, "mine").number == 2
     assert [each.operation for each in Control(store, "sales", "i").commands(0)] == ["other", "mine"]
 
 
@@ -155,6 +152,24 @@ def test_missing_order_is_damage(control: Control, store: CountingStore) -> None
     store.delete("control/sales/deploy-1-candidate-1/commands/000001.json")
     with pytest.raises(RegistryDamaged, match=r"000001\.json is missing"):
         control.commands(0)
+
+
+@pytest.mark.parametrize("name", ["0000000002.json.bak", "README", "2.json", "copy-of-0000000001.json"])
+def test_stray_file_among_the_orders_is_passed_over(control: Control, store: CountingStore, name: str) -> None:
+    """What somebody put beside them ends no driver, and neither hides an order nor takes its number."""
+    first = control.send(CommandKind.DRAIN, "op-1")
+    store.create(f"control/sales/deploy-1-candidate-1/commands/{name}", b"a note")
+    second = control.send(CommandKind.STOP, "op-1")
+    assert control.commands(0) == [first, second]
+
+
+def test_stray_file_among_the_processes_is_passed_over(control: Control, store: CountingStore) -> None:
+    """A copy of a claim claims nothing, and a file beside the instances is none of them."""
+    control.write_process(process(1))
+    for stray in ("deploy-1-candidate-1/process-0002.json.bak", "deploy-1-candidate-1/process-2.json", "notes.txt"):
+        store.create(f"control/sales/{stray}", b"a note")
+    assert control.processes() == [process(1)]
+    assert instances(store, "sales") == ["deploy-1-candidate-1"]
 
 
 def test_manifests_are_written_once(control: Control) -> None:

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from streamkeeper.errors import OperationRefused, StoreUnavailable
-from streamkeeper.model.installation import Installation
-from streamkeeper.model.journal import DeployRequest, OperationStarted
+from streamkeeper.model.installation_record import InstallationRecord
+from streamkeeper.model.journal import OperationStarted
+from streamkeeper.model.request import DeployRequest
 from streamkeeper.registry import installations
 from streamkeeper.registry.installations import (
     begin_anew,
@@ -31,7 +32,7 @@ class Place:
         self.home = home
         self.store = LocalStore(home / "store")
 
-    def open(self) -> Installation:
+    def open(self) -> InstallationRecord:
         return open_installation(self.store, str(self.home))
 
     def copied_to(self, home: Path) -> Place:
@@ -62,9 +63,9 @@ def test_two_that_open_a_new_store_at_once_agree(tmp_path: Path, monkeypatch: py
     """The record is create-only: the loser takes the winner's."""
     place = Place(tmp_path / "home")
     read = installations.read_installation
-    winners: list[Installation] = []
+    winners: list[InstallationRecord] = []
 
-    def late(store: LocalStore) -> Installation | None:
+    def late(store: LocalStore) -> InstallationRecord | None:
         found = read(store)
         if not winners:
             winners.append(installations._record(store, 1, "of the winner", "", ""))

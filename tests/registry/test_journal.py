@@ -13,13 +13,13 @@ from pathlib import Path
 import pendulum
 import pytest
 
+from harness.fault_store import FaultStore, unavailable
 from streamkeeper.errors import (
     FormatTooNew,
     InvalidInput,
     KeyExists,
     OperationRefused,
     RegistryDamaged,
-    StoreUnavailable,
 )
 from streamkeeper.model.coding import to_json
 from streamkeeper.model.job_state import JobState
@@ -158,19 +158,11 @@ def test_missing_folded_copy_is_made_up_for() -> None:
 
 def test_append_stands_although_its_folded_copy_fails() -> None:
     """A store that refuses the folded copy does not make a written record fail; the copy comes with the next append."""
-
-    class NoFolds(MemoryStore):
-        refuses = True
-
-        def create(self, key: str, value: bytes) -> None:
-            if self.refuses and "/folds/" in key:
-                raise StoreUnavailable("the store went away")
-            super().create(key, value)
-
-    store = NoFolds()
-    journal = written(store, 100)
+    store = MemoryStore()
+    refusing = FaultStore(store, unavailable("create", key="/folds/"))
+    journal = written(refusing, 100)
     assert journal.state().number == 100
-    store.refuses = False
+    refusing.before = lambda call, key: None
     journal.append(next_version)
     assert fold_key("sales", 101) in store.values
 

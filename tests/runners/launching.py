@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
+from harness.waiting import wait_for
 from streamkeeper.model.control import LaunchMode, LaunchSpec
 from streamkeeper.model.settings import Settings
 from streamkeeper.registry.control import Control
@@ -23,16 +22,6 @@ T = TypeVar("T")
 
 FAKE_DRIVER = Path(__file__).with_name("fake_driver.py")
 JOB = "sales"
-
-
-def wait_for(look: Callable[[], T], *, what: str, seconds: float = 20.0) -> T:
-    """The first truthy answer; an AssertionError that says what was waited for."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if found := look():
-            return found
-        time.sleep(0.01)
-    raise AssertionError(f"waited {seconds:.0f} s in vain for {what}")
 
 
 @dataclass
@@ -94,7 +83,7 @@ class Place:
     def pids(self, instance: str = "one", generation: int = 1) -> tuple[int, int]:
         """Pid of the driver and of the child that stands in for its JVM, once it runs."""
         ready = self.folder / "orders" / f"{instance}.{generation}.ready"
-        wait_for(ready.exists, what=str(ready))
+        wait_for(str(ready), ready.exists)
         driver, child = ready.read_text().split()
         return int(driver), int(child)
 
@@ -104,13 +93,13 @@ class Place:
         return int((path.exists() and path.read_text()) or 0)
 
     def supervisor(self, instance: str = "one") -> int:
-        return wait_for(self.control(instance).processes, what="a claim")[0].pid
+        return wait_for("a claim", self.control(instance).processes)[0].pid
 
     def life(self, instance: str = "one") -> Life:
         return self.runner.observe(JOB, instance).life
 
     def wait_dead(self, instance: str = "one") -> str:
-        wait_for(lambda: self.life(instance) is Life.DEAD, what=f"the death of {instance}")
+        wait_for(f"the death of {instance}", lambda: self.life(instance) is Life.DEAD)
         return self.runner.observe(JOB, instance).why
 
     def log(self, instance: str = "one") -> str:
@@ -120,7 +109,7 @@ class Place:
         for each in self.started:
             self.runner.kill(JOB, each)
         for each in self.started:
-            wait_for(lambda name=each: self.life(name) is not Life.ALIVE, what=f"the end of {each}")  # type: ignore[misc]
+            wait_for(f"the end of {each}", lambda name=each: self.life(name) is not Life.ALIVE)  # type: ignore[misc]
 
 
 def is_running(pid: int) -> bool:

@@ -11,10 +11,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from harness.waiting import wait_for
 from streamkeeper.model.settings import Settings
 from streamkeeper.runners.leftovers import end_leftovers, find_leftovers, why_unseen
 from streamkeeper.runners.machine import FIRST_PID_NAMESPACE, this_machine
-from tests.runners.launching import wait_for
 
 BESIDE = "import os, subprocess, time; subprocess.Popen(['sleep', '300'], env={}); time.sleep(300)"
 """A supervisor with a process whose environment tells nothing any more."""
@@ -39,7 +39,7 @@ def supervisor(settings: Settings) -> Iterator[subprocess.Popen[bytes]]:
 
 def test_a_driver_is_found_with_all_of_its_session(settings: Settings, supervisor: subprocess.Popen[bytes]) -> None:
     """By its checkpoints or its installation; a JVM that ends has no environment to be read, and its session still."""
-    wait_for(lambda: [len(each.processes) for each in find_leftovers("sales", settings)] == [2], what="both processes")
+    wait_for("both processes", lambda: [len(each.processes) for each in find_leftovers("sales", settings)] == [2])
     elsewhere = msgspec.structs.replace(settings, checkpoints="/elsewhere")
     assert find_leftovers("sales", elsewhere) == []
     assert [each.installation for each in find_leftovers("sales", elsewhere, ["mine"])] == ["mine"]

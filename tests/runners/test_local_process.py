@@ -15,16 +15,17 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from harness.waiting import wait_for
 from streamkeeper.errors import InvalidInput
 from streamkeeper.model.control import DriverState, ProcessRecord
-from streamkeeper.model.installation import Installation
+from streamkeeper.model.installation_record import InstallationRecord
 from streamkeeper.runners import local_process, process_tree
 from streamkeeper.runners.contract import Life
 from streamkeeper.runners.local_process import LocalProcessRunner
 from streamkeeper.runners.machine import this_machine
 from streamkeeper.runners.process_tree import find_tree, mark, read_process
 from tests.contracts.runner_contract import RunnerContract
-from tests.runners.launching import JOB, Place, end, is_running, wait_for
+from tests.runners.launching import JOB, Place, end, is_running
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -52,7 +53,7 @@ def test_a_child_that_outlives_its_driver_keeps_the_instance_alive(place: Place)
     place.runner.launch(place.spec(), {})
     supervisor, (driver, child) = place.supervisor(), place.pids()
     end(supervisor)
-    wait_for(lambda: not is_running(supervisor) and not is_running(driver), what="the end of both Pythons")
+    wait_for("the end of both Pythons", lambda: not is_running(supervisor) and not is_running(driver))
     assert is_running(child)
     assert recorded_pid_is_gone(place)
     assert place.life() is Life.ALIVE
@@ -65,7 +66,7 @@ def test_a_driver_does_not_outlive_its_supervisor(place: Place) -> None:
     place.runner.launch(place.spec(), {})
     supervisor, (driver, _) = place.supervisor(), place.pids()
     end(supervisor)
-    wait_for(lambda: not is_running(driver), what="the driver's end")
+    wait_for("the driver's end", lambda: not is_running(driver))
 
 
 def test_a_process_whose_mark_cannot_be_read_is_found_by_its_session(place: Place) -> None:
@@ -76,11 +77,11 @@ def test_a_process_whose_mark_cannot_be_read_is_found_by_its_session(place: Plac
     code = f"{renamed}time.sleep(300)"
     # Joins the driver's session the way its own children do: started by a process in it.
     place.order(f"spawn {sys.executable} -c {code}")
-    wait_for(lambda: "renamed" in place.log(), what="a process that renamed itself")
+    wait_for("a process that renamed itself", lambda: "renamed" in place.log())
     other = place.spawned()
     for each in (supervisor, driver, child):
         end(each)
-    wait_for(lambda: not any(is_running(each) for each in (supervisor, driver, child)), what="the end of the others")
+    wait_for("the end of the others", lambda: not any(is_running(each) for each in (supervisor, driver, child)))
     assert is_running(other)
     assert find_tree(mark(JOB, "one")) == []
     assert place.life() is Life.ALIVE
@@ -231,7 +232,7 @@ def test_a_supervisor_ends_though_the_store_is_gone(place: Place) -> None:
     store, away = place.folder / "store", place.folder / "away"
     store.rename(away)
     place.order("exit 0")
-    wait_for(lambda: "could not be written" in place.log(), what="a word in the log")
+    wait_for("a word in the log", lambda: "could not be written" in place.log())
     away.rename(store)
     place.wait_dead()
     assert place.control().read_exit() is None
@@ -275,7 +276,7 @@ def test_a_launch_names_the_interpreter_of_its_driver(
         monkeypatch.setattr(local_process, "_PACKAGES", place.folder / "site")
     runner = LocalProcessRunner(place.store, place.settings)
     runner.launch(place.spec(python=str(python), restart_budget=0), {})
-    wait_for(said.exists, what="the driver")
+    wait_for("the driver", said.exists)
     packages = "nothing" if installed else str(ROOT / "plugins")
     assert said.read_text() == f"-m streamkeeper.driver {JOB} one 1 in {packages}\n"
     place.wait_dead()
@@ -316,9 +317,9 @@ def test_a_supervisor_is_light(place: Place) -> None:
     assert done.stdout.strip() == "[]"
 
 
-def installation(id: str, *, first: str = "") -> Installation:
+def installation(id: str, *, first: str = "") -> InstallationRecord:
     """One by its id."""
-    return Installation(number=1, id=id, place="file:///store", first=first or id, at="2026-11-22T00:00:00Z")
+    return InstallationRecord(number=1, id=id, place="file:///store", first=first or id, at="2026-11-22T00:00:00Z")
 
 
 def test_a_copied_store_neither_sees_nor_ends_the_drivers_of_the_other_one(place: Place) -> None:
@@ -343,7 +344,7 @@ def test_without_the_installations_mark_a_copy_ends_them(place: Place) -> None:
     place.pids()
     supervisor = place.supervisor()
     place.new_runner().kill(JOB, "one")
-    wait_for(lambda: not is_running(supervisor), what="its end")
+    wait_for("its end", lambda: not is_running(supervisor))
 
 
 def test_a_driver_of_before_there_were_ids_is_the_first_installations(place: Place) -> None:
@@ -374,7 +375,7 @@ def test_a_copy_at_the_same_path_in_another_container_ends_nobody(
     assert is_running(supervisor)
     assert ours.observe(JOB, "one").life is Life.ALIVE, "with the root that it has"
     ours.kill(JOB, "one")
-    wait_for(lambda: not is_running(supervisor), what="its end, the negative control")
+    wait_for("its end, the negative control", lambda: not is_running(supervisor))
 
 
 def test_many_are_looked_at_as_one(place: Place) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.waiting import wait_for
 from streamkeeper.runners import process_tree
 from streamkeeper.runners.process_tree import (
     Process,
@@ -25,7 +26,7 @@ from streamkeeper.runners.process_tree import (
     send,
     wait_gone,
 )
-from tests.runners.launching import is_running, wait_for
+from tests.runners.launching import is_running
 
 LEADER_GONE = """
 import ctypes, threading, time
@@ -53,7 +54,7 @@ def living(pid: int) -> Process:
 def test_a_process_whose_first_thread_has_ended_is_alive(tmp_path: Path) -> None:
     """A killed JVM can look like a zombie while another thread still writes; its state letter alone would lie."""
     with started(sys.executable, "-c", LEADER_GONE) as process:
-        wait_for(lambda: not is_running(process.pid), what="a zombie's state letter")
+        wait_for("a zombie's state letter", lambda: not is_running(process.pid))
         found = living(process.pid)
         assert find_tree(mark("nothing", "at-all"), [Root(pid=process.pid, started=found.started)]) == [found]
 
@@ -63,7 +64,7 @@ def test_a_zombie_of_which_nothing_is_left_is_dead() -> None:
     with started("/bin/sleep", "300") as process:
         living(process.pid)
         os.kill(process.pid, signal.SIGKILL)
-        wait_for(lambda: read_process(process.pid) is None, what="its death")
+        wait_for("its death", lambda: read_process(process.pid) is None)
         assert Path(f"/proc/{process.pid}").exists()
 
 
@@ -71,7 +72,7 @@ def test_a_frozen_process_is_alive_and_said_to_be_frozen() -> None:
     """It may wake up."""
     with started("/bin/sleep", "300") as process:
         os.kill(process.pid, signal.SIGSTOP)
-        wait_for(lambda: living(process.pid).frozen, what="its freezing")
+        wait_for("its freezing", lambda: living(process.pid).frozen)
 
 
 def test_a_mark_matches_as_a_whole() -> None:
@@ -98,7 +99,7 @@ def test_a_process_of_another_installation_is_not_ours(tmp_path: Path) -> None:
         started("/bin/sleep", "300", **marked, STREAMKEEPER_STORE=theirs) as others_older,
     ):
         everybody = sorted(each.pid for each in (mine, other, older, others_older))
-        wait_for(lambda: len(find_tree(mark("pt", "copied"))) == len(everybody), what="their starts")
+        wait_for("their starts", lambda: len(find_tree(mark("pt", "copied"))) == len(everybody))
         assert [each.pid for each in find_tree(mark("pt", "copied"))] == everybody
         found = find_tree(mark("pt", "copied", installation="a1", store=ours))
         assert [each.pid for each in found] == sorted((mine.pid, older.pid))
@@ -108,7 +109,7 @@ def test_a_session_that_is_another_installations_is_not_ours() -> None:
     """A copied record names its pid; one member that can be read speaks for those that cannot."""
     with started("/bin/sleep", "300", STREAMKEEPER_INSTANCE="pt/s", STREAMKEEPER_INSTALLATION="b2") as process:
         root = Root(pid=process.pid, started=living(process.pid).started)
-        wait_for(lambda: find_tree(mark("pt", "s")), what="its start")
+        wait_for("its start", lambda: find_tree(mark("pt", "s")))
         assert [each.pid for each in find_tree(mark("nothing", "else"), [root])] == [process.pid]
         assert find_tree(mark("nothing", "else", installation="a1"), [root]) == []
 
@@ -119,7 +120,7 @@ def test_a_process_in_the_middle_of_an_exec_is_seen(monkeypatch: pytest.MonkeyPa
     without the second look it is missed."""
     read = process_tree._environment
     with started("/bin/sleep", "300", STREAMKEEPER_INSTANCE="pt/exec") as one:
-        wait_for(lambda: find_tree(mark("pt", "exec")), what="its start")
+        wait_for("its start", lambda: find_tree(mark("pt", "exec")))
         blank = [one.pid] * 3
         monkeypatch.setattr(
             process_tree,

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from harness.waiting import wait_for
 from streamkeeper.model.control import CommandKind, DriverState, DriverStatus, ExitCode
 from streamkeeper.model.journal import (
-    DeployRequest,
     DesiredChanged,
     InstanceAppointed,
     InstancePlanned,
@@ -21,10 +21,11 @@ from streamkeeper.model.journal import (
     ReleasePromoted,
     Role,
 )
+from streamkeeper.model.request import DeployRequest
 from streamkeeper.model.restarts import Cause, RestartPolicy
 from streamkeeper.registry.journal import Journal
 from streamkeeper.runners.contract import Life
-from tests.runners.launching import JOB, Place, is_running, wait_for
+from tests.runners.launching import JOB, Place, is_running
 
 QUICK = RestartPolicy(
     failure_pause_s=0.01,
@@ -79,9 +80,9 @@ def test_an_outage_of_a_dependency_costs_no_restart(place: Place) -> None:
     """A budget of one failure, and twelve generations that found the sink down: it still waits, and says for what."""
     place.order(f"print no answer\nexit {ExitCode.DEPENDENCY_DOWN}")
     serve(place, restart_budget=1, restarts=QUICK)
-    wait_for(lambda: generations(place) >= 12, what="a dozen tries", seconds=60)
+    wait_for("a dozen tries", lambda: generations(place) >= 12, 60)
     assert place.control().read_exit() is None
-    status = wait_for(lambda: told(place), what="a word on what it waits for")
+    status = wait_for("a word on what it waits for", lambda: told(place))
     assert status.cause == Cause.DEPENDENCY.value
     assert "what it needs does not answer" in status.waiting
     assert status.state is DriverState.STARTING
@@ -127,7 +128,7 @@ def test_a_supervisor_outlives_an_outage_of_the_store_of_many_leases(place: Plac
     store, away = place.folder / "store", place.folder / "away"
     store.rename(away)
     place.order(f"exit {ExitCode.STORE_LOST}", generation=1)
-    wait_for(lambda: "could not be told" in place.log() or "does not answer" in place.log(), what="the outage")
+    wait_for("the outage", lambda: "could not be told" in place.log() or "does not answer" in place.log())
     time.sleep(3.0)
     assert is_running(supervisor)
     away.rename(store)
@@ -140,7 +141,7 @@ def test_after_an_outage_a_stopped_job_stays_stopped(place: Place) -> None:
     """The stop was recorded while the supervisor waited: there is no other generation, and its end is on record."""
     place.order(f"exit {ExitCode.DEPENDENCY_DOWN}")
     serve(place, restarts=SLOW)
-    wait_for(lambda: told(place), what="its wait")
+    wait_for("its wait", lambda: told(place))
     record(place, STOP)
     place.wait_dead()
     end = place.control().read_exit()
@@ -153,7 +154,7 @@ def test_after_a_failure_a_driver_that_was_told_to_drain_ends_for_good(place: Pl
     """It died before it had read the order: nobody starts it again to read it."""
     serve(place, restarts=SLOW)
     place.order("exit 1")
-    wait_for(lambda: told(place), what="its back-off")
+    wait_for("its back-off", lambda: told(place))
     place.control().send(CommandKind.DRAIN, "stop-1")
     place.wait_dead()
     end = place.control().read_exit()
@@ -165,7 +166,7 @@ def test_after_an_outage_a_superseded_instance_stays_dead(place: Place) -> None:
     """Another one was appointed meanwhile."""
     place.order(f"exit {ExitCode.DEPENDENCY_DOWN}")
     serve(place, restarts=SLOW)
-    wait_for(lambda: told(place), what="its wait")
+    wait_for("its wait", lambda: told(place))
     record(
         place,
         OperationStarted(operation="op2", request=DeployRequest(job=JOB), steps=()),

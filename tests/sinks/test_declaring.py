@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from streamkeeper.errors import InvalidInput, Unsupported
-from streamkeeper.lifecycle.ways import REPLAYING_SINKS, SHADOWED_SINKS
-from streamkeeper.sinks.contract import Numbering, Sink, SinkContext, WriterRole
+from streamkeeper.model.sink_capabilities import Numbering, capabilities_of
+from streamkeeper.sinks.contract import Sink, SinkContext, WriterRole
 from streamkeeper.sinks.file import FileSink
 from streamkeeper.sinks.foreach import BatchContext, ForeachBatch
 from streamkeeper.sinks.table import TableSink
@@ -67,7 +67,7 @@ def test_foreach_is_known_by_its_function() -> None:
     """Its identity is the function's name, and it promises no replay."""
     sink = ForeachBatch(test_foreach_is_known_by_its_function)  # type: ignore[arg-type]
     assert sink.describe().output.endswith(":test_foreach_is_known_by_its_function")
-    assert not sink.replays
+    assert not capabilities_of(sink.kind).takes_again
     with pytest.raises(InvalidInput):
         ForeachBatch("text")  # type: ignore[arg-type]
 
@@ -82,7 +82,8 @@ def test_foreach_is_known_by_its_function() -> None:
 )
 def test_each_kind_says_how_its_version_may_change(kind: type[Sink], numbering: Numbering, shadows: bool) -> None:
     """A directory of its own is numbered anew; what a function does cannot be done unseen."""
-    assert (kind.numbering, kind.shadows) == (numbering, shadows)
+    can = capabilities_of(kind.kind)
+    assert (can.numbering, can.shadows) == (numbering, shadows)
 
 
 @pytest.mark.parametrize("role", list(WriterRole))
@@ -95,10 +96,3 @@ def test_a_function_is_told_its_role(role: WriterRole) -> None:
     writer.write(None, 4)  # type: ignore[arg-type]
     writer.discard()
     assert told == [BatchContext(batch_id=4, epoch=3, role=role, version="v0002", query="q", job="j")]
-
-
-def test_sinks_do_what_the_choice_of_a_way_counts_on() -> None:
-    """The lifecycle, which knows a sink by its kind alone, says of every kind what the sink itself says."""
-    sinks = [FileSink, TableSink, ForeachBatch]
-    assert {each.kind for each in sinks if each.replays} == REPLAYING_SINKS
-    assert {each.kind for each in sinks if each.shadows} == SHADOWED_SINKS

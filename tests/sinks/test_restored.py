@@ -9,8 +9,9 @@ import pytest
 
 from streamkeeper.errors import Fenced
 from streamkeeper.model.serving import Span
+from streamkeeper.model.sink_capabilities import Reconciliation, capabilities_of
 from streamkeeper.sinks.asking import reconcile
-from streamkeeper.sinks.contract import Reconciliation, Sink
+from streamkeeper.sinks.contract import Sink
 from streamkeeper.sinks.file import FileSink
 from streamkeeper.sinks.foreach import ForeachBatch
 from streamkeeper.sinks.table import TableSink
@@ -40,8 +41,9 @@ ORACLE = [("a", 4), ("b", 16), ("c", 8)]
 )
 def test_a_sink_answers_by_its_description_what_it_says_of_itself(sink: Sink, how: Reconciliation) -> None:
     """Operations ask by the manifest alone; nobody is told another thing by the code."""
-    assert (sink.reconciles, reconcile(sink.describe(), "v0001", 2).how) == (how, how)
-    assert bool(reconcile(sink.describe(), "v0001", 2).takes) is sink.replays
+    can, told = capabilities_of(sink.kind), reconcile(sink.describe(), "v0001", 2)
+    assert (can.reconciles, told.how) == (how, how)
+    assert told.takes == can.takes_again
 
 
 @spark_test

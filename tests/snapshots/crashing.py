@@ -10,6 +10,7 @@ import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from harness.fault_store import AtCall, FaultStore
 from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.snapshots.capture import capture
 from streamkeeper.snapshots.catalogue import Catalogue
@@ -17,29 +18,16 @@ from streamkeeper.snapshots.restore import restore
 from streamkeeper.snapshots.retention import Policy
 from streamkeeper.snapshots.sweep import GRACE_S, plan_sweep, sweep
 from streamkeeper.stores.local import LocalStore
-from tests.snapshots.series import SERIES, ForwardingStore
+from tests.snapshots.series import SERIES
 
 POLICY = Policy(keep_last=2, hourly=0, daily=0, weekly=0, monthly=0)
 DEAD = 137
 
 
-class DyingStore(ForwardingStore):
-    """Ends the process before call number ``nth``."""
-
-    def __init__(self, inner: LocalStore, nth: int) -> None:
-        super().__init__(inner)
-        self.nth, self.calls = nth, 0
-
-    def before(self, call: str, key: str) -> None:
-        self.calls += 1
-        if self.calls == self.nth:
-            os._exit(DEAD)
-
-
 def main() -> None:
     """Do what was asked."""
     where, checkpoint, what, nth, target = sys.argv[1:]
-    store = DyingStore(LocalStore(where), int(nth))
+    store = FaultStore(LocalStore(where), AtCall(int(nth), lambda: os._exit(DEAD)))
     series = Catalogue(store, SERIES)
     match what:
         case "capture":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 from streamkeeper.checkpoints.closed_set import closed_set
@@ -40,41 +39,6 @@ def wanted(checkpoint: Path, batch: int, *, pending: bool = False) -> dict[str, 
     """The closed set of a batch, with content."""
     paths = closed_set(LocalTree(checkpoint), batch, pending=pending)
     return {path: (checkpoint / path).read_bytes() for path in paths}
-
-
-class ForwardingStore(Store):
-    """A store that tells each call to ``before`` first."""
-
-    def __init__(self, inner: Store) -> None:
-        self.inner = inner
-        self.url = inner.url
-
-    def before(self, call: str, key: str) -> None:
-        """What happens before a call."""
-
-    def read(self, key: str) -> bytes:
-        self.before("read", key)
-        return self.inner.read(key)
-
-    def read_range(self, key: str, start: int, length: int) -> bytes:
-        self.before("read", key)
-        return self.inner.read_range(key, start, length)
-
-    def create(self, key: str, value: bytes) -> None:
-        self.before("create", key)
-        self.inner.create(key, value)
-
-    def replace(self, key: str, value: bytes) -> None:
-        self.before("replace", key)
-        self.inner.replace(key, value)
-
-    def list(self, prefix: str, *, after: str = "") -> Iterator[str]:
-        self.before("list", prefix)
-        yield from self.inner.list(prefix, after=after)
-
-    def delete(self, key: str) -> None:
-        self.before("delete", key)
-        self.inner.delete(key)
 
 
 def catalogue(store: Store) -> Catalogue:

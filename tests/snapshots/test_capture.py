@@ -9,68 +9,75 @@ from pathlib import Path
 
 import pytest
 
+from harness.fault_store import FaultStore, unavailable
 from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.errors import CheckpointChanged, CheckpointDamaged, NotFound, SnapshotsChanged, StoreUnavailable
 from streamkeeper.model.snapshot import Stamp
 from streamkeeper.snapshots.capture import SMALL_PACKS, CaptureProgress, Origin, capture
 from streamkeeper.snapshots.restore import restore
 from streamkeeper.stores.counting import CountingStore
+from tests.checkpoints.tree_kinds import at
 from tests.contracts.memory_store import MemoryStore
-from tests.snapshots.series import KINDS, ForwardingStore, a_checkpoint, catalogue, files_below, salt_state, wanted
+from tests.snapshots.series import KINDS, a_checkpoint, catalogue, files_below, salt_state, wanted
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.usefixtures("kind_of_tree")
 def test_a_restored_snapshot_is_the_closed_set_bit_for_bit(tmp_path: Path, kind: str) -> None:
     """A restored snapshot is the closed set bit for bit."""
     a_checkpoint(tmp_path / "live", kind)
     series = catalogue(MemoryStore())
-    taken = capture(LocalTree(tmp_path / "live"), series, origin=Origin(version="v0001", release="r0002"))
+    taken = capture(at(tmp_path / "live"), series, origin=Origin(version="v0001", release="r0002"))
     restore(series, taken.snapshot, tmp_path / "back")
     assert files_below(tmp_path / "back") == wanted(tmp_path / "live", 7)
     assert (taken.snapshot.name, taken.snapshot.batch, taken.snapshot.release) == ("s0001", 7, "r0002")
 
 
+@pytest.mark.usefixtures("kind_of_tree")
 def test_the_plan_of_the_open_batch_belongs_to_a_snapshot(tmp_path: Path) -> None:
     """The plan of the open batch belongs to a snapshot."""
     live = a_checkpoint(tmp_path / "live")
     live.plan(8)
     series = catalogue(MemoryStore())
-    taken = capture(LocalTree(tmp_path / "live"), series)
+    taken = capture(at(tmp_path / "live"), series)
     restore(series, taken.snapshot, tmp_path / "back")
     assert taken.snapshot.open_batch == 8
     assert files_below(tmp_path / "back") == wanted(tmp_path / "live", 7, pending=True)
 
 
+@pytest.mark.usefixtures("kind_of_tree")
 def test_an_older_batch_is_taken_with_the_plan_of_the_one_after_it(tmp_path: Path) -> None:
     """An older batch is taken with the plan of the one after it."""
     a_checkpoint(tmp_path / "live", "hdfs")
     series = catalogue(MemoryStore())
-    taken = capture(LocalTree(tmp_path / "live"), series, batch=5)
+    taken = capture(at(tmp_path / "live"), series, batch=5)
     restore(series, taken.snapshot, tmp_path / "back")
     assert files_below(tmp_path / "back") == wanted(tmp_path / "live", 5, pending=True)
 
 
+@pytest.mark.usefixtures("kind_of_tree")
 def test_nothing_is_taken_when_nothing_was_committed_since(tmp_path: Path) -> None:
     """Nothing is taken when nothing was committed since."""
     a_checkpoint(tmp_path / "live")
     store = CountingStore(MemoryStore())
-    first = capture(LocalTree(tmp_path / "live"), catalogue(store))
+    first = capture(at(tmp_path / "live"), catalogue(store))
     before = store.requests
-    again = capture(LocalTree(tmp_path / "live"), catalogue(store))
+    again = capture(at(tmp_path / "live"), catalogue(store))
     assert (again.taken, again.snapshot) == (False, first.snapshot)
     assert store.requests - before == 2
 
 
+@pytest.mark.usefixtures("kind_of_tree")
 def test_a_second_snapshot_stores_only_what_is_new_in_one_object(tmp_path: Path) -> None:
     """A second snapshot stores only what is new in one object."""
     live = a_checkpoint(tmp_path / "live")
     store = MemoryStore()
-    first = capture(LocalTree(tmp_path / "live"), catalogue(store)).snapshot
+    first = capture(at(tmp_path / "live"), catalogue(store)).snapshot
     keys = set(store.values)
     live.plan(8)
     live.commit(8)
     salt_state(tmp_path / "live")
-    second = capture(LocalTree(tmp_path / "live"), catalogue(store)).snapshot
+    second = capture(at(tmp_path / "live"), catalogue(store)).snapshot
     fresh = set(store.values) - keys
     assert sorted(key.split("/")[3] for key in fresh) == ["index", "packs"]
     assert second.stored < first.stored
@@ -78,31 +85,33 @@ def test_a_second_snapshot_stores_only_what_is_new_in_one_object(tmp_path: Path)
     assert files_below(tmp_path / "back") == wanted(tmp_path / "live", 8)
 
 
+@pytest.mark.usefixtures("kind_of_tree")
 def test_a_snapshot_of_another_checkpoint_version_stores_no_content_twice(tmp_path: Path) -> None:
     """A snapshot of another checkpoint version stores no content twice."""
     a_checkpoint(tmp_path / "v0001")
     store = MemoryStore()
-    capture(LocalTree(tmp_path / "v0001"), catalogue(store))
+    capture(at(tmp_path / "v0001"), catalogue(store))
     shutil.copytree(tmp_path / "v0001", tmp_path / "v0002")
     (tmp_path / "v0002" / "metadata").write_text('{"id":"00000000-0000-0000-0000-00000000000a"}')
-    second = capture(LocalTree(tmp_path / "v0002"), catalogue(store)).snapshot
+    second = capture(at(tmp_path / "v0002"), catalogue(store)).snapshot
     assert second.stored < 200
     restore(catalogue(store), second, tmp_path / "back")
     assert files_below(tmp_path / "back") == wanted(tmp_path / "v0002", 7)
 
 
+@pytest.mark.usefixtures("kind_of_tree")
 def test_an_overwritten_file_of_the_same_name_and_size_is_read_again(tmp_path: Path) -> None:
     """An overwritten file of the same name and size is read again."""
     live = a_checkpoint(tmp_path / "live", "rocksdb")
     store = MemoryStore()
-    capture(LocalTree(tmp_path / "live"), catalogue(store))
+    capture(at(tmp_path / "live"), catalogue(store))
     sst = next((tmp_path / "live/state/0/0/SSTs").glob("000008*.sst"))
     changed = bytes(reversed(sst.read_bytes()))
     draft = sst.with_name("draft")
     draft.write_bytes(changed)
     draft.rename(sst)
     live.plan(8)
-    second = capture(LocalTree(tmp_path / "live"), catalogue(store), batch=7).snapshot
+    second = capture(at(tmp_path / "live"), catalogue(store), batch=7).snapshot
     restore(catalogue(store), second, tmp_path / "back")
     assert (tmp_path / "back" / sst.relative_to(tmp_path / "live")).read_bytes() == changed
 
@@ -184,73 +193,73 @@ def test_a_file_overwritten_while_it_is_read_is_never_part_of_a_snapshot(tmp_pat
     assert not [key for key in store.values if "/index/" in key]
 
 
+@pytest.mark.usefixtures("kind_of_tree")
 def test_damage_is_told_at_once_and_nothing_is_listed(tmp_path: Path) -> None:
     """Damage is told at once and nothing is listed."""
     a_checkpoint(tmp_path / "live", "hdfs", batches=7)
     (tmp_path / "live/state/0/1/7.delta").unlink()
     store = MemoryStore()
     with pytest.raises(CheckpointDamaged, match="lacks version 7"):
-        capture(LocalTree(tmp_path / "live"), catalogue(store))
+        capture(at(tmp_path / "live"), catalogue(store))
     assert store.values == {}
 
 
+@pytest.mark.usefixtures("kind_of_tree")
 def test_what_is_no_checkpoint_or_has_no_batch_is_refused(tmp_path: Path) -> None:
     """What is no checkpoint or has no batch is refused."""
     series = catalogue(MemoryStore())
     (tmp_path / "empty").mkdir()
     with pytest.raises(NotFound, match="is not a checkpoint"):
-        capture(LocalTree(tmp_path / "empty"), series)
+        capture(at(tmp_path / "empty"), series)
     a_checkpoint(tmp_path / "young", batches=0).plan(0)
     with pytest.raises(NotFound, match="no committed batch yet"):
-        capture(LocalTree(tmp_path / "young"), series)
+        capture(at(tmp_path / "young"), series)
     a_checkpoint(tmp_path / "live")
     with pytest.raises(NotFound, match="no committed batch 70"):
-        capture(LocalTree(tmp_path / "live"), series, batch=70)
+        capture(at(tmp_path / "live"), series, batch=70)
 
 
+@pytest.mark.usefixtures("kind_of_tree")
 def test_a_store_that_fails_in_the_middle_leaves_no_snapshot_in_the_list(tmp_path: Path) -> None:
     """A store that fails in the middle leaves no snapshot in the list."""
     a_checkpoint(tmp_path / "live")
-
-    class Failing(ForwardingStore):
-        def before(self, call: str, key: str) -> None:
-            if call == "create" and "/index/" in key:
-                raise StoreUnavailable("the store is down")
-
     store = MemoryStore()
+    failing = FaultStore(store, unavailable("create", key="/index/"))
     with pytest.raises(StoreUnavailable, match="the store is down"):
-        capture(LocalTree(tmp_path / "live"), catalogue(Failing(store)))
+        capture(at(tmp_path / "live"), catalogue(failing))
     assert catalogue(store).numbers() == []
 
 
+@pytest.mark.usefixtures("kind_of_tree")
 def test_a_pack_that_is_gone_when_it_is_needed_again_is_noticed_before_the_record_is_published(tmp_path: Path) -> None:
     """A pack that is gone when it is needed again is noticed before the record is published."""
     live = a_checkpoint(tmp_path / "live")
     store = MemoryStore()
-    first = capture(LocalTree(tmp_path / "live"), catalogue(store)).snapshot
+    first = capture(at(tmp_path / "live"), catalogue(store)).snapshot
     del store.values[catalogue(store).pack_key(first.packs[0].name)]
     live.plan(8)
     live.commit(8)
     with pytest.raises(SnapshotsChanged, match="was pruned meanwhile"):
-        capture(LocalTree(tmp_path / "live"), catalogue(store))
+        capture(at(tmp_path / "live"), catalogue(store))
     assert catalogue(store).numbers() == [1]
 
 
+@pytest.mark.usefixtures("kind_of_tree")
 def test_two_captures_at_once_get_a_number_each(tmp_path: Path) -> None:
     """Two captures at once get a number each."""
     a_checkpoint(tmp_path / "live")
     store = MemoryStore()
 
-    class Beaten(ForwardingStore):
-        def before(self, call: str, key: str) -> None:
-            if call == "create" and "/index/" in key and not catalogue(store).numbers():
-                capture(LocalTree(tmp_path / "live"), catalogue(store))
+    def beat(call: str, key: str) -> None:
+        if call == "create" and "/index/" in key and not catalogue(store).numbers():
+            capture(at(tmp_path / "live"), catalogue(store))
 
-    taken = capture(LocalTree(tmp_path / "live"), catalogue(Beaten(store)))
+    taken = capture(at(tmp_path / "live"), catalogue(FaultStore(store, beat)))
     assert taken.snapshot.name == "s0002"
     assert catalogue(store).numbers() == [1, 2]
 
 
+@pytest.mark.usefixtures("kind_of_tree")
 def test_large_content_is_split_and_packed_and_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Large content is split and packed and comes back."""
     monkeypatch.setattr("streamkeeper.snapshots.packs.PACK_BYTES", 500)
@@ -258,40 +267,43 @@ def test_large_content_is_split_and_packed_and_comes_back(tmp_path: Path, monkey
     a_checkpoint(tmp_path / "live")
     series = catalogue(MemoryStore())
     shown: list[CaptureProgress] = []
-    snapshot = capture(LocalTree(tmp_path / "live"), series, show=shown.append).snapshot
+    snapshot = capture(at(tmp_path / "live"), series, show=shown.append).snapshot
     assert len(snapshot.packs) > 2
     assert (shown[-1].files, shown[-1].bytes) == (shown[-1].of_files, shown[-1].of_bytes)
     restore(series, snapshot, tmp_path / "back")
     assert files_below(tmp_path / "back") == wanted(tmp_path / "live", 7)
 
 
+@pytest.mark.usefixtures("kind_of_tree")
 def test_a_damaged_record_does_not_keep_the_next_snapshot_from_being_taken(tmp_path: Path) -> None:
     """It is not built upon: everything is stored anew, under the next number."""
     live = a_checkpoint(tmp_path / "live")
     store = MemoryStore()
-    capture(LocalTree(tmp_path / "live"), catalogue(store))
+    capture(at(tmp_path / "live"), catalogue(store))
     store.values[catalogue(store).index_key(1)] = b"not what was stored"
     live.plan(8)
     live.commit(8)
-    second = capture(LocalTree(tmp_path / "live"), catalogue(store)).snapshot
+    second = capture(at(tmp_path / "live"), catalogue(store)).snapshot
     assert second.name == "s0002"
     restore(catalogue(store), second, tmp_path / "back")
     assert files_below(tmp_path / "back") == wanted(tmp_path / "live", 8)
 
 
+@pytest.mark.usefixtures("kind_of_tree")
 def test_a_pack_that_is_hardly_needed_any_more_is_not_kept_alive(tmp_path: Path) -> None:
     """A pack that is hardly needed any more is not kept alive."""
     live = a_checkpoint(tmp_path / "live", "hdfs")
     store = MemoryStore()
     (tmp_path / "live/state/0/0/8.snapshot").write_bytes(os.urandom(3_000_000))
-    first = capture(LocalTree(tmp_path / "live"), catalogue(store)).snapshot
+    first = capture(at(tmp_path / "live"), catalogue(store)).snapshot
     live.plan(8)
     live.commit(8, snapshot=True)
-    second = capture(LocalTree(tmp_path / "live"), catalogue(store)).snapshot
+    second = capture(at(tmp_path / "live"), catalogue(store)).snapshot
     assert {each.path for each in first.files} & {each.path for each in second.files}
     assert not set(first.packs) & set(second.packs)
 
 
+@pytest.mark.usefixtures("kind_of_tree")
 def test_a_snapshot_never_builds_on_more_than_a_few_small_packs(tmp_path: Path) -> None:
     """A snapshot never builds on more than a few small packs."""
     live = a_checkpoint(tmp_path / "live", "changelog", batches=4)
@@ -300,7 +312,7 @@ def test_a_snapshot_never_builds_on_more_than_a_few_small_packs(tmp_path: Path) 
         live.plan(batch)
         live.commit(batch)
         salt_state(tmp_path / "live")
-        snapshot = capture(LocalTree(tmp_path / "live"), catalogue(store)).snapshot
+        snapshot = capture(at(tmp_path / "live"), catalogue(store)).snapshot
         assert len(snapshot.packs) <= SMALL_PACKS + 1
     restore(catalogue(store), snapshot, tmp_path / "back")
     assert files_below(tmp_path / "back") == wanted(tmp_path / "live", 39)

@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from harness.fault_store import FaultStore, unavailable
 from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.errors import (
     FormatTooNew,
@@ -29,7 +30,7 @@ from streamkeeper.snapshots.restore import restore
 from streamkeeper.snapshots.sealing import hash_of, seal
 from streamkeeper.snapshots.verify import verify
 from tests.contracts.memory_store import MemoryStore
-from tests.snapshots.series import SERIES, ForwardingStore, a_checkpoint, catalogue, files_below, salt_state, wanted
+from tests.snapshots.series import SERIES, a_checkpoint, catalogue, files_below, salt_state, wanted
 
 
 @pytest.fixture
@@ -168,16 +169,11 @@ def test_a_disk_that_fills_up_is_told_and_nothing_is_left(
 
 def test_a_store_that_fails_in_the_middle_of_a_restore_leaves_nothing(store: MemoryStore, tmp_path: Path) -> None:
     """A store that fails in the middle of a restore leaves nothing."""
-
-    class Failing(ForwardingStore):
-        def before(self, call: str, key: str) -> None:
-            if key.endswith(snapshot.packs[1].name):
-                raise StoreUnavailable("the store is down")
-
     snapshot = catalogue(store).read(2)
+    failing = FaultStore(store, unavailable(key=snapshot.packs[1].name))
     (tmp_path / "into").mkdir()
     with pytest.raises(StoreUnavailable):
-        restore(catalogue(Failing(store)), snapshot, tmp_path / "into" / "back")
+        restore(catalogue(failing), snapshot, tmp_path / "into" / "back")
     assert list((tmp_path / "into").iterdir()) == []
 
 
@@ -244,7 +240,7 @@ def test_parts_of_a_pack_are_read_where_little_of_it_is_needed(tmp_path: Path) -
     salt_state(tmp_path / "live")
     second = capture(LocalTree(tmp_path / "live"), catalogue(store)).snapshot
 
-    class Counting(ForwardingStore):
+    class Counting(MemoryStore):
         read_whole = 0
 
         def read(self, key: str) -> bytes:
@@ -252,7 +248,8 @@ def test_parts_of_a_pack_are_read_where_little_of_it_is_needed(tmp_path: Path) -
             self.read_whole += len(found)
             return found
 
-    counting = Counting(store)
+    counting = Counting()
+    counting.values = store.values
     restore(catalogue(counting), second, tmp_path / "back")
     assert files_below(tmp_path / "back") == wanted(tmp_path / "live", 12)
     assert counting.read_whole < 100_000

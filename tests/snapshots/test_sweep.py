@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.fault_store import FaultStore
 from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.errors import InvalidInput, SnapshotDamaged
 from streamkeeper.model.snapshot import DrillResult, Hold, Pin
@@ -18,7 +19,7 @@ from streamkeeper.snapshots.retention import Policy
 from streamkeeper.snapshots.sweep import GRACE_S, SweepPlan, plan_sweep, sweep, tell
 from streamkeeper.snapshots.verify import verify
 from tests.contracts.memory_store import MemoryStore
-from tests.snapshots.series import ForwardingStore, a_checkpoint, catalogue, files_below, salt_state, wanted
+from tests.snapshots.series import a_checkpoint, catalogue, files_below, salt_state, wanted
 
 NEWEST_ONLY = Policy(keep_last=1, hourly=0, daily=0, weekly=0, monthly=0)
 NOW = datetime.now(UTC)
@@ -125,12 +126,11 @@ def test_a_pack_that_is_referenced_again_gets_a_new_grace_period(tmp_path: Path)
     live = a_checkpoint(tmp_path / "live", "hdfs")
     # A capture is under way: its pack is there, its record is not.
 
-    class Pausing(ForwardingStore):
-        def before(self, call: str, key: str) -> None:
-            if call == "create" and "/index/" in key:
-                assert _prune(series).marked
+    def prune(call: str, key: str) -> None:
+        if call == "create" and "/index/" in key:
+            assert _prune(series).marked
 
-    capture(LocalTree(tmp_path / "live"), catalogue(Pausing(store)))
+    capture(LocalTree(tmp_path / "live"), catalogue(FaultStore(store, prune)))
     live.plan(8)
     live.commit(8, snapshot=True)
     salt_state(tmp_path / "live")
@@ -148,17 +148,16 @@ def _capture_while_pruning(tmp_path: Path, *, grace_s: float) -> MemoryStore:
     series = catalogue(store)
     _grow(tmp_path / "live", store, 2)
 
-    class Pausing(ForwardingStore):
-        def before(self, call: str, key: str) -> None:
-            if call == "create" and "/index/" in key:
-                _prune(series, grace_s=grace_s)
+    def prune(call: str, key: str) -> None:
+        if call == "create" and "/index/" in key:
+            _prune(series, grace_s=grace_s)
 
     live_batches = a_checkpoint(tmp_path / "again", "hdfs", batches=1)
     live_batches.root = tmp_path / "live"
     live_batches.plan(2)
     live_batches.commit(2, snapshot=True)
     salt_state(tmp_path / "live")
-    capture(LocalTree(tmp_path / "live"), catalogue(Pausing(store)))
+    capture(LocalTree(tmp_path / "live"), catalogue(FaultStore(store, prune)))
     return store
 
 

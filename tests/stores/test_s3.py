@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from bench.snapshots.server import S3Server
+from harness.s3_server import S3Server
 from streamkeeper.errors import InvalidInput, KeyExists, StoreUnavailable
 from streamkeeper.model.journal import StepDone
 from streamkeeper.registry.journal import Journal

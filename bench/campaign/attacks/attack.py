@@ -15,10 +15,12 @@ from typing import TypeVar
 
 import psutil
 
-from bench.bed import Bed, wait_for
-from bench.campaign.cases import JOB, CaseResult, Stage
+from bench.campaign.cases import JOB, CaseResult, Stage, started_without
 from bench.campaign.ledger import count_replays
+from harness.bed import Bed
+from harness.waiting import wait_for
 from streamkeeper.checkpoints.layout import last_committed
+from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.errors import InvalidInput
 from streamkeeper.model.control import DriverStatus
 from streamkeeper.registry.control import Control
@@ -104,7 +106,8 @@ class Attack(Stage):
 
     def run(self, *arguments: str, extra: dict[str, str] | None = None, cwd: Path | None = None) -> Answer:
         """The ``streamkeeper`` command, as a person types it in a wide terminal."""
-        return self.bed.command(*arguments, extra={"COLUMNS": "300", **(extra or {})}, off=self.off, cwd=cwd)
+        by, wide = started_without(self.off), {"COLUMNS": "300", **(extra or {})}
+        return self.bed.command(*arguments, extra=wide, by=by, cwd=cwd)
 
     def must(self, answer: Answer) -> Answer:
         """It has to succeed; without that there is nothing to attack."""
@@ -190,7 +193,7 @@ class Attack(Stage):
         known = self.word().commits
         for query in self.queries:
             directory = self.checkpoint(query)
-            newest = last_committed(directory)
+            newest = last_committed(LocalTree(directory))
             if newest is None or (directory / "offsets" / str(newest + 1)).exists():
                 return False
             if known.get(f"{query}/{directory.name}") != newest:

@@ -9,9 +9,9 @@ import signal
 import subprocess
 from contextlib import suppress
 
-from bench.bed import wait_for
 from bench.campaign.attacks.attack import QUERIES, Attack
-from bench.campaign.cases import JOB
+from bench.campaign.cases import JOB, started_without
+from harness.waiting import wait_for
 from streamkeeper.model.control import DriverState
 from streamkeeper.model.liveness import Life
 from streamkeeper.registry.control import Control
@@ -121,7 +121,7 @@ def two_restores(at: Attack, chance: random.Random) -> None:
         "STREAMKEEPER_CRASH_SIGNAL": "SIGSTOP",
         "STREAMKEEPER_CRASH_ONCE": str(marker),
     }
-    command = at.bed.program("snapshot", "restore", f"{JOB}/{query}", off=at.off)
+    command = at.bed.program("snapshot", "restore", f"{JOB}/{query}", by=started_without(at.off))
     with at.ended():
         at.serve()
         at.must(at.run("snapshot", "take", JOB))

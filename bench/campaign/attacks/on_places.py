@@ -8,11 +8,12 @@ import random
 import shutil
 from pathlib import Path
 
-from bench.bed import ROOT
 from bench.campaign.attacks.attack import Attack
 from bench.campaign.cases import JOB
+from harness.places import ROOT
 from streamkeeper.checkpoints.facts import offsets_at
 from streamkeeper.checkpoints.layout import last_committed
+from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.locations import local_path
 from streamkeeper.model.liveness import Life
 
@@ -101,9 +102,10 @@ def missing_input(at: Attack, chance: random.Random) -> None:
     with at.ended():
         at.serve(*NAMED, named=True)
         directory = at.checkpoint("copies")
-        newest = last_committed(directory)
+        tree = LocalTree(directory)
+        newest = last_committed(tree)
         assert newest is not None
-        files = [local_path("input", url) for source in offsets_at(directory, newest) for url in source.files]
+        files = [local_path("input", url) for source in offsets_at(tree, newest) for url in source.files]
         gone = chance.choice(files)
         hidden = at.bed.root / gone.name
         os.rename(gone, hidden)

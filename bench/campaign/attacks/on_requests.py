@@ -13,11 +13,11 @@ from pathlib import Path
 from bench.campaign.airflow_runs import MortalAirflow
 from bench.campaign.attacks.attack import DEADLINES, Attack
 from bench.campaign.cases import JOB
-from demo.outputs import read_totals
-from demo.places import Places
-from demo.releases import DAG
-from demo.rest import AirflowApi
-from demo.system import System
+from harness.forms import DAG
+from harness.outputs import read_totals
+from harness.places import Places
+from harness.rest import AirflowApi
+from harness.system import System
 from streamkeeper.model.liveness import Life
 
 DAY_S = 24 * 3600

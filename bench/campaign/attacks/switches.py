@@ -31,25 +31,25 @@ def without_continuity() -> None:
 def without_roots() -> None:
     """A checkpoint is looked for where the variables of the moment say."""
     from streamkeeper.operations import registered
+    from streamkeeper.operations.installation import Installation
 
     def below_the_present_root(site, state, query, version):
         """Whatever root was recorded."""
-        return Path(site.settings.checkpoints) / state.job / query / version
+        return site.new_checkpoints(state.job, query) / version
 
-    registered.checkpoint_directory = below_the_present_root
+    Installation.checkpoint = below_the_present_root
     registered.recorded_findings = lambda site, state: {}
 
 
 def without_reservation() -> None:
     """A restore takes away what lies in its place, whoever wrote it."""
     from streamkeeper.operations import version_acts
-    from streamkeeper.operations.registered import checkpoint_directory
     from streamkeeper.snapshots.catalogue import Catalogue
     from streamkeeper.snapshots.restore import restore
 
     def fill(site, state, query, version, snapshot, *, show=None):
         """In the place of what is there."""
-        target = checkpoint_directory(site, state, query, version)
+        target = site.checkpoint(state, query, version)
         if target.exists():
             shutil.move(target, target.with_name(f".{version}.aside"))
         restore(Catalogue(site.snapshots, snapshot.series), snapshot, target, show=show)
@@ -59,12 +59,12 @@ def without_reservation() -> None:
 
 def without_installation() -> None:
     """A copy is taken for the one that it was made of."""
-    from streamkeeper.model.installation import Installation
+    from streamkeeper.model.installation_record import InstallationRecord
     from streamkeeper.registry import installations
     from streamkeeper.runners.process_tree import Mark
 
     installations.find_misplaced = lambda store, installation, home: ""
-    Installation.is_mine = lambda self, recorded: True
+    InstallationRecord.is_mine = lambda self, recorded: True
     Mark.excludes = lambda self, environment: False
 
 

@@ -14,12 +14,13 @@ from typing import Any
 import msgspec
 import psutil
 
-from bench.bed import Bed
 from bench.campaign.attacks.attack import Attack
 from bench.campaign.cases import JOB, CaseResult
 from bench.campaign.ledger import count_replays
 from bench.campaign.unprotected import RULE
+from harness.bed import Bed
 from streamkeeper.checkpoints.layout import last_committed
+from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.health.told_errors import Fault, find_fault
 from streamkeeper.model.control import DriverState
 from streamkeeper.registry.control import Control
@@ -181,7 +182,7 @@ class Drill(Attack):
     def newest(self, query: str, folder: str) -> Path:
         """The newest file of a checkpoint's log, once nothing is written any more."""
         directory = self.checkpoint(query)
-        last = last_committed(directory)
+        last = last_committed(LocalTree(directory))
         return directory / folder / str(last)
 
     def state_files(self, query: str) -> Iterator[Path]:

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import msgspec
 
-from bench.bed import fresh_bed
 from bench.campaign.drills.drill import BETWEEN_S, Drill
 from bench.campaign.drills.on_operations import recovery_killed, two_schedulers
 from bench.campaign.drills.on_topics import on_a_topic, retention_past
+from harness.bed import fresh_bed
 
 JOBS = [Path(__file__).parents[1] / "jobs/ledgers.py"]
 _STALE_S = 75.0

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import time
 
+from bench.campaign.cases import started_without
 from bench.campaign.drills.drill import Drill
 from streamkeeper.model.incident import IncidentRaised
 from streamkeeper.operations.fleet_look import OWN
@@ -18,7 +19,7 @@ def two_schedulers(drill: Drill, chance: random.Random) -> None:
     drill.kill()
     drill.diagnose(("driver-killed",))
     began = time.monotonic()
-    watch = drill.bed.program("watch", "--once", off=drill.off)
+    watch = drill.bed.program("watch", "--once", by=started_without(drill.off))
     both = [
         subprocess.Popen(watch, env=drill.bed.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         for _ in range(2)

@@ -10,18 +10,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from bench.bed import wait_for
 from bench.campaign.attacks.attack import DEADLINES, Answer
 from bench.campaign.broker_bed import TOPIC, BrokerBed, fresh_broker_bed
 from bench.campaign.cases import JOB
 from bench.campaign.drills.drill import Drill
 from bench.campaign.ledger import audited_ids
-from demo.kafka.feed import PARTITIONS, Event, read_events
-from demo.kafka.ledger import counts_so_far, read_counts
-from demo.ledger import Account, compare_events
-from demo.outputs import read_event_ids
+from harness.ledger import Account, compare_events
+from harness.outputs import read_event_ids
+from harness.topic_feed import PARTITIONS, Event, read_events
+from harness.topic_ledger import counts_so_far, read_counts
+from harness.waiting import wait_for
 from streamkeeper.checkpoints.kafka_sources import stands_at
 from streamkeeper.checkpoints.layout import last_committed
+from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.model.coding import from_json
 from streamkeeper.model.finding import Assessment
 from streamkeeper.operations.approval import asked_about
@@ -135,7 +136,7 @@ def retention_past(drill: Drill, chance: random.Random) -> None:
     drill.feed(3.0)
     drill.bed.stop_producer()
     checkpoint = drill.checkpoint("counts")
-    (topics,) = stands_at(checkpoint, last_committed(checkpoint)).values()
+    (topics,) = stands_at(LocalTree(checkpoint), last_committed(LocalTree(checkpoint))).values()
     for partition, following in sorted(topics[TOPIC].items()):
         _, end = drill.bed.broker.client.range_of(TOPIC, partition=partition)
         oldest = chance.randint(following + 1, end)

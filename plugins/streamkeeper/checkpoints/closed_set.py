@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from streamkeeper.checkpoints.file_sources import source_files
 from streamkeeper.checkpoints.listed import Listed
-from streamkeeper.checkpoints.source_files import source_files
 from streamkeeper.checkpoints.state_files import NO_STORES, StateFiles
 from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.errors import CheckpointDamaged
@@ -29,14 +29,14 @@ def closed_set(tree: Tree, batch: int, *, pending: bool = False) -> list[str]:
     seen = Listed(tree)
     oldest, newest = (batch, batch + 1) if pending else (batch - 1, batch)
     found = {"metadata"}
-    found |= {f"offsets/{each}" for each in range(max(0, oldest), newest + 1)}
+    found |= {f"offsets/{number}" for number in range(max(0, oldest), newest + 1)}
     if batch >= 0:
         found.add(f"commits/{batch}")
     found.update(source_files(seen, newest))
     found.update(_state(seen, batch, newest))
-    for each in sorted(found):
-        if not seen.has(each):
-            raise CheckpointDamaged(f"{tree.where(each)} is missing: batch {batch} cannot be gone on from")
+    for path in sorted(found):
+        if not seen.has(path):
+            raise CheckpointDamaged(f"{tree.where(path)} is missing: batch {batch} cannot be gone on from")
     return sorted(found)
 
 

@@ -1,95 +1,146 @@
 """The file sources of a plan and the logs of what they have listed: ``sources/<position or name>``.
 
-A query that reads one source twice has two offsets and one log; the logs are counted without the repetition.
+A file source counts its entries by itself: a batch without new files makes none, and after a crash between an entry
+and its plan one batch takes two. Other sources keep a single entry ``0``, where they began (Kafka, rate) or nothing. A
+query that reads one source twice has two offsets and one log; the logs are counted without the repetition.
 """
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Iterator
 
 import msgspec
 
-from streamkeeper.checkpoints.entries import Offsets, read_listing
-from streamkeeper.checkpoints.parsing import parse_json
-from streamkeeper.errors import CheckpointDamaged
+from streamkeeper.checkpoints.layout import read_offsets
+from streamkeeper.checkpoints.listed import Listed
+from streamkeeper.checkpoints.log_codec import (
+    SEEN_BEFORE,
+    LoggedFile,
+    LogNames,
+    Offsets,
+    Trouble,
+    entry_number,
+    log_names,
+    log_offset,
+    source_entry_from,
+    whole,
+)
+from streamkeeper.checkpoints.trees import Tree
+from streamkeeper.errors import CheckpointChanged
 
 _COUNTED = 1
 
 
 class FileSource(msgspec.Struct, frozen=True, kw_only=True):
-    """A file source of a plan: its offset there, the one before it, and the entries of its log.
+    """A file source of a plan: its offset there, the one before it, and its log.
 
-    ``log``: the log's folder name; None where the source seems to share the log of one before it.
+    ``log``: the log's folder name; None where the source seems to share the log of one before it. ``folder``: path of
+    the log that it has or shares.
     """
 
     name: str
     start: int | None
     end: int
     log: str | None
-    entries: dict[int, Path]
-
-    @property
-    def newest(self) -> int:
-        """The newest entry of its log; -1 without any."""
-        return max(self.entries, default=-1)
+    folder: str
+    entries: LogNames
 
 
-def file_sources(checkpoint: Path, plan: Offsets, previous: Offsets | None) -> tuple[FileSource, ...]:
+def file_sources(tree: Tree, plan: Offsets, previous: Offsets | None) -> tuple[FileSource, ...]:
     """The file sources of a plan, in its order."""
-    logs = _logs(checkpoint, plan)
+    logs = _logs(tree, plan)
     found = []
     for name, end in plan.ends.items():
         offset = log_offset(end)
         if offset is not None:
             start = log_offset(previous.ends.get(name, "")) if previous else None
             log = logs[name]
-            entries = source_entries(checkpoint / "sources" / (log or _first_like(plan, logs, name)))
-            found.append(FileSource(name=name, start=start, end=offset, log=log, entries=entries))
+            folder = f"sources/{log or _first_like(plan, logs, name)}"
+            entries = log_names(tree.files(folder))
+            found.append(FileSource(name=name, start=start, end=offset, log=log, folder=folder, entries=entries))
     return tuple(found)
 
 
-def files_of(checkpoint: Path, source: FileSource) -> tuple[str, ...]:
-    """URLs of the files that the plan's batch reads of a source; raises CheckpointDamaged."""
-    found: list[str] = []
-    for entry in range(0 if source.start is None else source.start + 1, source.end + 1):
-        holder = next((path for number, path in source.entries.items() if _holds(number, path, entry)), None)
-        if holder is None:
-            raise CheckpointDamaged(f"{checkpoint / 'sources' / (source.log or source.name) / str(entry)} is missing")
-        found += [url for number, url in read_listing(holder).files if number == entry]
-    return tuple(found)
+def files_of(tree: Tree, source: FileSource) -> tuple[str, ...]:
+    """URLs of the files that the plan's batch reads of a source; raises CheckpointDamaged, CheckpointChanged."""
+    first = 0 if source.start is None else source.start + 1
+    files = logged_files(tree, source, source.end, first=first)
+    return tuple(file.path for file in files if file.batch_id != SEEN_BEFORE)
 
 
-def source_entries(log: Path) -> dict[int, Path]:
-    """Entry -> file of a file source's log, compacted or not, in order; none where there is no log."""
+def logged_files(tree: Tree, source: FileSource, end: int, *, first: int = 0) -> list[LoggedFile]:
+    """Every file that the source has taken in the entries from ``first`` to ``end``, in order, and, from the first
+    entry on, those seen before it.
+
+    What is listed beyond ``end`` is not among them: no plan names it yet. Raises CheckpointDamaged, CheckpointChanged
+    when an entry was removed while the log was being read.
+    """
+    found: list[LoggedFile] = []
+    for name in source.entries.holding(end, first=first, where=tree.where(source.folder)):
+        files = read_source_entry(tree, f"{source.folder}/{name}")
+        found += (
+            file for file in files if first <= file.batch_id <= end or (file.batch_id == SEEN_BEFORE and not first)
+        )
+    return found
+
+
+def read_source_entry(tree: Tree, path: str) -> list[LoggedFile]:
+    """One entry of a file source's log; raises CheckpointDamaged, CheckpointChanged when it is gone."""
+    found = source_entry_in(tree, path)
+    if found is Trouble.MISSING:
+        raise CheckpointChanged(f"{tree.where(path)} was removed while it was being read")
+    return whole(found, tree.where(path))
+
+
+def source_entry_in(tree: Tree, path: str) -> list[LoggedFile] | Trouble:
+    """The same, without raising anything."""
     try:
-        names = [path.name for path in log.iterdir() if path.is_file()]
-    except (FileNotFoundError, NotADirectoryError):
-        return {}
-    numbers = sorted((entry_of(name), name) for name in names if _is_entry(name))
-    return {number: log / name for number, name in numbers}
+        return source_entry_from(tree.read(path), path.rpartition("/")[2])
+    except FileNotFoundError:
+        return Trouble.MISSING
 
 
-def entry_of(name: str) -> int:
-    """The number of an entry of a file source's log by its file's name, compacted or not."""
-    return int(name.removesuffix(".compact"))
+def source_files(seen: Listed, newest: int) -> Iterator[str]:
+    """Paths of every source's log up to where it stands after batch ``newest``: its last compacted entry, the one
+    before that, and those after it. Raises CheckpointDamaged when an entry or the plan is missing or unreadable.
+    """
+    folders = seen.folders("sources")
+    if not folders or newest < 0:
+        return
+    ends = {name: log_offset(end) for name, end in read_offsets(seen.tree, newest).ends.items()}
+    counted = {name: end for name, end in ends.items() if end is not None}
+    for name in folders:
+        folder = f"sources/{name}"
+        entries = log_names(seen.files(folder))
+        if ends.keys() == set(folders):
+            stands = counted.get(name)
+        else:
+            # A source that is read twice has two offsets and one log, and which log is whose cannot be told: the
+            # furthest offset that it reaches counts. What is beyond its own is read by the next batch, and only once.
+            stands = max((end for end in counted.values() if end <= entries.newest), default=None)
+        if stands is None:
+            yield from (f"{folder}/{file}" for file in seen.files(folder) if entry_number(file) is not None)
+        else:
+            yield from (f"{folder}/{file}" for file in _needed(entries, stands, seen.tree.where(folder)))
 
 
-def log_offset(end: str) -> int | None:
-    """A file source's offset; None for another kind of source, or for none."""
-    try:
-        found = parse_json(end)["logOffset"]
-    except (ValueError, KeyError, TypeError):
-        return None
-    return found if isinstance(found, int) else None
+def _needed(entries: LogNames, stands: int, where: str) -> Iterator[str]:
+    held = entries.holding(stands, where=where)
+    yield from held
+    start = entry_number(held[0]) if held else None
+    if start in entries.compacted:
+        # Not for what it lists: Spark takes the distance of two compacted entries for the interval, and guesses one
+        # from a single entry. 19.compact alone means 20 to it, and 39.compact alone 10: then entries seem to lack.
+        yield from (f"{number}.compact" for number in entries.compacted[: entries.compacted.index(start)][-1:])
 
 
-def _logs(checkpoint: Path, plan: Offsets) -> dict[str, str | None]:
+def _logs(tree: Tree, plan: Offsets) -> dict[str, str | None]:
     """Source -> its log's folder: its own name, unless there are fewer logs than sources and equal offsets."""
     names = list(plan.ends)
-    there = {path.name for path in (checkpoint / "sources").glob("*") if path.is_dir()}
+    there = set(tree.folders("sources"))
     too_many = len(names) - len(there)
-    counted = plan.version == _COUNTED and all(log_offset(each) is not None for each in plan.ends.values())
-    if not counted or too_many <= 0 or there != {str(each) for each in range(len(there))} or not there:
+    counted = plan.version == _COUNTED and all(log_offset(end) is not None for end in plan.ends.values())
+    if not counted or too_many <= 0 or there != {str(number) for number in range(len(there))} or not there:
         return {name: name for name in names}
     repeated = [name for at, name in enumerate(names) if plan.ends[name] in _ends_of(plan, names[:at])]
     if len(repeated) < too_many:
@@ -106,12 +157,3 @@ def _first_like(plan: Offsets, logs: dict[str, str | None], name: str) -> str:
 
 def _ends_of(plan: Offsets, names: list[str]) -> set[str]:
     return {plan.ends[name] for name in names}
-
-
-def _holds(number: int, path: Path, entry: int) -> bool:
-    """An entry's own file, or a later compacted one: Spark removes the files that it has compacted."""
-    return number == entry or (number > entry and path.suffix == ".compact")
-
-
-def _is_entry(name: str) -> bool:
-    return name.removesuffix(".compact").isdecimal()

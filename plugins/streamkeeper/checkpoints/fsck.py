@@ -8,14 +8,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import msgspec
 
 from streamkeeper.checkpoints.closed_set import closed_set
-from streamkeeper.checkpoints.entries import Commit, Offsets, Trouble, commit_in, offsets_in
-from streamkeeper.checkpoints.file_sources import FileSource, file_sources, source_entries
-from streamkeeper.checkpoints.layout import last_committed, last_planned, must_be_directory, numbered
+from streamkeeper.checkpoints.file_sources import FileSource, file_sources
+from streamkeeper.checkpoints.layout import (
+    commit_in,
+    last_committed,
+    last_planned,
+    must_be_directory,
+    numbered,
+    offsets_in,
+)
+from streamkeeper.checkpoints.listed import Listed
+from streamkeeper.checkpoints.log_codec import Commit, Offsets, Trouble, log_names, query_id_from
 from streamkeeper.checkpoints.log_damage import commit_damage, offset_damage, order_damage, orphaned_checksums
 from streamkeeper.checkpoints.operator_metadata import operator_folders
 from streamkeeper.checkpoints.shapes import damage
@@ -26,12 +33,14 @@ from streamkeeper.checkpoints.source_damage import (
     unplanned_entries,
 )
 from streamkeeper.checkpoints.state_damage import state_beyond, state_damage
-from streamkeeper.checkpoints.trees import LocalTree
+from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.checkpoints.wholeness import differs_from_checksum
 from streamkeeper.errors import CheckpointChanged, CheckpointDamaged
 from streamkeeper.model.damage import Damage
 
 _PARTS = ("metadata", "offsets", "commits", "sources", "state")
+_NAMES_STATE = 2
+"""Commit log v2 is written where commits name the state files; v3 whether they do or not."""
 _UUID = re.compile(r"[0-9a-fA-F]{1,8}(-[0-9a-fA-F]{1,4}){3}-[0-9a-fA-F]{1,12}")
 
 
@@ -47,7 +56,7 @@ class _Seen(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def newest(self) -> int:
         """The newest batch that either log knows; -1 without any."""
-        return max((each for each in (self.planned, self.committed) if each is not None), default=-1)
+        return max((batch for batch in (self.planned, self.committed) if batch is not None), default=-1)
 
     @property
     def resumed(self) -> int:
@@ -70,156 +79,148 @@ class _Seen(msgspec.Struct, frozen=True, kw_only=True):
         return self.plan.ends == self.previous.ends and self.plan.watermark_ms > self.previous.watermark_ms
 
 
-def examine(checkpoint: Path, *, stateful: bool = False) -> tuple[Damage, ...]:
+def examine(tree: Tree, *, stateful: bool = False) -> tuple[Damage, ...]:
     """Every damage of a checkpoint, and notes on what only looks like one; none for a sound or an empty directory.
 
     ``stateful``: the query is known to keep state, so that a state directory that is gone is seen in format 1 too.
     Raises NotFound when there is no such directory, CheckpointChanged when a file disappears meanwhile.
     """
-    must_be_directory(checkpoint)
+    must_be_directory(tree)
     try:
-        return tuple(_examine(checkpoint, stateful=stateful))
+        return tuple(_examine(tree, stateful=stateful))
     except FileNotFoundError as error:
         raise CheckpointChanged(f"{error.filename} was removed meanwhile", hint="stop the query first") from error
 
 
-def _examine(checkpoint: Path, *, stateful: bool) -> Iterator[Damage]:
-    names = {path.name for path in checkpoint.iterdir() if not path.name.startswith(".")}
+def _examine(tree: Tree, *, stateful: bool) -> Iterator[Damage]:
+    names = {name.removesuffix("/") for name in tree.names("") if not name.startswith(".")}
     if names and names.isdisjoint(_PARTS):
         evidence = f"neither metadata nor offsets, but {', '.join(sorted(names)[:3])}"
         yield damage("not-a-checkpoint", ".", evidence)
     if names.isdisjoint(_PARTS):
         return
-    seen = _look(checkpoint)
-    found = [*_identity(checkpoint, seen), *_logs(checkpoint, seen), *_state(checkpoint, seen, stateful=stateful)]
+    seen = _look(tree)
+    found = [*_identity(tree, seen), *_logs(tree, seen), *_state(tree, seen, stateful=stateful)]
     yield from found
-    yield from _checksums(checkpoint, seen, {each.where for each in found})
-    yield from _leftovers(checkpoint)
+    yield from _checksums(tree, seen, {harm.where for harm in found})
+    yield from _leftovers(tree)
 
 
-def _look(checkpoint: Path) -> _Seen:
-    planned = last_planned(checkpoint)
-    plan = _readable(checkpoint, planned)
-    previous = _readable(checkpoint, planned - 1 if planned else None)
-    sources = file_sources(checkpoint, plan, previous) if plan else ()
-    return _Seen(planned=planned, committed=last_committed(checkpoint), plan=plan, previous=previous, sources=sources)
+def _look(tree: Tree) -> _Seen:
+    planned = last_planned(tree)
+    plan = _readable(tree, planned)
+    previous = _readable(tree, planned - 1 if planned else None)
+    sources = file_sources(tree, plan, previous) if plan else ()
+    return _Seen(planned=planned, committed=last_committed(tree), plan=plan, previous=previous, sources=sources)
 
 
-def _readable(checkpoint: Path, batch: int | None) -> Offsets | None:
-    found = offsets_in(checkpoint, batch) if batch is not None else None
+def _readable(tree: Tree, batch: int | None) -> Offsets | None:
+    found = offsets_in(tree, batch) if batch is not None else None
     return None if isinstance(found, Trouble) else found
 
 
-def _identity(checkpoint: Path, seen: _Seen) -> Iterator[Damage]:
-    path = checkpoint / "metadata"
-    if not path.is_file():
+def _identity(tree: Tree, seen: _Seen) -> Iterator[Damage]:
+    if not tree.has("metadata"):
         if seen.newest >= 0:
             yield damage("metadata-missing", "metadata", f"batch {seen.newest} is known, metadata is missing")
         return
-    content = path.read_bytes()
-    try:
-        found = msgspec.json.decode(content)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        found = None
+    content = tree.read("metadata")
     if not content:
         yield damage("metadata-empty", "metadata", "metadata has 0 bytes")
-    elif not isinstance(found, dict) or not _UUID.fullmatch(str(found.get("id"))):
+    elif not _UUID.fullmatch(query_id_from(content) or ""):
         yield damage("metadata-garbage", "metadata", "metadata holds no query id")
 
 
-def _logs(checkpoint: Path, seen: _Seen) -> Iterator[Damage]:
+def _logs(tree: Tree, seen: _Seen) -> Iterator[Damage]:
     if seen.committed is not None:
-        yield from commit_damage(checkpoint, seen.committed)
+        yield from commit_damage(tree, seen.committed)
     if seen.planned is None:
-        yield from _without_offsets(checkpoint, seen)
+        yield from _without_offsets(tree, seen)
         return
-    yield from offset_damage(checkpoint, seen.planned)
+    yield from offset_damage(tree, seen.planned)
     for source in seen.sources:
-        yield from source_damage(source)
-    ended = [*_removed(checkpoint, "commits", seen.planned - 1), *entries_beyond(seen.sources, 0)]
+        yield from source_damage(tree, source)
+    ended = [*_removed(tree, "commits", seen.planned - 1), *entries_beyond(seen.sources, 0)]
     yield from order_damage(seen.planned, seen.committed, ended)
-    removed = [*_removed(checkpoint, "offsets", seen.newest), *state_beyond(checkpoint, seen.newest)]
-    removed += _removed(checkpoint, "commits", seen.newest) + (entries_beyond(seen.sources, 1) if seen.ended else [])
+    removed = [*_removed(tree, "offsets", seen.newest), *state_beyond(tree, seen.newest)]
+    removed += _removed(tree, "commits", seen.newest) + (entries_beyond(seen.sources, 1) if seen.ended else [])
     if removed:
         yield damage("rewound", f"offsets/{seen.newest + 1}", "; ".join(removed))
     elif seen.ended:
-        yield from _beyond_by_one(checkpoint, seen)
+        yield from _beyond_by_one(tree, seen)
 
 
-def _without_offsets(checkpoint: Path, seen: _Seen) -> Iterator[Damage]:
+def _without_offsets(tree: Tree, seen: _Seen) -> Iterator[Damage]:
     """No batch is planned: as before the first one, unless something tells of batches."""
     if seen.committed is not None:
         yield damage("offsets-gone", "offsets", f"commits go up to {seen.committed}, offsets holds no batch")
         return
-    state = [path for path in _listed(checkpoint / "state") if not path.name.startswith(".")]
+    state = [name.removesuffix("/") for name in tree.names("state") if not name.startswith(".")]
     if state:
-        evidence = f"there is no batch, but {state[0].relative_to(checkpoint)}"
+        evidence = f"there is no batch, but state/{state[0]}"
         yield damage("offsets-and-commits-gone-beside-state", "offsets", evidence)
         return
-    logs = {source.name: max(source_entries(source), default=-1) for source in _listed(checkpoint / "sources")}
+    logs = {name: log_names(tree.files(f"sources/{name}")).newest for name in tree.folders("sources")}
     told = [f"sources/{name} has entry {newest}" for name, newest in logs.items() if newest > 0]
-    told += [*_removed(checkpoint, "offsets", -1), *_removed(checkpoint, "commits", -1)]
+    told += [*_removed(tree, "offsets", -1), *_removed(tree, "commits", -1)]
     if told:
         yield damage("offsets-and-commits-gone", "offsets", f"there is no batch, but {told[0]}")
 
 
-def _beyond_by_one(checkpoint: Path, seen: _Seen) -> Iterator[Damage]:
+def _beyond_by_one(tree: Tree, seen: _Seen) -> Iterator[Damage]:
     repeated: list[Damage] = []
-    if seen.plan is not None and not (checkpoint / "state").exists():
+    if seen.plan is not None and "state" not in tree.folders(""):
         repeated = list(repeated_offsets(seen.plan, seen.previous, seen.sources))
     yield from repeated or unplanned_entries(seen.sources)
 
 
-def _state(checkpoint: Path, seen: _Seen, *, stateful: bool) -> Iterator[Damage]:
+def _state(tree: Tree, seen: _Seen, *, stateful: bool) -> Iterator[Damage]:
     if seen.resumed < 0:
         return
-    commit = commit_in(checkpoint, seen.resumed)
+    commit = commit_in(tree, seen.resumed)
     if isinstance(commit, Trouble) and commit is not Trouble.MISSING:
         return
     partitions = {} if isinstance(commit, Trouble) else commit.partitions
-    if not partitions and isinstance(commit, Commit) and commit.version > 1 and operator_folders(checkpoint):
+    if not partitions and isinstance(commit, Commit) and commit.version == _NAMES_STATE and operator_folders(tree):
         where = f"commits/{seen.resumed}"
         yield damage("commit-cut-short", where, f"{where} does not name the state files")
         return
-    yield from state_damage(checkpoint, seen.resumed, partitions, stateful=stateful or seen.ran_without_data)
+    yield from state_damage(tree, seen.resumed, partitions, stateful=stateful or seen.ran_without_data)
 
 
-def _checksums(checkpoint: Path, seen: _Seen, named: set[str]) -> Iterator[Damage]:
+def _checksums(tree: Tree, seen: _Seen, named: set[str]) -> Iterator[Damage]:
     """Files that a start reads and Hadoop would refuse; those named already are left out."""
-    for path in sorted(_read_on_start(checkpoint, seen)):
-        if path not in named and differs_from_checksum(checkpoint / path):
+    for path in sorted(_read_on_start(tree, seen)):
+        if path not in named and differs_from_checksum(tree, path):
             yield damage("checksum-mismatch", path, f"{path} is not what its .crc file was made of")
 
 
-def _read_on_start(checkpoint: Path, seen: _Seen) -> set[str]:
+def _read_on_start(tree: Tree, seen: _Seen) -> set[str]:
     found = {"metadata"}
     if seen.planned is not None:
-        found |= {f"offsets/{each}" for each in (seen.planned - 1, seen.planned)}
+        found |= {f"offsets/{batch}" for batch in (seen.planned - 1, seen.planned)}
     if seen.committed is not None:
         found.add(f"commits/{seen.committed}")
-    found |= {path.relative_to(checkpoint).as_posix() for source in seen.sources for path in source.entries.values()}
+    for source in seen.sources:
+        found |= {f"{source.folder}/{source.entries.name_of(number)}" for number in source.entries.numbers}
     try:
-        return found | set(closed_set(LocalTree(checkpoint), seen.resumed, pending=seen.resumed != seen.planned))
+        return found | set(closed_set(tree, seen.resumed, pending=seen.resumed != seen.planned))
     except CheckpointDamaged:
         return found
 
 
-def _leftovers(checkpoint: Path) -> Iterator[Damage]:
+def _leftovers(tree: Tree) -> Iterator[Damage]:
     """What every crash or copy leaves, and no start minds."""
-    halves = sorted(checkpoint.rglob("*.tmp"))
+    halves = sorted(path for path in Listed(tree).below("") if path.endswith(".tmp"))
     if halves:
-        where = str(halves[0].relative_to(checkpoint))
-        yield damage("leftover-temporary-files", where, f"{len(halves)} of them")
-    logs = [checkpoint / log for log in ("offsets", "commits")]
-    if any(numbered(log) for log in logs) and not any(list(log.glob(".*.crc")) for log in logs):
+        yield damage("leftover-temporary-files", halves[0], f"{len(halves)} of them")
+    logs = ("offsets", "commits")
+    checksums = [name for log in logs for name in tree.files(log) if name.startswith(".") and name.endswith(".crc")]
+    if not checksums and any(numbered(tree, log) for log in logs):
         yield damage("checksums-missing", ".", "offsets and commits have no .crc files")
 
 
-def _removed(checkpoint: Path, log: str, newest: int) -> list[str]:
+def _removed(tree: Tree, log: str, newest: int) -> list[str]:
     """Evidence that an entry beyond ``newest`` was there and is not."""
-    beyond = [each for each in orphaned_checksums(checkpoint, log) if each > newest]
+    beyond = [entry for entry in orphaned_checksums(tree, log) if entry > newest]
     return [f"{log}/.{beyond[0]}.crc is there without its file"] if beyond else []
-
-
-def _listed(folder: Path) -> list[Path]:
-    return sorted(folder.iterdir()) if folder.is_dir() else []

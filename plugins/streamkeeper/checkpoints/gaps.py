@@ -23,8 +23,8 @@ class Gaps(msgspec.Struct, frozen=True):
 
 
 def find_gaps(start: int, end: int, there: Collection[int]) -> Gaps:
-    """Of the numbers from ``start`` up to ``end``, without it; as quick as ``there`` is small."""
+    """The numbers from ``start`` up to, but without, ``end`` that are not ``there``; fast where ``there`` is small."""
     known = frozenset(there)
     wanted = range(start, end)
-    count = max(end - start, 0) - sum(each in wanted for each in known)
-    return Gaps(list(islice((each for each in wanted if each not in known), min(count, MOST_NAMED))), count)
+    count = max(end - start, 0) - sum(number in wanted for number in known)
+    return Gaps(list(islice((number for number in wanted if number not in known), min(count, MOST_NAMED))), count)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import re
 from collections.abc import Collection
-from pathlib import Path
+from contextlib import suppress
 
 import msgspec
 from msgspec.structs import replace
 
-from streamkeeper.checkpoints.facts import must_be_checkpoint
-from streamkeeper.checkpoints.layout import numbered
-from streamkeeper.checkpoints.prune_plan import look_at
+from streamkeeper.checkpoints.layout import must_be_checkpoint, numbered
+from streamkeeper.checkpoints.listed import Listed
+from streamkeeper.checkpoints.log_codec import log_names
+from streamkeeper.checkpoints.trees import Tree
 
 
 class Growth(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,25 +27,33 @@ class Growth(msgspec.Struct, frozen=True, kw_only=True):
     largest_compact: int = 0
 
 
-def checkpoint_growth(directory: Path) -> Growth:
+def checkpoint_growth(tree: Tree) -> Growth:
     """Measure a checkpoint and its committed batches; what disappears meanwhile is left out. Raises NotFound."""
-    must_be_checkpoint(directory)
-    return _growth(look_at(directory).files, numbered(directory / "commits"))
+    must_be_checkpoint(tree)
+    return _growth(_sizes(tree), numbered(tree, "commits"))
 
 
-def sink_log_growth(directory: Path) -> Growth:
+def sink_log_growth(tree: Tree) -> Growth:
     """Measure the ``_spark_metadata`` of a file sink's output, which has an entry per batch, some of them compacted."""
-    files = look_at(directory).files
-    entries = {int(found[1]) for path in files if (found := re.fullmatch(r"(\d+)(\.compact)?", path))}
-    compacts = [found.st_size for path, found in files.items() if re.fullmatch(r"\d+\.compact", path)]
-    return replace(_growth(files, entries), largest_compact=max(compacts, default=0))
+    sizes = _sizes(tree)
+    entries = log_names(sizes)
+    compacted = [sizes[f"{number}.compact"] for number in entries.compacted]
+    return replace(_growth(sizes, entries.numbers), largest_compact=max(compacted, default=0))
 
 
-def _growth(files: dict[str, os.stat_result], batches: Collection[int]) -> Growth:
-    checksums = [found.st_size for path, found in files.items() if path.endswith(".crc")]
+def _sizes(tree: Tree) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for path in Listed(tree).below(""):
+        with suppress(FileNotFoundError):
+            found[path] = tree.stamp(path).size
+    return found
+
+
+def _growth(sizes: dict[str, int], batches: Collection[int]) -> Growth:
+    checksums = [size for path, size in sizes.items() if path.endswith(".crc")]
     return Growth(
-        files=len(files),
-        bytes=sum(found.st_size for found in files.values()),
+        files=len(sizes),
+        bytes=sum(sizes.values()),
         crc_files=len(checksums),
         crc_bytes=sum(checksums),
         batches=len(batches),

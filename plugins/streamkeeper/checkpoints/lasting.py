@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 
 from streamkeeper.checkpoints.fsck import examine
+from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.errors import CheckpointChanged, NotFound
 from streamkeeper.model.damage import Damage
 
 _LOOKS, _BETWEEN_S = 5, 0.2
 
 
-def examine_twice(checkpoint: Path, *, stateful: bool = False) -> tuple[Damage, ...]:
+def examine_twice(tree: Tree, *, stateful: bool = False) -> tuple[Damage, ...]:
     """What two looks in a row show in the same place, so that a batch under way is not taken for damage.
 
     Raises NotFound, and CheckpointChanged when it changed during every look.
@@ -22,19 +22,19 @@ def examine_twice(checkpoint: Path, *, stateful: bool = False) -> tuple[Damage, 
         if number:
             time.sleep(_BETWEEN_S)
         try:
-            found = examine(checkpoint, stateful=stateful)
+            found = examine(tree.fresh(), stateful=stateful)
         except CheckpointChanged:
             continue
         if not found or before is not None:
-            seen = {(each.shape, each.where) for each in before or ()}
-            return tuple(each for each in found if (each.shape, each.where) in seen)
+            seen = {(damage.shape, damage.where) for damage in before or ()}
+            return tuple(damage for damage in found if (damage.shape, damage.where) in seen)
         before = found
-    raise CheckpointChanged(f"{checkpoint} changed during each of {_LOOKS} looks")
+    raise CheckpointChanged(f"{tree.where('')} changed during each of {_LOOKS} looks")
 
 
-def lasting_damages(checkpoint: Path, *, stateful: bool = False) -> tuple[Damage, ...]:
+def lasting_damages(tree: Tree, *, stateful: bool = False) -> tuple[Damage, ...]:
     """Those that stay; none of a directory that was not begun, or that never holds still."""
     try:
-        return examine_twice(checkpoint, stateful=stateful)
+        return examine_twice(tree, stateful=stateful)
     except (NotFound, CheckpointChanged):
         return ()

@@ -1,27 +1,39 @@
-"""Reading a checkpoint directory as Spark lays it out, without Spark; what is no entry of a log (``.crc``, temporary
-files) is passed over."""
+"""Reading a checkpoint as Spark lays it out, without Spark; what is no entry of a log (``.crc``, temporary files) is
+passed over."""
 
 from __future__ import annotations
 
 import re
-from pathlib import Path
-from typing import Any
 
-from streamkeeper.checkpoints.parsing import parse_json
+from streamkeeper.checkpoints.log_codec import (
+    Commit,
+    Offsets,
+    Trouble,
+    batch_number,
+    commit_from,
+    offsets_from,
+    query_id_from,
+    whole,
+)
 from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.errors import CheckpointDamaged, NotFound
 
-_NUMBER = re.compile(r"0|[1-9][0-9]*")
 _VERSION = re.compile(r"v\d{4,}")
-_VOID = "{}"
+_LOGS = frozenset({"offsets", "commits"})
 ANOTHER_DIRECTORY = "name the query's checkpoint directory: it holds metadata, offsets and commits"
 
 
-def must_be_directory(checkpoint: Path, given: str = "") -> None:
+def must_be_directory(tree: Tree, given: str = "") -> None:
     """Raise NotFound where there is no directory; ``given``: how whoever asks has written it."""
-    if not checkpoint.is_dir():
-        what = "is no directory" if checkpoint.exists() else "does not exist"
-        raise NotFound(f"checkpoint {given or checkpoint} {what}", hint=ANOTHER_DIRECTORY)
+    if absence := tree.absence():
+        raise NotFound(f"checkpoint {given or tree.where('')} {absence}", hint=ANOTHER_DIRECTORY)
+
+
+def must_be_checkpoint(tree: Tree) -> None:
+    """Raise NotFound unless there is a directory with metadata or offsets in it."""
+    must_be_directory(tree)
+    if not {"metadata", "offsets/"}.intersection(tree.names("")):
+        raise NotFound(f"{tree.where('')} is not a checkpoint", hint=ANOTHER_DIRECTORY)
 
 
 def is_version_name(name: str) -> bool:
@@ -29,111 +41,97 @@ def is_version_name(name: str) -> bool:
     return _VERSION.fullmatch(name) is not None
 
 
-def find_checkpoints(directory: Path) -> dict[str, Path]:
-    """Query -> its checkpoint, of those that lie in ``directory``; the empty name stands for itself being one.
+def find_checkpoints(tree: Tree) -> dict[str, str]:
+    """Query -> folder of its checkpoint, of those that lie in a tree; the empty name stands for itself being one.
 
     A checkpoint of versions (``v0001``, ``v0002``, ...) is the newest of them. Empty where nothing looks like one.
     """
-    own = _checkpoint_or_newest(directory)
+    own = _checkpoint_or_newest(tree, "")
     if own is not None:
         return {"": own}
-    folders = [each for each in sorted(directory.iterdir()) if each.is_dir()] if directory.is_dir() else []
-    found = {each.name: _checkpoint_or_newest(each) for each in folders}
-    return {name: each for name, each in found.items() if each is not None}
+    found = {name: _checkpoint_or_newest(tree, name) for name in tree.folders("")}
+    return {name: folder for name, folder in found.items() if folder is not None}
 
 
-def _checkpoint_or_newest(directory: Path) -> Path | None:
-    if (directory / "metadata").is_file() or any((directory / log).is_dir() for log in ("offsets", "commits")):
-        return directory
-    versions = [each for each in directory.glob("v*") if each.is_dir() and is_version_name(each.name)]
-    return max(versions, key=lambda each: int(each.name[1:]), default=None)
+def _checkpoint_or_newest(tree: Tree, folder: str) -> str | None:
+    folders = tree.folders(folder)
+    if "metadata" in tree.files(folder) or _LOGS.intersection(folders):
+        return folder
+    newest = max(filter(is_version_name, folders), key=lambda name: int(name[1:]), default=None)
+    return newest and f"{folder}/{newest}".lstrip("/")
 
 
-def last_committed(checkpoint: Path) -> int | None:
+def numbered(tree: Tree, folder: str) -> list[int]:
+    """The numbers of a log's entries; none when it is not there."""
+    names = (name.removesuffix("/") for name in tree.names(folder))
+    return [number for name in names if (number := batch_number(name)) is not None]
+
+
+def last_committed(tree: Tree) -> int | None:
     """The newest batch that Spark has committed; None when there is none."""
-    return max(numbered(checkpoint / "commits"), default=None)
+    return max(numbered(tree, "commits"), default=None)
 
 
-def last_planned(checkpoint: Path) -> int | None:
+def last_planned(tree: Tree) -> int | None:
     """The newest batch whose offsets are written; None when there is none."""
-    return max(numbered(checkpoint / "offsets"), default=None)
+    return max(numbered(tree, "offsets"), default=None)
 
 
-def open_batch(checkpoint: Path) -> int | None:
+def open_batch(tree: Tree) -> int | None:
     """The batch that is planned and not committed, if any."""
-    planned, committed = last_planned(checkpoint), last_committed(checkpoint)
+    planned, committed = last_planned(tree), last_committed(tree)
     if planned is None or (committed is not None and planned <= committed):
         return None
     return planned
 
 
-def query_id(checkpoint: Path) -> str:
+def query_id(tree: Tree) -> str:
     """The id that Spark gave the query; raises CheckpointDamaged."""
-    path = checkpoint / "metadata"
-    found = _json(path, _text(path, _read(path)))
-    if not isinstance(found, dict) or not isinstance(found.get("id"), str):
-        raise CheckpointDamaged(f"{path} holds no query id", hint="restore the checkpoint, or start a new version")
-    return str(found["id"])
+    where = tree.where("metadata")
+    try:
+        found = query_id_from(tree.read("metadata"))
+    except FileNotFoundError as error:
+        raise CheckpointDamaged(f"{where} is missing") from error
+    if found is None:
+        raise CheckpointDamaged(f"{where} holds no query id", hint="restore the checkpoint, or start a new version")
+    return found
 
 
-def id_there(checkpoint: Path) -> str:
+def id_there(tree: Tree) -> str:
     """Its id as ``query_id`` tells it; empty where there is none, or none that can be read."""
     try:
-        return query_id(checkpoint)
+        return query_id(tree)
     except CheckpointDamaged:
         return ""
 
 
-def state_ids(tree: Tree, batch: int) -> dict[str, list[frozenset[str]]]:
-    """Operator -> partition -> ids of its state files (checkpoint format v2); empty where file names carry no id.
-
-    Raises CheckpointDamaged, FileNotFoundError when there is no such commit.
-    """
-    path = f"commits/{batch}"
-    where = tree.where(path)
-    lines = _split(where, tree.read(path))
-    found = _json(where, lines[1]) if len(lines) > 1 and lines[1] != _VOID else {}
+def offsets_in(tree: Tree, batch: int) -> Offsets | Trouble:
+    """The plan of a batch."""
     try:
-        return {
-            operator: [frozenset(str(each) for each in partition) for partition in partitions]
-            for operator, partitions in (found.get("stateUniqueIds") or {}).items()
-        }
-    except (AttributeError, TypeError) as error:
-        raise CheckpointDamaged(f"{where} does not tell the state's files: {error}") from error
-
-
-def numbered(log: Path) -> list[int]:
-    """The numbers of a log directory's entries; none when it is not there."""
-    try:
-        names = [path.name for path in log.iterdir()]
+        return offsets_from(tree.read(f"offsets/{batch}"))
     except FileNotFoundError:
-        return []
-    return [int(name) for name in names if _NUMBER.fullmatch(name)]
+        return Trouble.MISSING
 
 
-def _split(where: Path | str, content: bytes) -> list[str]:
-    lines = _text(where, content).splitlines()
-    if not lines or not re.fullmatch(r"v\d+", lines[0]):
-        raise CheckpointDamaged(f"{where} is not an entry of a Spark log", hint="it is empty, cut short or overwritten")
-    return lines
-
-
-def _read(path: Path) -> bytes:
+def commit_in(tree: Tree, batch: int) -> Commit | Trouble:
+    """The commit of a batch."""
     try:
-        return path.read_bytes()
-    except FileNotFoundError as error:
-        raise CheckpointDamaged(f"{path} is missing") from error
+        return commit_from(tree.read(f"commits/{batch}"))
+    except FileNotFoundError:
+        return Trouble.MISSING
 
 
-def _text(where: Path | str, content: bytes) -> str:
-    try:
-        return content.decode()
-    except UnicodeDecodeError as error:
-        raise CheckpointDamaged(f"{where} is not text") from error
+def read_offsets(tree: Tree, batch: int) -> Offsets:
+    """The plan of a batch; raises CheckpointDamaged."""
+    return whole(offsets_in(tree, batch), tree.where(f"offsets/{batch}"))
 
 
-def _json(where: Path | str, text: str) -> Any:
-    try:
-        return parse_json(text)
-    except ValueError as error:
-        raise CheckpointDamaged(f"{where} holds no JSON") from error
+def read_commit(tree: Tree, batch: int) -> Commit:
+    """The commit of a batch; raises CheckpointDamaged."""
+    return whole(commit_in(tree, batch), tree.where(f"commits/{batch}"))
+
+
+def can_restart_open(tree: Tree) -> bool:
+    """Whether Spark could start from a batch that is planned and not committed."""
+    planned = last_planned(tree)
+    return planned is None or not read_offsets(tree, planned).named

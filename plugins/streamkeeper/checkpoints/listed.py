@@ -7,6 +7,9 @@ from collections.abc import Iterator
 
 from streamkeeper.checkpoints.trees import Tree
 
+_DEEPEST = 7
+"""``state/<operator>/<partition>/<store>/_stateSchema/...``: what goes on is a linked folder that leads to itself."""
+
 
 class Listed:
     """One look at a tree. Its owner may go on meanwhile: a name that was listed may be gone when it is read."""
@@ -35,10 +38,12 @@ class Listed:
         return name in self._there[folder]
 
     def below(self, folder: str) -> Iterator[str]:
-        """Paths of all files in a folder and those below it."""
-        yield from (f"{folder}/{name}" for name in self.files(folder))
-        for name in self.folders(folder):
-            yield from self.below(f"{folder}/{name}")
+        """Paths of all files in a folder and those below it, as deep as a checkpoint can be."""
+        above = f"{folder}/" if folder else ""
+        yield from (f"{above}{name}" for name in self.files(folder))
+        if above.count("/") < _DEEPEST:
+            for name in self.folders(folder):
+                yield from self.below(f"{above}{name}")
 
     def _list(self, folder: str) -> None:
         if folder not in self._files:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
-from streamkeeper.checkpoints.entries import Offsets, Trouble, commit_in, offsets_in
 from streamkeeper.checkpoints.gaps import Gaps, find_gaps
-from streamkeeper.checkpoints.layout import numbered
+from streamkeeper.checkpoints.layout import commit_in, numbered, offsets_in
+from streamkeeper.checkpoints.log_codec import Offsets, Trouble
 from streamkeeper.checkpoints.shapes import damage
+from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.model.damage import Damage
 
 _CHECKSUM = re.compile(r"\.(\d+)\.crc")
@@ -32,28 +32,28 @@ _COMMIT_SHAPES = {
 }
 
 
-def offset_damage(checkpoint: Path, planned: int) -> Iterator[Damage]:
+def offset_damage(tree: Tree, planned: int) -> Iterator[Damage]:
     """Entries of the offset log up to the last planned batch that cannot be read."""
-    found = {batch: offsets_in(checkpoint, batch) for batch in (planned - 1, planned) if batch >= 0}
+    found = {batch: offsets_in(tree, batch) for batch in (planned - 1, planned) if batch >= 0}
     for batch, entry in found.items():
         if isinstance(entry, Trouble):
             yield damage(_OFFSET_SHAPES[entry], f"offsets/{batch}", f"offsets/{batch} {entry.value}")
     yield from _fewer_sources(found)
-    there = numbered(checkpoint / "offsets")
+    there = numbered(tree, "offsets")
     older = range(min(there), planned - 1)
     gaps = find_gaps(older.start, older.stop, there)
-    torn = [batch for batch in there if batch in older and isinstance(offsets_in(checkpoint, batch), Trouble)]
+    torn = [batch for batch in there if batch in older and isinstance(offsets_in(tree, batch), Trouble)]
     unusable = Gaps(sorted([*torn, *gaps.first]), len(torn) + gaps.count)
     if unusable.count:
         yield damage("older-offset-unusable", f"offsets/{unusable.first[0]}", f"cannot be read: {unusable}")
 
 
-def commit_damage(checkpoint: Path, committed: int) -> Iterator[Damage]:
+def commit_damage(tree: Tree, committed: int) -> Iterator[Damage]:
     """Entries of the commit log that cannot be read or are missing."""
-    entry = commit_in(checkpoint, committed)
+    entry = commit_in(tree, committed)
     if isinstance(entry, Trouble):
         yield damage(_COMMIT_SHAPES[entry], f"commits/{committed}", f"commits/{committed} {entry.value}")
-    there = numbered(checkpoint / "commits")
+    there = numbered(tree, "commits")
     missing = find_gaps(min(there), committed, there)
     if missing.count:
         yield damage("commit-missing-in-the-middle", f"commits/{missing.first[0]}", f"missing: {missing}")
@@ -74,16 +74,19 @@ def order_damage(planned: int, committed: int | None, contradictions: list[str])
         yield damage("open-batch", f"offsets/{planned}", f"batch {planned} is planned and not committed")
 
 
-def orphaned_checksums(checkpoint: Path, log: str) -> list[int]:
+def orphaned_checksums(tree: Tree, log: str) -> list[int]:
     """Entries whose checksum file is there and who are not: they were removed, as Hadoop writes checksums last."""
-    names = [path.name for path in (checkpoint / log).iterdir()] if (checkpoint / log).is_dir() else []
-    kept = {int(found[1]) for name in names if (found := _CHECKSUM.fullmatch(name))}
-    return sorted(kept - set(numbered(checkpoint / log)))
+    kept = {int(found[1]) for name in tree.files(log) if (found := _CHECKSUM.fullmatch(name))}
+    return sorted(kept - set(numbered(tree, log)))
 
 
 def _fewer_sources(found: dict[int, Offsets | Trouble]) -> Iterator[Damage]:
     """Sources counted by position never come or go: an entry with fewer offsets than the other has lost some."""
-    counts = {batch: len(each.ends) for batch, each in found.items() if isinstance(each, Offsets) and each.version == 1}
+    counts = {
+        batch: len(offsets.ends)
+        for batch, offsets in found.items()
+        if isinstance(offsets, Offsets) and offsets.version == 1
+    }
     for batch, count in counts.items():
         if count < max(counts.values()):
             evidence = f"{count} of {max(counts.values())} offsets are there"

@@ -30,8 +30,9 @@ def open_tree(location: str) -> Tree:
 
 
 def _open_local(location: str, path: Path) -> LocalTree:
-    must_be_directory(path, location)
-    return LocalTree(path)
+    tree = LocalTree(path)
+    must_be_directory(tree, location)
+    return tree
 
 
 def _open_s3(url: str) -> Tree:

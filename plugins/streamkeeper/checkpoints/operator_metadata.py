@@ -6,13 +6,11 @@ it, ``state/<id>/_metadata/v2/<batch>`` (v2).
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import msgspec
 
-from streamkeeper.checkpoints.entries import Trouble
 from streamkeeper.checkpoints.layout import numbered
-from streamkeeper.checkpoints.parsing import parse_json
+from streamkeeper.checkpoints.log_codec import Trouble, parse_json, split_version
+from streamkeeper.checkpoints.trees import Tree
 
 NEWEST_METADATA = 2
 NEWEST_SCHEMA = 3
@@ -27,47 +25,46 @@ class OperatorFacts(msgspec.Struct, frozen=True, kw_only=True):
     format: int
 
 
-def operator_folders(checkpoint: Path) -> dict[int, Path]:
+def operator_folders(tree: Tree) -> dict[int, str]:
     """Operator id -> folder, in order."""
-    return {number: checkpoint / "state" / str(number) for number in sorted(numbered(checkpoint / "state"))}
+    return {number: f"state/{number}" for number in sorted(numbered(tree, "state"))}
 
 
-def metadata_file(operator: Path) -> Path | None:
-    """The newest file that describes an operator; None when there is none."""
-    versions = numbered(operator / "_metadata" / "v2")
+def metadata_file(tree: Tree, operator: str) -> str | None:
+    """The newest file that describes an operator, by its folder; None when there is none."""
+    versions = numbered(tree, f"{operator}/_metadata/v2")
     if versions:
-        return operator / "_metadata" / "v2" / str(max(versions))
-    path = operator / "_metadata" / "metadata"
-    return path if path.is_file() else None
+        return f"{operator}/_metadata/v2/{max(versions)}"
+    return f"{operator}/_metadata/metadata" if "metadata" in tree.files(f"{operator}/_metadata") else None
 
 
-def operator_in(path: Path) -> OperatorFacts | Trouble:
+def operator_in(tree: Tree, path: str) -> OperatorFacts | Trouble:
     """The operator that a metadata file describes."""
     try:
-        version, _, body = path.read_text().partition("\n")
+        split = split_version(tree.read(path).decode())
     except UnicodeDecodeError:
         return Trouble.UNKNOWN_VERSION
-    if not version.startswith("v") or not version[1:].isdecimal():
-        return Trouble.UNKNOWN_VERSION if version or body else Trouble.EMPTY
-    if int(version[1:]) > NEWEST_METADATA:
+    if isinstance(split, Trouble):
+        return split
+    version, body = split
+    if version > NEWEST_METADATA:
         return Trouble.NEWER
     try:
         found = parse_json(body)
         stores = found["stateStoreInfo"]
         return OperatorFacts(
             name=str(found["operatorInfo"]["operatorName"]),
-            stores=tuple(str(each["storeName"]) for each in stores),
-            partitions=max((int(each["numPartitions"]) for each in stores), default=0),
-            format=int(version[1:]),
+            stores=tuple(str(store["storeName"]) for store in stores),
+            partitions=max((int(store["numPartitions"]) for store in stores), default=0),
+            format=version,
         )
     except (ValueError, KeyError, TypeError):
         return Trouble.CUT_SHORT
 
 
-def schema_format(path: Path) -> int | Trouble:
+def schema_format(tree: Tree, path: str) -> int | Trouble:
     """The format of a state schema file, which begins with Java's ``writeUTF`` of ``v<number>``."""
-    with path.open("rb") as opened:
-        head = opened.read(16)
+    head = tree.read(path)[:16]
     if not head:
         return Trouble.EMPTY
     text = head[2 : 2 + int.from_bytes(head[:2], "big")].decode("ascii", "replace")

@@ -8,23 +8,20 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from hashlib import blake2b
 from itertools import accumulate
-from pathlib import Path
 from typing import TypeVar
 from urllib.parse import unquote
 
 import msgspec
 
-from streamkeeper.checkpoints.entries import NO_OFFSET, read_offsets
-from streamkeeper.checkpoints.facts import batch_of, kafka_offsets
-from streamkeeper.checkpoints.file_sources import FileSource, file_sources, log_offset
-from streamkeeper.checkpoints.initial_offsets import read_initial_offsets
-from streamkeeper.checkpoints.layout import last_committed
-from streamkeeper.checkpoints.parsing import parse_json
-from streamkeeper.checkpoints.source_log import SEEN_BEFORE, logged_files
+from streamkeeper.checkpoints.facts import batch_of
+from streamkeeper.checkpoints.file_sources import FileSource, file_sources, logged_files
+from streamkeeper.checkpoints.kafka_sources import read_start
+from streamkeeper.checkpoints.layout import last_committed, read_offsets
+from streamkeeper.checkpoints.log_codec import NO_OFFSET, SEEN_BEFORE, kafka_offsets, log_offset, parse_json
+from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.errors import CheckpointChanged, CheckpointDamaged
 
 _ATTEMPTS = 5
-_NAMED = 2
 _BEFORE_ANY = -1
 _NOT_UTF8 = "surrogateescape"
 
@@ -70,7 +67,7 @@ class Position(msgspec.Struct, frozen=True, kw_only=True):
     sources: dict[str, SourcePosition] = {}
 
 
-def position(checkpoint: Path, batch: int | None = None) -> Position:
+def position(tree: Tree, batch: int | None = None) -> Position:
     """The position after a planned batch, by default after the last committed one; empty where there is none.
 
     Its owner may go on meanwhile. Raises NotFound for an unknown batch, CheckpointDamaged, CheckpointChanged when no
@@ -78,8 +75,9 @@ def position(checkpoint: Path, batch: int | None = None) -> Position:
     """
 
     def look() -> Position:
-        number = last_committed(checkpoint) if batch is None else batch_of(checkpoint, batch)
-        return Position() if number is None else History(checkpoint, [number]).position(number)
+        seen = tree.fresh()
+        number = last_committed(seen) if batch is None else batch_of(seen, batch)
+        return Position() if number is None else History(seen, [number]).position(number)
 
     return until_unchanged(look)
 
@@ -104,30 +102,30 @@ def until_unchanged(look: Callable[[], T]) -> T:
 class History:
     """The positions after some batches of one checkpoint; the log of each source is read once."""
 
-    def __init__(self, checkpoint: Path, batches: Iterable[int]) -> None:
+    def __init__(self, tree: Tree, batches: Iterable[int]) -> None:
         """Raises CheckpointDamaged, CheckpointChanged."""
-        self._plans = {batch: read_offsets(checkpoint, batch) for batch in batches}
+        self._plans = {batch: read_offsets(tree, batch) for batch in batches}
         newest = self._plans[max(self._plans)]
-        self._logs = {each.name: _Log(checkpoint, each) for each in file_sources(checkpoint, newest, None)}
+        self._logs = {source.name: _Log(tree, source) for source in file_sources(tree, newest, None)}
         others = [name for name in newest.ends if name not in self._logs]
-        self._starts = {name: _partitions(read_initial_offsets(checkpoint / "sources" / name)) for name in others}
-        self.named = newest.version == _NAMED
+        self._starts = {name: _partitions(read_start(tree, name)) for name in others}
+        self.named = newest.named
 
     def position(self, batch: int) -> Position:
         """The position after one of the batches."""
         plan = self._plans[batch]
         sources = {name: self._source(name, end) for name, end in plan.ends.items()}
-        return Position(batch=batch, named=plan.version == _NAMED, sources=sources)
+        return Position(batch=batch, named=plan.named, sources=sources)
 
     def position_of(self, ends: Mapping[str, str]) -> Position:
         """The position that these end offsets name, as Spark wrote them, of a batch whose plan may be gone."""
         return Position(named=self.named, sources={name: self._source(name, end) for name, end in ends.items()})
 
     def key(self, batch: int, *, by_name: bool) -> tuple[object, ...]:
-        """What is equal for equal positions, and hardly for others; cheap for many batches."""
+        """A key that is equal for equal positions, and hardly ever for others; cheap for many batches."""
         plan = self._plans[batch]
         keys = [(name, self._source_key(name, end)) for name, end in plan.ends.items()]
-        return tuple(sorted(keys)) if by_name else tuple(each for _, each in keys)
+        return tuple(sorted(keys)) if by_name else tuple(source_key for _, source_key in keys)
 
     def _source(self, name: str, end: str) -> SourcePosition:
         offset = log_offset(end)
@@ -148,9 +146,8 @@ class History:
 class _Log:
     """The log of one file source: which files it holds up to any entry."""
 
-    def __init__(self, checkpoint: Path, source: FileSource) -> None:
-        where = str(checkpoint / "sources" / (source.log or source.name))
-        self._files = logged_files(source, source.end, where=where)
+    def __init__(self, tree: Tree, source: FileSource) -> None:
+        self._files = logged_files(tree, source, source.end)
         self._end = source.end
         self._entries: list[int] = []
         self._sums: list[int] | None = None
@@ -158,8 +155,8 @@ class _Log:
     def files(self, end: int) -> frozenset[str]:
         files = self._files
         if end < self._end:
-            files = [each for each in files if each.batch_id <= end or each.batch_id == SEEN_BEFORE]
-        return frozenset(map(local_path, {each.path for each in files}))
+            files = [file for file in files if file.batch_id <= end or file.batch_id == SEEN_BEFORE]
+        return frozenset(map(local_path, {file.path for file in files}))
 
     def key(self, end: int) -> str:
         if self._sums is None:
@@ -170,9 +167,9 @@ class _Log:
     def _in_order(self) -> list[str]:
         """Every path once, by the first entry that holds it."""
         first: dict[str, int] = {}
-        for each in self._files:
-            entry = _BEFORE_ANY if each.batch_id == SEEN_BEFORE else each.batch_id
-            path = local_path(each.path)
+        for file in self._files:
+            entry = _BEFORE_ANY if file.batch_id == SEEN_BEFORE else file.batch_id
+            path = local_path(file.path)
             first[path] = min(entry, first.get(path, entry))
         paths = sorted(first, key=first.__getitem__)
         self._entries = [first[path] for path in paths]

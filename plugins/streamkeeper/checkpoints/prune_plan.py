@@ -80,17 +80,17 @@ def order_of(one: PlannedRemoval) -> tuple[int, int, str]:
 
 
 def look_at(directory: Path) -> Seen:
-    """All below a directory; what disappears meanwhile is left out, and of a directory that is gone all."""
+    """Everything below a directory; what disappears meanwhile is left out, all of it if the directory is gone."""
     files: dict[str, os.stat_result] = {}
     waiting = [""]
     while waiting:
         folder = waiting.pop()
         with suppress(FileNotFoundError), os.scandir(directory / folder) as entries:
-            for each in entries:
-                path = f"{folder}/{each.name}".lstrip("/")
-                if each.is_dir(follow_symlinks=False):
+            for entry in entries:
+                path = f"{folder}/{entry.name}".lstrip("/")
+                if entry.is_dir(follow_symlinks=False):
                     waiting.append(path)
                     continue
                 with suppress(FileNotFoundError):
-                    files[path] = each.stat(follow_symlinks=False)
+                    files[path] = entry.stat(follow_symlinks=False)
     return Seen(files, sorted(path for path, found in files.items() if not stat.S_ISREG(found.st_mode)))

@@ -16,9 +16,9 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from streamkeeper.checkpoints.closed_set import closed_set
-from streamkeeper.checkpoints.facts import must_be_checkpoint
-from streamkeeper.checkpoints.layout import last_committed, last_planned, numbered, open_batch
+from streamkeeper.checkpoints.layout import last_committed, last_planned, must_be_checkpoint, numbered, open_batch
 from streamkeeper.checkpoints.prune_plan import REMOVED, Extent, PlannedRemoval, PrunePlan, Seen, look_at, order_of
+from streamkeeper.checkpoints.publishing import is_published
 from streamkeeper.checkpoints.state_files import files_named_in
 from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.errors import CheckpointDamaged, InvalidInput
@@ -43,7 +43,7 @@ def plan_retired(directory: Path, keep_batches: int) -> PrunePlan:
         return replace(plan, kept_whole="it is a symbolic link")
     seen = look_at(directory)
     if seen.files:
-        must_be_checkpoint(directory)
+        must_be_checkpoint(LocalTree(directory))
     if keep_batches == 0 or not seen.files:
         return replace(_whole(directory, seen), extent=plan.extent)
     if seen.odd:
@@ -57,10 +57,20 @@ def plan_retired(directory: Path, keep_batches: int) -> PrunePlan:
     return replace(plan, files=tuple(sorted(files, key=order_of)), kept=tuple(sorted(kept)))
 
 
+def plan_unpublished(directory: Path) -> PrunePlan:
+    """What a writer that died has left of a version: all of it, for it is none without its metadata."""
+    plan = PrunePlan(directory=str(directory), extent=Extent.WHOLE)
+    if directory.is_symlink():
+        return replace(plan, kept_whole="it is a symbolic link")
+    if is_published(LocalTree(directory)):
+        return replace(plan, kept_whole="it has its metadata by now")
+    return _whole(directory, look_at(directory))
+
+
 def plan_leftovers(root: Path) -> tuple[PrunePlan, ...]:
     """Plans for what removals that died have left in ``root``: directories that were renamed and not yet deleted."""
-    found = [each for each in sorted(root.iterdir()) if REMOVED.fullmatch(each.name)] if root.is_dir() else []
-    return tuple(_whole(each, look_at(each)) for each in found if each.is_dir() and not each.is_symlink())
+    found = [path for path in sorted(root.iterdir()) if REMOVED.fullmatch(path.name)] if root.is_dir() else []
+    return tuple(_whole(path, look_at(path)) for path in found if path.is_dir() and not path.is_symlink())
 
 
 def plan_live(directory: Path, *, now: float) -> PrunePlan:
@@ -84,7 +94,7 @@ def plan_live(directory: Path, *, now: float) -> PrunePlan:
     plan = PrunePlan(directory=str(directory), extent=Extent.LEFTOVERS)
     if directory.is_symlink():
         return replace(plan, kept_whole="it is a symbolic link")
-    must_be_checkpoint(directory)
+    must_be_checkpoint(LocalTree(directory))
     seen = look_at(directory)
     left = [f"{path} is no regular file" for path in seen.odd]
     before = (now - MARGIN_S) * 1e9
@@ -103,10 +113,11 @@ def plan_live(directory: Path, *, now: float) -> PrunePlan:
 
 def _needed(directory: Path, keep_batches: int) -> set[str]:
     """Files of the last committed batches; raises CheckpointDamaged unless each of them is complete."""
-    committed = sorted(numbered(directory / "commits"))[-keep_batches:]
+    tree = LocalTree(directory)
+    committed = sorted(numbered(tree, "commits"))[-keep_batches:]
     if not committed:
         raise CheckpointDamaged(f"{directory} has no committed batch")
-    tree, pending = LocalTree(directory), open_batch(directory)
+    pending = open_batch(tree)
     if pending not in (None, committed[-1] + 1):
         raise CheckpointDamaged(f"{directory} has planned batch {pending} after committed batch {committed[-1]}")
     ahead = [] if pending is None else closed_set(tree, committed[-1], pending=True)
@@ -119,7 +130,7 @@ def _whole(directory: Path, seen: Seen) -> PrunePlan:
 
 
 def _unfinished(directory: Path, old: Iterable[str]) -> list[str]:
-    committed = last_committed(directory)
+    committed = last_committed(LocalTree(directory))
     newest = 0 if committed is None else committed + 1
     found = [(path, told[1]) for path in old if (told := _TEMPORARY.fullmatch(path.rpartition("/")[2]))]
     return [path for path, version in found if not (path.startswith("state/") and int(version or 0) > newest)]
@@ -127,8 +138,8 @@ def _unfinished(directory: Path, old: Iterable[str]) -> list[str]:
 
 def _unnamed(directory: Path, store: str, files: dict[str, os.stat_result]) -> dict[str, str]:
     """SSTs and logs that no version refers to -> why they go; raises CheckpointDamaged where that cannot be told."""
-    archives = [each for each in sorted((directory / store).glob("*.zip")) if not each.name.startswith(".")]
-    told = [_archive(each) for each in archives]
+    archives = [path for path in sorted((directory / store).glob("*.zip")) if not path.name.startswith(".")]
+    told = [_archive(archive) for archive in archives]
     named = {f"{store}/{name}" for _, names in told for name in names}
     for path in sorted(named):
         if not (directory / path).is_file():
@@ -156,9 +167,10 @@ def _add_orphaned_checksums(
     going: dict[str, PlannedRemoval], directory: Path, old: dict[str, os.stat_result], seen: Seen
 ) -> None:
     """Add the checksums whose file is gone, or goes; shorter names first, for a checksum may have one itself."""
-    entries = [each for each in (last_planned(directory), last_committed(directory)) if each is not None]
+    tree = LocalTree(directory)
+    entries = [batch for batch in (last_planned(tree), last_committed(tree)) if batch is not None]
     newest = min(entries) if len(entries) == 2 else -1
-    for path in sorted((each for each in old if each.endswith(".crc")), key=len):
+    for path in sorted((checksum for checksum in old if checksum.endswith(".crc")), key=len):
         folder, slash, name = path.rpartition("/")
         subject = name.removeprefix(".").removesuffix(".crc")
         beside = f"{folder}{slash}{subject}"

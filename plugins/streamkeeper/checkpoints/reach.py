@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from pathlib import Path
 
 import msgspec
 
@@ -25,6 +24,7 @@ from streamkeeper.checkpoints.positions import (
     position,
     until_unchanged,
 )
+from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.errors import Unsupported
 
 __all__ = ["Position", "Reach", "SourceReach", "compare", "equal_batches", "missing_files", "position"]
@@ -58,14 +58,14 @@ class Reach(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def sentence(self) -> str:
         """Every source in one line, or why there is none."""
-        return "; ".join(each.told for each in self.sources) if self.comparable else self.why
+        return "; ".join(source.told for source in self.sources) if self.comparable else self.why
 
     @property
     def lacking(self) -> str:
         """What the new lacks, such as ``280 files and 1,200 records``; ``nothing`` where it holds everything."""
         counts: dict[str, int] = {}
-        for each in self.sources:
-            counts[each.unit] = counts.get(each.unit, 0) + each.missing
+        for source in self.sources:
+            counts[source.unit] = counts.get(source.unit, 0) + source.missing
         return " and ".join(_count(number, unit) for unit, number in counts.items() if number) or "nothing"
 
 
@@ -84,21 +84,22 @@ def compare(old: Position, new: Position) -> Reach:
             return Reach(comparable=False, why=why)
         sources.append(found)
     return Reach(
-        holds=all(each.missing == 0 for each in sources),
+        holds=all(source.missing == 0 for source in sources),
         equal=all(_same(before, after) for _, before, after in _pairs(old, new)),
         sources=tuple(sources),
     )
 
 
-def equal_batches(old: Path, new: Path) -> tuple[int, int] | None:
+def equal_batches(old: Tree, new: Tree) -> tuple[int, int] | None:
     """The newest committed batches of both with equal positions, of the last 200 that are still there; else None.
 
     Raises CheckpointDamaged, CheckpointChanged.
     """
 
-    def look(checkpoint: Path) -> tuple[History, list[int]] | None:
-        batches = _committed(checkpoint)
-        return (History(checkpoint, batches), batches) if batches else None
+    def look(tree: Tree) -> tuple[History, list[int]] | None:
+        seen = tree.fresh()
+        batches = _committed(seen)
+        return (History(seen, batches), batches) if batches else None
 
     before, after = until_unchanged(lambda: look(old)), until_unchanged(lambda: look(new))
     if before is None or after is None:
@@ -115,29 +116,29 @@ def equal_batches(old: Path, new: Path) -> tuple[int, int] | None:
     return None
 
 
-def missing_files(checkpoint: Path) -> tuple[list[str], int]:
+def missing_files(tree: Tree) -> tuple[list[str], int]:
     """The files that were read up to the last commit and are gone, sorted, and how many were read.
 
     A rebuild from the beginning would lack them.
     Raises Unsupported where files lie elsewhere than on a local disk, CheckpointDamaged, CheckpointChanged.
     """
     found: set[str] = set()
-    for each in position(checkpoint).sources.values():
-        if isinstance(each, ReadFiles):
-            found |= each.files
-    elsewhere = next((each for each in found if not each.startswith("/")), None)
+    for source in position(tree).sources.values():
+        if isinstance(source, ReadFiles):
+            found |= source.files
+    elsewhere = next((path for path in found if not path.startswith("/")), None)
     if elsewhere is not None:
         raise Unsupported(f"whether {elsewhere} is still there cannot be seen", hint="only local files are looked for")
-    return sorted(each for each in found if not os.path.exists(each)), len(found)
+    return sorted(path for path in found if not os.path.exists(path)), len(found)
 
 
-def _committed(checkpoint: Path) -> list[int]:
+def _committed(tree: Tree) -> list[int]:
     """The newest committed batches whose plans are there, newest first."""
-    newest = last_committed(checkpoint)
+    newest = last_committed(tree)
     if newest is None:
         return []
-    there = set(numbered(checkpoint / "commits")) & set(numbered(checkpoint / "offsets"))
-    return sorted((each for each in there if each > newest - _LOOK_BACK), reverse=True)
+    there = set(numbered(tree, "commits")) & set(numbered(tree, "offsets"))
+    return sorted((batch for batch in there if batch > newest - _LOOK_BACK), reverse=True)
 
 
 def _differ(old: Position, new: Position) -> str:
@@ -204,7 +205,7 @@ def _topics(name: str, old: ReadTopics, new: ReadTopics) -> SourceReach:
         told.append(f"topic {topic}: {reached} of {_count(len(partitions), 'partitions')}{rest}")
     for topic, partitions in new.offsets.items():
         fresh = partitions.keys() - old.offsets.get(topic, {}).keys()
-        ahead += sum(max(0, partitions[each] - _at(new.starts, topic, each, 0)) for each in fresh)
+        ahead += sum(max(0, partitions[partition] - _at(new.starts, topic, partition, 0)) for partition in fresh)
     line = "; ".join(told) or f"source {name}: nothing was read"
     return SourceReach(source=name, unit="records", missing=missing, ahead=ahead, total=total, told=line)
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import json
 import re
-from pathlib import Path
 
-from streamkeeper.checkpoints.parsing import parse_json
+from streamkeeper.checkpoints.log_codec import parse_json
 
 _METADATA = re.compile(r"state/\d+/_metadata/v2/\d+")
 _SCHEMA = re.compile(r".*/(state/\d+/_stateSchema/.+)")
@@ -25,7 +24,7 @@ def names_its_place(path: str) -> bool:
 def relocated(path: str, content: bytes, location: str) -> bytes:
     """A file's content for a checkpoint at ``location``: itself, but for the full paths that it may hold.
 
-    ``location``: as Hadoop writes paths, without escapes: ``file:/path`` (``hadoop_location``), ``s3a://bucket/path``.
+    ``location``: as Hadoop writes paths, without escapes: ``file:/path``, ``s3a://bucket/path`` (``Tree.location``).
     What cannot be read is left as it is.
     """
     if not names_its_place(path):
@@ -34,15 +33,12 @@ def relocated(path: str, content: bytes, location: str) -> bytes:
     try:
         found = parse_json(body)
         for store in found["stateStoreInfo"]:
-            store["stateSchemaFilePaths"] = [_moved(each, location) for each in store.get("stateSchemaFilePaths", ())]
+            store["stateSchemaFilePaths"] = [
+                _moved(schema_path, location) for schema_path in store.get("stateSchemaFilePaths", ())
+            ]
     except (ValueError, KeyError, TypeError, AttributeError):
         return content
     return version + newline + json.dumps(found, separators=(",", ":"), ensure_ascii=False).encode()
-
-
-def hadoop_location(directory: Path) -> str:
-    """A local directory as Hadoop writes it."""
-    return f"file:{directory.absolute()}"
 
 
 def _moved(schema: str, location: str) -> str:

@@ -6,8 +6,7 @@ Symbolic links are never followed.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
 from msgspec.structs import replace
@@ -23,10 +22,8 @@ from streamkeeper.checkpoints.prune_plan import (
     order_of,
     removed_path,
 )
-from streamkeeper.checkpoints.trees import check_inside
+from streamkeeper.checkpoints.trees import check_inside, open_folder
 from streamkeeper.crash_points import crash_point
-
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 
 
 def carry_out(plan: PrunePlan) -> Pruned:
@@ -39,8 +36,8 @@ def carry_out(plan: PrunePlan) -> Pruned:
     """
     directory = Path(plan.directory).absolute()
     directory = directory.parent.resolve() / directory.name
-    for each in plan.files:
-        check_inside(each.path)
+    for file in plan.files:
+        check_inside(file.path)
     if plan.kept_whole or not directory.is_dir() or directory.is_symlink():
         return Pruned()
     if plan.extent is not Extent.LEFTOVERS and not REMOVED.fullmatch(directory.name):
@@ -65,7 +62,7 @@ def carry_out(plan: PrunePlan) -> Pruned:
 
 def _changed(directory: Path, plan: PrunePlan) -> str:
     """What in a retired checkpoint is not as it was planned: somebody writes there. Empty where all is."""
-    seen, planned, kept = look_at(directory).files, {each.path: each for each in plan.files}, set(plan.kept)
+    seen, planned, kept = look_at(directory).files, {file.path: file for file in plan.files}, set(plan.kept)
     for path, found in seen.items():
         if path in planned and (found.st_size, found.st_mtime_ns) != (planned[path].size, planned[path].modified):
             return f"{path} changed since it was planned"
@@ -78,7 +75,7 @@ def _rename(directory: Path) -> Path:
     target = removed_path(directory)
     crash_point("prune.directory.before")
     os.rename(directory, target)
-    with _folder(target.parent) as parent:
+    with open_folder(target.parent) as parent:
         os.fsync(parent)
     crash_point("prune.directory.after")
     return target
@@ -87,27 +84,27 @@ def _rename(directory: Path) -> Path:
 def _remove_files(directory: Path, plan: PrunePlan) -> Pruned:
     files, size, failed, left = 0, 0, [], []
     last = len(STAGES)
-    for each in plan.files:
-        if plan.extent is Extent.OLD_BATCHES and order_of(each)[0] > last:
-            left.append(f"{each.path}: what it tells of could not be removed")
+    for file in plan.files:
+        if plan.extent is Extent.OLD_BATCHES and order_of(file)[0] > last:
+            left.append(f"{file.path}: what it tells of could not be removed")
             continue
         try:
-            if _remove(directory, each):
-                files, size = files + 1, size + each.size
+            if _remove(directory, file):
+                files, size = files + 1, size + file.size
             else:
-                left.append(f"{each.path} is not as it was planned")
+                left.append(f"{file.path} is not as it was planned")
         except FileNotFoundError:
             continue
         except OSError as error:
-            failed.append(f"{each.path}: {error.strerror}")
-            last = min(last, order_of(each)[0])
+            failed.append(f"{file.path}: {error.strerror}")
+            last = min(last, order_of(file)[0])
     return Pruned(files=files, bytes=size, failed=tuple(failed), left=tuple(left))
 
 
 def _remove(directory: Path, one: PlannedRemoval) -> bool:
     """Whether it was as planned and went; raises OSError, FileNotFoundError where it is gone already."""
     path = PurePosixPath(one.path)
-    with _folder(directory, *path.parent.parts) as at:
+    with open_folder(directory, path.parent.parts) as at:
         has_subject = one.subject != "" and os.access(one.subject, os.F_OK, dir_fd=at, follow_symlinks=False)
         found = os.stat(path.name, dir_fd=at, follow_symlinks=False)
         if has_subject or (found.st_size, found.st_mtime_ns) != (one.size, one.modified):
@@ -116,16 +113,3 @@ def _remove(directory: Path, one: PlannedRemoval) -> bool:
         os.unlink(path.name, dir_fd=at)
         crash_point("prune.batch.after")
         return True
-
-
-@contextmanager
-def _folder(directory: Path, *below: str) -> Iterator[int]:
-    """A descriptor of a folder; raises OSError where a link leads to it from ``directory``."""
-    at = os.open(directory, _FOLDER)
-    try:
-        for name in below:
-            upper, at = at, os.open(name, _FOLDER, dir_fd=at)
-            os.close(upper)
-        yield at
-    finally:
-        os.close(at)

@@ -1,13 +1,15 @@
-"""A checkpoint in an S3 bucket, as Spark writes it through s3a; read by boto3's standard configuration."""
+"""A checkpoint in an S3 bucket, as Spark writes it through s3a; reached by boto3's standard configuration."""
 
 from __future__ import annotations
 
 import errno
 import os
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from datetime import datetime
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -20,6 +22,10 @@ from streamkeeper.stores.s3 import connect
 
 _URL = re.compile(r"s3a?://([^/]+)/?(.*?)/*")
 _SECOND_NS = 1_000_000_000
+_PART_BYTES = 16 * 1024 * 1024
+_LARGEST_COPY = 5 * 1024**3
+_MOST_DELETED = 1000
+_CONFLICT_PAUSES_S = (0.05, 0.1, 0.2, 0.4, 0.8)
 
 
 class _Listing(msgspec.Struct):
@@ -32,9 +38,9 @@ class _Listing(msgspec.Struct):
 class S3Tree(Tree):
     """``s3a://bucket/prefix`` or ``s3://bucket/prefix``; ``AWS_ENDPOINT_URL`` names a server other than Amazon's.
 
-    What is there is told by one listing, made when it is first needed; ``fresh`` looks anew. A file's first stamp is
-    the listing's, any later one what the object is now. Threads may share it. Raises StoreUnavailable where the
-    server does not answer.
+    What is there is told by one listing, made when it is first needed; ``fresh`` looks anew, and so does what is asked
+    after a change. A file's first stamp is the listing's, any later one what the object is now. Threads may share it.
+    Raises StoreUnavailable where the server does not answer.
     """
 
     def __init__(self, url: str, client: Any = None) -> None:
@@ -42,6 +48,7 @@ class S3Tree(Tree):
         if found is None:
             raise InvalidInput(f"checkpoint {url}: no bucket", hint="write s3a://bucket/prefix")
         self.url = url.rstrip("/")
+        self.location = f"s3a://{found[1]}/{found[2]}".rstrip("/")
         self._bucket = found[1]
         self._prefix = f"{found[2]}/" if found[2] else ""
         self._client = client or connect(f"checkpoint {url}")
@@ -82,6 +89,82 @@ class S3Tree(Tree):
     def has(self, path: str) -> bool:
         return path in self._listed().stamps
 
+    def create(self, path: str, content: Iterable[bytes]) -> None:
+        """A PUT with ``If-None-Match: *``; of what is larger than a part, the last request of a multipart upload."""
+        self._forget()
+        parts = iter(content)
+        begin = _gathered(parts)
+        if len(begin) < _PART_BYTES:
+            self._create_only(path, lambda: self._client.put_object(**self._address(path), Body=begin, IfNoneMatch="*"))
+            return
+        with self._told("create", path):
+            begun = self._client.create_multipart_upload(**self._address(path))
+        upload = {**self._address(path), "UploadId": begun["UploadId"]}
+        try:
+            done = list(self._upload_parts(path, upload, begin, parts))
+            finish = {**upload, "MultipartUpload": {"Parts": done}, "IfNoneMatch": "*"}
+            self._create_only(path, lambda: self._client.complete_multipart_upload(**finish))
+        except BaseException:
+            with suppress(ClientError, BotoCoreError):
+                self._client.abort_multipart_upload(**upload)
+            raise
+
+    def copy_within(self, source: Tree, path: str, expected: Stamp) -> None:
+        """A copy has no ``If-None-Match`` on every server: a look before it keeps it from what is there."""
+        if not isinstance(source, S3Tree) or expected.size > _LARGEST_COPY:
+            super().copy_within(source, path, expected)
+            return
+        self._forget()
+        with suppress(FileNotFoundError), self._told("look at", path):
+            self._client.head_object(**self._address(path))
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), self.where(path))
+        with source._told("read", path):
+            self._client.copy_object(
+                **self._address(path), CopySource=source._address(path), CopySourceIfMatch=f'"{expected.tag}"'
+            )
+
+    def delete(self, paths: Iterable[str]) -> dict[str, str]:
+        self._forget()
+        kept: dict[str, str] = {}
+        left = iter(paths)
+        while group := list(islice(left, _MOST_DELETED)):
+            keys = [{"Key": self._address(path)["Key"]} for path in group]
+            with self._told("delete", group[0]):
+                done = self._client.delete_objects(Bucket=self._bucket, Delete={"Objects": keys, "Quiet": True})
+            for error in done.get("Errors", ()):
+                kept[error["Key"].removeprefix(self._prefix)] = str(error.get("Message") or error.get("Code"))
+        return kept
+
+    def _forget(self) -> None:
+        self._listing = None
+
+    def _create_only(self, path: str, request: Callable[[], Any]) -> None:
+        """Send the request that makes an object. Where a try's answer was lost, the next one is told that the object is
+        there, perhaps by the first: then its writer cannot be told, and it counts as another's.
+        """
+        for pause in (*_CONFLICT_PAUSES_S, None):
+            try:
+                with self._told("create", path):
+                    request()
+                return
+            except _Conflict:
+                # Another write of this object, which may be an earlier try of this one, is not decided yet.
+                if pause is None:
+                    raise StoreUnavailable(f"cannot create {self.where(path)}: it is being written") from None
+                time.sleep(pause)
+            except CheckpointChanged:
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), self.where(path)) from None
+
+    def _upload_parts(
+        self, path: str, upload: dict[str, str], begin: bytes, rest: Iterator[bytes]
+    ) -> Iterator[dict[str, Any]]:
+        part, number = begin, 1
+        while part:
+            with self._told("create", path):
+                sent = self._client.upload_part(**upload, PartNumber=number, Body=part)
+            yield {"PartNumber": number, "ETag": sent["ETag"]}
+            part, number = _gathered(rest), number + 1
+
     def _listed(self) -> _Listing:
         if self._listing is None:
             self._listing = self._look()
@@ -93,12 +176,12 @@ class S3Tree(Tree):
         with self._told("list", ""):
             pages = self._client.get_paginator("list_objects_v2")
             for page in pages.paginate(Bucket=self._bucket, Prefix=self._prefix):
-                for each in page.get("Contents", ()):
-                    path = each["Key"].removeprefix(self._prefix)
+                for entry in page.get("Contents", ()):
+                    path = entry["Key"].removeprefix(self._prefix)
                     _add(names, path)
                     # An object whose name ends with / is a marker that s3a leaves for an empty folder.
                     if path and not path.endswith("/"):
-                        stamps[path] = _stamp(each["Size"], each["LastModified"], each["ETag"])
+                        stamps[path] = _stamp(entry["Size"], entry["LastModified"], entry["ETag"])
         return _Listing(names, stamps)
 
     def _address(self, path: str) -> dict[str, str]:
@@ -112,15 +195,32 @@ class S3Tree(Tree):
         except ClientError as error:
             status = int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
             code = str(error.response.get("Error", {}).get("Code", "") or status)
+            if status == 409 and operation == "create":
+                raise _Conflict from error
             if status == 412:
                 raise CheckpointChanged(f"{self.where(path)} changed while it was being read") from None
-            if status == 404 and code != "NoSuchBucket":
+            if status == 404 and code not in ("NoSuchBucket", "NoSuchUpload"):
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), self.where(path)) from None
             raise StoreUnavailable(f"cannot {operation} {self.where(path)}: {code}", hint=_hint(code)) from error
         except BotoCoreError as error:
             why = " ".join(str(error).split())
             hint = "check that the server runs, that AWS_ENDPOINT_URL names it, and the credentials"
             raise StoreUnavailable(f"cannot {operation} {self.where(path)}: {why}", hint=hint) from error
+
+
+class _Conflict(Exception):
+    """Two writes of one object at once, of which the server has not chosen yet."""
+
+
+def _gathered(parts: Iterator[bytes]) -> bytes:
+    """The next ``_PART_BYTES`` or more of a content; less at its end, and nothing after it."""
+    found, size = [], 0
+    for part in parts:
+        found.append(part)
+        size += len(part)
+        if size >= _PART_BYTES:
+            break
+    return b"".join(found)
 
 
 def _add(names: dict[str, set[str]], path: str) -> None:

@@ -6,27 +6,30 @@ a file source's log. What a source has listed beyond the batch is read by the ne
 
 from __future__ import annotations
 
-import json
-import os
-import shutil
-from pathlib import Path
+from msgspec.structs import replace
 
 from streamkeeper.checkpoints import layout
-from streamkeeper.checkpoints.entries import NO_OFFSET, Offsets, Trouble, commit_in, read_offsets
-from streamkeeper.checkpoints.facts import batch_of, kafka_offsets, must_be_checkpoint
-from streamkeeper.checkpoints.file_sources import FileSource, file_sources
-from streamkeeper.checkpoints.initial_offsets import initial_offsets_file, read_initial_offsets
+from streamkeeper.checkpoints.facts import batch_of
+from streamkeeper.checkpoints.file_sources import FileSource, file_sources, logged_files, source_files
+from streamkeeper.checkpoints.kafka_sources import read_start
+from streamkeeper.checkpoints.layout import commit_in, must_be_checkpoint, read_offsets
 from streamkeeper.checkpoints.listed import Listed
+from streamkeeper.checkpoints.log_codec import (
+    NO_OFFSET,
+    SEEN_BEFORE,
+    STATELESS_COMMIT,
+    Offsets,
+    Trouble,
+    kafka_offsets,
+    metadata_content,
+    source_entry_content,
+    starts_content,
+    whole,
+)
 from streamkeeper.checkpoints.operator_metadata import operator_folders
-from streamkeeper.checkpoints.source_files import source_files
-from streamkeeper.checkpoints.source_log import SEEN_BEFORE, logged_files
-from streamkeeper.checkpoints.trees import LocalTree
-from streamkeeper.crash_points import crash_point
-from streamkeeper.errors import CheckpointChanged, CheckpointDamaged, InvalidInput, Unsupported
-from streamkeeper.private_files import make_folders, opener
-
-_STATELESS_COMMIT = b'v1\n{"nextBatchWatermarkMs":0}'
-"""What Spark writes for a batch without state; read in checkpoint format 2, too."""
+from streamkeeper.checkpoints.publishing import is_published, publish
+from streamkeeper.checkpoints.trees import Tree
+from streamkeeper.errors import CheckpointChanged, InvalidInput, Unsupported
 
 _ENTRY = "0"
 
@@ -37,36 +40,38 @@ for 1,100 files). So an empty batch stands before it.
 """
 
 
-def seed(source: Path, target: Path, batch: int, *, number: int, query_id: str) -> None:
+def seed(source: Tree, target: Tree, batch: int, *, number: int, query_id: str) -> None:
     """Make ``target`` the checkpoint of a stateless query that goes on after ``batch`` of ``source``, as ``number``.
 
     The batch counts as done, also where it was only planned: that it has reached the sink is for the caller to know.
-    ``number``: its own, or ``REBASED``. ``target`` appears whole or not at all; one that is there with this query id is
-    left alone. Raises NotFound for an unknown batch, InvalidInput where ``target`` is taken or ``source`` keeps state,
-    CheckpointDamaged, CheckpointChanged when its owner went on.
+    ``number``: its own, or ``REBASED``. ``target`` is a version once all of it is there; one that is there with this
+    query id is left alone. Raises NotFound for an unknown batch, InvalidInput where ``target`` is taken or ``source``
+    keeps state, CheckpointDamaged, CheckpointChanged when its owner went on.
     """
     if _is_there(target, query_id):
         return
     must_be_checkpoint(source)
     batch_of(source, batch)
     if operator_folders(source):
-        raise InvalidInput(f"{source} keeps state: offsets alone do not go on from it", hint="rebuild, or give it up")
+        raise InvalidInput(
+            f"{source.where('')} keeps state: offsets alone do not go on from it", hint="rebuild, or give it up"
+        )
     read_offsets(source, batch)
     copied = {f"offsets/{number}": f"offsets/{batch}"}
     made = {f"commits/{number}": _commit(source, batch)}
     if number == batch > 0:
         read_offsets(source, batch - 1)
         copied[f"offsets/{batch - 1}"] = f"offsets/{batch - 1}"
-        if (source / f"commits/{batch - 1}").exists():
+        if source.has(f"commits/{batch - 1}"):
             copied[f"commits/{batch - 1}"] = f"commits/{batch - 1}"
     elif number > 0:
         copied[f"offsets/{number - 1}"] = f"offsets/{batch}"
         made[f"commits/{number - 1}"] = made[f"commits/{number}"]
-    copied |= {each: each for each in source_files(Listed(LocalTree(source)), batch)}
-    _publish(target, query_id, made, {each: source / origin for each, origin in copied.items()})
+    copied |= {path: path for path in source_files(Listed(source), batch)}
+    _publish(target, query_id, {path: _read(source, origin) for path, origin in copied.items()} | made)
 
 
-def seed_start(source: Path, target: Path, batch: int, *, query_id: str) -> None:
+def seed_start(source: Tree, target: Tree, batch: int, *, query_id: str) -> None:
     """Make ``target`` a checkpoint without any batch, whose sources begin where ``batch`` of ``source`` ends.
 
     For a query that gives up its state, or has none. It must read the same sources in the same order, or by the same
@@ -77,7 +82,7 @@ def seed_start(source: Path, target: Path, batch: int, *, query_id: str) -> None
         return
     must_be_checkpoint(source)
     plan = read_offsets(source, batch_of(source, batch))
-    logs = {each.name: each for each in file_sources(source, plan, None)}
+    logs = {found.name: found for found in file_sources(source, plan, None)}
     _refuse_shared_logs(source, plan, logs)
     made = {}
     for name, end in plan.ends.items():
@@ -87,10 +92,10 @@ def seed_start(source: Path, target: Path, batch: int, *, query_id: str) -> None
             log, content = name, _beginning(source, name, end)
         if log is not None and content:
             made[f"sources/{log}/{_ENTRY}"] = content
-    _publish(target, query_id, made, {})
+    _publish(target, query_id, made)
 
 
-def seed_beginning(source: Path, target: Path, *, query_id: str) -> bool:
+def seed_beginning(source: Tree, target: Tree, *, query_id: str) -> bool:
     """Make ``target`` a checkpoint without any batch, whose Kafka sources begin where those of ``source`` began.
 
     Whatever ``startingOffsets`` the query names. False, and nothing is made, where ``source`` has no Kafka source:
@@ -99,102 +104,69 @@ def seed_beginning(source: Path, target: Path, *, query_id: str) -> bool:
     if _is_there(target, query_id):
         return True
     must_be_checkpoint(source)
-    logs = [path for path in (source / "sources").glob("*") if read_initial_offsets(path) is not None]
-    if logs:
-        _publish(target, query_id, {}, {f"sources/{path.name}/{_ENTRY}": path / _ENTRY for path in logs})
-    return bool(logs)
+    starts = [f"sources/{name}/{_ENTRY}" for name in source.folders("sources") if read_start(source, name) is not None]
+    if starts:
+        _publish(target, query_id, {path: _read(source, path) for path in starts})
+    return bool(starts)
 
 
-def _commit(source: Path, batch: int) -> bytes:
+def _commit(source: Tree, batch: int) -> bytes:
     """The batch's own commit, else one like that before it: a stateless query's are all alike."""
     for number in (batch, batch - 1):
         commit = commit_in(source, number)
         if commit is Trouble.MISSING:
             continue
-        if isinstance(commit, Trouble):
-            raise CheckpointDamaged(f"{source / 'commits' / str(number)} {commit.value}")
-        return _read(source / "commits" / str(number))
-    return _STATELESS_COMMIT
+        whole(commit, source.where(f"commits/{number}"))
+        return _read(source, f"commits/{number}")
+    return STATELESS_COMMIT
 
 
-def _seen(source: Path, log: FileSource) -> bytes:
+def _seen(source: Tree, log: FileSource) -> bytes:
     """One entry with every file of the log up to the batch; Spark knows them, and no batch reads them."""
-    files = logged_files(log, log.end, where=f"{source / 'sources' / (log.log or log.name)}")
-    lines = [{"path": each.path, "timestamp": each.timestamp, "batchId": SEEN_BEFORE} for each in files]
-    texts = [json.dumps(each, ensure_ascii=False, separators=(",", ":")) for each in lines]
-    return "\n".join(["v1", *texts]).encode() if texts else b""
+    files = [replace(file, batch_id=SEEN_BEFORE) for file in logged_files(source, log, log.end)]
+    return source_entry_content(files) if files else b""
 
 
-def _beginning(source: Path, name: str, end: str) -> bytes:
+def _beginning(source: Tree, name: str, end: str) -> bytes:
     """Of a source that has no offset yet, where it was to begin."""
-    found = read_initial_offsets(source / "sources" / name) if end == NO_OFFSET else kafka_offsets(end)
+    found = read_start(source, name) if end == NO_OFFSET else kafka_offsets(end)
     if found is not None:
-        return initial_offsets_file(found)
+        return starts_content(found)
     if end == NO_OFFSET:
         return b""
-    raise Unsupported(f"source {name} of {source} is neither files nor Kafka: no start at {end}", hint="rebuild it")
+    raise Unsupported(
+        f"source {name} of {source.where('')} is neither files nor Kafka: no start at {end}", hint="rebuild it"
+    )
 
 
-def _refuse_shared_logs(source: Path, plan: Offsets, logs: dict[str, FileSource]) -> None:
+def _refuse_shared_logs(source: Tree, plan: Offsets, logs: dict[str, FileSource]) -> None:
     """A source that is read twice has two offsets and one log: of files alone, ``file_sources`` tells which."""
     if len(logs) == len(plan.ends):
         return
-    folders = {path.name for path in (source / "sources").glob("*") if path.is_dir()}
+    folders = set(source.folders("sources"))
     if folders != set(plan.ends):
         there, named = ", ".join(sorted(folders)) or "none", ", ".join(plan.ends)
-        raise Unsupported(f"{source} has the source logs {there} for the sources {named}", hint="rebuild it")
+        raise Unsupported(f"{source.where('')} has the source logs {there} for the sources {named}", hint="rebuild it")
 
 
-def _is_there(target: Path, query_id: str) -> bool:
-    """Whether ``target`` is whole and this query's; raises InvalidInput where it is something else."""
-    if not os.path.lexists(target):
+def _is_there(target: Tree, query_id: str) -> bool:
+    """Whether ``target`` is published and this query's; raises InvalidInput where it is another one's."""
+    if not is_published(target):
         return False
-    if (target / "metadata").is_file():
-        found = layout.query_id(target)
-        if found == query_id:
-            return True
-        raise InvalidInput(f"{target} is the checkpoint of query {found}", hint="seed a directory that is not there")
-    raise InvalidInput(f"{target} exists, and is no checkpoint", hint="seed a directory that does not exist")
+    found = layout.query_id(target)
+    if found == query_id:
+        return True
+    raise InvalidInput(
+        f"{target.where('')} is the checkpoint of query {found}", hint="seed a directory that is not there"
+    )
 
 
-def _publish(target: Path, query_id: str, made: dict[str, bytes], copied: dict[str, Path]) -> None:
-    """Write everything beside ``target``, its metadata last, onto the disk itself; then rename."""
-    draft = target.with_name(f".seeding-{target.name}")
-    shutil.rmtree(draft, ignore_errors=True)
-    for folder in ("offsets", "commits", "sources"):
-        make_folders(draft / folder)
-    for name, origin in copied.items():
-        _write(draft / name, _read(origin))
-    for name, content in made.items():
-        _write(draft / name, content)
-    crash_point("seed.metadata.before")
-    _write(draft / "metadata", json.dumps({"id": query_id}, separators=(",", ":")).encode())
-    for parent, _, _ in os.walk(draft):
-        _sync(parent)
-    crash_point("seed.rename.before")
-    os.rename(draft, target)
-    _sync(target.parent)
-    crash_point("seed.rename.after")
+def _publish(target: Tree, query_id: str, files: dict[str, bytes]) -> None:
+    publish(target, files, metadata_content(query_id))
 
 
-def _read(path: Path) -> bytes:
+def _read(source: Tree, path: str) -> bytes:
     try:
-        return path.read_bytes()
+        return source.read(path)
     except FileNotFoundError as error:
-        raise CheckpointChanged(f"{path} was removed while it was being read") from error
-
-
-def _write(path: Path, content: bytes) -> None:
-    make_folders(path.parent)
-    with open(path, "xb", opener=opener) as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _sync(folder: Path | str) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+        raise CheckpointChanged(f"{source.where(path)} was removed while it was being read") from error

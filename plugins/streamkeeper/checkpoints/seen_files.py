@@ -11,7 +11,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from streamkeeper.checkpoints.parsing import parse_json
+from streamkeeper.checkpoints.file_sources import read_source_entry
+from streamkeeper.checkpoints.log_codec import entry_number
+from streamkeeper.checkpoints.trees import Tree
+from streamkeeper.errors import CheckpointChanged, CheckpointDamaged
 
 _MAX_AGE_MS = 7 * 24 * 3600 * 1000
 """Spark's default ``maxFileAge``, counted from the newest file it has seen, whichever place that was in."""
@@ -19,8 +22,10 @@ _MAX_AGE_MS = 7 * 24 * 3600 * 1000
 _WILD = frozenset("*?[{")
 
 
-def would_read_all(source_log: Path, before: str, after: str) -> bool:
+def would_read_all(tree: Tree, source: str, before: str, after: str) -> bool:
     """Whether every file in a new place that was not read yet is new enough to be read; False where unknown.
+
+    ``source``: the source's name or position in the checkpoint, by which its log is called.
 
     False as well where a file there seems to be one that was read in the old place: it would be read again. A place of
     its own must show at least one new file: an empty one says nothing about what will arrive there.
@@ -30,9 +35,9 @@ def would_read_all(source_log: Path, before: str, after: str) -> bool:
     if not _comparable(before, after):
         return False
     try:
-        seen = dict(_seen(source_log))
+        seen = dict(_seen(tree, f"sources/{source}"))
         fresh = {path: os.stat(path) for path in _found(after) if path not in seen}
-    except (OSError, ValueError, KeyError):
+    except (OSError, CheckpointDamaged, CheckpointChanged):
         return False
     if not seen or (not fresh and os.path.dirname(before) != os.path.dirname(after) and _is_wild(after)):
         return False
@@ -48,11 +53,11 @@ def _was_read(
     """Of each new path, whether it is a file that was read: the same one, or one of its relative name, or one of its
     name and time, as copies that keep times have them; to the second, for some keep no more."""
     bases = _base(before), _base(after)
-    if shared := next((each for each in bases if all(Path(other).is_relative_to(each) for other in bases)), ""):
+    if shared := next((base for base in bases if all(Path(other).is_relative_to(base) for other in bases)), ""):
         bases = shared, shared
     names = {path: _relative(path, bases[0]) for path in seen}
     whole = _by_name((name, path) for path, name in names.items())
-    endings = _by_name((each, path) for path, name in names.items() for each in (() if shared else _endings(name)))
+    endings = _by_name((ending, path) for path, name in names.items() for ending in (() if shared else _endings(name)))
     stamps = {(os.path.basename(path), int(modified) // 1000) for path, modified in seen.items()}
     same = {identity for path in seen if (identity := _identity(path)) is not None}
     for path, found in fresh.items():
@@ -118,14 +123,12 @@ def _is_wild(place: str) -> bool:
     return bool(_WILD & set(place))
 
 
-def _seen(log: Path) -> Iterator[tuple[str, float]]:
+def _seen(tree: Tree, log: str) -> Iterator[tuple[str, float]]:
     """Path and time in ms of every file in a source's log."""
-    for entry in log.iterdir():
-        if entry.name.startswith("."):
-            continue
-        for line in entry.read_text().splitlines()[1:]:
-            found = parse_json(line)
-            yield unquote(urlsplit(str(found["path"])).path), float(found["timestamp"])
+    for name in tree.files(log):
+        if entry_number(name) is not None:
+            for file in read_source_entry(tree, f"{log}/{name}"):
+                yield unquote(urlsplit(file.path).path), float(file.timestamp)
 
 
 def _found(place: str) -> Iterator[str]:
@@ -137,7 +140,7 @@ def _found(place: str) -> Iterator[str]:
         walked: set[str] = set()
         for folder, below, names in os.walk(path, followlinks=True):
             real = os.path.realpath(folder)
-            below[:] = [each for each in below if _shows(each)] if real not in walked else []
+            below[:] = [name for name in below if _shows(name)] if real not in walked else []
             walked.add(real)
             yield from (os.path.join(folder, name) for name in names if _shows(name))
 

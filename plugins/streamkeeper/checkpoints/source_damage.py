@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from streamkeeper.checkpoints.entries import Offsets, Trouble, listing_in
-from streamkeeper.checkpoints.file_sources import FileSource
+from streamkeeper.checkpoints.file_sources import FileSource, source_entry_in
 from streamkeeper.checkpoints.gaps import find_gaps
+from streamkeeper.checkpoints.log_codec import Offsets, Trouble
 from streamkeeper.checkpoints.shapes import damage
+from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.model.damage import Damage
 
 _SHAPES = {
@@ -23,7 +24,7 @@ _SHAPES = {
 }
 
 
-def source_damage(source: FileSource) -> Iterator[Damage]:
+def source_damage(tree: Tree, source: FileSource) -> Iterator[Damage]:
     """Entries of one source's log that a start needs and cannot have, and offsets that no start accepts."""
     if source.log is None:
         evidence = f"source {source.name} stands where another does and has no log of its own"
@@ -33,39 +34,40 @@ def source_damage(source: FileSource) -> Iterator[Damage]:
     if source.start is not None and source.end < source.start:
         evidence = f"source {source.name} went from logOffset {source.start} back to {source.end}"
         yield damage("source-offset-before-previous", "offsets", evidence)
-    if not source.entries:
+    there = source.entries.numbers
+    if not there:
         yield damage("source-log-missing", where, f"no entry is there, the offset is {source.end}")
         return
     needed = _needed(source)
-    missing = find_gaps(needed.start, needed.stop, source.entries)
-    if source.newest < source.end and not _is_lost(source):
-        evidence = f"logOffset {source.end}, the log of source {source.name} ends with {source.newest}"
+    missing = find_gaps(needed.start, needed.stop, there)
+    if source.entries.newest < source.end and not _is_lost(source):
+        evidence = f"logOffset {source.end}, the log of source {source.name} ends with {source.entries.newest}"
         yield damage("source-offset-ahead", where, evidence)
-        missing = find_gaps(needed.start, source.newest, source.entries)
+        missing = find_gaps(needed.start, source.entries.newest, there)
     if missing.count:
         evidence = f"missing: {missing}; the offset is {source.end}"
         yield damage("source-log-entry-missing", f"{where}/{missing.first[0]}", evidence)
-    for path in (path for number, path in source.entries.items() if number in needed):
-        trouble = listing_in(path)
+    for name in (source.entries.name_of(number) for number in sorted(there) if number in needed):
+        trouble = source_entry_in(tree, f"{where}/{name}")
         if isinstance(trouble, Trouble):
-            yield damage(_SHAPES[trouble], f"{where}/{path.name}", f"{path.name} {trouble.value}")
+            yield damage(_SHAPES[trouble], f"{where}/{name}", f"{name} {trouble.value}")
 
 
 def entries_beyond(sources: tuple[FileSource, ...], allowed: int) -> list[str]:
     """Sources whose log goes further beyond the last plan than ``allowed`` entries, as evidence."""
     return [
-        f"sources/{each.log} has entry {each.newest}, the last plan ends with {each.end}"
-        for each in sources
-        if each.log is not None and each.newest > each.end + allowed
+        f"sources/{source.log} has entry {source.entries.newest}, the last plan ends with {source.end}"
+        for source in sources
+        if source.log is not None and source.entries.newest > source.end + allowed
     ]
 
 
 def unplanned_entries(sources: tuple[FileSource, ...]) -> Iterator[Damage]:
     """The one entry beyond the last plan that a crash explains."""
-    for each in sources:
-        if each.log is not None and each.newest == each.end + 1:
-            evidence = f"listed, and in no planned batch: the last one ends with entry {each.end}"
-            yield damage("unplanned-source-entry", f"sources/{each.log}/{each.newest}", evidence)
+    for source in sources:
+        if source.log is not None and source.entries.newest == source.end + 1:
+            evidence = f"listed, and in no planned batch: the last one ends with entry {source.end}"
+            yield damage("unplanned-source-entry", f"sources/{source.log}/{source.entries.newest}", evidence)
 
 
 def repeated_offsets(plan: Offsets, previous: Offsets | None, sources: tuple[FileSource, ...]) -> Iterator[Damage]:
@@ -78,13 +80,12 @@ def repeated_offsets(plan: Offsets, previous: Offsets | None, sources: tuple[Fil
 
 def _needed(source: FileSource) -> range:
     """Entries that a start reads: since the last compacted one, and those of the last planned batch."""
-    compacted = [number for number, path in source.entries.items() if path.suffix == ".compact"]
-    start = max(compacted, default=0)
+    start = max(source.entries.compacted, default=0)
     first = start if source.start is None else min(start, source.start + 1)
-    return range(max(first, 0), max(source.newest, source.end) + 1)
+    return range(max(first, 0), max(source.entries.newest, source.end) + 1)
 
 
 def _is_lost(source: FileSource) -> bool:
     """Whether the log lost entries, as against an offset that was moved ahead of it: a batch takes one entry."""
     step = source.end - (-1 if source.start is None else source.start)
-    return step <= 1 or source.newest < (source.start or 0)
+    return step <= 1 or source.entries.newest < (source.start or 0)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import re
 import zipfile
 from collections.abc import Iterator
-from pathlib import Path
 
-from streamkeeper.checkpoints.entries import Trouble
 from streamkeeper.checkpoints.gaps import find_gaps
 from streamkeeper.checkpoints.layout import numbered
 from streamkeeper.checkpoints.listed import Listed
+from streamkeeper.checkpoints.log_codec import Trouble
 from streamkeeper.checkpoints.operator_metadata import (
     OperatorFacts,
     metadata_file,
@@ -20,7 +20,7 @@ from streamkeeper.checkpoints.operator_metadata import (
 )
 from streamkeeper.checkpoints.shapes import damage
 from streamkeeper.checkpoints.state_files import NO_STORES, StateFiles
-from streamkeeper.checkpoints.trees import LocalTree
+from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.checkpoints.wholeness import archived_sizes, is_cut_short
 from streamkeeper.errors import CheckpointDamaged
 from streamkeeper.model.damage import Damage
@@ -31,13 +31,14 @@ _NO_KEY = b'{"type":"struct","fields":[]}'
 _STATE = re.compile(r"(\d+)(?:_[0-9a-f-]{36})?\.(?:delta|snapshot|zip|changelog)")
 
 
-def state_damage(checkpoint: Path, batch: int, partitions: dict[str, int], *, stateful: bool) -> Iterator[Damage]:
+def state_damage(tree: Tree, batch: int, partitions: dict[str, int], *, stateful: bool) -> Iterator[Damage]:
     """What the state of committed ``batch`` lacks; ``partitions``: operator -> their number, as its commit tells.
 
     ``stateful``: whether the query is known to keep state, which a checkpoint in format 1 tells by its state only.
     """
-    folders = operator_folders(checkpoint)
-    if not (checkpoint / "state").is_dir():
+    folders = operator_folders(tree)
+    seen = Listed(tree)
+    if "state" not in seen.folders(""):
         if stateful or partitions:
             yield damage("state-missing", "state", "the query keeps state, and there is none")
         return
@@ -45,124 +46,125 @@ def state_damage(checkpoint: Path, batch: int, partitions: dict[str, int], *, st
     known = {*folders, *map(int, partitions), *gaps.first}
     for number in sorted(known):
         if number in folders:
-            yield from _operator(checkpoint, folders[number], batch, partitions.get(str(number), 0))
+            yield from _operator(seen, folders[number], batch, partitions.get(str(number), 0))
         else:
             yield damage("state-operator-missing", f"state/{number}", f"operator {number} has no directory")
 
 
-def state_beyond(checkpoint: Path, newest: int) -> list[str]:
+def state_beyond(tree: Tree, newest: int) -> list[str]:
     """The first state file of a version that no batch up to ``newest`` can have written, as evidence."""
-    for folder in operator_folders(checkpoint).values():
-        for path in sorted(folder.rglob("*")):
-            found = _STATE.fullmatch(path.name)
+    seen = Listed(tree)
+    for folder in operator_folders(tree).values():
+        for path in sorted(seen.below(folder)):
+            found = _STATE.fullmatch(path.rpartition("/")[2])
             if found and int(found[1]) > newest + 1:
                 version = f"state of batch {int(found[1]) - 1}"
-                return [f"{path.relative_to(checkpoint)} is {version}, the last known batch is {newest}"]
+                return [f"{path} is {version}, the last known batch is {newest}"]
     return []
 
 
-def _operator(checkpoint: Path, operator: Path, batch: int, counted: int) -> Iterator[Damage]:
-    where = operator.relative_to(checkpoint)
-    path = metadata_file(operator)
-    facts = operator_in(path) if path else Trouble.MISSING
+def _operator(seen: Listed, operator: str, batch: int, counted: int) -> Iterator[Damage]:
+    path = metadata_file(seen.tree, operator)
+    facts = operator_in(seen.tree, path) if path else Trouble.MISSING
     if isinstance(facts, Trouble):
-        yield _metadata_damage(operator, str((path or operator / "_metadata").relative_to(checkpoint)), facts)
+        yield _metadata_damage(seen, operator, path or f"{operator}/_metadata", facts)
     known = facts.partitions if isinstance(facts, OperatorFacts) else counted
-    there = set(numbered(operator))
-    if there == {0} and _keeps_one_partition(operator, facts):
+    there = set(numbered(seen.tree, operator))
+    if there == {0} and _keeps_one_partition(seen.tree, operator, facts):
         known = 1
     wanted = max(known, max(there, default=0) + 1)
     missing = find_gaps(0, wanted, there)
     if missing.count:
         evidence = f"missing: {missing} of {wanted}"
-        yield damage("state-partition-missing", f"{where}/{missing.first[0]}", evidence)
-    state = StateFiles(Listed(LocalTree(checkpoint)))
+        yield damage("state-partition-missing", f"{operator}/{missing.first[0]}", evidence)
+    state = StateFiles(seen)
     for partition in sorted(there):
-        for store in _stores(operator / str(partition), facts):
-            yield from _schema(checkpoint, store)
-            yield from _store(checkpoint, store, batch, state)
+        for store in _stores(seen, f"{operator}/{partition}", facts):
+            yield from _schema(seen, store)
+            yield from _store(seen, store, batch, state)
 
 
-def _keeps_one_partition(operator: Path, facts: OperatorFacts | Trouble) -> bool:
+def _keeps_one_partition(tree: Tree, operator: str, facts: OperatorFacts | Trouble) -> bool:
     """A limit, and an aggregate without keys, gather all rows into the first partition; the metadata counts all."""
     if isinstance(facts, OperatorFacts) and facts.name == _LIMIT:
         return True
     try:
-        return _NO_KEY in (operator / "0" / "_metadata" / "schema").read_bytes()
+        return _NO_KEY in tree.read(f"{operator}/0/_metadata/schema")
     except OSError:
         return False
 
 
-def _metadata_damage(operator: Path, where: str, trouble: Trouble) -> Damage:
+def _metadata_damage(seen: Listed, operator: str, where: str, trouble: Trouble) -> Damage:
     """The first format was measured not to be needed; a later one is found by the schema log beside it."""
-    if (operator / "_stateSchema").is_dir() or (operator / "_metadata" / "v2").is_dir():
+    if "_stateSchema" in seen.folders(operator) or "v2" in seen.folders(f"{operator}/_metadata"):
         return damage("state-metadata-log-damaged", where, f"{where} {trouble.value}")
     missing = trouble is Trouble.MISSING
     return damage("state-metadata-missing" if missing else "state-metadata-damaged", where, f"{where} {trouble.value}")
 
 
-def _stores(partition: Path, facts: OperatorFacts | Trouble) -> list[Path]:
+def _stores(seen: Listed, partition: str, facts: OperatorFacts | Trouble) -> list[str]:
     """Folders of a partition's stores: the partition's own for the default store, else one below it per name."""
     if isinstance(facts, OperatorFacts) and facts.stores:
-        return [partition if name == _DEFAULT_STORE else partition / name for name in facts.stores]
-    named = sorted(each for each in partition.iterdir() if each.is_dir() and each.name not in NO_STORES)
-    return named or [partition]
+        return [partition if name == _DEFAULT_STORE else f"{partition}/{name}" for name in facts.stores]
+    return [f"{partition}/{name}" for name in seen.folders(partition) if name not in NO_STORES] or [partition]
 
 
-def _schema(checkpoint: Path, store: Path) -> Iterator[Damage]:
-    path = store / "_metadata" / "schema"
-    if not path.is_file():
+def _schema(seen: Listed, store: str) -> Iterator[Damage]:
+    where = f"{store}/_metadata/schema"
+    if not seen.has(where):
         return
-    where, found = str(path.relative_to(checkpoint)), schema_format(path)
+    found = schema_format(seen.tree, where)
     if isinstance(found, Trouble):
         shape = "newer-format" if found is Trouble.NEWER else "state-schema-damaged"
         yield damage(shape, where, f"{where} {found.value}")
 
 
-def _store(checkpoint: Path, store: Path, batch: int, state: StateFiles) -> Iterator[Damage]:
+def _store(seen: Listed, store: str, batch: int, state: StateFiles) -> Iterator[Damage]:
     """Files that hold one store's state after ``batch``."""
-    where = store.relative_to(checkpoint).as_posix()
-    if not store.is_dir():
-        yield damage("state-file-missing", where, f"{where} is missing")
+    above, _, name = store.rpartition("/")
+    if name not in seen.folders(above):
+        yield damage("state-file-missing", store, f"{store} is missing")
         return
     try:
-        files = [checkpoint / each for each in state.of(where, batch)]
+        files = state.of(store, batch)
     except CheckpointDamaged as error:
-        broken = _broken_archive(store, batch + 1)
+        broken = _broken_archive(seen, store, batch + 1)
         if broken is None:
-            yield damage("state-file-missing", where, str(error).replace(f"{checkpoint}/", ""))
+            yield damage("state-file-missing", store, str(error).replace(seen.tree.where("x").removesuffix("x"), ""))
         else:
-            yield _torn(checkpoint, broken)
+            yield _torn(seen.tree, broken)
         return
     if not files:
-        yield damage("state-file-missing", where, f"{where} holds no state of batch {batch}")
+        yield damage("state-file-missing", store, f"{store} holds no state of batch {batch}")
     for path in files:
-        if not path.is_file():
-            name = str(path.relative_to(checkpoint))
-            yield damage("state-file-missing", name, f"{name} is missing")
-        elif (path.stat().st_size == 0 and path.suffix != ".log") or is_cut_short(path):
-            yield _torn(checkpoint, path)
-        elif path.suffix == ".zip":
-            yield from _cut_tables(checkpoint, path)
+        if not seen.has(path):
+            yield damage("state-file-missing", path, f"{path} is missing")
+        elif (seen.tree.stamp(path).size == 0 and not path.endswith(".log")) or is_cut_short(seen.tree, path):
+            yield _torn(seen.tree, path)
+        elif path.endswith(".zip"):
+            yield from _cut_tables(seen, store, path)
 
 
-def _torn(checkpoint: Path, path: Path) -> Damage:
-    name, size = str(path.relative_to(checkpoint)), path.stat().st_size
-    return damage("state-file-cut-short" if size else "state-file-empty", name, f"{name} has {size} bytes")
+def _torn(tree: Tree, path: str) -> Damage:
+    size = tree.stamp(path).size
+    return damage("state-file-cut-short" if size else "state-file-empty", path, f"{path} has {size} bytes")
 
 
-def _broken_archive(store: Path, version: int) -> Path | None:
-    """The newest RocksDB snapshot up to a version, if it is one that cannot be opened."""
-    archives = [
-        (int(found[1]), path) for path in store.glob("*.zip") if (found := _STATE.fullmatch(path.name)) is not None
-    ]
-    newest = max((each for each in archives if each[0] <= version), default=None)
-    return newest[1] if newest and (not zipfile.is_zipfile(newest[1]) or is_cut_short(newest[1])) else None
+def _broken_archive(seen: Listed, store: str, version: int) -> str | None:
+    """The newest RocksDB snapshot up to a version, if it cannot be opened."""
+    names = [name for name in seen.files(store) if name.endswith(".zip")]
+    archives = [(int(found[1]), f"{store}/{name}") for name in names if (found := _STATE.fullmatch(name))]
+    newest = max((archive for archive in archives if archive[0] <= version), default=None)
+    if newest is None:
+        return None
+    path = newest[1]
+    broken = not zipfile.is_zipfile(io.BytesIO(seen.tree.read(path))) or is_cut_short(seen.tree, path)
+    return path if broken else None
 
 
-def _cut_tables(checkpoint: Path, archive: Path) -> Iterator[Damage]:
+def _cut_tables(seen: Listed, store: str, archive: str) -> Iterator[Damage]:
     """SSTs that are shorter or longer than their snapshot says."""
-    for name, size in archived_sizes(archive).items():
-        path = archive.parent / "SSTs" / name
-        if path.is_file() and path.stat().st_size not in (0, size):
-            yield _torn(checkpoint, path)
+    for name, size in archived_sizes(seen.tree.read(archive)).items():
+        path = f"{store}/SSTs/{name}"
+        if seen.has(path) and seen.tree.stamp(path).size not in (0, size):
+            yield _torn(seen.tree, path)

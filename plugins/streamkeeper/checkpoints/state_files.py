@@ -10,8 +10,9 @@ from typing import IO
 
 import msgspec
 
-from streamkeeper.checkpoints.layout import state_ids
+from streamkeeper.checkpoints.layout import commit_in
 from streamkeeper.checkpoints.listed import Listed
+from streamkeeper.checkpoints.log_codec import Trouble, whole
 from streamkeeper.checkpoints.wholeness import archived_metadata
 from streamkeeper.errors import CheckpointDamaged
 
@@ -34,7 +35,7 @@ class StateFiles:
 
     def __init__(self, seen: Listed) -> None:
         self._seen = seen
-        self._ids: dict[int, dict[str, list[frozenset[str]]]] = {}
+        self._ids: dict[int, dict[str, tuple[frozenset[str], ...]]] = {}
 
     def of(self, store: str, batch: int) -> list[str]:
         """Paths of the newest base of a store up to the batch's version, and of every change after it.
@@ -49,10 +50,10 @@ class StateFiles:
             usable = self._committed(store, version, files.get(version, []))
             if not usable and not whole:
                 raise CheckpointDamaged(f"{self._seen.tree.where(store)} lacks version {version} of its state")
-            bases = [each for each in usable if each.kind in _BASES]
-            based = {each.id for each in bases}
-            changes = [each for each in usable if each.id not in based]
-            found += [f"{store}/{each.name}" for each in (*bases, *changes)]
+            bases = [file for file in usable if file.kind in _BASES]
+            based = {base.id for base in bases}
+            changes = [file for file in usable if file.id not in based]
+            found += [f"{store}/{file.name}" for file in (*bases, *changes)]
             if bases:
                 whole = len(found)
             if not changes:
@@ -60,7 +61,7 @@ class StateFiles:
                 # that of an attempt that failed, then it may lead into a gap.
                 found = found[:whole]
                 break
-        archives = [each for each in found if each.endswith(".zip")]
+        archives = [path for path in found if path.endswith(".zip")]
         return [*found, *(f"{store}/{name}" for archive in archives for name in _named_in(self._seen, archive))]
 
     def _committed(self, store: str, version: int, files: list[_StateFile]) -> list[_StateFile]:
@@ -69,21 +70,21 @@ class StateFiles:
         Where that commit has been cleaned up there is nothing to tell them apart by: then every file counts. A live
         query may do so between the listing and here.
         """
-        if all(each.id is None for each in files):
+        if all(file.id is None for file in files):
             return files
         batch = version - 1
         if not self._seen.has(f"commits/{batch}"):
             return files
         if batch not in self._ids:
-            try:
-                self._ids[batch] = state_ids(self._seen.tree, batch)
-            except FileNotFoundError:
+            commit = commit_in(self._seen.tree, batch)
+            if commit is Trouble.MISSING:
                 return files
+            self._ids[batch] = whole(commit, self._seen.tree.where(f"commits/{batch}")).state_ids
         _, operator, partition = store.split("/")[:3]
-        partitions = self._ids[batch].get(operator, [])
+        partitions = self._ids[batch].get(operator, ())
         if int(partition) >= len(partitions):
             return files
-        return [each for each in files if each.id is None or each.id in partitions[int(partition)]]
+        return [file for file in files if file.id is None or file.id in partitions[int(partition)]]
 
 
 def _by_version(seen: Listed, store: str) -> dict[int, list[_StateFile]]:
@@ -99,8 +100,8 @@ def files_named_in(archive: IO[bytes], where: str) -> list[str]:
     try:
         with zipfile.ZipFile(archive) as opened:
             found = archived_metadata(opened)
-        ssts = [f"SSTs/{each['dfsSstFileName']}" for each in found["sstFiles"] or ()]
-        return [*ssts, *(f"logs/{each['dfsLogFileName']}" for each in found.get("logFiles") or ())]
+        ssts = [f"SSTs/{file['dfsSstFileName']}" for file in found["sstFiles"] or ()]
+        return [*ssts, *(f"logs/{file['dfsLogFileName']}" for file in found.get("logFiles") or ())]
     except (
         *(zipfile.BadZipFile, zlib.error, EOFError, RuntimeError),
         *(LookupError, ValueError, TypeError, AttributeError),

@@ -1,25 +1,39 @@
-"""A checkpoint directory as a tree of files, wherever it lies; only what reading one needs."""
+"""A checkpoint as a tree of files, wherever it lies.
+
+What holds on every kind of tree: a file appears whole or not at all, ``create`` makes it for one writer only, and
+nothing is renamed. So a checkpoint version is published by the file that is created last, and goes by the one that is
+deleted first: its ``metadata``.
+"""
 
 from __future__ import annotations
 
 import os
 import re
+import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
 from streamkeeper.errors import CheckpointChanged, InvalidInput
 from streamkeeper.model.snapshot import Stamp
+from streamkeeper.private_files import make_folders, opener, sync_folder
 
+PART_BYTES = 4 * 1024 * 1024
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 _INSIDE = re.compile(r"[^/\0]+(/[^/\0]+)*")
 _UPWARDS = frozenset({".", ".."})
 
 
 class Tree(ABC):
-    """Paths are relative and ``/``-separated. A file that is gone raises FileNotFoundError, as opening one does."""
+    """Paths are relative and ``/``-separated. A file that is gone raises FileNotFoundError, as opening one does.
+
+    ``url``: where it lies; ``location``: the same as Hadoop writes paths, without escapes, such as ``file:/path``.
+    """
 
     url: str
+    location: str
 
     @abstractmethod
     def names(self, folder: str) -> list[str]:
@@ -37,9 +51,41 @@ class Tree(ABC):
     def stamp(self, path: str) -> Stamp:
         """What the file is now."""
 
+    @abstractmethod
+    def create(self, path: str, content: Iterable[bytes]) -> None:
+        """Write a file that is not there, its content in parts, with the folders above it: it appears whole or not at
+        all, and stays. Raises FileExistsError where there is one.
+        """
+
+    @abstractmethod
+    def delete(self, paths: Iterable[str]) -> dict[str, str]:
+        """Remove files; those that are gone count as removed. Path -> why, of those that could not be.
+
+        They go in any order, all before it returns, and with them the folders that are empty then.
+        """
+
+    def copy_within(self, source: Tree, path: str, expected: Stamp) -> None:
+        """Create a file that is the same file of another tree; raises as ``parts`` and ``create`` do.
+
+        A tree whose store can copy does so, if ``source`` is of the same store: no byte passes through here.
+        """
+        self.create(path, source.parts(path, PART_BYTES, expected))
+
     def fresh(self) -> Tree:
         """The same checkpoint, looked at anew: a tree may go on telling what it has found once."""
         return self
+
+    def absence(self) -> str:
+        """Why there is nothing to look at, as ``does not exist``; empty where there is."""
+        return "" if self.names("") else "does not exist"
+
+    def files(self, folder: str) -> list[str]:
+        """Names of a folder's files, in order; none where there is no folder. ``""`` is the tree itself."""
+        return [name for name in self.names(folder) if not name.endswith("/")]
+
+    def folders(self, folder: str) -> list[str]:
+        """Names of a folder's folders, in order."""
+        return [name[:-1] for name in self.names(folder) if name.endswith("/")]
 
     def where(self, path: str) -> str:
         """A file's or folder's full name, for messages."""
@@ -55,12 +101,22 @@ class Tree(ABC):
 
 
 class LocalTree(Tree):
-    """A local directory."""
+    """A local directory, which need not be there. What is written is its owner's alone.
 
-    def __init__(self, root: Path) -> None:
+    ``lasting``: and on the disk itself before it has its name; scratch space need not outlive a power cut.
+    """
+
+    def __init__(self, root: Path, *, lasting: bool = True) -> None:
         self.root = root
+        self._lasting = lasting
         self._root = str(root)
         self.url = root.absolute().as_uri()
+        self.location = f"file:{root.absolute()}"
+
+    def absence(self) -> str:
+        if self.root.is_dir():
+            return ""
+        return "is no directory" if self.root.exists() else "does not exist"
 
     def where(self, path: str) -> str:
         return str(self.root / path)
@@ -68,7 +124,7 @@ class LocalTree(Tree):
     def names(self, folder: str) -> list[str]:
         try:
             with os.scandir(f"{self._root}/{folder}") as entries:
-                return sorted(f"{each.name}/" if each.is_dir() else each.name for each in entries)
+                return sorted(f"{entry.name}/" if entry.is_dir() else entry.name for entry in entries)
         except (FileNotFoundError, NotADirectoryError):
             return []
 
@@ -87,15 +143,85 @@ class LocalTree(Tree):
         found = os.stat(self._path(path))
         return _stamp(found)
 
+    def has(self, path: str) -> bool:
+        return os.path.isfile(self._path(path))
+
+    def create(self, path: str, content: Iterable[bytes]) -> None:
+        """A hard link to a finished file: the file system lets exactly one writer make it."""
+        target = self._path(path)
+        folder = os.path.dirname(target)
+        make_folders(folder, lasting=self._lasting)
+        draft = os.path.join(folder, f".{uuid.uuid4().hex}.tmp")
+        try:
+            with open(draft, "xb", opener=opener) as file:
+                for part in content:
+                    file.write(part)
+                if self._lasting:
+                    file.flush()
+                    os.fsync(file.fileno())
+            os.link(draft, target)
+        except BaseException:
+            with suppress(FileNotFoundError):
+                os.unlink(draft)
+            self._tidy(path.split("/")[:-1])
+            raise
+        os.unlink(draft)
+        if self._lasting:
+            sync_folder(folder)
+
+    def delete(self, paths: Iterable[str]) -> dict[str, str]:
+        """No link is followed, of a file or a folder."""
+        kept: dict[str, str] = {}
+        touched: set[tuple[str, ...]] = set()
+        for path in paths:
+            *folders, name = check_inside(path).split("/")
+            try:
+                with open_folder(self._root, folders) as folder:
+                    os.unlink(name, dir_fd=folder)
+                    touched.add(tuple(folders))
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                kept[path] = error.strerror or str(error)
+        for emptied in sorted(touched, key=len, reverse=True):
+            self._tidy(list(emptied))
+        return kept
+
+    def _tidy(self, folders: list[str]) -> None:
+        """Sync a folder from which something went, and remove it, and those above it, as far as they are empty."""
+        while True:
+            try:
+                with open_folder(self._root, folders) as folder:
+                    os.fsync(folder)
+                if not folders:
+                    os.rmdir(self._root)
+                    return
+                name = folders.pop()
+                with open_folder(self._root, folders) as above:
+                    os.rmdir(name, dir_fd=above)
+            except OSError:
+                return
+
     def _require(self, path: str, file: IO[bytes], expected: Stamp) -> None:
-        """Its change time is left out: a file that is removed while it is read has a new one, and its old content."""
-        found = _stamp(os.fstat(file.fileno()))
-        if (found.size, found.modified, found.tag) != (expected.size, expected.modified, expected.tag):
+        if not _stamp(os.fstat(file.fileno())).is_same_file(expected):
             raise CheckpointChanged(f"{self.root / path} changed while it was being read")
 
     def _path(self, path: str) -> str:
         # Text: joining Path objects was half of a look at a large directory.
         return f"{self._root}/{check_inside(path)}"
+
+
+@contextmanager
+def open_folder(root: str | Path, below: Iterable[str] = ()) -> Iterator[int]:
+    """A descriptor of a folder; raises OSError where a link is in its place, or leads to it from ``root``."""
+    folder = os.open(root, _FOLDER)
+    try:
+        for name in below:
+            above, folder = folder, os.open(name, _FOLDER, dir_fd=folder)
+            os.close(above)
+        yield folder
+    finally:
+        os.close(folder)
 
 
 def check_inside(path: str) -> str:

@@ -10,9 +10,9 @@ from urllib.parse import unquote, urlsplit
 
 import msgspec
 
-from streamkeeper.checkpoints.entries import read_listing
-from streamkeeper.checkpoints.file_sources import FileSource
-from streamkeeper.errors import CheckpointDamaged
+from streamkeeper.checkpoints.file_sources import FileSource, read_source_entry
+from streamkeeper.checkpoints.log_codec import SEEN_BEFORE
+from streamkeeper.checkpoints.trees import Tree
 
 _DESCRIBED = re.compile(r"FileStreamSource\[file:/*(/[^*?{\[\]]*)\]")
 """A local directory; patterns are left to Spark."""
@@ -45,9 +45,11 @@ class UnreadFiles:
         self._newest = 0.0
         self._up_to = -1
 
-    def look(self, source: FileSource) -> Unread | None:
-        """What waits beyond the source's offset; raises CheckpointDamaged when its log lacks an entry."""
-        if self._directory is None or not self._follow(source):
+    def look(self, tree: Tree, source: FileSource) -> Unread | None:
+        """What waits beyond the offset of a source of the checkpoint; raises CheckpointDamaged when its log lacks an
+        entry, CheckpointChanged.
+        """
+        if self._directory is None or not self._follow(tree, source):
             return None
         there = {}
         for path, written_at in _files(str(self._directory)):
@@ -58,28 +60,21 @@ class UnreadFiles:
         waiting = [at for path, at in there.items() if path not in self._read and at > self._newest - _MAX_AGE_S]
         return Unread(files=len(waiting), oldest=min(waiting, default=None))
 
-    def _follow(self, source: FileSource) -> bool:
-        """Take in what the log has got since; False when that is too much."""
-        for path in _needed(source, self._up_to):
-            if path.stat().st_size > _MOST_LOG_BYTES or len(self._read) > _MOST_FILES * 10:
+    def _follow(self, tree: Tree, source: FileSource) -> bool:
+        """Take in what the log has gained since; False when that is too much."""
+        first, where = self._up_to + 1, tree.where(source.folder)
+        for name in source.entries.holding(source.end, first=first, where=where):
+            path = f"{source.folder}/{name}"
+            if tree.stamp(path).size > _MOST_LOG_BYTES or len(self._read) > _MOST_FILES * 10:
                 return False
-            found = read_listing(path).files
-            self._read |= {_path_of(url) for entry, url in found if self._up_to < entry <= source.end}
+            found = read_source_entry(tree, path)
+            self._read |= {
+                _path_of(file.path)
+                for file in found
+                if first <= file.batch_id <= source.end or file.batch_id == SEEN_BEFORE
+            }
         self._up_to = max(self._up_to, source.end)
         return True
-
-
-def _needed(source: FileSource, up_to: int) -> list[Path]:
-    """The files of the log that hold the entries after ``up_to``."""
-    wanted = range(up_to + 1, source.end + 1)
-    plain = {number: path for number, path in source.entries.items() if path.suffix != ".compact"}
-    missing = next((each for each in reversed(wanted) if each not in plain), None)
-    if missing is None:
-        return [plain[each] for each in wanted]
-    holder = min((number for number in source.entries if number >= missing and number not in plain), default=None)
-    if holder is None:
-        raise CheckpointDamaged(f"the log of source {source.name} lacks entry {missing}")
-    return [source.entries[holder], *(plain[each] for each in range(missing + 1, source.end + 1))]
 
 
 def _path_of(url: str) -> str:
@@ -93,13 +88,13 @@ def _files(directory: str) -> Iterator[tuple[str, float]]:
     except FileNotFoundError:
         return
     with entries:
-        for each in entries:
-            if each.name.startswith((".", "_")) and "=" not in each.name:
+        for entry in entries:
+            if entry.name.startswith((".", "_")) and "=" not in entry.name:
                 continue
             try:
-                if not each.is_dir():
-                    yield each.path, each.stat().st_mtime
-                elif "=" in each.name:
-                    yield from _files(each.path)
+                if not entry.is_dir():
+                    yield entry.path, entry.stat().st_mtime
+                elif "=" in entry.name:
+                    yield from _files(entry.path)
             except FileNotFoundError:
                 continue

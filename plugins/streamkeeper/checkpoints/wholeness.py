@@ -7,14 +7,15 @@ blocks of ``LZ4Block``, the kind, two lengths and a checksum, the last of them e
 
 from __future__ import annotations
 
+import io
 import struct
 import zipfile
 import zlib
 from collections.abc import Iterator
-from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
-from streamkeeper.checkpoints.parsing import parse_json
+from streamkeeper.checkpoints.log_codec import parse_json
+from streamkeeper.checkpoints.trees import Tree
 
 _HADOOP = b"crc\0"
 _LZ4 = b"LZ4Block"
@@ -24,51 +25,54 @@ _MOST_METADATA = 8 << 20
 """Some 100 bytes for each SST: eighty thousand of them."""
 
 
-def differs_from_checksum(path: Path) -> bool:
+def differs_from_checksum(tree: Tree, path: str) -> bool:
     """Whether Hadoop would refuse to read the file; False where no checksums are kept."""
+    folder, slash, name = path.rpartition("/")
     try:
-        kept = path.with_name(f".{path.name}.crc").read_bytes()
+        kept = tree.read(f"{folder}{slash}.{name}.crc")
         size = int.from_bytes(kept[4:8], "big")
         if not kept.startswith(_HADOOP) or len(kept) < 8 or size == 0:
             return False
-        with path.open("rb") as content:
-            return b"".join(_sums(content, size)) != kept[8:]
+        return b"".join(_sums(tree.parts(path, _PIECE, tree.stamp(path)), size)) != kept[8:]
     except FileNotFoundError:
         return False
 
 
-def _sums(content: IO[bytes], size: int) -> Iterator[bytes]:
-    """CRC-32 of every ``size`` bytes, read in pieces: the size is what a file says."""
+def _sums(pieces: Iterator[bytes], size: int) -> Iterator[bytes]:
+    """CRC-32 of every ``size`` bytes; the size is what a file says, and may be larger than any file."""
     left, found = size, 0
-    while piece := content.read(min(left, _PIECE)):
-        left, found = left - len(piece), zlib.crc32(piece, found)
-        if left == 0:
-            yield found.to_bytes(4, "big")
-            left, found = size, 0
+    for piece in pieces:
+        rest = memoryview(piece)
+        while rest:
+            part, rest = rest[:left], rest[left:]
+            left, found = left - len(part), zlib.crc32(part, found)
+            if left == 0:
+                yield found.to_bytes(4, "big")
+                left, found = size, 0
     if left < size:
         yield found.to_bytes(4, "big")
 
 
-def is_cut_short(path: Path) -> bool:
+def is_cut_short(tree: Tree, path: str) -> bool:
     """Whether a state file ends before its end."""
-    size = _written_size(path)
-    if size is not None and size != path.stat().st_size:
+    size = _written_size(tree, path)
+    if size is not None and size != tree.stamp(path).size:
         return True
-    match path.suffix:
-        case ".zip":
-            return not _is_whole_archive(path)
-        case ".delta" | ".snapshot" | ".changelog":
-            return not _is_whole_lz4(path)
+    match path.rpartition(".")[2]:
+        case "zip":
+            return not _is_whole_archive(tree.read(path))
+        case "delta" | "snapshot" | "changelog":
+            return not _is_whole_lz4(tree, path)
         case _:
             return False
 
 
-def archived_sizes(archive: Path) -> dict[str, int]:
-    """SST -> bytes, as a RocksDB snapshot tells; only of those whose size it tells."""
-    with zipfile.ZipFile(archive) as opened:
+def archived_sizes(archive: bytes) -> dict[str, int]:
+    """SST -> bytes, as a RocksDB snapshot records them; an SST without a size is left out."""
+    with zipfile.ZipFile(io.BytesIO(archive)) as opened:
         found = archived_metadata(opened)
     files = found.get("sstFiles") or ()
-    return {str(each["dfsSstFileName"]): int(each["sizeBytes"]) for each in files if "sizeBytes" in each}
+    return {str(file["dfsSstFileName"]): int(file["sizeBytes"]) for file in files if "sizeBytes" in file}
 
 
 def archived_metadata(opened: zipfile.ZipFile) -> Any:
@@ -80,36 +84,37 @@ def archived_metadata(opened: zipfile.ZipFile) -> Any:
     return parse_json(text.decode().partition("\n")[2])
 
 
-def _written_size(path: Path) -> int | None:
+def _written_size(tree: Tree, path: str) -> int | None:
     try:
-        return int(parse_json(path.with_name(f"{path.name}.crc").read_bytes())["mainFileSize"])
+        return int(parse_json(tree.read(f"{path}.crc"))["mainFileSize"])
     except (FileNotFoundError, ValueError, KeyError, TypeError):
         return None
 
 
-def _is_whole_archive(path: Path) -> bool:
+def _is_whole_archive(archive: bytes) -> bool:
     try:
-        with zipfile.ZipFile(path) as opened:
+        with zipfile.ZipFile(io.BytesIO(archive)) as opened:
             return opened.testzip() is None
     # The last: an unknown method of compression, and an encrypted member.
     except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError):
         return False
 
 
-def _is_whole_lz4(path: Path) -> bool:
-    """Whether the blocks end with the empty one; True for what is no such stream. Reads the blocks' headers only."""
-    end = path.stat().st_size
-    with path.open("rb") as content:
-        begin = content.read(len(_LZ4))
-        if begin != _LZ4[: len(begin)]:
+def _is_whole_lz4(tree: Tree, path: str) -> bool:
+    """Whether the blocks end with the empty one; True for what is no such stream."""
+    stamp = tree.stamp(path)
+    start, pending, block = 0, b"", 0
+    for piece in tree.parts(path, _PIECE, stamp):
+        if start == 0 and not pending and piece[: len(_LZ4)] != _LZ4[: len(piece)]:
             return True
-        at = 0
-        while at + _LZ4_HEADER.size <= end:
-            content.seek(at)
-            magic, _, compressed, plain, _ = _LZ4_HEADER.unpack(content.read(_LZ4_HEADER.size))
+        pending += piece
+        while block - start + _LZ4_HEADER.size <= len(pending):
+            magic, _, compressed, plain, _ = _LZ4_HEADER.unpack_from(pending, block - start)
             if magic != _LZ4 or compressed < 0:
                 return False
-            at += _LZ4_HEADER.size + compressed
+            block += _LZ4_HEADER.size + compressed
             if compressed == plain == 0:
-                return bool(at == end)
+                return bool(block == stamp.size)
+        passed = min(block - start, len(pending))
+        start, pending = start + passed, pending[passed:]
     return False

@@ -16,9 +16,9 @@ from streamkeeper.model.redaction import redact, redact_value
 from streamkeeper.model.secret_names import literal_secrets
 from streamkeeper.model.secret_references import find_references, resolve
 from streamkeeper.operations.asking import DriverDied, ask_driver
+from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.job_versions import file_version, released_version
 from streamkeeper.operations.secret_resolvers import built_in_resolvers
-from streamkeeper.operations.sites import Site
 
 EXIT_CODES = {Verdict.RESUME: 0, Verdict.BACKUP: 10, Verdict.SWITCH: 11, Verdict.REFUSE: 12}
 ERROR = 2
@@ -71,7 +71,7 @@ def secrets_of(requests: list[CheckRequest]) -> dict[str, str]:
 
 
 def find_request_differences(
-    site: Callable[[], Site], job: str, request: CheckRequest, answer: CheckAnswer
+    site: Callable[[], Installation], job: str, request: CheckRequest, answer: CheckAnswer
 ) -> tuple[Difference, ...]:
     """Between the two jobs that were compared; of a candidate that could not be described, what can be read of it.
 
@@ -84,7 +84,7 @@ def find_request_differences(
 
 
 def _versions(
-    site: Callable[[], Site], job: str, request: CheckRequest, answer: CheckAnswer
+    site: Callable[[], Installation], job: str, request: CheckRequest, answer: CheckAnswer
 ) -> tuple[JobVersion, JobVersion]:
     deployed, candidate = (answer.evidence.deployed, answer.evidence.candidate) if answer.evidence else (None, None)
     if request.deployed is not None:

@@ -7,14 +7,15 @@ from collections.abc import Callable
 import msgspec
 
 from streamkeeper.checkpoints.layout import must_be_directory
+from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.cli.job_files import read_job_file
 from streamkeeper.errors import InvalidInput
 from streamkeeper.locations import local_path
 from streamkeeper.model.check import CheckRequest, JobFile
 from streamkeeper.model.names import refuse_unknown
 from streamkeeper.model.release import ParamValue
+from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.registered import deployed_of
-from streamkeeper.operations.sites import Site
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -44,7 +45,7 @@ def read_request(line: str) -> Asked:
         raise InvalidInput(f"not a request: {error}", hint="keys are the long options with underscores") from None
 
 
-def request_of(asked: Asked, site: Callable[[], Site]) -> CheckRequest:
+def request_of(asked: Asked, site: Callable[[], Installation]) -> CheckRequest:
     """The request for the driver; raises InvalidInput or NotFound. ``site`` is opened for a registered job only."""
     if not asked.candidate:
         raise InvalidInput("no candidate is named", hint="--candidate FILE:NAME")
@@ -64,7 +65,7 @@ def request_of(asked: Asked, site: Callable[[], Site]) -> CheckRequest:
     )
 
 
-def _registered(asked: Asked, site: Site) -> CheckRequest:
+def _registered(asked: Asked, site: Installation) -> CheckRequest:
     found = deployed_of(site, asked.job)
     return CheckRequest(
         candidate=_candidate(asked, {**found.params, **asked.params}, {**found.conf, **asked.conf}),
@@ -84,5 +85,5 @@ def _candidate(asked: Asked, params: dict[str, ParamValue], conf: dict[str, str]
 
 def _existing(directory: str) -> str:
     path = local_path("checkpoint", directory, hint="the check looks into local checkpoints only")
-    must_be_directory(path, directory)
+    must_be_directory(LocalTree(path), directory)
     return str(path)

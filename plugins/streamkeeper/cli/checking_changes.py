@@ -21,11 +21,11 @@ from streamkeeper.compatibility.report import told_way
 from streamkeeper.errors import StreamkeeperError
 from streamkeeper.model.check import CheckAnswer, CheckRequest
 from streamkeeper.model.coding import to_json
-from streamkeeper.model.journal import DeployRequest
+from streamkeeper.model.request import DeployRequest
 from streamkeeper.operations.asking import DriverDied
 from streamkeeper.operations.assessing import find_ways, told_cost
 from streamkeeper.operations.changed_jobs import ChangeKind, JobChange, checkpoints_must_be_here, find_changed_jobs
-from streamkeeper.operations.sites import Site
+from streamkeeper.operations.installation import Installation
 
 
 def check_changed(*, rehearse: bool, as_json: bool, comment: Path | None, shown: bool, page: Path | None) -> int:
@@ -53,7 +53,9 @@ def check_changed(*, rehearse: bool, as_json: bool, comment: Path | None, shown:
     return EXIT_CODES[max((each.verdict for each in found if each.verdict is not None), default=next(iter(EXIT_CODES)))]
 
 
-def _check_all(site: Site, changes: list[JobChange], *, rehearse: bool, differences: bool) -> Iterator[CheckedJob]:
+def _check_all(
+    site: Installation, changes: list[JobChange], *, rehearse: bool, differences: bool
+) -> Iterator[CheckedJob]:
     """All of them, in their order; what is wrong with one is told of that one."""
     requests: dict[str, CheckRequest] = {}
     failed: dict[str, CheckAnswer] = {}
@@ -77,7 +79,7 @@ def _check_all(site: Site, changes: list[JobChange], *, rehearse: bool, differen
         yield checked
 
 
-def _request(site: Site, job: str, *, rehearse: bool) -> CheckRequest:
+def _request(site: Installation, job: str, *, rehearse: bool) -> CheckRequest:
     checkpoints_must_be_here(site, job)
     file = Path(site.settings.jobs) / f"{job}.py"
     request = request_of(Asked(candidate=f"{file}:{job}", job=job, no_rehearsal=not rehearse), lambda: site)
@@ -103,7 +105,7 @@ def _ask_together(requests: dict[str, CheckRequest]) -> dict[str, CheckAnswer]:
     return answers
 
 
-def _with_ways(site: Site, checked: CheckedJob, request: CheckRequest) -> CheckedJob:
+def _with_ways(site: Installation, checked: CheckedJob, request: CheckRequest) -> CheckedJob:
     """What a deploy with the form's defaults would do, and what that takes."""
     answer = checked.answer
     if answer is None or answer.assessment is None or answer.evidence is None:

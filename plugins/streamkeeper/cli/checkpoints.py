@@ -16,11 +16,12 @@ from streamkeeper.checkpoints.facts import (
     CheckpointFacts,
     SourceOffset,
     batch_of,
-    kafka_offsets,
     offsets_at,
     read_facts,
 )
 from streamkeeper.checkpoints.fsck import examine
+from streamkeeper.checkpoints.log_codec import kafka_offsets
+from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.cli.given import Json, open_to_look
 from streamkeeper.errors import StreamkeeperError
 from streamkeeper.locations import local_path
@@ -41,8 +42,8 @@ def offsets(
 ) -> None:
     """Print where every source of a checkpoint stands; a Kafka offset is ready for startingOffsets."""
     checkpoint = local_path("checkpoint", directory, hint=_ELSEWHERE)
-    facts, found = read_facts(checkpoint), offsets_at(checkpoint, batch)
-    number = batch_of(checkpoint, batch)
+    facts, found = read_facts(LocalTree(checkpoint)), offsets_at(LocalTree(checkpoint), batch)
+    number = batch_of(LocalTree(checkpoint), batch)
     if json:
         typer.echo(to_json({"batch": number, "facts": facts, "offsets": found}))
         return
@@ -61,7 +62,7 @@ def fsck(
 ) -> None:
     """Tell what is damaged in a checkpoint and what a start would do; exit code 1 when a start is unsafe."""
     checkpoint = local_path("checkpoint", directory, hint=_ELSEWHERE)
-    found = (*examine(checkpoint, stateful=stateful), *_recorded_damage(checkpoint))
+    found = (*examine(LocalTree(checkpoint), stateful=stateful), *_recorded_damage(checkpoint))
     if json:
         typer.echo(to_json(found))
     else:

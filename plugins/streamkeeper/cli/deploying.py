@@ -21,63 +21,58 @@ from streamkeeper.cli.approving import command_line
 from streamkeeper.cli.caller import caller
 from streamkeeper.cli.difference_pages import Diff, DiffTo, page_file, show_differences
 from streamkeeper.cli.given import Conf, Job, open_site, read_conf, read_params
+from streamkeeper.cli.options import asked
 from streamkeeper.compatibility.differences import find_differences
 from streamkeeper.compatibility.report import render_text
 from streamkeeper.errors import DeployFailed, InvalidInput
 from streamkeeper.lifecycle.approval import ANSWER
-from streamkeeper.lifecycle.steps import PlannedStep, Step, plan_deploy
+from streamkeeper.lifecycle.steps import PlannedStep, plan_deploy
 from streamkeeper.model.coding import from_json
 from streamkeeper.model.finding import Assessment
-from streamkeeper.model.journal import DeployRequest, Handover, Outcome, Strategy
+from streamkeeper.model.journal import Outcome
+from streamkeeper.model.request import ROLLBACK, DeployRequest, Handover, Strategy
+from streamkeeper.model.step import Step
 from streamkeeper.operations.admission import find_same, open_deploy
 from streamkeeper.operations.carriers import note_carrier, this_process
 from streamkeeper.operations.deploy import Deploy, OnOpen, Progress, ProgressKind
 from streamkeeper.operations.dual_runs import TURN, dual_run_before, never_came
 from streamkeeper.operations.forgetting import told_forgotten
+from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.job_versions import released_version
 from streamkeeper.operations.questions import render_question
-from streamkeeper.operations.sites import Site
 from streamkeeper.operations.trying_out import leaves_nothing, place_to_try_out
 from streamkeeper.registry.objects import read_object
 
-Release = Annotated[str | None, typer.Option("--release", metavar="r0007", help="A pushed release, else the code")]
-Older = Annotated[str | None, typer.Option("--release", metavar="r0003", help="To go back to, else the one before")]
-Kept = Annotated[
-    str | None,
-    typer.Option("--params", metavar="JSON", help="All of the job's params; left out: those of the serving release"),
-]
+Release = Annotated[str | None, asked("release", metavar="r0007")]
+Older = Annotated[str | None, asked("release", metavar="r0003", help=ROLLBACK["release"])]
+Kept = Annotated[str | None, asked("params", metavar="JSON")]
 NoInherit = Annotated[
     bool, typer.Option("--no-inherit", help="Without --params or --conf: none, not those of the serving release")
 ]
-How = Annotated[Strategy, typer.Option("--strategy", help="auto follows the verdict")]
-Warmth = Annotated[Handover, typer.Option("--handover", help="cold: where there is no room for two drivers")]
-Reason = Annotated[str, typer.Option("--reason", help="Why; kept in the journal")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the steps and the verdict; what serves goes on")]
-StateLoss = Annotated[bool, typer.Option("--accept-state-loss", help="A stateful query may begin empty")]
-Risk = Annotated[
-    bool, typer.Option("--accept-risk", help="Nobody is asked about an opaque change; rows may come twice")
-]
-Revive = Annotated[
-    bool, typer.Option("--revive", help="Deploy a job that was forgotten: it goes on from its old checkpoints")
-]
-Compare = Annotated[bool, typer.Option(help="After a dual run, compare both outputs over the same input")]
-Missing = Annotated[float, typer.Option("--most-missing", min=0, max=1, help="Share of rows a rebuild may lack")]
-Differing = Annotated[float, typer.Option("--most-differing", min=0, max=1, help="Share of rows that may differ")]
-Expected = Annotated[
-    list[str] | None,
-    typer.Option("--expect-different", metavar="COLUMN", help="A column that is meant to differ; repeatable"),
-]
-DrainS = Annotated[float, typer.Option("--drain-s", min=1, help="Past this a draining driver is killed")]
-StandbyS = Annotated[float, typer.Option("--standby-s", min=1, help="Past this a candidate is given up")]
-FirstCommitS = Annotated[float, typer.Option("--first-commit-s", min=1, help="Past this the old release goes again")]
-ApproveS = Annotated[float, typer.Option("--approve-s", min=1, help="Past this it counts as declined")]
-CatchUpS = Annotated[float, typer.Option("--catch-up-s", min=1, help="Past this a dual run is aborted")]
-Batches = Annotated[int, typer.Option("--probation-batches", min=0, help="Triggers that have to go well")]
-ProbationS = Annotated[float, typer.Option("--probation-s", min=1, help="Past this the old release goes again")]
+How = Annotated[Strategy, asked("strategy")]
+Warmth = Annotated[Handover, asked("handover")]
+Reason = Annotated[str, asked("reason")]
+DryRun = Annotated[bool, asked("dry_run")]
+DryRollback = Annotated[bool, asked("dry_run", help=ROLLBACK["dry_run"])]
+StateLoss = Annotated[bool, asked("accept_state_loss")]
+Risk = Annotated[bool, asked("accept_risk")]
+Revive = Annotated[bool, asked("revive")]
+Compare = Annotated[bool, asked("compare")]
+Missing = Annotated[float, asked("most_missing")]
+Differing = Annotated[float, asked("most_differing")]
+Expected = Annotated[list[str] | None, asked("expect_different", metavar="COLUMN")]
+DrainS = Annotated[float, asked("drain_s")]
+StandbyS = Annotated[float, asked("standby_s")]
+FirstCommitS = Annotated[float, asked("first_commit_s")]
+ApproveS = Annotated[float, asked("approve_s")]
+CatchUpS = Annotated[float, asked("catch_up_s")]
+Batches = Annotated[int, asked("probation_batches")]
+ProbationS = Annotated[float, asked("probation_s")]
 Open = Annotated[OnOpen, typer.Option("--on-open", help="What to do about an operation that is open")]
 
 _USUAL = DeployRequest(job="any")
 _TURN_POLL_S = 2.0
+_STEP_WIDTH = max(len(step.label) for step in Step)
 
 
 def deploy(
@@ -156,7 +151,7 @@ def rollback(
     release: Older = None,
     reason: Reason,
     handover: Warmth = _USUAL.handover,
-    dry_run: DryRun = False,
+    dry_run: DryRollback = False,
     accept_risk: Risk = False,
     drain_s: DrainS = _USUAL.drain_s,
     standby_s: StandbyS = _USUAL.standby_s,
@@ -201,7 +196,7 @@ def _carry_out(request: DeployRequest, on_open: OnOpen, on_followed: Callable[[D
 
 
 def _start_and_finish(
-    site: Site,
+    site: Installation,
     operation: str,
     asked: DeployRequest,
     on_open: OnOpen,
@@ -220,12 +215,12 @@ def _start_and_finish(
     if request.dry_run:
         Console().print(render_plan(steps))
     elif request.inherited_from:
-        typer.echo(f"{steps[0].step.label:13} {steps[0].does}")
+        typer.echo(f"{steps[0].step.label:{_STEP_WIDTH}} {steps[0].does}")
     finish(site, running, on_followed, stays=stays)
 
 
 def finish(
-    site: Site, running: Deploy, on_followed: Callable[[Deploy], None] = lambda _: None, *, stays: bool = True
+    site: Installation, running: Deploy, on_followed: Callable[[Deploy], None] = lambda _: None, *, stays: bool = True
 ) -> None:
     """Carry an open operation on to its end, telling each step; raises DeployFailed when it does not serve.
 
@@ -240,7 +235,7 @@ def finish(
 def _show_difference(running: Deploy, *, shown: bool, file: Path | None) -> None:
     """Between what serves and the release that the operation was about, as far as it came to have one."""
     state = running.state
-    release = state.operations[running.operation].done.get(Step.BUNDLE.label, {}).get("release", "")
+    release = state.operations[running.operation].release
     if not (shown or file) or not release:
         return
     if not state.serving_release:
@@ -284,7 +279,7 @@ def follow_operation(running: Deploy, *, stays: bool = True) -> Progress:
             question = render_question(running.site, state, operation, until=datetime.now(UTC) + left, whole=True)
             console.print(Markdown(question))
         if progress.kind is not ProgressKind.DONE:
-            say(f"{progress.step.label:13} {progress.sentence}{_asks(running, progress)}")
+            say(f"{progress.step.label:{_STEP_WIDTH}} {progress.sentence}{_asks(running, progress)}")
 
     try:
         progress = running.run(until=Step.READY, on_progress=show)
@@ -317,11 +312,11 @@ def _wait_for_turn(running: Deploy, say: Callable[[str], None]) -> None:
         if time.monotonic() - since > limit_s:
             running.abort(requested_by=caller(), reason=never_came(before, limit_s))
             return
-        say(f"{Step.SHADOW.label:13} waiting for {TURN} to end: {before.sentence}")
+        say(f"{Step.SHADOW.label:{_STEP_WIDTH}} waiting for {TURN} to end: {before.sentence}")
         time.sleep(_TURN_POLL_S)
 
 
-def tell_end(site: Site, running: Deploy, progress: Progress) -> None:
+def tell_end(site: Installation, running: Deploy, progress: Progress) -> None:
     """Say how it ended; raises DeployFailed when the asked release does not serve."""
     state = running.state
     operation = state.operations[running.operation]

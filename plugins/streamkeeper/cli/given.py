@@ -10,10 +10,9 @@ from typing import Annotated
 import typer
 
 from streamkeeper.errors import InvalidInput, NotFound
-from streamkeeper.locations import local_path, scheme_of
 from streamkeeper.model.release import ParamValue
 from streamkeeper.model.settings import read_settings
-from streamkeeper.operations.sites import Site
+from streamkeeper.operations.installation import Installation
 from streamkeeper.registry.installations import find_misplaced
 from streamkeeper.registry.jobs import list_jobs
 
@@ -22,11 +21,14 @@ Conf = Annotated[list[str] | None, typer.Option("--conf", metavar="KEY=VALUE", h
 Json = Annotated[bool, typer.Option("--json", help="Machine-readable output")]
 Job = Annotated[str, typer.Argument(metavar="JOB", help="The job's name")]
 
-_MISTYPED = "mend STREAMKEEPER_HOME or STREAMKEEPER_STORE; a first deploy or release push begins one"
+_MISTYPED = (
+    "mend STREAMKEEPER_HOME or STREAMKEEPER_STORE; if the store was lost: streamkeeper registry rebuild; else a first"
+    " deploy or release push begins one"
+)
 _EXAMPLE = '--params \'{"input": "/data/sales"}\''
 
 
-def open_site(*, begins: bool = False) -> Site:
+def open_site(*, begins: bool = False) -> Installation:
     """The installation that the environment names; raises OperationRefused for a copied or moved one.
 
     ``begins``: for commands that an installation may begin with, which is told; any other raises NotFound where there
@@ -37,10 +39,10 @@ def open_site(*, begins: bool = False) -> Site:
         raise NotFound(none_yet, hint=_MISTYPED)
     if none_yet:
         typer.echo(f"note: {none_yet}: a new installation begins there", err=True)
-    return Site.from_environment(os.environ)
+    return Installation.from_environment(os.environ)
 
 
-def open_to_look(*, empty: bool = False) -> Site:
+def open_to_look(*, empty: bool = False) -> Installation:
     """The same for commands that change nothing: of a copied or moved one with a warning.
 
     Raises NotFound where there is no installation, unless it may be ``empty``: then that is a warning as well.
@@ -50,24 +52,28 @@ def open_to_look(*, empty: bool = False) -> Site:
         raise NotFound(none_yet, hint=_MISTYPED)
     if none_yet:
         typer.echo(f"warning: {none_yet} ({_MISTYPED})", err=True)
-    site = site or Site.from_environment(os.environ, looking=True)
-    if misplaced := find_misplaced(site.store, site.installation, site.settings.home):
+    site = site or Installation.from_environment(os.environ, looking=True)
+    if misplaced := find_misplaced(site.store, site.record, site.settings.home):
         typer.echo(f"warning: {misplaced} (streamkeeper home show)", err=True)
     return site
 
 
-def _look_for_site() -> tuple[Site | None, str]:
-    """What is there, and why that is no installation yet, empty where it is one. Makes nothing."""
+def _look_for_site() -> tuple[Installation | None, str]:
+    """What is there, and why that is no installation yet, empty where it is one. Makes nothing.
+
+    Raises InvalidInput where none can begin: part of the home is a file.
+    """
     settings = read_settings(os.environ)
     home = f"STREAMKEEPER_HOME={settings.home}"
+    there = next(part for part in (Path(settings.home), *Path(settings.home).parents) if part.exists())
+    if not there.is_dir():
+        raise InvalidInput(f"{home}: {there} is a file", hint="mend STREAMKEEPER_HOME: it is a directory")
     # A local store that is opened is made.
-    if scheme_of(settings.store) in ("", "file") and not local_path("store", settings.store).exists():
-        if Path(settings.home).exists() and not Path(settings.home).is_dir():
-            return None, f"{home} is no directory"
-        there = Path(settings.home).exists()
-        return None, f"{home}: there is no store at {settings.store}" if there else f"{home} does not exist"
-    site = Site.from_environment(os.environ, looking=True)
-    if site.installation is not None or list_jobs(site.store):
+    if (directory := settings.store_directory) is not None and not directory.exists():
+        missing = f"{home}: there is no store at {settings.store}"
+        return None, missing if Path(settings.home).exists() else f"{home} does not exist"
+    site = Installation.from_environment(os.environ, looking=True)
+    if site.record is not None or list_jobs(site.store):
         return site, ""
     return site, f"{home}: nothing was ever deployed or pushed to {site.store.url}"
 

@@ -10,7 +10,7 @@ import typer
 from streamkeeper.cli.caller import caller
 from streamkeeper.cli.given import Json
 from streamkeeper.model.coding import to_json
-from streamkeeper.model.installation import Installation
+from streamkeeper.model.installation_record import InstallationRecord
 from streamkeeper.model.settings import read_settings
 from streamkeeper.registry.installations import begin_anew, find_misplaced, note_moved, read_installation
 from streamkeeper.stores.opening import open_store
@@ -68,5 +68,5 @@ def moved(
     typer.echo(_told(made))
 
 
-def _told(found: Installation) -> str:
+def _told(found: InstallationRecord) -> str:
     return f"installation {found.id}, at {found.place}{' (began as a copy)' if found.is_a_copy else ''}"

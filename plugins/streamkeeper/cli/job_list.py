@@ -13,6 +13,7 @@ from streamkeeper.health.rule import tell_span
 from streamkeeper.model.fleet import FleetIndex, JobRow, QueryRow
 from streamkeeper.model.health import Severity
 from streamkeeper.model.standing import Standing
+from streamkeeper.model.step import label_of
 
 T = TypeVar("T", int, float)
 
@@ -119,7 +120,7 @@ def _operation(row: JobRow, at: float) -> str:
     if facts is None:
         return f"{row.operation} is open"
     asks = f", waits for a person: streamkeeper question {row.job} {row.operation}" if facts.waits_for_person else ""
-    return f"{facts.kind} {row.operation} at {facts.step} for {tell_age(at - facts.began_at)}{asks}"
+    return f"{facts.kind} {row.operation} at {label_of(facts.step)} for {tell_age(at - facts.began_at)}{asks}"
 
 
 def _age(moment: float | None, at: float) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Annotated
 
 import typer
@@ -18,9 +20,10 @@ from streamkeeper.cli.sentences import render_record, render_request
 from streamkeeper.health.rule import tell_span
 from streamkeeper.model.coding import to_json
 from streamkeeper.model.control import SENTENCES
-from streamkeeper.model.job_state import OperationState
 from streamkeeper.model.markdown_text import visible
+from streamkeeper.model.operation import OperationState
 from streamkeeper.model.standing import Standing
+from streamkeeper.model.step import label_of
 from streamkeeper.operations.overview import JobOverview, job_overview, read_job
 from streamkeeper.operations.watching import look_now
 from streamkeeper.registry.fleet import read_index
@@ -38,7 +41,8 @@ def jobs(
     """List every job: how it stands and keeps up, its newest commit and verified backup, and what is wrong with it."""
     site = open_to_look()
     index = None if now else read_index(site.store, site.id)
-    index = index or look_now(site, now=time.time())
+    # The last pass may be from before the first deploy.
+    index = index if index and index.rows else look_now(site, now=time.time())
     rows = [each for each in index.rows if not each.forgotten]
     if json:
         typer.echo(to_json([described(each) for each in rows]))
@@ -63,17 +67,24 @@ def status(
     if json:
         typer.echo(to_json(seen))
     elif watch:
-        beats = BeatWatch()
-        with Live(render_overview(seen, beats.say(seen, time.monotonic())), auto_refresh=False) as live:
-            try:
-                while True:
-                    time.sleep(REFRESH_S)
-                    seen = job_overview(site, job)
-                    live.update(render_overview(seen, beats.say(seen, time.monotonic())), refresh=True)
-            except KeyboardInterrupt:
-                return
+        beats, console = BeatWatch(), Console()
+        with suppress(KeyboardInterrupt), _screen(console) as show:
+            while True:
+                show(render_overview(seen, beats.say(seen, time.monotonic())))
+                time.sleep(REFRESH_S)
+                seen = job_overview(site, job)
     else:
         Console().print(render_overview(seen, f"{seen.status.beat}" if seen.status else ""))
+
+
+@contextmanager
+def _screen(console: Console) -> Iterator[Callable[[RenderableType], None]]:
+    """Where one picture takes the place of the last one; in a pipe they follow each other."""
+    if not console.is_terminal:
+        yield console.print
+        return
+    with Live(console=console, auto_refresh=False) as live:
+        yield lambda picture: live.update(picture, refresh=True)
 
 
 def history(
@@ -179,7 +190,7 @@ def _signals(seen: JobOverview) -> Table:
 
 def render_operation(operation: OperationState) -> str:
     """An open operation: what was asked, and which steps are done."""
-    done = ", ".join(step for step in operation.steps if step in operation.done) or "nothing yet"
+    done = ", ".join(label_of(step) for step in operation.steps if step in operation.done) or "nothing yet"
     return f"{operation.operation}: {render_request(operation.request)}; done: {done}"
 
 

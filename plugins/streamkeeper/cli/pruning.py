@@ -10,7 +10,6 @@ from streamkeeper.cli.given import Json, open_site
 from streamkeeper.cli.snapshot_places import CheckpointOption, Series, StoreOption, read_place
 from streamkeeper.model.coding import to_json
 from streamkeeper.operations.pruning import plan_prune, plan_series, prune, read_policy, tell_run
-from streamkeeper.snapshots.retention import Policy
 from streamkeeper.snapshots.sweep import GRACE_S, check_grace
 
 
@@ -20,13 +19,17 @@ def prune_(
     checkpoint: CheckpointOption = "",
     store: StoreOption = "",
     keep: Annotated[
-        str, typer.Option("--keep", metavar="RULES", help="last=3,hourly=24,daily=7,weekly=4,monthly=6")
+        str, typer.Option("--keep", metavar="RULES", help="Like last=3,hourly=24,daily=7,weekly=4,monthly=6")
     ] = "",
     grace: Annotated[
         float,
-        typer.Option("--grace", metavar="S", help="How long an unreferenced pack stays; 0: nobody captures"),
+        typer.Option(
+            "--grace",
+            metavar="S",
+            help="How long a pack that no snapshot needs any more stays; 0 only while nobody takes snapshots",
+        ),
     ] = GRACE_S,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would go and why, and remove nothing")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would go and why, and remove nothing")] = False,
     json: Json = False,
 ) -> None:
     """Prune snapshots, and the checkpoints of deployed jobs; exit code 1 when something could not be pruned."""
@@ -34,7 +37,7 @@ def prune_(
     place = read_place(series, checkpoint, store)
     policy = read_policy(keep) if keep else None
     if place.adopted or store or "/" in series:
-        run, where, site = plan_series(place.catalogues(), policy or Policy(), grace_s=grace), place.store(), None
+        run, where, site = plan_series(place.catalogues(), policy or place.policy(), grace_s=grace), place.store(), None
     else:
         site = open_site()
         run, where = plan_prune(site, job=series, policy=policy, grace_s=grace), site.snapshots

@@ -9,7 +9,15 @@ from rich.console import Console
 from rich.markdown import Markdown
 
 from streamkeeper.cli.caller import caller
-from streamkeeper.cli.deploying import finish, new_operation, render_plan
+from streamkeeper.cli.deploying import (
+    Batches,
+    FirstCommitS,
+    ProbationS,
+    Reason,
+    finish,
+    new_operation,
+    render_plan,
+)
 from streamkeeper.cli.given import Job, Json, open_site, open_to_look
 from streamkeeper.errors import InvalidInput, StoreUnavailable
 from streamkeeper.lifecycle.steps import plan_deploy
@@ -27,13 +35,9 @@ Snapshots = Annotated[
     list[str] | None,
     typer.Option("--snapshot", metavar="QUERY=ID", help="restore: this one instead; repeatable"),
 ]
-Reason = Annotated[str, typer.Option("--reason", help="Why; kept in the journal")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the diagnosis and the steps; change nothing")]
 Replay = Annotated[bool, typer.Option("--accept-replay", help="The output's function may get batches twice")]
 Loss = Annotated[bool, typer.Option("--accept-loss", help="What is said to be lost may be lost")]
-FirstCommitS = Annotated[float, typer.Option("--first-commit-s", min=1, help="Past this it has failed")]
-Batches = Annotated[int, typer.Option("--probation-batches", min=0, help="Triggers that have to go well")]
-ProbationS = Annotated[float, typer.Option("--probation-s", min=1, help="Past this it has failed")]
 
 _USUAL = Asked(job="any", action=RecoveryAction.DIAGNOSE)
 

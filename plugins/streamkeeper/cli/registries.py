@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Annotated
 
 import pendulum
@@ -12,8 +13,9 @@ from streamkeeper.cli.given import open_to_look
 from streamkeeper.errors import InvalidInput
 from streamkeeper.lifecycle.rebuilding import Asked
 from streamkeeper.model.names import check_version
-from streamkeeper.operations.lost_journals import Rebuild, end_drivers, plan_rebuild, record_rebuild
-from streamkeeper.operations.sites import Site
+from streamkeeper.model.settings import read_settings
+from streamkeeper.operations.installation import Installation
+from streamkeeper.operations.lost_journals import Rebuild, checkpoint_root, end_drivers, plan_rebuild, record_rebuild
 
 app = typer.Typer(no_args_is_help=True, help="The records of all jobs, and making them again when their store is lost.")
 
@@ -56,7 +58,10 @@ def rebuild(
     """
     if not dry_run and not reason:
         raise InvalidInput("a rebuild needs a reason", hint='--reason "the bucket was deleted"; or look with --dry-run')
-    by, site, versions = caller(), open_to_look(), _read_versions(version)
+    by, versions = caller(), _read_versions(version)
+    # Before a store is opened, which makes it: a home that is mistyped is left as it is.
+    checkpoint_root(read_settings(os.environ))
+    site = open_to_look(empty=True)
     now = pendulum.now("UTC")
     asked = Asked(
         requested_by=by,
@@ -89,7 +94,7 @@ def rebuild(
         raise typer.Exit(1)
 
 
-def _end(site: Site, found: Rebuild) -> None:
+def _end(site: Installation, found: Rebuild) -> None:
     for line in end_drivers(site, [each.job for each in found.plans]):
         typer.echo(line)
 

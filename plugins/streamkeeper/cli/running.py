@@ -11,19 +11,18 @@ from rich.console import Console
 from rich.text import Text
 
 from streamkeeper.cli.caller import caller
-from streamkeeper.cli.deploying import DrainS, finish, new_operation
+from streamkeeper.cli.deploying import DrainS, Reason, finish, new_operation
 from streamkeeper.cli.given import Job, open_site, open_to_look
 from streamkeeper.errors import NotFound
 from streamkeeper.operations.deploy import OnOpen
 from streamkeeper.operations.driver_logs import find_log
 from streamkeeper.operations.forgetting import forget_job
-from streamkeeper.operations.sites import Site
+from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.starting import open_start
 from streamkeeper.operations.stopping import DRAIN_S, stop_job
 from streamkeeper.registry.control import Control
 from streamkeeper.runners.log_reading import Follower, last_lines
 
-Reason = Annotated[str, typer.Option("--reason", help="Why; kept in the journal")]
 _FOLLOW_S = 0.5
 _EXIT_LOOK_S = 2.0
 
@@ -92,7 +91,7 @@ def logs(
         follower.close()
 
 
-def _follow(site: Site, job: str, instance: str, follower: Follower) -> None:
+def _follow(site: Installation, job: str, instance: str, follower: Follower) -> None:
     control, looked, ended = Control(site.store, job, instance), 0.0, False
     while True:
         told = False

@@ -10,7 +10,6 @@ from streamkeeper.model.journal import (
     ApprovalAnswered,
     Assessed,
     CheckpointVersionCreated,
-    DeployRequest,
     DesiredChanged,
     EpochClaimed,
     FallBackDecided,
@@ -31,6 +30,8 @@ from streamkeeper.model.journal import (
     StepDone,
 )
 from streamkeeper.model.rebuilt import JobRebuilt
+from streamkeeper.model.request import DeployRequest
+from streamkeeper.model.step import label_of
 
 
 def render_record(record: Record) -> str:
@@ -95,10 +96,10 @@ def _render_progress(record: OperationStarted | StepBegun | StepDone | Assessed 
         case OperationStarted(operation=operation, request=request):
             return f"{operation} started: {render_request(request)}"
         case StepBegun(operation=operation, step=step):
-            return f"{operation} begins {step}"
+            return f"{operation} begins {label_of(step)}"
         case StepDone(operation=operation, step=step, result=result):
             told = ", ".join(f"{key}={value}" for key, value in result.items())
-            return f"{operation} has done {step}" + (f" ({told})" if told else "")
+            return f"{operation} has done {label_of(step)}" + (f" ({told})" if told else "")
         case Assessed(operation=operation, verdict=verdict, sentence=sentence):
             return f"{operation} assessed: {verdict.name}, {sentence}"
         case ApprovalAnswered(operation=operation, approved=approved, by=by, reason=reason):

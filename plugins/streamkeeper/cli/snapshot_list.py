@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 
 import msgspec
@@ -75,12 +75,22 @@ def print_json(listed: Iterable[Listed]) -> None:
             typer.echo(f"{each.series} {snapshot_name(each.number)}  {each.error}", err=True)
             continue
         told = {"drills": each.drills, "pin": each.pin, "holds": each.holds, "keep": each.keep, "kept": each.kept}
-        typer.echo(to_json({**described(each.snapshot), "verified": each.verified, **told, "said": list(_said(each))}))
+        said = list(said_of(each.drills, each.pin, each.holds))
+        typer.echo(to_json({**described(each.snapshot), "verified": each.verified, **told, "said": said}))
 
 
 def show_snapshots(listed: Iterable[Listed], *, now: datetime) -> None:
     """As a table; ``now``: aware."""
     print_rows(HEADERS, [_row(each, now) for each in listed])
+
+
+def said_of(drills: Sequence[DrillResult], pin: Pin | None, holds: Iterable[Hold]) -> Iterator[str]:
+    """What was said of a snapshot after it was taken, a line each; ``drills``: oldest first."""
+    if drills:
+        yield f"{'verified' if drills[-1].ok else 'drill failed'} {drills[-1].at}"
+    if pin is not None:
+        yield f"pinned: {pin.reason}"
+    yield from (f"held by {each.owner}: {each.reason}" for each in holds)
 
 
 def described(snapshot: Snapshot) -> dict[str, object]:
@@ -136,14 +146,6 @@ def _notes(listed: Listed) -> Iterator[Text]:
     reasons = ", ".join(listed.kept)
     kept = f"kept: {reasons}" if listed.keep else f"goes with the next prune: {reasons}"
     yield Text(one_line(kept), style="dim" if listed.keep else "yellow")
-
-
-def _said(listed: Listed) -> Iterator[str]:
-    if listed.drills:
-        yield f"{'verified' if listed.drills[-1].ok else 'drill failed'} {listed.drills[-1].at}"
-    if listed.pin is not None:
-        yield f"pinned: {listed.pin.reason}"
-    yield from (f"held by {each.owner}: {each.reason}" for each in listed.holds)
 
 
 def _moment(text: str) -> datetime:

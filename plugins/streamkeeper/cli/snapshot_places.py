@@ -12,8 +12,8 @@ from streamkeeper.cli.given import open_site, open_to_look
 from streamkeeper.errors import InvalidInput
 from streamkeeper.model.settings import read_settings
 from streamkeeper.model.snapshot import Snapshot, check_series
+from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.pruning import read_policy
-from streamkeeper.operations.sites import Site
 from streamkeeper.operations.targets import Target, adopted_target, all_targets, query_target
 from streamkeeper.snapshots.catalogue import Catalogue, list_series
 from streamkeeper.snapshots.choice import find_snapshot, read_choice
@@ -106,7 +106,7 @@ def read_snapshot(place: Place, id: str, batch: int | None, at: str) -> tuple[Ca
     return catalogue, find_snapshot(catalogue, read_choice(name=id, batch=batch, at=at))
 
 
-def site_of(series: str, *, looking: bool = False) -> Site | None:
+def site_of(series: str, *, looking: bool = False) -> Installation | None:
     """The installation, where the series belongs to one of its jobs; None where there is none."""
     if series.startswith("adopted/") or not os.environ.get("STREAMKEEPER_HOME"):
         return None

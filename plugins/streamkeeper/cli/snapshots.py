@@ -18,7 +18,7 @@ from rich.text import Text
 from streamkeeper.cli.caller import user_name
 from streamkeeper.cli.given import Conf, Json, Params, read_conf, read_params
 from streamkeeper.cli.job_files import read_job_file
-from streamkeeper.cli.snapshot_list import described, list_snapshots, print_json, show_snapshots
+from streamkeeper.cli.snapshot_list import described, list_snapshots, print_json, said_of, show_snapshots
 from streamkeeper.cli.snapshot_places import (
     At,
     Batch,
@@ -317,14 +317,6 @@ def _take(series: str, checkpoint: str) -> str:
     return f"streamkeeper snapshot take{of}"
 
 
-def _said(catalogue: Catalogue, number: int) -> tuple[str, ...]:
-    drills, pinned = catalogue.drills(number), catalogue.pin_of(number)
-    said = [f"{'verified' if drills[-1].ok else 'drill failed'} {drills[-1].at}"] if drills else []
-    said += [f"pinned: {pinned.reason}"] if pinned else []
-    said += [f"held by {each.owner}: {each.reason}" for each in catalogue.holds(number)]
-    return tuple(said)
-
-
 def _told(catalogue: Catalogue, snapshot: Snapshot) -> Iterator[str]:
     yield f"{snapshot.series} {snapshot.name}, taken {snapshot.taken_at}"
     yield f"of {snapshot.checkpoint}"
@@ -337,7 +329,8 @@ def _told(catalogue: Catalogue, snapshot: Snapshot) -> Iterator[str]:
     yield f"{len(snapshot.files)} files, {size}"
     for each in catalogue.drills(snapshot.number):
         yield f"drill {each.at}: {'ok' if each.ok else 'FAILED'}: {each.message}"
-    yield from _said(catalogue, snapshot.number)
+    number = snapshot.number
+    yield from said_of(catalogue.drills(number), catalogue.pin_of(number), catalogue.holds(number))
 
 
 def _bytes(show: Callable[[int, int], None]) -> Callable[[CaptureProgress], None]:

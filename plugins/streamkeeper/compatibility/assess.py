@@ -68,7 +68,7 @@ def assess(
         found = (*ruled, *seen.get(name, ()))
         both = name in before and name in candidate
         queries[name] = _judged(priced(found, before[name], candidate[name]) if both else found)
-    verdict = max((each.verdict for each in queries.values()), default=Verdict.RESUME)
+    verdict = max((query.verdict for query in queries.values()), default=Verdict.RESUME)
     return Assessment(verdict=verdict, queries=queries)
 
 
@@ -76,11 +76,11 @@ def assess_evidence(evidence: Evidence) -> Assessment:
     """Judge what was gathered; a look that was not taken asks for a person, unless what was found is fatal already."""
     of = evidence.queries
     observed: dict[str, tuple[Finding, ...]] = {}
-    for name, each in of.items():
-        missing = () if each.is_fatal else tuple(not_looked(look.value, why) for look, why in each.not_looked.items())
-        observed[name] = (*each.findings, *missing)
-    deployed = {name: each.deployed for name, each in of.items() if each.deployed is not None}
-    candidate = {name: each.candidate for name, each in of.items() if each.candidate is not None}
+    for name, query in of.items():
+        missing = () if query.is_fatal else tuple(not_looked(look.value, why) for look, why in query.not_looked.items())
+        observed[name] = (*query.findings, *missing)
+    deployed = {name: query.deployed for name, query in of.items() if query.deployed is not None}
+    candidate = {name: query.candidate for name, query in of.items() if query.candidate is not None}
     return assess(None if evidence.first else deployed, candidate, observed)
 
 
@@ -111,7 +111,7 @@ def _findings(name: str, before: Mapping[str, Manifest], after: Mapping[str, Man
 
 def _added(new: Manifest, deployed: Mapping[str, Manifest]) -> Iterator[Finding]:
     """A new query owns a new checkpoint; it may not take over an output that another checkpoint has been filling."""
-    owners = [name for name, each in deployed.items() if each.sink.output == new.sink.output]
+    owners = [name for name, manifest in deployed.items() if manifest.sink.output == new.sink.output]
     if owners:
         yield Finding(
             rule="output-changes-hands",
@@ -131,7 +131,7 @@ def _added(new: Manifest, deployed: Mapping[str, Manifest]) -> Iterator[Finding]
 
 def _removed(name: str, old: Manifest, candidate: Mapping[str, Manifest]) -> Iterator[Finding]:
     """Nothing is lost: its checkpoint stays where it is, and so does its output."""
-    heirs = [query for query, each in candidate.items() if each.sink.output == old.sink.output]
+    heirs = [query for query, manifest in candidate.items() if manifest.sink.output == old.sink.output]
     yield Finding(
         rule="query-removed",
         severity=Severity.BREAKING if heirs else Severity.NOTE,

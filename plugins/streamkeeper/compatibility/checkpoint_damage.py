@@ -42,15 +42,15 @@ def damage_findings(damages: Iterable[Damage]) -> tuple[Finding, ...]:
     """One finding per damage, in order: FATAL unless a start with it was measured harmless."""
     return tuple(
         Finding(
-            rule=f"checkpoint-{each.shape}",
-            severity=_severity(each),
-            where=each.where,
-            effect=each.on_start,
-            evidence=each.evidence,
-            hint=_hint(each),
-            reference=_reference(each.shape),
+            rule=f"checkpoint-{damage.shape}",
+            severity=_severity(damage),
+            where=damage.where,
+            effect=damage.on_start,
+            evidence=damage.evidence,
+            hint=_hint(damage),
+            reference=_reference(damage.shape),
         )
-        for each in damages
+        for damage in damages
     )
 
 

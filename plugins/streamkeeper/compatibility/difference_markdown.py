@@ -13,8 +13,8 @@ SAME = "Nothing differs in params, conf, code and plans."
 def render_differences(differences: Iterable[Difference], *, level: int = 2) -> str:
     """A heading and a block for each."""
     parts: list[str] = []
-    for each in differences:
-        parts.append(f"{'#' * level} {escaped(each.title)}")
-        parts += [code_block("\n".join(each.lines), "diff")] if each.lines else []
-        parts += [escaped(each.note)] if each.note else []
+    for difference in differences:
+        parts.append(f"{'#' * level} {escaped(difference.title)}")
+        parts += [code_block("\n".join(difference.lines), "diff")] if difference.lines else []
+        parts += [escaped(difference.note)] if difference.note else []
     return "\n\n".join(parts or [SAME]) + "\n"

@@ -57,8 +57,8 @@ class _Comparison:
     def __init__(self, before: JobVersion, after: JobVersion) -> None:
         self._before = before
         self._after = after
-        given = (values for each in (before, after) for values in (each.params, each.conf))
-        self._secrets = {each: each for values in given for each in literal_secrets(values)}
+        given = (values for version in (before, after) for values in (version.params, version.conf))
+        self._secrets = {secret: secret for values in given for secret in literal_secrets(values)}
 
     def differences(self) -> Iterator[Difference]:
         old, new = self._before, self._after
@@ -70,9 +70,9 @@ class _Comparison:
             yield Difference(title="plan", note=f"not known: {missing.name} was not described")
             return
         for query in sorted({*old.manifests, *new.manifests}):
-            sides = [each.get(query) for each in (old.manifests, new.manifests)]
+            sides = [manifests.get(query) for manifests in (old.manifests, new.manifests)]
             title = f"query {query}{_came_or_went(*sides)}"
-            yield from self._compare(title, *(_lines_of(each) if each else [] for each in sides))
+            yield from self._compare(title, *(_lines_of(side) if side else [] for side in sides))
 
     def _files(self) -> Iterator[Difference]:
         """The job's own file first: one that has another name is still that file."""
@@ -87,13 +87,13 @@ class _Comparison:
         if old == new:
             return
         title = f"file {name}{_came_or_went(old, new)}"
-        texts = [_text(each) for each in (old or b"", new or b"")]
+        texts = [_text(content) for content in (old or b"", new or b"")]
         if None in texts:
-            sizes = " -> ".join(f"{len(each):,} bytes" for each in (old, new) if each is not None)
+            sizes = " -> ".join(f"{len(content):,} bytes" for content in (old, new) if content is not None)
             yield Difference(title=visible(title), note=f"not shown, binary or too long: {sizes}")
             return
         python = name.endswith(".py")
-        lines = [masked_code(each, python=python).split("\n") if each else [] for each in texts]
+        lines = [masked_code(text, python=python).split("\n") if text else [] for text in texts]
         yield from self._compare(title, *lines, unseen="empty, or different only in what is masked")
 
     def _compare(self, title: str, old: list[str], new: list[str], *, unseen: str = "") -> Iterator[Difference]:
@@ -153,17 +153,17 @@ def _told(query: Manifest) -> Iterator[str]:
     """A manifest in the words of whoever wrote the query."""
     for number, source in enumerate(query.sources):
         yield from _told_source(number, source)
-    yield from (f"watermark: {each}" for each in query.watermarks)
+    yield from (f"watermark: {watermark}" for watermark in query.watermarks)
     for number, operator in enumerate(query.operators):
         yield from _told_operator(number, operator)
     yield f"output mode: {query.output_mode}"
     yield f"trigger: {query.trigger}"
     yield f"sink: {query.sink.kind} {query.sink.output}"
     yield from (f"  {key}: {value}" for key, value in sorted(query.sink.options.items()))
-    yield from (f"  names {each}" for each in query.sink_names or ())
+    yield from (f"  names {name}" for name in query.sink_names or ())
     yield "output columns:"
     yield from (f"  {line}" for line in query.output_schema.splitlines())
-    yield from (f"  {each.name} means {each.meaning}" for each in query.columns)
+    yield from (f"  {column.name} means {column.meaning}" for column in query.columns)
     yield from (f"function {name}: {_digest(digest)}" for name, digest in sorted(query.functions.items()))
     yield from (f"setting {key}: {value}" for key, value in sorted(query.confs.items()))
     yield f"Spark {query.spark_version}"
@@ -185,10 +185,10 @@ def _told_source(number: int, source: Source) -> Iterator[str]:
 
 def _told_operator(number: int, operator: Operator) -> Iterator[str]:
     yield f"stateful operator {number}: {operator.kind}"
-    yield from (f"  key {each}" for each in operator.keys)
-    yield from (f"  makes {each}" for each in operator.expressions)
+    yield from (f"  key {key}" for key in operator.keys)
+    yield from (f"  makes {expression}" for expression in operator.expressions)
     yield from (f"  {key}: {value}" for key, value in sorted(operator.detail.items()))
-    yield from (f"  state key {each.meaning}: {each.type}" for each in operator.key_columns)
-    yield from (f"  state value {each.meaning}: {each.type}" for each in operator.values)
-    yield from (f"  only rows where {each}" for each in operator.rows)
-    yield from (f"  made of {each}" for each in operator.shape)
+    yield from (f"  state key {column.meaning}: {column.type}" for column in operator.key_columns)
+    yield from (f"  state value {value.meaning}: {value.type}" for value in operator.values)
+    yield from (f"  only rows where {row}" for row in operator.rows)
+    yield from (f"  made of {part}" for part in operator.shape)

@@ -181,8 +181,8 @@ def effect_of(rule: str, severity: Severity, *, where: str = "", groups: str = G
 def with_effects(findings: Iterable[Finding]) -> tuple[Finding, ...]:
     """Every finding with its sentence; one that a rule has given itself stays."""
     return tuple(
-        each
-        if each.effect
-        else msgspec.structs.replace(each, effect=effect_of(each.rule, each.severity, where=each.where))
-        for each in findings
+        finding
+        if finding.effect
+        else msgspec.structs.replace(finding, effect=effect_of(finding.rule, finding.severity, where=finding.where))
+        for finding in findings
     )

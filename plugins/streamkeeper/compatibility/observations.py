@@ -49,7 +49,7 @@ def rehearsal_failed(error_class: str, message: str, batch: int | None, *, again
             evidence=message,
             hint=NEW_CHECKPOINT,
         )
-    of_state = error_class.startswith(_STATE_OR_OFFSETS) or any(each in message for each in _SENTENCES)
+    of_state = error_class.startswith(_STATE_OR_OFFSETS) or any(sentence in message for sentence in _SENTENCES)
     return Finding(
         rule="refused-by-spark" if of_state else "fails-on-the-last-batch",
         severity=Severity.BREAKING if of_state else Severity.FATAL,

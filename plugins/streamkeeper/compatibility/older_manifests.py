@@ -27,10 +27,10 @@ def in_one_format(old: Manifest, new: Manifest) -> tuple[Manifest, Manifest]:
 
 
 def _schemas_rewritten(manifest: Manifest) -> Manifest:
-    """Names with spaces as they are written now: earlier versions put none in backticks."""
+    """Write names with spaces as they are written now: earlier versions put none in backticks."""
     return msgspec.structs.replace(
         manifest,
-        sources=tuple(msgspec.structs.replace(each, schema=_rewritten(each.schema)) for each in manifest.sources),
+        sources=tuple(msgspec.structs.replace(source, schema=_rewritten(source.schema)) for source in manifest.sources),
         output_schema=_rewritten(manifest.output_schema),
     )
 
@@ -40,10 +40,10 @@ def _rewritten(schema: str) -> str:
 
 
 def _bare(manifest: Manifest, other: Manifest) -> Manifest:
-    details = [each.detail.keys() for each in other.operators]
+    details = [operator.detail.keys() for operator in other.operators]
     operators = tuple(
-        _bare_operator(each, details[number] if number < len(details) else each.detail.keys())
-        for number, each in enumerate(manifest.operators)
+        _bare_operator(operator, details[number] if number < len(details) else operator.detail.keys())
+        for number, operator in enumerate(manifest.operators)
     )
     return msgspec.structs.replace(
         manifest,

@@ -33,7 +33,7 @@ _COMPARED_ELSEWHERE = frozenset({"rows", "type"})
 
 def stateful_operators_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
     """State directories are numbered by operator: one more, one fewer or another kind gets another's state."""
-    before, after = [each.kind for each in old.operators], [each.kind for each in new.operators]
+    before, after = [operator.kind for operator in old.operators], [operator.kind for operator in new.operators]
     if before == after:
         return
     if len(before) == len(after):
@@ -47,13 +47,13 @@ def stateful_operators_changed(old: Manifest, new: Manifest) -> Iterator[Finding
 
 def operator_unknown(old: Manifest, new: Manifest) -> Iterator[Finding]:
     """Nobody has measured what its state survives."""
-    for each in new.operators:
-        if each.kind.startswith(UNKNOWN):
+    for operator in new.operators:
+        if operator.kind.startswith(UNKNOWN):
             yield Finding(
                 rule="unknown-operator",
                 severity=Severity.OPAQUE,
                 where="stateful operators",
-                evidence=f"nothing is known of {each.kind.removeprefix(UNKNOWN)}",
+                evidence=f"nothing is known of {operator.kind.removeprefix(UNKNOWN)}",
                 hint=APPROVE,
             )
 
@@ -115,7 +115,7 @@ def limit_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
 def _detail_change(key: str, before: str | None, after: str | None) -> str:
     if before and after and key == _CONDITION:
         had, has = before.split(" and "), after.split(" and ")
-        gone, come = [each for each in had if each not in has], [each for each in has if each not in had]
+        gone, come = [part for part in had if part not in has], [part for part in has if part not in had]
         return expressions_change(*((gone, come) if gone or come else (had, has)))
     if before and after and key == _STATE:
         return schema_change(before, after)

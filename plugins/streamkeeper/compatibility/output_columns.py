@@ -12,7 +12,7 @@ _NUMBERED = re.compile(r"\b(source|static) \d+")
 
 
 def redefined_columns(old: Manifest, new: Manifest) -> frozenset[str]:
-    """Names of the columns that mean something else in the new output, that it has not any more, or has now.
+    """Names of the columns that mean something else in the new output, that it no longer has, or has now.
 
     Where it is not known what one of two means, it counts as the same: then a difference is for a person to see. A
     column that went while one came that may mean the same was renamed, perhaps: neither counts as redefined.
@@ -21,8 +21,8 @@ def redefined_columns(old: Manifest, new: Manifest) -> frozenset[str]:
     before, after = _meanings(old), _meanings(new)
     both = {name for name in before.keys() & after.keys() if _differ(before[name], after[name])}
     went, came = before.keys() - after.keys(), after.keys() - before.keys()
-    gone = {name for name in went if all(_differ(before[name], after[each]) for each in came)}
-    added = {name for name in came if all(_differ(before[each], after[name]) for each in went)}
+    gone = {name for name in went if all(_differ(before[name], after[other]) for other in came)}
+    added = {name for name in came if all(_differ(before[other], after[name]) for other in went)}
     return frozenset(both | gone | added)
 
 
@@ -30,7 +30,7 @@ def columns_that_may_differ(
     query: str, old: Manifest | None, new: Manifest, expect_different: Iterable[str]
 ) -> tuple[str, ...]:
     """Those that the change redefines, and those that somebody declared: ``column``, or ``query.column``."""
-    declared = {each.removeprefix(f"{query}.") for each in expect_different}
+    declared = {column.removeprefix(f"{query}.") for column in expect_different}
     known = names_of_columns(query, new) | (names_of_columns(query, old) if old is not None else set())
     named = known & declared
     return tuple(sorted(named | (redefined_columns(old, new) if old is not None else frozenset())))
@@ -39,16 +39,16 @@ def columns_that_may_differ(
 def names_of_columns(query: str, manifest: Manifest) -> set[str]:
     """Every name by which ``expect_different`` may name a column of this query."""
     names = set(_meanings(manifest))
-    return names | {f"{query}.{each}" for each in names}
+    return names | {f"{query}.{name}" for name in names}
 
 
 def _meanings(manifest: Manifest) -> dict[str, str]:
     """Column of the output -> what it means; empty where that is not known."""
     unknown = {name: "" for name, _ in columns_of(manifest.output_schema)}
-    return unknown | {each.name: each.meaning for each in manifest.columns if each.name}
+    return unknown | {column.name: column.meaning for column in manifest.columns if column.name}
 
 
 def _differ(*meanings: str) -> bool:
     """Whether two are known to mean something else; the numbers of sources and of tables change with any that comes."""
-    known = all(each and _UNKNOWN not in each for each in meanings)
-    return known and len({_NUMBERED.sub(r"\1", each) for each in meanings}) > 1
+    known = all(meaning and _UNKNOWN not in meaning for meaning in meanings)
+    return known and len({_NUMBERED.sub(r"\1", meaning) for meaning in meanings}) > 1

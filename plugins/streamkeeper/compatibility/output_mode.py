@@ -22,8 +22,8 @@ def output_mode_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
     evidence = change(before, after)
     inner = ("join", "INNER")
     once = all(
-        each.kind in _SAME_ROWS or (each.kind, each.detail.get("type")) == inner
-        for each in (*old.operators, *new.operators)
+        operator.kind in _SAME_ROWS or (operator.kind, operator.detail.get("type")) == inner
+        for operator in (*old.operators, *new.operators)
     )
     if not is_stateful(old, new) or (once and {before, after} == {"append", "update"}):
         yield note("output-mode-changed", "output mode", evidence, hint="each row is written once in both modes")
@@ -31,11 +31,11 @@ def output_mode_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
         hint = "both write a group's whole result; in update mode only changed groups"
         measured = "agg_mode_update_to_complete, agg_mode_complete_to_update"
         yield note("output-mode-changed", "output mode", evidence, measured, hint)
-    elif (before, after) == ("append", "complete") and not any(each.may_have_evicted for each in old.operators):
+    elif (before, after) == ("append", "complete") and not any(operator.may_have_evicted for operator in old.operators):
         hint = "no group has left the state so far: all are there to be written"
         yield note("output-mode-changed", "output mode", evidence, "win_mode_append_to_complete", hint)
     elif after == "append":
-        windowed = any("window(" in key.meaning for each in old.operators for key in each.key_columns)
+        windowed = any("window(" in key.meaning for operator in old.operators for key in operator.key_columns)
         finished = "windows" if windowed else "groups"
         effect = f"finished {finished} come out twice: {before} mode has written them already, append mode would again"
         yield breaking(

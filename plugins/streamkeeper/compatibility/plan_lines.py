@@ -39,5 +39,5 @@ def plan_line(line: str) -> Term:
 
 
 def _without_schemas(term: Term) -> Term:
-    kept = tuple(_without_schemas(each) for each in term.parts if not str(each).startswith(_ADDED))
+    kept = tuple(_without_schemas(part) for part in term.parts if not str(part).startswith(_ADDED))
     return Term(term.before, kept, term.between, term.after)

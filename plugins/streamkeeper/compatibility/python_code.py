@@ -201,8 +201,8 @@ def _routes_alike(name: str, old: Manifest, new: Manifest) -> bool:
 
 def _listed(names: Sequence[str] | None) -> str:
     """The first few names, each cut to what a line holds."""
-    told = [each for each in names or () if _WORD.search(each)] or names
-    shown = [each if len(each) <= _LONGEST else f"{each[:_LONGEST]}…" for each in told or ()]
+    told = [name for name in names or () if _WORD.search(name)] or names
+    shown = [name if len(name) <= _LONGEST else f"{name[:_LONGEST]}…" for name in told or ()]
     more = f" and {len(shown) - _MOST_NAMES} more" if len(shown) > _MOST_NAMES else ""
     return ", ".join(shown[:_MOST_NAMES]) + more
 
@@ -210,9 +210,9 @@ def _listed(names: Sequence[str] | None) -> str:
 def _is_carried(name: str, *manifests: Manifest) -> bool:
     """Whether what has a function's place and number is only carried, wherever there is such."""
     return all(
-        known in each.carried
-        for each in manifests
-        for known in each.functions
+        known in manifest.carried
+        for manifest in manifests
+        for known in manifest.functions
         if known.partition(" ")[0] == name.partition(" ")[0]
     )
 

@@ -31,8 +31,8 @@ def filter_below_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding
     for where, before, after in operator_pairs(old, new):
         if not (before.resolved and after.resolved) or before.rows == after.rows:
             continue
-        gone = [each for each in before.rows if each not in after.rows]
-        come = [each for each in after.rows if each not in before.rows]
+        gone = [row for row in before.rows if row not in after.rows]
+        come = [row for row in after.rows if row not in before.rows]
         if keeps_python_state(before):
             found = Finding(
                 rule="filter-below-code-changed",
@@ -60,8 +60,8 @@ def way_into_state_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
                 yield breaking("upstream-changed", f"below the {where}", _text_change(before.upstream, after.upstream))
             continue
         if before.shape != after.shape and _columns(before) == _columns(after):
-            gone = [each for each in before.shape if each not in after.shape]
-            come = [each for each in after.shape if each not in before.shape]
+            gone = [part for part in before.shape if part not in after.shape]
+            come = [part for part in after.shape if part not in before.shape]
             evidence = expressions_change(*((gone, come) if gone or come else (before.shape, after.shape)))
             found = breaking("upstream-changed", f"below the {where}", evidence, "op_dedup_before_agg_added, src_add")
             yield from with_line([found], old, new, gone, come)
@@ -110,7 +110,7 @@ def _details(operator: Operator) -> dict[str, str]:
 
 
 def _columns(operator: Operator) -> tuple[list[str], list[str]]:
-    return [each.meaning for each in operator.key_columns], [each.meaning for each in operator.values]
+    return [column.meaning for column in operator.key_columns], [value.meaning for value in operator.values]
 
 
 def _own(operator: Operator) -> tuple[object, ...]:
@@ -119,13 +119,13 @@ def _own(operator: Operator) -> tuple[object, ...]:
 
 
 def _states(manifest: Manifest) -> list[tuple[str, str]]:
-    return [(each.kind, each.upstream) for each in manifest.operators]
+    return [(operator.kind, operator.upstream) for operator in manifest.operators]
 
 
 def _text_change(before: str, after: str) -> str:
     """Lines that only one of two plans has."""
     old, new = _lines(before), _lines(after)
-    gone, come = [each for each in old if each not in new], [each for each in new if each not in old]
+    gone, come = [line for line in old if line not in new], [line for line in new if line not in old]
     return lines_change(gone, come) if gone or come else SAME_WORDS
 
 

@@ -99,9 +99,9 @@ def sentence(verdict: Verdict) -> str:
 def _table(query: QueryAssessment) -> Iterator[str]:
     yield "| severity | finding | where | what a resume would do | before -> after | the way, and what it costs |"
     yield "|---|---|---|---|---|---|"
-    for each in _strictest_first(query):
-        told = (", ".join(filter(None, (each.where, each.line))), each.effect, each.evidence, each.hint)
-        yield f"| {' | '.join((each.severity.value, f'`{each.rule}`', *map(escaped, told)))} |"
+    for finding in _strictest_first(query):
+        told = (", ".join(filter(None, (finding.where, finding.line))), finding.effect, finding.evidence, finding.hint)
+        yield f"| {' | '.join((finding.severity.value, f'`{finding.rule}`', *map(escaped, told)))} |"
     yield ""
 
 
@@ -109,4 +109,4 @@ _ORDER = (Severity.FATAL, Severity.BREAKING, Severity.OPAQUE, Severity.NOTE)
 
 
 def _strictest_first(query: QueryAssessment) -> list[Finding]:
-    return sorted(query.findings, key=lambda each: _ORDER.index(each.severity))
+    return sorted(query.findings, key=lambda finding: _ORDER.index(finding.severity))

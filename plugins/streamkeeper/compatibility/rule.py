@@ -64,7 +64,7 @@ def _finding(
 
 def is_stateful(*manifests: Manifest) -> bool:
     """Whether any of them keeps state."""
-    return any(each.operators for each in manifests)
+    return any(manifest.operators for manifest in manifests)
 
 
 def same_context(old: Manifest, new: Manifest) -> bool:
@@ -91,16 +91,16 @@ def state_uses(column: str, *manifests: Manifest) -> bool:
 
 def all_resolved(*manifests: Manifest) -> bool:
     """Whether it is known of every operator what its state is made of."""
-    return all(operator.resolved for each in manifests for operator in each.operators)
+    return all(operator.resolved for manifest in manifests for operator in manifest.operators)
 
 
 def state_texts(*manifests: Manifest) -> Iterator[str]:
     """What is known of what state is made of, and of what decides when it goes."""
-    for each in manifests:
-        for operator in each.operators:
+    for manifest in manifests:
+        for operator in manifest.operators:
             yield from _texts(operator)
-        if each.operators:
-            yield from (delay.column for delay in each.delays)
+        if manifest.operators:
+            yield from (delay.column for delay in manifest.delays)
 
 
 def _texts(operator: Operator) -> Iterator[str]:
@@ -117,7 +117,7 @@ def keeps_python_state(operator: Operator) -> bool:
 
 def same_kinds(old: Manifest, new: Manifest) -> bool:
     """Whether both have the same kinds of operators, so that their state can be compared one by one."""
-    return [each.kind for each in old.operators] == [each.kind for each in new.operators]
+    return [operator.kind for operator in old.operators] == [operator.kind for operator in new.operators]
 
 
 def operator_pairs(old: Manifest, new: Manifest) -> Iterator[tuple[str, Operator, Operator]]:
@@ -140,11 +140,11 @@ def operator_name(kind: str) -> str:
 
 
 def same_state(before: Operator, after: Operator) -> bool:
-    """Whether the state of both is made of the same, apart from filters and from names."""
+    """Whether both keep the same state, apart from filters and names."""
     if not (before.resolved and after.resolved):
         return before.upstream == after.upstream
     return (
         before.key_columns == after.key_columns
-        and [each.meaning for each in before.values] == [each.meaning for each in after.values]
+        and [value.meaning for value in before.values] == [value.meaning for value in after.values]
         and before.shape == after.shape
     )

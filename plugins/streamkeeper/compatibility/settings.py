@@ -81,7 +81,7 @@ def setting_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
         elif not is_stateful(old, new):
             lenient = _LENIENT.get(key, ("", ""))[1]
             yield _without_state(rule, key, evidence, errors=lenient == before or (key == ANSI and after == "true"))
-        elif proof := next((each for each in PROOFS if each.holds(key, old, new)), None):
+        elif proof := next((entry for entry in PROOFS if entry.holds(key, old, new)), None):
             yield note(rule, key, evidence, proof.measured, hint=proof.name)
         else:
             yield breaking(rule, key, evidence)
@@ -141,25 +141,27 @@ def _resolved(key: str, old: Manifest, new: Manifest) -> bool:
 
 
 def _sparks_own_sources(key: str, old: Manifest, new: Manifest) -> bool:
-    return all(source.kind in _KNOWN_SOURCES for each in (old, new) for source in each.sources)
+    return all(source.kind in _KNOWN_SOURCES for manifest in (old, new) for source in manifest.sources)
 
 
 def _no_static_input(key: str, old: Manifest, new: Manifest) -> bool:
     """Files and tables beside the streams are read anew in each batch, by the session's settings."""
-    found = {word for each in (old, new) for word in _RELATION.findall(_plans(each))}
+    found = {word for manifest in (old, new) for word in _RELATION.findall(_plans(manifest))}
     return found <= _STREAMS_AND_ROWS
 
 
 def _no_python_below(key: str, old: Manifest, new: Manifest) -> bool:
     return not any(
-        any(name.startswith(BELOW_STATE) for name in each.functions)
-        or any(keeps_python_state(operator) for operator in each.operators)
-        for each in (old, new)
+        any(name.startswith(BELOW_STATE) for name in manifest.functions)
+        or any(keeps_python_state(operator) for operator in manifest.operators)
+        for manifest in (old, new)
     )
 
 
 def _no_extension(key: str, old: Manifest, new: Manifest) -> bool:
-    return not any(name in each.confs for each in (old, new) for name in ("spark.sql.extensions", "spark.plugins"))
+    return not any(
+        name in manifest.confs for manifest in (old, new) for name in ("spark.sql.extensions", "spark.plugins")
+    )
 
 
 def _nothing_in_session_zone(key: str, old: Manifest, new: Manifest) -> bool:
@@ -171,8 +173,8 @@ def _no_time_from_text(key: str, old: Manifest, new: Manifest) -> bool:
     """No time that a text format spells without a zone gets into the state."""
     return not any(
         state_uses(source_column(number, source, name), old, new)
-        for each in (old, new)
-        for number, source in enumerate(each.sources)
+        for manifest in (old, new)
+        for number, source in enumerate(manifest.sources)
         if source.options.get("format") in _TEXT_FORMATS and "timezone" not in source.options
         for name, kind in columns_of(source.schema)
         if _TIMES.search(f"{name} {kind}")
@@ -181,24 +183,24 @@ def _no_time_from_text(key: str, old: Manifest, new: Manifest) -> bool:
 
 def _names_as_written(key: str, old: Manifest, new: Manifest) -> bool:
     """JSON and text know one spelling of a name; other formats look for a column in each file as it is read."""
-    formats = {source.options.get("format", "") for each in (old, new) for source in each.sources}
+    formats = {source.options.get("format", "") for manifest in (old, new) for source in manifest.sources}
     return formats <= {"", "json", "text"} and not any(
-        word in _plans(each) for each in (old, new) for word in _FORMATS if word not in ("json", "text")
+        word in _plans(manifest) for manifest in (old, new) for word in _FORMATS if word not in ("json", "text")
     )
 
 
 def _format_not_read(key: str, old: Manifest, new: Manifest) -> bool:
     return not any(
         word in text
-        for each in (old, new)
-        for text in (_plans(each), *(source.options.get("format", "") for source in each.sources))
+        for manifest in (old, new)
+        for text in (_plans(manifest), *(source.options.get("format", "") for source in manifest.sources))
         for word in _FORMATS
         if _concerns_format(key, word)
     )
 
 
 def _no_named_source(key: str, old: Manifest, new: Manifest) -> bool:
-    return not any(source.name for each in (old, new) for source in each.sources)
+    return not any(source.name for manifest in (old, new) for source in manifest.sources)
 
 
 def _errors_until_now(key: str, old: Manifest, new: Manifest) -> bool:
@@ -217,8 +219,8 @@ _LENIENT = {
 """The value under which a row or a file that cannot be used ends the query, and the one that passes it over."""
 
 _WRITING = frozenset(
-    SQL + each
-    for each in (
+    SQL + name
+    for name in (
         "avro.datetimeRebaseModeInWrite",
         "fileSource.insert.enforceNotNull",
         "parquet.datetimeRebaseModeInWrite",
@@ -244,8 +246,8 @@ _IN_SESSION_ZONE = "in session"
 _TIMES = re.compile(r"\b(?:date|timestamp|timestamp_ntz)\b")
 _TEXT_FORMATS = frozenset({"csv", "json", "text", "xml"})
 _FORMATS = ("avro", "csv", "json", "orc", "parquet", "protobuf", "xml")
-_PYTHON = tuple(SQL + each for each in ("execution.arrow.", "execution.pandas.", "execution.py", "pyspark."))
-_PYTHON_LEGACY = tuple(SQL + each for each in ("legacy.execution.py", "legacy.execution.pandas."))
+_PYTHON = tuple(SQL + prefix for prefix in ("execution.arrow.", "execution.pandas.", "execution.py", "pyspark."))
+_PYTHON_LEGACY = tuple(SQL + prefix for prefix in ("legacy.execution.py", "legacy.execution.pandas."))
 
 PROOFS = (
     Proof(
@@ -319,7 +321,7 @@ def _concerns_format(key: str, word: str) -> bool:
 def _plans(manifest: Manifest) -> str:
     """Every plan that it shows, in lower case."""
     return "\n".join(
-        [manifest.plan, *(text for each in manifest.operators for text in (each.upstream, *each.shape))]
+        [manifest.plan, *(text for operator in manifest.operators for text in (operator.upstream, *operator.shape))]
     ).lower()
 
 

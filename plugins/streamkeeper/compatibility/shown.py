@@ -32,7 +32,7 @@ def expression_change(before: str, after: str) -> str:
 
 def _written(meanings: Sequence[str]) -> Sequence[str]:
     """Without the checks for null that Spark adds beside a condition."""
-    return [each for each in meanings if not _NULL_CHECK.match(each)] or meanings
+    return [meaning for meaning in meanings if not _NULL_CHECK.match(meaning)] or meanings
 
 
 def typed_change(before: tuple[str, str], after: tuple[str, str]) -> str:
@@ -53,7 +53,9 @@ def expressions_change(before: Sequence[str], after: Sequence[str]) -> str:
     if len(before) == len(after) and before:
         pairs = [_changed(*pair) for pair in zip(before, after, strict=True)]
         return " -> ".join(_counted([pair[side] for pair in pairs]) for side in (0, 1))
-    return " -> ".join(_counted([expression(each) for each in _written(side)]) or NOTHING for side in (before, after))
+    return " -> ".join(
+        _counted([expression(meaning) for meaning in _written(side)]) or NOTHING for side in (before, after)
+    )
 
 
 def content_change(before: str, after: str) -> str:
@@ -68,7 +70,7 @@ def lines_change(before: Sequence[str], after: Sequence[str]) -> str:
         pairs = [(plan_line(left), plan_line(right)) for left, right in zip(before, after, strict=True)]
         shown = [pieces(*pair, WIDTH) for pair in pairs if pair[0] != pair[1]]
         return f"{' -> '.join(shown[0])}{_more(len(shown) - 1)}" if shown else SAME_WORDS
-    return " -> ".join(_counted([_whole(plan_line(each)) for each in side]) or NOTHING for side in (before, after))
+    return " -> ".join(_counted([_whole(plan_line(line)) for line in side]) or NOTHING for side in (before, after))
 
 
 def expression(meaning: str) -> str:
@@ -92,7 +94,7 @@ def _changed(before: str, after: str) -> tuple[str, str]:
 
 def _ambiguous(*meanings: str) -> bool:
     """Whether two sources have a column of one name."""
-    found = {(each[1], each[2]) for text in meanings for each in _COLUMN.finditer(text)}
+    found = {(column[1], column[2]) for text in meanings for column in _COLUMN.finditer(text)}
     return len({name for _, name in found}) < len(found)
 
 
@@ -118,5 +120,5 @@ def _type(kind: str) -> str:
 
 def _listed(value: object) -> str:
     if isinstance(value, tuple | list):
-        value = ", ".join(str(each) for each in value)
+        value = ", ".join(str(part) for part in value)
     return str(value) if value not in ("", None) else NOTHING

@@ -8,21 +8,11 @@ from streamkeeper.compatibility.rule import NEW_CHECKPOINT, Rule, breaking, note
 from streamkeeper.compatibility.shown import change
 from streamkeeper.model.finding import Finding, Severity
 from streamkeeper.model.manifest import Manifest, columns_of
+from streamkeeper.model.sink_capabilities import ColumnChange, capabilities_of
 
-_FUNCTION = "foreach"
 _KEY = "key"
 _NOT_NULL = " not null"
 _HISTORY = "whoever reads the output finds rows of both kinds in it"
-_EVERY = frozenset({"added", "removed", "reordered", "retyped", "nullable"})
-_TAKES_OTHERS = {
-    "foreach": _EVERY,
-    "file json": _EVERY,
-    "file orc": frozenset({"removed", "reordered", "nullable"}),
-    "file parquet": frozenset({"removed", "reordered", "nullable"}),
-    "table": frozenset({"reordered", "nullable"}),
-}
-"""Which changes of its columns an output takes: a function decides itself; Spark reads Parquet and ORC by the columns
-of one file, which may lack an added one."""
 
 
 def sink_kind_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
@@ -43,7 +33,7 @@ def sink_output_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
     if old.sink.kind != new.sink.kind or old.sink.output == new.sink.output:
         return
     evidence = change(old.sink.output, new.sink.output)
-    if new.sink.kind == _FUNCTION:
+    if not capabilities_of(new.sink.kind).names_place:
         hint = "if it writes elsewhere, the rows so far are missing there: only its author knows"
         yield note("sink-function-renamed", "sink", evidence, hint=hint)
     else:
@@ -76,17 +66,17 @@ def output_columns_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
     before, after = _columns(old), _columns(new)
     if before == after and list(before) == list(after):
         return
-    takes = _TAKES_OTHERS.get(_kind(new), frozenset()) if old.sink.kind == new.sink.kind else frozenset()
-    removed, added = [each for each in before if each not in after], [each for each in after if each not in before]
+    takes = _takes(new) if old.sink.kind == new.sink.kind else frozenset()
+    removed, added = [name for name in before if name not in after], [name for name in after if name not in before]
     if removed:
-        yield _columns_finding("removed", takes, change(removed, ""))
+        yield _columns_finding(ColumnChange.REMOVED, takes, change(removed, ""))
     if added:
-        yield _columns_finding("added", takes, change("", added))
+        yield _columns_finding(ColumnChange.ADDED, takes, change("", added))
     for name in before:
         if name in after and before[name] != after[name]:
             yield _retyped(name, before[name], after[name], takes)
     if not removed and not added and list(before) != list(after):
-        yield _columns_finding("reordered", takes, change(list(before), list(after)))
+        yield _columns_finding(ColumnChange.REORDERED, takes, change(list(before), list(after)))
 
 
 def trigger_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
@@ -118,25 +108,25 @@ def _columns(manifest: Manifest) -> dict[str, str]:
     return found
 
 
-def _kind(manifest: Manifest) -> str:
-    """The kind of sink, with the format of its files."""
+def _takes(manifest: Manifest) -> frozenset[ColumnChange]:
+    """The changes of its columns that an output takes."""
     sink = manifest.sink
-    return f"{sink.kind} {sink.options.get('format', '')}".strip()
+    return capabilities_of(sink.kind).columns.get(sink.options.get("format", ""), frozenset())
 
 
-def _columns_finding(what: str, takes: frozenset[str], evidence: str) -> Finding:
-    rule = f"output-column{'s' if what == 'reordered' else ''}-{what}"
+def _columns_finding(what: ColumnChange, takes: frozenset[ColumnChange], evidence: str) -> Finding:
+    rule = f"output-column{'s' if what is ColumnChange.REORDERED else ''}-{what.value}"
     if what in takes:
         return note(rule, "output columns", evidence, "proj_add_col, proj_rename_col", _HISTORY)
     return breaking(rule, "output columns", evidence, "", NEW_CHECKPOINT)
 
 
-def _retyped(name: str, before: str, after: str, takes: frozenset[str]) -> Finding:
+def _retyped(name: str, before: str, after: str, takes: frozenset[ColumnChange]) -> Finding:
     evidence = change(f"{name} {before}", f"{name} {after}")
     if before.removesuffix(_NOT_NULL) == after.removesuffix(_NOT_NULL):
-        if after.endswith(_NOT_NULL) or "nullable" in takes:
+        if after.endswith(_NOT_NULL) or ColumnChange.NULLABLE in takes:
             return note("output-column-nullability-changed", "output columns", evidence)
         return breaking("output-column-nullability-changed", "output columns", evidence, "", NEW_CHECKPOINT)
-    if "retyped" in takes:
+    if ColumnChange.RETYPED in takes:
         return note("output-column-type-changed", "output columns", evidence, "proj_retype_col", _HISTORY)
     return breaking("output-column-type-changed", "output columns", evidence, "", NEW_CHECKPOINT)

@@ -125,13 +125,13 @@ def stays_out_of_state(key: str, old: Manifest, before: Source, new: Manifest, a
         for manifest, source in ((old, before), (new, after))
     )
     places = ((old.sources.index(before), before), (new.sources.index(after), after))
-    return alone and not any(state_uses(source_column(*each, name), old, new) for each in places for name in names)
+    return alone and not any(state_uses(source_column(*place, name), old, new) for place in places for name in names)
 
 
 def _columns(key: str, *sources: Source) -> set[str]:
     """Names of the columns that the option is for."""
     kinds = _FOR_TYPES.get(key)
-    columns = [column for each in sources for column in columns_of(each.schema)]
+    columns = [column for source in sources for column in columns_of(source.schema)]
     return {name for name, kind in columns if kinds is not None and kinds.search(kind)}
 
 

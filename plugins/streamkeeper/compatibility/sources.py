@@ -48,10 +48,10 @@ def named_sources_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
     """Named sources find their offsets by name: they may be added, dropped and reordered; a new name starts anew."""
     if not _all_named(old, new):
         return
-    before, after = [each.name or "" for each in old.sources], [each.name or "" for each in new.sources]
-    gone, come = [each for each in before if each not in after], [each for each in after if each not in before]
-    places = {place(each) for each in old.sources if each.name in gone}
-    if any(place(each) in places for each in new.sources if each.name in come):
+    before, after = [source.name or "" for source in old.sources], [source.name or "" for source in new.sources]
+    gone, come = [name for name in before if name not in after], [name for name in after if name not in before]
+    places = {place(source) for source in old.sources if source.name in gone}
+    if any(place(source) in places for source in new.sources if source.name in come):
         hint = "give the source its deployed name back: under a new one it is read again from its beginning"
         yield breaking("source-renamed", "sources", change(gone, come), "source naming", hint)
         return
@@ -67,7 +67,7 @@ def source_name_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
     """Naming cannot be switched on or off on a log that is there."""
     if _all_named(old, new) or len(old.sources) != len(new.sources):
         return
-    before, after = [each.name for each in old.sources], [each.name for each in new.sources]
+    before, after = [source.name for source in old.sources], [source.name for source in new.sources]
     if before != after:
         hint = f"name all sources as before, or {AS_NEW_QUERY}"
         yield breaking("source-naming-changed", "sources", change(before, after), "source naming", hint)
@@ -111,8 +111,8 @@ def source_schema_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
         if before.kind != after.kind or before.schema == after.schema:
             continue
         had, has = _columns(before), _columns(after)
-        removed, added = [each for each in had if each not in has], [each for each in has if each not in had]
-        kept = [each for each in has if each in had]
+        removed, added = [name for name in had if name not in has], [name for name in has if name not in had]
+        kept = [name for name in has if name in had]
         if _by_position(after) and list(has)[: len(had)] != list(had):
             evidence = change(list(had), list(has))
             yield breaking(
@@ -121,7 +121,7 @@ def source_schema_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
                 evidence,
                 hint=f"put the columns back: this format is read by position; or {NEW_CHECKPOINT}",
             )
-        elif kept != [each for each in had if each in has]:
+        elif kept != [name for name in had if name in has]:
             yield note("source-columns-reordered", where, change(list(had), list(has)))
         if added:
             yield note("source-columns-added", where, change("", added), "src_schema_extended")
@@ -135,12 +135,12 @@ def source_schema_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
                 column = source_column(number, before, name)
                 fields = changed_fields(had[name], has[name])
                 alone = come_or_go_alone(had[name], has[name])
-                apart = all(_reads_fields_apart(*each, alone=alone) for each in ((old, before), (new, after)))
+                apart = all(_reads_fields_apart(*side, alone=alone) for side in ((old, before), (new, after)))
                 if fields is not None and apart:
                     yield _fields_changed(where, name, fields, column, old, new)
                 else:
                     used = state_uses(column, old, new)
-                    sums = all_resolved(old, new) and all(_sums(each, column) for each in state_texts(old, new))
+                    sums = all_resolved(old, new) and all(_sums(text, column) for text in state_texts(old, new))
                     yield _retyped(where, name, had[name], has[name], used=used, told_by_sums=sums)
 
 
@@ -245,7 +245,7 @@ def _fields_changed(
     where: str, name: str, fields: set[tuple[str, ...]], column: str, old: Manifest, new: Manifest
 ) -> Finding:
     """Fields that no state is made of may come, go and change."""
-    told = ", ".join(sorted(".".join((name, *each)) for each in fields))
+    told = ", ".join(sorted(".".join((name, *field)) for field in fields))
     if not all_resolved(old, new) or uses_a_field(state_texts(old, new), column, fields):
         return breaking("source-column-type-changed", where, told, "src_schema_wrong_type")
     return note("source-fields-changed", where, told)
@@ -254,10 +254,10 @@ def _fields_changed(
 def _pairs(old: Manifest, new: Manifest) -> Iterator[tuple[str, Source, Source]]:
     """Sources by name where all have one, else by position; none where their number or order already differs."""
     if _all_named(old, new):
-        after = {each.name: each for each in new.sources}
-        for each in old.sources:
-            if each.name in after:
-                yield f"source {each.name} ({each.kind} {place(each)})", each, after[each.name]
+        after = {source.name: source for source in new.sources}
+        for source in old.sources:
+            if source.name in after:
+                yield f"source {source.name} ({source.kind} {place(source)})", source, after[source.name]
         return
     if len(old.sources) != len(new.sources) or _reordered(old, new):
         return
@@ -267,8 +267,8 @@ def _pairs(old: Manifest, new: Manifest) -> Iterator[tuple[str, Source, Source]]
 
 def _all_named(*manifests: Manifest) -> bool:
     """Whether each source of each has a name of its own."""
-    names = [[each.name for each in manifest.sources] for manifest in manifests]
-    return all(all(each) and len(set(each)) == len(each) for each in names)
+    names = [[source.name for source in manifest.sources] for manifest in manifests]
+    return all(all(listed) and len(set(listed)) == len(listed) for listed in names)
 
 
 def _reordered(old: Manifest, new: Manifest) -> bool:
@@ -277,7 +277,10 @@ def _reordered(old: Manifest, new: Manifest) -> bool:
 
 
 def _labels(manifest: Manifest) -> list[str]:
-    return [f"{each.kind} {place(each)}" + (f" named {each.name}" if each.name else "") for each in manifest.sources]
+    return [
+        f"{source.kind} {place(source)}" + (f" named {source.name}" if source.name else "")
+        for source in manifest.sources
+    ]
 
 
 def _options(source: Source) -> list[str]:

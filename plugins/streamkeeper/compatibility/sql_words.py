@@ -51,6 +51,7 @@ FUNCTIONS = {
     "mapfilter": "map_filter",
     "maxby": "max_by",
     "minby": "min_by",
+    "PosExplode": "posexplode",
     "regexpextract": "regexp_extract",
     "regexpreplace": "regexp_replace",
     "sessionwindow": "session_window",

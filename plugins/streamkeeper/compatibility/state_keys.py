@@ -46,8 +46,8 @@ def keys_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
             if before.keys != after.keys:
                 yield breaking(f"{noun}s-changed", where, change(before.keys, after.keys), "agg_swap_key_col")
             continue
-        gone = [each for each in _meanings(before) if each not in _meanings(after)]
-        come = [each for each in _meanings(after) if each not in _meanings(before)]
+        gone = [meaning for meaning in _meanings(before) if meaning not in _meanings(after)]
+        come = [meaning for meaning in _meanings(after) if meaning not in _meanings(before)]
         yield from with_line(_number_changed(noun, where, before, after, gone, come), old, new, gone, come)
         if len(before.key_columns) != len(after.key_columns):
             continue
@@ -113,7 +113,7 @@ RULES: tuple[Rule, ...] = (keys_changed,)
 
 
 def _meanings(operator: Operator) -> list[str]:
-    return [each.meaning for each in operator.key_columns]
+    return [column.meaning for column in operator.key_columns]
 
 
 def _bare(kind: str) -> str:

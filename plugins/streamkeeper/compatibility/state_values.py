@@ -58,12 +58,12 @@ def values_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
 
 
 def _meanings(*operators: Operator) -> tuple[list[str], ...]:
-    return tuple([each.meaning for each in operator.values] for operator in operators)
+    return tuple([value.meaning for value in operator.values] for operator in operators)
 
 
 def _aggregates(where: str, before: Operator, after: Operator, old: Manifest, new: Manifest) -> Iterator[Finding]:
     had, has = _meanings(before, after)
-    gone, come = [each for each in had if each not in has], [each for each in has if each not in had]
+    gone, come = [meaning for meaning in had if meaning not in has], [meaning for meaning in has if meaning not in had]
     if len(had) < len(has):
         added = breaking("aggregate-added", where, expressions_change(gone, come), "agg_schemacheck_off_val")
         yield from with_line([added], old, new, gone, come)
@@ -82,7 +82,7 @@ def _aggregates(where: str, before: Operator, after: Operator, old: Manifest, ne
 
 
 def _reordered(where: str, before: Operator, after: Operator) -> Iterator[Finding]:
-    evidence = expressions_change([each.meaning for each in before.values], [each.meaning for each in after.values])
+    evidence = expressions_change([value.meaning for value in before.values], [value.meaning for value in after.values])
     yield breaking("aggregates-reordered", where, evidence, "agg_reorder_aggs_same_type")
 
 
@@ -133,19 +133,19 @@ def _one_aggregate(where: str, before: StateColumn, after: StateColumn, output_m
 
 def _output_names(meaning: str, manifest: Manifest) -> str:
     """The columns of the output that an aggregate gets into; those that are it come first."""
-    same = [each.name for each in manifest.columns if each.meaning == meaning]
-    made = [each.name for each in manifest.columns if meaning in each.meaning]
+    same = [column.name for column in manifest.columns if column.meaning == meaning]
+    made = [column.name for column in manifest.columns if meaning in column.meaning]
     return " and ".join((same or made)[:_MOST_NAMES])
 
 
 def _groups(operator: Operator) -> str:
-    windowed = any(each.meaning.startswith("window(") for each in operator.key_columns)
+    windowed = any(column.meaning.startswith("window(") for column in operator.key_columns)
     return "open windows" if windowed else GROUPS
 
 
 def _fields_renamed(before: StateColumn, after: StateColumn) -> bool:
     """Whether only names inside structs differ, and nothing reads them by name."""
-    read = any(each in text for each in _READ_NAMES for text in (before.meaning, after.meaning))
+    read = any(name in text for name in _READ_NAMES for text in (before.meaning, after.meaning))
     return (
         not read
         and _OF_A_STRUCT.match(before.meaning) is not None
@@ -183,7 +183,7 @@ def _zero_for_null(before: StateColumn, after: StateColumn) -> bool:
 
 def _stored_columns(where: str, before: Operator, after: Operator) -> Iterator[Finding]:
     """A join keeps the whole rows of both sides; their names do not matter, their order does."""
-    had, has = [each.meaning for each in before.values], [each.meaning for each in after.values]
+    had, has = [value.meaning for value in before.values], [value.meaning for value in after.values]
     noun = "join-column" if before.kind == "join" else "state-column"
     if had == has:
         for left, right in zip(before.values, after.values, strict=True):
@@ -193,7 +193,7 @@ def _stored_columns(where: str, before: Operator, after: Operator) -> Iterator[F
             elif left.type != right.type:
                 yield nullability_changed(noun, where, left, right)
         return
-    gone, come = [each for each in had if each not in has], [each for each in has if each not in had]
+    gone, come = [meaning for meaning in had if meaning not in has], [meaning for meaning in has if meaning not in had]
     rule = "changed" if gone and come else "added" if come else "removed" if gone else "reordered"
     suffix = f"s-{rule}" if rule == "reordered" else f"-{rule}"
     evidence = expressions_change(*((gone, come) if gone or come else (had, has)))
@@ -202,7 +202,7 @@ def _stored_columns(where: str, before: Operator, after: Operator) -> Iterator[F
 
 def _python_inputs(where: str, before: Operator, after: Operator) -> Iterator[Finding]:
     """Code reads its columns by name: one that means something else feeds the state something else."""
-    had, has = ({each.name: each for each in side.values} for side in (before, after))
+    had, has = ({value.name: value for value in side.values} for side in (before, after))
     for name in had.keys() & has.keys():
         if had[name].meaning != has[name].meaning:
             evidence = expression_change(had[name].meaning, has[name].meaning)

@@ -43,22 +43,22 @@ def outside(text: str) -> Iterator[tuple[int, str]]:
     match. Of a bracket that opens there, the bracket itself is told; so is the one that closes it."""
     waiting: list[str] = []
     quotes = escaped = False
-    for number, each in enumerate(text):
+    for number, char in enumerate(text):
         if quotes:
-            quotes = escaped or each != '"'
-            escaped = each == "\\" and not escaped
+            quotes = escaped or char != '"'
+            escaped = char == "\\" and not escaped
             continue
-        if each == '"':
+        if char == '"':
             quotes = True
-        elif each in _CLOSES:
+        elif char in _CLOSES:
             if not waiting:
-                yield number, each
-            waiting.append(_CLOSES[each])
+                yield number, char
+            waiting.append(_CLOSES[char])
             continue
-        elif each in _OPENS and (not waiting or waiting.pop() != each):
+        elif char in _OPENS and (not waiting or waiting.pop() != char):
             raise ValueError(text)
         if not waiting:
-            yield number, each
+            yield number, char
     if waiting or quotes:
         raise ValueError(text)
 
@@ -66,8 +66,8 @@ def outside(text: str) -> Iterator[tuple[int, str]]:
 def split(text: str, by: str) -> list[str]:
     """The parts of a text between separators that are in no bracket."""
     found, start = [], 0
-    for number, each in outside(text):
-        if each == by[0] and number >= start and text.startswith(by, number):
+    for number, char in outside(text):
+        if char == by[0] and number >= start and text.startswith(by, number):
             found.append(text[start:number])
             start = number + len(by)
     return [*found, text[start:]]
@@ -76,11 +76,11 @@ def split(text: str, by: str) -> list[str]:
 def groups_of(text: str) -> list[str]:
     """A text as what stands between brackets, and the brackets with all in them, in turn."""
     found, start, inside = [], 0, False
-    for number, each in outside(text):
-        if each in _CLOSES:
+    for number, char in outside(text):
+        if char in _CLOSES:
             found.append(text[start:number])
             start, inside = number, True
-        elif inside and each in _OPENS:
+        elif inside and char in _OPENS:
             found.append(text[start : number + 1])
             start, inside = number + 1, False
     return [*found, text[start:]]
@@ -89,12 +89,12 @@ def groups_of(text: str) -> list[str]:
 def by_brackets(text: str) -> Term:
     """Any text as a term."""
     parts = []
-    for each in groups_of(text):
-        if each[:1] in _CLOSES:
-            inner = tuple(by_brackets(part) for part in split(each[1:-1], ", "))
-            parts.append(Term(each[0], inner, ", ", each[-1]))
-        elif each:
-            parts.append(leaf(each))
+    for group in groups_of(text):
+        if group[:1] in _CLOSES:
+            inner = tuple(by_brackets(part) for part in split(group[1:-1], ", "))
+            parts.append(Term(group[0], inner, ", ", group[-1]))
+        elif group:
+            parts.append(leaf(group))
     return parts[0] if len(parts) == 1 else Term(parts=tuple(parts), between="")
 
 
@@ -181,8 +181,8 @@ def _ifshort(term: Term | None, most: int) -> str | None:
 def _elided(texts: Iterable[str | None]) -> list[str]:
     """What is to be told, with one mark for each run of what is not."""
     found: list[str] = []
-    for each in texts:
-        told = CUT if each is None else each
+    for text in texts:
+        told = CUT if text is None else text
         if told != CUT or not found or found[-1] != CUT:
             found.append(told)
     return found
@@ -201,8 +201,8 @@ def short(term: Term, width: int) -> str:
     if not term.parts or room < len(term.parts):
         return f"{whole[: max(8, width - 1)]}{CUT}"
     parts: list[str | None] = []
-    for each in term.parts:
-        text = str(each)
+    for part in term.parts:
+        text = str(part)
         parts.append(text if len(text) <= max(12, room // len(term.parts)) else None)
     told = f"{term.before}{term.between.join(_elided(parts))}{term.after}"
     return told if len(told) <= 2 * width else f"{told[:width]}{CUT}"

@@ -35,9 +35,8 @@ _TYPE = re.compile(r"\{.*\}|interval(?: [a-z]+(?: to [a-z]+)?)?|string collate \
 _STEP = re.compile(rf"\.({_NAME})$")
 _LABELLED = re.compile(r"(left|right|branch \d+): ")
 _JOINED = re.compile(r"join (?P<kind>\w+) on (?=.)")
-_WORDED = re.compile(r"(?:where|generate|generate outer|group by|expand) (?=.)")
-_PLAN_WORDS = {"generate ": "explode ", "generate outer ": "explode outer "}
-_EXPLODED = re.compile(r"(?:Explode|PosExplode|Inline)\((.*)\)", re.DOTALL)
+_WORDED = re.compile(r"(?:where|generate(?: outer)?|group by|expand) (?=.)")
+_EXPLODED = re.compile(r"Explode\((.*)\)", re.DOTALL)
 _SUBQUERY = re.compile(r"scalarsubquery\(plan=plan\((?P<plan>.*)\)\)", re.DOTALL)
 _STRUCT_FIELD = re.compile(r"<\"(?:[^\"\\]|\\.)*\">")
 _WINDOW = re.compile(r"window\((?P<column>.*?)(?P<lengths>(?:, \d+)*); [0-9a-f]{8}\)", re.DOTALL)
@@ -96,8 +95,9 @@ class _Reader:
             return Term(f"{kind} join on ", (self.read(text[found.end() :]),), "")
         if found := _WORDED.match(text):
             rest = text[found.end() :]
-            exploded = _EXPLODED.fullmatch(rest)
-            return Term(_PLAN_WORDS.get(found[0], found[0]), (self.read(exploded[1] if exploded else rest),), "")
+            if exploded := _EXPLODED.fullmatch(rest):
+                return Term(found[0].replace("generate", "explode"), (self.read(exploded[1]),), "")
+            return Term(found[0], (self.read(rest),), "")
         for by in ("; ", " and ", " or "):
             parts = split(text, by)
             if len(parts) > 1:
@@ -112,7 +112,7 @@ class _Reader:
         return self._typed(text)
 
     def _typed(self, text: str) -> Term:
-        colon = max((number for number, each in outside(text) if each == ":"), default=-1)
+        colon = max((number for number, char in outside(text) if char == ":"), default=-1)
         if colon > 0 and _TYPE.fullmatch(text[colon + 1 :]):
             inner, kind = text[:colon], text[colon + 1 :]
             literal = literal_of(inner, kind)
@@ -145,7 +145,7 @@ class _Reader:
         return leaf(without_digests(text))
 
     def _index(self, text: str) -> tuple[Term, ...]:
-        return tuple(self.read(each) for each in split(text, ", ")) if text else ()
+        return tuple(self.read(part) for part in split(text, ", ")) if text else ()
 
     def _field(self, text: str, name: str) -> Term:
         parser = _CALL.match(text)
@@ -159,8 +159,8 @@ class _Reader:
                 return read(self, found)
         inner = text[len(name) + 1 : -1]
         given = split(inner, ", ") if inner else []
-        named = {found[1]: each[found.end() :] for each in given if (found := _ARGUMENT.match(each))}
-        plain = [each for each in given if not _ARGUMENT.match(each) and not each.startswith("in ")]
+        named = {found[1]: argument[found.end() :] for argument in given if (found := _ARGUMENT.match(argument))}
+        plain = [argument for argument in given if not _ARGUMENT.match(argument) and not argument.startswith("in ")]
         if name in OPERATORS and len(plain) == 2:
             return self._operator(name, *plain)
         if name == "cast" and plain and "dataType" in named:
@@ -168,12 +168,12 @@ class _Reader:
             return Term("cast(", (shown, type_term(named["dataType"])), " as ", ")") if self._types else shown
         if name == "casewhen":
             return self._case(plain, named.get("branches", "[]"))
-        if name in ("in", "inset"):
+        if name in ("in", "inset") and plain:
             values = _values(named["hset"]) if "hset" in named else plain[1:]
             return Term("", (self.read(plain[0]), Term("(", tuple(map(self.read, values)), ", ", ")")), " in ")
-        if name in ("isnotnull", "isnull"):
+        if name in ("isnotnull", "isnull") and plain:
             return Term("", (self.read(plain[0]),), "", " is not null" if name == "isnotnull" else " is null")
-        if name == "not":
+        if name == "not" and plain:
             return Term("not ", (self.read(plain[0]),), "")
         if name == "timestampaddinterval" and len(plain) == 2:
             return self._moved(*plain)
@@ -188,10 +188,10 @@ class _Reader:
         return self._function(name, plain, named, given)
 
     def _function(self, name: str, plain: list[str], named: dict[str, str], given: list[str]) -> Term:
-        parts = [self.read(each) for each in plain if each not in ("True", "False") or self._options]
+        parts = [self.read(argument) for argument in plain if argument not in ("True", "False") or self._options]
         if self._options:
-            parts += [leaf(each) for each in given if each.startswith("in ") and each != "in session"]
-            parts += [leaf(each) for each in _options(named.get("options", ""))]
+            parts += [leaf(argument) for argument in given if argument.startswith("in ") and argument != "in session"]
+            parts += [leaf(option) for option in _options(named.get("options", ""))]
         if self._types:
             parts += [
                 leaf(without_digests(f"{key}={value}"))
@@ -218,10 +218,10 @@ class _Reader:
 
     def _case(self, plain: list[str], branches: str) -> Term:
         parts: list[Term] = []
-        for each in split(branches[1:-1], ", "):
-            when = split(each.removeprefix("tuple2(").removesuffix(")"), ", ")
+        for branch in split(branches[1:-1], ", "):
+            when = split(branch.removeprefix("tuple2(").removesuffix(")"), ", ")
             if len(when) != 2:
-                raise ValueError(each)
+                raise ValueError(branch)
             parts.append(Term("when ", tuple(map(self.read, when)), " then "))
         if plain:
             parts.append(Term("else ", (self.read(plain[0]),), ""))
@@ -234,13 +234,13 @@ class _Reader:
 
     def _lambda(self, inner: str) -> Term:
         names, _, body = inner.partition(": ")
-        shown = ", ".join(each.partition(" ")[0] for each in split(names, ", "))
+        shown = ", ".join(name.partition(" ")[0] for name in split(names, ", "))
         return Term(f"lambda {shown}: ", (self.read(body),), "")
 
     def window(self, found: re.Match[str]) -> Term:
         """A time window: its column, and the lengths that it is made of, the longest first."""
-        lengths = sorted((int(each) for each in found["lengths"].split(", ") if each), reverse=True)
-        return Term("window(", (self.read(found["column"]), *(leaf(duration(each)) for each in lengths)), ", ", ")")
+        lengths = sorted((int(length) for length in found["lengths"].split(", ") if length), reverse=True)
+        return Term("window(", (self.read(found["column"]), *(leaf(duration(length)) for length in lengths)), ", ", ")")
 
     def long(self, found: re.Match[str]) -> Term:
         """An expression of which only what it is made of was kept."""
@@ -248,7 +248,7 @@ class _Reader:
 
     def files(self, found: re.Match[str]) -> Term:
         """A static table of files."""
-        options = [each for each in _options(found["options"] or "") if not each.startswith("path=")]
+        options = [option for option in _options(found["options"] or "") if not option.startswith("path=")]
         place = found["place"].replace("file:", "")
         more = [self.rest(found["rest"])] if self._types and found["rest"].strip(")") else []
         return Term(f"{found['format'].lower()} files (", (leaf(place), *map(leaf, options), *more), ", ", ")")
@@ -259,7 +259,7 @@ class _Reader:
 
     def subquery(self, found: re.Match[str]) -> Term:
         """A query of static tables, of which one value is taken."""
-        columns, rows, tables, *_ = (each[1:-1] for each in split(found["plan"], "; "))
+        columns, rows, tables, *_ = (clause[1:-1] for clause in split(found["plan"], "; "))
         parts = [Term("select ", self._index(columns)), Term("from ", self._index(tables))]
         parts += [Term("where ", self._index(rows), " and ")] if rows else []
         return Term("(", tuple(parts), " ", ")")
@@ -280,7 +280,7 @@ _SHAPES: tuple[tuple[re.Pattern[str], Callable[[_Reader, re.Match[str]], Term]],
 
 def _opening(text: str) -> int:
     """Where the bracket opens that the text ends with; -1 where it ends with none, or where others follow it."""
-    places = [number for number, each in outside(text) if each in "([{"]
+    places = [number for number, char in outside(text) if char in "([{"]
     return places[-1] if places and text[-1] in ")]}" else -1
 
 
@@ -311,10 +311,10 @@ def type_term(kind: str) -> Term:
 def _type_term(kind: Any) -> Term:
     match kind:
         case {"type": "struct", "fields": list(fields)}:
-            named = (Term(f"{each['name']}: ", (_type_term(each["type"]),), "") for each in fields)
+            named = (Term(f"{field['name']}: ", (_type_term(field["type"]),), "") for field in fields)
             return Term("struct<", tuple(named), ", ", ">")
         case {"struct": list(fields)}:
-            bare = (Term("", (_type_term(each),), "", "" if null else " not null") for each, null in fields)
+            bare = (Term("", (_type_term(field),), "", "" if null else " not null") for field, null in fields)
             return Term("struct<", tuple(bare), ", ", ">")
         case {"type": "array", "elementType": inner}:
             return Term("array<", (_type_term(inner),), "", ">")

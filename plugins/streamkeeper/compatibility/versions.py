@@ -21,7 +21,7 @@ def spark_version_changed(old: Manifest, new: Manifest) -> Iterator[Finding]:
     if old.spark_version == new.spark_version:
         return
     pair = {old.spark_version, new.spark_version}
-    kinds = {each.kind for each in (*old.operators, *new.operators)}
+    kinds = {operator.kind for operator in (*old.operators, *new.operators)}
     measured = _HUB in pair and pair <= _MEASURED and kinds <= _MEASURED_OPERATORS
     yield Finding(
         rule="spark-version-changed" if measured else "spark-version-not-measured",

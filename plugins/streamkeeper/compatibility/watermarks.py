@@ -21,7 +21,11 @@ def eviction_questions(old: Manifest, new: Manifest) -> list[int]:
     completed = old.output_mode == "append" and new.output_mode == "complete"
     if not (removed or completed or _waits_longer(old, new)) or not same_kinds(old, new):
         return []
-    return [number for number, each in enumerate(old.operators) if evicts(each, old.delays) and each.may_have_evicted]
+    return [
+        number
+        for number, operator in enumerate(old.operators)
+        if evicts(operator, old.delays) and operator.may_have_evicted
+    ]
 
 
 def without_eviction(manifest: Manifest, operator: int) -> Manifest:
@@ -57,8 +61,8 @@ def _compared(old: Manifest, new: Manifest, evidence: str) -> Iterator[Finding]:
         hint = "see that no row comes later than this: it would be lost"
         yield note("watermark-added", "watermarks", evidence, "win_added_update, dedup_wm_added", hint)
     elif len(before) > len(after):
-        judged = [each for each in old.operators if evicts(each, before)]
-        if any(each.may_have_evicted for each in judged):
+        judged = [operator for operator in old.operators if evicts(operator, before)]
+        if any(operator.may_have_evicted for operator in judged):
             yield breaking("watermark-removed", "watermarks", evidence, "win_wm_removed_late")
         elif judged:
             hint = "no group has left the state so far, and none will: it grows with every new one"
@@ -66,7 +70,7 @@ def _compared(old: Manifest, new: Manifest, evidence: str) -> Iterator[Finding]:
         else:
             hint = "no state depends on it"
             yield note("watermark-removed", "watermarks", evidence, "join_wm_removed", hint)
-    elif [each.column for each in before] != [each.column for each in after]:
+    elif [delay.column for delay in before] != [delay.column for delay in after]:
         yield breaking("watermark-column-changed", "watermarks", evidence)
     elif _waits_longer(old, new):
         yield from _longer(old, evidence)
@@ -79,7 +83,7 @@ def _compared(old: Manifest, new: Manifest, evidence: str) -> Iterator[Finding]:
 def _waits_longer(old: Manifest, new: Manifest) -> bool:
     """Whether the same columns are waited for, one of them longer than before."""
     before, after = old.delays, new.delays
-    same = [each.column for each in before] == [each.column for each in after]
+    same = [delay.column for delay in before] == [delay.column for delay in after]
     return same and any(left.delay_ms < right.delay_ms for left, right in zip(before, after, strict=True))
 
 
@@ -88,8 +92,8 @@ def _longer(old: Manifest, evidence: str) -> Iterator[Finding]:
 
     A deduplication within the watermark has written beside each key when it goes, by the old delay.
     """
-    judged = [each for each in old.operators if evicts(each, old.delays) or each.kind == "deduplicate"]
-    if any(each.may_have_evicted or each.kind == _WITHIN for each in judged):
+    judged = [operator for operator in old.operators if evicts(operator, old.delays) or operator.kind == "deduplicate"]
+    if any(operator.may_have_evicted or operator.kind == _WITHIN for operator in judged):
         yield breaking("watermark-delay-increased", "watermarks", evidence, "win_delay_up_late")
     elif judged:
         hint = "no group has left the state so far; rows that are late by the watermark of now stay late"
@@ -100,7 +104,7 @@ def _longer(old: Manifest, evidence: str) -> Iterator[Finding]:
 
 
 def _shorter(old: Manifest, evidence: str) -> Iterator[Finding]:
-    if any(each.kind == _WITHIN for each in old.operators):
+    if any(operator.kind == _WITHIN for operator in old.operators):
         yield breaking("watermark-delay-decreased", "watermarks", evidence, "dedup_within_delay")
     else:
         hint = "see that no row comes later than this: it would be lost"
@@ -114,12 +118,12 @@ def evicts(operator: Operator, delays: tuple[Watermark, ...]) -> bool:
     """
     if operator.kind == _WITHIN or operator.kind.startswith(("pandas-with-state", "transform-with-state", "unknown")):
         return True
-    judged = [*(each.meaning for each in operator.key_columns), operator.detail.get("condition", "")]
-    return any(each.column in text or "window(" in text for each in delays for text in judged)
+    judged = [*(column.meaning for column in operator.key_columns), operator.detail.get("condition", "")]
+    return any(delay.column in text or "window(" in text for delay in delays for text in judged)
 
 
 def _starts_with(longer: tuple[Watermark, ...], shorter: tuple[Watermark, ...]) -> bool:
-    return all(each in longer for each in shorter)
+    return all(delay in longer for delay in shorter)
 
 
 RULES: tuple[Rule, ...] = (watermark_changed,)

@@ -10,8 +10,10 @@ from collections.abc import Iterable
 import msgspec
 
 from streamkeeper.compatibility.rule import NEW_CHECKPOINT, is_stateful
+from streamkeeper.model.concern import OF_SOURCES, Concern, concern_of
 from streamkeeper.model.finding import Finding, Severity
 from streamkeeper.model.manifest import Manifest
+from streamkeeper.model.sink_capabilities import capabilities_of
 
 READS_AGAIN = (
     "switch: a new checkpoint version reads its input again from where this one began, and serves when it has caught "
@@ -38,8 +40,6 @@ _LOST = {
 """First word of an operator's kind -> what the query loses with its state."""
 
 _CODE_ALONE = "its code begins without all that it has kept"
-_REMADE = frozenset({"file", "table"})
-"""Kinds of sinks that can be written beside the one that serves."""
 
 
 def priced(findings: Iterable[Finding], old: Manifest, new: Manifest) -> tuple[Finding, ...]:
@@ -53,7 +53,7 @@ def priced(findings: Iterable[Finding], old: Manifest, new: Manifest) -> tuple[F
 
 
 def _keeps_no_offsets(finding: Finding) -> bool:
-    of_source = finding.severity is Severity.BREAKING and finding.rule.startswith("source-")
+    of_source = finding.severity is Severity.BREAKING and concern_of(finding) in OF_SOURCES
     return of_source and NEW_CHECKPOINT not in finding.hint
 
 
@@ -66,10 +66,10 @@ def _hint(finding: Finding, old: Manifest, new: Manifest, of_source: str) -> str
 
 
 def _cost(finding: Finding, old: Manifest, new: Manifest) -> str:
-    again = finding.where.startswith("source") or _needs_new_output(finding, old, new)
+    again = concern_of(finding) in OF_SOURCES or _needs_new_output(finding, old, new)
     if not again and not is_stateful(old, new):
         return GOES_ON
-    if new.sink.kind in _REMADE:
+    if capabilities_of(new.sink.kind).shadows:
         return READS_AGAIN
     return ONLY_BACK if again else WITHOUT_STATE.format(lost=_lost(old))
 
@@ -82,5 +82,4 @@ def _lost(old: Manifest) -> str:
 def _needs_new_output(finding: Finding, old: Manifest, new: Manifest) -> bool:
     if (old.sink.kind, old.sink.output) != (new.sink.kind, new.sink.output):
         return True
-    about_output = finding.rule.startswith(("sink-option", "output-column")) or finding.rule == "output-does-not-fit"
-    return new.sink.kind == "table" and about_output
+    return capabilities_of(new.sink.kind).one_place and concern_of(finding) is Concern.OUTPUT

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from streamkeeper.checkpoints.layout import find_checkpoints
+from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.compatibility.assess import assess_evidence
 from streamkeeper.driver.faults import describe_fault
 from streamkeeper.driver.gathering import Subject, gather_evidence
@@ -95,8 +96,8 @@ class Checker:
 def _layout_of(request: CheckRequest) -> dict[str, str]:
     """The state store's layout as the checkpoint has it: it is kept unless a job's own conf says otherwise."""
     layout: dict[str, str] = {}
-    single = find_checkpoints(Path(request.checkpoints[""])).values() if "" in request.checkpoints else ()
-    for directory in single or map(Path, request.checkpoints.values()):
+    single = _found_in(request.checkpoints[""]).values() if "" in request.checkpoints else ()
+    for directory in map(Path, single or request.checkpoints.values()):
         try:
             layout |= state_layout(directory)
         except CheckpointDamaged:
@@ -105,6 +106,12 @@ def _layout_of(request: CheckRequest) -> dict[str, str]:
             if not any(request.findings.values()):
                 raise
     return layout
+
+
+def _found_in(directory: str) -> dict[str, str]:
+    """Query -> directory of its checkpoint, of those that lie in a directory."""
+    root = Path(directory)
+    return {name: str(root / folder) for name, folder in find_checkpoints(LocalTree(root)).items()}
 
 
 def _chosen(request: CheckRequest, deployed: Mapping[str, object], candidate: Mapping[str, object]) -> set[str]:
@@ -121,7 +128,7 @@ def _checkpoints_of(request: CheckRequest, deployed: Mapping[str, object]) -> di
     if "" not in request.checkpoints:
         return dict(request.checkpoints)
     given = request.checkpoints[""]
-    found = {name: str(each) for name, each in find_checkpoints(Path(given)).items()}
+    found = _found_in(given)
     wanted = [request.query] if request.query else sorted(deployed)
     if len(wanted) == 1 and (not found or "" in found):
         return {wanted[0]: found.get("", given)}

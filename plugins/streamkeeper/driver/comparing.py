@@ -11,6 +11,7 @@ import msgspec
 
 from streamkeeper.checkpoints.positions import position
 from streamkeeper.checkpoints.reach import compare, equal_batches
+from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.driver.epoch import writer_of
 from streamkeeper.driver.faults import describe_fault
 from streamkeeper.driver.queries import ServedQuery
@@ -129,13 +130,13 @@ def look_at_files(
     compare_pair: Callable[[int, int], OutputComparison], old: Path, new: Path
 ) -> OutputComparison | None:
     """Up to the newest pair of batches that have read the same."""
-    pair = equal_batches(old, new)
+    pair = equal_batches(LocalTree(old), LocalTree(new))
     return compare_pair(*pair) if pair is not None else None
 
 
 def _same(old: Path, old_batch: int, new: Path, new_batch: int) -> bool:
     try:
-        return compare(position(old, old_batch), position(new, new_batch)).equal
+        return compare(position(LocalTree(old), old_batch), position(LocalTree(new), new_batch)).equal
     except (CheckpointDamaged, NotFound, TemporaryError):
         # Its entry is not written yet, or not there any more: another moment will do.
         return False

@@ -12,6 +12,7 @@ from msgspec import structs
 
 from streamkeeper.checkpoints.identity import must_be_there, way_out
 from streamkeeper.checkpoints.layout import last_committed
+from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.errors import CheckpointLost
 from streamkeeper.model.known_checkpoint import KnownCheckpoint
 
@@ -26,12 +27,12 @@ class Continuity:
         self._directory = directory
         self._known = known
         self._query_id = known.query_id
-        self._done = last_committed(directory)
+        self._done = last_committed(LocalTree(directory))
 
     def check_start(self) -> None:
         """Raise CheckpointLost unless the directory holds what the records, and this process, know of it."""
         told = [each for each in (self._known.committed, self._done) if each is not None]
-        must_be_there(self._directory, self._now(committed=max(told, default=None)))
+        must_be_there(LocalTree(self._directory), self._now(committed=max(told, default=None)))
 
     def note_start(self, query_id: str) -> None:
         """A run has begun, under Spark's id of the query: from now on its directory must be there."""
@@ -44,7 +45,7 @@ class Continuity:
                 f"{self._known.name} has gone back: batch {batch_id} comes again, and batch {self._done} was committed",
                 hint=way_out(self._known),
             )
-        must_be_there(self._directory, self._now(committed=None))
+        must_be_there(LocalTree(self._directory), self._now(committed=None))
         before = batch_id - 1
         if self._done is not None and not (self._directory / "commits" / str(before)).exists():
             raise CheckpointLost(

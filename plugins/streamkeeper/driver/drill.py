@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from streamkeeper.checkpoints.fsck import examine
+from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.compatibility.checkpoint_damage import damage_findings
 from streamkeeper.driver.answering import answer_lines, end
 from streamkeeper.driver.faults import describe_fault
@@ -69,7 +70,7 @@ class Driller:
 
 def _must_be_whole(checkpoint: Path, planned: PlannedQuery) -> None:
     """Raise CheckpointDamaged for what only the files show: Spark's reader passes over a partition that is gone."""
-    findings = damage_findings(examine(checkpoint, stateful=bool(planned.manifest.operators)))
+    findings = damage_findings(examine(LocalTree(checkpoint), stateful=bool(planned.manifest.operators)))
     worst = [each for each in findings if verdict_of([each]) is Verdict.REFUSE]
     if worst:
         raise CheckpointDamaged(f"{worst[0].rule}: {worst[0].evidence}: {worst[0].effect}")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 import sys
+from contextlib import suppress
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, TextIO
 
 from streamkeeper.crash_points import crash_point
 from streamkeeper.driver.causes import cause_of_error
@@ -14,6 +16,7 @@ from streamkeeper.driver.control import StoreLine
 from streamkeeper.driver.progress import StatusBoard
 from streamkeeper.driver.session import Session
 from streamkeeper.errors import Fenced, StreamkeeperError
+from streamkeeper.log_lines import LineFormatter, own_logger
 from streamkeeper.model.control import DriverState, ExitCode
 from streamkeeper.model.restarts import Cause
 
@@ -48,10 +51,25 @@ def will_restart(error: str, cause: Cause = Cause.FAILURE) -> Ending:
     return Ending(DriverState.STARTING, _CODES.get(cause, ExitCode.FAILED), error, cause=cause)
 
 
-def say(text: str) -> None:
+class _Stderr(logging.StreamHandler[TextIO]):
+    """A job may have closed it: then the line is lost, and nothing else."""
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802
+        return
+
+
+_LINES = _Stderr(sys.stderr)
+_LOG = own_logger("streamkeeper", _LINES)
+
+
+def log_as(job: str, instance: str) -> None:
+    """From here on every line of this process says whose it is."""
+    _LINES.setFormatter(LineFormatter({"job": job, "instance": instance}))
+
+
+def say(text: str, *, query: str = "", level: int = logging.INFO) -> None:
     """One line into the instance's log."""
-    sys.stderr.write(f"streamkeeper: {text}\n")
-    sys.stderr.flush()
+    _LOG.log(level, "%s", text, extra={"query": query})
 
 
 def end_process(
@@ -61,7 +79,7 @@ def end_process(
     if session is not None:
         session.kill()
     if ending.error:
-        say(f"{ending.state.value}: {ending.error}")
+        say(f"{ending.state.value}: {ending.error}", level=logging.ERROR)
     if board is not None:
         board.state, board.error, board.waiting = ending.state, ending.error, ""
         board.cause = ending.cause.value if ending.cause is not None else ""
@@ -69,10 +87,12 @@ def end_process(
         try:
             line.write_status(board.compose)
         except StreamkeeperError as error:
-            say(f"the last status could not be written: {error}")
+            say(f"the last status could not be written: {error}", level=logging.WARNING)
         crash_point("driver.end.after")
     if scratch is not None:
         shutil.rmtree(scratch, ignore_errors=True)
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        # A job may have closed it, or put something else in its place: the exit code counts all the same.
+        with suppress(Exception):
+            stream.flush()
     os._exit(ending.code)

@@ -9,6 +9,7 @@ import msgspec
 
 from streamkeeper.checkpoints.kafka_sources import start_offsets
 from streamkeeper.checkpoints.layout import id_there, last_committed, last_planned
+from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.crash_points import crash_point
 from streamkeeper.definition import Query
 from streamkeeper.driver.control import StoreLine
@@ -59,7 +60,7 @@ def claim_epoch(
     ``checkpoint``: the directory of its version; what it holds now is recorded with the claim.
     """
     output, version = query.sink.describe().output, checkpoint.name
-    held, committed = id_there(checkpoint), last_committed(checkpoint)
+    held, committed = id_there(LocalTree(checkpoint)), last_committed(LocalTree(checkpoint))
 
     def decide(state: JobState) -> Record | None:
         if state.appointed != instance:
@@ -145,7 +146,7 @@ def open_writer(query: Query, claim: Claim, checkpoint: Path, state: JobState) -
         if begins_after is not None:
             writer.seed(begins_after)
             crash_point("driver.handoff.sink.after")
-        _refuse_if_ahead(writer, claim, last_planned(checkpoint))
+        _refuse_if_ahead(writer, claim, last_planned(LocalTree(checkpoint)))
     except BaseException:
         writer.close()
         raise
@@ -176,9 +177,9 @@ def _refuse_if_ahead(writer: SinkWriter, claim: Claim, planned: int | None) -> N
 
 def record_start_offsets(line: StoreLine, query: Query, version: str, checkpoint: Path, sources: int) -> bool:
     """Record once where a checkpoint version began; False before its first batch is planned."""
-    if last_planned(checkpoint) is None:
+    if last_planned(LocalTree(checkpoint)) is None:
         return False
-    offsets, held = start_offsets(checkpoint, sources), id_there(checkpoint)
+    offsets, held = start_offsets(LocalTree(checkpoint), sources), id_there(LocalTree(checkpoint))
 
     def decide(state: JobState) -> Record | None:
         found = next((each for each in state.versions.get(query.name, ()) if each.version == version), None)
@@ -190,14 +191,14 @@ def record_start_offsets(line: StoreLine, query: Query, version: str, checkpoint
     return True
 
 
-def checkpoint_of(state: JobState, checkpoints: str, job: str, query: str, versions: Mapping[str, str]) -> Path:
+def checkpoint_of(state: JobState, checkpoints: str, query: str, versions: Mapping[str, str]) -> Path:
     """``<root>/<job>/<query>/<version>``: the version's own root, ``checkpoints`` where none is recorded.
 
     Raises InvalidInput when ``go`` named no version for the query.
     """
     if query not in versions:
         raise InvalidInput(f"query {query} was given no checkpoint version")
-    return directory_of(state, checkpoints, job, query, versions[query])
+    return state.checkpoint(query, versions[query], checkpoints)
 
 
 def known_at(
@@ -213,10 +214,3 @@ def known_at(
     if commits is None:
         commits = commits_of(line.read_status_of(recorded.claimed_by)) if recorded.claimed_by else {}
     return known_checkpoint(job, recorded, commits)
-
-
-def directory_of(state: JobState, checkpoints: str, job: str, query: str, version: str) -> Path:
-    """Where a checkpoint version lies."""
-    recorded = state.version(query, version)
-    root = recorded.root if recorded is not None and recorded.root else checkpoints
-    return Path(root) / job / query / version

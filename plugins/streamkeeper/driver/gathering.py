@@ -16,6 +16,7 @@ from streamkeeper.checkpoints.kafka_sources import would_read_on
 from streamkeeper.checkpoints.lasting import examine_twice
 from streamkeeper.checkpoints.layout import last_committed
 from streamkeeper.checkpoints.seen_files import would_read_all
+from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.compatibility import observations
 from streamkeeper.compatibility.checkpoint_damage import damage_findings
 from streamkeeper.compatibility.source_places import asks_the_checkpoint, place
@@ -135,7 +136,7 @@ class _QueryLooks:
         batch, deployed = None, self._deployed
         # Where none was begun there is nothing to look at; that one is lost is on record.
         if directory and (Path(directory).is_dir() or self._is_fatal(Look.RECORD)):
-            batch = last_committed(Path(directory))
+            batch = last_committed(LocalTree(Path(directory)))
             deployed, manifest = self._look_at_checkpoint(Path(directory))
         return QueryEvidence(
             deployed=deployed,
@@ -191,7 +192,7 @@ class _QueryLooks:
         # Where the release that wrote it is on no record, the candidate says whether there is to be state.
         stateful = bool((self._deployed or self._planned.manifest).operators)
         try:
-            found = examine_twice(checkpoint, stateful=stateful)
+            found = examine_twice(LocalTree(checkpoint), stateful=stateful)
         except CheckpointChanged as error:
             raise NotLooked(error.message) from None
         # That a batch is under way says nothing while a driver serves.
@@ -242,10 +243,10 @@ def _located(deployed: Manifest, candidate: Manifest, checkpoint: Path) -> Manif
     sources = list(candidate.sources)
     for number, (before, after) in enumerate(zip(deployed.sources, candidate.sources, strict=True)):
         same_kind = before.kind == after.kind == "file" and not _OWN_WAY_OF_LISTING & after.options.keys()
-        known_as = after.name or str(number)
-        log = checkpoint / "sources" / known_as
-        if (
-            same_kind and before.location != after.location and would_read_all(log, before.location, after.location)
-        ) or (asks_the_checkpoint(before, after) and would_read_on(checkpoint, known_as, place(after))):
+        known_as, tree = after.name or str(number), LocalTree(checkpoint)
+        moved = same_kind and before.location != after.location
+        if (moved and would_read_all(tree, known_as, before.location, after.location)) or (
+            asks_the_checkpoint(before, after) and would_read_on(tree, known_as, place(after))
+        ):
             sources[number] = msgspec.structs.replace(after, catches_up=True)
     return msgspec.structs.replace(candidate, sources=tuple(sources))

@@ -9,16 +9,19 @@ from msgspec import structs
 
 from streamkeeper.checkpoints.identity import must_be_there
 from streamkeeper.checkpoints.layout import last_committed, last_planned
+from streamkeeper.checkpoints.publishing import is_published
 from streamkeeper.checkpoints.seeding import REBASED, seed, seed_start
+from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.crash_points import crash_point
 from streamkeeper.definition import Query
 from streamkeeper.driver.control import StoreLine
-from streamkeeper.driver.epoch import Claim, directory_of, known_at
+from streamkeeper.driver.epoch import Claim, known_at
 from streamkeeper.errors import Fenced, SinkAhead
 from streamkeeper.model.checkpoint_version import CheckpointVersion
 from streamkeeper.model.job_state import JobState
 from streamkeeper.model.journal import HandedOff, Record
-from streamkeeper.sinks.contract import Numbering, SinkContext
+from streamkeeper.model.sink_capabilities import Numbering, capabilities_of
+from streamkeeper.sinks.contract import SinkContext
 
 NO_BATCH = -1
 """Where the state is given up the new version holds no batch of the old one: its first is 0."""
@@ -35,10 +38,10 @@ def hand_over(
     none. Raises CheckpointLost, Fenced, SinkAhead, and what ``seed`` raises.
     """
     version = state.version(claim.query, claim.version)
-    if version is None or not version.parent or checkpoint.exists():
+    if version is None or not version.parent or is_published(LocalTree(checkpoint)):
         return state
-    parent = directory_of(state, checkpoints, claim.job, claim.query, version.parent)
-    must_be_there(parent, known_at(line, state, claim.job, claim.query, version.parent))
+    parent = state.checkpoint(claim.query, version.parent, checkpoints)
+    must_be_there(LocalTree(parent), known_at(line, state, claim.job, claim.query, version.parent))
     state = hand_over(line, query, structs.replace(claim, version=version.parent), parent, checkpoints, state)
     if version.batch is None:
         last = _last_batch(query, claim, version.parent, parent)
@@ -48,7 +51,7 @@ def hand_over(
             last = NO_BATCH
         if last is None:
             return state
-        rebase = query.sink.numbering is Numbering.REBASE
+        rebase = capabilities_of(query.sink.kind).numbering is Numbering.REBASE
         begins_anew = last == NO_BATCH or _gives_state_up(state, version)
         state, version = _record(line, claim, last, NO_BATCH if begins_anew else REBASED if rebase else last)
     source, batch = _source(line, state, claim.job, version, checkpoints)
@@ -64,9 +67,9 @@ def _source(
     while each.parent_batch == NO_BATCH and (before := state.version(version.query, each.parent)) is not None:
         each = before
     assert each.parent_batch is not None
-    source = directory_of(state, checkpoints, job, version.query, each.parent)
+    source = state.checkpoint(version.query, each.parent, checkpoints)
     if each is not version:
-        must_be_there(source, known_at(line, state, job, version.query, each.parent))
+        must_be_there(LocalTree(source), known_at(line, state, job, version.query, each.parent))
     return source, each.parent_batch
 
 
@@ -86,7 +89,7 @@ def _last_batch(query: Query, claim: Claim, parent: str, checkpoint: Path) -> in
         written = writer.last_batch()
     finally:
         writer.close()
-    planned, committed = last_planned(checkpoint), last_committed(checkpoint)
+    planned, committed = last_planned(LocalTree(checkpoint)), last_committed(LocalTree(checkpoint))
     if written is None:
         return committed
     if planned is None or written > planned:
@@ -118,11 +121,11 @@ def _record(line: StoreLine, claim: Claim, last: int, number: int) -> tuple[JobS
 
 
 def _seed(version: CheckpointVersion, source: Path, batch: int, checkpoint: Path) -> None:
-    identity = version.query_id or str(uuid.uuid4())
+    identity, target = version.query_id or str(uuid.uuid4()), LocalTree(checkpoint)
     crash_point("driver.handoff.seed.before")
     if version.batch == NO_BATCH:
-        seed_start(source, checkpoint, batch, query_id=identity)
+        seed_start(LocalTree(source), target, batch, query_id=identity)
     else:
         assert version.batch is not None
-        seed(source, checkpoint, batch, number=version.batch, query_id=identity)
+        seed(LocalTree(source), target, batch, number=version.batch, query_id=identity)
     crash_point("driver.handoff.seed.after")

@@ -20,9 +20,8 @@ from streamkeeper.model.manifest import Manifest, without_context
 from streamkeeper.model.redaction import redact_everywhere, redact_value
 from streamkeeper.model.release import ParamValue
 from streamkeeper.model.secret_references import substitute
-from streamkeeper.registry.bundles import unpack_bundle
 from streamkeeper.registry.environments import read_environment
-from streamkeeper.registry.objects import read_manifest, read_object
+from streamkeeper.registry.objects import read_manifest
 from streamkeeper.sources.promises import check_sources
 from streamkeeper.stores.contract import Store
 
@@ -40,13 +39,6 @@ class PlannedQuery(msgspec.Struct, frozen=True, kw_only=True):
     query: Query
     manifest: Manifest
     confs: dict[str, str]
-
-
-def unpack_job(store: Store, spec: LaunchSpec, home: str) -> Path:
-    """The directory that holds the release's code: never the working tree."""
-    root = Path(home) / "bundles" / spec.bundle
-    unpack_bundle(read_object(store, spec.job, "bundles", spec.bundle, ".zip"), root)
-    return root
 
 
 def build_queries(

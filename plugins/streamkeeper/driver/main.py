@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import shutil
 import time
@@ -14,9 +15,9 @@ from typing import NoReturn
 from streamkeeper.crash_points import crash_point
 from streamkeeper.driver.control import StoreLine
 from streamkeeper.driver.discarding import discard_left
-from streamkeeper.driver.ending import Ending, end_process, ending_for, say, will_restart
+from streamkeeper.driver.ending import Ending, end_process, ending_for, log_as, say, will_restart
 from streamkeeper.driver.faults import describe_fault
-from streamkeeper.driver.job_loading import PlannedQuery, build_queries, check_manifests, unpack_job
+from streamkeeper.driver.job_loading import PlannedQuery, build_queries, check_manifests
 from streamkeeper.driver.lease import Heartbeat, Lease
 from streamkeeper.driver.progress import StatusBoard
 from streamkeeper.driver.serving import Serving
@@ -32,6 +33,7 @@ from streamkeeper.model.redaction import redact, redact_value
 from streamkeeper.model.secret_references import substitute
 from streamkeeper.model.settings import Settings, read_settings
 from streamkeeper.private_files import make_folders
+from streamkeeper.registry.bundles import unpack_job
 from streamkeeper.stores.counting import CountingStore
 from streamkeeper.stores.opening import open_store
 
@@ -53,7 +55,7 @@ class Driver:
         if spec is None:
             raise NotFound(f"instance {instance} of job {job} was never launched", hint="its launch.json is missing")
         self._spec: LaunchSpec = spec
-        self._scratch = Path(settings.home) / "scratch" / instance
+        self._scratch = settings.scratch / instance
         self._spans = Spans()
         self._wakeups = Wakeups()
         before = self._line.read_status()
@@ -70,7 +72,7 @@ class Driver:
             Lease(self._spec.lease_s, lambda: self._line.answered_at, self._lose_store).start()
             self._describe_and_serve()
         except BaseException as error:
-            root = Path(self._settings.home) / "bundles" / self._spec.bundle
+            root = self._settings.bundles / self._spec.bundle
             self._end(self._ending_of(error, describe_fault(error, root)))
 
     def _ending_of(self, error: BaseException, line: str) -> Ending:
@@ -82,7 +84,7 @@ class Driver:
 
     def _describe_and_serve(self) -> NoReturn:
         self._tell()
-        root = unpack_job(self._store, self._spec, self._settings.home)
+        root = unpack_job(self._store, self._spec.job, self._spec.bundle, self._settings)
         session = self._session = self._start_session(root)
         self._board.spark = session.spark.version
         crash_point("driver.describe.before")
@@ -119,7 +121,7 @@ class Driver:
             wanted = read_listen(self._settings.driver_metrics, where="STREAMKEEPER_DRIVER_METRICS")
             port, _ = serve_metrics(wanted, lambda: of_driver(self._spec.job, self._board.status()))
         except InvalidInput as error:
-            say(f"no metrics: {error}")
+            say(f"no metrics: {error}", level=logging.WARNING)
             return
         say(f"metrics at http://{wanted.address}:{port}/metrics")
 
@@ -230,7 +232,7 @@ class Driver:
     def _lose_store(self, silent_s: float) -> None:
         # First: the main thread is to know why it finds its JVM dead, should it leave before this thread does.
         self._store_lost = True
-        say(f"lost the store for {silent_s:.0f} s")
+        say(f"lost the store for {silent_s:.0f} s", level=logging.ERROR)
         if self._session is not None:
             self._session.kill()
         os._exit(ExitCode.STORE_LOST)
@@ -248,9 +250,10 @@ def main(arguments: Sequence[str]) -> NoReturn:
     secrets: dict[str, str] = json.loads(os.environ.pop(SECRETS, "") or "{}")
     try:
         job, instance, generation = arguments
+        log_as(job, instance)
         driver = Driver(job, instance, int(generation), read_settings(os.environ), secrets)
     except Exception as error:
         ending = ending_for(error, redact(describe_fault(error), secrets))
-        say(f"{ending.state.value}: {ending.error}")
+        say(f"{ending.state.value}: {ending.error}", level=logging.ERROR)
         os._exit(ending.code)
     driver.run()

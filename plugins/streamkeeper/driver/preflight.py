@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from streamkeeper.checkpoints.facts import can_restart_open
-from streamkeeper.checkpoints.layout import is_version_name, last_committed, last_planned, open_batch
+from streamkeeper.checkpoints.layout import can_restart_open, is_version_name, last_committed, last_planned, open_batch
 from streamkeeper.checkpoints.open_input import gone_of_batch
+from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.compatibility import observations
 from streamkeeper.definition import Query
 from streamkeeper.errors import SourceOutOfReach
@@ -21,11 +21,11 @@ _LOG = "_spark_metadata"
 def look_at_sources(query: Query, checkpoint: Path, *, served: bool) -> Iterator[Finding]:
     """Whether sources still hold what a start would read; ``served``: a driver has the open batch, if there is one."""
     yield from _topics(query, checkpoint)
-    batch = open_batch(checkpoint)
+    batch = open_batch(LocalTree(checkpoint))
     if batch is None or served:
         return
     yield from _open_input(checkpoint, batch)
-    if not can_restart_open(checkpoint):
+    if not can_restart_open(LocalTree(checkpoint)):
         yield observations.open_batch_cannot_restart(batch)
 
 
@@ -58,7 +58,7 @@ def _version(query: Query, checkpoint: Path) -> str:
 
 def _open_input(checkpoint: Path, batch: int) -> Iterator[Finding]:
     """Files that are planned and not committed must still be there: Spark would run without them."""
-    if gone := gone_of_batch(checkpoint, batch):
+    if gone := gone_of_batch(LocalTree(checkpoint), batch):
         yield observations.input_gone(gone, pending=True)
 
 
@@ -67,7 +67,7 @@ def _topics(query: Query, checkpoint: Path) -> Iterator[Finding]:
     from streamkeeper.inspection.kafka_topics import missing_after
 
     try:
-        for source, gaps in missing_after(query, checkpoint, last_committed(checkpoint)).items():
+        for source, gaps in missing_after(query, checkpoint, last_committed(LocalTree(checkpoint))).items():
             where, told = f"{source} (kafka)", "; ".join(each.told for each in gaps)
             if all(each.passed_over for each in gaps):
                 yield observations.topic_passed_over(where, told)
@@ -86,7 +86,7 @@ def _sink(job: str, query: Query, checkpoint: Path, version: str) -> Iterator[Fi
         written = writer.last_batch()
     finally:
         writer.close()
-    planned, committed = last_planned(checkpoint), last_committed(checkpoint)
+    planned, committed = last_planned(LocalTree(checkpoint)), last_committed(LocalTree(checkpoint))
     if written is not None and (planned is None or written > planned):
         yield observations.sink_ahead(query.sink.describe().output, written, planned)
     if isinstance(query.sink, FileSink) and committed is not None:

@@ -15,6 +15,7 @@ from streamkeeper.driver.control import StoreLine
 from streamkeeper.driver.spans import Spans
 from streamkeeper.driver.wakeups import Wakeup, Wakeups
 from streamkeeper.errors import StoreUnavailable
+from streamkeeper.model.coding import decoder_of
 from streamkeeper.model.comparison import OutputComparison
 from streamkeeper.model.control import DriverState, DriverStatus, LaunchSpec, QueryStatus
 from streamkeeper.model.known_checkpoint import commit_key, commits_of
@@ -245,7 +246,7 @@ class EventListener:
         self._spans = spans
         self._wakeups = wakeups
         self._name_of = names
-        self._decoder = msgspec.json.Decoder(_ProgressEvent)
+        self._decoder = decoder_of(_ProgressEvent)
         self.ended: list[RunEnded] = []
 
     def onQueryStarted(self, event: Any) -> None:

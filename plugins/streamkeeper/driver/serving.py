@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterable, Mapping
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from streamkeeper.crash_points import crash_point
 from streamkeeper.driver.comparing import Comparing
 from streamkeeper.driver.cutover import cut_over, hold
 from streamkeeper.driver.discarding import discard_shadows
 from streamkeeper.driver.ending import Ending, say, will_restart
-from streamkeeper.driver.epoch import record_start_offsets
 from streamkeeper.driver.faults import describe_fault
+from streamkeeper.driver.garbage import collect_regularly
 from streamkeeper.driver.job_loading import PlannedQuery
-from streamkeeper.driver.progress import EventListener
+from streamkeeper.driver.observing import Observer
 from streamkeeper.driver.queries import Ended, ServedQuery
+from streamkeeper.driver.recording import Recorder
 from streamkeeper.driver.source_looks import SourceLooks
 from streamkeeper.driver.taking_over import Surroundings, shadow, take_over
 from streamkeeper.driver.wakeups import Wakeup
@@ -37,13 +39,13 @@ class Serving:
         self._queries: dict[str, ServedQuery] = {}
         self._shadows: dict[str, ServedQuery] = {}
         self._comparing: Comparing | None = None
-        self._runs: dict[str, str] = {}
-        self._start_unknown: set[str] = set()
-        self._listener = EventListener(at.board, at.spans, at.wakeups, self._runs.get)
+        self._observer = Observer(at)
+        self._recorder = Recorder(at)
         self._looks = SourceLooks(at.board)
 
     def run(self, order: Command) -> NoReturn:
         """Take over what the order names, start it, and serve; raises Ending, Fenced or another PermanentError."""
+        collect_regularly()
         try:
             if order.kind is CommandKind.SHADOW:
                 self._shadow(order)
@@ -73,32 +75,14 @@ class Serving:
     def _begin(self, taken: Iterable[ServedQuery], state: DriverState) -> None:
         """Start what was taken over, and tell."""
         taken = list(taken)
-        known = self._at.line.state
         for query in taken:
-            version = known.version(query.name, query.claim.version) if known is not None else None
-            if version is not None and version.start_offsets is None:
-                self._start_unknown.add(query.name)
-        self._listen(taken)
+            self._recorder.note_version(query)
+        self._observer.listen_to(taken)
         self._queries |= {query.name: query for query in taken}
         for query in taken:
             self._start(query)
             self._looks.add(query)
-        self._at.board.state = state
-        self._tell()
-
-    def _listen(self, taken: list[ServedQuery]) -> None:
-        from pyspark.java_gateway import ensure_callback_server_started
-
-        spark: Any = self._at.session.spark
-        ensure_callback_server_started(spark.sparkContext._gateway)
-        wrapper = spark._jvm.org.apache.spark.sql.streaming.PythonStreamingQueryListenerWrapper(self._listener)
-        # A job may read each query in a session of its own; each tells its own queries' events only.
-        heard: list[Any] = [each.planned.query.df.sparkSession._jsparkSession for each in self._queries.values()]
-        for query in taken:
-            session: Any = query.planned.query.df.sparkSession._jsparkSession
-            if not any(session.equals(other) for other in heard):
-                session.streams().addListener(wrapper)
-            heard.append(session)
+        self._recorder.tell(state)
 
     def _start(self, query: ServedQuery) -> None:
         try:
@@ -111,7 +95,7 @@ class Serving:
             query.note_broken_start(error)
             self._judge(query)
             return
-        self._runs[query.run_id] = query.name
+        self._observer.note_start(query)
 
     def _pause_s(self) -> float:
         due = [each.restart_at - time.monotonic() for each in self._queries.values() if each.restart_at is not None]
@@ -119,7 +103,7 @@ class Serving:
 
     def _turn(self, rang: set[Wakeup]) -> None:
         """One turn of the loop: what was ordered, what died, what ended, what is due, what is to be told."""
-        self._check_jvm()
+        self._observer.check_jvm()
         try:
             if Wakeup.NUDGE in rang:
                 self._at.line.look_for_commands()
@@ -128,16 +112,16 @@ class Serving:
             return
         self._obey()
         try:
-            self._check_owner()
+            self._observer.check_owner(self._queries.values())
             self._note_ends()
             self._restart_due()
-            self._note_waits()
+            self._recorder.note_waits(self._queries.values())
             if Wakeup.PROGRESS in rang:
                 with self._at.spans.measure("status"):
-                    self._tell()
+                    self._recorder.tell()
             elif rang & {Wakeup.FIRST_TRIGGER, Wakeup.ENDED, Wakeup.COMPARED}:
-                self._tell()
-            self._note_start_offsets()
+                self._recorder.tell()
+            self._recorder.note_start_offsets(self._queries)
         except StoreUnavailable:
             return
         self._end_if_all_ended()
@@ -173,23 +157,16 @@ class Serving:
         self._begin(taken, DriverState.SERVING)
 
     def _check_while_held(self) -> None:
-        self._check_jvm()
+        self._observer.check_jvm()
         self._note_ends()
         if self._at.line.end_wanted:
             self._end_as_asked()
 
-    def _check_jvm(self) -> None:
-        if self._at.session.dead:
-            raise will_restart(self._at.session.last_word)
-
     def _note_ends(self) -> None:
-        while self._listener.ended:
-            event = self._listener.ended.pop(0)
-            name = self._runs.pop(event.run, None)
-            if name is not None:
-                query = self._queries[name]
-                query.note_end(event)
-                self._judge(query)
+        for name, event in self._observer.take_ends():
+            query = self._queries[name]
+            query.note_end(event)
+            self._judge(query)
 
     def _judge(self, query: ServedQuery) -> None:
         """Tell how a run ended; raises what cannot be helped by starting it again."""
@@ -197,10 +174,7 @@ class Serving:
             self._give_up(query.failure)
         if query.cause is Cause.PERMANENT:
             self._give_up(PermanentError(f"query {query.name}: {query.error}"))
-        if query.ended in (Ended.FINISHED, Ended.DRAINED):
-            self._at.board.change(query.name, error=query.error, finished=query.ended is Ended.FINISHED)
-            return
-        self._at.board.note_failure(query.name, query.error)
+        self._recorder.note_end(query)
         if query.ended is Ended.BROKEN:
             raise self._ending_of(query)
 
@@ -224,50 +198,6 @@ class Serving:
             if query.restart_at is not None and query.restart_at <= now:
                 self._start(query)
 
-    def _note_waits(self) -> None:
-        """Whether a query waits for what does not answer, for the status.
-
-        What the generation before broke with stands until this one has shown, query by query, that it does not.
-        """
-        for query in self._queries.values():
-            # Any completed trigger takes the error away.
-            if query.cause is Cause.DEPENDENCY and not self._at.board.query(query.name).error:
-                query.note_trigger()
-        waiting = [f"query {each.name}: {each.error}" for each in self._queries.values() if each.waits]
-        board = self._at.board
-        if waiting:
-            board.cause, board.waiting = Cause.DEPENDENCY.value, "; ".join(waiting)
-        elif board.cause != Cause.FAILURE.value or self._each_has_triggered():
-            board.cause = board.waiting = ""
-
-    def _each_has_triggered(self) -> bool:
-        return all(
-            each.ended is not None or self._at.board.query(each.name).triggers > 0 for each in self._queries.values()
-        )
-
-    def _note_start_offsets(self) -> None:
-        for name in list(self._start_unknown):
-            query = self._queries[name]
-            if self._at.board.query(name).committed is None:
-                continue
-            record_start_offsets(
-                self._at.line, query.planned.query, query.claim.version, query.checkpoint, query.sources
-            )
-            self._start_unknown.discard(name)
-
-    def _check_owner(self) -> None:
-        """From what the gate and the heartbeat have read of the journal; asks nothing itself."""
-        if self._at.line.lost is not None:
-            raise self._at.line.lost
-        state = self._at.line.state
-        for query in self._queries.values():
-            superseded = query.claim.superseded_by(state) if state is not None else ""
-            if superseded:
-                raise Fenced(f"query {query.name}: {superseded}")
-
-    def _tell(self) -> None:
-        self._at.board.tell()
-
     def _end_as_asked(self) -> NoReturn:
         """By a drain; in a dual run nothing of it is kept."""
         if not self._shadows:
@@ -283,8 +213,7 @@ class Serving:
         crash_point("driver.drain.before")
         self._at.board.state = DriverState.DRAINING
         self._stop_queries()
-        for query in self._queries.values():
-            self._at.board.change(query.name, admitted=query.gate.admitted)
+        self._recorder.note_drained(self._queries.values())
         crash_point("driver.drain.after")
         raise Ending(DriverState.DRAINED, ExitCode.DRAINED)
 
@@ -293,13 +222,13 @@ class Serving:
             query.gate.close()
         told, deadline = False, time.monotonic() + patience_s
         while time.monotonic() < deadline:
-            self._check_jvm()
+            self._observer.check_jvm()
             self._note_ends()
             running = [query for query in self._queries.values() if not query.stop_in_gap()]
             if not running:
                 return
             if not told:
-                told = self._try_to_tell()
+                told = self._recorder.try_to_tell()
             self._at.wakeups.wait(_DRAIN_LOOK_S)
 
     def _try_to_discard(self) -> None:
@@ -308,20 +237,13 @@ class Serving:
         try:
             self._discard()
         except Exception as error:
-            say(f"what was written in shadow could not be removed: {describe_fault(error)}")
+            say(f"what was written in shadow could not be removed: {describe_fault(error)}", level=logging.WARNING)
 
     def _discard(self) -> None:
         if self._comparing is not None:
             self._comparing.stop()
         self._at.session.kill()
         discard_shadows(self._at.line, self._shadows.values())
-
-    def _try_to_tell(self) -> bool:
-        try:
-            self._tell()
-        except StoreUnavailable:
-            return False
-        return True
 
     def _end_if_all_ended(self) -> None:
         ends = {query.ended for query in self._queries.values()}

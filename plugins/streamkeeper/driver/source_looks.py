@@ -6,22 +6,23 @@ the status, and no more.
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
-from streamkeeper.checkpoints.entries import read_offsets
 from streamkeeper.checkpoints.file_sources import FileSource, file_sources
 from streamkeeper.checkpoints.growth import checkpoint_growth
-from streamkeeper.checkpoints.layout import last_committed
+from streamkeeper.checkpoints.layout import last_committed, read_offsets
+from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.checkpoints.unread_files import UnreadFiles
 from streamkeeper.driver.ending import say
 from streamkeeper.driver.faults import describe_fault
 from streamkeeper.driver.progress import StatusBoard
 from streamkeeper.driver.queries import ServedQuery
-from streamkeeper.errors import CheckpointDamaged, SourceOutOfReach
+from streamkeeper.errors import CheckpointChanged, CheckpointDamaged, SourceOutOfReach
 from streamkeeper.inspection.kafka_topics import HeldTopics
 from streamkeeper.inspection.plan_sources import KafkaReading, kafka_readings
 from streamkeeper.model.measuring import Held, Partition, SourceLook, positions, records_behind, runway_s
@@ -75,7 +76,7 @@ class QueryLooks:
         self._failed, found = False, []
         try:
             if weigh:
-                self._board.note_size(self._query.name, checkpoint_growth(self._query.checkpoint).bytes)
+                self._board.note_size(self._query.name, checkpoint_growth(LocalTree(self._query.checkpoint)).bytes)
             found = list(self._sources())
         except Exception as error:
             # Whatever it is: the batches do without, and say themselves what is wrong with a source or a checkpoint.
@@ -86,34 +87,35 @@ class QueryLooks:
     def _note(self, error: Exception) -> None:
         self._failed = True
         if not self._said:
-            say(f"query {self._query.name}: what waits for it cannot be asked: {describe_fault(error)}")
+            text = f"what waits for it cannot be asked: {describe_fault(error)}"
+            say(text, query=self._query.name, level=logging.WARNING)
 
     def _sources(self) -> Iterator[SourceLook]:
-        checkpoint = self._query.checkpoint
+        tree = LocalTree(self._query.checkpoint)
         status = self._board.query(self._query.name)
-        batch = status.committed if status.committed is not None else last_committed(checkpoint)
+        batch = status.committed if status.committed is not None else last_committed(tree)
         if batch is None:
             return
-        plan = read_offsets(checkpoint, batch)
-        files = {each.name: each for each in file_sources(checkpoint, plan, None)}
+        plan = read_offsets(tree, batch)
+        files = {source.name: source for source in file_sources(tree, plan, None)}
         descriptions = [each.source for each in self._board.sources(self._query.name)]
         for number, (name, end) in enumerate(plan.ends.items()):
             needed = positions(end.encode())
             if name in files and len(descriptions) == len(plan.ends):
-                yield self._files(number, files[name], descriptions[number])
+                yield self._files(tree, number, files[name], descriptions[number])
             elif needed:
                 yield self._kafka(number, needed)
             else:
                 yield SourceLook()
 
-    def _files(self, number: int, source: FileSource, description: str) -> SourceLook:
+    def _files(self, tree: LocalTree, number: int, source: FileSource, description: str) -> SourceLook:
         if number not in self._unread:
             known = self._query.planned.manifest.sources
             options = known[number].options if number < len(known) else {}
             self._unread[number] = UnreadFiles(description, options)
         try:
-            found = self._unread[number].look(source)
-        except CheckpointDamaged as error:
+            found = self._unread[number].look(tree, source)
+        except (CheckpointChanged, CheckpointDamaged) as error:
             self._note(error)
             return SourceLook()
         if found is None:

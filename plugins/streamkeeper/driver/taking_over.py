@@ -9,7 +9,9 @@ from functools import partial
 from pathlib import Path
 
 from streamkeeper.checkpoints.identity import must_be_there
+from streamkeeper.checkpoints.publishing import is_published
 from streamkeeper.checkpoints.seeding import seed_beginning
+from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.crash_points import crash_point
 from streamkeeper.driver.continuity import Continuity
 from streamkeeper.driver.control import StoreLine
@@ -51,10 +53,10 @@ def take_over(at: Surroundings, planned: PlannedQuery, versions: Mapping[str, st
     Raises CheckpointLost, Fenced, SinkAhead or another PermanentError.
     """
     state = at.line.look()
-    checkpoint = checkpoint_of(state, at.spec.checkpoints, at.spec.job, planned.query.name, versions)
+    checkpoint = checkpoint_of(state, at.spec.checkpoints, planned.query.name, versions)
     known = _known(at, state, planned, checkpoint)
     # First of all: a claim moves the sink's fence, and a handoff makes a directory that is missing.
-    must_be_there(checkpoint, known)
+    must_be_there(LocalTree(checkpoint), known)
     claim, writer = claim_and_fence(at, planned, checkpoint)
     return _behind_its_gate(at, planned, claim, checkpoint, known, writer)
 
@@ -80,13 +82,13 @@ def shadow(at: Surroundings, planned: PlannedQuery, versions: Mapping[str, str])
     """Make a query this driver's, to be written unseen; not started yet. Raises Fenced once its dual run is over."""
     spec, query = at.spec, planned.query
     state = at.line.look()
-    checkpoint = checkpoint_of(state, spec.checkpoints, spec.job, query.name, versions)
+    checkpoint = checkpoint_of(state, spec.checkpoints, query.name, versions)
     claim = shadow_claim(spec.job, spec.instance, at.generation, query, checkpoint.name, installation=spec.installation)
     superseded = claim.superseded_by(state)
     if superseded:
         raise Fenced(f"query {query.name}: {superseded}")
     known = _known(at, state, planned, checkpoint)
-    must_be_there(checkpoint, known)
+    must_be_there(LocalTree(checkpoint), known)
     _begin_where_it_began(at, planned, checkpoint)
     crash_point("driver.shadow.fence.before")
     with at.spans.measure("claim"):
@@ -108,9 +110,9 @@ def _begin_where_it_began(at: Surroundings, planned: PlannedQuery, checkpoint: P
     from streamkeeper.inspection.kafka_topics import reads_all_of
 
     serving = at.spec.rehearse_on.get(planned.query.name)
-    if serving is not None and not checkpoint.exists() and reads_all_of(planned.query, Path(serving)):
+    if serving is not None and not is_published(LocalTree(checkpoint)) and reads_all_of(planned.query, Path(serving)):
         crash_point("driver.shadow.seed.before")
-        seed_beginning(Path(serving), checkpoint, query_id=str(uuid.uuid4()))
+        seed_beginning(LocalTree(Path(serving)), LocalTree(checkpoint), query_id=str(uuid.uuid4()))
         crash_point("driver.shadow.seed.after")
 
 

@@ -58,16 +58,16 @@ def decide_acts(
     start = _start(look, found, done.get(Act.START.value, ()))
     if start is not None:
         yield start
-    for each in found:
-        planned = PlannedAct(act=Act.BACK_UP, key=each.key, query=each.query, reason=each.cause)
-        if each.rule == "backup-late" and not any(
+    for symptom in found:
+        planned = PlannedAct(act=Act.BACK_UP, key=symptom.key, query=symptom.query, reason=symptom.cause)
+        if symptom.rule == "backup-late" and not any(
             now - moment < BACKUP_AGAIN_S for moment in done.get(planned.name, ())
         ):
             yield planned
 
 
 def _start(look: JobLook, found: list[Symptom], started: tuple[float, ...]) -> PlannedAct | None:
-    """A start, where nothing of the job runs, that is proven, and nothing is known that a start would make worse."""
+    """A start, where provably nothing of the job runs and nothing is known that a start would make worse."""
     # A store that its driver has lost is no reason once the watch itself gets answers from it.
     if not is_gone(look) or len(started) >= STARTS_IN_AN_HOUR or "store" in look.unlooked:
         return None
@@ -75,6 +75,6 @@ def _start(look: JobLook, found: list[Symptom], started: tuple[float, ...]) -> P
     every = msgspec.structs.replace(look, thresholds={})
     if any(symptom.rule in _NO_START for rule in RULES for symptom in rule.symptoms(every)):
         return None
-    about = next((each for rule in _ENDS for each in found if each.rule == rule), None)
+    about = next((symptom for rule in _ENDS for symptom in found if symptom.rule == rule), None)
     key = about.key if about is not None else "driver-dead/-"
     return PlannedAct(act=Act.START, key=key, reason=f"{look.instance} is proven dead: {look.why}")

@@ -4,26 +4,29 @@ from __future__ import annotations
 
 from streamkeeper.health.rule import Found, Rule, tell_span
 from streamkeeper.model.health import JobLook, Severity
+from streamkeeper.model.step import label_of
 
 
 def _late(look: JobLook, longest_s: float) -> Found:
     allowed = longest_s or look.objective_s
-    for query, each in sorted(look.backups.items()):
-        if each.lacks_s is not None and each.lacks_s >= allowed:
+    for query, backup in sorted(look.backups.items()):
+        if backup.lacks_s is not None and backup.lacks_s >= allowed:
             what = (
-                "there is no snapshot" if each.age_s is None else f"the newest snapshot is {tell_span(each.age_s)} old"
+                "there is no snapshot"
+                if backup.age_s is None
+                else f"the newest snapshot is {tell_span(backup.age_s)} old"
             )
-            lacks = f"what it lacks was committed {tell_span(each.lacks_s)} ago"
+            lacks = f"what it lacks was committed {tell_span(backup.lacks_s)} ago"
             yield query, f"{what}, {lacks}, and {tell_span(allowed)} are allowed"
 
 
 def _unverified(look: JobLook, longest_s: float) -> Found:
-    for query, each in sorted(look.backups.items()):
-        if each.verified_age_s is None:
-            if each.oldest_age_s is not None and each.oldest_age_s >= longest_s:
-                yield query, f"no snapshot was ever drilled, and the oldest is {tell_span(each.oldest_age_s)} old"
-        elif each.verified_age_s >= longest_s:
-            yield query, f"the newest snapshot that a drill has resumed is {tell_span(each.verified_age_s)} old"
+    for query, backup in sorted(look.backups.items()):
+        if backup.verified_age_s is None:
+            if backup.oldest_age_s is not None and backup.oldest_age_s >= longest_s:
+                yield query, f"no snapshot was ever drilled, and the oldest is {tell_span(backup.oldest_age_s)} old"
+        elif backup.verified_age_s >= longest_s:
+            yield query, f"the newest snapshot that a drill has resumed is {tell_span(backup.verified_age_s)} old"
 
 
 def _unpruned(look: JobLook, longest_s: float) -> Found:
@@ -38,15 +41,15 @@ def _open(look: JobLook, longest_s: float) -> Found:
     if at is None or at.waits_for_person:
         return
     if not at.owned:
-        yield "", f"{at.kind} {at.operation} stands at {at.step}, and nobody carries it on"
+        yield "", f"{at.kind} {at.operation} stands at {label_of(at.step)}, and nobody carries it on"
     elif at.open_s >= longest_s:
-        yield "", f"{at.kind} {at.operation} has been open for {tell_span(at.open_s)}, at {at.step}"
+        yield "", f"{at.kind} {at.operation} has been open for {tell_span(at.open_s)}, at {label_of(at.step)}"
 
 
 def _approval(look: JobLook, longest_s: float) -> Found:
     at = look.operation
     if at is not None and at.waits_for_person and at.open_s >= longest_s:
-        yield "", f"{at.kind} {at.operation} waits at {at.step} for a person, since {tell_span(at.open_s)}"
+        yield "", f"{at.kind} {at.operation} waits at {label_of(at.step)} for a person, since {tell_span(at.open_s)}"
 
 
 def _differs(look: JobLook, _: float) -> Found:

@@ -42,8 +42,8 @@ def told_cause(look: JobLook) -> Cause | None:
 def faults(look: JobLook) -> dict[str, tuple[Fault, str]]:
     """Query, or empty for the whole job -> what its error tells of, and the error."""
     queries = look.status.queries.items() if look.status is not None else ()
-    told = {"": told_error(look), **{query: each.error for query, each in queries if each.error}}
-    # What a cause is known to be goes before what else its text sounds like.
+    told = {"": told_error(look), **{query: status.error for query, status in queries if status.error}}
+    # A known cause comes before what else its text sounds like.
     likely = _KINDS.get(told_cause(look) or Cause.FAILURE, ())
     kinds = {query: (find_fault(text, likely), text) for query, text in told.items()}
     found = {query: (fault, text) for query, (fault, text) in kinds.items() if fault is not None}
@@ -53,9 +53,9 @@ def faults(look: JobLook) -> dict[str, tuple[Fault, str]]:
     if refused is Fault.SOURCE_LOST:
         # Its driver knew nothing of it; what was to start it again has looked.
         found[""] = (refused, look.last_failure)
-    # A query's error is its driver's too: it is told once, of the query.
+    # A query's error is its driver's too: it is reported once, for the query.
     own = {fault for query, (fault, _) in found.items() if query}
-    return {query: each for query, each in found.items() if query or each[0] not in own}
+    return {query: pair for query, pair in found.items() if query or pair[0] not in own}
 
 
 def find_told(fault: Fault, sentence: str) -> Callable[[JobLook, float], Found]:
@@ -92,7 +92,7 @@ def _rebooted(look: JobLook, _: float) -> Found:
 def _looping(look: JobLook, most: float) -> Found:
     if not should_run(look):
         return
-    recent = [each for each in look.restarts_s if each <= LOOP_S]
+    recent = [ago_s for ago_s in look.restarts_s if ago_s <= LOOP_S]
     if len(recent) >= most:
         error = told_error(look) or "it told no error"
         yield "", f"its driver began {len(recent)} times again in {tell_span(LOOP_S)}: {error[:LONGEST_ERROR]}"
@@ -104,12 +104,12 @@ def _used_up(look: JobLook) -> bool:
     """Whether the supervisor gave up: it was neither killed itself nor told that a restart cannot help."""
     assert look.exit is not None
     # An end by a signal has no cause; where there are no causes the sentence alone tells.
-    told = all(each in look.exit.error for each in ("restarts", "used up"))
+    told = all(word in look.exit.error for word in ("restarts", "used up"))
     return told_cause(look) is Cause.FAILURE or (not look.exit.cause and told)
 
 
 def _restarted(look: JobLook, most: float) -> Found:
-    recent = [each for each in look.restarts_s if each <= RESTARTS_S]
+    recent = [ago_s for ago_s in look.restarts_s if ago_s <= RESTARTS_S]
     if should_run(look) and len(recent) >= most:
         error = told_error(look)
         told = f": {error[:LONGEST_ERROR]}" if error else ""

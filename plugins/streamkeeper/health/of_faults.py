@@ -19,10 +19,10 @@ def _store(look: JobLook, _: float) -> Found:
 
 
 def _missing(look: JobLook, _: float) -> Found:
-    for query, each in sorted(look.checkpoints.items()):
-        if each.lost:
-            yield query, f"checkpoint {each.version} is not what was recorded: {each.lost}"
-    seen = {query for query, each in look.checkpoints.items() if each.lost}
+    for query, checkpoint in sorted(look.checkpoints.items()):
+        if checkpoint.lost:
+            yield query, f"checkpoint {checkpoint.version} is not what was recorded: {checkpoint.lost}"
+    seen = {query for query, checkpoint in look.checkpoints.items() if checkpoint.lost}
     told = [(query, text) for query, (fault, text) in faults(look).items() if fault is Fault.CHECKPOINT_LOST]
     if look.wanted and not seen:
         yield from told
@@ -30,7 +30,7 @@ def _missing(look: JobLook, _: float) -> Found:
 
 def _damaged(look: JobLook, _: float) -> Found:
     """Seen in the files of a driver that is gone, or told by one that could not read them."""
-    seen = {query: each.damaged for query, each in sorted(look.checkpoints.items()) if each.damaged}
+    seen = {query: checkpoint.damaged for query, checkpoint in sorted(look.checkpoints.items()) if checkpoint.damaged}
     if should_run(look):
         for query, damaged in seen.items():
             yield query, f"checkpoint {look.checkpoints[query].version} is damaged: {damaged}"
@@ -41,9 +41,9 @@ def _damaged(look: JobLook, _: float) -> Found:
 
 def _input_gone(look: JobLook, _: float) -> Found:
     if should_run(look):
-        for query, each in sorted(look.checkpoints.items()):
-            if each.input_gone:
-                yield query, each.input_gone
+        for query, checkpoint in sorted(look.checkpoints.items()):
+            if checkpoint.input_gone:
+                yield query, checkpoint.input_gone
 
 
 def _unlooked(look: JobLook, _: float) -> Found:

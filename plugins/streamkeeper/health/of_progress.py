@@ -63,7 +63,7 @@ def _above(value: Callable[[QuerySignals], float | None], sentence: str) -> Call
 
 def _newest_batches(look: JobLook, query: str, now: QuerySignals) -> list[QuerySignals]:
     """The newest few of a query, oldest first; none where fewer are known: one alone is a start, or a neighbour."""
-    known = {each.batch: each for each in (*(point.signals for point in look.history.get(query, ())), now)}
+    known = {signals.batch: signals for signals in (*(point.signals for point in look.history.get(query, ())), now)}
     newest = [known[batch] for batch in sorted(known)[-TYPICAL_BATCHES:]]
     return newest if len(newest) == TYPICAL_BATCHES else []
 
@@ -81,7 +81,7 @@ def _behind(look: JobLook, query: str, over_s: float) -> tuple[HistoryPoint, ...
     if not points:
         return ()
     since = points[-1].at - over_s
-    covered = tuple(each for each in points if each.at >= since)
+    covered = tuple(point for point in points if point.at >= since)
     full = points[0].at <= since + over_s * 0.1
     return covered if full and len(covered) >= LEAST_POINTS else ()
 
@@ -89,7 +89,7 @@ def _behind(look: JobLook, query: str, over_s: float) -> tuple[HistoryPoint, ...
 def _waiting(at: QuerySignals) -> float | None:
     """What waits at the sources: records, or files where only they are told; else seconds."""
     for name in ("lag_records", "lag_files"):
-        told = [value for each in at.sources if (value := getattr(each, name)) is not None]
+        told = [value for source in at.sources if (value := getattr(source, name)) is not None]
         if told:
             return float(sum(told))
     return at.lag_s
@@ -97,8 +97,8 @@ def _waiting(at: QuerySignals) -> float | None:
 
 def _lag_grows(look: JobLook, over_s: float) -> Found:
     for query, _ in serving_queries(look):
-        told = [_waiting(each.signals) for each in _behind(look, query, over_s)]
-        known = [each for each in told if each is not None]
+        told = [_waiting(point.signals) for point in _behind(look, query, over_s)]
+        known = [count for count in told if count is not None]
         rises = all(after >= before for before, after in pairwise(known))
         if len(known) >= LEAST_POINTS and rises and known[-1] > max(1.0, known[0] * 1.1):
             yield (
@@ -119,8 +119,8 @@ def _slow_write(look: JobLook, share: float) -> Found:
 
 def _grows(look: JobLook, times: float) -> Found:
     for query, _ in serving_queries(look):
-        sizes = [each.signals.checkpoint_bytes for each in _behind(look, query, GROWTH_S)]
-        known = [each for each in sizes if each is not None]
+        sizes = [point.signals.checkpoint_bytes for point in _behind(look, query, GROWTH_S)]
+        known = [size for size in sizes if size is not None]
         if len(known) >= LEAST_POINTS and known[-1] >= max(SMALL_CHECKPOINT_BYTES, times * known[0]):
             yield query, f"its checkpoint grew from {known[0]:,} to {known[-1]:,} bytes in {tell_span(GROWTH_S)}"
 

@@ -51,13 +51,13 @@ PERMANENT = frozenset(
 def find_symptoms(look: JobLook, *, but: frozenset[str] = frozenset()) -> tuple[Symptom, ...]:
     """What is wrong with a job: causes only, the worst first. ``but``: rules that are not asked."""
     found = [symptom for rule in RULES if rule.id not in but for symptom in rule.symptoms(look)]
-    return tuple(sorted(_causes(found), key=lambda each: (list(Severity).index(each.severity), each.key)))
+    return tuple(sorted(_causes(found), key=lambda symptom: (list(Severity).index(symptom.severity), symptom.key)))
 
 
 def _causes(found: Iterable[Symptom]) -> list[Symptom]:
     """Without what another symptom of the same query, or one of a whole job, explains."""
     every = list(found)
-    return [each for each in every if not any(_explains(other, each) for other in every)]
+    return [symptom for symptom in every if not any(_explains(other, symptom) for other in every)]
 
 
 def _explains(cause: Symptom, effect: Symptom) -> bool:

@@ -70,5 +70,5 @@ def find_fault(text: str, first: Collection[Fault] = ()) -> Fault | None:
 
     ``first``: kinds that are looked for before all others.
     """
-    ranked = sorted(_PATTERNS, key=lambda each: each[0] not in first)
+    ranked = sorted(_PATTERNS, key=lambda entry: entry[0] not in first)
     return next((fault for fault, pattern in ranked if text and pattern.search(text)), None)

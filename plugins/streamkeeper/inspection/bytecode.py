@@ -15,19 +15,21 @@ _SAYS_NOTHING = frozenset({"RESUME", "NOP", "EXTENDED_ARG"})
 
 def instructions(code: CodeType) -> list[dis.Instruction]:
     """Those that mean something, in order; names of keywords are those of the call."""
-    found = [each for each in dis.get_instructions(code) if each.opname not in _SAYS_NOTHING]
+    found = [instruction for instruction in dis.get_instructions(code) if instruction.opname not in _SAYS_NOTHING]
     return [
-        each._replace(argval=code.co_consts[each.arg]) if each.opname == "KW_NAMES" and each.arg is not None else each
-        for each in found
+        instruction._replace(argval=code.co_consts[instruction.arg])
+        if instruction.opname == "KW_NAMES" and instruction.arg is not None
+        else instruction
+        for instruction in found
     ]
 
 
 def names_in(code: CodeType) -> Iterator[str]:
     """Globals and attributes that a function names, those of functions inside of it included."""
     yield from code.co_names
-    for each in code.co_consts:
-        if isinstance(each, CodeType):
-            yield from names_in(each)
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from names_in(constant)
 
 
 def secret_constants(steps: Sequence[dis.Instruction]) -> set[int]:
@@ -42,7 +44,7 @@ def secret_constants(steps: Sequence[dis.Instruction]) -> set[int]:
             case tuple() as names if step.opname in ("KW_NAMES", "LOAD_CONST"):
                 # Names of keywords and keys of a dictionary follow the values.
                 end = number
-                for name in reversed(names if any(isinstance(each, str) and is_secret(each) for each in names) else ()):
+                for name in reversed(names if any(isinstance(text, str) and is_secret(text) for text in names) else ()):
                     start = start_of_value(steps, end)
                     found |= set(range(start, end)) if is_secret(str(name)) else set()
                     end = start

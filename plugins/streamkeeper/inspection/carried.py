@@ -32,11 +32,11 @@ def carried_results(plan: Node) -> frozenset[int]:
     while waiting:
         node, counts, used = waiting.pop()
         results = node.fields["resultAttrs"] if node.name in spark_classes.PYTHON_EVALUATION else []
-        for each in results:
-            alone = counts and used is not None and each.expression_id not in used
-            (carried if alone else counted).add(each.expression_id)
+        for result in results:
+            alone = counts and used is not None and result.expression_id not in used
+            (carried if alone else counted).add(result.expression_id)
         counts = counts or node.name in _COUNTS
-        waiting += [(each, counts, _used_below(node, counts, used)) for each in node.children]
+        waiting += [(child, counts, _used_below(node, counts, used)) for child in node.children]
     return frozenset(carried - counted)
 
 
@@ -49,15 +49,15 @@ def _used_below(node: Node, counts: bool, used: Used) -> Used:
     if name in spark_classes.DEDUPLICATES:
         return used.union(_columns_in(fields["keys"]))
     if name == "Project":
-        return frozenset(_columns_in([each for each in fields["projectList"] if _is_used(each, used)]))
+        return frozenset(_columns_in([column for column in fields["projectList"] if _is_used(column, used)]))
     if name in spark_classes.PYTHON_EVALUATION:
         made = zip(fields["udfs"], fields["resultAttrs"], strict=True)
-        return used.union(_columns_in([function for function, each in made if each.expression_id in used]))
+        return used.union(_columns_in([function for function, result in made if result.expression_id in used]))
     if name == "Filter":
         return used.union(_columns_in(fields["condition"]))
     if name == spark_classes.WATERMARK:
         return used.union(_columns_in(fields["eventTime"]))
-    if name == spark_classes.JOIN and not all(_is_streaming(each) for each in node.children):
+    if name == spark_classes.JOIN and not all(_is_streaming(child) for child in node.children):
         return used.union(_columns_in(fields["condition"]))
     return used if name in _PASSES else None
 
@@ -78,5 +78,5 @@ def _is_streaming(plan: Node) -> bool:
 
 def _columns_in(found: Any) -> Iterator[int]:
     """The attributes that expressions refer to, those in subqueries included."""
-    attributes = (each for each in values_in(found) if isinstance(each, Node) and each.name == "AttributeReference")
-    return (each.expression_id for each in attributes)
+    attributes = (node for node in values_in(found) if isinstance(node, Node) and node.name == "AttributeReference")
+    return (attribute.expression_id for attribute in attributes)

@@ -131,7 +131,7 @@ def _beside(jvm: Any, given: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     core = _module(jvm, "org.apache.spark.internal.config.ConfigEntry$")
     for key, value in given.items():
         if key in CODE and value:
-            yield key, ",".join(sorted(re.split(r"[/\\]", each)[-1] for each in re.split("[,:]", value)))
+            yield key, ",".join(sorted(re.split(r"[/\\]", path)[-1] for path in re.split("[,:]", value)))
         elif key == _JAVA_OPTIONS and (options := _JAVA_MEANING.findall(value)):
             yield key, " ".join(sorted(options))
         elif _may_be_own(key) and core.findEntry(key) is None:

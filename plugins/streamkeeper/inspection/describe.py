@@ -49,7 +49,7 @@ def _described(
 ) -> Manifest:
     plan = QueryPlan(session, query.df)
     sources = find_sources(plan.analyzed)
-    lineage = plan.lineage([each.name for each in sources])
+    lineage = plan.lineage([source.name for source in sources])
     digests = CodeDigest(bundle_root)
     in_plan, in_sink = find_functions(plan, digests), find_sink_functions(query.sink, digests)
     written = {**lineage.written, **in_plan.lines, **in_sink.lines}

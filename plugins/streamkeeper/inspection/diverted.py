@@ -11,6 +11,7 @@ from urllib.parse import unquote, urlsplit
 import msgspec
 
 from streamkeeper.checkpoints.facts import offsets_at
+from streamkeeper.checkpoints.trees import LocalTree
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -68,9 +69,9 @@ def missing_files(checkpoint: Path, batch: int) -> str:
 
     Raises NotFound when the batch is not planned, CheckpointDamaged.
     """
-    planned = [url for source in offsets_at(checkpoint, batch) for url in source.files]
-    local = [unquote(urlsplit(each).path) for each in planned if each.startswith("file:")]
-    gone = [each for each in local if not Path(each).exists()]
+    planned = [url for source in offsets_at(LocalTree(checkpoint), batch) for url in source.files]
+    local = [unquote(urlsplit(url).path) for url in planned if url.startswith("file:")]
+    gone = [path for path in local if not Path(path).exists()]
     return (
         f"{len(gone)} of {len(local)} source files of batch {batch} are gone: Spark runs it without them"
         if gone
@@ -109,7 +110,7 @@ def _run(query: Query, checkpoint: Path, timeout_s: float, trigger: dict[str, bo
 
 
 def _rows(running: Any) -> dict[int, int]:
-    return {each["batchId"]: each["numInputRows"] for each in (running.recentProgress if running else ())}
+    return {progress["batchId"]: progress["numInputRows"] for progress in (running.recentProgress if running else ())}
 
 
 def _stop(running: StreamingQuery) -> None:
@@ -124,7 +125,7 @@ def fault_of(error: Exception) -> Fault:
     text = str(error)
     condition = _condition(error)
     if condition in _WRAPPERS or not condition:
-        inner = [each for each in _CONDITION.findall(text) if each not in _WRAPPERS]
+        inner = [name for name in _CONDITION.findall(text) if name not in _WRAPPERS]
         condition = inner[-1] if inner else ""
     if condition:
         told = _sentence(text.rpartition(f"[{condition}]")[2] or text)
@@ -151,5 +152,5 @@ def _innermost(error: Any) -> Fault | None:
 def _sentence(text: str) -> str:
     """The last line of a Python traceback, else the first line."""
     python = _PYTHON.findall(text) if "Traceback (most recent call last)" in text else []
-    lines = python[-1:] or [each.strip() for each in text.splitlines() if each.strip()]
+    lines = python[-1:] or [line.strip() for line in text.splitlines() if line.strip()]
     return lines[0][:_LONGEST] if lines else "no message"

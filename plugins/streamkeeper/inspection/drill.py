@@ -6,8 +6,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from streamkeeper.checkpoints.entries import read_commit, read_offsets
-from streamkeeper.checkpoints.layout import last_committed, last_planned
+from streamkeeper.checkpoints.layout import last_committed, last_planned, read_commit, read_offsets
+from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.errors import CheckpointDamaged, StreamkeeperError
 from streamkeeper.inspection.diverted import Fault, fault_of, missing_files, run_next
 from streamkeeper.inspection.state_export import StateCount, read_all_state
@@ -65,25 +65,25 @@ def drill(spark: SparkSession, query: Query, checkpoint: Path, batch: int, *, ti
 
 def _must_stand_at(checkpoint: Path, batch: int) -> None:
     """Spark would re-run a batch whose commit is gone, and say nothing."""
-    read_offsets(checkpoint, batch)
-    committed, planned = last_committed(checkpoint), last_planned(checkpoint)
+    read_offsets(LocalTree(checkpoint), batch)
+    committed, planned = last_committed(LocalTree(checkpoint)), last_planned(LocalTree(checkpoint))
     if committed != batch:
         where = f"its last commit is of batch {committed}" if committed is not None else "it has no commit"
         raise _Failed(NOT_AT_BATCH, f"the checkpoint does not stand at batch {batch}: {where}")
-    read_commit(checkpoint, batch)
+    read_commit(LocalTree(checkpoint), batch)
     if planned not in (batch, batch + 1):
         raise _Failed(NOT_AT_BATCH, f"the checkpoint does not stand at batch {batch}: batch {planned} is planned")
 
 
 def _go_on(query: Query, checkpoint: Path, batch: int, timeout_s: float) -> tuple[int | None, int]:
     """The batch that ran and its input rows; (None, 0) when there was nothing to read."""
-    pending = last_planned(checkpoint) == batch + 1
+    pending = last_planned(LocalTree(checkpoint)) == batch + 1
     run = run_next(query, checkpoint, timeout_s=timeout_s)
     if not run.ended:
         raise _Failed(TIMED_OUT, f"batch {batch + 1} did not end within {timeout_s:g} s")
     if run.fault is not None:
         raise _Failed(run.fault.error_class, _told("the query did not go on", run.fault))
-    newest = last_committed(checkpoint)
+    newest = last_committed(LocalTree(checkpoint))
     if newest == batch + 1:
         return newest, run.rows.get(newest, 0)
     if newest != batch or pending:

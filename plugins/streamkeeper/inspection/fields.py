@@ -71,7 +71,9 @@ def field_step(node: Node) -> str | None:
 
 def without_default_mode(options: Tagged) -> Tagged:
     """A parser's options but for the mode that it has anyway."""
-    kept = [each for each in options.found if (str(each[0]).lower(), str(each[1]).upper()) != ("mode", "PERMISSIVE")]
+    kept = [
+        option for option in options.found if (str(option[0]).lower(), str(option[1]).upper()) != ("mode", "PERMISSIVE")
+    ]
     return Tagged(options.tag, kept)
 
 
@@ -85,7 +87,7 @@ def fields_before(parser: Node, field: Node) -> list[str]:
     """The types of the fields by whose number a parser finds a field; none where it finds it by its name."""
     if parser.name == "JsonToStructs":
         return []
-    return [type_text(each["type"]) for each in type_of(parser)["fields"][: field.fields["ordinal"]]]
+    return [type_text(column["type"]) for column in type_of(parser)["fields"][: field.fields["ordinal"]]]
 
 
 def parses_fields_apart(node: Node, *, corrupt_record: str, partial_results: bool) -> bool:
@@ -102,4 +104,4 @@ def parses_fields_apart(node: Node, *, corrupt_record: str, partial_results: boo
     permissive = str(options.get("mode", "PERMISSIVE")).upper() == "PERMISSIVE" and "singlevariantcolumn" not in options
     partial = partial_results or node.name != "JsonToStructs"
     corrupt = str(options.get("columnnameofcorruptrecord", corrupt_record)).lower()
-    return permissive and partial and corrupt not in {str(each["name"]).lower() for each in schema["fields"]}
+    return permissive and partial and corrupt not in {str(field["name"]).lower() for field in schema["fields"]}

@@ -44,7 +44,7 @@ def find_functions(plan: QueryPlan, digests: CodeDigest) -> PlanFunctions:
     results = carried_results(plan.tree)
     for node, place in reversed(_top_down(plan.chosen)):
         for name, digest, line, is_carried in _of_node(plan.spark, node, digests, results):
-            number = sum(1 for each in found.digests if each.startswith(place))
+            number = sum(1 for key in found.digests if key.startswith(place))
             known = f"{place}{number} {name}"
             found.digests[known] = digest
             found.lines[known] = line
@@ -87,7 +87,7 @@ def find_sink_functions(sink: Sink, digests: CodeDigest) -> SinkFunctions:
         digests={place: digest for place, (digest, _) in read.items()},
         lines={place: line_of_function(function) for place, function in functions.items()},
         routing={place: digests.routing(function) for place, function in functions.items()},
-        names=tuple(sorted({masked(each) for _, texts in read.values() for each in texts if _is_name(each)})),
+        names=tuple(sorted({masked(text) for _, texts in read.values() for text in texts if _is_name(text)})),
     )
 
 
@@ -100,28 +100,28 @@ def _of_node(
     spark: SparkSession, node: Any, digests: CodeDigest, carried: frozenset[int]
 ) -> Iterator[tuple[str, str, str, bool]]:
     """Name, digest and line of each, and whether it is only carried."""
-    for each, is_carried in _expressions(node, carried):
-        kind = class_name(each)
+    for expression, is_carried in _expressions(node, carried):
+        kind = class_name(expression)
         if kind in spark_classes.PYTHON_FUNCTIONS:
-            yield str(each.name()), *_python_digest(each.func(), digests), is_carried
+            yield str(expression.name()), *_python_digest(expression.func(), digests), is_carried
         elif kind in spark_classes.JVM_FUNCTIONS:
-            name = each.getClass().getName()
+            name = expression.getClass().getName()
             yield kind, f"{UNREADABLE}{name}", "", is_carried
     subqueries = [inner for subquery in items(node.subqueries()) for inner in walk(subquery)]
-    for each in (node, *subqueries):
-        if _holds_rows(each):
-            yield "rows", _rows_digest(spark, each), "", False
+    for plan_node in (node, *subqueries):
+        if _holds_rows(plan_node):
+            yield "rows", _rows_digest(spark, plan_node), "", False
 
 
 def _expressions(node: Any, carried: frozenset[int]) -> Iterator[tuple[Any, bool]]:
     """Every expression of a node, with whether what it is for is only carried."""
     if class_name(node) not in spark_classes.PYTHON_EVALUATION:
-        yield from ((each, False) for each in expressions(node))
+        yield from ((expression, False) for expression in expressions(node))
         return
     for function, result in zip(items(node.udfs()), items(node.resultAttrs()), strict=True):
-        yield from ((each, int(result.exprId().id()) in carried) for each in walk(function))
+        yield from ((expression, int(result.exprId().id()) in carried) for expression in walk(function))
     for inner in (inner for subquery in items(node.subqueries()) for inner in walk(subquery)):
-        yield from ((each, False) for each in expressions(inner))
+        yield from ((expression, False) for expression in expressions(inner))
 
 
 def _holds_rows(node: Any) -> bool:
@@ -146,9 +146,9 @@ def _broadcasts(python: Any) -> Iterator[None]:
     from pyspark.core.broadcast import Broadcast, _broadcastRegistry
 
     given: dict[int, Any] = {}
-    for each in python.broadcastVars():
-        path = each.value().path()
-        given[int(each.id())] = Broadcast(path=path)
+    for broadcast in python.broadcastVars():
+        path = broadcast.value().path()
+        given[int(broadcast.id())] = Broadcast(path=path)
     before = dict(_broadcastRegistry)
     _broadcastRegistry.update(given)
     try:

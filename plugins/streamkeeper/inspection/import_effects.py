@@ -25,8 +25,8 @@ class ImportEffects:
         self._is_own = is_own
 
     def compiled(self, tree: ast.Module) -> CodeType | None:
-        """The statements as code, to be run never; None where there are none."""
-        found = [each for statement in tree.body for each in self._effects(statement)]
+        """The statements as code that is never run; None where there are none."""
+        found = [effect for statement in tree.body for effect in self._effects(statement)]
         if not found:
             return None
         body = ast.Module(body=found, type_ignores=[])
@@ -37,18 +37,18 @@ class ImportEffects:
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
                 yield from self._applied(statement)
                 if isinstance(statement, ast.ClassDef):
-                    yield from (each for inner in statement.body for each in self._effects(inner))
+                    yield from (effect for inner in statement.body for effect in self._effects(inner))
             case ast.If() if _is_guard(statement.test):
-                yield from (each for inner in statement.orelse for each in self._effects(inner))
+                yield from (effect for inner in statement.orelse for effect in self._effects(inner))
             case ast.If() | ast.For() | ast.While() | ast.With() | ast.Try() | ast.TryStar() | ast.Match():
-                inner = [each for part in _bodies(statement) for each in part]
-                if any(True for each in inner for _ in self._effects(each)) or self._calls(statement):
+                inner = [nested for part in _bodies(statement) for nested in part]
+                if any(True for nested in inner for _ in self._effects(nested)) or self._calls(statement):
                     yield statement
             case ast.Expr():
                 if self._calls(statement):
                     yield statement
             case ast.Assign(targets=targets) | ast.Delete(targets=targets):
-                if any(self._is_outside(each) for each in targets) or self._calls(statement):
+                if any(self._is_outside(assigned) for assigned in targets) or self._calls(statement):
                     yield statement
             case ast.AugAssign(target=target) | ast.AnnAssign(target=target):
                 if self._is_outside(target) or self._calls(statement):
@@ -59,23 +59,23 @@ class ImportEffects:
     def _applied(self, statement: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> Iterator[ast.stmt]:
         """Decorators and base classes that a library or the job itself may have taken note of."""
         bases = statement.bases if isinstance(statement, ast.ClassDef) else []
-        for each in (*statement.decorator_list, *bases):
-            found = _resolved(each.func if isinstance(each, ast.Call) else each, self._names)
+        for expression in (*statement.decorator_list, *bases):
+            found = _resolved(expression.func if isinstance(expression, ast.Call) else expression, self._names)
             if self._is_own_code(found):
-                if each not in bases:
-                    yield ast.Expr(each)
+                if expression not in bases:
+                    yield ast.Expr(expression)
             elif isinstance(found, ModuleType | FunctionType | type) or callable(found):
                 module, name = _home(found)
                 if reach_of(module, "") is not Reach.NOTHING or _registers(name):
-                    yield ast.Expr(each)
+                    yield ast.Expr(expression)
                     yield ast.Expr(ast.Name(statement.name, ast.Load()))
 
     def _calls(self, statement: ast.stmt) -> bool:
         """Whether a statement calls what may leave a trace outside of the module's own names."""
         return any(
-            self._leaves_trace(each, bare=isinstance(statement, ast.Expr) and statement.value is each)
-            for each in _evaluated(statement)
-            if isinstance(each, ast.Call)
+            self._leaves_trace(call, bare=isinstance(statement, ast.Expr) and statement.value is call)
+            for call in _evaluated(statement)
+            if isinstance(call, ast.Call)
         )
 
     def _leaves_trace(self, call: ast.Call, *, bare: bool) -> bool:
@@ -134,11 +134,11 @@ def _bodies(statement: ast.stmt) -> Iterator[list[ast.stmt]]:
 
 def _top_level(body: list[ast.stmt]) -> Iterator[ast.stmt]:
     """Statements that run when a module is imported; a compound one as a whole."""
-    for each in body:
-        if not isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and not (
-            isinstance(each, ast.If) and _is_guard(each.test)
+    for statement in body:
+        if not isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and not (
+            isinstance(statement, ast.If) and _is_guard(statement.test)
         ):
-            yield each
+            yield statement
 
 
 def _is_guard(test: ast.expr) -> bool:

@@ -88,7 +88,7 @@ _REFLECTS = {
 
 _READERS_WITHIN = (
     *("logging.config", "numpy.ctypeslib", "pandas.io", "pyspark.core.files", "urllib.request"),
-    *(f"pyarrow.{each}" for each in ("csv", "dataset", "feather", "fs", "hdfs", "ipc", "json", "orc", "parquet")),
+    *(f"pyarrow.{module}" for module in ("csv", "dataset", "feather", "fs", "hdfs", "ipc", "json", "orc", "parquet")),
 )
 """Parts of inert libraries that are made to read files."""
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from streamkeeper.checkpoints.kafka_sources import Positions, read_by, stands_at
+from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.errors import SourceOutOfReach
 from streamkeeper.inspection.plan_sources import KafkaReading, kafka_readings
 
@@ -37,17 +38,17 @@ def missing_after(query: Query, checkpoint: Path, batch: int | None) -> dict[str
     ``batch`` None: before the first. Sources of which nothing is missing are left out. Raises SourceOutOfReach when the
     brokers do not answer, CheckpointDamaged.
     """
-    return _missing(query, stands_at(checkpoint, batch))
+    return _missing(query, stands_at(LocalTree(checkpoint), batch))
 
 
 def missing_in(query: Query, checkpoint: Path, batch: int) -> dict[str, list[Gap]]:
     """The same of what ``batch`` itself has read, or is to read."""
-    return _missing(query, read_by(checkpoint, batch))
+    return _missing(query, read_by(LocalTree(checkpoint), batch))
 
 
 def reads_all_of(query: Query, checkpoint: Path) -> bool:
     """Whether the query reads every topic that the checkpoint's Kafka sources began with, in the same sources."""
-    began = stands_at(checkpoint, None)
+    began = stands_at(LocalTree(checkpoint), None)
     frame: Any = query.df
     readings = kafka_readings(frame._jdf.queryExecution().analyzed()) if began else {}
     return all(name in readings and all(map(readings[name].reads, topics)) for name, topics in began.items())
@@ -73,7 +74,7 @@ class HeldTopics:
                 self._admin = _client(self._jvm, self._reading)
             if wanted != self._asked or self._requests is None:
                 self._requests, self._asked = self._ask_for(wanted), wanted
-            return tuple(self._offsets(each) for each in self._requests)
+            return tuple(self._offsets(request) for request in self._requests)
         except Py4JJavaError as error:
             self.close()
             raise SourceOutOfReach(_no_answer(self._reading, error)) from error
@@ -107,8 +108,10 @@ def _missing(query: Query, needed: Mapping[str, Positions]) -> dict[str, list[Ga
     found = {}
     for name, positions in needed.items():
         reading = readings.get(name)
-        # What the query does not read any more is for the rules about sources.
-        wanted = {topic: each for topic, each in positions.items() if reading is not None and reading.reads(topic)}
+        # What the query no longer reads is covered by the rules about sources.
+        wanted = {
+            topic: partitions for topic, partitions in positions.items() if reading is not None and reading.reads(topic)
+        }
         if reading is not None and wanted and (gaps := list(_compare(frame.sparkSession._jvm, reading, wanted))):
             found[name] = gaps
     return found
@@ -176,7 +179,7 @@ def _offsets(jvm: Any, admin: Any, there: list[tuple[str, int, int]], spec: Any)
         return []
     keys = [jvm.org.apache.kafka.common.TopicPartition(topic, partition) for topic, partition, _ in there]
     found = admin.listOffsets(_map(jvm, dict.fromkeys(keys, spec)))
-    return [int(_answer(jvm, found.partitionResult(each)).offset()) for each in keys]
+    return [int(_answer(jvm, found.partitionResult(key)).offset()) for key in keys]
 
 
 def _answer(jvm: Any, future: Any) -> Any:
@@ -202,6 +205,6 @@ def _map(jvm: Any, values: Mapping[Any, Any]) -> Any:
 
 def _list(jvm: Any, values: list[str]) -> Any:
     found = jvm.java.util.ArrayList()
-    for each in values:
-        found.add(each)
+    for value in values:
+        found.add(value)
     return found

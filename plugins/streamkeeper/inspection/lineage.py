@@ -133,16 +133,16 @@ class Lineage:
 
     def _flow_out_of(self, node: Node) -> Flow:
         lost, unknown = len(self._meanings.unresolved), len(self._meanings.unknown)
-        below = [self._flow(each) for each in node.children]
+        below = [self._flow(child) for child in node.children]
         flow = self._through(node, below)
-        if spark_classes.keeps_state(node.name, flow.streaming, [each.streaming for each in below]):
+        if spark_classes.keeps_state(node.name, flow.streaming, [inflow.streaming for inflow in below]):
             self._add_operator(node, below, lost, unknown)
         return flow
 
     def _of_subquery(self, plan: Node) -> str:
         """A plan inside an expression: its columns, in order, its rows and its way."""
         flow = self._flow(plan)
-        columns = ", ".join(self.meaning(each) for each in flow.columns)
+        columns = ", ".join(self.meaning(number) for number in flow.columns)
         return f"plan([{columns}]; [{'; '.join(flow.rows)}]; [{'; '.join(flow.shape)}])"
 
     def _through(self, node: Node, below: list[Flow]) -> Flow:
@@ -169,7 +169,7 @@ class Lineage:
         if name == "Expand":
             return self._expand(node, below[0])
         if name in spark_classes.PYTHON_EVALUATION:
-            functions = [self._meanings.of(each) for each in node.fields["udfs"]]
+            functions = [self._meanings.of(function) for function in node.fields["udfs"]]
             new = self._define_each(node.fields["resultAttrs"], functions)
             return msgspec.structs.replace(below[0], columns=[*below[0].columns, *new])
         if name == "Generate":
@@ -177,18 +177,18 @@ class Lineage:
         return self._other(node, below)
 
     def _source(self, node: Node) -> Flow:
-        numbers = [each.expression_id for each in node.fields["output"]]
+        numbers = [attribute.expression_id for attribute in node.fields["output"]]
         label = self._sources.get(tuple(numbers))
         if label is None:
             position = len(self._sources)
             given = self._source_names[position] if position < len(self._source_names) else ""
             label = self._sources[tuple(numbers)] = f'source "{given}"' if given else f"source {position}"
-        for each in node.fields["output"]:
-            self._meanings.define(each.expression_id, f"{label}.{column_name(each)}")
+        for attribute in node.fields["output"]:
+            self._meanings.define(attribute.expression_id, f"{label}.{column_name(attribute)}")
         return Flow(columns=numbers, rows=(), shape=(label,), streaming=True)
 
     def _columns(self, below: Flow, expressions: list[Node]) -> Flow:
-        columns = [self._column(each) for each in expressions]
+        columns = [self._column(expression) for expression in expressions]
         return msgspec.structs.replace(below, columns=columns, not_null=frozenset())
 
     def _column(self, node: Node) -> int:
@@ -199,14 +199,14 @@ class Lineage:
         return node.expression_id
 
     def _define_each(self, attributes: list[Node], meanings: list[str]) -> list[int]:
-        numbers = [each.expression_id for each in attributes]
+        numbers = [attribute.expression_id for attribute in attributes]
         for number, meaning in zip(numbers, meanings, strict=True):
             self._meanings.define(number, meaning)
         return numbers
 
     def _aggregate(self, node: Node, below: Flow) -> Flow:
         below = _told_rows(below)
-        keys = ", ".join(self._meanings.of(each) for each in node.fields["groupingExpressions"])
+        keys = ", ".join(self._meanings.of(key) for key in node.fields["groupingExpressions"])
         flow = self._columns(below, node.fields["aggregateExpressions"])
         return msgspec.structs.replace(flow, shape=(*below.shape, f"group by ({keys})"))
 
@@ -218,8 +218,8 @@ class Lineage:
         text = " and ".join(self._meanings.conjuncts(condition)) if condition is not None else ""
         left, right = below
         columns = left.columns if kind in _LEFT_ONLY else [*left.columns, *right.columns]
-        sides = below if kind in _INNER else [_told_rows(each) for each in below]
-        told = (f"{side}: {'; '.join(each.shape)}" for side, each in zip(("left", "right"), sides, strict=True))
+        sides = below if kind in _INNER else [_told_rows(flow) for flow in below]
+        told = (f"{side}: {'; '.join(flow.shape)}" for side, flow in zip(("left", "right"), sides, strict=True))
         return Flow(
             columns=columns,
             rows=self._joined_rows(sides),
@@ -229,16 +229,16 @@ class Lineage:
 
     def _union(self, below: list[Flow]) -> Flow:
         for position, number in enumerate(below[0].columns):
-            branches = [self.meaning(each.columns[position]) for each in below]
+            branches = [self.meaning(flow.columns[position]) for flow in below]
             # The union's columns carry the first branch's numbers.
             self._meanings.redefine(number, _one_of("either", branches))
-        rows = tuple(f"branch {number}: {row}" for number, each in enumerate(below) for row in each.rows)
-        shape = tuple(f"branch {number}: {'; '.join(each.shape)}" for number, each in enumerate(below))
-        streaming = any(each.streaming for each in below)
+        rows = tuple(f"branch {number}: {row}" for number, flow in enumerate(below) for row in flow.rows)
+        shape = tuple(f"branch {number}: {'; '.join(flow.shape)}" for number, flow in enumerate(below))
+        streaming = any(flow.streaming for flow in below)
         return Flow(columns=below[0].columns, rows=tuple(sorted(rows)), shape=shape, streaming=streaming)
 
     def _expand(self, node: Node, below: Flow) -> Flow:
-        projections = [[self._meanings.of(each) for each in one] for one in node.fields["projections"]]
+        projections = [[self._meanings.of(expression) for expression in one] for one in node.fields["projections"]]
         columns = [_one_of("each", parts) for parts in zip(*projections, strict=True)]
         numbers = self._define_each(node.fields["output"], columns)
         return msgspec.structs.replace(below, columns=numbers, shape=(*below.shape, f"expand {len(projections)}"))
@@ -250,16 +250,16 @@ class Lineage:
         array, field = self._exploded(exploded) if exploded is not None else ("", "")
         generator = f"{made.name}({array})" if exploded is not None else self._meanings.of(made)
         outer = " outer" if node.fields.get("outer") else ""
-        for position, each in enumerate(attributes):
-            kind = type_text(each.fields["dataType"])
+        for position, attribute in enumerate(attributes):
+            kind = type_text(attribute.fields["dataType"])
             if exploded is not None and position == len(attributes) - 1:
                 by = None if field else Node(EXPRESSION, EXPLODED, {"child": exploded})
-                self._meanings.define(each.expression_id, f"{array}{EXPLODED_STEP}{field}:{kind}", by)
+                self._meanings.define(attribute.expression_id, f"{array}{EXPLODED_STEP}{field}:{kind}", by)
             else:
-                self._meanings.define(each.expression_id, f"{generator}[{position}]:{kind}")
+                self._meanings.define(attribute.expression_id, f"{generator}[{position}]:{kind}")
         unrequired = set(node.fields.get("unrequiredChildIndex") or ())
         kept = [number for index, number in enumerate(below.columns) if index not in unrequired]
-        new = [each.expression_id for each in attributes]
+        new = [attribute.expression_id for attribute in attributes]
         shape = (*below.shape, f"generate{outer} {generator}")
         return msgspec.structs.replace(below, columns=[*kept, *new], shape=shape)
 
@@ -275,23 +275,28 @@ class Lineage:
     def _other(self, node: Node, below: list[Flow]) -> Flow:
         """Any other node: its own arguments are part of what its columns mean."""
         text = self._own_text(node)
-        below = [_told_rows(each) for each in below]
+        below = [_told_rows(flow) for flow in below]
         if node.name in _READS_BY_NAME:
-            read = [column_name(each) for each in attributes_in(node.fields["functionExpr"].fields["children"])]
+            read = [
+                column_name(attribute) for attribute in attributes_in(node.fields["functionExpr"].fields["children"])
+            ]
             text = f"{text} of [{', '.join(read)}]"
         attributes = next((attributes_in(node.fields[key]) for key in _OUTPUTS if key in node.fields), [])
-        columns = [number for each in below[:1] for number in each.columns]
+        columns = [number for flow in below[:1] for number in flow.columns]
         if not below:
             label, self._statics = f"static {self._statics}", self._statics + 1
-            meanings = [f"{label}.{column_name(each)}:{type_text(each.fields['dataType'])}" for each in attributes]
+            meanings = [
+                f"{label}.{column_name(attribute)}:{type_text(attribute.fields['dataType'])}"
+                for attribute in attributes
+            ]
             columns = self._define_each(attributes, meanings)
         elif attributes:
             columns = self._define_each(attributes, [f"{text}[{number}]" for number in range(len(attributes))])
         elif node.name == "Window":
-            columns = [*columns, *(self._column(each) for each in node.fields["windowExpressions"])]
-        shape = tuple(part for each in below for part in each.shape)
-        rows = tuple(part for each in below for part in each.rows)
-        streaming = any(each.streaming for each in below) or bool(node.fields.get("isStreaming"))
+            columns = [*columns, *(self._column(expression) for expression in node.fields["windowExpressions"])]
+        shape = tuple(part for flow in below for part in flow.shape)
+        rows = tuple(part for flow in below for part in flow.rows)
+        streaming = any(flow.streaming for flow in below) or bool(node.fields.get("isStreaming"))
         return Flow(columns=columns, rows=rows, shape=(*shape, text), streaming=streaming)
 
     def _own_text(self, node: Node, without: frozenset[str] = frozenset(_OUTPUTS)) -> str:
@@ -301,25 +306,25 @@ class Lineage:
         return f"{node.name}({', '.join(f'{key}={text}' if key else text for key, text in told)})"
 
     def _add_operator(self, node: Node, below: list[Flow], lost: int, unknown: int) -> None:
-        inputs = tuple(tuple(self.meaning(number) for number in each.columns) for each in below)
+        inputs = tuple(tuple(self.meaning(number) for number in flow.columns) for flow in below)
         joins = node.name == spark_classes.JOIN
-        rows = self._joined_rows(below) if joins else tuple(part for each in below for part in each.rows)
-        shape = tuple(part for each in below for part in each.shape)
+        rows = self._joined_rows(below) if joins else tuple(part for flow in below for part in flow.rows)
+        shape = tuple(part for flow in below for part in flow.shape)
         keys, values, condition = self._own(node, inputs)
         if joins:
             implied = self._implied(node)
-            rows = tuple(each for each in rows if each not in implied)
+            rows = tuple(row for row in rows if row not in implied)
         plain = joins or node.name in (spark_classes.AGGREGATE, spark_classes.GLOBAL_LIMIT)
         definition = "" if plain else self._own_text(node, _OWN_BY_OTHER_RULES)
         complete = len(self._meanings.unresolved) == lost
-        complete = complete and not any(each.startswith("?") for side in inputs for each in side)
+        complete = complete and not any(meaning.startswith("?") for side in inputs for meaning in side)
         self.operators.append(
             Reached(
                 keys=keys,
                 values=values,
                 condition=condition,
                 inputs=inputs,
-                not_null=tuple(tuple(number in each.not_null for number in each.columns) for each in below),
+                not_null=tuple(tuple(number in flow.not_null for number in flow.columns) for flow in below),
                 rows=rows,
                 shape=shape,
                 definition=definition,
@@ -334,11 +339,11 @@ class Lineage:
         row without a partner is not kept."""
         sides = _NOT_KEPT.get(join_kind(node), ())
         condition = node.fields.get("condition")
-        parts = [each for each in flattened(condition, "And") if each.name in _COMPARES] if condition else []
-        operands = [each for part in parts for each in part.children]
-        shifted = [each.children[0] for each in operands if each.name == "TimestampAddInterval"]
-        compared = {self._meanings.of(each) for each in (*operands, *shifted)}
-        return frozenset(f"{side}: isnotnull({each})" for side in sides for each in compared)
+        parts = [part for part in flattened(condition, "And") if part.name in _COMPARES] if condition else []
+        operands = [operand for part in parts for operand in part.children]
+        shifted = [operand.children[0] for operand in operands if operand.name == "TimestampAddInterval"]
+        compared = {self._meanings.of(operand) for operand in (*operands, *shifted)}
+        return frozenset(f"{side}: isnotnull({meaning})" for side in sides for meaning in compared)
 
     def _own(
         self, node: Node, inputs: tuple[tuple[str, ...], ...]
@@ -346,17 +351,21 @@ class Lineage:
         """Keys, aggregates, and a join's condition apart from its keys."""
         fields, of = node.fields, self._meanings.of
         if node.name == spark_classes.AGGREGATE:
-            return tuple(of(each) for each in fields["groupingExpressions"]), tuple(self._aggregates(node)), ()
+            return (
+                tuple(of(expression) for expression in fields["groupingExpressions"]),
+                tuple(self._aggregates(node)),
+                (),
+            )
         if node.name in spark_classes.DEDUPLICATES:
-            return tuple(of(each) for each in fields["keys"]), (), ()
+            return tuple(of(key) for key in fields["keys"]), (), ()
         if node.name == spark_classes.PANDAS_WITH_STATE:
-            return tuple(of(each) for each in fields["groupingAttributes"]), (), ()
+            return tuple(of(attribute) for attribute in fields["groupingAttributes"]), (), ()
         if "groupingAttributesLen" in fields:
             return inputs[0][: int(fields["groupingAttributesLen"])], (), ()
         if node.name == spark_classes.JOIN and fields.get("condition") is not None:
             parts = self._meanings.ordered_conjuncts(fields["condition"])
-            keys = tuple(each for each in parts if each.startswith(_EQUALITIES))
-            return keys, (), tuple(sorted(each for each in parts if each not in keys))
+            keys = tuple(part for part in parts if part.startswith(_EQUALITIES))
+            return keys, (), tuple(sorted(part for part in parts if part not in keys))
         return (), (), ()
 
     def _aggregates(self, node: Node) -> list[str]:
@@ -364,16 +373,16 @@ class Lineage:
         found: list[str] = []
         waiting = [*reversed(node.fields["aggregateExpressions"])]
         while waiting:
-            each = waiting.pop()
-            if each.name == spark_classes.AGGREGATE_EXPRESSION:
-                found.append(self._meanings.of(each))
+            expression = waiting.pop()
+            if expression.name == spark_classes.AGGREGATE_EXPRESSION:
+                found.append(self._meanings.of(expression))
             else:
-                waiting += reversed(each.children)
+                waiting += reversed(expression.children)
         return found
 
     def _joined_rows(self, below: list[Flow]) -> tuple[str, ...]:
         left, right = below
-        return _merged([f"left: {each}" for each in left.rows], [f"right: {each}" for each in right.rows])
+        return _merged([f"left: {row}" for row in left.rows], [f"right: {row}" for row in right.rows])
 
 
 def _told_rows(flow: Flow) -> Flow:

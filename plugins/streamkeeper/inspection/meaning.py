@@ -47,7 +47,7 @@ _ZONED_TYPES = frozenset({"date", "string", "timestamp", "timestamp_ntz"})
 _ZONES = frozenset({"timeZoneId", "zoneId", "timeZone"})
 _FAILS = frozenset({"ansiEnabled", "failOnError"})
 _NAMES = frozenset({("PythonUDF", "name"), ("PythonUDAF", "name"), ("PythonUDTF", "name"), ("ScalarSubquery", "hint")})
-_ELEMENTS = frozenset((each, "argument") for each in ("ArrayAggregate", "ArrayExists", "ArrayForAll", "ArrayTransform"))
+_ELEMENTS = frozenset((name, "argument") for name in ("ArrayAggregate", "ArrayExists", "ArrayForAll", "ArrayTransform"))
 """Arrays of which only what a lambda function reads counts: the function tells its type."""
 
 _LEAVES = frozenset({"AttributeReference", "Literal", spark_classes.LAMBDA_VARIABLE})
@@ -148,7 +148,7 @@ class Meanings:
         if name == "AggregateExpression":
             return self._aggregate(node)
         if name == "CreateNamedStruct":
-            return self._struct([self.of(each) for each in node.children])
+            return self._struct([self.of(child) for child in node.children])
         return self._whole(node)
 
     def conjuncts(self, node: Node) -> list[str]:
@@ -157,10 +157,10 @@ class Meanings:
 
     def ordered_conjuncts(self, node: Node) -> list[str]:
         """The parts of a condition, in the order in which they are written."""
-        return list(dict.fromkeys(self.of(each) for each in flattened(node, "And")))
+        return list(dict.fromkeys(self.of(conjunct) for conjunct in flattened(node, "And")))
 
     def _parts(self, node: Node, name: str) -> list[str]:
-        return sorted({self.of(each) for each in flattened(node, name)})
+        return sorted({self.of(part) for part in flattened(node, name)})
 
     def _attribute(self, node: Node) -> str:
         return self._of.get(node.expression_id) or self._lost(str(node.fields.get("name")))
@@ -193,12 +193,12 @@ class Meanings:
             inner = [value] if isinstance(value, Node) else value if isinstance(value, list) else []
             if (node.name, key) in _ELEMENTS:
                 yield "", self.place(value)
-            elif inner and all(isinstance(each, Node) and each.kind == EXPRESSION for each in inner):
-                texts = [self.of(each) for each in inner]
+            elif inner and all(isinstance(part, Node) and part.kind == EXPRESSION for part in inner):
+                texts = [self.of(part) for part in inner]
                 if missing or (isinstance(value, list) and self._followed(node, key)):
                     named.append((key, f"[{', '.join(texts)}]" if isinstance(value, list) else texts[0]))
                 else:
-                    yield from (("", each) for each in texts)
+                    yield from (("", text) for text in texts)
             elif value is None or value == []:
                 # A value and no value at all differ by this argument being told or not.
                 missing = True
@@ -209,8 +209,8 @@ class Meanings:
     def _followed(self, node: Node, key: str) -> bool:
         """Whether another argument with expressions comes after a list: where the list ends has to show, then."""
         keys = list(node.fields)
-        after = [node.fields[each] for each in keys[keys.index(key) + 1 :]]
-        return any(isinstance(each, Node | list) and bool(each) for each in after)
+        after = [node.fields[later] for later in keys[keys.index(key) + 1 :]]
+        return any(isinstance(value, Node | list) and bool(value) for value in after)
 
     def _argument(self, node: Node, key: str, value: Any) -> Iterator[tuple[str, str]]:
         """One argument that is no expression, unless it follows from the session."""
@@ -218,7 +218,7 @@ class Meanings:
             if node.name != "Cast" or _zoned(node):
                 yield "", f"in {SESSION if value == self._session.time_zone else quoted(value)}"
         elif key == "evalContext" and isinstance(value, Node):
-            yield from ((name, text) for each in stable_fields(value) for name, text in self._argument(value, *each))
+            yield from ((name, text) for field in stable_fields(value) for name, text in self._argument(value, *field))
         elif key == "evalMode" and isinstance(value, Tagged):
             if value.found != ("ANSI" if self._session.ansi else "LEGACY"):
                 yield key, str(value.found)
@@ -240,7 +240,7 @@ class Meanings:
         if isinstance(found, Node):
             return self._node(found)
         if isinstance(found, list):
-            return f"[{', '.join(self._value(each) for each in found)}]"
+            return f"[{', '.join(self._value(element) for element in found)}]"
         if isinstance(found, Tagged):
             return self._tagged(found)
         return "null" if found is None else quoted(found) if isinstance(found, str) else str(found)
@@ -256,7 +256,7 @@ class Meanings:
         if found.tag == "t":
             return type_text(found)
         if found.tag in ("s", "m"):
-            return f"{found.tag}[{', '.join(self._value(each) for each in found.found)}]"
+            return f"{found.tag}[{', '.join(self._value(element) for element in found.found)}]"
         if found.tag == "c":
             return str(found.found).rpartition(".")[2].rstrip("$")
         if found.tag == "u":
@@ -300,15 +300,15 @@ class Meanings:
         """Variables by the order in which they are bound, outer ones first; their types where they are used whole."""
         outer = dict(self._variables)
         names = {}
-        for each in node.fields["arguments"]:
-            names[each.expression_id] = self._variables[each.expression_id] = f"x{len(self._variables)}"
+        for argument in node.fields["arguments"]:
+            names[argument.expression_id] = self._variables[argument.expression_id] = f"x{len(self._variables)}"
         body = self.of(node.fields["function"])
         self._variables = outer
         shown = [
-            f"{names[each.expression_id]} {type_text(each.fields['dataType'])}"
-            if each.expression_id in self._used_whole or not holds_fields(each)
-            else names[each.expression_id]
-            for each in node.fields["arguments"]
+            f"{names[argument.expression_id]} {type_text(argument.fields['dataType'])}"
+            if argument.expression_id in self._used_whole or not holds_fields(argument)
+            else names[argument.expression_id]
+            for argument in node.fields["arguments"]
         ]
         return f"lambda({', '.join(shown)}: {body})"
 
@@ -352,7 +352,7 @@ class Meanings:
         if not parses_fields_apart(node, corrupt_record=of.corrupt_record, partial_results=of.partial_results):
             return None
         told = [f"{key}={text}" if key else text for key, text in self.arguments(node, without=PARSER_SCHEMA)]
-        told += [f"after {each}" for each in fields_before(node, field)]
+        told += [f"after {kind}" for kind in fields_before(node, field)]
         return f"{PARSERS[node.name]}({', '.join([self.of(node.fields['child']), *told])})"
 
 
@@ -368,7 +368,7 @@ def _read_by_name(node: Node, key: str) -> bool:
 
 def _replaced(value: Any, before: Node, after: Node) -> Any:
     if isinstance(value, list):
-        return [_replaced(each, before, after) for each in value]
+        return [_replaced(element, before, after) for element in value]
     return after if value is before else value
 
 

@@ -23,7 +23,7 @@ _SEED = re.compile(r"\b(rand|randn|uniform|randstr|uuid|shuffle)\(([^()]*?,\s*)?
 
 def normalised(text: str, tree: Node) -> str:
     """One text from a plan's ``toString`` and the digest of its walked tree."""
-    literals = sorted({each for each in texts(tree) if _ID.search(each)}, key=len, reverse=True)
+    literals = sorted({literal for literal in texts(tree) if _ID.search(literal)}, key=len, reverse=True)
     return f"{normalised_text(text, literals).rstrip()}\nstructure {structure_digest(tree)}"
 
 
@@ -32,10 +32,10 @@ def normalised_text(text: str, literals: Iterable[str] = ()) -> str:
 
     ``literals``: the job's own strings and names that look as if they held an attribute's id.
     """
-    for each in literals:
+    for word in literals:
         # An attribute's id follows its name; a literal follows a space or a bracket.
-        literal = re.compile(rf"(?<![\w`)\]]){re.escape(each)}(?!\d)")
-        text = literal.sub(each.replace("#", _NUMBER_SIGN).replace("\\", r"\\"), text)
+        literal = re.compile(rf"(?<![\w`)\]]){re.escape(word)}(?!\d)")
+        text = literal.sub(word.replace("#", _NUMBER_SIGN).replace("\\", r"\\"), text)
     text = unnumbered(_UUID.sub("UUID", text))
     text = _V1_SOURCE.sub(r"\1\2\3", text)
     text = _V2_SOURCE.sub(r"\1 \2, [", text)

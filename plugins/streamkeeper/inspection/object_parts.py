@@ -151,7 +151,7 @@ def _is_a_librarys(found: Any, name: str) -> bool:
     """Whether the module of its type, or the package of that, holds the object: then its name says all."""
     home = type(found).__module__
     return isinstance(found, type(...) | type(NotImplemented)) or any(
-        _is_in(each, name, found) for each in (home, home.partition(".")[0])
+        _is_in(module, name, found) for module in (home, home.partition(".")[0])
     )
 
 
@@ -161,7 +161,10 @@ def _is_in(module: object, name: str, found: Any) -> bool:
 
 def _hints(found: Any) -> list[Any]:
     """What a type made by the typing module stands for: it keeps that in places of its own."""
-    return [getattr(found, each, None) for each in ("__supertype__", "__bound__", "__constraints__", "__default__")]
+    return [
+        getattr(found, attribute, None)
+        for attribute in ("__supertype__", "__bound__", "__constraints__", "__default__")
+    ]
 
 
 def own_parts(found: Any) -> list[Any]:
@@ -203,12 +206,12 @@ def attributes(found: Any, *, but: str = "") -> list[tuple[str, Any]]:
         held = object.__getattribute__(found, "__dict__")
     except AttributeError:
         return []
-    return [(name, each) for name, each in sorted_items(held) if name != but]
+    return [(name, value) for name, value in sorted_items(held) if name != but]
 
 
 def sorted_items(held: Any) -> list[tuple[str, Any]]:
     """Names and values, by name."""
-    return sorted(((str(name), each) for name, each in dict(held).items()), key=lambda pair: pair[0])
+    return sorted(((str(name), value) for name, value in dict(held).items()), key=lambda pair: pair[0])
 
 
 def _slot(slot: Any, found: Any) -> tuple[Any, ...]:
@@ -246,11 +249,13 @@ def module_members(found: ModuleType) -> list[tuple[str, Any]]:
 
 def annotated_names(found: type) -> list[str]:
     """The names in annotations that are texts: whoever evaluates them looks these up in the class's module."""
-    texts = [each for each in vars(found).get("__annotations__", {}).values() if isinstance(each, str)]
+    texts = [
+        annotation for annotation in vars(found).get("__annotations__", {}).values() if isinstance(annotation, str)
+    ]
     names: set[str] = set()
     for text in texts:
         with suppress(SyntaxError, ValueError):
-            names |= {each.id for each in ast.walk(ast.parse(text, mode="eval")) if isinstance(each, ast.Name)}
+            names |= {node.id for node in ast.walk(ast.parse(text, mode="eval")) if isinstance(node, ast.Name)}
     return sorted(names)
 
 
@@ -280,8 +285,8 @@ def registered_with(kind: type) -> list[type]:
     """The classes that were registered with an abstract one, so that they pass for its subclasses."""
     if not isinstance(kind, abc.ABCMeta):
         return []
-    found = [each for ref in abc._get_dump(kind)[0] if (each := ref()) is not None]  # type: ignore[attr-defined]
-    return sorted(found, key=lambda each: (each.__module__, each.__qualname__))
+    found = [subclass for ref in abc._get_dump(kind)[0] if (subclass := ref()) is not None]  # type: ignore[attr-defined]
+    return sorted(found, key=lambda registered: (registered.__module__, registered.__qualname__))
 
 
 def binary(found: bytes) -> list[object]:

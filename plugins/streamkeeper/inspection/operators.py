@@ -16,7 +16,7 @@ from streamkeeper.model.manifest import Operator, StateColumn, Watermark
 def find_operators(plan: QueryPlan, lineage: Lineage) -> tuple[Operator, ...]:
     """Every node that keeps state, and every streaming node that nobody has measured (kind ``unknown …``)."""
     nodes = stateful_nodes(plan.chosen)
-    return tuple(_operator(*each) for each in zip(nodes, lineage.operators, strict=True))
+    return tuple(_operator(*pair) for pair in zip(nodes, lineage.operators, strict=True))
 
 
 def stateful_nodes(plan: Any) -> list[Any]:
@@ -26,7 +26,7 @@ def stateful_nodes(plan: Any) -> list[Any]:
 
 def keeps_state(node: Any) -> bool:
     """Whether a node may keep state on a stream; an unknown class counts as one that does."""
-    below = [bool(each.isStreaming()) for each in items(node.children())]
+    below = [bool(child.isStreaming()) for child in items(node.children())]
     return spark_classes.keeps_state(class_name(node), bool(node.isStreaming()), below)
 
 
@@ -54,19 +54,19 @@ def _operator(node: Any, reached: Reached) -> Operator:
     found: tuple[str, ...] = ()
     detail: dict[str, str] = {}
     sides = zip(items(node.children()), reached.inputs, reached.not_null, strict=True)
-    inputs = tuple(_inputs(*each) for each in sides)
+    inputs = tuple(_inputs(*side) for side in sides)
     values: tuple[StateColumn, ...] = ()
     key_types: list[str] = []
     if name == spark_classes.AGGREGATE:
         kind = "aggregate"
-        keys = tuple(expression(each) for each in items(node.groupingExpressions()))
-        found = tuple(expression(each) for each in items(node.aggregateExpressions()))
-        key_types = [_type(each) for each in items(node.groupingExpressions())]
+        keys = tuple(expression(key) for key in items(node.groupingExpressions()))
+        found = tuple(expression(aggregate) for aggregate in items(node.aggregateExpressions()))
+        key_types = [_type(key) for key in items(node.groupingExpressions())]
         values = _aggregates(node, reached)
     elif name in spark_classes.DEDUPLICATES:
         kind = spark_classes.DEDUPLICATES[name]
         keys = columns(node.keys())
-        key_types = [_type(each) for each in items(node.keys())]
+        key_types = [_type(key) for key in items(node.keys())]
     elif name == spark_classes.JOIN:
         kind, keys, found, detail = _join(node)
         detail["condition"] = " and ".join(reached.condition)
@@ -79,13 +79,13 @@ def _operator(node: Any, reached: Reached) -> Operator:
             "state": _kept(json.loads(node.stateType().json()), nullable=True),
             "timeout": node.timeout().toString(),
         }
-        key_types = [_type(each) for each in items(node.groupingAttributes())]
+        key_types = [_type(attribute) for attribute in items(node.groupingAttributes())]
         values = inputs[0]
     elif name in spark_classes.TRANSFORMS_WITH_STATE:
         kind = f"transform-with-state {name}"
         if has(node, "timeMode"):
             detail["time-mode"] = node.timeMode().toString()
-        key_types = [each.type for each in inputs[0][: len(reached.keys)]]
+        key_types = [column.type for column in inputs[0][: len(reached.keys)]]
         values = inputs[0][len(reached.keys) :]
     else:
         kind = f"unknown {name}"
@@ -111,18 +111,18 @@ def _operator(node: Any, reached: Reached) -> Operator:
 def _inputs(child: Any, meanings: tuple[str, ...], not_null: tuple[bool, ...]) -> tuple[StateColumn, ...]:
     attributes = items(child.output())
     return tuple(
-        StateColumn(meaning=meaning, type=_type(each, checked=checked), name=str(each.name()))
-        for each, meaning, checked in zip(attributes, meanings, not_null, strict=False)
+        StateColumn(meaning=meaning, type=_type(attribute, checked=checked), name=str(attribute.name()))
+        for attribute, meaning, checked in zip(attributes, meanings, not_null, strict=False)
     )
 
 
 def _aggregates(node: Any, reached: Reached) -> tuple[StateColumn, ...]:
     """Each aggregate once, with the type of its buffer, in the order in which the buffers lie in the state."""
     functions = [
-        each.aggregateFunction()
+        part.aggregateFunction()
         for top in items(node.aggregateExpressions())
-        for each in walk(top)
-        if class_name(each) == spark_classes.AGGREGATE_EXPRESSION
+        for part in walk(top)
+        if class_name(part) == spark_classes.AGGREGATE_EXPRESSION
     ]
     found: dict[tuple[str, str], StateColumn] = {}
     for function, meaning in zip(functions, reached.values, strict=True):
@@ -130,7 +130,7 @@ def _aggregates(node: Any, reached: Reached) -> tuple[StateColumn, ...]:
         key = (meaning, str(function.canonicalized().toString()))
         if key not in found:
             buffer = json.loads(function.aggBufferSchema().json())
-            kept = ", ".join(_kept(each["type"], nullable=each["nullable"]) for each in buffer["fields"])
+            kept = ", ".join(_kept(field["type"], nullable=field["nullable"]) for field in buffer["fields"])
             found[key] = StateColumn(meaning=meaning, type=kept)
     return tuple(found.values())
 
@@ -148,8 +148,8 @@ def _kept(kind: object, *, nullable: bool) -> str:
 def _join(node: Any) -> tuple[str, tuple[str, ...], tuple[str, ...], dict[str, str]]:
     condition = node.condition()
     parts = _conjuncts(condition.get()) if condition.isDefined() else []
-    keys = tuple(each.sql() for each in parts if class_name(each) in ("EqualTo", "EqualNullSafe"))
-    rest = tuple(each.sql() for each in parts if class_name(each) not in ("EqualTo", "EqualNullSafe"))
+    keys = tuple(part.sql() for part in parts if class_name(part) in ("EqualTo", "EqualNullSafe"))
+    rest = tuple(part.sql() for part in parts if class_name(part) not in ("EqualTo", "EqualNullSafe"))
     return "join", keys, rest, {"type": str(node.joinType().sql())}
 
 
@@ -157,9 +157,9 @@ def _conjuncts(condition: Any) -> list[Any]:
     found: list[Any] = []
     waiting = [condition]
     while waiting:
-        each = waiting.pop()
-        if class_name(each) == "And":
-            waiting += [each.right(), each.left()]
+        part = waiting.pop()
+        if class_name(part) == "And":
+            waiting += [part.right(), part.left()]
         else:
-            found.append(each)
+            found.append(part)
     return found

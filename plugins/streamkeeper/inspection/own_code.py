@@ -40,7 +40,7 @@ class OwnCode:
 
     def __init__(self, root: Path | None) -> None:
         self._root = root.resolve() if root else None
-        self._places = sorted({str(each) for each in (root, self._root) if each and len(each.parts) > 1}, key=len)
+        self._places = sorted({str(place) for place in (root, self._root) if place and len(place.parts) > 1}, key=len)
         self._trees: dict[str, ast.Module | None] = {}
         self._bindings: dict[str, dict[str, list[str]]] = {}
         self._files: list[Path] | None = None
@@ -61,7 +61,7 @@ class OwnCode:
         path = Path(file).resolve()
         if self._root and path.is_relative_to(self._root):
             return not _INSTALLED & set(path.relative_to(self._root).parts)
-        return not _INSTALLED & set(path.parts) and not any(path.is_relative_to(each) for each in _LIBRARIES)
+        return not _INSTALLED & set(path.parts) and not any(path.is_relative_to(library) for library in _LIBRARIES)
 
     def named(self, text: str) -> str:
         """``text`` without the place where the bundle lies."""
@@ -77,8 +77,8 @@ class OwnCode:
 
     def loaded(self) -> list[ModuleType]:
         """The modules below the bundle's root that this process has imported, by name."""
-        found = [each for _, each in sorted(sys.modules.items()) if isinstance(each, ModuleType)]
-        return [each for each in found if self._is_below(each) and self.is_own(each)]
+        found = [module for _, module in sorted(sys.modules.items()) if isinstance(module, ModuleType)]
+        return [module for module in found if self._is_below(module) and self.is_own(module)]
 
     def _is_below(self, module: ModuleType) -> bool:
         file = getattr(module, "__file__", None)
@@ -86,7 +86,7 @@ class OwnCode:
 
     def data_files(self) -> list[list[str]] | None:
         """Name and content of every file of the bundle that is no loaded module; None when they cannot be told."""
-        loaded = {str(getattr(each, "__file__", "")) for each in self.loaded()}
+        loaded = {str(getattr(module, "__file__", "")) for module in self.loaded()}
         return self._contents(lambda path: str(path) not in loaded)
 
     def all_files(self, *, as_written: bool = False) -> list[list[str]] | None:
@@ -100,7 +100,7 @@ class OwnCode:
             self._files = own_files(self._root)
         if self._files is None:
             return None
-        return [[self.relative(each), self.content(each, as_written)] for each in self._files if wanted(each)]
+        return [[self.relative(file), self.content(file, as_written)] for file in self._files if wanted(file)]
 
     def content(self, path: Path, as_written: bool = False) -> str:
         """A digest of a file; a Python source's without comments, docstrings and formatting."""
@@ -108,7 +108,7 @@ class OwnCode:
         if tree is not None:
             return _sha256(ast.dump(tree).encode())
         # A module inside of an archive is as old as the archive.
-        held = next((each for each in (path, *path.parents) if each.is_file()), None)
+        held = next((place for place in (path, *path.parents) if place.is_file()), None)
         return _sha256(held.read_bytes()) if held else "missing"
 
     def tree(self, path: Path) -> ast.Module | None:
@@ -187,7 +187,7 @@ class OwnCode:
         if tree is None:
             return Reach.DATA
         aliases = {name: module for name, module in _aliases(tree).items() if not self._is_own_name(module)}
-        return max((self._reach_of_node(each, aliases) for each in ast.walk(tree)), default=Reach.NOTHING)
+        return max((self._reach_of_node(node, aliases) for node in ast.walk(tree)), default=Reach.NOTHING)
 
     def _is_own_name(self, module: str) -> bool:
         return any(True for _ in self._files_of(module.partition(".")[0]))
@@ -204,7 +204,7 @@ class OwnCode:
                 return reach_of_attribute(name)
             case ast.Import(names=names):
                 modules = [alias.name for alias in names if alias.name.partition(".")[0] not in _BY_NAME]
-                reached = (reach_of(each, "") for each in modules if not self._is_own_name(each))
+                reached = (reach_of(imported, "") for imported in modules if not self._is_own_name(imported))
                 return max(reached, default=Reach.NOTHING)
             case ast.ImportFrom(module=str(module), names=names, level=0) if not self._is_own_name(module):
                 return max(reach_of(module, alias.name) for alias in names)
@@ -244,7 +244,7 @@ def _imported_names(tree: ast.Module | None, package: str) -> list[str]:
                 found += [base, *(f"{base}.{alias.name}".lstrip(".") for alias in names)]
             case _:
                 pass
-    return [each for each in found if each]
+    return [name for name in found if name]
 
 
 def absolute(name: str, level: int, package: str) -> str:

@@ -20,13 +20,13 @@ def column_name(attribute: Node) -> str:
 def attributes_in(found: object) -> list[Node]:
     """The attributes among some arguments."""
     parts = found if isinstance(found, list) else [found]
-    return [each for each in parts if isinstance(each, Node) and each.name == "AttributeReference"]
+    return [part for part in parts if isinstance(part, Node) and part.name == "AttributeReference"]
 
 
 def is_plan(found: object) -> bool:
     """Whether an argument is a plan, or holds one."""
     parts = found if isinstance(found, list) else [found]
-    return any(isinstance(each, Node) and each.kind == PLAN for each in parts)
+    return any(isinstance(part, Node) and part.kind == PLAN for part in parts)
 
 
 def flattened(condition: Node, name: str) -> list[Node]:
@@ -34,15 +34,15 @@ def flattened(condition: Node, name: str) -> list[Node]:
     found: list[Node] = []
     waiting = [condition]
     while waiting:
-        each = waiting.pop()
-        if each.name == name:
-            waiting += reversed(each.children)
+        part = waiting.pop()
+        if part.name == name:
+            waiting += reversed(part.children)
         else:
-            found.append(each)
+            found.append(part)
     return found
 
 
 def attributes_not_null(condition: Node) -> frozenset[int]:
     """The attributes that a condition requires not to be null, one by one."""
-    checked = [each.children[0] for each in flattened(condition, "And") if each.name == "IsNotNull"]
-    return frozenset(each.expression_id for each in checked if each.name == "AttributeReference")
+    checked = [part.children[0] for part in flattened(condition, "And") if part.name == "IsNotNull"]
+    return frozenset(operand.expression_id for operand in checked if operand.name == "AttributeReference")

@@ -90,7 +90,7 @@ def class_name(node: Any) -> str:
 
 def has(node: Any, method: str) -> bool:
     """Whether a JVM object has a public method."""
-    return any(each.getName() == method for each in node.getClass().getMethods())
+    return any(declared.getName() == method for declared in node.getClass().getMethods())
 
 
 def walk(node: Any) -> Iterator[Any]:
@@ -124,7 +124,8 @@ def expressions(node: Any) -> Iterator[Any]:
 def columns(attributes: Any) -> tuple[str, ...]:
     """``name type`` per attribute, with ``not null`` where it holds."""
     return tuple(
-        column(each.name(), each.dataType().catalogString(), nullable=each.nullable()) for each in items(attributes)
+        column(attribute.name(), attribute.dataType().catalogString(), nullable=attribute.nullable())
+        for attribute in items(attributes)
     )
 
 
@@ -132,10 +133,10 @@ def schema(attributes: Iterable[Any]) -> str:
     """The columns of a relation, a line each, with ``not null`` where it holds."""
     return schema_text(
         (
-            unnumbered(str(each.name())),
-            f"{each.dataType().catalogString()}{'' if each.nullable() else ' not null'}",
+            unnumbered(str(attribute.name())),
+            f"{attribute.dataType().catalogString()}{'' if attribute.nullable() else ' not null'}",
         )
-        for each in attributes
+        for attribute in attributes
     )
 
 

@@ -45,9 +45,11 @@ def find_sources(analyzed: Any) -> tuple[Source, ...]:
     """One value per source; a relation that a query reads twice is one source, as it is for Spark."""
     relations: list[Any] = []
     for node in walk(analyzed):
-        if class_name(node) in spark_classes.STREAMING_RELATIONS and not any(node.equals(each) for each in relations):
+        if class_name(node) in spark_classes.STREAMING_RELATIONS and not any(
+            node.equals(relation) for relation in relations
+        ):
             relations.append(node)
-    return tuple(_source(each) for each in relations)
+    return tuple(_source(relation) for relation in relations)
 
 
 class KafkaReading(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,7 +70,7 @@ class KafkaReading(msgspec.Struct, frozen=True, kw_only=True):
 
 def kafka_readings(analyzed: Any) -> dict[str, KafkaReading]:
     """Source, as the offset log names it -> how it reads Kafka; other sources are left out."""
-    relations = [each for each in walk(analyzed) if class_name(each) in spark_classes.STREAMING_RELATIONS]
+    relations = [node for node in walk(analyzed) if class_name(node) in spark_classes.STREAMING_RELATIONS]
     found = {}
     for position, relation in enumerate(relations):
         kind, options = _read(relation)
@@ -81,7 +83,7 @@ def kafka_reading(options: Mapping[str, str]) -> KafkaReading:
     """From a source's options, whose names have no case."""
     lowered = {key.lower(): value for key, value in options.items()}
     assigned = json.loads(lowered.get("assign", "{}"))
-    listed = [each.strip() for each in lowered.get("subscribe", "").split(",") if each.strip()]
+    listed = [topic.strip() for topic in lowered.get("subscribe", "").split(",") if topic.strip()]
     clients = {key[len(_CLIENTS) :]: value for key, value in options.items() if key.lower().startswith(_CLIENTS)}
     pattern = lowered.get("subscribepattern", "")
     return KafkaReading(

@@ -39,7 +39,7 @@ def nameless(found: Any) -> Any:
     """A type without the names of its fields: state keeps their types and order only."""
     match found:
         case {"type": "struct", "fields": fields}:
-            return {"struct": [[nameless(each["type"]), each["nullable"]] for each in fields]}
+            return {"struct": [[nameless(field["type"]), field["nullable"]] for field in fields]}
         case dict():
             return {key: nameless(value) for key, value in found.items() if key != "metadata"}
         case _:

@@ -45,7 +45,7 @@ class Node:
     @property
     def children(self) -> list[Node]:
         """The nodes of its own kind that are arguments of it, alone or in a list, in order."""
-        return [each for value in self.fields.values() for each in _nodes(value) if each.kind == self.kind]
+        return [node for value in self.fields.values() for node in _nodes(value) if node.kind == self.kind]
 
     @property
     def expression_id(self) -> int:
@@ -56,9 +56,9 @@ class Node:
 def read_plan(text: str) -> Node:
     """The root of a plan that was walked."""
     told = json.loads(text)
-    shells = [Node(each["k"], each["n"], {}, each.get("w", "")) for each in told["nodes"]]
-    for shell, each in zip(shells, told["nodes"], strict=True):
-        shell.fields = {name: _decoded(value, shells) for name, value in each["f"]}
+    shells = [Node(encoded["k"], encoded["n"], {}, encoded.get("w", "")) for encoded in told["nodes"]]
+    for shell, encoded in zip(shells, told["nodes"], strict=True):
+        shell.fields = {name: _decoded(value, shells) for name, value in encoded["f"]}
     return shells[told["root"]]
 
 
@@ -74,7 +74,7 @@ def unnumbered(text: str) -> str:
 
 def texts(found: Any) -> Iterator[str]:
     """Every text in a plan's arguments, in no order: literals, names, options."""
-    return (each for each in values_in(found) if isinstance(each, str))
+    return (value for value in values_in(found) if isinstance(value, str))
 
 
 def values_in(found: Any) -> Iterator[Any]:
@@ -98,23 +98,25 @@ def _nodes(value: Any) -> list[Node]:
     if isinstance(value, Node):
         # The branches of a CASE lie in pairs, which are no expressions themselves.
         return (
-            [value] if value.kind in (PLAN, EXPRESSION) else [n for each in value.fields.values() for n in _nodes(each)]
+            [value]
+            if value.kind in (PLAN, EXPRESSION)
+            else [n for field in value.fields.values() for n in _nodes(field)]
         )
-    return [each for part in value for each in _nodes(part)] if isinstance(value, list) else []
+    return [node for part in value for node in _nodes(part)] if isinstance(value, list) else []
 
 
 def _decoded(value: Any, shells: list[Node]) -> Any:
     if isinstance(value, list):
-        return [_decoded(each, shells) for each in value]
+        return [_decoded(part, shells) for part in value]
     if not isinstance(value, dict):
         return value
     [(tag, found)] = value.items()
     if tag == "n":
         return shells[found]
     if tag in ("s", "m"):
-        found = [_decoded(each, shells) for each in found]
+        found = [_decoded(part, shells) for part in found]
     if tag == "m":
-        found = [[key, MASK if isinstance(key, str) and is_secret(key) else each] for key, each in found]
+        found = [[key, MASK if isinstance(key, str) and is_secret(key) else part] for key, part in found]
     return Tagged(tag, found)
 
 
@@ -139,7 +141,7 @@ def _canonical(plan: Node) -> Iterator[str]:
                 fields = [[_Json(_json(name)), value] for name, value in stable_fields(node)]
                 waiting += [_Json("]"), fields, _Json(f"[{_json(node.name)},")]
             case list(parts):
-                told = [part for each in parts for part in (_Json(","), each)][1:]
+                told = [part for piece in parts for part in (_Json(","), piece)][1:]
                 waiting += [_Json("]"), *reversed(told), _Json("[")]
             case Tagged(tag="id" | "f" as tag, found=found):
                 yield _json({tag: numbers.setdefault((tag, found), len(numbers))})

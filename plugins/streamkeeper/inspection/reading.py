@@ -61,7 +61,7 @@ class Reading:
         self._silent += 1
         found.append(self._effects())
         if self._foreign:  # a library that was given a function may have read these
-            found.append([self._members(each.items()) for each in list(self._annotated)])
+            found.append([self._members(hints.items()) for hints in list(self._annotated)])
         found.append(self._beyond())
         if self._tells_names or self._foreign:
             found.append(self._called)
@@ -69,8 +69,8 @@ class Reading:
 
     def _effects(self) -> Any:
         """What the job's modules did to libraries when they were imported."""
-        modules = sorted(({each.__name__: each for each in self._own.loaded()} | self._modules).items())
-        effects = [(each, self._own.effects(each)) for _, each in modules]
+        modules = sorted(({module.__name__: module for module in self._own.loaded()} | self._modules).items())
+        effects = [(module, self._own.effects(module)) for _, module in modules]
         return [self._code(code, vars(module), importing=True) for module, code in effects if code is not None]
 
     def _beyond(self) -> Any:
@@ -79,7 +79,7 @@ class Reading:
         The rule that closes the digest: what is not known to be harmless brings everything that it might reach.
         """
         if self._reach >= Reach.CODE:
-            modules = [self.value(each) for each in self._own.loaded()]
+            modules = [self.value(module) for module in self._own.loaded()]
             files = self._own.all_files(as_written=self._reach >= Reach.TEXT)
         else:
             modules, files = [], self._own.data_files() if self._reach >= Reach.DATA else []
@@ -136,11 +136,11 @@ class Reading:
     def _compound(self, found: Any) -> Any:
         kind = type(found)
         if kind in (list, tuple):
-            return [kind.__name__, [self.value(each) for each in found]]
+            return [kind.__name__, [self.value(element) for element in found]]
         if kind in (set, frozenset, Unordered):
-            return ["set", sorted(self._alone(each) for each in list(found))]
+            return ["set", sorted(self._alone(element) for element in list(found))]
         if kind in (dict, MappingProxyType):
-            return ["dict", [[self.value(key), self._under(key, each)] for key, each in list(found.items())]]
+            return ["dict", [[self.value(key), self._under(key, value)] for key, value in list(found.items())]]
         if kind in (bytearray, memoryview):
             return [kind.__name__, binary(bytes(found))]
         match found:
@@ -161,7 +161,7 @@ class Reading:
             case staticmethod() | classmethod():
                 return [self._kind(found), self.value(found.__func__)]
             case property():
-                return [self._kind(found), [self.value(each) for each in (found.fget, found.fset, found.fdel)]]
+                return [self._kind(found), [self.value(accessor) for accessor in (found.fget, found.fset, found.fdel)]]
             case _:
                 return self._instance(found)
 
@@ -174,7 +174,7 @@ class Reading:
 
     def _members(self, pairs: Iterable[tuple[str, Any]]) -> Any:
         """Attributes or variables: their names are no texts."""
-        return [[name, self._under(name, each)] for name, each in pairs]
+        return [[name, self._under(name, value)] for name, value in pairs]
 
     def _under(self, key: object, found: Any) -> Any:
         """A value under a name; what is under a secret's name is never shown."""
@@ -207,7 +207,7 @@ class Reading:
         if home == "functools" and isinstance(registry, MappingProxyType):
             return ["dispatch", self.value(Unordered(registry.items()))]
         cells = dict(sorted(zip(found.__code__.co_freevars, found.__closure__ or (), strict=False)))
-        modules = {name: each for name, cell in cells.items() if isinstance(each := cell_value(cell), ModuleType)}
+        modules = {name: module for name, cell in cells.items() if isinstance(module := cell_value(cell), ModuleType)}
         if self._is_own_name(home):
             self._annotated.append(dict(getattr(found, "__annotations__", None) or {}))
             self._called.append([found.__module__, found.__qualname__, found.__name__])
@@ -336,13 +336,13 @@ class Reading:
 
     def _imported(self, code: CodeType, name: str, wanted: Iterable[str] | None) -> Any:
         """A module that a function imports when it runs: by its files, since it is not run to read it."""
-        asked = [name, *(f"{name}.{each}" for each in wanted or ())]
-        files = sorted({path for each in asked for path in self._own.imports(each) or ()})
+        asked = [name, *(f"{name}.{attribute}" for attribute in wanted or ())]
+        files = sorted({path for dotted in asked for path in self._own.imports(dotted) or ()})
         if not files:
             if self._own.is_own(loaded := sys.modules.get(name)):
                 return ["loaded", name, self.value(loaded)]
-            for each in wanted or (each for each in names_in(code) if each not in name.split(".")):
-                self._meet_library(name, each)
+            for attribute in wanted or (used for used in names_in(code) if used not in name.split(".")):
+                self._meet_library(name, attribute)
             return ["module", name]
         for path in files:
             self._meet(self._own.reach_of_source(path))
@@ -355,7 +355,7 @@ class Reading:
         file = getattr(found, "__file__", None)
         self._modules[found.__name__] = found
         held = module_members(found)
-        used = [(name, each) for name, each in held if not isinstance(each, ModuleType) or self._own.is_own(each)]
+        used = [(name, value) for name, value in held if not isinstance(value, ModuleType) or self._own.is_own(value)]
         return ["own-module", self._own.content(Path(file)) if file else "", self._members(used)]
 
     def _is_own_name(self, name: object) -> bool:
@@ -371,9 +371,9 @@ class Reading:
         self._called.append([home, name, list(map(str, vars(found)))])
         bases = [self.value(base) for base in found.__bases__ if base is not object]
         made_by, module = [] if type(found) is type else self.value(type(found)), sys.modules.get(home)
-        hints = [(each, vars(module)[each]) for each in annotated_names(found) if module and each in vars(module)]
+        hints = [(hint, vars(module)[hint]) for hint in annotated_names(found) if module and hint in vars(module)]
         held = [self._members(class_members(found)), bases, made_by, self._own.compiled(module), self._members(hints)]
-        return ["own-class", *held, [self.value(each) for each in registered_with(found)]]
+        return ["own-class", *held, [self.value(registered) for registered in registered_with(found)]]
 
     def _instance(self, found: Any) -> Any:
         kind = type(found)
@@ -381,7 +381,7 @@ class Reading:
             if isinstance(found, Enum):
                 return ["enum", self.value(kind), found._name_, self._members(attributes(found))]
             if self._is_own_name(kind.__module__):
-                return ["own-object", self.value(kind), [self.value(each) for each in own_parts(found)]]
+                return ["own-object", self.value(kind), [self.value(part) for part in own_parts(found)]]
             if isinstance(found, PurePath):
                 self._meet_library("pathlib", kind.__name__)
                 return ["path", kind.__name__, self._atom(str(found))]
@@ -396,4 +396,4 @@ class Reading:
             return ["handle", kind.__qualname__, str(found) if kind.__name__ == "Column" else ""]
         if known[0] == "environment":
             self._meet(Reach.ENVIRONMENT)
-        return [known[0], [self.value(each) for each in known[1]]]
+        return [known[0], [self.value(part) for part in known[1]]]

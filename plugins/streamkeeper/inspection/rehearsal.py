@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from streamkeeper.checkpoints.cloning import begins_at_its_last_commit, clone_last_batch, clone_to_go_on
-from streamkeeper.checkpoints.facts import can_restart_open
-from streamkeeper.checkpoints.layout import last_committed
+from streamkeeper.checkpoints.layout import can_restart_open, last_committed
+from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.errors import CheckpointDamaged, SourceOutOfReach, StreamkeeperError
 from streamkeeper.inspection.diverted import Diverted, Fault, missing_files, run_next, run_planned
 from streamkeeper.inspection.kafka_topics import missing_in
@@ -66,10 +66,12 @@ def rehearse(spark: SparkSession, query: Query, checkpoint: Path, scratch: Path,
     gone = did = ""
     again = False
     try:
-        if begins_at_its_last_commit(checkpoint) and can_restart_open(checkpoint):
+        live = LocalTree(checkpoint)
+        can_run_again = can_restart_open(live)
+        if can_run_again and begins_at_its_last_commit(live):
             batch, fault, did = _go_on(spark, query, checkpoint, target, timeout_s)
         else:
-            batch = clone_last_batch(checkpoint, target, again=can_restart_open(checkpoint))
+            batch = clone_last_batch(live, LocalTree(target, lasting=False), again=can_run_again)
             if batch is not None:
                 gone = missing_files(target, batch)
                 if out_of_topic := missing_in(query, target, batch):
@@ -107,12 +109,12 @@ def _go_on(
 
     Spark loads no state when there is nothing to read, so it is read through Spark's own reader then.
     """
-    batch, planned = clone_to_go_on(checkpoint, target)
+    batch, planned = clone_to_go_on(LocalTree(checkpoint), LocalTree(target, lasting=False))
     run = run_planned if planned else run_next
     fault = _fault_in(run(query, target, timeout_s=timeout_s), timeout_s)
     if fault is not None:
         return batch, fault, ""
-    newest = last_committed(target)
+    newest = last_committed(LocalTree(target))
     if newest is not None and newest > batch:
         return batch, None, f"went on from batch {batch} by batch {newest}"
     count = read_all_state(spark, target, batch, owned=True)

@@ -132,7 +132,7 @@ def _empty_guards(steps: Steps, out: set[int], batch: str) -> Iterator[int]:
                 continue
         else:
             continue
-        if not any(steps[each].offset in targets for each in guard[1:]):
+        if not any(steps[index].offset in targets for index in guard[1:]):
             yield from (*guard, *others)
 
 
@@ -142,7 +142,7 @@ def _ends(jump: dis.Instruction, condition: str) -> bool:
 
 def _returns_nothing(steps: Steps, at: int) -> int:
     """How many instructions from ``at`` on do no more than return None; 0 where they do."""
-    found = [(each.opname, each.argval) for each in steps[max(at, 0) : at + 2]]
+    found = [(step.opname, step.argval) for step in steps[max(at, 0) : at + 2]]
     if found[:1] == [("RETURN_CONST", None)]:
         return 1
     return 2 if [name for name, _ in found] == ["LOAD_CONST", "RETURN_VALUE"] and found[0][1] is None else 0
@@ -224,7 +224,7 @@ def _frame_ends(steps: Steps, names: Mapping[str, Any], frames: set[str]) -> dic
 
 def _on_frames(steps: Steps, names: Mapping[str, Any], frames: set[str], methods: frozenset[str]) -> set[int]:
     made = _frame_ends(steps, names, frames).values()
-    return {number for each in made if each and steps[each[0]].argval in methods for number in each}
+    return {number for span in made if span and steps[span[0]].argval in methods for number in span}
 
 
 def _method_of(steps: Steps, call: int) -> int | None:
@@ -263,7 +263,7 @@ def _is_harmless(name: str, names: Mapping[str, Any]) -> bool:
         case type() | FunctionType() | BuiltinFunctionType():
             return found in _HARMLESS or str(found.__module__).startswith("pyspark.sql")
         case list() | tuple() | set() | frozenset():
-            return all(isinstance(each, _ATOMS) for each in found)
+            return all(isinstance(element, _ATOMS) for element in found)
         case _:
             return isinstance(found, _ATOMS)
 

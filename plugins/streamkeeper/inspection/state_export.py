@@ -18,6 +18,7 @@ from urllib.parse import quote
 
 from streamkeeper.checkpoints.cloning import clone
 from streamkeeper.checkpoints.layout import last_committed
+from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.errors import CheckpointDamaged, InvalidInput, NotFound
 from streamkeeper.inspection.diverted import fault_of
 from streamkeeper.inspection.state_layout import session_for
@@ -60,7 +61,7 @@ def export_state(spark: SparkSession, checkpoint: Path, batch: int | None, targe
     make_folders(draft)
     try:
         with _opened(spark, checkpoint, number, owned=False) as (session, readable, stores):
-            written = tuple(_export(session, readable, number, each, draft) for each in stores)
+            written = tuple(_export(session, readable, number, store, draft) for store in stores)
         export = StateExport(batch=number, spark=spark.version, stores=written)
         (draft / DESCRIPTION).write_bytes(to_json(export) + b"\n")
         make_private(draft)
@@ -80,18 +81,19 @@ def read_all_state(spark: SparkSession, checkpoint: Path, batch: int | None, *, 
     rows, read = 0, 0
     unsupported: list[str] = []
     with _opened(spark, checkpoint, number, owned=owned) as (session, readable, stores):
-        for each in stores:
+        for store in stores:
             try:
-                rows += read_state(session, readable, number, each).count()
+                rows += read_state(session, readable, number, store).count()
                 read += 1
             except Exception as error:
-                unsupported.append(f"{each.operator}/{each.store}: {_why_unsupported(error, each)}")
+                unsupported.append(f"{store.operator}/{store.store}: {_why_unsupported(error, store)}")
     return StateCount(read, rows, tuple(unsupported))
 
 
 def _committed(checkpoint: Path, batch: int | None) -> int:
-    number = last_committed(checkpoint) if batch is None else batch
-    if number is None or not (checkpoint / "commits" / str(number)).is_file():
+    tree = LocalTree(checkpoint)
+    number = last_committed(tree) if batch is None else batch
+    if number is None or not tree.has(f"commits/{number}"):
         what = "no committed batch" if number is None else f"no commit of batch {number}"
         raise NotFound(f"{checkpoint} has {what}")
     return number
@@ -109,12 +111,12 @@ def _opened(
             fault = fault_of(error)
             told = f"{fault.error_class}: {fault.message}"
             raise CheckpointDamaged(f"the state's operators cannot be read: {told}") from error
-        if owned or not any(each.writes for each in stores):
+        if owned or not any(store.writes for store in stores):
             yield session, checkpoint, stores
             return
         with tempfile.TemporaryDirectory(prefix="streamkeeper-state-", ignore_cleanup_errors=True) as scratch:
             copy = Path(scratch) / "checkpoint"
-            clone(checkpoint, copy, batch)
+            clone(LocalTree(checkpoint), LocalTree(copy, lasting=False), batch)
             yield session, copy, stores
 
 
@@ -136,18 +138,18 @@ def _measured(found: ExportedStore, draft: Path, path: str) -> ExportedStore:
     from pyarrow import parquet
 
     files = []
-    for each in sorted((draft / path).iterdir()):
-        if each.suffix == ".parquet":
-            files.append(each)
+    for file in sorted((draft / path).iterdir()):
+        if file.suffix == ".parquet":
+            files.append(file)
         else:
-            each.unlink()
+            file.unlink()
     return ExportedStore(
         operator=found.operator,
         name=found.name,
         store=found.store,
-        rows=sum(parquet.ParquetFile(each).metadata.num_rows for each in files),
+        rows=sum(parquet.ParquetFile(file).metadata.num_rows for file in files),
         files=len(files),
-        bytes=sum(each.stat().st_size for each in files),
+        bytes=sum(file.stat().st_size for file in files),
         path=path,
     )
 
@@ -177,7 +179,7 @@ def writable(rows: DataFrame) -> DataFrame:
             return F.lit(None).cast("string").alias(field.name)
         return rows[field.name].cast(_writable_type(field.dataType)).alias(field.name)
 
-    return rows.select([column(each) for each in rows.schema.fields])
+    return rows.select([column(field) for field in rows.schema.fields])
 
 
 def _writable_type(given: Any) -> Any:
@@ -200,8 +202,8 @@ def _writable_type(given: Any) -> Any:
             key, value = _writable_type(given.keyType), _writable_type(given.valueType)
             return MapType(key, value, given.valueContainsNull)
         case StructType():
-            names = _unique([each.name for each in given.fields])
-            types = [_writable_type(each.dataType) for each in given.fields]
+            names = _unique([field.name for field in given.fields])
+            types = [_writable_type(field.dataType) for field in given.fields]
             return StructType([StructField(name, type) for name, type in zip(names, types, strict=True)])
         case _:
             return given

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from streamkeeper.checkpoints.facts import read_facts
+from streamkeeper.checkpoints.trees import LocalTree
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -27,7 +28,7 @@ def state_layout(checkpoint: Path) -> dict[str, str]:
 
     Nothing of one without state: its commits name no state files, whatever the session says.
     """
-    facts = read_facts(checkpoint)
+    facts = read_facts(LocalTree(checkpoint))
     if not (checkpoint / "state").is_dir():
         return {}
     found = {}

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from streamkeeper.checkpoints.layout import numbered
+from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.errors import CheckpointDamaged
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def find_state_stores(spark: SparkSession, checkpoint: Path, batch: int) -> tupl
         return ()
     described = spark.read.format("state-metadata").option("batchId", batch).load(str(checkpoint))
     rows = described.select(*_DESCRIBED).collect()
-    found = {(each.operator, each.store): each for row in rows for each in _stores(*row)}
+    found = {(store.operator, store.store): store for row in rows for store in _stores(*row)}
     return tuple(found[key] for key in sorted(found))
 
 
@@ -71,7 +72,7 @@ def read_state(spark: SparkSession, checkpoint: Path, batch: int, store: StateSt
     _ = spark.streams
     reader = spark.read.format("statestore").option("operatorId", store.operator).option("batchId", batch)
     rows = reader.options(**store.options).load(str(checkpoint))
-    there = set(numbered(checkpoint / "state" / str(store.operator)))
+    there = set(numbered(LocalTree(checkpoint), f"state/{store.operator}"))
     gone = set(range(store.partitions)) - there
     if gone and not (there == {0} and _keeps_one_partition(store, rows)):
         raise CheckpointDamaged(f"partition {min(gone)} of {store.partitions} is missing")
@@ -95,11 +96,11 @@ def _stores(operator: int, name: str, store: str, partitions: int, properties: s
     elif "stateVariables" not in known:
         yield found(store, storeName=store)
     else:
-        for each in known["stateVariables"]:
-            if each["stateVariableType"] == "TimerState":
+        for variable in known["stateVariables"]:
+            if variable["stateVariableType"] == "TimerState":
                 yield found(TIMERS, readRegisteredTimers="true")
             else:
-                yield found(each["stateName"], stateVarName=each["stateName"])
+                yield found(variable["stateName"], stateVarName=variable["stateName"])
 
 
 def has_evicted(spark: SparkSession, checkpoint: Path, operator: int) -> bool:
@@ -107,11 +108,11 @@ def has_evicted(spark: SparkSession, checkpoint: Path, operator: int) -> bool:
 
     True where that cannot be shown: batches pruned, too many, or a layout that the reader does not know.
     """
-    batches = sorted(numbered(checkpoint / "commits"))
+    batches = sorted(numbered(LocalTree(checkpoint), "commits"))
     if not batches or batches != list(range(len(batches))) or len(batches) > MOST_BATCHES:
         return True
     try:
-        keys = [_state(spark, checkpoint, operator, each).select("key") for each in batches]
+        keys = [_state(spark, checkpoint, operator, batch).select("key") for batch in batches]
         ever = reduce(lambda one, other: one.union(other), keys)
         return not ever.subtract(keys[-1]).isEmpty()
     except Exception:  # as below
@@ -124,7 +125,7 @@ def holds_null_key(spark: SparkSession, checkpoint: Path, operator: int, positio
     Reads the whole state. True where it cannot be read: not knowing is no proof.
     """
     try:
-        state = _state(spark, checkpoint, operator, max(numbered(checkpoint / "commits")))
+        state = _state(spark, checkpoint, operator, max(numbered(LocalTree(checkpoint), "commits")))
         name = state.schema["key"].dataType.fieldNames()[position]
         return not state.filter(state["key"][name].isNull()).isEmpty()
     except Exception:  # Spark's reader refuses layouts that it does not know, each in its own way

@@ -13,7 +13,7 @@ _QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
 
 def is_window(parts: Sequence[str]) -> bool:
     """Whether a struct of these parts is a time window."""
-    return any(each.startswith(_BOUND) for each in parts)
+    return any(part.startswith(_BOUND) for part in parts)
 
 
 def window_text(parts: Sequence[str]) -> str:

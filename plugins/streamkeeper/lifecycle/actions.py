@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
-from streamkeeper.lifecycle.steps import Step
-from streamkeeper.model.comparison import OutputComparison
 from streamkeeper.model.control import CommandKind, LaunchMode
 from streamkeeper.model.journal import Outcome, Role
+from streamkeeper.model.step import Step
+from streamkeeper.model.step_results import StepResult
 
 
 class Register(msgspec.Struct, frozen=True):
@@ -85,7 +85,11 @@ class Appoint(msgspec.Struct, frozen=True):
     versions: dict[str, str] = {}
 
 
-class Preserve(msgspec.Struct, frozen=True):
+class RecordLastBatches(msgspec.Struct, frozen=True):
+    """Record where the release that ended has left each query; mark the step done."""
+
+
+class TakeCutoverSnapshots(msgspec.Struct, frozen=True):
     """Take a snapshot, under a hold, of the batch at which each query changed hands; mark the step done."""
 
 
@@ -100,10 +104,9 @@ class MarkBegun(msgspec.Struct, frozen=True):
 
 
 class MarkDone(msgspec.Struct, frozen=True):
-    """Record the decision's step as done, with what is to be remembered of it; ``compared``: as in StepDone."""
+    """Record the decision's step as done, with what it leaves for later ones."""
 
-    result: dict[str, str] = {}
-    compared: dict[str, OutputComparison] = {}
+    result: StepResult | None = None
 
 
 class FallBack(msgspec.Struct, frozen=True):
@@ -134,12 +137,13 @@ Action = (
     | Send
     | Kill
     | RecordEnd
+    | RecordLastBatches
     | BackUp
     | CheckDrift
     | Shadow
     | RestoreVersions
     | Appoint
-    | Preserve
+    | TakeCutoverSnapshots
     | Promote
     | MarkBegun
     | MarkDone

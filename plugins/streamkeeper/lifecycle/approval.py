@@ -6,9 +6,11 @@ from streamkeeper.lifecycle.actions import BackUp, CheckDrift, Decision, MarkDon
 from streamkeeper.lifecycle.draining import end, gathered
 from streamkeeper.lifecycle.instances import candidate_of, give_up, instance_name, ready, say, start
 from streamkeeper.lifecycle.observation import Observation
-from streamkeeper.lifecycle.steps import Step
-from streamkeeper.model.job_state import OperationState
-from streamkeeper.model.journal import About, ApprovalAnswered, Handover, Role
+from streamkeeper.lifecycle.steps import deadline_s
+from streamkeeper.model.journal import About, ApprovalAnswered, Role
+from streamkeeper.model.operation import OperationState
+from streamkeeper.model.request import Handover
+from streamkeeper.model.step import Step
 
 ANSWER = "an approval"
 """What an operation waits on while a person decides."""
@@ -16,9 +18,9 @@ ABOUT = {Step.APPROVE: About.STATE, Step.REVIEW: About.OUTPUT}
 """What is asked in each step that asks."""
 
 
-def back_up(at: Observation) -> Decision:
+def keep_state(at: Observation) -> Decision:
     """Before anybody is asked: the way back is there."""
-    return say(Step.BACKUP, BackUp(), "nothing proves that the state means the same to the candidate")
+    return say(Step.KEEP_STATE, BackUp(), "nothing proves that the state means the same to the candidate")
 
 
 def approve(at: Observation) -> Decision:
@@ -34,7 +36,7 @@ def approve(at: Observation) -> Decision:
 
 def await_answer(at: Observation, step: Step, *, why: str = "") -> Decision:
     """Go on by a person's word, and give up by their no or by silence; ``why``: what they are asked for."""
-    answer, limit = answer_about(at.operation, ABOUT[step]), at.operation.request.approve_s
+    answer, limit = answer_about(at.operation, ABOUT[step]), deadline_s(step, at.operation.request)
     if answer is None:
         if at.on == ANSWER and at.waited_s > limit:
             return give_up(step, f"not approved: nobody answered within {limit:g} s{f' ({why})' if why else ''}")
@@ -54,7 +56,7 @@ def answer_about(operation: OperationState, about: About) -> ApprovalAnswered | 
 def get_ready(at: Observation) -> Decision:
     """Gather the evidence again, on what the checkpoint holds by now: the standby does, where one is started."""
     step, operation = Step.READY, at.operation
-    release = operation.done[Step.BUNDLE.label]["release"]
+    release = operation.release
     if operation.request.handover is Handover.WARM:
         name = candidate_of(operation)
         pending = start(at, step, name, release, Role.CANDIDATE) or ready(at, step, name)

@@ -7,16 +7,16 @@ from streamkeeper.lifecycle.actions import (
     Decision,
     Finish,
     MarkDone,
-    Preserve,
     Promote,
     RecordDescription,
     Register,
     RestoreVersions,
+    TakeCutoverSnapshots,
     Wait,
 )
-from streamkeeper.lifecycle.approval import approve, back_up, get_ready
+from streamkeeper.lifecycle.approval import approve, get_ready, keep_state
 from streamkeeper.lifecycle.draining import drain, gathered, prove_dead
-from streamkeeper.lifecycle.dual_run import catch_up, compare, reach, review, shadow
+from streamkeeper.lifecycle.dual_run import catch_up, catch_up_after_drain, compare, review, shadow
 from streamkeeper.lifecycle.fall_back import fall_back
 from streamkeeper.lifecycle.instances import (
     candidate_of,
@@ -30,15 +30,16 @@ from streamkeeper.lifecycle.instances import (
     start,
 )
 from streamkeeper.lifecycle.observation import Observation
-from streamkeeper.lifecycle.steps import Step, current_step
+from streamkeeper.lifecycle.steps import current_step, deadline_s
 from streamkeeper.model.control import DriverState
 from streamkeeper.model.finding import Verdict
-from streamkeeper.model.job_state import OperationState
-from streamkeeper.model.journal import Handover, Outcome, Role
+from streamkeeper.model.journal import Outcome, Role
+from streamkeeper.model.operation import OperationState
+from streamkeeper.model.request import Handover
+from streamkeeper.model.step import Step
+from streamkeeper.model.step_results import FirstBacklog
 from streamkeeper.model.ways import Way
 
-NOT_TAKEN = "failed: "
-"""Begins what is recorded of a snapshot that could not be taken."""
 LAG_GROWTH, LAG_FLOOR = 2, 1000
 """A release lags when more records wait than this many times those that waited at its first commit, and than this."""
 
@@ -49,11 +50,9 @@ def decide(at: Observation) -> Decision | None:
     if operation.outcome is not None:
         return None
     step = current_step(operation)
-    if step is Step.FALL_BACK:
-        return fall_back(at)
-    if operation.abort and step is not Step.STABLE:
+    if operation.abort and step not in (Step.PROMOTE, Step.FALL_BACK):
         return give_up(step, f"aborted: {operation.abort}", untouched=Outcome.ABORTED)
-    return _STEPS[step](at)
+    return LADDERS[step](at)
 
 
 def _bundle(at: Observation) -> Decision:
@@ -64,7 +63,7 @@ def _standby(at: Observation) -> Decision:
     step, request = Step.STANDBY, at.operation.request
     warm = request.handover is Handover.WARM and not request.dry_run
     role = Role.CANDIDATE if warm else Role.DESCRIBER
-    release = at.operation.done[Step.BUNDLE.label]["release"]
+    release = at.operation.release
     name = instance_name(at.operation.operation, role)
     started = start(at, step, name, release, role)
     if started is not None:
@@ -97,91 +96,91 @@ def _restore(at: Observation) -> Decision:
 def _go(at: Observation) -> Decision:
     step, operation = Step.GO, at.operation
     name = candidate_of(operation)
-    release = operation.done[Step.BUNDLE.label]["release"]
-    versions = {query: each.version for query, each in operation.ways.items() if each.version}
+    release = operation.release
+    versions = {query: way.version for query, way in operation.ways.items() if way.version}
     sent = send_go(at, step, name, release, Role.CANDIDATE, versions)
     return sent or say(step, MarkDone(), f"{name} was told to go")
 
 
 def _first_commit(at: Observation) -> Decision:
-    step, limit = Step.FIRST_COMMIT, at.operation.request.first_commit_s
+    step, limit = Step.FIRST_COMMIT, deadline_s(Step.FIRST_COMMIT, at.operation.request)
     name = candidate_of(at.operation)
     seen = at.of(name)
     if seen.first_triggers_done:
-        return say(step, MarkDone(seen.lag), f"every query of {name} has completed a trigger")
+        return say(step, MarkDone(FirstBacklog(seen.lag)), f"every query of {name} has completed a trigger")
     failure = seen.broken or failed_to_serve(at, name, limit, "first trigger")
     if failure:
         return give_up(step, failure)
     return say(step, Wait(f"{name}: first trigger", limit), f"{name} opens its checkpoints")
 
 
-def _boundary(at: Observation) -> Decision:
-    step, batches = Step.BOUNDARY, at.operation.done[Step.PROVE_DEAD.label]
+def _snapshot(at: Observation) -> Decision:
+    step, batches = Step.SNAPSHOT, at.operation.last_batches
     if not batches:
         return say(step, MarkDone(), "nothing was committed before")
     told = ", ".join(f"{query} at batch {batch}" for query, batch in sorted(batches.items()))
-    return say(step, Preserve(), f"the boundary is {told}")
+    return say(step, TakeCutoverSnapshots(), f"the release before has left {told}")
 
 
 def _probation(at: Observation) -> Decision:
     step, operation, request = Step.PROBATION, at.operation, at.operation.request
+    limit = deadline_s(step, request)
     name = candidate_of(operation)
     seen = at.of(name)
-    queries = frozenset(at.state.described[operation.done[Step.BUNDLE.label]["release"]])
+    queries = frozenset(at.state.described[operation.release])
     wanted = request.probation_batches + 1
-    lagging = _lagging(operation.done[Step.FIRST_COMMIT.label], seen.lag)
+    lagging = _lagging(operation.first_backlog, seen.lag)
     if seen.state is DriverState.FINISHED or (seen.triggers_of(queries) >= wanted and not lagging):
         return say(step, MarkDone(), f"{name} has held for {request.probation_batches} triggers")
-    failure = seen.broken or failed_to_serve(at, name, request.probation_s, "probation")
+    failure = seen.broken or failed_to_serve(at, name, limit, "probation")
     if failure:
         return give_up(step, f"{failure}; {lagging}" if lagging else failure)
-    waiting = Wait(f"{name}: probation", request.probation_s)
+    waiting = Wait(f"{name}: probation", limit)
     told = f"{name} has completed {seen.triggers_of(queries)} of {wanted} triggers"
     return say(step, waiting, f"{told}; {lagging}" if lagging else told)
 
 
-def _lagging(first: dict[str, str], now: dict[str, str]) -> str:
+def _lagging(first: dict[str, int], now: dict[str, int]) -> str:
     """Which query falls behind more and more; empty where none does, as far as their sources tell."""
     grown = [
         f"query {query} is {behind} records behind, {first[query]} at first"
         for query, behind in sorted(now.items())
-        if query in first and int(behind) > max(LAG_GROWTH * int(first[query]), LAG_FLOOR)
+        if query in first and behind > max(LAG_GROWTH * first[query], LAG_FLOOR)
     ]
     return "; ".join(grown)
 
 
-def _stable(at: Observation) -> Decision:
+def _promote(at: Observation) -> Decision:
     operation, state = at.operation, at.state
     name = candidate_of(operation)
-    release = operation.done[Step.BUNDLE.label]["release"]
-    if Step.STABLE.label in operation.done:
-        told = f"{release} serves ({name}){_uncompared(operation)}{_unpreserved(operation)}"
-        return say(Step.STABLE, Finish(Outcome.SUCCEEDED), told)
+    release = operation.release
+    if operation.has_done(Step.PROMOTE):
+        told = f"{release} serves ({name}){_uncompared(operation)}{_untaken(operation)}"
+        return say(Step.PROMOTE, Finish(Outcome.SUCCEEDED), told)
     if state.serving_instance != name:
-        return say(Step.STABLE, Promote(name), f"{release} serves from here on")
-    return say(Step.STABLE, MarkDone(), f"{release} serves")
+        return say(Step.PROMOTE, Promote(name), f"{release} serves from here on")
+    return say(Step.PROMOTE, MarkDone(), f"{release} serves")
 
 
 def _uncompared(operation: OperationState) -> str:
-    """That nobody has looked at a rebuilt output, for the operation's sentence."""
-    rebuilt = sorted(query for query, each in operation.ways.items() if each.way is Way.REBUILD)
+    """Which rebuilt outputs were not compared, as a clause of the operation's sentence."""
+    rebuilt = sorted(query for query, way in operation.ways.items() if way.way is Way.REBUILD)
     if not rebuilt or operation.request.compare:
         return ""
     return f"; the rebuilt output of {', '.join(rebuilt)} was not compared, as it was asked for"
 
 
-def _unpreserved(operation: OperationState) -> str:
-    """What the snapshot of the boundary lacks, for the operation's sentence."""
-    taken = operation.done.get(Step.BOUNDARY.label, {})
-    lost = [f"{query}: {told}" for query, told in sorted(taken.items()) if told.startswith(NOT_TAKEN)]
-    return f"; no snapshot of the boundary: {'; '.join(lost)}" if lost else ""
+def _untaken(operation: OperationState) -> str:
+    """Which cutover snapshots there are not, for the operation's sentence."""
+    failed = [f"{query}: {why}" for query, why in sorted(operation.cutover_snapshots.failed.items())]
+    return f"; no cutover snapshot of {'; '.join(failed)}" if failed else ""
 
 
-_STEPS = {
+LADDERS = {
     Step.BUNDLE: _bundle,
     Step.STANDBY: _standby,
     Step.ASSESS: _assess,
-    Step.BACKUP: back_up,
+    Step.KEEP_STATE: keep_state,
     Step.APPROVE: approve,
     Step.READY: get_ready,
     Step.SHADOW: shadow,
@@ -190,11 +189,13 @@ _STEPS = {
     Step.REVIEW: review,
     Step.DRAIN: drain,
     Step.PROVE_DEAD: prove_dead,
-    Step.REACH: reach,
+    Step.CATCH_UP_AFTER_DRAIN: catch_up_after_drain,
     Step.RESTORE: _restore,
     Step.GO: _go,
     Step.FIRST_COMMIT: _first_commit,
-    Step.BOUNDARY: _boundary,
+    Step.SNAPSHOT: _snapshot,
     Step.PROBATION: _probation,
-    Step.STABLE: _stable,
+    Step.PROMOTE: _promote,
+    Step.FALL_BACK: fall_back,
 }
+"""How each step decides."""

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
-from streamkeeper.lifecycle.actions import Decision, Finish, Kill, MarkBegun, MarkDone, RecordEnd, Send, Wait
+from streamkeeper.lifecycle.actions import (
+    Decision,
+    Finish,
+    Kill,
+    MarkBegun,
+    MarkDone,
+    RecordEnd,
+    RecordLastBatches,
+    Send,
+    Wait,
+)
 from streamkeeper.lifecycle.instances import candidate_of, give_up, kill_wait, not_yet, ready, say, shadows
 from streamkeeper.lifecycle.observation import Observation, Seen
-from streamkeeper.lifecycle.steps import KILL_S, STOP_S, Step
+from streamkeeper.lifecycle.steps import KILL_S, STOP_S, deadline_s
 from streamkeeper.model.control import CommandKind
 from streamkeeper.model.job_state import InstanceState
-from streamkeeper.model.journal import Handover, Outcome
+from streamkeeper.model.journal import Outcome
 from streamkeeper.model.liveness import Life
+from streamkeeper.model.request import Handover
+from streamkeeper.model.step import Step
 
 
 def drain(at: Observation) -> Decision:
@@ -21,7 +33,7 @@ def drain(at: Observation) -> Decision:
     for owner in owners:
         if at.of(owner.instance).life is Life.UNKNOWN:
             return give_up(step, _unprovable(at, owner))
-    if step.label not in operation.begun:
+    if not operation.has_begun(step):
         candidate = candidate_of(operation)
         if operation.request.handover is Handover.WARM and not shadows(at, candidate):
             unready = ready(at, step, candidate)
@@ -29,7 +41,7 @@ def drain(at: Observation) -> Decision:
                 return unready
         return say(step, MarkBegun(), "the serving driver is about to be drained")
     for owner in owners:
-        ending = _drain_one(at, step, owner, operation.request.drain_s)
+        ending = _drain_one(at, step, owner, deadline_s(step, operation.request))
         if ending is not None:
             return ending
     return say(step, MarkDone(), "the serving driver has ended")
@@ -47,7 +59,7 @@ def prove_dead(at: Observation) -> Decision:
         if seen.life is Life.ALIVE:
             return say(step, Kill(owner.instance), f"{owner.instance} has processes left")
         return say(step, Wait(f"{owner.instance}: proof of death", KILL_S), seen.liveness.why)
-    return say(step, MarkDone(), "no driver owns the checkpoints")
+    return say(step, RecordLastBatches(), "no driver owns the checkpoints")
 
 
 def end(at: Observation, step: Step, name: str) -> Decision | None:

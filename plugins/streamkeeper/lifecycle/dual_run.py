@@ -7,10 +7,12 @@ from streamkeeper.lifecycle.approval import await_answer
 from streamkeeper.lifecycle.instances import candidate_of, give_up, ready, say
 from streamkeeper.lifecycle.observation import Observation
 from streamkeeper.lifecycle.review import reasons_to_review
-from streamkeeper.lifecycle.steps import COMPARE_S, Step
+from streamkeeper.lifecycle.steps import deadline_s
 from streamkeeper.model.comparison import OutputComparison
 from streamkeeper.model.control import CommandKind
 from streamkeeper.model.liveness import Life
+from streamkeeper.model.step import Step
+from streamkeeper.model.step_results import OutputsCompared
 from streamkeeper.model.ways import Way
 
 
@@ -29,29 +31,29 @@ def shadow(at: Observation) -> Decision:
 
 def catch_up(at: Observation) -> Decision:
     """Wait until the shadow has read what the serving release has."""
-    step, name, limit = Step.CATCH_UP, candidate_of(at.operation), at.operation.request.catch_up_s
+    step, name = Step.CATCH_UP, candidate_of(at.operation)
     if _holds_all(at):
         return say(step, MarkDone(), f"{name} has caught up: {_told(at)}")
-    return _dead_or(at, step, name) or _wait(at, step, f"{name}: catch-up", limit)
+    return _dead_or(at, step, name) or _wait(at, step, f"{name}: catch-up")
 
 
 def compare(at: Observation) -> Decision:
     """Compare what both have written, from the same input."""
     step, operation = Step.COMPARE, at.operation
-    name = candidate_of(operation)
+    name, limit_s = candidate_of(operation), deadline_s(step, operation.request)
     if CommandKind.COMPARE not in at.of(name).sent:
         return _dead_or(at, step, name) or say(step, Send(name, CommandKind.COMPARE), "both outputs can be compared")
     status = at.of(name).status
     told = status.compared if status is not None else {}
-    wanted = {query for query, each in operation.ways.items() if each.way is Way.REBUILD}
+    wanted = {query for query, way in operation.ways.items() if way.way is Way.REBUILD}
     on = f"{name}: comparison"
-    if not wanted <= told.keys() and not (at.on == on and at.waited_s > COMPARE_S):
-        return _dead_or(at, step, name) or say(step, Wait(on, COMPARE_S), _told(at) or on)
-    # Past its time it is for a person to say, as whatever could not be compared.
-    late = OutputComparison(comparable=False, why=f"that was not done within {COMPARE_S:g} s")
+    if not wanted <= told.keys() and not (at.on == on and at.waited_s > limit_s):
+        return _dead_or(at, step, name) or say(step, Wait(on, limit_s), _told(at) or on)
+    # After the timeout a person decides, as for anything that could not be compared.
+    late = OutputComparison(comparable=False, why=f"that was not done within {limit_s:g} s")
     compared = {query: told.get(query, late) for query in sorted(wanted)}
-    result = {query: each.sentence for query, each in compared.items()}
-    return say(step, MarkDone(result, compared), "; ".join(f"{query}: {text}" for query, text in result.items()))
+    sentence = "; ".join(f"{query}: {comparison.sentence}" for query, comparison in compared.items())
+    return say(step, MarkDone(OutputsCompared(compared)), sentence)
 
 
 def review(at: Observation) -> Decision:
@@ -61,21 +63,21 @@ def review(at: Observation) -> Decision:
     return dead or await_answer(at, step, why="; ".join(reasons_to_review(operation)))
 
 
-def reach(at: Observation) -> Decision:
+def catch_up_after_drain(at: Observation) -> Decision:
     """The old one has ended: what it has read last must have been read by the new one, too."""
-    step, name = Step.REACH, candidate_of(at.operation)
+    step, name = Step.CATCH_UP_AFTER_DRAIN, candidate_of(at.operation)
     if _holds_all(at):
         return say(step, MarkDone(), f"{name} holds everything: {_told(at)}")
-    return _dead_or(at, step, name) or _wait(at, step, f"{name}: the last batch", at.operation.request.first_commit_s)
+    return _dead_or(at, step, name) or _wait(at, step, f"{name}: the last batch")
 
 
 def _holds_all(at: Observation) -> bool:
-    rebuilt = {query for query, each in at.operation.ways.items() if each.way is Way.REBUILD}
+    rebuilt = {query for query, way in at.operation.ways.items() if way.way is Way.REBUILD}
     return all(query in at.reached and at.reached[query].holds for query in rebuilt)
 
 
 def _told(at: Observation) -> str:
-    return "; ".join(f"{query}: {each.told}" for query, each in sorted(at.reached.items()))
+    return "; ".join(f"{query}: {reached.told}" for query, reached in sorted(at.reached.items()))
 
 
 def _dead_or(at: Observation, step: Step, name: str) -> Decision | None:
@@ -88,7 +90,8 @@ def _dead_or(at: Observation, step: Step, name: str) -> Decision | None:
     return give_up(step, seen.broken) if seen.broken else None
 
 
-def _wait(at: Observation, step: Step, on: str, limit_s: float) -> Decision:
+def _wait(at: Observation, step: Step, on: str) -> Decision:
+    limit_s = deadline_s(step, at.operation.request)
     if at.on == on and at.waited_s > limit_s:
         return give_up(step, f"{on} was not reached within {limit_s:g} s: {_told(at)}")
     return say(step, Wait(on, limit_s), _told(at) or on)

@@ -6,12 +6,12 @@ from streamkeeper.lifecycle.actions import Decision, FallBack, Finish, Promote, 
 from streamkeeper.lifecycle.draining import end
 from streamkeeper.lifecycle.instances import failed_to_serve, give_up, instance_name, say, send_go
 from streamkeeper.lifecycle.observation import Observation
-from streamkeeper.lifecycle.steps import Step
 from streamkeeper.model.control import DriverState
 from streamkeeper.model.finding import Verdict
-from streamkeeper.model.job_state import OperationState
 from streamkeeper.model.journal import Outcome, Role
 from streamkeeper.model.liveness import Life
+from streamkeeper.model.operation import OperationState
+from streamkeeper.model.step import Step
 from streamkeeper.model.ways import QueryWay, Way
 
 
@@ -23,7 +23,7 @@ def fall_back(at: Observation) -> Decision:
             ending = None if instance.ended else end(at, step, instance.instance)
             if ending is not None:
                 return ending
-    if Step.DRAIN.label not in operation.begun:
+    if not operation.has_begun(Step.DRAIN):
         return _untouched(at)
     fallback = instance_name(operation.operation, Role.FALLBACK)
     for owner in state.owners:
@@ -64,7 +64,7 @@ def _serve_again(at: Observation, name: str) -> Decision:
     if fallback is not None and fallback.ended:
         why = at.of(name).error or fallback.proof
         return say(step, Finish(Outcome.FAILED), f"{operation.fall_back}; {release} could not serve again: {why}")
-    if went and ways_back(operation) and step.label not in operation.done:
+    if went and ways_back(operation) and not operation.has_done(step):
         return say(step, RestoreVersions(), f"{release} goes back to its last batch")
     versions = _versions_back(at) if went else {}
     decision = send_go(at, step, name, release, Role.FALLBACK, versions) or _await(at, name)
@@ -83,7 +83,7 @@ def _served_again(at: Observation, name: str) -> Decision:
 
 
 def _candidate_went(at: Observation) -> bool:
-    return any(each.appointed for each in at.state.instances_of(at.operation.operation, Role.CANDIDATE))
+    return any(instance.appointed for instance in at.state.instances_of(at.operation.operation, Role.CANDIDATE))
 
 
 def _blocked(operation: OperationState) -> str:
@@ -91,25 +91,23 @@ def _blocked(operation: OperationState) -> str:
     if not operation.ways and operation.reverse is not Verdict.RESUME:
         return "its checkpoint is not what it left"
     told = [
-        f"query {query}: {each.no_way_back or 'there is no way back'}"
-        for query, each in sorted(operation.ways.items())
-        if each.way is not Way.START and each.back is None
+        f"query {query}: {way.no_way_back or 'there is no way back'}"
+        for query, way in sorted(operation.ways.items())
+        if way.way is not Way.START and way.back is None
     ]
     return "; ".join(told)
 
 
 def _versions_back(at: Observation) -> dict[str, str]:
-    restored = at.operation.done.get(Step.FALL_BACK.label, {})
+    restored = at.operation.versions_back
     return {
-        query: restored.get(query, each.before)
-        for query, each in at.operation.ways.items()
-        if each.way is not Way.START
+        query: restored.get(query, way.before) for query, way in at.operation.ways.items() if way.way is not Way.START
     }
 
 
 def ways_back(operation: OperationState) -> dict[str, QueryWay]:
     """The ways back that restore a snapshot."""
-    return {query: each for query, each in operation.ways.items() if each.back is Way.RESTORE}
+    return {query: way for query, way in operation.ways.items() if way.back is Way.RESTORE}
 
 
 def _await(at: Observation, name: str) -> Decision:

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 from streamkeeper.lifecycle.actions import Action, Appoint, Decision, FallBack, Launch, Plan, Send, Wait
 from streamkeeper.lifecycle.observation import Observation
-from streamkeeper.lifecycle.steps import Step
 from streamkeeper.model.control import CommandKind, DriverState, LaunchMode
-from streamkeeper.model.job_state import OperationState
 from streamkeeper.model.journal import Outcome, Role
 from streamkeeper.model.liveness import Life
+from streamkeeper.model.operation import OperationState
+from streamkeeper.model.step import Step
 
 
 def instance_name(operation: str, role: Role, *, again: bool = False) -> str:
@@ -20,7 +20,7 @@ def instance_name(operation: str, role: Role, *, again: bool = False) -> str:
 
 def candidate_of(operation: OperationState) -> str:
     """The instance that is to serve, if all goes well."""
-    return instance_name(operation.operation, Role.CANDIDATE, again=Step.APPROVE.label in operation.done)
+    return instance_name(operation.operation, Role.CANDIDATE, again=operation.has_done(Step.APPROVE))
 
 
 def kill_wait(instance: str) -> str:

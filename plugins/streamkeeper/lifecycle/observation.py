@@ -5,8 +5,9 @@ from __future__ import annotations
 import msgspec
 
 from streamkeeper.model.control import CommandKind, DriverExit, DriverState, DriverStatus
-from streamkeeper.model.job_state import JobState, OperationState
+from streamkeeper.model.job_state import JobState
 from streamkeeper.model.liveness import Life, Liveness
+from streamkeeper.model.operation import OperationState
 from streamkeeper.model.restarts import Cause
 from streamkeeper.model.ways import Reached
 
@@ -48,9 +49,9 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def broken(self) -> str:
-        """Why it will not hold: a query that has failed again and again, with nothing between; empty otherwise."""
+        """Why it will not hold: a query that fails again and again without progress; empty otherwise."""
         told = self.status.queries.values() if self.status is not None else ()
-        return next((f"query {each.query}: {each.error}" for each in told if each.failures >= FAILURES), "")
+        return next((f"query {query.query}: {query.error}" for query in told if query.failures >= FAILURES), "")
 
     @property
     def waits(self) -> bool:
@@ -67,10 +68,10 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
         return all(query.triggers > 0 for query in self.status.queries.values())
 
     @property
-    def lag(self) -> dict[str, str]:
-        """Query -> how many records wait for it, as far as its sources tell."""
+    def lag(self) -> dict[str, int]:
+        """Query -> how many records wait to be read, where its sources report it."""
         told = self.status.queries.values() if self.status is not None else ()
-        return {each.query: str(each.behind) for each in told if each.behind is not None}
+        return {query.query: query.behind for query in told if query.behind is not None}
 
     def triggers_of(self, queries: frozenset[str]) -> int:
         """How many triggers each of these queries has completed at least, in this life of the driver."""

@@ -51,7 +51,7 @@ class _Undecided(Exception):
 
 
 def decide_rebuild(seen: LostJob, asked: Asked, installation: str) -> RebuildPlan:
-    """The record that makes the journal again, if everything that it needs could be seen; changes nothing.
+    """The record that restores the journal, if everything it needs could be observed; changes nothing.
 
     ``installation``: the id that the job's outputs are written under.
     """
@@ -76,7 +76,7 @@ def decide_rebuild(seen: LostJob, asked: Asked, installation: str) -> RebuildPla
         at=asked.at,
         proof=_proof(seen),
         epoch=_epoch(seen, asked),
-        newest_release=max([_release(seen), *(each.newest_release for each in seen.snapshots.values())]),
+        newest_release=max([_release(seen), *(snapshot.newest_release for snapshot in seen.snapshots.values())]),
         queries=queries,
         lost=tuple(_lost(seen, queries)),
     )
@@ -84,14 +84,14 @@ def decide_rebuild(seen: LostJob, asked: Asked, installation: str) -> RebuildPla
 
 
 def decide_installation(wanted: frozenset[str], present: str, others: tuple[str, ...]) -> tuple[str, str]:
-    """The id that the store has to carry, and why none can be given; an empty id: whichever it has.
+    """The id that the store must carry, or why none can be chosen; an empty id keeps the one it has.
 
     ``wanted``: the ids that outputs, snapshots and drivers carry; ``present``: the store's own, empty where it has
     none; ``others``: jobs that were recorded under that one.
     """
     if len(wanted) > 1:
         return "", (
-            f"what was found belongs to {len(wanted)} installations ({', '.join(each[:8] for each in sorted(wanted))}):"
+            f"what was found belongs to {len(wanted)} installations ({', '.join(id[:8] for id in sorted(wanted))}):"
             " rebuild job by job, by name; those of another installation into a store of its own"
         )
     id = next(iter(wanted), "")
@@ -104,12 +104,12 @@ def decide_installation(wanted: frozenset[str], present: str, others: tuple[str,
 
 
 def _drivers(seen: LostJob, asked: Asked) -> Iterator[str]:
-    """Two drivers on one checkpoint lose or double: whoever may still write is ended, and proven so, before."""
-    for each in seen.drivers:
-        if each.alive:
+    """Two drivers on one checkpoint lose or duplicate rows: whichever may still write is proven dead first."""
+    for driver in seen.drivers:
+        if driver.alive:
             yield (
-                f"driver {each.instance} still runs on {seen.host} ({each.alive}): --end-drivers ends it; by itself it"
-                " ends within a minute of losing its store"
+                f"driver {driver.instance} still runs on {seen.host} ({driver.alive}): --end-drivers ends it; by itself"
+                " it ends within a minute of losing its store"
             )
     if seen.unseen and not asked.no_driver_elsewhere:
         yield (
@@ -120,7 +120,7 @@ def _drivers(seen: LostJob, asked: Asked) -> Iterator[str]:
 
 def _query(seen: LostJob, asked: Asked, query: str, installation: str) -> RebuiltQuery:
     fence = _fence(seen, asked, query)
-    there = {each.version: each for each in seen.checkpoints.get(query, ())}
+    there = {version.version: version for version in seen.checkpoints.get(query, ())}
     current = _current(seen, asked, query, fence, there)
     if current and current not in there and query not in asked.gone:
         raise _Undecided(_told_gone(seen, query, fence, current))
@@ -128,18 +128,18 @@ def _query(seen: LostJob, asked: Asked, query: str, installation: str) -> Rebuil
     if query in seen.snapshots:
         known |= set(seen.snapshots[query].versions)
     known |= {current} - {""}
-    versions = [_version(each, there.get(each), fence, installation) for each in sorted(known, key=version_number)]
+    versions = [_version(name, there.get(name), fence, installation) for name in sorted(known, key=version_number)]
     parents = _parents(fence, current, there)
     return RebuiltQuery(
         output=fence.output if fence else "",
         version=current,
-        versions=tuple(msgspec.structs.replace(each, **parents.get(each.version, {})) for each in versions),
+        versions=tuple(msgspec.structs.replace(version, **parents.get(version.version, {})) for version in versions),
     )
 
 
 def _fence(seen: LostJob, asked: Asked, query: str) -> Fence | None:
-    """The output that the query wrote last: epochs are claimed per query, whatever it writes to."""
-    fences = sorted(seen.fences.get(query, ()), key=lambda each: each.claimed)
+    """The fence of the output that the query wrote last: epochs are claimed per query, whatever it writes to."""
+    fences = sorted(seen.fences.get(query, ()), key=lambda fence: fence.claimed)
     if not fences:
         if query in asked.unfenced:
             return None
@@ -235,11 +235,11 @@ def _parents(
 
 
 def _newest(seen: LostJob, query: str, fence: Fence | None, *, without: str = "") -> int:
-    """The highest number of a version that anything names."""
-    names = {each.version for each in seen.checkpoints.get(query, ())} | set(fence.versions if fence else ())
+    """The highest version number that anything mentions."""
+    names = {version.version for version in seen.checkpoints.get(query, ())} | set(fence.versions if fence else ())
     if query in seen.snapshots:
         names |= set(seen.snapshots[query].versions)
-    return max((version_number(each) for each in names - {without}), default=0)
+    return max((version_number(name) for name in names - {without}), default=0)
 
 
 def _restored_name(seen: LostJob, query: str, fence: Fence | None) -> str:
@@ -249,13 +249,13 @@ def _restored_name(seen: LostJob, query: str, fence: Fence | None) -> str:
 def _epoch(seen: LostJob, asked: Asked) -> int:
     """Above every epoch that was seen; a function has been told epochs that nobody can ask it for, and no count of
     claims comes near the seconds since 1970."""
-    epochs = [each.epoch for fences in seen.fences.values() for each in fences]
-    epochs += [each.epoch for each in seen.drivers]
+    epochs = [fence.epoch for fences in seen.fences.values() for fence in fences]
+    epochs += [driver.epoch for driver in seen.drivers]
     return max([0, *epochs, *([asked.seconds] if asked.unfenced else [])])
 
 
 def _release(seen: LostJob) -> int:
-    return max((each.release for each in seen.drivers), default=0)
+    return max((driver.release for driver in seen.drivers), default=0)
 
 
 def _proof(seen: LostJob) -> str:
@@ -264,14 +264,14 @@ def _proof(seen: LostJob) -> str:
 
 
 def _lost(seen: LostJob, queries: Mapping[str, RebuiltQuery]) -> Iterator[str]:
-    """What could not be had again, each with its way out."""
+    """What could not be recovered, each with its way out."""
     yield (
         f"the releases of {seen.job} and their params are on no record: deploy its file, with --params; a person is"
         " asked, because nothing says what the old code was"
     )
     for query, of in queries.items():
-        there = {each.version: each for each in seen.checkpoints.get(query, ())}
-        fence = next((each for each in seen.fences.get(query, ()) if each.output == of.output), None)
+        there = {version.version: version for version in seen.checkpoints.get(query, ())}
+        fence = next((claim for claim in seen.fences.get(query, ()) if claim.output == of.output), None)
         if of.version and of.version not in there:
             yield f"the checkpoint {of.version} of {query}: a release that has that query is refused"
         elif of.version and fence is not None and fence.version == of.version and fence.batch is not None:
@@ -314,13 +314,13 @@ def _tell(record: JobRebuilt) -> Iterator[str]:
         if not of.version:
             yield f"query {query}: it has written nothing to {of.output}, and has no checkpoint: it begins anew"
             continue
-        served = next(each for each in of.versions if each.version == of.version)
+        served = next(version for version in of.versions if version.version == of.version)
         stands = f"batch {served.committed} committed" if served.committed is not None else "no batch committed"
-        others = ", ".join(each.version for each in of.versions if each is not served)
+        others = ", ".join(version.version for version in of.versions if version is not served)
         yield (
             f"query {query}: {of.version} served ({stands}), into {of.output or 'a function'}"
             + (f"; known beside it, and not gone on from: {others}" if others else "")
         )
     yield f"the next epoch of every query is above {record.epoch}, the next release is r{record.newest_release + 1:04d}"
     yield f"drivers: {record.proof}"
-    yield from (f"not recovered: {each}" for each in record.lost)
+    yield from (f"not recovered: {loss}" for loss in record.lost)

@@ -20,11 +20,10 @@ from streamkeeper.model.recovery import (
     RecoveryLook,
     Replay,
 )
+from streamkeeper.model.sink_capabilities import capabilities_of
 
 MENDED = frozenset({"last-commit-missing"})
 """Damage that a start itself mends: the batch runs again under its own number, and a sink that knows numbers has it."""
-KNOWS_ITS_BATCHES = frozenset({"table", "file"})
-"""Sinks that leave a batch alone which they hold."""
 HEADING_OF = {
     Cause.STORE_OUT_OF_REACH: "The store is down",
     Cause.NOT_DEPLOYED: "Nothing serves",
@@ -62,7 +61,7 @@ def diagnose(at: RecoveryLook, *, chosen: Collection[str] = ()) -> Diagnosis:
         _restore(at, cause, chosen),
         _rebuild(at, cause, chosen),
     ]
-    ranked = sorted(options, key=lambda each: (not each.possible, each.asks))
+    ranked = sorted(options, key=lambda option: (not option.possible, option.asks))
     return Diagnosis(
         job=at.job,
         cause=cause,
@@ -110,31 +109,32 @@ def _full(at: RecoveryLook) -> _Found | None:
 
 
 def _lost(at: RecoveryLook) -> _Found | None:
-    told = [f"query {each.query}: {each.lost}" for each in at.queries if each.lost]
+    told = [f"query {query.query}: {query.lost}" for query in at.queries if query.lost]
     return (Cause.CHECKPOINT_LOST, "; ".join(told), "") if told else None
 
 
 def _damaged(at: RecoveryLook) -> _Found | None:
     told = [
-        f"query {each.query}: its checkpoint {each.version} is damaged at {harm.where} ({harm.shape}: {harm.evidence})"
-        for each in at.queries
-        for harm in each.harmed[:1]
+        f"query {query.query}: its checkpoint {query.version} is damaged at {harm.where}"
+        f" ({harm.shape}: {harm.evidence})"
+        for query in at.queries
+        for harm in query.harmed[:1]
     ]
     return (Cause.CHECKPOINT_DAMAGED, "; ".join(told), "") if told else None
 
 
 def _ahead(at: RecoveryLook) -> _Found | None:
     told = [
-        f"query {each.query}: {each.output} holds batch {each.holds} of {each.version}, its checkpoint knows"
-        f" {'none' if each.planned is None else f'up to {each.planned}'}: somebody has put an older checkpoint there"
-        for each in at.queries
-        if each.ahead
+        f"query {query.query}: {query.output} holds batch {query.holds} of {query.version}, its checkpoint knows"
+        f" {'none' if query.planned is None else f'up to {query.planned}'}: somebody has put an older checkpoint there"
+        for query in at.queries
+        if query.ahead
     ]
     return (Cause.SINK_AHEAD, "; ".join(told), "") if told else None
 
 
 def _input_gone(at: RecoveryLook) -> _Found | None:
-    told = [f"query {each.query}: {each.input_gone}" for each in at.queries if each.input_gone]
+    told = [f"query {query.query}: {query.input_gone}" for query in at.queries if query.input_gone]
     put_back = "put the files back and restart: Spark would run the batch without them and say nothing"
     return (Cause.INPUT_GONE, "; ".join(told), put_back) if told else None
 
@@ -148,7 +148,7 @@ def _dropped(at: RecoveryLook) -> _Found | None:
 
 
 def _sink_down(at: RecoveryLook) -> _Found | None:
-    told = [f"query {each.query}: {each.sink_unknown}" for each in at.queries if each.sink_down]
+    told = [f"query {query.query}: {query.sink_unknown}" for query in at.queries if query.sink_down]
     told += [f"driver {at.instance} waits: {at.away}"] if at.away and not at.frozen and not told else []
     back = "bring the output back; a driver that lives goes on by itself, one that has ended is restarted"
     return (Cause.SINK_DOWN, "; ".join(told), back) if told else None
@@ -173,14 +173,16 @@ def _alive(at: RecoveryLook) -> _Found | None:
         return None
     if at.frozen:
         return Cause.DRIVER_FROZEN, f"driver {at.instance} is stopped (frozen): {at.why}", ""
-    failing = [f"query {each.query}: {each.failing}" for each in at.queries if each.failing]
+    failing = [f"query {query.query}: {query.failing}" for query in at.queries if query.failing]
     if failing:
         return Cause.BATCH_FAILS, f"the same batch fails again and again: {'; '.join(failing)}", _READ_THE_RECORD
-    # A driver that began again tells what its last run broke with until every query has completed a trigger.
+    # A restarted driver reports its last run's error until every query has completed a trigger.
     if at.before or at.state in (None, DriverState.STARTING, DriverState.STANDBY, DriverState.FAILED):
-        broke = [each for each in at.queries if each.open_batch is not None and f"query {each.query}: " in at.before]
+        broke = [
+            query for query in at.queries if query.open_batch is not None and f"query {query.query}: " in at.before
+        ]
         if broke:
-            which = ", ".join(f"batch {each.open_batch} of {each.query}" for each in broke)
+            which = ", ".join(f"batch {query.open_batch} of {query.query}" for query in broke)
             return Cause.BATCH_FAILS, f"{which} failed until its driver ended: {at.before}", _READ_THE_RECORD
         ended = at.error or at.before
         told = f": its last run ended with {ended}" if ended else ""
@@ -198,7 +200,7 @@ def _ended(at: RecoveryLook) -> _Found:
     """Its driver is gone: as it was asked to, with an error, or without a word."""
     if at.state is DriverState.FINISHED:
         return Cause.NOTHING_WRONG, f"nothing is wrong: {at.instance} read all there was and ended", "nothing to do"
-    opened = [f"batch {each.open_batch} of {each.query}" for each in at.queries if each.open_batch is not None]
+    opened = [f"batch {query.open_batch} of {query.query}" for query in at.queries if query.open_batch is not None]
     if at.state is DriverState.FAILED and opened and at.error:
         told = f"driver {at.instance} gave up with {', '.join(opened)} open: {at.error}"
         return Cause.BATCH_FAILS, told, _READ_THE_RECORD
@@ -222,7 +224,7 @@ _NOTHING_CAN_BE_DONE = frozenset(
 
 
 def _evidence(at: RecoveryLook) -> Iterator[str]:
-    """All that was seen, part by part, whatever the cause is."""
+    """Everything that was observed, part by part, whatever the cause."""
     if at.instance and at.life is not None:
         said = f", its last word is {at.state.value}" if at.state is not None else ", it has said nothing"
         yield f"driver {at.instance}: {at.life.value}, {at.why}{said}"
@@ -230,21 +232,21 @@ def _evidence(at: RecoveryLook) -> Iterator[str]:
             yield f"driver {at.instance} said: {at.error}"
     if at.stopped:
         yield f"stopped by {at.stopped}"
-    for each in at.queries:
-        stands = "no batch" if each.committed is None else f"batch {each.committed}"
-        opened = f", batch {each.open_batch} is open" if each.open_batch is not None else ""
-        held = each.sink_unknown or ("no batch of it" if each.holds is None else f"batch {each.holds}")
-        where = each.lost or f"{each.directory} has committed {stands}{opened}"
-        yield f"query {each.query} {each.version}: {where}; {each.output}: {held}"
+    for query in at.queries:
+        stands = "no batch" if query.committed is None else f"batch {query.committed}"
+        opened = f", batch {query.open_batch} is open" if query.open_batch is not None else ""
+        held = query.sink_unknown or ("no batch of it" if query.holds is None else f"batch {query.holds}")
+        where = query.lost or f"{query.directory} has committed {stands}{opened}"
+        yield f"query {query.query} {query.version}: {where}; {query.output}: {held}"
         yield from (
-            f"query {each.query}: {harm.shape} at {harm.where}: {harm.evidence}; {harm.on_start}"
-            for harm in each.damages
+            f"query {query.query}: {harm.shape} at {harm.where}: {harm.evidence}; {harm.on_start}"
+            for harm in query.damages
             if harm.shape != "open-batch"
         )
-        if each.replay is not None:
-            known = "verified" if each.replay.verified else "never drilled"
-            yield f"query {each.query}: snapshot {each.replay.snapshot}, batch {each.replay.batch}, {known}"
-        yield from (f"query {each.query}: {told}" for told in each.passed_over)
+        if query.replay is not None:
+            known = "verified" if query.replay.verified else "never drilled"
+            yield f"query {query.query}: snapshot {query.replay.snapshot}, batch {query.replay.batch}, {known}"
+        yield from (f"query {query.query}: {told}" for told in query.passed_over)
 
 
 def _advice(cause: Cause, ranked: list[Option]) -> str:
@@ -258,52 +260,55 @@ def _advice(cause: Cause, ranked: list[Option]) -> str:
 
 
 def _restart(at: RecoveryLook, cause: Cause) -> Option:
-    damaged = [each for each in at.queries if each.damaged and not mendable(each)]
+    damaged = [query for query in at.queries if query.damaged and not mendable(query)]
     why_not = _against_any(at, cause)
     if not why_not and cause is Cause.NOTHING_WRONG:
         why_not = "it does what it should"
     if not why_not and damaged:
-        why_not = "; ".join(f"query {each.query}: {_on_start(each)}" for each in damaged)
-    gone = [f"query {each.query}: its open batch would run without the files" for each in at.queries if each.input_gone]
-    # What a source holds is looked at anew by every start, and somebody may have put it back.
+        why_not = "; ".join(f"query {query.query}: {_on_start(query)}" for query in damaged)
+    gone = [
+        f"query {query.query}: its open batch would run without the files" for query in at.queries if query.input_gone
+    ]
+    # Every start checks the sources again, and somebody may have put the files back.
     unless = "; refused unless its input is back" if at.dropped else ""
     return Option(
         action=RecoveryAction.RESTART,
         does=f"{at.release} again, in the checkpoint versions that serve{unless}",
         why_not=why_not or "; ".join(gone),
-        prices=tuple(_price_of_restart(each) for each in at.queries),
-        stands_on=(at.release, *(f"{each.query}/{each.version}" for each in at.queries)),
+        prices=tuple(_price_of_restart(query) for query in at.queries),
+        stands_on=(at.release, *(f"{query.query}/{query.version}" for query in at.queries)),
     )
 
 
 def mendable(query: QueryLook) -> bool:
-    """Whether a start mends the damage itself: its output knows the batch that runs again."""
-    shapes = {each.shape for each in query.harmed}
-    return bool(shapes) and shapes <= MENDED and not query.lost and not query.ahead and query.sink in KNOWS_ITS_BATCHES
+    """Whether a start repairs the damage itself: its output recognizes the batch that runs again."""
+    shapes = {harm.shape for harm in query.harmed}
+    knows = capabilities_of(query.sink).knows_batches
+    return bool(shapes) and shapes <= MENDED and not query.lost and not query.ahead and knows
 
 
 def _price_of_restart(query: QueryLook) -> Price:
     batch = query.open_batch
     if batch is None:
         return Price(query=query.query, output=query.output)
-    knows = query.sink in KNOWS_ITS_BATCHES
+    knows = capabilities_of(query.sink).knows_batches
     how = "which leaves it if it holds it" if knows else "your function may have seen it before, as after any crash"
     return Price(query=query.query, output=query.output, read=f"batch {batch}", written=f"batch {batch}, {how}")
 
 
 def _restore(at: RecoveryLook, cause: Cause, chosen: Collection[str]) -> Option:
-    wanted = [each for each in at.queries if each.query in (chosen or _damaged_queries(at))]
-    none = [f"query {each.query}: {each.no_restore}" for each in wanted if each.replay is None]
+    wanted = [query for query in at.queries if query.query in (chosen or _damaged_queries(at))]
+    none = [f"query {query.query}: {query.no_restore}" for query in wanted if query.replay is None]
     why_not = _against_any(at, cause) or _against_none(at, wanted, "restore") or "; ".join(none)
-    taken = [(each, each.replay) for each in wanted if each.replay is not None]
-    told = ", ".join(f"{each.query} from {replay.snapshot} (batch {replay.batch})" for each, replay in taken)
+    taken = [(query, query.replay) for query in wanted if query.replay is not None]
+    told = ", ".join(f"{query.query} from {replay.snapshot} (batch {replay.batch})" for query, replay in taken)
     return Option(
         action=RecoveryAction.RESTORE,
         does=f"{told} as the next checkpoint version, then {at.release} again" if told else "",
         why_not=why_not,
-        prices=tuple(_price_of_replay(each, replay) for each, replay in taken),
-        snapshots={each.query: replay.snapshot for each, replay in taken},
-        stands_on=(at.release, *(f"{at.job}/{each.query} {replay.snapshot}" for each, replay in taken)),
+        prices=tuple(_price_of_replay(query, replay) for query, replay in taken),
+        snapshots={query.query: replay.snapshot for query, replay in taken},
+        stands_on=(at.release, *(f"{at.job}/{query.query} {replay.snapshot}" for query, replay in taken)),
     )
 
 
@@ -322,18 +327,18 @@ _DOUBLES = "so your function gets them TWICE"
 
 
 def _rebuild(at: RecoveryLook, cause: Cause, chosen: Collection[str]) -> Option:
-    wanted = [each for each in at.queries if each.query in (chosen or _damaged_queries(at))]
-    none = [f"query {each.query}: {each.no_rebuild}" for each in wanted if each.no_rebuild]
+    wanted = [query for query in at.queries if query.query in (chosen or _damaged_queries(at))]
+    none = [f"query {query.query}: {query.no_rebuild}" for query in wanted if query.no_rebuild]
     why_not = _against_any(at, cause) or _against_none(at, wanted, "rebuild") or "; ".join(none)
     swapped = "all of it, unseen, and swapped in whole once it holds what was read"
     return Option(
         action=RecoveryAction.REBUILD,
-        does=f"{', '.join(each.query for each in wanted)} from the beginning of its sources" if wanted else "",
+        does=f"{', '.join(query.query for query in wanted)} from the beginning of its sources" if wanted else "",
         why_not=why_not,
         prices=tuple(
-            Price(query=each.query, output=each.output, read=each.rebuild, written=swapped) for each in wanted
+            Price(query=query.query, output=query.output, read=query.rebuild, written=swapped) for query in wanted
         ),
-        stands_on=(at.release, *(f"{each.query}/{each.version}" for each in wanted)),
+        stands_on=(at.release, *(f"{query.query}/{query.version}" for query in wanted)),
     )
 
 
@@ -358,7 +363,7 @@ def _against_none(at: RecoveryLook, wanted: list[QueryLook], verb: str) -> str:
 
 
 def _damaged_queries(at: RecoveryLook) -> frozenset[str]:
-    return frozenset(each.query for each in at.queries if each.damaged)
+    return frozenset(query.query for query in at.queries if query.damaged)
 
 
 def _on_start(query: QueryLook) -> str:

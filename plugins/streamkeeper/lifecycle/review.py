@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from streamkeeper.model.job_state import OperationState
+from streamkeeper.model.operation import OperationState
 from streamkeeper.model.ways import Way
 
 

@@ -15,7 +15,7 @@ import msgspec
 from streamkeeper.errors import OperationRefused
 from streamkeeper.model.approvers import NOBODY, Approver, read_approver, same_person
 from streamkeeper.model.job_state import JobState
-from streamkeeper.model.journal import DeployRequest
+from streamkeeper.model.request import DeployRequest
 from streamkeeper.model.settings import Settings
 
 _USUAL = DeployRequest(job="")
@@ -29,11 +29,11 @@ class RightToAnswer(msgspec.Struct, frozen=True, kw_only=True):
     asked_by: str
 
     def objection(self, by: str, user_id: str = "") -> str:
-        """Why an answer of theirs does not count; empty where it does. ``user_id``: in Airflow, where it is known."""
+        """Why their answer does not count; empty where it does. ``user_id``: in Airflow, where it is known."""
         if not by.strip():
             return "it is not known who answers"
         for whose, names in self.lists.items():
-            if not any(read_approver(each).is_named(by, user_id) for each in names):
+            if not any(read_approver(name).is_named(by, user_id) for name in names):
                 return f"{by} is not among the approvers of {whose}: {', '.join(names)}"
         if not self.four_eyes:
             return ""
@@ -44,15 +44,15 @@ class RightToAnswer(msgspec.Struct, frozen=True, kw_only=True):
         return ""
 
     def named(self) -> tuple[Approver, ...] | None:
-        """Who is left to answer; None for anybody whom nothing excludes."""
+        """Who may still answer; None where anybody may whom no rule excludes."""
         if not self.lists:
             return None
-        return tuple(each for each in self.listed if not self.objection(each.name, each.id))
+        return tuple(approver for approver in self.listed if not self.objection(approver.name, approver.id))
 
     @property
     def listed(self) -> tuple[Approver, ...]:
-        """Everybody whom any of the lists names."""
-        return tuple(read_approver(each) for each in dict.fromkeys(chain.from_iterable(self.lists.values())))
+        """Everybody on any of the lists."""
+        return tuple(read_approver(name) for name in dict.fromkeys(chain.from_iterable(self.lists.values())))
 
     @property
     def sentence(self) -> str:
@@ -62,7 +62,7 @@ class RightToAnswer(msgspec.Struct, frozen=True, kw_only=True):
             return f"whoever may trigger{', but not who has asked for it' if self.four_eyes else ''}"
         if not left:
             return "nobody: " + "; ".join(f"{whose} names {', '.join(names)}" for whose, names in self.lists.items())
-        return ", ".join(dict.fromkeys(each.name for each in left))
+        return ", ".join(dict.fromkeys(approver.name for approver in left))
 
 
 def right_to_answer(settings: Settings, state: JobState, asked_by: str) -> RightToAnswer:

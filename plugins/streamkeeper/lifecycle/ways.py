@@ -10,28 +10,18 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from streamkeeper.lifecycle.recovery import KNOWS_ITS_BATCHES, MENDED
+from streamkeeper.lifecycle.recovery import MENDED
+from streamkeeper.model.concern import OF_SOURCES, Concern, concern_of
 from streamkeeper.model.finding import Finding, QueryAssessment, Severity, Verdict
-from streamkeeper.model.journal import DeployRequest, Handover, Strategy
 from streamkeeper.model.manifest import Manifest
 from streamkeeper.model.recovery import Recovery
+from streamkeeper.model.request import DeployRequest, Handover, Strategy
+from streamkeeper.model.sink_capabilities import capabilities_of
 from streamkeeper.model.trigger import parse_trigger
 from streamkeeper.model.ways import QueryWay, Way
 
-REPLAYING_SINKS = frozenset({"table", "file"})
-"""Sinks that take rows a second time without doubling them: by key, or in an output of the version's own."""
-SHADOWED_SINKS = frozenset({"table", "file"})
-"""Sinks that can be written beside the serving output, unseen."""
-
-_OUTPUT_RULES, _COLUMN_RULES = frozenset({"sink-option-changed", "output-does-not-fit"}), "output-column"
-_OTHER_SOURCES = frozenset(
-    f"source-{each}-changed" for each in ("count", "order", "naming", "kind", "location", "selection")
-) | {"source-renamed"}
-_HISTORY_GONE = "history-gone"
-_LEFT_BEHIND = frozenset({"sink-ahead-of-checkpoint", "open-batch-of-named-sources", "input-of-open-batch-gone"})
+_LEFT_BEHIND = (Concern.CHECKPOINT, Concern.RECORD, Concern.REHEARSAL, Concern.SINK_AHEAD)
 """What is wrong with a checkpoint version, and not with the one that takes its place."""
-_ON_RECORD = frozenset({"checkpoint-lost", "checkpoint-of-another-installation", "checkpoint-elsewhere"})
-_UNEXPLAINED = frozenset({"refused-by-spark", "unexplained-difference", "output-changes-hands"})
 
 
 class Boundary(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,10 +50,10 @@ class QueryFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def choose_ways(request: DeployRequest, facts: Mapping[str, QueryFacts]) -> tuple[dict[str, QueryWay], str]:
-    """Query -> its way; and why there is none for one of them, which refuses the whole deploy."""
+    """Query -> its way; and why one of them has none, which refuses the whole deploy."""
     ways: dict[str, QueryWay] = {}
-    for name, each in sorted(facts.items()):
-        found = _choose(request, each) if request.recover is None else _recover(request, request.recover, name, each)
+    for name, at in sorted(facts.items()):
+        found = _choose(request, at) if request.recover is None else _recover(request, request.recover, name, at)
         if isinstance(found, str):
             return ways, f"query {name}: {found}"
         ways[name] = found
@@ -120,15 +110,12 @@ def _recover(request: DeployRequest, asked: Recovery, query: str, at: QueryFacts
 
 
 def _may_recover(at: QueryFacts, *, left: bool) -> bool:
-    """Whether all that forbids to go on is what the recovery leaves behind, or what a start mends by itself."""
-    fatal = [each for each in at.judged.findings if each.severity is Severity.FATAL]
+    """Whether everything that forbids going on is left behind by the recovery, or repaired by a start."""
+    fatal = [finding for finding in at.judged.findings if finding.severity is Severity.FATAL]
     if left:
-        return all(
-            each.where.startswith("rehearsal") or each.rule.startswith("checkpoint-") or each.rule in _LEFT_BEHIND
-            for each in fatal
-        )
-    mended = {f"checkpoint-{each}" for each in MENDED}
-    return at.candidate.sink.kind in KNOWS_ITS_BATCHES and all(each.rule in mended for each in fatal)
+        return all(concern_of(finding) in _LEFT_BEHIND for finding in fatal)
+    mended = {f"checkpoint-{shape}" for shape in MENDED}
+    return capabilities_of(at.candidate.sink.kind).knows_batches and all(finding.rule in mended for finding in fatal)
 
 
 def _follow(request: DeployRequest, at: QueryFacts) -> QueryWay | str:
@@ -176,7 +163,7 @@ def _rebuild(request: DeployRequest, at: QueryFacts) -> QueryWay:
         way=Way.REBUILD,
         before=at.current,
         version=at.next,
-        opaque_code=any(each.severity is Severity.OPAQUE for each in at.judged.findings),
+        opaque_code=any(finding.severity is Severity.OPAQUE for finding in at.judged.findings),
         back=back,
         no_way_back=no_way_back,
     )
@@ -220,7 +207,7 @@ def _back_by_replay(request: DeployRequest, at: QueryFacts, way: Way) -> tuple[W
 
 
 def _against_replay(request: DeployRequest, kind: str) -> str:
-    if kind in REPLAYING_SINKS or request.accept_risk:
+    if capabilities_of(kind).takes_again or request.accept_risk:
         return ""
     return f"its {kind} output would get batches a second time (accept_risk, if it takes them)"
 
@@ -238,10 +225,10 @@ def _against_handoff(request: DeployRequest, at: QueryFacts) -> str:
         return "its state would be lost (accept_state_loss)"
     if (old.sink.kind, old.sink.output) != (new.sink.kind, new.sink.output):
         return f"what was written to {old.sink.output} would be missing in {new.sink.output}"
-    breaking = [each for each in at.judged.findings if each.severity is Severity.BREAKING]
-    if new.sink.kind == "table" and any(map(_about_output, breaking)):
-        return "the table that is there does not take its rows"
-    others = sorted({each.rule for each in breaking if _about_offsets(each, state_given_up=_keeps_state(at))})
+    breaking = [finding for finding in at.judged.findings if finding.severity is Severity.BREAKING]
+    if capabilities_of(new.sink.kind).one_place and Concern.OUTPUT in map(concern_of, breaking):
+        return "the output that is there does not take its rows"
+    others = sorted({finding.rule for finding in breaking if _about_offsets(finding, state_given_up=_keeps_state(at))})
     return f"its offsets do not carry over: {', '.join(others)}" if others else ""
 
 
@@ -249,49 +236,42 @@ def _against_rebuild(request: DeployRequest, at: QueryFacts) -> str:
     """Why it cannot be rebuilt beside the serving driver; empty if it can."""
     if request.handover is Handover.COLD:
         return "a dual run needs room for two drivers (handover warm)"
-    if at.candidate.sink.kind not in SHADOWED_SINKS:
+    if not capabilities_of(at.candidate.sink.kind).shadows:
         return f"its {at.candidate.sink.kind} output cannot be written unseen"
     if parse_trigger(at.candidate.trigger).available_now:
         return "an availableNow query ends before it could be cut over"
-    other = sorted({each.rule for each in at.judged.findings if _reads_other_sources(each)})
+    other = sorted({finding.rule for finding in at.judged.findings if _reads_other_sources(finding)})
     if other:
         return f"when it has read what was read cannot be told: {', '.join(other)}"
-    history = [each.evidence for each in at.judged.findings if each.rule == _HISTORY_GONE]
+    history = [finding.evidence for finding in at.judged.findings if concern_of(finding) is Concern.HISTORY]
     return at.gone or "; ".join(history)
-
-
-def _about_output(finding: Finding) -> bool:
-    return finding.rule in _OUTPUT_RULES or finding.rule.startswith(_COLUMN_RULES)
 
 
 def _about_offsets(finding: Finding, *, state_given_up: bool) -> bool:
     """Whether it may concern what a source's offsets mean; what Spark refuses of state is given up with the state."""
-    return finding.where.startswith("source") or (finding.rule in _UNEXPLAINED and not state_given_up)
+    concern = concern_of(finding)
+    return concern in OF_SOURCES or (concern is Concern.UNEXPLAINED and not state_given_up)
 
 
 def _reads_other_sources(finding: Finding) -> bool:
-    return finding.severity is Severity.BREAKING and finding.rule in _OTHER_SOURCES
+    return finding.severity is Severity.BREAKING and concern_of(finding) is Concern.OTHER_SOURCES
 
 
 def _only_of_the_present(findings: Iterable[Finding]) -> bool:
     """What is wrong with the files that serve now, or with a rehearsal on them, is no word on those that a rollback
     goes back to."""
-    fatal = [each for each in findings if each.severity is Severity.FATAL]
-    return all(each.where.startswith("rehearsal") or _about_files(each) for each in fatal)
-
-
-def _about_files(finding: Finding) -> bool:
-    named = finding.rule in ("open-batch-of-named-sources", "input-of-open-batch-gone")
-    return named or (finding.rule.startswith("checkpoint-") and finding.rule not in _ON_RECORD)
+    fatal = [finding for finding in findings if finding.severity is Severity.FATAL]
+    return all(concern_of(finding) in (Concern.CHECKPOINT, Concern.REHEARSAL) for finding in fatal)
 
 
 def _refusal(findings: Iterable[Finding]) -> str:
     """Every fatal finding, each with what a start would do and its way out."""
-    fatal = [each for each in findings if each.severity is Severity.FATAL]
+    fatal = [finding for finding in findings if finding.severity is Severity.FATAL]
     return "; ".join(
-        ": ".join(filter(None, (_causes([each], each.severity), each.effect, each.hint))) for each in fatal
+        ": ".join(filter(None, (_causes([finding], finding.severity), finding.effect, finding.hint)))
+        for finding in fatal
     )
 
 
 def _causes(findings: Iterable[Finding], *severities: Severity) -> str:
-    return "; ".join(f"{each.rule} ({each.evidence})" for each in findings if each.severity in severities)
+    return "; ".join(f"{finding.rule} ({finding.evidence})" for finding in findings if finding.severity in severities)

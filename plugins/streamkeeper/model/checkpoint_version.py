@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import msgspec
 
 from streamkeeper.model.journal import CheckpointVersionCreated, EpochClaimed, HandedOff, StartOffsetsKnown
@@ -37,6 +39,11 @@ class CheckpointVersion(msgspec.Struct, frozen=True, kw_only=True):
     committed: int | None = None
     claimed_by: str = ""
     installation: str = ""
+
+
+def checkpoint_path(root: str | Path, job: str, query: str = "", version: str = "") -> Path:
+    """``<root>/<job>/<query>/<version>``: a checkpoint version; with less of it, all those of a query or of a job."""
+    return Path(root, job, query, version)
 
 
 def created(record: CheckpointVersionCreated) -> CheckpointVersion:

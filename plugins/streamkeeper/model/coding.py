@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+import threading
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -12,6 +13,23 @@ T = TypeVar("T")
 
 MOST_BYTES = 32 * 1024 * 1024
 """JSON that is decoded unless a kind of record says otherwise; values take many times the memory of their text."""
+
+
+_DECODERS: dict[Any, msgspec.json.Decoder[Any]] = {}
+_building = threading.Lock()
+
+
+def decoder_of(kind: type[T]) -> msgspec.json.Decoder[T]:
+    """The decoder of a type: made once, and one at a time.
+
+    msgspec (0.22.0) lets every thread see what it has made of a Struct before it is finished: one that decodes the same
+    type meanwhile ends the process with a segmentation fault.
+    """
+    found = _DECODERS.get(kind)
+    if found is None:
+        with _building:
+            found = _DECODERS.setdefault(kind, msgspec.json.Decoder(kind))
+    return found
 
 
 def to_json(value: object, *, in_order: bool = False) -> bytes:
@@ -38,10 +56,10 @@ def from_json(data: bytes, kind: type[T], *, where: str, newest_format: int | No
         )
     try:
         if newest_format is not None:
-            found = msgspec.json.decode(data, type=_Format).format
+            found = decoder_of(_Format).decode(data).format
             if found > newest_format:
                 raise FormatTooNew(f"{where} has format {found}", hint=f"this version reads up to {newest_format}")
-        return msgspec.json.decode(data, type=kind)
+        return decoder_of(kind).decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise RegistryDamaged(f"{where} cannot be read: {error}") from error
     except RecursionError:

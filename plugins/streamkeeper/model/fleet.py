@@ -20,7 +20,10 @@ PRUNE_KEY = "fleet/prune.json"
 
 
 class OperationFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """An operation without an outcome. ``began_at``: seconds since 1970, by the clock of whoever began it."""
+    """An operation without an outcome.
+
+    ``step``: the tag of the one it is at; ``began_at``: seconds since 1970, by the clock of whoever began it.
+    """
 
     operation: str
     kind: str

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import assert_never
 
 import msgspec
 
-from streamkeeper.model.checkpoint_version import CheckpointVersion, completed, created, opened, seen
-from streamkeeper.model.comparison import OutputComparison
-from streamkeeper.model.finding import Verdict
+from streamkeeper.model.checkpoint_version import CheckpointVersion, checkpoint_path, completed, created, opened, seen
 from streamkeeper.model.journal import (
     AbortRequested,
     About,
     ApprovalAnswered,
     Assessed,
     CheckpointVersionCreated,
-    DeployRequest,
     DesiredChanged,
     Entry,
     EpochClaimed,
@@ -27,7 +25,6 @@ from streamkeeper.model.journal import (
     JobForgotten,
     OperationFinished,
     OperationStarted,
-    Outcome,
     PassedEntry,
     ReleaseDescribed,
     ReleasePromoted,
@@ -39,10 +36,10 @@ from streamkeeper.model.journal import (
     StepDone,
 )
 from streamkeeper.model.names import version_name, version_number
+from streamkeeper.model.operation import OperationState
 from streamkeeper.model.rebuilt import JobRebuilt
 from streamkeeper.model.release import Release, ReleaseContent
 from streamkeeper.model.serving import Span
-from streamkeeper.model.ways import QueryWay
 
 FORMAT = 4
 """2: what is recorded of a checkpoint version's place and identity. 3: a release's approvers, what a request inherits,
@@ -77,35 +74,6 @@ class EpochState(msgspec.Struct, frozen=True, kw_only=True):
     instance: str
     generation: int
     version: str
-
-
-class OperationState(msgspec.Struct, frozen=True, kw_only=True):
-    """One operation, open until it has an outcome.
-
-    ``compared``: query -> how far its rebuilt output is the serving one; ``review``: what a person said of that.
-    """
-
-    operation: str
-    request: DeployRequest
-    steps: tuple[str, ...]
-    started: int
-    begun: tuple[str, ...] = ()
-    done: dict[str, dict[str, str]] = {}
-    verdict: Verdict | None = None
-    reverse: Verdict | None = None
-    verdict_sentence: str = ""
-    report: str = ""
-    ways: dict[str, QueryWay] = {}
-    refusal: str = ""
-    evidence: str = ""
-    approval: ApprovalAnswered | None = None
-    compared: dict[str, OutputComparison] = {}
-    review: ApprovalAnswered | None = None
-    fall_back: str = ""
-    untouched: Outcome = Outcome.FAILED
-    abort: str = ""
-    outcome: Outcome | None = None
-    sentence: str = ""
 
 
 class JobState(msgspec.Struct, frozen=True, kw_only=True):
@@ -177,17 +145,21 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True):
         """One checkpoint version of a query, by its name."""
         return next((each for each in self.versions.get(query, ()) if each.version == version), None)
 
+    def checkpoint(self, query: str, version: str, root: str) -> Path:
+        """Where a checkpoint version lies: below its own root, below this one where none is recorded."""
+        recorded = self.version(query, version)
+        return checkpoint_path((recorded and recorded.root) or root, self.job, query, version)
+
     def next_version(self, query: str) -> str:
         """The name of a checkpoint version that was never recorded."""
         return version_name(max((version_number(each.version) for each in self.versions.get(query, ())), default=0) + 1)
 
     def spans(self, query: str, version: str) -> tuple[Span, ...]:
         """What the output consists of while this version serves: those it carries on, and itself, in order."""
-        found = [Span(version=version)]
-        each = self.version(query, version)
-        while each is not None and each.parent and each.parent_batch is not None:
-            found.append(Span(version=each.parent, last=each.parent_batch))
-            each = self.version(query, each.parent)
+        found, heir = [Span(version=version)], self.version(query, version)
+        while heir is not None and heir.parent and heir.parent_batch is not None:
+            found.append(Span(version=heir.parent, last=heir.parent_batch))
+            heir = self.version(query, heir.parent)
         return tuple(reversed(found))
 
     @property

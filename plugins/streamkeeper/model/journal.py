@@ -12,27 +12,11 @@ import msgspec
 from streamkeeper.model.comparison import OutputComparison
 from streamkeeper.model.finding import Verdict
 from streamkeeper.model.rebuilt import JobRebuilt
-from streamkeeper.model.recovery import Recovery
-from streamkeeper.model.release import ParamValue, Release
+from streamkeeper.model.release import Release
+from streamkeeper.model.request import DeployRequest
 from streamkeeper.model.ways import QueryWay
 
 FORMAT = 1
-
-
-class Strategy(Enum):
-    """How a deploy treats the checkpoint; ``auto`` follows the verdict, the others ask for one way."""
-
-    AUTO = "auto"
-    RESUME = "resume"
-    HANDOFF = "handoff"
-    REBUILD = "rebuild"
-
-
-class Handover(Enum):
-    """``warm``: the candidate is started beside the serving driver; ``cold``: only after it has ended."""
-
-    WARM = "warm"
-    COLD = "cold"
 
 
 class Outcome(Enum):
@@ -44,52 +28,6 @@ class Outcome(Enum):
     ABORTED = "aborted"
     FELL_BACK = "fell-back"
     FAILED = "failed"
-
-
-class DeployRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What somebody asked for. ``release``: a pushed one, or None for the code now under the jobs root.
-
-    ``rollback``: back to ``release``, or to the one before the serving one. ``accept_state_loss``: a stateful query may
-    be handed off, with empty state; ``accept_risk``: an opaque change needs no approval, and a user's function may get
-    batches again. ``most_missing``, ``most_differing``: the shares of the old output's rows that a rebuilt one may
-    lack, and of common rows whose values may differ, in columns that are neither redefined nor ``expect_different``
-    (``column`` or ``query.column``); beyond them a person is asked. ``start``: the serving release again, from where it
-    stands, because nothing serves. ``recover``: what a recovery has announced, if any. Durations are in seconds.
-    ``inherit_params``, ``inherit_conf``: the serving release's are meant; ``inherited_from``: that release, once they
-    are filled in; ``not_inherited``: its params that the code declares no more. ``revive``: the job may be a forgotten
-    one, whose checkpoints are gone on from.
-    """
-
-    job: str
-    release: str | None = None
-    params: dict[str, ParamValue] = {}
-    conf: dict[str, str] = {}
-    strategy: Strategy = Strategy.AUTO
-    handover: Handover = Handover.WARM
-    dry_run: bool = False
-    reason: str = ""
-    requested_by: str = ""
-    drain_s: float = 120.0
-    standby_s: float = 300.0
-    first_commit_s: float = 180.0
-    rollback: bool = False
-    accept_state_loss: bool = False
-    accept_risk: bool = False
-    approve_s: float = 24 * 3600.0
-    catch_up_s: float = 6 * 3600.0
-    compare: bool = True
-    most_missing: float = 0.0
-    most_differing: float = 0.0
-    expect_different: tuple[str, ...] = ()
-    probation_batches: int = 3
-    probation_s: float = 300.0
-    start: bool = False
-    recover: Recovery | None = None
-    inherit_params: bool = False
-    inherit_conf: bool = False
-    inherited_from: str = ""
-    not_inherited: tuple[str, ...] = ()
-    revive: bool = False
 
 
 class About(Enum):

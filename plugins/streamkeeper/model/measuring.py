@@ -12,6 +12,7 @@ from datetime import datetime
 
 import msgspec
 
+from streamkeeper.model.coding import decoder_of
 from streamkeeper.model.signals import HISTORY_POINTS, HistoryPoint, QuerySignals, SourceSignals
 
 RECENT_BATCHES = 30
@@ -148,7 +149,7 @@ def told_lag(source: SourceProgress) -> int | None:
     return lag
 
 
-_POSITIONS = msgspec.json.Decoder(dict[str, dict[str, int]])
+_POSITIONS = decoder_of(dict[str, dict[str, int]])
 
 
 def runway_s(needed: Mapping[Partition, int], now: Held, before: Held) -> float | None:

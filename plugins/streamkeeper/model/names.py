@@ -9,6 +9,7 @@ from difflib import get_close_matches
 from streamkeeper.errors import InvalidInput
 
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
+_LAST_NUMBER = re.compile(r"(\d+)(?:\.json)?$")
 _RELEASE = re.compile(r"r[0-9]{4,}")
 _VERSION = re.compile(r"v[0-9]{4,}")
 _INSTANCE = re.compile(r"[a-z0-9][a-z0-9-]{0,120}")
@@ -56,8 +57,8 @@ def check_instance(name: str) -> str:
 
 def key_number(key: str, name: Callable[[int], str]) -> int | None:
     """The number in a store's key, where ``name`` gives it that very key; None for anything else, as a copy."""
-    digits = key.rpartition("/")[2].removesuffix(".json")
-    return int(digits) if digits.isdecimal() and name(int(digits)) == key else None
+    found = _LAST_NUMBER.search(key)
+    return int(found[1]) if found and name(int(found[1])) == key else None
 
 
 def release_name(number: int) -> str:

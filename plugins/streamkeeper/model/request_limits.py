@@ -7,12 +7,11 @@ import math
 import msgspec
 
 from streamkeeper.errors import InvalidInput
-from streamkeeper.model.journal import DeployRequest
 from streamkeeper.model.names import shorten
+from streamkeeper.model.request import LONGEST_S, DeployRequest
 
 MOST_BYTES = 1024 * 1024
 """Of a whole request: it is read with the journal for as long as the job lives."""
-LONGEST_S = 366 * 24 * 3600.0
 
 
 def check_request(request: DeployRequest) -> None:
@@ -23,6 +22,8 @@ def check_request(request: DeployRequest) -> None:
             check_seconds(name, value)
         elif isinstance(value, float) and not 0 <= value <= 1:
             raise InvalidInput(f"{name}={value:g} is not a share", hint="it is between 0 and 1")
+        elif isinstance(value, int) and value < 0:
+            raise InvalidInput(f"{name}={value} is below 0", hint="it is a count")
         elif isinstance(value, str):
             check_text(name, value)
     for name, value in {**request.params, **request.conf}.items():

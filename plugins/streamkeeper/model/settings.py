@@ -59,6 +59,25 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     approvers: tuple[str, ...] = ()
     four_eyes: bool = False
 
+    @property
+    def bundles(self) -> Path:
+        """Where bundles are unpacked on this machine, each under its hash."""
+        return Path(self.home, "bundles")
+
+    @property
+    def scratch(self) -> Path:
+        """For what is gone with whoever made it: a driver, a drill, a dry run."""
+        return Path(self.home, "scratch")
+
+    def log(self, job: str, instance: str) -> Path:
+        """``<home>/logs/<job>/<instance>.log``; the part before it is ``.log.1``."""
+        return Path(self.home, "logs", job, f"{instance}.log")
+
+    @property
+    def store_directory(self) -> Path | None:
+        """Where the store is, if it is a directory."""
+        return local_path("store", self.store) if scheme_of(self.store) in ("", "file") else None
+
 
 def read_settings(environ: Mapping[str, str]) -> Settings:
     """Settings from ``STREAMKEEPER_HOME``, ``_STORE``, ``_CHECKPOINTS``, ``_JOBS``, ``_SNAPSHOTS``, ``_KEEP``,

@@ -57,6 +57,10 @@ class Stamp(msgspec.Struct, frozen=True, array_like=True):
     changed: int
     tag: str
 
+    def is_same_file(self, other: Stamp) -> bool:
+        """Whether nobody has written it since; a file that was removed while it was read has changed in time only."""
+        return (self.size, self.modified, self.tag) == (other.size, other.modified, other.tag)
+
 
 class SnapshotFile(msgspec.Struct, frozen=True, array_like=True):
     """A file of the checkpoint, by its path inside it; ``stamp`` as it was when it was read."""

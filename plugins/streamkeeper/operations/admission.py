@@ -11,27 +11,28 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from streamkeeper.errors import InvalidInput, JobUnusable, NotFound, OperationRefused
-from streamkeeper.lifecycle.steps import Step
 from streamkeeper.model.declaration import Declaration
 from streamkeeper.model.job_state import JobState
-from streamkeeper.model.journal import DeployRequest
 from streamkeeper.model.names import check_name, release_number
 from streamkeeper.model.params import validate_params
 from streamkeeper.model.release import ParamValue
 from streamkeeper.model.release_conf import check_release_conf
+from streamkeeper.model.request import DeployRequest
 from streamkeeper.model.secret_references import find_references, resolve
 from streamkeeper.operations.declarations import ask_declaration
 from streamkeeper.operations.deploy import Deploy, OnOpen, as_asked
 from streamkeeper.operations.deploy_acts import release_before
+from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.overview import read_job
-from streamkeeper.operations.sites import Site
 from streamkeeper.registry.bundles import build_bundle
 from streamkeeper.registry.objects import read_object
 
 _AGAIN = "look at what serves, and deploy again"
 
 
-def open_deploy(site: Site, operation: str, request: DeployRequest, *, on_open: OnOpen = OnOpen.REFUSE) -> Deploy:
+def open_deploy(
+    site: Installation, operation: str, request: DeployRequest, *, on_open: OnOpen = OnOpen.REFUSE
+) -> Deploy:
     """Look at what is asked, then start the operation, or find it started; see ``Deploy.open`` for ``on_open``.
 
     Raises what ``admit`` and ``Deploy.open`` do.
@@ -49,7 +50,7 @@ def open_deploy(site: Site, operation: str, request: DeployRequest, *, on_open: 
     return Deploy.open(site, operation, admit(site, state, request), on_open=on_open, allowed=allowed)
 
 
-def find_same(site: Site, request: DeployRequest) -> str:
+def find_same(site: Installation, request: DeployRequest) -> str:
     """The open operation that the same person has asked for with the same request; empty where there is none.
 
     Raises OperationRefused where the code has changed since: to carry it on would deploy what stood there before.
@@ -60,7 +61,7 @@ def find_same(site: Site, request: DeployRequest) -> str:
         return ""
     if as_asked(found.request) != as_asked(request):
         return ""
-    name = found.done.get(Step.BUNDLE.label, {}).get("release", "")
+    name = found.release
     by_name = request.release is not None or request.rollback
     if not by_name and name in state.releases:
         now = build_bundle(Path(site.settings.jobs), request.job).sha256
@@ -72,7 +73,7 @@ def find_same(site: Site, request: DeployRequest) -> str:
     return found.operation
 
 
-def admit(site: Site, state: JobState, request: DeployRequest) -> DeployRequest:
+def admit(site: Installation, state: JobState, request: DeployRequest) -> DeployRequest:
     """The request with what it inherits filled in.
 
     Raises NotFound (job or release), JobUnusable (the code is no Python, does not import or declares no such job),
@@ -118,7 +119,7 @@ def _check_rollback(state: JobState, request: DeployRequest) -> None:
         )
 
 
-def _check_release(site: Site, state: JobState, request: DeployRequest, name: str) -> None:
+def _check_release(site: Installation, state: JobState, request: DeployRequest, name: str) -> None:
     release = state.releases.get(name)
     if release is None:
         hint = f"see: streamkeeper release list {request.job}" if state.number else "no job of that name is known"
@@ -131,7 +132,7 @@ def _check_release(site: Site, state: JobState, request: DeployRequest, name: st
     _check_values(site, request.job, declaration, content.params, content.conf)
 
 
-def _ask(site: Site, job: str, bundle: bytes, entry: str) -> Declaration:
+def _ask(site: Installation, job: str, bundle: bytes, entry: str) -> Declaration:
     declaration = ask_declaration(site.settings, bundle, entry, job)
     if declaration.error:
         raise JobUnusable(declaration.error)
@@ -139,7 +140,7 @@ def _ask(site: Site, job: str, bundle: bytes, entry: str) -> Declaration:
 
 
 def _check_values(
-    site: Site, job: str, declaration: Declaration, params: Mapping[str, ParamValue], conf: Mapping[str, str]
+    site: Installation, job: str, declaration: Declaration, params: Mapping[str, ParamValue], conf: Mapping[str, str]
 ) -> None:
     if declaration.params is not None:
         validate_params(declaration.declared, params, job=job)

@@ -8,23 +8,27 @@ from pathlib import Path
 import msgspec
 
 from streamkeeper.checkpoints.layout import last_committed, query_id
+from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.compatibility.assess import assess_evidence
 from streamkeeper.crash_points import crash_point
 from streamkeeper.errors import OperationRefused
 from streamkeeper.lifecycle.approval import answer_about
 from streamkeeper.lifecycle.right_to_answer import RightToAnswer, right_to_answer
-from streamkeeper.lifecycle.steps import Step, current_step, path
+from streamkeeper.lifecycle.steps import current_step, path
 from streamkeeper.model.approvers import NOBODY
 from streamkeeper.model.coding import from_json
 from streamkeeper.model.finding import Assessment, Severity
-from streamkeeper.model.job_state import JobState, OperationState
+from streamkeeper.model.job_state import JobState
 from streamkeeper.model.journal import About, ApprovalAnswered, Record
+from streamkeeper.model.operation import OperationState
 from streamkeeper.model.snapshot import Snapshot, series_of_query, snapshot_number
+from streamkeeper.model.step import Step
+from streamkeeper.model.step_results import StateKept
 from streamkeeper.operations.assessing import evidence_of
 from streamkeeper.operations.backup import back_up, hold_for
 from streamkeeper.operations.exporting import export_state
-from streamkeeper.operations.registered import checkpoint_directory, stored_manifests
-from streamkeeper.operations.sites import Site
+from streamkeeper.operations.installation import Installation
+from streamkeeper.operations.registered import stored_manifests
 from streamkeeper.operations.targets import query_target
 from streamkeeper.registry.objects import read_object
 from streamkeeper.snapshots.catalogue import Catalogue
@@ -33,23 +37,23 @@ from streamkeeper.snapshots.restore import restore
 _WHAT = {About.STATE: "the state", About.OUTPUT: "the rebuilt output"}
 
 
-def back_up_state(site: Site, state: JobState, operation: OperationState) -> dict[str, str]:
-    """Query -> the name of its snapshot, under a hold; its state is exported beside it. Again is fine."""
+def back_up_state(site: Installation, state: JobState, operation: OperationState) -> StateKept:
+    """A snapshot of every query with an opaque change, under a hold, its state exported beside it. Idempotent."""
     # Where the journal was lost, what served is on no record: the candidate says of which state there is some.
-    described = state.serving_release or operation.done[Step.BUNDLE.label]["release"]
+    described = state.serving_release or operation.release
     manifests = stored_manifests(site, state, described)
     kept: dict[str, str] = {}
     for query, way in sorted(operation.ways.items()):
         if not way.opaque:
             continue
-        hold = hold_for(operation.operation, f"the state before {operation.done[Step.BUNDLE.label]['release']}")
+        hold = hold_for(operation.operation, f"the state before {operation.release}")
         snapshot = back_up(site.snapshots, query_target(site, state.job, query), hold=hold).snapshot
         crash_point("backup.export.before")
         if manifests[query].operators:
             _export(site, snapshot)
         crash_point("backup.export.after")
         kept[query] = snapshot.name
-    return kept
+    return StateKept(kept)
 
 
 def export_prefix(snapshot: Snapshot) -> str:
@@ -58,7 +62,7 @@ def export_prefix(snapshot: Snapshot) -> str:
 
 
 def answer_approval(
-    site: Site,
+    site: Installation,
     job: str,
     operation: str,
     *,
@@ -80,14 +84,14 @@ def answer_approval(
 
 
 def decline_for_silence(
-    site: Site, job: str, operation: str, *, reason: str, bundle: str = "", about: About | None = None
+    site: Installation, job: str, operation: str, *, reason: str, bundle: str = "", about: About | None = None
 ) -> ApprovalAnswered:
     """Record that nobody has answered, which nobody needs a right to; raises as ``answer_approval`` does."""
     given = _Given(approved=False, by=NOBODY, reason=reason, bundle=bundle, about=about, silence=True)
     return _record(site, job, operation, given)
 
 
-def right_of(site: Site, state: JobState, operation: OperationState) -> RightToAnswer:
+def right_of(site: Installation, state: JobState, operation: OperationState) -> RightToAnswer:
     """Who may answer what the operation asks."""
     return right_to_answer(site.settings, state, operation.request.requested_by)
 
@@ -104,7 +108,7 @@ class _Given(msgspec.Struct, frozen=True, kw_only=True):
     silence: bool = False
 
 
-def _record(site: Site, job: str, operation: str, given: _Given) -> ApprovalAnswered:
+def _record(site: Installation, job: str, operation: str, given: _Given) -> ApprovalAnswered:
     about, bundle = given.about, given.bundle
 
     def decide(state: JobState) -> Record | None:
@@ -132,7 +136,7 @@ def _record(site: Site, job: str, operation: str, given: _Given) -> ApprovalAnsw
                 return None
             said = "approved" if before.approved else "declined"
             raise OperationRefused(f"operation {operation} was {said} by {before.by} already")
-        content = state.releases[at.done[Step.BUNDLE.label]["release"]].content
+        content = state.releases[at.release].content
         if bundle and bundle != content.bundle:
             raise OperationRefused(
                 f"operation {operation} is about the bundle {content.bundle[:12]}, not {bundle[:12]}"
@@ -159,36 +163,40 @@ def asked_about(operation: OperationState) -> About | None:
         return None
     if current_step(operation) is Step.REVIEW or operation.review is not None:
         return About.OUTPUT
-    asks = Step.APPROVE in path(operation) and Step.BACKUP.label in operation.done
+    asks = Step.APPROVE in path(operation) and operation.has_done(Step.KEEP_STATE)
     return About.STATE if asks else None
 
 
-def _batches(site: Site, job: str, operation: OperationState, about: About) -> dict[str, str]:
+def _batches(site: Installation, job: str, operation: OperationState, about: About) -> dict[str, str]:
     """Query -> the batch that the person has seen: of the snapshot, or of the rebuilt output."""
     if about is About.STATE:
-        return {query: str(each.batch) for query, each in _snapshots(site, job, operation).items()}
-    return {query: str(each.new_batch) for query, each in operation.compared.items() if each.new_batch is not None}
+        return {query: str(snapshot.batch) for query, snapshot in _snapshots(site, job, operation).items()}
+    return {
+        query: str(comparison.new_batch)
+        for query, comparison in operation.compared.items()
+        if comparison.new_batch is not None
+    }
 
 
-def check_drift(site: Site, state: JobState, operation: OperationState) -> None:
+def check_drift(site: Installation, state: JobState, operation: OperationState) -> None:
     """Raise OperationRefused when what was approved is not what is there any more."""
-    answer, release = operation.approval, operation.done[Step.BUNDLE.label]["release"]
+    answer, release = operation.approval, operation.release
     if answer is None or answer.bundle != state.releases[release].content.bundle:
         raise OperationRefused("the approval is void: it was given for another bundle")
     for query, snapshot in _snapshots(site, state.job, operation).items():
         current = state.current_version(query)
         if current is None or current.version != operation.ways[query].before:
             raise OperationRefused(f"the approval is void: query {query} has got another checkpoint version")
-        directory = checkpoint_directory(site, state, query, current.version)
-        committed = last_committed(directory)
-        if committed is None or committed < int(answer.batches[query]) or query_id(directory) != snapshot.query_id:
+        tree = LocalTree(site.checkpoint(state, query, current.version))
+        committed = last_committed(tree)
+        if committed is None or committed < int(answer.batches[query]) or query_id(tree) != snapshot.query_id:
             raise OperationRefused(
                 f"the approval is void: the checkpoint of query {query} does not hold batch {answer.batches[query]}"
             )
     _same_findings(site, state, operation, release)
 
 
-def _same_findings(site: Site, state: JobState, operation: OperationState, release: str) -> None:
+def _same_findings(site: Installation, state: JobState, operation: OperationState, release: str) -> None:
     """The evidence was gathered again, on what the checkpoint holds by now: it must be the same."""
     report = read_object(site.store, state.job, "reports", operation.report, ".json")
     approved = from_json(report, Assessment, where=f"report {operation.report}")
@@ -200,21 +208,21 @@ def _same_findings(site: Site, state: JobState, operation: OperationState, relea
 
 def _causes(assessment: Assessment) -> set[str]:
     return {
-        f"{each.rule} ({query})"
+        f"{finding.rule} ({query})"
         for query, judged in assessment.queries.items()
-        for each in judged.findings
-        if each.severity is not Severity.NOTE
+        for finding in judged.findings
+        if finding.severity is not Severity.NOTE
     }
 
 
-def _snapshots(site: Site, job: str, operation: OperationState) -> dict[str, Snapshot]:
+def _snapshots(site: Installation, job: str, operation: OperationState) -> dict[str, Snapshot]:
     return {
         query: Catalogue(site.snapshots, series_of_query(job, query)).read(snapshot_number(name))
-        for query, name in operation.done[Step.BACKUP.label].items()
+        for query, name in operation.kept_state.items()
     }
 
 
-def _export(site: Site, snapshot: Snapshot) -> None:
+def _export(site: Installation, snapshot: Snapshot) -> None:
     """The snapshot's state as Parquet files in the store of the snapshots."""
     with tempfile.TemporaryDirectory(prefix="streamkeeper-export-") as scratch:
         checkpoint, target = Path(scratch) / "checkpoint", Path(scratch) / "state"

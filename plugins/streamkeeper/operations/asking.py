@@ -33,7 +33,7 @@ def ask_driver(
     end."""
     command = [sys.executable, "-m", module, json.dumps(dict(conf))]
     with tempfile.TemporaryFile() as told, tempfile.TemporaryFile() as questions:
-        questions.writelines(each + b"\n" for each in requests)
+        questions.writelines(request + b"\n" for request in requests)
         questions.seek(0)
         running = subprocess.Popen(
             command, env=driver_environment(secrets), stdin=questions, stdout=subprocess.PIPE, stderr=told
@@ -54,9 +54,9 @@ def ask_driver(
 
 
 def driver_environment(secrets: Mapping[str, str]) -> dict[str, str]:
-    """This process's own, with this very package first, and the secrets as a driver gets them."""
+    """This process's environment, with this package first on the path, and the secrets as a driver gets them."""
     packages = str(Path(streamkeeper.__file__).parents[1])
-    path = os.pathsep.join(each for each in (packages, os.environ.get("PYTHONPATH", "")) if each)
+    path = os.pathsep.join(entry for entry in (packages, os.environ.get("PYTHONPATH", "")) if entry)
     return {**os.environ, "PYTHONPATH": path, SECRETS: json.dumps(dict(secrets))}
 
 

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import msgspec
 
+from streamkeeper.checkpoints.publishing import is_published
 from streamkeeper.checkpoints.reach import missing_files
+from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.compatibility.assess import assess, assess_evidence
 from streamkeeper.compatibility.output_columns import names_of_columns
 from streamkeeper.compatibility.report import told_way
@@ -16,36 +18,37 @@ from streamkeeper.lifecycle.ways import Boundary, QueryFacts, choose_ways
 from streamkeeper.model.coding import to_json
 from streamkeeper.model.evidence import Evidence, Look, QueryEvidence
 from streamkeeper.model.finding import Assessment, Finding, Verdict
-from streamkeeper.model.job_state import JobState, OperationState
-from streamkeeper.model.journal import Assessed, DeployRequest, Strategy
+from streamkeeper.model.job_state import JobState
+from streamkeeper.model.journal import Assessed
 from streamkeeper.model.manifest import Manifest
 from streamkeeper.model.names import refuse_unknown
+from streamkeeper.model.operation import OperationState
 from streamkeeper.model.release_conf import check_described_confs
+from streamkeeper.model.request import DeployRequest, Strategy
 from streamkeeper.model.snapshot import series_of_query, snapshot_number
 from streamkeeper.model.ways import QueryWay, Way
 from streamkeeper.operations.blast_radius import told_replay
 from streamkeeper.operations.catching_up import estimate
+from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.registered import (
-    checkpoint_directory,
     find_version_loss,
     recorded_findings,
     stored_manifests,
 )
-from streamkeeper.operations.sites import Site
 from streamkeeper.operations.version_acts import free_version
 from streamkeeper.registry.control import Control
 from streamkeeper.registry.objects import put_object
 from streamkeeper.snapshots.catalogue import Catalogue
 
 
-def assess_candidate(site: Site, state: JobState, operation: OperationState, release: str) -> Assessed:
-    """What is to be recorded of the candidate; the report is stored. Raises JobUnusable for one that may not run."""
+def assess_candidate(site: Installation, state: JobState, operation: OperationState, release: str) -> Assessed:
+    """What to record of the candidate; stores the report. Raises JobUnusable for one that may not run."""
     serving = state.serving_release
     candidate = stored_manifests(site, state, release)
-    check_described_confs(each.confs for each in candidate.values())
+    check_described_confs(manifest.confs for manifest in candidate.values())
     deployed = stored_manifests(site, state, serving) if serving else None
     described = [*candidate.items(), *(deployed or {}).items()]
-    columns = {name for query, each in described for name in names_of_columns(query, each)}
+    columns = {name for query, manifest in described for name in names_of_columns(query, manifest)}
     refuse_unknown("expect_different: column", operation.request.expect_different, columns)
     evidence = evidence_of(site, state, operation.operation, release)
     forward = assess_evidence(evidence)
@@ -66,7 +69,7 @@ def assess_candidate(site: Site, state: JobState, operation: OperationState, rel
 
 
 def find_ways(
-    site: Site,
+    site: Installation,
     state: JobState,
     request: DeployRequest,
     release: str,
@@ -77,26 +80,30 @@ def find_ways(
 ) -> tuple[dict[str, QueryWay], str]:
     """Query -> its way, or why there is none; ``release``: that of the candidate, for a rollback."""
     facts = {
-        query: _facts(site, state, request, release, query, deployed.get(query), each, forward, backward)
-        for query, each in candidate.items()
+        query: _facts(site, state, request, release, query, deployed.get(query), manifest, forward, backward)
+        for query, manifest in candidate.items()
     }
     return choose_ways(request, facts)
 
 
-def evidence_of(site: Site, state: JobState, operation: str, release: str) -> Evidence:
-    """What the instance that was launched for this operation last has gathered, and what is on record by now.
+def evidence_of(site: Installation, state: JobState, operation: str, release: str) -> Evidence:
+    """What the instance launched last for this operation has gathered, and what is on record by now.
 
-    Without it nothing was looked at, and that is what it says.
+    Without one: evidence that nothing was looked at.
     """
-    mine = [each for each in state.instances.values() if each.operation == operation and each.release == release]
+    mine = [
+        instance
+        for instance in state.instances.values()
+        if instance.operation == operation and instance.release == release
+    ]
     found = Control(site.store, state.job, mine[-1].instance).read_evidence() if mine else None
     if found is None or found.against != state.serving_release:
         found = _not_gathered(site, state, release)
     record = recorded_findings(site, state)
     queries = {
-        # Of a query that the candidate has not any more, nothing is gone on from.
-        query: each if each.candidate is None else _with_record(each, record.get(query, ()))
-        for query, each in found.queries.items()
+        # A query that the candidate no longer has resumes nothing.
+        query: gathered if gathered.candidate is None else _with_record(gathered, record.get(query, ()))
+        for query, gathered in found.queries.items()
     }
     return msgspec.structs.replace(found, queries=queries)
 
@@ -105,13 +112,13 @@ def _with_record(query: QueryEvidence, record: tuple[Finding, ...]) -> QueryEvid
     return msgspec.structs.replace(query, found={**query.found, Look.RECORD: record})
 
 
-def _not_gathered(site: Site, state: JobState, release: str) -> Evidence:
+def _not_gathered(site: Installation, state: JobState, release: str) -> Evidence:
     """The manifests alone, with a reason for each look that a checkpoint asks for."""
     serving = state.serving_release
     candidate = stored_manifests(site, state, release)
     deployed = stored_manifests(site, state, serving) if serving else {}
     why = "the candidate's driver has left no evidence"
-    looks = [each for each in Look if each is not Look.RECORD]
+    looks = [look for look in Look if look is not Look.RECORD]
     queries = {
         query: QueryEvidence(
             deployed=deployed.get(query),
@@ -124,7 +131,7 @@ def _not_gathered(site: Site, state: JobState, release: str) -> Evidence:
 
 
 def _facts(
-    site: Site,
+    site: Installation,
     state: JobState,
     request: DeployRequest,
     release: str,
@@ -157,22 +164,20 @@ def _facts(
         return msgspec.structs.replace(facts, boundary=_named(site, state.job, query, recover.snapshots[query]))
     rebuilt = request.strategy is Strategy.REBUILD or (recover is not None and query in recover.rebuilt)
     if facts.judged.verdict is Verdict.SWITCH or rebuilt:
-        return msgspec.structs.replace(
-            facts, gone=gone_of_sources(checkpoint_directory(site, state, query, current.version))
-        )
+        return msgspec.structs.replace(facts, gone=gone_of_sources(site.checkpoint(state, query, current.version)))
     return facts
 
 
-def _is_kept(site: Site, state: JobState, query: str, version: str) -> bool:
+def _is_kept(site: Installation, state: JobState, query: str, version: str) -> bool:
     """Whether a version that was left is still all that it was."""
-    there = (checkpoint_directory(site, state, query, version) / "metadata").is_file()
+    there = is_published(LocalTree(site.checkpoint(state, query, version)))
     return there and not find_version_loss(site, state, query, version)
 
 
 def gone_of_sources(checkpoint: Path) -> str:
     """Why not everything that was ever read can be read again; empty if it can."""
     try:
-        gone, total = missing_files(checkpoint)
+        gone, total = missing_files(LocalTree(checkpoint))
     except (CheckpointDamaged, CheckpointChanged, Unsupported) as error:
         return f"what was read so far is not known: {error}"
     if not gone:
@@ -181,17 +186,17 @@ def gone_of_sources(checkpoint: Path) -> str:
     return f"{len(gone)} of the {total} files that were read are gone: {gone[0]}{until}"
 
 
-def _boundary_of(site: Site, job: str, query: str, release: str) -> Boundary | None:
-    """The snapshot of the last batch of a release that there is."""
+def _boundary_of(site: Installation, job: str, query: str, release: str) -> Boundary | None:
+    """The snapshot of the last batch of a release, if there is one."""
     catalogue = Catalogue(site.snapshots, series_of_query(job, query))
-    found = [each for each in catalogue.snapshots() if each.release == release]
+    found = [snapshot for snapshot in catalogue.snapshots() if snapshot.release == release]
     if not found:
         return None
-    last = max(found, key=lambda each: (each.version, each.batch, each.number))
+    last = max(found, key=lambda snapshot: (snapshot.version, snapshot.batch, snapshot.number))
     return Boundary(snapshot=last.name, batch=last.batch)
 
 
-def _named(site: Site, job: str, query: str, name: str) -> Boundary:
+def _named(site: Installation, job: str, query: str, name: str) -> Boundary:
     """The snapshot that a recovery has named; raises NotFound, SnapshotDamaged."""
     snapshot = Catalogue(site.snapshots, series_of_query(job, query)).read(snapshot_number(name))
     return Boundary(snapshot=snapshot.name, batch=snapshot.batch)
@@ -203,33 +208,35 @@ def _word(request: DeployRequest, forward: Assessment, refusal: str) -> str:
     return request.recover.action.name if recovers and request.recover is not None else forward.verdict.name
 
 
-def _sentence(site: Site, state: JobState, word: str, release: str, ways: dict[str, QueryWay], refusal: str) -> str:
+def _sentence(
+    site: Installation, state: JobState, word: str, release: str, ways: dict[str, QueryWay], refusal: str
+) -> str:
     """One line that says the verdict, the way of each query and what is written again; or why there is no way."""
     if refusal:
         return f"{word}: {refusal}"
     if not state.predecessor:
         return f"{release} is the first release: it starts in a new checkpoint version"
-    if all(each.way in (Way.RESUME, Way.START) for each in ways.values()):
-        opaque = sorted(query for query, each in ways.items() if each.opaque)
+    if all(way.way in (Way.RESUME, Way.START) for way in ways.values()):
+        opaque = sorted(query for query, way in ways.items() if way.opaque)
         told = f"{word}: {release} takes over the checkpoint of {state.predecessor}"
         return told + (f"; nothing proves what it means to {', '.join(opaque)}" if opaque else "")
-    told = "; ".join(f"query {query}: {told_way(each)}" for query, each in sorted(ways.items()))
-    replays = [told_replay(site, state, query, each) for query, each in sorted(ways.items()) if each.way.replays]
-    rebuilt = [(query, each) for query, each in sorted(ways.items()) if each.way is Way.REBUILD]
+    told = "; ".join(f"query {query}: {told_way(way)}" for query, way in sorted(ways.items()))
+    replays = [told_replay(site, state, query, way) for query, way in sorted(ways.items()) if way.way.replays]
+    rebuilt = [(query, way) for query, way in sorted(ways.items()) if way.way is Way.REBUILD]
     takes = [
-        f"query {query} {told_cost(site, state, query, each, state.releases[release].content.conf)}"
-        for query, each in rebuilt
+        f"query {query} {told_cost(site, state, query, way, state.releases[release].content.conf)}"
+        for query, way in rebuilt
     ]
     return "; ".join([f"{word}: {told}", *replays, *takes])
 
 
-def told_cost(site: Site, state: JobState, query: str, way: QueryWay, conf: Mapping[str, str]) -> str:
+def told_cost(site: Installation, state: JobState, query: str, way: QueryWay, conf: Mapping[str, str]) -> str:
     """What going forward by a way takes, as a clause; ``conf``: the candidate's."""
     match way.way:
         case Way.START:
             return "reads its sources from their start"
         case Way.REBUILD:
-            return estimate(checkpoint_directory(site, state, query, way.before), conf)
+            return estimate(site.checkpoint(state, query, way.before), conf)
         case Way.RESTORE | Way.RETURN:
             return told_replay(site, state, query, way)
         case Way.RESUME | Way.HANDOFF:

@@ -6,13 +6,14 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from streamkeeper.checkpoints.layout import numbered
 from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.errors import CheckpointChanged, CheckpointDamaged, NotFound
 from streamkeeper.model.fleet import SnapshotFacts
 from streamkeeper.model.snapshot import Hold, Snapshot
-from streamkeeper.operations.sites import Site
+from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.targets import Target
-from streamkeeper.snapshots.anchor import find_anchor, numbered
+from streamkeeper.snapshots.anchor import find_anchor
 from streamkeeper.snapshots.capture import Captured, Show, capture
 from streamkeeper.snapshots.catalogue import Catalogue
 from streamkeeper.stores.contract import Store
@@ -57,7 +58,7 @@ def back_up(
     return captured
 
 
-def lateness_of(site: Site, target: Target, *, now: datetime | None = None) -> Lateness | None:
+def lateness_of(site: Installation, target: Target, *, now: datetime | None = None) -> Lateness | None:
     """How late a deployed query's backup is; None when it has committed nothing yet.
 
     Raises CheckpointDamaged, CheckpointChanged.
@@ -105,7 +106,7 @@ def _must_be_new(target: Target, newest: Snapshot | SnapshotFacts | None, error:
 
 def _committed_at(tree: Tree, first: int) -> float:
     """When the oldest batch from ``first`` on that is still there was committed, seconds since the epoch."""
-    for batch in sorted(each for each in numbered(tree, "commits") if each >= first):
+    for batch in sorted(number for number in numbered(tree, "commits") if number >= first):
         try:
             return tree.stamp(f"commits/{batch}").modified / 1e9
         except FileNotFoundError:

@@ -5,17 +5,18 @@ from __future__ import annotations
 
 from streamkeeper.checkpoints.layout import last_committed
 from streamkeeper.checkpoints.reach import Position, compare, position
+from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.errors import CheckpointChanged, CheckpointDamaged, NotFound, SnapshotDamaged
 from streamkeeper.model.job_state import JobState
 from streamkeeper.model.snapshot import series_of_query, snapshot_number
 from streamkeeper.model.ways import QueryWay, Way
+from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.outputs import ask, takes_again
-from streamkeeper.operations.registered import checkpoint_directory, stored_manifests
-from streamkeeper.operations.sites import Site
+from streamkeeper.operations.registered import stored_manifests
 from streamkeeper.snapshots.catalogue import Catalogue
 
 
-def told_replay(site: Site, state: JobState, query: str, way: QueryWay) -> str:
+def told_replay(site: Installation, state: JobState, query: str, way: QueryWay) -> str:
     """One sentence: what is read and written again, and whether the sink takes that."""
     try:
         again = _again(site, state, query, way)
@@ -27,40 +28,40 @@ def told_replay(site: Site, state: JobState, query: str, way: QueryWay) -> str:
     return f"query {query}: {'; '.join(filter(None, (told, beyond)))}; {takes_again(sink.kind)}"
 
 
-def _again(site: Site, state: JobState, query: str, way: QueryWay) -> str:
+def _again(site: Installation, state: JobState, query: str, way: QueryWay) -> str:
     """What the checkpoints say; empty when they have read the same."""
-    before = checkpoint_directory(site, state, query, way.before)
-    reach = compare(position(before), _back_at(site, state, query, way))
+    before = site.checkpoint(state, query, way.before)
+    reach = compare(position(LocalTree(before)), _back_at(site, state, query, way))
     if not reach.comparable:
         return f"an unknown number of rows is written again ({reach.why})"
     if reach.equal:
         return ""
-    newest = last_committed(before)
+    newest = last_committed(LocalTree(before))
     if way.way is Way.RESTORE and newest is not None and way.batch is not None:
         count = newest - way.batch
         return f"{count} {'batch' if count == 1 else 'batches'} ({reach.lacking}) to be read and written again"
     return f"{reach.lacking} to be read and written again"
 
 
-def _beyond_the_checkpoint(site: Site, state: JobState, query: str, way: QueryWay) -> str:
+def _beyond_the_checkpoint(site: Installation, state: JobState, query: str, way: QueryWay) -> str:
     """What the output holds that the checkpoint has not committed; empty when that is nothing."""
     sink = stored_manifests(site, state, state.serving_release)[query].sink
     holds = ask(site, state, state.serving_release, query, sink, way.before)
     if holds.unknown:
         return f"nobody knows what {sink.output} holds beyond its checkpoint, and would get again ({holds.unknown})"
-    newest = last_committed(checkpoint_directory(site, state, query, way.before))
+    newest = last_committed(LocalTree(site.checkpoint(state, query, way.before)))
     if holds.batch is None or (newest is not None and holds.batch <= newest):
         return ""
     committed = "none is" if newest is None else f"only {newest} is"
     return f"{sink.output} holds batch {holds.batch}, and {committed} committed: what is beyond is written again, too"
 
 
-def _back_at(site: Site, state: JobState, query: str, way: QueryWay) -> Position:
+def _back_at(site: Installation, state: JobState, query: str, way: QueryWay) -> Position:
     """Where the query would go on from."""
     if way.way is Way.RETURN:
-        return position(checkpoint_directory(site, state, query, way.version))
+        return position(LocalTree(site.checkpoint(state, query, way.version)))
     catalogue = Catalogue(site.snapshots, series_of_query(state.job, query))
     snapshot = catalogue.read(snapshot_number(way.snapshot))
     if snapshot.version != way.before:
         return Position()
-    return position(checkpoint_directory(site, state, query, way.before), snapshot.batch)
+    return position(LocalTree(site.checkpoint(state, query, way.before)), snapshot.batch)

@@ -9,6 +9,7 @@ import psutil
 
 from streamkeeper.checkpoints.layout import last_committed, last_planned
 from streamkeeper.checkpoints.reach import Position, Reach, compare, position
+from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.errors import CheckpointChanged, CheckpointDamaged
 from streamkeeper.model.control import DriverState, DriverStatus
 from streamkeeper.model.job_state import EpochState
@@ -26,7 +27,7 @@ def how_far(old: Path, new: Path, *, until: int | None = None) -> Reached:
     ``until``: that batch; None for the last commit.
     """
     try:
-        reach = compare(position(old, until), position(new))
+        reach = compare(position(LocalTree(old), until), position(LocalTree(new)))
     except (CheckpointDamaged, CheckpointChanged) as error:
         return Reached(holds=False, told=f"not seen: {error}")
     left = None if reach.holds or not reach.comparable else _seconds_left(new, reach)
@@ -43,7 +44,7 @@ def last_written(old: Path, epoch: EpochState | None, status: DriverStatus | Non
 
     ``epoch``: the query's newest; ``status``: the last word of the driver that claimed it.
     """
-    planned = last_planned(old)
+    planned = last_planned(LocalTree(old))
     if epoch is None or status is None or status.state is not DriverState.DRAINED:
         return planned
     told = status.queries.get(epoch.query)
@@ -56,7 +57,7 @@ def last_written(old: Path, epoch: EpochState | None, status: DriverStatus | Non
 def estimate(old: Path, conf: Mapping[str, str]) -> str:
     """What a rebuild is going to read, and the memory that a second driver takes against what is free here."""
     try:
-        reads = compare(position(old), Position()).lacking
+        reads = compare(position(LocalTree(old)), Position()).lacking
     except (CheckpointDamaged, CheckpointChanged) as error:
         reads = f"an unknown amount ({error})"
     needs = _bytes(conf.get("spark.driver.memory", _DEFAULT_MEMORY)) + _BESIDE_THE_HEAP
@@ -66,16 +67,16 @@ def estimate(old: Path, conf: Mapping[str, str]) -> str:
 
 
 def _seconds_left(new: Path, reach: Reach) -> float | None:
-    """From how long it took to read what was read; None before the first commit."""
-    read = sum(each.total - each.missing for each in reach.sources)
-    newest = last_committed(new)
+    """Estimated from the time that the reading took so far; None before the first commit."""
+    read = sum(source.total - source.missing for source in reach.sources)
+    newest = last_committed(LocalTree(new))
     if newest is None or read <= 0:
         return None
     try:
         took = (new / "commits" / str(newest)).stat().st_mtime - (new / "metadata").stat().st_mtime
     except FileNotFoundError:
         return None
-    return max(0.0, took) * sum(each.missing for each in reach.sources) / read
+    return max(0.0, took) * sum(source.missing for source in reach.sources) / read
 
 
 def _duration(seconds: float) -> str:

@@ -11,8 +11,7 @@ import msgspec
 from streamkeeper.errors import InvalidInput, NotFound, StreamkeeperError
 from streamkeeper.model.markdown_text import visible
 from streamkeeper.model.names import check_name
-from streamkeeper.operations.registered import checkpoint_directory
-from streamkeeper.operations.sites import Site
+from streamkeeper.operations.installation import Installation
 from streamkeeper.registry.bundles import build_bundle
 from streamkeeper.registry.job_health import declares_job
 from streamkeeper.registry.jobs import list_jobs
@@ -40,7 +39,7 @@ class JobChange(msgspec.Struct, frozen=True, kw_only=True):
     error: str = ""
 
 
-def find_changed_jobs(site: Site) -> list[JobChange]:
+def find_changed_jobs(site: Installation) -> list[JobChange]:
     """Every job of the jobs root and every one that is to serve, in order; what one of them raises is its ``error``.
 
     Raises InvalidInput without a jobs root, StoreUnavailable without the list of jobs.
@@ -51,8 +50,8 @@ def find_changed_jobs(site: Site) -> list[JobChange]:
     return list(_changes(site, root, {*list_jobs(site.store)}))
 
 
-def _changes(site: Site, root: Path, known: set[str]) -> Iterator[JobChange]:
-    for name in sorted({*known, *(each.stem for each in root.glob("*.py"))}):
+def _changes(site: Installation, root: Path, known: set[str]) -> Iterator[JobChange]:
+    for name in sorted({*known, *(path.stem for path in root.glob("*.py"))}):
         try:
             found = _look(site, root, name, known=name in known)
         except (StreamkeeperError, OSError, UnicodeError) as error:
@@ -61,7 +60,7 @@ def _changes(site: Site, root: Path, known: set[str]) -> Iterator[JobChange]:
             yield found
 
 
-def _look(site: Site, root: Path, job: str, *, known: bool) -> JobChange | None:
+def _look(site: Installation, root: Path, job: str, *, known: bool) -> JobChange | None:
     """None for a file that is no job's, and for a job that has neither a file nor anything to serve."""
     file = root / f"{job}.py"
     if not known and not (file.is_file() and _may_be_job(file, job)):
@@ -86,14 +85,14 @@ def _may_be_job(file: Path, job: str) -> bool:
         return b"streaming_job" in source
 
 
-def checkpoints_must_be_here(site: Site, job: str) -> None:
+def checkpoints_must_be_here(site: Installation, job: str) -> None:
     """Raise NotFound where a job's checkpoints lie below a root that this machine has not, so that no look is one."""
     state = site.journal(job, writer="check").state()
     for query in state.versions:
         current = state.current_version(query)
         if current is None:
             continue
-        root = checkpoint_directory(site, state, query, current.version).parents[2]
+        root = site.checkpoint(state, query, current.version).parents[2]
         if not root.is_dir():
             hint = "check on a machine that has them; to read them is enough"
             raise NotFound(f"this machine has no checkpoint root {root}", hint=hint)

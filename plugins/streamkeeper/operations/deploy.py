@@ -18,24 +18,20 @@ from streamkeeper.lifecycle.deploy import decide
 from streamkeeper.lifecycle.instances import kill_wait
 from streamkeeper.lifecycle.observation import Observation, Seen
 from streamkeeper.lifecycle.right_to_answer import must_have_right
-from streamkeeper.lifecycle.steps import PlannedStep, Step, current_step, plan_deploy
-from streamkeeper.model.job_state import JobState, OperationState
-from streamkeeper.model.journal import (
-    AbortRequested,
-    DeployRequest,
-    OperationStarted,
-    Outcome,
-    Record,
-)
+from streamkeeper.lifecycle.steps import PlannedStep, current_step, plan_deploy
+from streamkeeper.model.job_state import JobState
+from streamkeeper.model.journal import AbortRequested, OperationStarted, Outcome, Record
 from streamkeeper.model.names import check_instance, check_name, release_number
+from streamkeeper.model.operation import OperationState
+from streamkeeper.model.request import DeployRequest
 from streamkeeper.model.request_limits import check_request
+from streamkeeper.model.step import Step
 from streamkeeper.model.ways import Reached, Way
 from streamkeeper.operations.approval import right_of
 from streamkeeper.operations.catching_up import how_far, last_written
 from streamkeeper.operations.deploy_acts import DeployActs
 from streamkeeper.operations.forgetting import must_not_be_forgotten
-from streamkeeper.operations.registered import checkpoint_directory
-from streamkeeper.operations.sites import Site
+from streamkeeper.operations.installation import Installation
 from streamkeeper.registry.control import Control
 
 POLL_S = 0.1
@@ -64,7 +60,10 @@ class ProgressKind(Enum):
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True):
-    """Where an operation stands. ``waited_s`` belongs to the wait ``on``; hand both to ``Deploy.load`` to go on."""
+    """Where an operation stands. ``waited_s`` belongs to the wait ``on``; hand both to ``Deploy.load`` to go on.
+
+    ``deadline_s``: how long that wait may last, 0 where an act just begun is to be looked at again soon.
+    """
 
     kind: ProgressKind
     step: Step
@@ -72,12 +71,13 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     outcome: Outcome | None = None
     on: str = ""
     waited_s: float = 0.0
+    deadline_s: float = 0.0
 
 
 class Deploy:
     """One deploy of one job; everything it knows is in the journal, so any process may carry it on."""
 
-    def __init__(self, site: Site, job: str, operation: str, *, on: str = "", waited_s: float = 0.0) -> None:
+    def __init__(self, site: Installation, job: str, operation: str, *, on: str = "", waited_s: float = 0.0) -> None:
         self.site = site
         self.job = job
         self.operation = operation
@@ -89,7 +89,7 @@ class Deploy:
     @classmethod
     def open(
         cls,
-        site: Site,
+        site: Installation,
         operation: str,
         request: DeployRequest,
         *,
@@ -124,7 +124,7 @@ class Deploy:
         return cls.open(site, operation, request, on_open=OnOpen.REFUSE, allowed=allowed)
 
     @classmethod
-    def load(cls, site: Site, job: str, operation: str, *, on: str = "", waited_s: float = 0.0) -> Deploy:
+    def load(cls, site: Installation, job: str, operation: str, *, on: str = "", waited_s: float = 0.0) -> Deploy:
         """A started deploy; raises NotFound."""
         deploy = cls(site, check_name("job", job), check_instance(operation), on=on, waited_s=waited_s)
         if operation not in deploy.state.operations:
@@ -142,7 +142,7 @@ class Deploy:
         operation = state.operations[self.operation]
         announced = set(operation.steps)
         everything = plan_deploy(operation.request, serving=state.predecessor, stopped=state.stopped)
-        return tuple(step for step in everything if step.step.label in announced)
+        return tuple(step for step in everything if step.step.tag in announced)
 
     def abort(self, *, requested_by: str, reason: str) -> None:
         """Ask the operation to end; whoever advances it next ends it so that something serves."""
@@ -174,7 +174,7 @@ class Deploy:
             if decision.step > until:
                 return Progress(kind=ProgressKind.DONE, step=until, sentence=decision.reason)
             if isinstance(decision.action, Wait):
-                return self._waiting(decision, decision.action.on)
+                return self._waiting(decision, decision.action.on, decision.action.deadline_s)
             self._carry_out(decision)
             if isinstance(decision.action, Kill):
                 return self._waiting(decision, kill_wait(decision.action.instance))
@@ -209,7 +209,7 @@ class Deploy:
                     allowed(state)
                 steps = plan_deploy(request, serving=state.predecessor, stopped=state.stopped)
                 return OperationStarted(
-                    operation=self.operation, request=request, steps=tuple(each.step.label for each in steps)
+                    operation=self.operation, request=request, steps=tuple(step.step.tag for step in steps)
                 )
             if on_open is OnOpen.REFUSE:
                 raise OperationOpen(request.job, other.operation)
@@ -222,8 +222,8 @@ class Deploy:
     def _observe(self) -> Observation:
         state = self._journal.state()
         operation = state.operations[self.operation]
-        names = {each.instance for each in state.owners}
-        names |= {each.instance for each in state.instances.values() if each.operation == self.operation}
+        names = {owner.instance for owner in state.owners}
+        names |= {instance.instance for instance in state.instances.values() if instance.operation == self.operation}
         waited = time.monotonic() - self._since if self._on else 0.0
         seen = {name: self._look(name) for name in names}
         return Observation(
@@ -244,14 +244,14 @@ class Deploy:
     def _reached(self, state: JobState, operation: OperationState) -> dict[str, Reached]:
         """How much of what serves the dual run has read, in the steps that ask for it."""
         step = current_step(operation)
-        if step not in (Step.CATCH_UP, Step.REACH):
+        if step not in (Step.CATCH_UP, Step.CATCH_UP_AFTER_DRAIN):
             return {}
         reached: dict[str, Reached] = {}
         for query, way in operation.ways.items():
             if way.way is Way.REBUILD:
-                old = checkpoint_directory(self.site, state, query, way.before)
-                new = checkpoint_directory(self.site, state, query, way.version)
-                until = self._last_written(state, query, old) if step is Step.REACH else None
+                old = self.site.checkpoint(state, query, way.before)
+                new = self.site.checkpoint(state, query, way.version)
+                until = self._last_written(state, query, old) if step is Step.CATCH_UP_AFTER_DRAIN else None
                 reached[query] = how_far(old, new, until=until)
         return reached
 
@@ -262,7 +262,7 @@ class Deploy:
 
     def _look(self, instance: str) -> Seen:
         control = Control(self.site.store, self.job, instance)
-        sent = frozenset(each.kind for each in control.commands(0) if each.operation == self.operation)
+        sent = frozenset(command.kind for command in control.commands(0) if command.operation == self.operation)
         return Seen(
             liveness=self.site.runner.observe(self.job, instance),
             status=control.read_status(),
@@ -283,7 +283,7 @@ class Deploy:
             self._acts.carry_out(Decision(step=decision.step, action=refused, reason=str(error)))
         crash_point(f"{name}.after")
 
-    def _waiting(self, decision: Decision, on: str) -> Progress:
+    def _waiting(self, decision: Decision, on: str, deadline_s: float = 0.0) -> Progress:
         if on != self._on or not on:
             self._on, self._since = on or decision.step.label, time.monotonic()
         return Progress(
@@ -292,12 +292,13 @@ class Deploy:
             sentence=decision.reason,
             on=self._on,
             waited_s=time.monotonic() - self._since,
+            deadline_s=deadline_s,
         )
 
     def _ended(self, operation: OperationState) -> Progress:
         return Progress(
             kind=ProgressKind.ENDED,
-            step=Step.FALL_BACK if operation.fall_back else Step.STABLE,
+            step=Step.FALL_BACK if operation.fall_back else Step.PROMOTE,
             sentence=operation.sentence,
             outcome=operation.outcome,
         )

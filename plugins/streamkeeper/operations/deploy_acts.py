@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import assert_never
 
 from streamkeeper.checkpoints.layout import last_committed
+from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.compatibility.output_columns import columns_that_may_differ
 from streamkeeper.errors import InvalidInput, NotFound, OperationRefused
 from streamkeeper.lifecycle.actions import (
@@ -22,23 +23,22 @@ from streamkeeper.lifecycle.actions import (
     MarkBegun,
     MarkDone,
     Plan,
-    Preserve,
     Promote,
     RecordDescription,
     RecordEnd,
+    RecordLastBatches,
     Register,
     RestoreVersions,
     Send,
     Shadow,
+    TakeCutoverSnapshots,
     Wait,
 )
-from streamkeeper.lifecycle.deploy import NOT_TAKEN
 from streamkeeper.lifecycle.fall_back import ways_back
 from streamkeeper.lifecycle.right_to_answer import may_change_approvers
-from streamkeeper.lifecycle.steps import Step
 from streamkeeper.model.coding import to_json
 from streamkeeper.model.control import CommandKind, Gather, LaunchMode, LaunchSpec
-from streamkeeper.model.job_state import JobState, OperationState
+from streamkeeper.model.job_state import JobState
 from streamkeeper.model.journal import (
     FallBackDecided,
     InstanceEnded,
@@ -48,20 +48,29 @@ from streamkeeper.model.journal import (
     ReleaseDescribed,
     ReleasePromoted,
     StepBegun,
-    StepDone,
 )
+from streamkeeper.model.operation import OperationState
 from streamkeeper.model.release import Release
 from streamkeeper.model.release_conf import check_release_conf
 from streamkeeper.model.secret_references import find_references, resolve
 from streamkeeper.model.snapshot import Snapshot
+from streamkeeper.model.step import Step
+from streamkeeper.model.step_results import (
+    Bundled,
+    CutoverSnapshots,
+    LastBatches,
+    StepResult,
+    VersionsRestored,
+    step_done,
+)
 from streamkeeper.model.ways import Way
 from streamkeeper.operations.approval import back_up_state, check_drift
 from streamkeeper.operations.assessing import assess_candidate
-from streamkeeper.operations.boundary import preserve_boundary
+from streamkeeper.operations.cutover_snapshots import take_cutover_snapshots
+from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.interpreters import choose_interpreter
 from streamkeeper.operations.registered import is_served, live_checkpoints, recorded_findings, stored_manifests
 from streamkeeper.operations.releases import push_release
-from streamkeeper.operations.sites import Site
 from streamkeeper.operations.version_acts import VersionActs
 from streamkeeper.private_files import make_folders
 from streamkeeper.registry.control import Control
@@ -72,7 +81,7 @@ from streamkeeper.registry.objects import put_object
 class DeployActs:
     """Carries out decisions of one deploy."""
 
-    def __init__(self, site: Site, journal: Journal, job: str, operation: str) -> None:
+    def __init__(self, site: Installation, journal: Journal, job: str, operation: str) -> None:
         self._site = site
         self._journal = journal
         self._job = job
@@ -105,10 +114,10 @@ class DeployActs:
             case Appoint(instance=instance, versions=versions):
                 self._versions.appoint(instance, versions)
             case BackUp():
-                self._back_up(decision.step)
+                self._done(decision.step, back_up_state(self._site, self._journal.state(), self._current()))
             case CheckDrift():
                 check_drift(self._site, self._journal.state(), self._current())
-                self._record(StepDone(operation=self._operation, step=decision.step.label), forward=True)
+                self._done(decision.step)
             case Shadow(instance=instance):
                 self._versions.shadow(instance)
             case RestoreVersions():
@@ -117,15 +126,13 @@ class DeployActs:
                 release = self._journal.state().instances[instance].release
                 self._record(ReleasePromoted(operation=self._operation, release=release, instance=instance))
             case MarkBegun():
-                self._record(StepBegun(operation=self._operation, step=decision.step.label), forward=True)
-            case MarkDone(result=result, compared=compared):
-                done = self._boundary() if decision.step is Step.PROVE_DEAD else result
-                label = decision.step.label
-                self._record(
-                    StepDone(operation=self._operation, step=label, result=done, compared=compared), forward=True
-                )
-            case Preserve():
-                self._preserve(decision.step)
+                self._record(StepBegun(operation=self._operation, step=decision.step.tag), forward=True)
+            case MarkDone(result=result):
+                self._done(decision.step, result)
+            case RecordLastBatches():
+                self._done(decision.step, self._last_batches())
+            case TakeCutoverSnapshots():
+                self._done(decision.step, self._take_cutover_snapshots(self._current().last_batches))
             case FallBack(untouched=untouched):
                 self._record(FallBackDecided(operation=self._operation, reason=decision.reason, untouched=untouched))
             case Finish(outcome=outcome):
@@ -146,12 +153,15 @@ class DeployActs:
 
         return self._journal.append(still_wanted)
 
+    def _done(self, step: Step, result: StepResult | None = None) -> None:
+        self._record(step_done(self._operation, step, result), forward=True)
+
     def _current(self) -> OperationState:
         return self._journal.state().operations[self._operation]
 
     def _release(self) -> Release:
         state = self._journal.state()
-        return state.releases[state.operations[self._operation].done[Step.BUNDLE.label]["release"]]
+        return state.releases[state.operations[self._operation].release]
 
     def _register(self) -> None:
         request = self._current().request
@@ -173,11 +183,10 @@ class DeployActs:
                 f"job {self._job} has no release {wanted}", hint=f"see: streamkeeper release list {self._job}"
             )
         may_change_approvers(self._site.settings, self._journal.state(), request, name)
-        done = StepDone(operation=self._operation, step=Step.BUNDLE.label, result={"release": name})
-        self._record(done, forward=True)
+        self._done(Step.BUNDLE, Bundled(name))
 
     def _check_checkpoint_root(self) -> None:
-        root = Path(self._site.settings.checkpoints)
+        root = self._site.checkpoints
         try:
             make_folders(root)
             probe = root / f".probe-{os.getpid()}"
@@ -214,7 +223,7 @@ class DeployActs:
     def _gather(self, state: JobState) -> Gather | None:
         """Against what evidence is asked for: before the assessment, and again once a person has approved."""
         operation = state.operations[self._operation]
-        approved = Step.APPROVE.label in operation.done and Step.READY.label not in operation.done
+        approved = operation.has_done(Step.APPROVE) and not operation.has_done(Step.READY)
         if operation.fall_back or (operation.verdict is not None and not approved):
             return None
         serving = state.serving_release
@@ -243,10 +252,10 @@ class DeployActs:
         if kind is CommandKind.GO:
             queries = state.described[state.instances[instance].release]
             current = {query: state.current_version(query) for query in queries}
-            versions = {query: each.version for query, each in current.items() if each is not None}
+            versions = {query: version.version for query, version in current.items() if version is not None}
         elif kind is CommandKind.SHADOW:
             ways = self._current().ways
-            versions = {query: each.version for query, each in ways.items() if each.way is Way.REBUILD}
+            versions = {query: way.version for query, way in ways.items() if way.way is Way.REBUILD}
         elif kind is CommandKind.COMPARE:
             may_differ = self._may_differ(state)
         Control(self._site.store, self._job, instance).send(kind, self._operation, versions, may_differ=may_differ)
@@ -257,28 +266,22 @@ class DeployActs:
         old = stored_manifests(self._site, state, state.serving_release) if state.serving_release else {}
         new = stored_manifests(self._site, state, self._release().name)
         declared = self._current().request.expect_different
-        rebuilt = [query for query, each in self._current().ways.items() if each.way is Way.REBUILD]
+        rebuilt = [query for query, way in self._current().ways.items() if way.way is Way.REBUILD]
         return {query: columns_that_may_differ(query, old.get(query), new[query], declared) for query in rebuilt}
 
-    def _boundary(self) -> dict[str, str]:
-        """Query -> its last committed batch: where the release that ended has left it.
+    def _last_batches(self) -> LastBatches:
+        """Where the release that ended has left each query.
 
         What a recovery leaves behind is damaged: no snapshot of that comes into the series.
         """
         found, recover = live_checkpoints(self._site, self._journal.state()), self._current().request.recover
         left = {*recover.snapshots, *recover.rebuilt} if recover is not None else set()
         found = {query: directory for query, directory in found.items() if query not in left}
-        batches = {query: last_committed(Path(directory)) for query, directory in found.items()}
-        return {query: str(batch) for query, batch in batches.items() if batch is not None}
+        batches = {query: last_committed(LocalTree(Path(directory))) for query, directory in found.items()}
+        return LastBatches({query: batch for query, batch in batches.items() if batch is not None})
 
-    def _preserve(self, step: Step) -> None:
-        batches = {query: int(batch) for query, batch in self._current().done[Step.PROVE_DEAD.label].items()}
-        told = preserve_boundary(self._site, self._job, self._operation, batches)
-        self._record(StepDone(operation=self._operation, step=step.label, result=told), forward=True)
-
-    def _back_up(self, step: Step) -> None:
-        kept = back_up_state(self._site, self._journal.state(), self._current())
-        self._record(StepDone(operation=self._operation, step=step.label, result=kept), forward=True)
+    def _take_cutover_snapshots(self, batches: dict[str, int]) -> CutoverSnapshots:
+        return take_cutover_snapshots(self._site, self._job, self._operation, batches)
 
     def _restore_versions(self, step: Step) -> None:
         """Forward, the ways that restore; falling back, the ways back that do: to the batch at which they parted."""
@@ -293,25 +296,23 @@ class DeployActs:
         else:
             for query, way in ways_back(operation).items():
                 made[query] = self._versions.version_for_fall_back(query, way)
-                self._versions.restore(query, made[query], self._boundary_snapshot(query), way.before)
-        self._record(StepDone(operation=self._operation, step=step.label, result=made))
+                self._versions.restore(query, made[query], self._cutover_snapshot(query), way.before)
+        self._record(step_done(self._operation, step, VersionsRestored(made)))
 
-    def _boundary_snapshot(self, query: str) -> Snapshot:
+    def _cutover_snapshot(self, query: str) -> Snapshot:
         """The one taken once the candidate committed, else one that is taken now of that batch."""
         operation = self._current()
-        name = operation.done.get(Step.BOUNDARY.label, {}).get(query, "")
-        if not name or name.startswith(NOT_TAKEN):
-            batch = int(operation.done[Step.PROVE_DEAD.label][query])
-            told = preserve_boundary(self._site, self._job, self._operation, {query: batch})
-            name = told[query]
-        if name.startswith(NOT_TAKEN):
-            raise OperationRefused(f"query {query}: its last batch is not to be had: {name.removeprefix(NOT_TAKEN)}")
-        return self._versions.snapshot_named(query, name)
+        snapshots = operation.cutover_snapshots
+        if query not in snapshots.taken:
+            snapshots = self._take_cutover_snapshots({query: operation.last_batches[query]})
+        if query in snapshots.failed:
+            raise OperationRefused(f"query {query}: cannot snapshot its last batch: {snapshots.failed[query]}")
+        return self._versions.snapshot_named(query, snapshots.taken[query])
 
 
 def release_before(state: JobState) -> str:
     """The release that served before the serving one; raises OperationRefused where there is none."""
-    before = [each for each in state.served if each != state.serving_release]
+    before = [release for release in state.served if release != state.serving_release]
     if not before:
         raise OperationRefused(f"no release served before {state.serving_release or 'now'}")
     return before[-1]

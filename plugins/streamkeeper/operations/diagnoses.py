@@ -20,10 +20,10 @@ def _lines(found: Diagnosis) -> Iterator[str]:
     if found.heading:
         yield from (f"Runbook: *{found.heading}*", "")
     if found.evidence:
-        yield from ("### What was seen", "", *(f"- {escaped(each)}" for each in found.evidence), "")
+        yield from ("### What was seen", "", *(f"- {escaped(line)}" for line in found.evidence), "")
     yield from ("### What can be done", "")
-    for each in found.options:
-        yield from _option(each)
+    for option in found.options:
+        yield from _option(option)
 
 
 def _option(option: Option) -> Iterator[str]:
@@ -33,4 +33,4 @@ def _option(option: Option) -> Iterator[str]:
     person = " (a person has to accept it)" if option.asks else ""
     does = f"{option.does}; stands on {', '.join(option.stands_on)}"
     yield f"- **{option.action.value}**{person}: {escaped(does)}"
-    yield from (f"    - {escaped(each.sentence)}" for each in option.prices)
+    yield from (f"    - {escaped(price.sentence)}" for price in option.prices)

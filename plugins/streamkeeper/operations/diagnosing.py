@@ -15,6 +15,7 @@ from streamkeeper.checkpoints.lasting import lasting_damages
 from streamkeeper.checkpoints.layout import last_committed, last_planned
 from streamkeeper.checkpoints.open_input import find_gone_input
 from streamkeeper.checkpoints.reach import Position, compare, position
+from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.errors import (
     CheckpointChanged,
     CheckpointDamaged,
@@ -25,8 +26,6 @@ from streamkeeper.health.told_errors import Fault, find_fault
 from streamkeeper.lifecycle.observation import FAILURES
 from streamkeeper.lifecycle.recovery import diagnose
 from streamkeeper.lifecycle.steps import current_step
-from streamkeeper.lifecycle.ways import SHADOWED_SINKS
-from streamkeeper.locations import local_path, scheme_of
 from streamkeeper.model.control import DriverStatus
 from streamkeeper.model.job_state import JobState
 from streamkeeper.model.liveness import Life
@@ -34,15 +33,16 @@ from streamkeeper.model.manifest import Manifest
 from streamkeeper.model.names import refuse_unknown
 from streamkeeper.model.recovery import Diagnosis, QueryLook, RecoveryLook
 from streamkeeper.model.restarts import Cause as RestartCause
+from streamkeeper.model.sink_capabilities import capabilities_of
 from streamkeeper.model.trigger import parse_trigger
 from streamkeeper.operations.approval import asked_about
 from streamkeeper.operations.assessing import gone_of_sources
+from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.job_facts import failed_last, release_of
 from streamkeeper.operations.outputs import ask
 from streamkeeper.operations.overview import read_job
-from streamkeeper.operations.registered import checkpoint_directory, find_version_loss, known_version, stored_manifests
+from streamkeeper.operations.registered import find_version_loss, known_version, stored_manifests
 from streamkeeper.operations.replaying import Left, choose_replay
-from streamkeeper.operations.sites import Site
 from streamkeeper.registry.control import Control
 
 LEAST_FREE_BYTES = 64 * 2**20
@@ -50,7 +50,7 @@ LEAST_FREE_BYTES = 64 * 2**20
 
 
 def diagnose_job(
-    site: Site, job: str, *, chosen: Collection[str] = (), snapshots: Mapping[str, str] | None = None
+    site: Installation, job: str, *, chosen: Collection[str] = (), snapshots: Mapping[str, str] | None = None
 ) -> Diagnosis:
     """Look, and say what it means; raises NotFound for an unknown job, InvalidInput for an unknown query.
 
@@ -65,7 +65,7 @@ def diagnose_without_store(job: str, error: StoreUnavailable) -> Diagnosis:
 
 
 def look_at_job(
-    site: Site, job: str, *, chosen: Collection[str] = (), snapshots: Mapping[str, str] | None = None
+    site: Installation, job: str, *, chosen: Collection[str] = (), snapshots: Mapping[str, str] | None = None
 ) -> RecoveryLook:
     """Everything that a diagnosis rests on; a store that does not answer is part of what is seen."""
     try:
@@ -74,7 +74,7 @@ def look_at_job(
         return RecoveryLook(job=job, store=error.message)
 
 
-def _look(site: Site, state: JobState, chosen: Collection[str], snapshots: Mapping[str, str]) -> RecoveryLook:
+def _look(site: Installation, state: JobState, chosen: Collection[str], snapshots: Mapping[str, str]) -> RecoveryLook:
     release, instance, opened = state.serving_release, state.appointed, state.open_operation
     manifests = stored_manifests(site, state, release) if release in state.described else {}
     refuse_unknown("query", [*chosen, *snapshots], manifests)
@@ -107,16 +107,16 @@ def _look(site: Site, state: JobState, chosen: Collection[str], snapshots: Mappi
         error=error,
         queries=tuple(
             _look_at_query(
-                site, state, query, each, status, wanted=wanted, named=snapshots.get(query, ""), life=liveness.life
+                site, state, query, manifest, status, wanted=wanted, named=snapshots.get(query, ""), life=liveness.life
             )
-            for query, each in sorted(manifests.items())
+            for query, manifest in sorted(manifests.items())
             if state.current_version(query) is not None
         ),
     )
 
 
 def _look_at_query(
-    site: Site,
+    site: Installation,
     state: JobState,
     query: str,
     manifest: Manifest,
@@ -128,7 +128,7 @@ def _look_at_query(
 ) -> QueryLook:
     current = state.current_version(query)
     assert current is not None
-    version, directory = current.version, checkpoint_directory(site, state, query, current.version)
+    version, directory = current.version, site.checkpoint(state, query, current.version)
     lost = find_version_loss(site, state, query, version)
     known = known_version(site, state, query, version)
     holds = ask(site, state, state.serving_release, query, manifest.sink, version)
@@ -137,15 +137,15 @@ def _look_at_query(
         version=version,
         directory=str(directory),
         lost=lost,
-        damages=() if lost else lasting_damages(directory, stateful=bool(manifest.operators)),
-        planned=last_planned(directory),
-        committed=last_committed(directory),
+        damages=() if lost else lasting_damages(LocalTree(directory), stateful=bool(manifest.operators)),
+        planned=last_planned(LocalTree(directory)),
+        committed=last_committed(LocalTree(directory)),
         sink=manifest.sink.kind,
         output=manifest.sink.output,
         holds=holds.batch,
         sink_unknown=holds.unknown,
         sink_down=holds.down,
-        input_gone="" if lost or life is Life.ALIVE else find_gone_input(directory),
+        input_gone="" if lost or life is Life.ALIVE else find_gone_input(LocalTree(directory)),
         failing=_failing(status, query),
     )
     if not seen.damaged and query not in wanted:
@@ -166,7 +166,7 @@ def _told(status: DriverStatus | None, error: str) -> list[str]:
 
 
 def _first(told: list[str], fault: Fault) -> str:
-    return next((each for each in told if find_fault(each) is fault), "")
+    return next((error for error in told if find_fault(error) is fault), "")
 
 
 def _refused_for_its_source(state: JobState, life: Life) -> str:
@@ -192,7 +192,7 @@ def _failing(status: DriverStatus | None, query: str) -> str:
 
 def _rebuild(directory: Path, manifest: Manifest, lost: str) -> tuple[str, str]:
     """What a rebuild would read, and why there is none."""
-    if manifest.sink.kind not in SHADOWED_SINKS:
+    if not capabilities_of(manifest.sink.kind).shadows:
         return "", f"its {manifest.sink.kind} output cannot be written unseen"
     if parse_trigger(manifest.trigger).available_now:
         return "", "an availableNow query ends before it could be cut over"
@@ -201,18 +201,17 @@ def _rebuild(directory: Path, manifest: Manifest, lost: str) -> tuple[str, str]:
     if gone := gone_of_sources(directory):
         return "", gone
     try:
-        return compare(position(directory), Position()).lacking, ""
+        return compare(position(LocalTree(directory)), Position()).lacking, ""
     except (CheckpointDamaged, CheckpointChanged, NotFound) as error:
         return "", f"when it has read what was read cannot be told: {error.message}"
 
 
-def _full(site: Site) -> str:
+def _full(site: Installation) -> str:
     """Which of the installation's own disks has no room, as a clause."""
     settings = site.settings
-    store = local_path("store", settings.store) if scheme_of(settings.store) in ("", "file") else None
-    places = [("store", store), ("checkpoints", Path(settings.checkpoints)), ("home", Path(settings.home))]
+    places = [("store", settings.store_directory), ("checkpoints", site.checkpoints), ("home", Path(settings.home))]
     for name, place in places:
-        there = next((each for each in (place, *place.parents) if each.exists()), None) if place else None
+        there = next((folder for folder in (place, *place.parents) if folder.exists()), None) if place else None
         if there is not None and (free := shutil.disk_usage(there).free) < LEAST_FREE_BYTES:
             return f"the disk of the {name} ({place}) has {free / 2**20:.0f} MiB left"
     return ""

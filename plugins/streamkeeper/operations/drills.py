@@ -19,10 +19,9 @@ from streamkeeper.model.drill import DrillAnswer, DrillRequest
 from streamkeeper.model.secret_references import find_references, resolve
 from streamkeeper.model.snapshot import DrillResult, Snapshot
 from streamkeeper.operations.asking import DriverDied, ask_driver
+from streamkeeper.operations.installation import Installation, Resolver
 from streamkeeper.operations.overview import read_job
-from streamkeeper.operations.sites import Resolver, Site
-from streamkeeper.registry.bundles import unpack_bundle
-from streamkeeper.registry.objects import read_object
+from streamkeeper.registry.bundles import unpack_job
 from streamkeeper.snapshots.catalogue import Catalogue
 from streamkeeper.snapshots.restore import restore
 
@@ -38,17 +37,16 @@ class DrillPlace(msgspec.Struct, frozen=True, kw_only=True):
     scratch: Path
 
 
-def released_job(site: Site, snapshot: Snapshot) -> DrillPlace:
+def released_job(site: Installation, snapshot: Snapshot) -> DrillPlace:
     """The very release that wrote a deployed query's snapshot; raises NotFound or RegistryDamaged."""
     job, _, query = snapshot.series.partition("/")
     state = read_job(site, job)
     if snapshot.release not in state.releases:
         raise NotFound(f"job {job} has no release {snapshot.release or '-'}", hint="name the job's file: --job-file")
     content = state.releases[snapshot.release].content
-    root = Path(site.settings.home) / "bundles" / content.bundle
-    unpack_bundle(read_object(site.store, job, "bundles", content.bundle, ".zip"), root)
+    root = unpack_job(site.store, job, content.bundle, site.settings)
     file = JobFile(root=str(root), entry=content.entry, name=job, params=content.params, conf=content.conf)
-    return DrillPlace(job=file, query=query, scratch=Path(site.settings.home) / "scratch")
+    return DrillPlace(job=file, query=query, scratch=site.settings.scratch)
 
 
 def drill(

@@ -7,10 +7,9 @@ from pathlib import Path
 import msgspec
 
 from streamkeeper.errors import NotFound
+from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.overview import read_job
-from streamkeeper.operations.sites import Site
 from streamkeeper.registry.control import Control
-from streamkeeper.runners.driver_log import log_path
 from streamkeeper.runners.log_reading import last_lines
 
 
@@ -23,8 +22,8 @@ class LogPlace(msgspec.Struct, frozen=True, kw_only=True):
     elsewhere: str = ""
 
 
-def find_log(site: Site, job: str, instance: str = "") -> LogPlace:
-    """The log of an instance, of the one that serves or did last unless one is named; raises NotFound."""
+def find_log(site: Installation, job: str, instance: str = "") -> LogPlace:
+    """The log of the named instance, else of the one that serves or did last; raises NotFound."""
     state = read_job(site, job)
     known = list(state.instances)
     wanted = instance or state.serving_instance or (known[-1] if known else "")
@@ -33,19 +32,19 @@ def find_log(site: Site, job: str, instance: str = "") -> LogPlace:
         if instance:
             raise NotFound(f"job {job} has no instance {instance}", hint=f"its newest are: {', '.join(known[-3:])}")
         raise NotFound(f"job {job} has started no driver yet", hint="deploy it")
-    path = log_path(site.settings.home, job, wanted)
+    path = site.settings.log(job, wanted)
     place = LogPlace(job=job, instance=wanted, path=str(path))
     if path.is_file():
         return place
     records = Control(site.store, job, wanted).processes()
     if not records:
         return msgspec.structs.replace(place, elsewhere=f"{wanted} was started on no machine that has told so")
-    hosts = ", ".join(sorted({each.host for each in records}))
+    hosts = ", ".join(sorted({record.host for record in records}))
     told = f"the log of {wanted} is on {hosts}: logs/{job}/{path.name} in the home of that machine; not here ({path})"
     return msgspec.structs.replace(place, elsewhere=told)
 
 
-def tail_log(site: Site, job: str, instance: str = "", *, count: int = 20) -> list[str]:
+def tail_log(site: Installation, job: str, instance: str = "", *, count: int = 20) -> list[str]:
     """The last lines of an instance's log, after one that says where it is; or that it is elsewhere."""
     try:
         place = find_log(site, job, instance)

@@ -8,9 +8,11 @@ from __future__ import annotations
 import msgspec
 
 from streamkeeper.errors import PermanentError
-from streamkeeper.lifecycle.steps import Step, current_step, path
-from streamkeeper.model.job_state import JobState, OperationState
-from streamkeeper.operations.sites import Site
+from streamkeeper.lifecycle.steps import current_step, path
+from streamkeeper.model.job_state import JobState
+from streamkeeper.model.operation import OperationState
+from streamkeeper.model.step import Step
+from streamkeeper.operations.installation import Installation
 from streamkeeper.registry.jobs import list_jobs
 
 TURN = "another dual run"
@@ -29,13 +31,13 @@ class DualRun(msgspec.Struct, frozen=True, kw_only=True):
         return f"job {self.job} is in a dual run (operation {self.operation})"
 
 
-def dual_run_before(site: Site, job: str, operation: str) -> DualRun | None:
+def dual_run_before(site: Installation, job: str, operation: str) -> DualRun | None:
     """Whose dual run this operation has to wait for; None when it may begin, has begun, or will not run one."""
     state = site.journal(job, f"operation:{operation}").state()
     if not _is_to_begin(state, state.operations[operation]):
         return None
-    others = (each for each in list_jobs(site.store) if each != job)
-    return next((found for found in (_dual_run_of(site, each) for each in others) if found is not None), None)
+    others = (other for other in list_jobs(site.store) if other != job)
+    return next((found for found in (_dual_run_of(site, other) for other in others) if found is not None), None)
 
 
 def never_came(before: DualRun, limit_s: float) -> str:
@@ -45,12 +47,12 @@ def never_came(before: DualRun, limit_s: float) -> str:
 
 def _is_to_begin(state: JobState, operation: OperationState) -> bool:
     over = operation.outcome is not None or operation.fall_back or operation.abort
-    if over or Step.SHADOW not in path(operation) or Step.SHADOW.label in operation.done:
+    if over or Step.SHADOW not in path(operation) or operation.has_done(Step.SHADOW):
         return False
     return not _shadows(state, operation)
 
 
-def _dual_run_of(site: Site, job: str) -> DualRun | None:
+def _dual_run_of(site: Installation, job: str) -> DualRun | None:
     """Over once the new driver was told to go: the old one has ended by then.
 
     One that waits for a person does not count: it has caught up, and an answer may take a day.
@@ -61,7 +63,7 @@ def _dual_run_of(site: Site, job: str) -> DualRun | None:
         # Another job's damaged records are no reason to keep this one waiting.
         return None
     operation = state.open_operation
-    if operation is None or not _shadows(state, operation) or Step.GO.label in operation.done:
+    if operation is None or not _shadows(state, operation) or operation.has_done(Step.GO):
         return None
     if current_step(operation) is Step.REVIEW:
         return None

@@ -20,10 +20,9 @@ from streamkeeper.crash_points import crash_point
 from streamkeeper.model.control import control_key
 from streamkeeper.model.job_state import InstanceState, JobState
 from streamkeeper.model.liveness import Life
+from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.overview import read_job, recorded_jobs
-from streamkeeper.operations.sites import Site
 from streamkeeper.registry.control import Control
-from streamkeeper.runners.driver_log import log_path
 
 _DAY_S = 24 * 3600.0
 _UNPACKING = ".unpacking-"
@@ -59,45 +58,46 @@ class Removed(msgspec.Struct, frozen=True, kw_only=True):
     failed: tuple[str, ...] = ()
 
 
-def plan_ended(site: Site, state: JobState, now: datetime) -> Iterator[EndedDriver]:
-    """Of each dead instance its scratch space at once, its records and logs ``ended_days`` after its last sign."""
+def plan_ended(site: Installation, state: JobState, now: datetime) -> Iterator[EndedDriver]:
+    """The scratch space of each dead instance at once, its records and logs ``ended_days`` after its last sign."""
     recorded = set(site.store.folders(control_key(state.job, "")))
-    for each in _dead(site, state):
-        if each.instance in _needed(state):
+    for driver in _dead(site, state):
+        if driver.instance in _needed(state):
             continue
-        log = log_path(site.settings.home, state.job, each.instance)
+        log = site.settings.log(state.job, driver.instance)
         logs = tuple(str(path) for path in (log, log.with_name(f"{log.name}.1")) if path.is_file())
-        scratch = Path(site.settings.home) / "scratch" / each.instance
+        scratch = site.settings.scratch / driver.instance
         left = (str(scratch),) if scratch.is_dir() and not scratch.is_symlink() else ()
-        if not (logs or left or each.instance in recorded):
+        if not (logs or left or driver.instance in recorded):
             continue
-        last = _last_sign(site, state, each)
+        last = _last_sign(site, state, driver)
         if now.timestamp() - last > site.settings.ended_days * _DAY_S:
-            keys = tuple(sorted(site.store.list(control_key(state.job, each.instance, "")), key=_going))
+            keys = tuple(sorted(site.store.list(control_key(state.job, driver.instance, "")), key=_going))
             day = datetime.fromtimestamp(last, UTC).date()
             reason = f"it is dead, and its last sign of {day} is older than {site.settings.ended_days:g} days"
-            yield EndedDriver(job=state.job, instance=each.instance, keys=keys, files=(*logs, *left), reason=reason)
+            yield EndedDriver(job=state.job, instance=driver.instance, keys=keys, files=(*logs, *left), reason=reason)
         elif left:
-            yield EndedDriver(job=state.job, instance=each.instance, files=left, reason="the scratch space of the dead")
+            yield EndedDriver(
+                job=state.job, instance=driver.instance, files=left, reason="the scratch space of the dead"
+            )
 
 
-def plan_unused(site: Site, states: Iterable[JobState], now: datetime) -> Iterator[Unused]:
+def plan_unused(site: Installation, states: Iterable[JobState], now: datetime) -> Iterator[Unused]:
     """Unpacked bundles on this machine that nobody has used for ``ended_days``, and scratch space of drills and
     dry runs of before yesterday; ``states``: of all jobs there are.
     """
-    home = Path(site.settings.home)
     needed = _bundles(site, states)
-    for each in _folders(home / "bundles"):
-        unfinished = bool(REMOVED.fullmatch(each.name)) or each.name.startswith(_UNPACKING)
+    for bundle in _folders(site.settings.bundles):
+        unfinished = bool(REMOVED.fullmatch(bundle.name)) or bundle.name.startswith(_UNPACKING)
         reason = "its unpacking or removal was cut off" if unfinished else "no driver runs it"
-        if each.name not in needed and _age_s(each, now) > _DAY_S * (1 if unfinished else site.settings.ended_days):
-            yield Unused(directory=str(each), used=_used(each), reason=reason)
-    for each in _folders(home / "scratch"):
-        if _CUT_OFF.fullmatch(each.name) and _age_s(each, now) > _DAY_S:
-            yield Unused(directory=str(each), used=_used(each), reason="a drill or a dry run was cut off")
+        if bundle.name not in needed and _age_s(bundle, now) > _DAY_S * (1 if unfinished else site.settings.ended_days):
+            yield Unused(directory=str(bundle), used=_used(bundle), reason=reason)
+    for folder in _folders(site.settings.scratch):
+        if _CUT_OFF.fullmatch(folder.name) and _age_s(folder, now) > _DAY_S:
+            yield Unused(directory=str(folder), used=_used(folder), reason="a drill or a dry run was cut off")
 
 
-def remove_ended(site: Site, drivers: Iterable[EndedDriver], unused: Iterable[Unused]) -> Removed:
+def remove_ended(site: Installation, drivers: Iterable[EndedDriver], unused: Iterable[Unused]) -> Removed:
     """Carry a plan out, as far as it still holds; may be cut off anywhere. Raises StoreUnavailable."""
     records = files = size = 0
     failed: list[str] = []
@@ -120,39 +120,43 @@ def remove_ended(site: Site, drivers: Iterable[EndedDriver], unused: Iterable[Un
             failed.append(f"{path}: {error.strerror}")
             continue
         files += len(found)
-        size += sum(each.st_size for each in found)
+        size += sum(stat.st_size for stat in found)
     return Removed(records=records, files=files, bytes=size, failed=tuple(failed))
 
 
 def tell_ended(drivers: Iterable[EndedDriver], unused: Iterable[Unused]) -> Iterator[str]:
     """A line for each driver and each directory."""
-    for each in drivers:
-        what = [f"{len(each.keys)} records"] if each.keys else []
-        yield f"delete {', '.join([*what, *each.files])} of driver {each.instance} of {each.job}: {each.reason}"
+    for driver in drivers:
+        what = [f"{len(driver.keys)} records"] if driver.keys else []
+        yield f"delete {', '.join([*what, *driver.files])} of driver {driver.instance} of {driver.job}: {driver.reason}"
     for directory in unused:
         yield f"delete {directory.directory}: {directory.reason}"
 
 
 def _needed(state: JobState) -> set[str]:
-    """Instances that the job's present rests on."""
+    """Instances that the job's current state depends on."""
     opened = state.open_operation
     return {
         *(state.serving_instance, state.appointed, state.shadow),
-        *(each.instance for each in state.epochs.values()),
+        *(epoch.instance for epoch in state.epochs.values()),
         *(version.claimed_by for versions in state.versions.values() for version in versions),
-        *(each.instance for each in state.instances.values() if opened and each.operation == opened.operation),
+        *(
+            instance.instance
+            for instance in state.instances.values()
+            if opened and instance.operation == opened.operation
+        ),
     }
 
 
-def _dead(site: Site, state: JobState) -> list[InstanceState]:
-    """Those whose end is on record, and those that a look proves dead now."""
-    open_ends = [(state.job, each.instance) for each in state.instances.values() if not each.ended]
+def _dead(site: Installation, state: JobState) -> list[InstanceState]:
+    """Instances whose end is on record, and those that are now proven dead."""
+    open_ends = [(state.job, instance.instance) for instance in state.instances.values() if not instance.ended]
     seen = site.runner.observe_many(open_ends)
-    gone = {name for (_, name), each in seen.items() if each.life in (Life.DEAD, Life.ABSENT)}
-    return [each for each in state.instances.values() if each.ended or each.instance in gone]
+    gone = {name for (_, name), liveness in seen.items() if liveness.life in (Life.DEAD, Life.ABSENT)}
+    return [instance for instance in state.instances.values() if instance.ended or instance.instance in gone]
 
 
-def _last_sign(site: Site, state: JobState, instance: InstanceState) -> float:
+def _last_sign(site: Installation, state: JobState, instance: InstanceState) -> float:
     """When it told its last status; where it never told one, when its operation began. Seconds since 1970."""
     status = Control(site.store, state.job, instance.instance).read_status()
     if status is not None and status.at:
@@ -167,34 +171,34 @@ def _going(key: str) -> tuple[bool, bool, str]:
     return name != "launch.json", name.startswith("process-"), key
 
 
-def _bundles(site: Site, states: Iterable[JobState]) -> set[str]:
+def _bundles(site: Installation, states: Iterable[JobState]) -> set[str]:
     """Bundles of releases that serve, are being deployed, or run in a process that is not proven dead."""
     needed: set[str] = set()
     for state in states:
-        dead = {each.instance for each in _dead(site, state)} - _needed(state)
-        releases = {each.release for each in state.instances.values() if each.instance not in dead}
+        dead = {instance.instance for instance in _dead(site, state)} - _needed(state)
+        releases = {instance.release for instance in state.instances.values() if instance.instance not in dead}
         needed |= {
-            state.releases[each].content.bundle for each in {state.serving_release, *releases} & {*state.releases}
+            state.releases[release].content.bundle for release in {state.serving_release, *releases} & {*state.releases}
         }
     return needed
 
 
-def _set_aside(site: Site, unused: Iterable[Unused]) -> Iterator[Path]:
-    """Directories that are still unused, under names that nobody looks for.
+def _set_aside(site: Installation, unused: Iterable[Unused]) -> Iterator[Path]:
+    """Directories that are still unused, renamed so that nobody finds them.
 
     A driver is recorded long before it unpacks its bundle, and marks one that it finds as used: one that does so just
     now gets it back.
     """
     planned = list(unused)
     needed = _bundles(site, [read_job(site, job) for job in recorded_jobs(site)]) if planned else set()
-    for each in planned:
-        path = Path(each.directory)
+    for entry in planned:
+        path = Path(entry.directory)
         target = removed_path(path)
         with suppress(FileNotFoundError):
-            if path.name in needed or _used(path) != each.used:
+            if path.name in needed or _used(path) != entry.used:
                 continue
             path.rename(target)
-            if _used(target) == each.used:
+            if _used(target) == entry.used:
                 yield target
             elif not path.exists():
                 target.rename(path)
@@ -203,13 +207,13 @@ def _set_aside(site: Site, unused: Iterable[Unused]) -> Iterator[Path]:
 def _folders(parent: Path) -> list[Path]:
     """The directories in a directory, without links; none where it is not there."""
     return (
-        sorted(each for each in parent.iterdir() if each.is_dir() and not each.is_symlink()) if parent.is_dir() else []
+        sorted(path for path in parent.iterdir() if path.is_dir() and not path.is_symlink()) if parent.is_dir() else []
     )
 
 
 def _used(directory: Path) -> int:
     """When it, or a file in it, was changed last; ns since 1970. Raises FileNotFoundError."""
-    return max([directory.stat().st_mtime_ns, *(each.st_mtime_ns for each in look_at(directory).files.values())])
+    return max([directory.stat().st_mtime_ns, *(stat.st_mtime_ns for stat in look_at(directory).files.values())])
 
 
 def _age_s(directory: Path, now: datetime) -> float:

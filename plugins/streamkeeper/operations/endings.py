@@ -8,10 +8,10 @@ from collections.abc import Iterable
 import msgspec
 
 from streamkeeper.compatibility.report import told_way
-from streamkeeper.lifecycle.steps import Step
 from streamkeeper.model.job_state import JobState
 from streamkeeper.model.journal import Entry, InstanceEnded, StepBegun, StepDone
 from streamkeeper.model.markdown_text import escaped
+from streamkeeper.model.step import Step
 from streamkeeper.registry.journal import Journal
 
 
@@ -34,21 +34,21 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_ending(journal: Journal, operation: str) -> Ending:
-    """Of an operation that is over, or as far as it is."""
+    """How an operation ended, or how far it is."""
     state = journal.state()
     asked = state.operations[operation]
     entries = (journal.entry(number) for number in range(asked.started, state.number + 1))
     return Ending(
         job=state.job,
         operation=operation,
-        release=asked.done.get(Step.BUNDLE.label, {}).get("release", ""),
+        release=asked.release,
         outcome=asked.outcome.value if asked.outcome is not None else "open",
         sentence=asked.sentence or asked.fall_back,
         verdict=asked.verdict.name if asked.verdict is not None else "",
         decision=asked.verdict_sentence,
         queries={query: told_way(way) for query, way in sorted(asked.ways.items())},
-        compared={query: each.sentence for query, each in sorted(asked.compared.items())},
-        handover_s=_handover_s(state, operation, (each for each in entries if isinstance(each, Entry))),
+        compared={query: comparison.sentence for query, comparison in sorted(asked.compared.items())},
+        handover_s=_handover_s(state, operation, (entry for entry in entries if isinstance(entry, Entry))),
     )
 
 
@@ -71,14 +71,13 @@ def _handover_s(state: JobState, operation: str, entries: Iterable[Entry]) -> fl
     drained = relieved = committed = None
     for entry in entries:
         match entry.record:
-            case StepBegun(operation=mine, step=Step.DRAIN.label) if mine == operation:
+            case StepBegun(operation=mine, step=Step.DRAIN.tag) if mine == operation:
                 drained = drained or entry.at
             case InstanceEnded(operation=mine, instance=instance) if mine == operation:
                 relieved = relieved or state.instances[instance].appointed
-            case StepDone(operation=mine, step=Step.FIRST_COMMIT.label) if mine == operation:
+            case StepDone(operation=mine, step=Step.FIRST_COMMIT.tag) if mine == operation:
                 committed = committed or entry.at
     if not (drained and relieved and committed):
         return None
-    moments = (datetime.datetime.fromisoformat(at) for at in (drained, committed))
-    began, done = moments
+    began, done = (datetime.datetime.fromisoformat(at) for at in (drained, committed))
     return round((done - began).total_seconds(), 1)

@@ -16,8 +16,10 @@ from msgspec.structs import replace
 from streamkeeper.checkpoints.identity import find_loss
 from streamkeeper.checkpoints.lasting import lasting_damages
 from streamkeeper.checkpoints.open_input import find_gone_input
+from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.errors import StoreUnavailable, StreamkeeperError
 from streamkeeper.lifecycle.recovery import MENDED
+from streamkeeper.model.checkpoint_version import checkpoint_path
 from streamkeeper.model.control import DriverExit, DriverStatus
 from streamkeeper.model.fleet import FleetIndex, JobFacts, JobMemory, PruneRecord
 from streamkeeper.model.health import BackupLook, CheckpointLook, JobLook, OpenOperation
@@ -26,9 +28,9 @@ from streamkeeper.model.liveness import Life, Liveness
 from streamkeeper.model.signals import HistoryPoint
 from streamkeeper.model.standing import Standing, find_standing
 from streamkeeper.operations.carriers import RunIsOver, is_abandoned, nobody_knows
+from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.job_facts import read_facts
 from streamkeeper.operations.overview import recorded_jobs
-from streamkeeper.operations.sites import Site
 from streamkeeper.operations.snapshot_ages import backup_look, look_at_snapshots, newest_snapshots
 from streamkeeper.registry.control import Control
 from streamkeeper.registry.fleet import read_prune
@@ -86,7 +88,7 @@ class Seen:
 
 
 def look_at_fleet(
-    site: Site,
+    site: Installation,
     before: FleetIndex | None,
     *,
     now: float,
@@ -100,7 +102,7 @@ def look_at_fleet(
     """
     remembered = {row.job: row.memory for row in before.rows} if before is not None else {}
     jobs = [job] if job else _known_jobs(site, remembered)
-    fleet = [Seen(job=each, memory=remembered.get(each, JobMemory())) for each in jobs]
+    fleet = [Seen(job=name, memory=remembered.get(name, JobMemory())) for name in jobs]
     with ThreadPoolExecutor(WORKERS) as pool:
         _all(pool, fleet, lambda seen: _read_records(site, seen))
         _observe(site, fleet)
@@ -112,7 +114,7 @@ def look_at_fleet(
     return fleet
 
 
-def compose_look(site: Site, seen: Seen, now: float, prune: PruneRecord | None) -> tuple[JobLook, JobMemory]:
+def compose_look(site: Installation, seen: Seen, now: float, prune: PruneRecord | None) -> tuple[JobLook, JobMemory]:
     """What the rules are asked about, and what the next pass has to remember."""
     memory = _remember(seen, now)
     facts, liveness = seen.facts, seen.liveness
@@ -136,7 +138,7 @@ def compose_look(site: Site, seen: Seen, now: float, prune: PruneRecord | None) 
         status=seen.status,
         exit=seen.exit,
         silent_s=max(0.0, now - memory.beat_at),
-        restarts_s=tuple(now - each for each in memory.restarts),
+        restarts_s=tuple(now - moment for moment in memory.restarts),
         operation=_operation(seen, now),
         last_failure=facts.last_failure,
         checkpoints=seen.checkpoints,
@@ -151,7 +153,7 @@ def compose_look(site: Site, seen: Seen, now: float, prune: PruneRecord | None) 
     return look, memory
 
 
-def find_prune(site: Site) -> PruneRecord | None:
+def find_prune(site: Installation) -> PruneRecord | None:
     """The last prune of everything; None before there was one, and where the store of snapshots cannot be asked."""
     try:
         return read_prune(site.snapshots)
@@ -159,7 +161,7 @@ def find_prune(site: Site) -> PruneRecord | None:
         return None
 
 
-def _known_jobs(site: Site, remembered: dict[str, JobMemory]) -> list[str]:
+def _known_jobs(site: Installation, remembered: dict[str, JobMemory]) -> list[str]:
     """Names of all jobs; of those that a pass has seen before nobody asks whether they have a journal."""
     if not remembered:
         return recorded_jobs(site)
@@ -171,7 +173,7 @@ def _all(pool: ThreadPoolExecutor, fleet: list[Seen], act: Callable[[Seen], None
         pass
 
 
-def _read_records(site: Site, seen: Seen) -> None:
+def _read_records(site: Installation, seen: Seen) -> None:
     with seen.looking("records"):
         seen.facts = read_facts(site, seen.job, seen.memory.facts)
     if seen.instance:
@@ -179,21 +181,21 @@ def _read_records(site: Site, seen: Seen) -> None:
             seen.status = Control(site.store, seen.job, seen.instance).read_status()
 
 
-def _observe(site: Site, fleet: list[Seen]) -> None:
-    """One look at the machine for all of them."""
+def _observe(site: Installation, fleet: list[Seen]) -> None:
+    """Observe all drivers with one look at the machine."""
     known = {(seen.job, seen.instance): seen for seen in fleet if seen.instance}
-    for each, liveness in site.runner.observe_many(list(known)).items():
-        known[each].liveness = liveness
+    for driver, liveness in site.runner.observe_many(list(known)).items():
+        known[driver].liveness = liveness
 
 
-def _read_end(site: Site, seen: Seen) -> None:
+def _read_end(site: Installation, seen: Seen) -> None:
     """A driver that lives has not ended: its last word is only asked for where it does not."""
     if seen.liveness is not None and seen.liveness.life is not Life.ALIVE:
         with seen.looking("exit"):
             seen.exit = Control(site.store, seen.job, seen.instance).read_exit()
 
 
-def _look_deeper(site: Site, seen: Seen, now: float, run_is_over: RunIsOver) -> None:
+def _look_deeper(site: Installation, seen: Seen, now: float, run_is_over: RunIsOver) -> None:
     facts = seen.facts
     if facts is None or facts.forgotten:
         return
@@ -202,20 +204,20 @@ def _look_deeper(site: Site, seen: Seen, now: float, run_is_over: RunIsOver) -> 
             seen.abandoned = is_abandoned(site.store, seen.job, facts.operation.operation, run_is_over)
     statuses = {seen.instance: seen.status}
     for query, version in sorted(facts.versions.items()):
-        directory = Path(version.root) / seen.job / query / version.version
+        directory = checkpoint_path(version.root, seen.job, query, version.version)
         with seen.looking(f"checkpoint of {query}"):
             by = version.claimed_by
             if by and by not in statuses:
                 statuses[by] = Control(site.store, seen.job, by).read_status()
             known = known_checkpoint(seen.job, version, commits_of(statuses.get(by)))
-            lost = find_loss(directory, known)
+            lost = find_loss(LocalTree(directory), known)
             gone = not lost and facts.wanted and seen.liveness is not None and seen.liveness.life is Life.DEAD
             seen.checkpoints[query] = CheckpointLook(
                 version=version.version,
                 directory=str(directory),
                 lost=lost,
                 damaged=_damage(directory) if gone else "",
-                input_gone=find_gone_input(directory) if gone else "",
+                input_gone=find_gone_input(LocalTree(directory)) if gone else "",
             )
             if not lost:
                 with seen.looking(f"snapshots of {query}"):
@@ -227,7 +229,7 @@ def _look_deeper(site: Site, seen: Seen, now: float, run_is_over: RunIsOver) -> 
         _read_history(site, seen)
 
 
-def _look_for_snapshots(pool: ThreadPoolExecutor, site: Site, fleet: list[Seen], now: float) -> None:
+def _look_for_snapshots(pool: ThreadPoolExecutor, site: Installation, fleet: list[Seen], now: float) -> None:
     """How old they are now, whether or not their turn has come; what is known of them saves reading them."""
     try:
         store = site.snapshots
@@ -250,19 +252,21 @@ def _read_snapshots(store: Store, seen: Seen, now: float) -> None:
 
 def _damage(directory: Path) -> str:
     """What a start does harm with; a commit that is missing over a planned batch is what a crash leaves as well."""
-    harmed = [each for each in lasting_damages(directory) if not each.safe and each.shape not in MENDED]
+    harmed = [
+        damage for damage in lasting_damages(LocalTree(directory)) if not damage.safe and damage.shape not in MENDED
+    ]
     return f"{harmed[0].shape} at {harmed[0].where} ({harmed[0].evidence}); {harmed[0].on_start}" if harmed else ""
 
 
-def _read_history(site: Site, seen: Seen) -> None:
-    """Only where a query is behind, or its state large: else no rule would make anything of it."""
+def _read_history(site: Installation, seen: Seen) -> None:
+    """Only where a query is behind or its state is large: otherwise no rule uses the history."""
     queries = seen.status.queries.values() if seen.status is not None else ()
     worth = any(
-        (each.signals.lag_s or 0.0) >= LAG_WORTH_A_HISTORY_S
-        or any(source.lag_records or source.lag_files for source in each.signals.sources)
-        or each.signals.state_memory_bytes >= STATE_WORTH_A_HISTORY_BYTES
-        or (each.signals.checkpoint_bytes or 0) >= STATE_WORTH_A_HISTORY_BYTES
-        for each in queries
+        (query.signals.lag_s or 0.0) >= LAG_WORTH_A_HISTORY_S
+        or any(source.lag_records or source.lag_files for source in query.signals.sources)
+        or query.signals.state_memory_bytes >= STATE_WORTH_A_HISTORY_BYTES
+        or (query.signals.checkpoint_bytes or 0) >= STATE_WORTH_A_HISTORY_BYTES
+        for query in queries
     )
     if worth and seen.liveness is not None and seen.liveness.life is Life.ALIVE:
         history = Control(site.store, seen.job, seen.instance).read_history()
@@ -272,8 +276,10 @@ def _read_history(site: Site, seen: Seen) -> None:
 def _remember(seen: Seen, now: float) -> JobMemory:
     """Since when the beat has been the same, and when the driver began again."""
     before = seen.memory
-    restarts = tuple(each for each in before.restarts if now - each <= FORGET_S)
-    acts = {act: tuple(each for each in moments if now - each <= FORGET_S) for act, moments in before.acts.items()}
+    restarts = tuple(moment for moment in before.restarts if now - moment <= FORGET_S)
+    acts = {
+        act: tuple(moment for moment in moments if now - moment <= FORGET_S) for act, moments in before.acts.items()
+    }
     told = seen.status
     beat, beat_at = before.beat, before.beat_at
     if told is not None:
@@ -305,10 +311,12 @@ def _operation(seen: Seen, now: float) -> OpenOperation | None:
 
 def _backups(seen: Seen, now: float) -> dict[str, BackupLook]:
     versions = seen.facts.versions if seen.facts is not None else {}
-    return {query: backup_look(each, now) for query, each in seen.memory.snapshots.items() if query in versions}
+    return {query: backup_look(snapshot, now) for query, snapshot in seen.memory.snapshots.items() if query in versions}
 
 
 def _unpruned(job: str, prune: PruneRecord | None) -> str:
     """What the last prune could not do of this job."""
     failed = prune.failed if prune is not None else ()
-    return next((each for each in failed if each.startswith((f"{job}:", f"{job}/")) or f"/{job}/" in each), "")
+    return next(
+        (failure for failure in failed if failure.startswith((f"{job}:", f"{job}/")) or f"/{job}/" in failure), ""
+    )

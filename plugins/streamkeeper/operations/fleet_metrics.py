@@ -16,8 +16,8 @@ from streamkeeper.model.control import DriverStatus
 from streamkeeper.model.fleet import FleetIndex, JobRow, SnapshotFacts
 from streamkeeper.model.health import BackupLook
 from streamkeeper.model.standing import Standing
+from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.overview import job_overview, recorded_jobs
-from streamkeeper.operations.sites import Site
 from streamkeeper.registry.control import Control
 from streamkeeper.registry.fleet import read_index
 
@@ -29,7 +29,7 @@ _SERVES = frozenset({Standing.SERVING, Standing.DRAINING})
 _NOT_KNOWN = frozenset({Standing.UNKNOWN, Standing.NOT_DEPLOYED})
 
 
-def look_at_fleet(site: Site, now: float) -> Fleet:
+def look_at_fleet(site: Installation, now: float) -> Fleet:
     """Every job as it is at ``now``, seconds since 1970; of a job that cannot be read, its name.
 
     A store that does not answer is told, not raised.
@@ -67,7 +67,7 @@ class RecentFleet:
             return self._seen[1]
 
 
-def _of_index(site: Site, index: FleetIndex, now: float) -> tuple[JobSample, ...]:
+def _of_index(site: Installation, index: FleetIndex, now: float) -> tuple[JobSample, ...]:
     with ThreadPoolExecutor(_READERS) as readers:
         rows = [row for row in index.rows if not row.forgotten]
         statuses = readers.map(lambda row: _status(site, row), rows)
@@ -89,7 +89,7 @@ def _ages(facts: SnapshotFacts, now: float) -> BackupLook:
     return BackupLook(age_s=newest, verified_age_s=verified)
 
 
-def _status(site: Site, row: JobRow) -> DriverStatus | None:
+def _status(site: Installation, row: JobRow) -> DriverStatus | None:
     if not row.instance:
         return None
     try:
@@ -100,7 +100,7 @@ def _status(site: Site, row: JobRow) -> DriverStatus | None:
         return None
 
 
-def _look(site: Site, job: str) -> JobSample:
+def _look(site: Installation, job: str) -> JobSample:
     """One job that no watch has looked at; nothing is said of its snapshots."""
     try:
         seen = job_overview(site, job)

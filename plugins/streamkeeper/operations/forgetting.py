@@ -10,11 +10,12 @@ from collections.abc import Iterator
 
 from streamkeeper.errors import NotFound, OperationOpen, OperationRefused, StreamkeeperError
 from streamkeeper.model.job_state import JobState
-from streamkeeper.model.journal import DeployRequest, JobForgotten, Record
+from streamkeeper.model.journal import JobForgotten, Record
 from streamkeeper.model.names import check_name
+from streamkeeper.model.request import DeployRequest
 from streamkeeper.model.snapshot import series_of_query
-from streamkeeper.operations.registered import checkpoint_directory, stored_manifests
-from streamkeeper.operations.sites import Site
+from streamkeeper.operations.installation import Installation
+from streamkeeper.operations.registered import stored_manifests
 from streamkeeper.registry.journal import has_journal
 from streamkeeper.snapshots.catalogue import Catalogue
 
@@ -51,7 +52,7 @@ def told_forgotten(state: JobState) -> str:
     return f"{told}; its old checkpoint is there: {', '.join(left)}" if left else told
 
 
-def forget_job(site: Site, job: str, *, requested_by: str, reason: str) -> list[str]:
+def forget_job(site: Installation, job: str, *, requested_by: str, reason: str) -> list[str]:
     """Record that nobody wants the job; returns what stays, in lines. Again changes nothing.
 
     Raises NotFound for an unknown job, OperationOpen, and OperationRefused for one that is to serve, or of which a
@@ -81,22 +82,24 @@ def forget_job(site: Site, job: str, *, requested_by: str, reason: str) -> list[
     return [told_forgotten(state), *_what_stays(site, state)]
 
 
-def _what_stays(site: Site, state: JobState) -> Iterator[str]:
+def _what_stays(site: Installation, state: JobState) -> Iterator[str]:
     for query, versions in sorted(state.versions.items()):
-        for each in versions:
-            yield f"stays: checkpoint {checkpoint_directory(site, state, query, each.version)}"
+        for version in versions:
+            yield f"stays: checkpoint {site.checkpoint(state, query, version.version)}"
         yield f"stays: {_snapshots(site, series_of_query(state.job, query))}"
     if state.serving_release in state.described:
         try:
-            outputs = {each.sink.output for each in stored_manifests(site, state, state.serving_release).values()}
+            outputs = {
+                manifest.sink.output for manifest in stored_manifests(site, state, state.serving_release).values()
+            }
         except StreamkeeperError as error:
             yield f"stays: its outputs, which cannot be named: {error}"
         else:
-            yield from (f"stays: output {each}" for each in sorted(outputs))
+            yield from (f"stays: output {output}" for output in sorted(outputs))
     yield f"stays: its records and releases in {site.store.url} (streamkeeper history {state.job})"
 
 
-def _snapshots(site: Site, series: str) -> str:
+def _snapshots(site: Installation, series: str) -> str:
     try:
         found = len(Catalogue(site.snapshots, series).numbers())
     except StreamkeeperError as error:

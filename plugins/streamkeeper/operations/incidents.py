@@ -26,7 +26,7 @@ def reconcile(
 
     Raises StoreUnavailable and RegistryDamaged.
     """
-    found = {each.key: each for each in symptoms if each.severity is not Severity.INFO}
+    found = {symptom.key: symptom for symptom in symptoms if symptom.severity is not Severity.INFO}
     lines: list[str] = []
     for key, symptom in found.items():
         add(log, _raise_or_repeat(key, symptom, now), lines, now=now, dry_run=dry_run)
@@ -49,12 +49,12 @@ def add(
     told: list[IncidentRecord] = [] if record is None else [record]
 
     def deciding(state: JobIncidents) -> IncidentRecord | None:
-        told[:] = [each for each in [decide(state)] if each is not None]
+        told[:] = [decided for decided in [decide(state)] if decided is not None]
         return told[0] if told else None
 
     if not dry_run:
         log.append(deciding, now=now)
-    lines += [f"{'would be ' if dry_run else ''}{_render(each)}" for each in told]
+    lines += [f"{'would be ' if dry_run else ''}{_render(decided)}" for decided in told]
 
 
 def _raise_or_repeat(key: str, symptom: Symptom, now: float) -> Callable[[JobIncidents], IncidentRecord | None]:
@@ -68,7 +68,7 @@ def _raise_or_repeat(key: str, symptom: Symptom, now: float) -> Callable[[JobInc
 
 
 def _clear(key: str, found: dict[str, Symptom]) -> Callable[[JobIncidents], IncidentRecord | None]:
-    causes = ", ".join(sorted(each.rule for each in found.values()))
+    causes = ", ".join(sorted(symptom.rule for symptom in found.values()))
     sentence = f"not seen any more; what is seen now: {causes}" if causes else "not seen any more"
     return lambda state: IncidentCleared(key=key, sentence=sentence) if key in state.open else None
 

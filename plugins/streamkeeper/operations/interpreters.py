@@ -22,8 +22,10 @@ def choose_interpreter(store: Store, state: JobState, release: Release) -> str:
     own = (here.python, here.spark, here.packages_sha256)
     if release.name not in state.described or own == (made_in.python, made_in.spark, made_in.packages_sha256):
         return sys.executable
-    for each in reversed(state.instances.values()):
-        launch = Control(store, state.job, each.instance).read_launch() if each.release == release.name else None
+    for instance in reversed(state.instances.values()):
+        launch = (
+            Control(store, state.job, instance.instance).read_launch() if instance.release == release.name else None
+        )
         if launch is not None:
             return launch.python if os.access(launch.python, os.X_OK) else sys.executable
     return sys.executable

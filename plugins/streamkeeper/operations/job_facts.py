@@ -7,31 +7,32 @@ from datetime import UTC, datetime
 from msgspec.structs import replace
 
 from streamkeeper.errors import KeyMissing, StreamkeeperError
-from streamkeeper.lifecycle.steps import Step, current_step
+from streamkeeper.lifecycle.steps import current_step
 from streamkeeper.model.checkpoint_version import CheckpointVersion
 from streamkeeper.model.coding import from_json
 from streamkeeper.model.fleet import JobFacts, OperationFacts
-from streamkeeper.model.job_state import JobState, OperationState
+from streamkeeper.model.job_state import JobState
 from streamkeeper.model.journal import Entry, Outcome
 from streamkeeper.model.journal_keys import entry_key
+from streamkeeper.model.operation import OperationState
 from streamkeeper.model.release import Release
 from streamkeeper.model.secret_references import find_references, split_reference
+from streamkeeper.model.step import Step
 from streamkeeper.operations.forgetting import is_forgotten
-from streamkeeper.operations.registered import checkpoint_directory
-from streamkeeper.operations.sites import Site
+from streamkeeper.operations.installation import Installation
 from streamkeeper.registry.journal import grew_beyond
 
 _NOT_DESIRED = frozenset({Outcome.DRY_RUN, Outcome.ABORTED, Outcome.SUCCEEDED})
 
 
-def read_facts(site: Site, job: str, known: JobFacts | None) -> JobFacts:
+def read_facts(site: Installation, job: str, known: JobFacts | None) -> JobFacts:
     """What the journal says now: one read where nothing was added to what is ``known``."""
     if known is not None and not grew_beyond(site.store, job, known.number):
         return known
     return make_facts(site, site.journal(job, "watch").state())
 
 
-def make_facts(site: Site, state: JobState) -> JobFacts:
+def make_facts(site: Installation, state: JobState) -> JobFacts:
     """The same of a state that was read."""
     release = state.releases.get(state.serving_release)
     operation = state.open_operation
@@ -59,17 +60,17 @@ def _secrets(release: Release | None) -> tuple[str, ...]:
     if release is None:
         return ()
     references = find_references(release.content.params, release.content.conf)
-    return tuple(sorted({split_reference(each)[0] for each in references}))
+    return tuple(sorted({split_reference(reference)[0] for reference in references}))
 
 
-def _serving_versions(site: Site, state: JobState) -> dict[str, CheckpointVersion]:
+def _serving_versions(site: Installation, state: JobState) -> dict[str, CheckpointVersion]:
     """Query -> version, of the queries that the serving release has; where it lies is part of it."""
     queries = state.described.get(state.serving_release, {})
     found: dict[str, CheckpointVersion] = {}
     for query in queries:
         version = state.current_version(query)
         if version is not None and site.is_mine(version.installation):
-            root = checkpoint_directory(site, state, query, version.version).parents[2]
+            root = site.checkpoint(state, query, version.version).parents[2]
             began = None if version.start_offsets is None else ()
             found[query] = replace(version, root=str(root), start_offsets=began)
     return found
@@ -77,8 +78,8 @@ def _serving_versions(site: Site, state: JobState) -> dict[str, CheckpointVersio
 
 def failed_last(state: JobState) -> OperationState | None:
     """The newest deploy that is over, where it was meant to bring another release to serve and did not."""
-    over = [each for each in state.operations.values() if each.outcome not in (None, Outcome.DRY_RUN)]
-    newest = max(over, key=lambda each: each.started, default=None)
+    over = [operation for operation in state.operations.values() if operation.outcome not in (None, Outcome.DRY_RUN)]
+    newest = max(over, key=lambda operation: operation.started, default=None)
     if newest is None or newest.outcome in _NOT_DESIRED or not release_of(newest):
         return None
     return newest
@@ -86,22 +87,22 @@ def failed_last(state: JobState) -> OperationState | None:
 
 def release_of(operation: OperationState) -> str:
     """The release that an operation was about, as far as it came to have one."""
-    return operation.done.get(Step.BUNDLE.label, {}).get("release", "") or operation.request.release or ""
+    return operation.release or operation.request.release or ""
 
 
-def _facts_of(site: Site, job: str, operation: OperationState) -> OperationFacts:
+def _facts_of(site: Installation, job: str, operation: OperationState) -> OperationFacts:
     step = current_step(operation)
     asked = (step is Step.APPROVE and operation.approval is None) or (step is Step.REVIEW and operation.review is None)
     return OperationFacts(
         operation=operation.operation,
         kind="rollback" if operation.request.rollback else "deploy",
-        step=step.label,
+        step=step.tag,
         began_at=_moment_of(site, job, operation.started),
         waits_for_person=asked,
     )
 
 
-def _moment_of(site: Site, job: str, number: int) -> float:
+def _moment_of(site: Installation, job: str, number: int) -> float:
     """When an entry was written, by its writer's clock; now where that cannot be read."""
     key = entry_key(job, number)
     try:

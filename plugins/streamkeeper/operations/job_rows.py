@@ -30,8 +30,8 @@ def make_row(seen: Seen, look: JobLook, memory: JobMemory, symptoms: tuple[Sympt
         wanted=look.wanted,
         stopped=look.stopped,
         operation=look.operation.operation if look.operation is not None else "",
-        versions={query: each.version for query, each in facts.versions.items()} if facts is not None else {},
-        committed={query: each.committed for query, each in queries.items() if each.committed is not None},
+        versions={query: version.version for query, version in facts.versions.items()} if facts is not None else {},
+        committed={query: status.committed for query, status in queries.items() if status.committed is not None},
         silent_s=round(look.silent_s, 1),
         worst=worst(symptoms),
         symptoms=symptoms,
@@ -47,8 +47,8 @@ def make_row(seen: Seen, look: JobLook, memory: JobMemory, symptoms: tuple[Sympt
 
 
 def remember_told(seen: Seen, memory: JobMemory, now: float) -> JobMemory:
-    """What a driver says once and not again: when its queries committed, and what it failed with."""
-    told = {name: each.signals.last_commit for name, each in _statuses(seen).items()}
+    """What a driver reports only once: when its queries committed, and what it failed with."""
+    told = {name: status.signals.last_commit for name, status in _statuses(seen).items()}
     moments = {**memory.committed_at, **{name: at for name, at in told.items() if at is not None}}
     queries = _names(seen.facts, seen)
     kept = {name: at for name, at in moments.items() if name in queries}
@@ -66,11 +66,11 @@ def _error(seen: Seen, before: ToldError | None, now: float) -> ToldError | None
 
 
 def _told_error(seen: Seen) -> str:
-    """The driver's own; of one that is well, and of a job that has none, what its last deploy failed with."""
+    """The driver's own error; for a healthy one, and a job without one, what its last deploy failed with."""
     if seen.exit is not None and seen.exit.error:
         return seen.exit.error
     if seen.status is not None:
-        errors = [f"query {name}: {each.error}" for name, each in sorted(seen.status.queries.items()) if each.error]
+        errors = [f"query {name}: {query.error}" for name, query in sorted(seen.status.queries.items()) if query.error]
         if found := seen.status.error or "; ".join(errors) or seen.status.waiting:
             return found
     return seen.facts.last_failure if seen.facts is not None else ""
@@ -90,8 +90,8 @@ def _query(status: QueryStatus | None, committed_at: float | None, snapshots: Sn
     sources = signals.sources if signals is not None else ()
     return QueryRow(
         lag_s=signals.lag_s if signals is not None else None,
-        lag_records=_sum([each.lag_records for each in sources]),
-        lag_files=_sum([each.lag_files for each in sources]),
+        lag_records=_sum([source.lag_records for source in sources]),
+        lag_files=_sum([source.lag_files for source in sources]),
         committed_at=committed_at,
         snapshots_known=snapshots is not None,
         snapshot_at=snapshots.taken_at if snapshots is not None else None,
@@ -100,7 +100,7 @@ def _query(status: QueryStatus | None, committed_at: float | None, snapshots: Sn
 
 
 def _sum(counts: list[int | None]) -> int | None:
-    known = [each for each in counts if each is not None]
+    known = [count for count in counts if count is not None]
     return sum(known) if known else None
 
 

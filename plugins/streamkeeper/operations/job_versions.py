@@ -9,13 +9,13 @@ from streamkeeper.compatibility.differences import JobVersion
 from streamkeeper.model.check import JobFile
 from streamkeeper.model.job_state import JobState
 from streamkeeper.model.manifest import Manifest
+from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.registered import stored_manifests
-from streamkeeper.operations.sites import Site
 from streamkeeper.registry.bundles import read_bundle, read_code
 from streamkeeper.registry.objects import read_object
 
 
-def released_version(site: Site, state: JobState, release: str) -> JobVersion:
+def released_version(site: Installation, state: JobState, release: str) -> JobVersion:
     """A release, as its bundle has it; raises RegistryDamaged for a bundle that is missing or was changed."""
     content = state.releases[release].content
     bundle = read_object(site.store, state.job, "bundles", content.bundle, ".zip")

@@ -13,19 +13,22 @@ from pathlib import Path
 import msgspec
 
 from streamkeeper.checkpoints.layout import id_there, is_version_name, last_committed, last_planned
+from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.crash_points import crash_point
 from streamkeeper.errors import InvalidInput, KeyMissing, OperationRefused, RegistryDamaged, StreamkeeperError
 from streamkeeper.lifecycle.rebuilding import Asked, RebuildPlan, decide_installation, decide_rebuild
+from streamkeeper.model.checkpoint_version import checkpoint_path
 from streamkeeper.model.coding import from_json
 from streamkeeper.model.fleet import INDEX_KEY
-from streamkeeper.model.installation import Owner
+from streamkeeper.model.installation_record import Owner
 from streamkeeper.model.job_state import JobState
 from streamkeeper.model.journal import Record
 from streamkeeper.model.lost_store import Fence, LostJob, SeenCheckpoint, SeenDriver, SeenSnapshots
 from streamkeeper.model.names import check_name, release_number
 from streamkeeper.model.secret_references import find_references, resolve
+from streamkeeper.model.settings import Settings
 from streamkeeper.model.snapshot import Snapshot, series_of_query
-from streamkeeper.operations.sites import Site
+from streamkeeper.operations.installation import Installation
 from streamkeeper.registry.control import Control, instances
 from streamkeeper.registry.installations import OWNER_FILE, find_misplaced, read_installation, take_back
 from streamkeeper.registry.jobs import list_jobs
@@ -35,7 +38,6 @@ from streamkeeper.runners.machine import this_machine
 from streamkeeper.sinks.fences import read_fences
 from streamkeeper.snapshots.catalogue import Catalogue
 from streamkeeper.stores.contract import Store
-from streamkeeper.stores.opening import open_store
 
 
 class Rebuild(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,7 +50,7 @@ class Rebuild(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def plan_rebuild(
-    site: Site,
+    site: Installation,
     asked: Asked,
     *,
     job: str = "",
@@ -63,9 +65,7 @@ def plan_rebuild(
     Raises InvalidInput or NotFound for a place that is none, StoreUnavailable for one that does not answer,
     OperationRefused where the installation cannot be told.
     """
-    root = Path(site.settings.checkpoints)
-    if not root.is_dir():
-        raise InvalidInput(f"the checkpoint root {root} is not there", hint="mount it, or set STREAMKEEPER_CHECKPOINTS")
+    root = checkpoint_root(site.settings)
     present = read_installation(site.store)
     if misplaced := find_misplaced(site.store, present, site.settings.home):
         raise OperationRefused(
@@ -73,102 +73,113 @@ def plan_rebuild(
             hint="a copy is not to take the outputs of what it was copied from; if it was moved, streamkeeper home new"
             " --reason …, then rebuild",
         )
-    # By their names: a place that is named twice has each output once.
-    fences = {each.output: each for place in outputs for each in read_fences(_filled_in(site, place))}.values()
-    snapshots = open_store(site.settings.snapshots) if site.settings.snapshots else site.store
-    owners = {each.owner.partition("/")[0] for each in fences}
+    # Keyed by output: a place that is named twice counts each output once.
+    fences = {fence.output: fence for place in outputs for fence in read_fences(_filled_in(site, place))}.values()
+    owners = {fence.owner.partition("/")[0] for fence in fences}
     found = sorted({check_name("job", job)} if job else {*_folders(root), *owners})
-    seen = [_look(site, each, root, fences, snapshots) for each in found]
-    # A folder in which nothing is left is no job.
-    lost = [each for each in seen if job or each.journal or each.queries]
-    ids = {each.installation for of in lost for every in of.fences.values() for each in every}
-    ids |= {each.installation for of in lost for each in of.drivers} | {_owner_of(snapshots)}
-    others = tuple(each for each in list_jobs(site.store) if has_journal(site.store, each))
+    seen = [_look(site, name, root, fences, site.unclaimed_snapshots) for name in found]
+    # An empty folder is not a job.
+    lost = [lost_job for lost_job in seen if job or lost_job.journal or lost_job.queries]
+    ids = {fence.installation for of in lost for every in of.fences.values() for fence in every}
+    ids |= {driver.installation for of in lost for driver in of.drivers} | {_owner_of(site.unclaimed_snapshots)}
+    others = tuple(other for other in list_jobs(site.store) if has_journal(site.store, other))
     id, refusal = decide_installation(frozenset(ids - {""}), present.id if present is not None else "", others)
     if refusal:
         raise OperationRefused(refusal)
     id = id or (present.id if present is not None else "")
     plans, known = [], []
-    for each in lost:
-        if each.journal and not job:
-            known.append(f"{each.job}: {each.journal}")
+    for lost_job in lost:
+        if lost_job.journal and not job:
+            known.append(f"{lost_job.job}: {lost_job.journal}")
             continue
-        plans.append(decide_rebuild(each, _asked_of(asked, each.job, unfenced, gone, versions or {}), id))
+        plans.append(decide_rebuild(lost_job, _asked_of(asked, lost_job.job, unfenced, gone, versions or {}), id))
     _must_be_known({*unfenced, *gone, *(versions or {})}, lost)
     return Rebuild(installation=id, plans=tuple(plans), known=tuple(known))
 
 
-def end_drivers(site: Site, jobs: Collection[str]) -> list[str]:
+def checkpoint_root(settings: Settings) -> Path:
+    """Where the checkpoints lie, by which a lost job is found; raises InvalidInput where that is no directory."""
+    root = Path(settings.checkpoints)
+    if not root.is_dir():
+        raise InvalidInput(f"the checkpoint root {root} is not there", hint="mount it, or set STREAMKEEPER_CHECKPOINTS")
+    return root
+
+
+def end_drivers(site: Installation, jobs: Collection[str]) -> list[str]:
     """End every driver of these jobs that lives here; returns what was ended, in lines. Raises OperationRefused for one
     that cannot be."""
     told = []
     for job in jobs:
-        for each in find_leftovers(job, site.settings):
-            told.append(f"driver {each.instance} of {job} was ended ({each.sentence})")
+        for leftover in find_leftovers(job, site.settings):
+            told.append(f"driver {leftover.instance} of {job} was ended ({leftover.sentence})")
         if left := end_leftovers(job, site.settings):
             raise OperationRefused(f"driver {left[0].instance} of {job} cannot be ended: {left[0].sentence}")
     return told
 
 
-def record_rebuild(site: Site, rebuild: Rebuild, *, by: str, reason: str) -> list[str]:
+def record_rebuild(site: Installation, rebuild: Rebuild, *, by: str, reason: str) -> list[str]:
     """Record what was planned; returns the jobs. One that has got a journal meanwhile is left as it is.
 
     Raises OperationRefused where a driver has come to life since it was planned.
     """
-    planned = [each for each in rebuild.plans if each.record is not None]
+    planned = [plan for plan in rebuild.plans if plan.record is not None]
     if not planned:
         return []
     crash_point("rebuild.installation.before")
     installation = take_back(site.store, site.settings.home, rebuild.installation, by=by, reason=reason)
     crash_point("rebuild.installation.after")
-    # What the watch remembers is of the journals that were lost: it would wait for their next entries.
+    # The watch remembers the lost journals: it would wait for their next entries.
     site.store.delete(INDEX_KEY)
     made = []
-    for each in planned:
-        if left := find_leftovers(each.job, site.settings, [installation.id]):
-            raise OperationRefused(f"driver {left[0].instance} of {each.job} runs again: {left[0].sentence}")
+    for job_plan in planned:
+        if left := find_leftovers(job_plan.job, site.settings, [installation.id]):
+            raise OperationRefused(f"driver {left[0].instance} of {job_plan.job} runs again: {left[0].sentence}")
 
-        def first(state: JobState, plan: RebuildPlan = each) -> Record | None:
+        def first(state: JobState, plan: RebuildPlan = job_plan) -> Record | None:
             return plan.record if state.number == 0 else None
 
         crash_point("rebuild.journal.before")
-        state = site.journal(each.job, f"rebuild:{by}").append(first)
+        state = site.journal(job_plan.job, f"rebuild:{by}").append(first)
         crash_point("rebuild.journal.after")
         if state.rebuilt is not None:
-            made.append(each.job)
+            made.append(job_plan.job)
     return made
 
 
-def _look(site: Site, job: str, root: Path, fences: Iterable[Fence], snapshots: Store) -> LostJob:
-    """Everything that is known of one job."""
+def _look(site: Installation, job: str, root: Path, fences: Iterable[Fence], snapshots: Store) -> LostJob:
+    """Everything that is known about one job."""
     why = _journal_there(site, job)
     if why:
         return LostJob(job=job, journal=why)
     mine: dict[str, tuple[Fence, ...]] = {}
-    for each in fences:
-        owner, _, query = each.owner.partition("/")
+    for fence in fences:
+        owner, _, query = fence.owner.partition("/")
         if owner == job:
-            mine[query] = (*mine.get(query, ()), each)
+            mine[query] = (*mine.get(query, ()), fence)
     try:
-        checkpoints = {query: tuple(_checkpoints(root, job, query)) for query in _folders(root / job)}
+        checkpoints = {query: tuple(_checkpoints(root, job, query)) for query in _folders(checkpoint_path(root, job))}
     except OSError as error:
         raise InvalidInput(f"{error.filename} cannot be read: {error.strerror}") from error
-    checkpoints = {query: each for query, each in checkpoints.items() if each}
+    checkpoints = {query: versions for query, versions in checkpoints.items() if versions}
     kept = {query: _snapshots(snapshots, job, query) for query in sorted({*mine, *checkpoints})}
-    ids = [each.installation for every in mine.values() for each in every]
-    directories = [root / job / query / each.version for query, every in checkpoints.items() for each in every]
+    ids = [fence.installation for every in mine.values() for fence in every]
+    directories = [
+        checkpoint_path(root, job, query, checkpoint.version)
+        for query, every in checkpoints.items()
+        for checkpoint in every
+    ]
     return LostJob(
         job=job,
         checkpoints=checkpoints,
         fences=mine,
-        snapshots={query: each for query, each in kept.items() if each is not None},
+        snapshots={query: seen for query, seen in kept.items() if seen is not None},
         drivers=(*_recorded(site, job), *_living(site, job, ids)),
         unseen=why_unseen(directories or [root]),
         host=this_machine().host,
     )
 
 
-def _journal_there(site: Site, job: str) -> str:
+def _journal_there(site: Installation, job: str) -> str:
     """Why a job's journal is not to be made again; empty where there is none."""
     try:
         state = site.journal(job, "reader").state()
@@ -185,29 +196,29 @@ def _journal_there(site: Site, job: str) -> str:
 
 
 def _folders(directory: Path) -> list[str]:
-    """Names of jobs or queries; what could not be one is passed over."""
+    """Names of jobs or queries; folders with names that cannot be one are skipped."""
     found = []
-    for each in sorted(directory.iterdir()) if directory.is_dir() else []:
+    for path in sorted(directory.iterdir()) if directory.is_dir() else []:
         with suppress(InvalidInput):
-            if each.is_dir():
-                found.append(check_name("folder", each.name))
+            if path.is_dir():
+                found.append(check_name("folder", path.name))
     return found
 
 
 def _checkpoints(root: Path, job: str, query: str) -> Iterator[SeenCheckpoint]:
-    for each in sorted((root / job / query).iterdir()):
-        if each.is_dir() and is_version_name(each.name):
+    for directory in sorted(checkpoint_path(root, job, query).iterdir()):
+        if directory.is_dir() and is_version_name(directory.name):
             yield SeenCheckpoint(
                 root=str(root),
-                version=each.name,
-                query_id=id_there(each),
-                committed=last_committed(each),
-                planned=last_planned(each),
+                version=directory.name,
+                query_id=id_there(LocalTree(directory)),
+                committed=last_committed(LocalTree(directory)),
+                planned=last_planned(LocalTree(directory)),
             )
 
 
 def _snapshots(store: Store, job: str, query: str) -> SeenSnapshots | None:
-    """None where there are none that can be read."""
+    """None where none can be read."""
     catalogue = Catalogue(store, series_of_query(job, query))
     found: list[Snapshot] = []
     for number in catalogue.numbers():
@@ -219,12 +230,12 @@ def _snapshots(store: Store, job: str, query: str) -> SeenSnapshots | None:
         name=found[-1].name,
         version=found[-1].version,
         batch=found[-1].batch,
-        versions=tuple(sorted({each.version for each in found if each.version})),
-        newest_release=max((release_number(each.release) for each in found if each.release), default=0),
+        versions=tuple(sorted({snapshot.version for snapshot in found if snapshot.version})),
+        newest_release=max((release_number(snapshot.release) for snapshot in found if snapshot.release), default=0),
     )
 
 
-def _recorded(site: Site, job: str) -> Iterator[SeenDriver]:
+def _recorded(site: Installation, job: str) -> Iterator[SeenDriver]:
     """Drivers of which records are left, where only the journal was lost; a driver that goes on writes its own anew."""
     for instance in instances(site.store, job):
         control = Control(site.store, job, instance)
@@ -234,15 +245,15 @@ def _recorded(site: Site, job: str) -> Iterator[SeenDriver]:
             queries = status.queries.values() if status is not None else ()
             yield SeenDriver(
                 instance=instance,
-                epoch=max((each.epoch for each in queries), default=0),
+                epoch=max((query.epoch for query in queries), default=0),
                 release=release_number(release) if release else 0,
                 installation=launch.installation if launch is not None else "",
             )
 
 
-def _living(site: Site, job: str, installations: Collection[str]) -> Iterator[SeenDriver]:
-    for each in find_leftovers(job, site.settings, [id for id in installations if id]):
-        yield SeenDriver(instance=each.instance, alive=each.sentence, installation=each.installation)
+def _living(site: Installation, job: str, installations: Collection[str]) -> Iterator[SeenDriver]:
+    for leftover in find_leftovers(job, site.settings, [id for id in installations if id]):
+        yield SeenDriver(instance=leftover.instance, alive=leftover.sentence, installation=leftover.installation)
 
 
 def _owner_of(snapshots: Store) -> str:
@@ -253,7 +264,7 @@ def _owner_of(snapshots: Store) -> str:
         return ""
 
 
-def _filled_in(site: Site, place: str) -> str:
+def _filled_in(site: Installation, place: str) -> str:
     """A database's URL may be a secret reference, as in a job's params."""
     secrets = resolve(find_references({"output": place}, {}), site.resolvers)
     return secrets.get(place, place)
@@ -265,16 +276,16 @@ def _asked_of(
     mine = f"{job}/"
     return msgspec.structs.replace(
         asked,
-        unfenced=frozenset(each.removeprefix(mine) for each in unfenced if each.startswith(mine)),
-        gone=frozenset(each.removeprefix(mine) for each in gone if each.startswith(mine)),
-        versions={each.removeprefix(mine): version for each, version in versions.items() if each.startswith(mine)},
+        unfenced=frozenset(name.removeprefix(mine) for name in unfenced if name.startswith(mine)),
+        gone=frozenset(name.removeprefix(mine) for name in gone if name.startswith(mine)),
+        versions={name.removeprefix(mine): version for name, version in versions.items() if name.startswith(mine)},
     )
 
 
 def _must_be_known(named: Collection[str], lost: Iterable[LostJob]) -> None:
-    known = {f"{each.job}/{query}" for each in lost for query in each.queries}
-    for each in sorted(named):
-        if each not in known:
+    known = {f"{lost_job.job}/{query}" for lost_job in lost for query in lost_job.queries}
+    for name in sorted(named):
+        if name not in known:
             raise InvalidInput(
-                f"{each} is no query that was found", hint=f"write JOB/QUERY: {', '.join(sorted(known))}"
+                f"{name} is no query that was found", hint=f"write JOB/QUERY: {', '.join(sorted(known))}"
             )

@@ -98,7 +98,7 @@ def send_message(senders: Mapping[str, Sender], message: Message) -> tuple[tuple
 
 def _mark(number: int, reached: tuple[str, ...], *, done: bool) -> Callable[[JobIncidents], NoticeSent | None]:
     def decide(state: JobIncidents) -> NoticeSent | None:
-        still = any(each.number == number for each in state.unsent)
+        still = any(notice.number == number for notice in state.unsent)
         return NoticeSent(of=number, to=reached, done=done) if still else None
 
     return decide

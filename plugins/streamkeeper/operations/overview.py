@@ -6,12 +6,13 @@ import msgspec
 
 from streamkeeper.errors import NotFound
 from streamkeeper.model.control import DriverExit, DriverStatus
-from streamkeeper.model.job_state import JobState, OperationState
+from streamkeeper.model.job_state import JobState
 from streamkeeper.model.journal import DesiredChanged, JobForgotten
 from streamkeeper.model.liveness import Life, Liveness
 from streamkeeper.model.names import check_name
+from streamkeeper.model.operation import OperationState
 from streamkeeper.model.standing import Standing, find_standing
-from streamkeeper.operations.sites import Site
+from streamkeeper.operations.installation import Installation
 from streamkeeper.registry.control import Control
 from streamkeeper.registry.jobs import list_jobs
 from streamkeeper.registry.journal import Journal, has_journal
@@ -41,7 +42,7 @@ class JobOverview(msgspec.Struct, frozen=True, kw_only=True):
     rebuilt: str = ""
 
 
-def job_overview(site: Site, job: str) -> JobOverview:
+def job_overview(site: Installation, job: str) -> JobOverview:
     """Look at one job; raises NotFound for a job that the store does not know."""
     state = read_job(site, job)
     instance = state.serving_instance
@@ -65,17 +66,17 @@ def job_overview(site: Site, job: str) -> JobOverview:
     )
 
 
-def job_overviews(site: Site) -> list[JobOverview]:
+def job_overviews(site: Installation) -> list[JobOverview]:
     """Every job that was recorded, by name."""
     return [job_overview(site, job) for job in recorded_jobs(site)]
 
 
-def recorded_jobs(site: Site) -> list[str]:
+def recorded_jobs(site: Installation) -> list[str]:
     """Names of all jobs with a journal, in order: a push that died leaves a bundle and none."""
     return [job for job in list_jobs(site.store) if has_journal(site.store, job)]
 
 
-def read_job(site: Site, job: str) -> JobState:
+def read_job(site: Installation, job: str) -> JobState:
     """A job's state; raises NotFound for a job without a journal."""
     state = Journal(site.store, check_name("job", job), writer="reader").state()
     if state.number == 0:
@@ -84,11 +85,11 @@ def read_job(site: Site, job: str) -> JobState:
     return state
 
 
-def _look(site: Site, job: str, instance: str) -> tuple[DriverStatus | None, DriverExit | None, Liveness]:
+def _look(site: Installation, job: str, instance: str) -> tuple[DriverStatus | None, DriverExit | None, Liveness]:
     control = Control(site.store, job, instance)
     return control.read_status(), control.read_exit(), site.runner.observe(job, instance)
 
 
 def _last_operation(state: JobState) -> OperationState | None:
-    finished = [each for each in state.operations.values() if each.outcome is not None]
-    return max(finished, key=lambda each: each.started, default=None)
+    finished = [operation for operation in state.operations.values() if operation.outcome is not None]
+    return max(finished, key=lambda operation: operation.started, default=None)

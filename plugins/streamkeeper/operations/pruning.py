@@ -15,10 +15,14 @@ from pathlib import Path
 import msgspec
 
 from streamkeeper.checkpoints.growth import Growth, checkpoint_growth, sink_log_growth
+from streamkeeper.checkpoints.layout import last_committed
 from streamkeeper.checkpoints.prune_plan import Extent, PrunePlan, removed_path
-from streamkeeper.checkpoints.pruning import plan_leftovers, plan_live, plan_retired
+from streamkeeper.checkpoints.pruning import plan_leftovers, plan_live, plan_retired, plan_unpublished
+from streamkeeper.checkpoints.publishing import is_published
 from streamkeeper.checkpoints.removal import carry_out
+from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.errors import CheckpointLost, InvalidInput, StreamkeeperError
+from streamkeeper.model.checkpoint_version import CheckpointVersion
 from streamkeeper.model.fleet import PruneRecord
 from streamkeeper.model.job_state import JobState
 from streamkeeper.operations.ended_drivers import (
@@ -30,14 +34,13 @@ from streamkeeper.operations.ended_drivers import (
     remove_ended,
     tell_ended,
 )
+from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.overview import read_job, recorded_jobs
 from streamkeeper.operations.registered import (
-    checkpoint_directory,
     find_foreign,
     find_version_loss,
     stored_manifests,
 )
-from streamkeeper.operations.sites import Site
 from streamkeeper.registry.fleet import write_prune
 from streamkeeper.snapshots.catalogue import Catalogue, list_series
 from streamkeeper.snapshots.restore import stale_drafts
@@ -96,16 +99,21 @@ class PruneReport(msgspec.Struct, frozen=True, kw_only=True):
 def read_policy(text: str) -> Policy:
     """``last=3,hourly=24,daily=7,weekly=4,monthly=6``; what is left out keeps its default. Raises InvalidInput."""
     found: dict[str, int] = {}
-    for each in filter(None, (part.strip() for part in text.split(","))):
-        name, separator, count = each.partition("=")
+    for rule in filter(None, (part.strip() for part in text.split(","))):
+        name, separator, count = rule.partition("=")
         if name not in _RULES or not separator or not count.isdecimal():
-            raise InvalidInput(f"{each!r} is no rule of a retention policy", hint="last=3,hourly=24,daily=7")
+            raise InvalidInput(f"{rule!r} is no rule of a retention policy", hint="last=3,hourly=24,daily=7")
         found[_RULES[name]] = int(count)
     return Policy(**found)
 
 
 def plan_prune(
-    site: Site, *, job: str = "", policy: Policy | None = None, grace_s: float = GRACE_S, now: datetime | None = None
+    site: Installation,
+    *,
+    job: str = "",
+    policy: Policy | None = None,
+    grace_s: float = GRACE_S,
+    now: datetime | None = None,
 ) -> PruneRun:
     """Look at one job, or at everything that the stores know; nothing is removed."""
     moment = now or datetime.now(UTC)
@@ -133,7 +141,9 @@ def plan_prune(
                     directories += plan_leftovers(folder)
                 growth += _sink_logs(site, state, query)
                 for directory, plan in _versions(site, state, query, moment):
-                    growth.append(CheckpointGrowth(directory=str(directory), growth=checkpoint_growth(directory)))
+                    tree = LocalTree(directory)
+                    if is_published(tree):
+                        growth.append(CheckpointGrowth(directory=str(directory), growth=checkpoint_growth(tree)))
                     directories.append(plan)
     # Whose bundles are needed is known once every job could be read.
     if not job and len(states) == len(recorded_jobs(site)):
@@ -154,10 +164,10 @@ def plan_prune(
 def plan_series(catalogues: Iterable[Catalogue], policy: Policy, *, grace_s: float = GRACE_S) -> PruneRun:
     """Look at series of any store; raises what ``plan_sweep`` raises."""
     now = datetime.now(UTC)
-    return PruneRun(sweeps=tuple(plan_sweep(each, policy, now=now, grace_s=grace_s) for each in catalogues))
+    return PruneRun(sweeps=tuple(plan_sweep(catalogue, policy, now=now, grace_s=grace_s) for catalogue in catalogues))
 
 
-def prune(store: Store, run: PruneRun, site: Site | None = None) -> PruneReport:
+def prune(store: Store, run: PruneRun, site: Installation | None = None) -> PruneReport:
     """Carry a plan out; may be cut off anywhere and be planned and done again. Raises StoreUnavailable.
 
     ``store``: that of the snapshots; ``site``: whose drivers' leavings are in the plan, if any are.
@@ -174,7 +184,9 @@ def prune(store: Store, run: PruneRun, site: Site | None = None) -> PruneReport:
     for draft in run.drafts:
         path = Path(draft)
         path.rename(removed_path(path))
-    leftovers = [each for folder in {Path(draft).parent for draft in run.drafts} for each in plan_leftovers(folder)]
+    leftovers = [
+        leftover for folder in {Path(draft).parent for draft in run.drafts} for leftover in plan_leftovers(folder)
+    ]
     for directory in (*run.directories, *leftovers):
         pruned = carry_out(directory)
         files += pruned.files
@@ -201,21 +213,21 @@ def tell_run(run: PruneRun) -> Iterator[str]:
         yield from tell(plan)
     for draft in run.drafts:
         yield f"delete {draft}: a restore that never ended"
-    for each in run.directories:
-        if each.kept_whole:
-            yield f"keep {each.directory}: {each.kept_whole}"
-        elif each.files:
-            size = sum(file.size for file in each.files)
-            yield f"delete {len(each.files)} files ({size:,} bytes) of {each.directory}: {each.extent.value}"
-            yield from (f"  {file.path}: {file.reason}" for file in each.files)
-        yield from (f"keep {each.directory}: {why}" for why in each.left)
+    for removal in run.directories:
+        if removal.kept_whole:
+            yield f"keep {removal.directory}: {removal.kept_whole}"
+        elif removal.files:
+            size = sum(file.size for file in removal.files)
+            yield f"delete {len(removal.files)} files ({size:,} bytes) of {removal.directory}: {removal.extent.value}"
+            yield from (f"  {file.path}: {file.reason}" for file in removal.files)
+        yield from (f"keep {removal.directory}: {why}" for why in removal.left)
     yield from tell_ended(run.drivers, run.unused)
     for grown in run.growth:
         found = grown.growth
         largest = f", its largest compacted entry {found.largest_compact:,}" if found.largest_compact else ""
         checksums = f"{found.crc_files:,} of them checksums"
         yield f"size {grown.directory}: {found.files:,} files ({checksums}), {found.bytes:,} bytes{largest}"
-    yield from (f"cannot plan {each}" for each in run.untold)
+    yield from (f"cannot plan {failure}" for failure in run.untold)
 
 
 @contextmanager
@@ -227,56 +239,71 @@ def _telling(told: list[str], about: str) -> Iterator[None]:
         told.append(f"{about}: {error}")
 
 
-def _folders(site: Site, state: JobState, query: str) -> list[Path]:
-    """Where versions of a query lie, or lay."""
-    mine = [each.version for each in state.versions[query] if not find_foreign(site, state, query, each.version)]
-    found = {checkpoint_directory(site, state, query, version).parent for version in mine}
-    return sorted({*found, Path(site.settings.checkpoints) / state.job / query})
+def _folders(site: Installation, state: JobState, query: str) -> list[Path]:
+    """Directories that hold, or held, versions of a query."""
+    mine = [
+        version.version for version in state.versions[query] if not find_foreign(site, state, query, version.version)
+    ]
+    found = {site.checkpoint(state, query, version).parent for version in mine}
+    return sorted({*found, site.new_checkpoints(state.job, query)})
 
 
-def _sink_logs(site: Site, state: JobState, query: str) -> Iterator[CheckpointGrowth]:
+def _sink_logs(site: Installation, state: JobState, query: str) -> Iterator[CheckpointGrowth]:
     """A file sink's own logs, one for each version that it has written: Spark compacts them, and never drops a line."""
     release = state.serving_release
     manifest = stored_manifests(site, state, release).get(query) if release in state.described else None
     if manifest is None or manifest.sink.kind != "file":
         return
-    for each in state.versions[query]:
-        log = Path(manifest.sink.output) / each.version / "_spark_metadata"
+    for version in state.versions[query]:
+        log = Path(manifest.sink.output) / version.version / "_spark_metadata"
         if log.is_dir():
-            yield CheckpointGrowth(directory=str(log), growth=sink_log_growth(log))
+            yield CheckpointGrowth(directory=str(log), growth=sink_log_growth(LocalTree(log)))
 
 
-def _versions(site: Site, state: JobState, query: str, now: datetime) -> Iterator[tuple[Path, PrunePlan]]:
+def _versions(site: Installation, state: JobState, query: str, now: datetime) -> Iterator[tuple[Path, PrunePlan]]:
     """Plans for the checkpoint versions of a query that are still there.
 
     How long ago a version was left is counted from the last commit of the one that serves: were it counted from now, a
     clock that is ahead would take the way back, and so would a job that stands still.
     """
     current = state.current_version(query)
-    serving = checkpoint_directory(site, state, query, current.version) if current is not None else None
+    serving = site.checkpoint(state, query, current.version) if current is not None else None
     epoch = state.epochs.get(query)
-    for each in state.versions[query]:
-        if find_foreign(site, state, query, each.version):
+    for version in state.versions[query]:
+        if find_foreign(site, state, query, version.version):
             continue
-        loss = find_version_loss(site, state, query, each.version)
-        directory = checkpoint_directory(site, state, query, each.version)
+        loss = find_version_loss(site, state, query, version.version)
+        directory = site.checkpoint(state, query, version.version)
         if not directory.is_dir():
             continue
         if loss:
-            # Whose it is, is not known: nothing of it is removed.
-            raise CheckpointLost(f"checkpoint {each.version} of {state.job}/{query} is not what was recorded: {loss}")
+            # Its owner is unknown: nothing of it is removed.
+            raise CheckpointLost(
+                f"checkpoint {version.version} of {state.job}/{query} is not what was recorded: {loss}"
+            )
         if directory == serving:
             yield directory, plan_live(directory, now=now.timestamp())
         # Until a driver has claimed the newer version, the one before it may still be written.
-        elif state.open_operation is None and epoch is not None and epoch.version != each.version:
+        elif state.open_operation is not None or epoch is None or epoch.version == version.version:
+            continue
+        elif _is_unpublished(directory, version):
+            yield directory, plan_unpublished(directory)
+        else:
             retired_s = site.settings.retired_days * 24 * 3600
             since = _last_written(serving) if serving is not None and serving.is_dir() else 0.0
             over = _last_written(directory) < since - retired_s
             yield directory, plan_retired(directory, 0 if over else RETIRED_BATCHES)
 
 
+def _is_unpublished(directory: Path, version: CheckpointVersion) -> bool:
+    """Whether it is what a writer that died has left. One that has committed a batch of its own has lost its metadata:
+    that is somebody's to look at."""
+    tree = LocalTree(directory)
+    return not is_published(tree) and last_committed(tree) in (None, version.batch)
+
+
 def _last_written(directory: Path) -> float:
     """When a checkpoint committed last, seconds since the epoch: by its commits, which a prune leaves as they are."""
     commits = directory / "commits"
-    times = [each.stat().st_mtime for each in commits.iterdir()] if commits.is_dir() else []
+    times = [path.stat().st_mtime for path in commits.iterdir()] if commits.is_dir() else []
     return max(times, default=directory.stat().st_mtime)

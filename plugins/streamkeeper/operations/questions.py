@@ -16,18 +16,20 @@ from streamkeeper.errors import KeyMissing, RegistryDamaged
 from streamkeeper.health.rule import tell_span
 from streamkeeper.lifecycle.review import reasons_to_review
 from streamkeeper.lifecycle.right_to_answer import right_to_answer
-from streamkeeper.lifecycle.steps import Step, current_step
+from streamkeeper.lifecycle.steps import current_step
 from streamkeeper.model.coding import from_json
 from streamkeeper.model.finding import Assessment
 from streamkeeper.model.health import Severity
 from streamkeeper.model.markdown_text import escaped
+from streamkeeper.model.step import Step
 from streamkeeper.model.ways import QueryWay, Way
 from streamkeeper.operations.job_versions import released_version
 from streamkeeper.operations.notices import Message, runbook_link
 
 if TYPE_CHECKING:
-    from streamkeeper.model.job_state import JobState, OperationState
-    from streamkeeper.operations.sites import Site
+    from streamkeeper.model.job_state import JobState
+    from streamkeeper.model.operation import OperationState
+    from streamkeeper.operations.installation import Installation
     from streamkeeper.stores.contract import Store
 
 MOST_LINES = 1_500
@@ -44,13 +46,18 @@ def render_assessment(store: Store, job: str, operation: OperationState) -> str:
 
 
 def render_question(
-    site: Site, state: JobState, operation: OperationState, *, until: datetime | None = None, whole: bool = False
+    site: Installation,
+    state: JobState,
+    operation: OperationState,
+    *,
+    until: datetime | None = None,
+    whole: bool = False,
 ) -> str:
     """All that a person needs to answer what the operation asks; ``until``: when it counts as declined.
 
     ``whole``: with all lines of code that differ, however many.
     """
-    release, asked_by = operation.done[Step.BUNDLE.label]["release"], _asked_by(operation)
+    release, asked_by = operation.release, _asked_by(operation)
     about_output = current_step(operation) is Step.REVIEW
     lines = [
         f"**{release}** is to take over from **{state.predecessor}**, asked for by {escaped(asked_by)}.",
@@ -74,19 +81,19 @@ def render_question(
 
 def subject_of(state: JobState, operation: OperationState) -> str:
     """The question in one line."""
-    release = operation.done[Step.BUNDLE.label]["release"]
+    release = operation.release
     if current_step(operation) is Step.REVIEW:
         return f"Let the rebuilt output of {release} of {state.job} take the place of that of {state.predecessor}?"
     return f"Let {release} of {state.job} take over the state of {state.predecessor}?"
 
 
 def compose_question(
-    site: Site, state: JobState, operation: OperationState, *, until: datetime, link: str = ""
+    site: Installation, state: JobState, operation: OperationState, *, until: datetime, link: str = ""
 ) -> Message:
     """The question for those who are to answer it, wherever they are: what, by when, what it costs, and where."""
-    job, release = state.job, operation.done[Step.BUNDLE.label]["release"]
+    job, release = state.job, operation.release
     about_output = current_step(operation) is Step.REVIEW
-    files = [each.title for each in _find_code_differences(site, state, release)]
+    files = [difference.title for difference in _find_code_differences(site, state, release)]
     why = reasons_to_review(operation) if about_output else (operation.verdict_sentence,)
     lines = [
         f"{release} is to take over from {state.predecessor}, asked for by {_asked_by(operation)}.",
@@ -126,38 +133,38 @@ def _deadline(state: JobState, operation: OperationState, until: datetime | None
     return f"Unless it is answered {when}, it counts as declined, and {stays}."
 
 
-def _who_may(site: Site, state: JobState, operation: OperationState) -> str:
+def _who_may(site: Installation, state: JobState, operation: OperationState) -> str:
     return right_to_answer(site.settings, state, operation.request.requested_by).sentence
 
 
-def _find_code_differences(site: Site, state: JobState, release: str) -> tuple[Difference, ...]:
+def _find_code_differences(site: Installation, state: JobState, release: str) -> tuple[Difference, ...]:
     """In params, confs and files, the plan left out; one that only says why they are not known, where it is so."""
     if not state.serving_release:
         return (Difference(title="not known", note=f"{state.predecessor} is on no record"),)
     try:
-        before, after = (released_version(site, state, each) for each in (state.serving_release, release))
+        before, after = (released_version(site, state, name) for name in (state.serving_release, release))
     except (RegistryDamaged, KeyMissing) as error:
         return (Difference(title="not known", note=str(error)),)
-    without_plan = (msgspec.structs.replace(each, manifests={}) for each in (before, after))
+    without_plan = (msgspec.structs.replace(released, manifests={}) for released in (before, after))
     return find_differences(*without_plan)
 
 
-def _code_differences(site: Site, state: JobState, operation: OperationState, *, most: int) -> str:
+def _code_differences(site: Installation, state: JobState, operation: OperationState, *, most: int) -> str:
     shown: list[Difference] = []
     left = most
-    for each in _find_code_differences(site, state, operation.done[Step.BUNDLE.label]["release"]):
-        over = len(each.lines) - left
+    for difference in _find_code_differences(site, state, operation.release):
+        over = len(difference.lines) - left
         if over > 0:
             note = f"{over:,} more lines: streamkeeper question {state.job} {operation.operation}"
-            each = msgspec.structs.replace(each, lines=each.lines[:left], note=note)
-        left = max(0, left - len(each.lines))
-        shown.append(each)
+            difference = msgspec.structs.replace(difference, lines=difference.lines[:left], note=note)
+        left = max(0, left - len(difference.lines))
+        shown.append(difference)
     return render_differences(shown, level=4) if shown else "Nothing differs in params, conf and code.\n"
 
 
 def _kept_state(operation: OperationState) -> Iterator[str]:
     yield from ("### What is kept", "")
-    for query, name in sorted(operation.done.get(Step.BACKUP.label, {}).items()):
+    for query, name in sorted(operation.kept_state.items()):
         yield f"- query `{query}`: snapshot `{name}`, under a hold"
     yield ""
 

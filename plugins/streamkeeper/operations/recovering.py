@@ -10,12 +10,12 @@ import msgspec
 
 from streamkeeper.errors import InvalidInput, OperationRefused
 from streamkeeper.lifecycle.right_to_answer import right_to_answer
-from streamkeeper.model.journal import DeployRequest, Handover, Strategy
 from streamkeeper.model.names import check_instance, check_name
 from streamkeeper.model.recovery import Diagnosis, Option, Recovery, RecoveryAction
+from streamkeeper.model.request import DeployRequest, Handover, Strategy
 from streamkeeper.operations.deploy import Deploy
 from streamkeeper.operations.diagnosing import diagnose_job
-from streamkeeper.operations.sites import Site
+from streamkeeper.operations.installation import Installation
 
 _DEFAULTS = DeployRequest(job="any")
 
@@ -48,7 +48,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     probation_s: float = _DEFAULTS.probation_s
 
 
-def diagnose_for(site: Site, asked: Asked) -> Diagnosis:
+def diagnose_for(site: Installation, asked: Asked) -> Diagnosis:
     """Look at the job for what is asked; raises NotFound, InvalidInput."""
     check_name("job", asked.job)
     if asked.snapshots and asked.action is not RecoveryAction.RESTORE:
@@ -56,7 +56,7 @@ def diagnose_for(site: Site, asked: Asked) -> Diagnosis:
     return diagnose_job(site, asked.job, chosen=[*asked.queries, *asked.snapshots], snapshots=asked.snapshots)
 
 
-def open_recovery(site: Site, operation: str, asked: Asked, *, diagnosis: Diagnosis | None = None) -> Deploy:
+def open_recovery(site: Installation, operation: str, asked: Asked, *, diagnosis: Diagnosis | None = None) -> Deploy:
     """Start the recovery, or find it started: by this id, or an open one of the same action, which is carried on.
 
     ``diagnosis``: where it was made just now. Raises OperationRefused for an action that is not possible, for one that
@@ -103,25 +103,25 @@ def must_be_possible(found: Diagnosis, action: RecoveryAction) -> Option:
 def not_accepted(option: Option, asked: Asked) -> list[str]:
     """The flags that are missing for what an action loses or doubles."""
     accepts = bool(asked.accepted_by)
-    loses, doubles = any(each.lost for each in option.prices), any(each.doubles for each in option.prices)
+    loses, doubles = any(price.lost for price in option.prices), any(price.doubles for price in option.prices)
     missing = ["--accept-loss"] if loses and not (accepts and asked.accept_loss) else []
     return [*missing, "--accept-replay"] if doubles and not (accepts and asked.accept_replay) else missing
 
 
 def announcements(option: Option) -> tuple[str, ...]:
     """One sentence for each output."""
-    return tuple(each.sentence for each in option.prices)
+    return tuple(price.sentence for price in option.prices)
 
 
 def costly(option: Option) -> list[str]:
     """The sentences of the outputs that lose or double."""
-    return [each.sentence for each in option.prices if each.asks]
+    return [price.sentence for price in option.prices if price.asks]
 
 
 def recovery_request(release: str, asked: Asked, found: Diagnosis) -> DeployRequest:
     """The deploy that carries out what was announced; a dry run prints its steps."""
     option = found.option(asked.action)
-    rebuilt = tuple(each.query for each in option.prices) if asked.action is RecoveryAction.REBUILD else ()
+    rebuilt = tuple(price.query for price in option.prices) if asked.action is RecoveryAction.REBUILD else ()
     return DeployRequest(
         job=asked.job,
         release=release,

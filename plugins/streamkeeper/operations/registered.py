@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 
 from streamkeeper.checkpoints.identity import find_loss, way_out
+from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.compatibility import observations
 from streamkeeper.errors import NotFound, OperationRefused
 from streamkeeper.model.damage import Damage
@@ -15,9 +16,9 @@ from streamkeeper.model.job_state import JobState
 from streamkeeper.model.known_checkpoint import KnownCheckpoint, commits_of, known_checkpoint
 from streamkeeper.model.liveness import Life
 from streamkeeper.model.manifest import Manifest
-from streamkeeper.model.names import check_name, check_version
+from streamkeeper.model.names import check_name
 from streamkeeper.model.release import ParamValue
-from streamkeeper.operations.sites import Site
+from streamkeeper.operations.installation import Installation
 from streamkeeper.registry.control import Control
 from streamkeeper.registry.jobs import list_jobs
 from streamkeeper.registry.objects import read_manifest
@@ -41,7 +42,7 @@ class Deployed(msgspec.Struct, frozen=True, kw_only=True):
     served: bool
 
 
-def deployed_of(site: Site, job: str) -> Deployed:
+def deployed_of(site: Installation, job: str) -> Deployed:
     """What serves now; raises NotFound when the job is unknown or nothing of it ever served."""
     check_name("job", job)
     state = site.journal(job, writer="check").state()
@@ -60,35 +61,28 @@ def deployed_of(site: Site, job: str) -> Deployed:
     )
 
 
-def is_served(site: Site, state: JobState) -> bool:
+def is_served(site: Installation, state: JobState) -> bool:
     """Whether a driver that lives owns the job's checkpoints: what is under way there is its own to end."""
-    return any(site.runner.observe(state.job, each.instance).life is Life.ALIVE for each in state.owners)
+    return any(site.runner.observe(state.job, owner.instance).life is Life.ALIVE for owner in state.owners)
 
 
-def stored_manifests(site: Site, state: JobState, release: str) -> dict[str, Manifest]:
+def stored_manifests(site: Installation, state: JobState, release: str) -> dict[str, Manifest]:
     """Query -> manifest, as a release described itself."""
     hashes = state.described[release]
     return {query: read_manifest(site.store, state.job, digest) for query, digest in hashes.items()}
 
 
-def checkpoint_directory(site: Site, state: JobState, query: str, version: str) -> Path:
-    """Where a checkpoint version lies: below its own root, or below the installation's where none is recorded."""
-    recorded = state.version(query, version)
-    root = recorded.root if recorded is not None and recorded.root else site.settings.checkpoints
-    return Path(root) / state.job / query / check_version(version)
-
-
-def live_checkpoints(site: Site, state: JobState) -> dict[str, str]:
+def live_checkpoints(site: Installation, state: JobState) -> dict[str, str]:
     """Query -> directory of its current checkpoint version, as far as it has one of this installation's."""
     current = {query: state.current_version(query) for query in state.versions}
     return {
-        query: str(checkpoint_directory(site, state, query, each.version))
-        for query, each in current.items()
-        if each is not None and site.is_mine(each.installation)
+        query: str(site.checkpoint(state, query, version.version))
+        for query, version in current.items()
+        if version is not None and site.is_mine(version.installation)
     }
 
 
-def known_version(site: Site, state: JobState, query: str, version: str) -> KnownCheckpoint:
+def known_version(site: Installation, state: JobState, query: str, version: str) -> KnownCheckpoint:
     """What the journal and the last driver of a checkpoint version say of it; read before its directory is."""
     recorded = state.version(query, version)
     if recorded is None:
@@ -98,15 +92,15 @@ def known_version(site: Site, state: JobState, query: str, version: str) -> Know
     return known_checkpoint(state.job, recorded, commits_of(status))
 
 
-def find_version_loss(site: Site, state: JobState, query: str, version: str) -> str:
+def find_version_loss(site: Installation, state: JobState, query: str, version: str) -> str:
     """What of a checkpoint version is lost, as a clause; empty when nothing is."""
     known = known_version(site, state, query, version)
     return find_foreign(site, state, query, version) or find_loss(
-        checkpoint_directory(site, state, query, version), known
+        LocalTree(site.checkpoint(state, query, version)), known
     )
 
 
-def find_foreign(site: Site, state: JobState, query: str, version: str) -> str:
+def find_foreign(site: Installation, state: JobState, query: str, version: str) -> str:
     """Why a version is none of this installation's to touch, as a clause; empty when it is.
 
     In a copied store the records name the checkpoints of the installation that it was copied from.
@@ -114,17 +108,17 @@ def find_foreign(site: Site, state: JobState, query: str, version: str) -> str:
     recorded = state.version(query, version)
     if recorded is None or site.is_mine(recorded.installation):
         return ""
-    directory = checkpoint_directory(site, state, query, version)
+    directory = site.checkpoint(state, query, version)
     return f"{directory} belongs to the installation that this one was copied from"
 
 
-def must_be_mine(site: Site, state: JobState, query: str, version: str) -> None:
+def must_be_mine(site: Installation, state: JobState, query: str, version: str) -> None:
     """Raise OperationRefused for a version of the installation that this one was copied from."""
     if foreign := find_foreign(site, state, query, version):
         raise OperationRefused(foreign, hint=WAY_OUT_OF_A_COPY.format(series=f"{state.job}/{query}"))
 
 
-def recorded_findings(site: Site, state: JobState) -> dict[str, tuple[Finding, ...]]:
+def recorded_findings(site: Installation, state: JobState) -> dict[str, tuple[Finding, ...]]:
     """Query -> what the records say of its current checkpoint version, and a check has to know."""
     found: dict[str, tuple[Finding, ...]] = {}
     for query in state.versions:
@@ -132,13 +126,13 @@ def recorded_findings(site: Site, state: JobState) -> dict[str, tuple[Finding, .
         if current is None:
             continue
         known = known_version(site, state, query, current.version)
-        directory = checkpoint_directory(site, state, query, current.version)
+        directory = site.checkpoint(state, query, current.version)
         # Nothing served since it was made again: what wrote this checkpoint, nobody knows.
         unknown = state.rebuilt is not None and not state.serving_release
         if foreign := find_foreign(site, state, query, current.version):
             hint = WAY_OUT_OF_A_COPY.format(series=known.series)
             found[query] = (observations.checkpoint_of_another(current.version, foreign, hint),)
-        elif loss := find_loss(directory, known):
+        elif loss := find_loss(LocalTree(directory), known):
             found[query] = (observations.checkpoint_lost(current.version, loss, way_out(known)),)
         elif state.rebuilt is not None and unknown:
             found[query] = (observations.release_unknown(current.version, f"the journal was {state.rebuilt.sentence}"),)
@@ -147,7 +141,7 @@ def recorded_findings(site: Site, state: JobState) -> dict[str, tuple[Finding, .
     return found
 
 
-def find_damage(site: Site, directory: Path) -> Damage | None:
+def find_damage(site: Installation, directory: Path) -> Damage | None:
     """Whether a directory that is a deployed query's checkpoint version is less than what was recorded of it.
 
     None as well for a directory that is none: the files of a checkpoint that began anew are whole in themselves.
@@ -156,10 +150,10 @@ def find_damage(site: Site, directory: Path) -> Damage | None:
     if job not in list_jobs(site.store):
         return None
     state = site.journal(job, "reader").state()
-    if state.version(query, version) is None or checkpoint_directory(site, state, query, version) != directory:
+    if state.version(query, version) is None or site.checkpoint(state, query, version) != directory:
         return None
     known = known_version(site, state, query, version)
-    loss = find_loss(directory, known)
+    loss = find_loss(LocalTree(directory), known)
     if not loss:
         return None
     return Damage(

@@ -7,11 +7,12 @@ from concurrent.futures import ThreadPoolExecutor
 import msgspec
 
 from streamkeeper.model.finding import Verdict
-from streamkeeper.model.job_state import JobState, OperationState
+from streamkeeper.model.job_state import JobState
 from streamkeeper.model.journal import Entry, Outcome, ReleaseRegistered
+from streamkeeper.model.operation import OperationState
 from streamkeeper.model.release import Release
+from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.job_facts import release_of
-from streamkeeper.operations.sites import Site
 
 _READERS = 8
 SERVES, BEFORE, PUSHED, OPEN = "serves", "before", "pushed", "under way"
@@ -35,18 +36,18 @@ class ListedRelease(msgspec.Struct, frozen=True, kw_only=True):
     stands: str = PUSHED
 
 
-def list_releases(site: Site, state: JobState) -> list[ListedRelease]:
+def list_releases(site: Installation, state: JobState) -> list[ListedRelease]:
     """All of a job's, oldest brought. Raises StoreUnavailable, RegistryDamaged, FormatTooNew."""
     entries = _registrations(site, state)
-    operations = [each for each in state.operations.values() if not each.request.dry_run]
-    releases = sorted(state.releases.values(), key=lambda each: each.number)
+    operations = [operation for operation in state.operations.values() if not operation.request.dry_run]
+    releases = sorted(state.releases.values(), key=lambda release: release.number)
     return [
-        _listed(each, entries.get(each.name), [op for op in operations if release_of(op) == each.name], state)
-        for each in releases
+        _listed(release, entries.get(release.name), [op for op in operations if release_of(op) == release.name], state)
+        for release in releases
     ]
 
 
-def _registrations(site: Site, state: JobState) -> dict[str, Entry]:
+def _registrations(site: Installation, state: JobState) -> dict[str, Entry]:
     """Release -> the entry that registered it: the state does not tell when that was."""
     # entry() keeps nothing, so that one journal can be read by several threads.
     found: dict[str, Entry] = {}
@@ -59,8 +60,8 @@ def _registrations(site: Site, state: JobState) -> dict[str, Entry]:
 
 
 def _listed(release: Release, entry: Entry | None, operations: list[OperationState], state: JobState) -> ListedRelease:
-    in_order = sorted(operations, key=lambda each: each.started)
-    brought = next((each for each in in_order if each.outcome is Outcome.SUCCEEDED), None)
+    in_order = sorted(operations, key=lambda operation: operation.started)
+    brought = next((operation for operation in in_order if operation.outcome is Outcome.SUCCEEDED), None)
     brought = brought or next(reversed(in_order), None)
     by = entry.by.partition("#")[0] if entry is not None else ""
     return ListedRelease(
@@ -78,10 +79,10 @@ def _listed(release: Release, entry: Entry | None, operations: list[OperationSta
 def _stands(name: str, operations: list[OperationState], state: JobState) -> str:
     if name == state.serving_release:
         return SERVES
-    last = max(operations, key=lambda each: each.started, default=None)
+    last = max(operations, key=lambda operation: operation.started, default=None)
     if last is not None and last.outcome is None:
         return OPEN
-    others = [each for each in state.served if each != state.serving_release]
+    others = [release for release in state.served if release != state.serving_release]
     if others and name == others[-1]:
         return BEFORE
     if last is None or last.outcome is None:

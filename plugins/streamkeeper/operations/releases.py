@@ -22,11 +22,11 @@ from streamkeeper.registry.journal import Journal
 from streamkeeper.registry.objects import put_object
 
 if TYPE_CHECKING:
-    from streamkeeper.operations.sites import Site
+    from streamkeeper.operations.installation import Installation
 
 
 def push_release(
-    site: Site, job: str, *, params: Mapping[str, ParamValue], conf: Mapping[str, str], writer: str = ""
+    site: Installation, job: str, *, params: Mapping[str, ParamValue], conf: Mapping[str, str], writer: str = ""
 ) -> Release:
     """Register what now stands under the jobs root with these params and conf; equal content is the same release again.
 
@@ -67,7 +67,7 @@ def _register(journal: Journal, job: str, content: ReleaseContent) -> Release:
 def _registered(state: JobState, content: ReleaseContent) -> Release | None:
     """The release of this content, compared as it is stored: to Python, the params 1, 1.0 and True are equal."""
     wanted = to_json(content)
-    return next((each for each in state.releases.values() if to_json(each.content) == wanted), None)
+    return next((release for release in state.releases.values() if to_json(release.content) == wanted), None)
 
 
 def _this_process() -> str:

@@ -11,12 +11,13 @@ import msgspec
 from streamkeeper.checkpoints.layout import last_planned
 from streamkeeper.checkpoints.positions import History, Position, ReadFiles, until_unchanged
 from streamkeeper.checkpoints.reach import compare
+from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.errors import CheckpointChanged, CheckpointDamaged, FormatTooNew, NotFound, SnapshotDamaged
 from streamkeeper.model.job_state import JobState
 from streamkeeper.model.manifest import Manifest
 from streamkeeper.model.recovery import QueryLook, Replay
 from streamkeeper.model.snapshot import Snapshot, series_of_query, snapshot_name, snapshot_number
-from streamkeeper.operations.sites import Site
+from streamkeeper.operations.installation import Installation
 from streamkeeper.sinks.asking import reconcile
 from streamkeeper.snapshots.catalogue import Catalogue
 from streamkeeper.snapshots.verify import verify
@@ -32,7 +33,7 @@ class Left(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def choose_replay(
-    site: Site, state: JobState, left: Left, *, named: str = ""
+    site: Installation, state: JobState, left: Left, *, named: str = ""
 ) -> tuple[Replay | None, str, tuple[str, ...]]:
     """The snapshot to take, else why there is none; and which were passed over, and why.
 
@@ -41,7 +42,7 @@ def choose_replay(
     """
     catalogue = Catalogue(site.snapshots, series_of_query(state.job, left.query.query))
     numbers = [snapshot_number(named)] if named else list(reversed(catalogue.numbers()))
-    spans = {each.version for each in state.spans(left.query.query, left.query.version)}
+    spans = {span.version for span in state.spans(left.query.query, left.query.version)}
     newest: Replay | None = None
     drilled: Replay | None = None
     passed: list[str] = []
@@ -100,7 +101,7 @@ def _replay(snapshot: Snapshot, left: Left, *, verified: bool) -> Replay:
     if snapshot.query_id != left.query_id and snapshot.version != query.version:
         why = f"{query.version} has gone on from {snapshot.version} since"
         return msgspec.structs.replace(replay, unknown=why)
-    known = [each for each in (left.committed, query.committed, query.holds) if each is not None]
+    known = [batch for batch in (left.committed, query.committed, query.holds) if batch is not None]
     batches = max(0, max(known, default=-1) - snapshot.batch)
     planned_on = query.planned is not None and query.planned > snapshot.batch and not snapshot.pending
     if not batches and not planned_on and not query.sink_down:
@@ -121,10 +122,10 @@ def _positions(directory: Path, snapshot: Snapshot) -> tuple[Position, Position]
     """Where the newest plan stands, and where the snapshot does: by its own record, for its plan may be damaged."""
 
     def look() -> tuple[Position, Position]:
-        newest = last_planned(directory)
+        newest = last_planned(LocalTree(directory))
         if newest is None:
             raise CheckpointDamaged(f"{directory} holds no planned batch")
-        history = History(directory, [newest])
+        history = History(LocalTree(directory), [newest])
         return history.position(newest), history.position_of(snapshot.offsets)
 
     return until_unchanged(look)
@@ -132,7 +133,7 @@ def _positions(directory: Path, snapshot: Snapshot) -> tuple[Position, Position]
 
 def _not_known(manifest: Manifest, why: str) -> str:
     """Whether the sources still hold what came since; Kafka's reader fails where they do not, and says so."""
-    if all(each.kind == "kafka" and not _passes_over_loss(each.options) for each in manifest.sources):
+    if all(source.kind == "kafka" and not _passes_over_loss(source.options) for source in manifest.sources):
         return ""
     return f"which files they were, and whether they are still there, nobody knows ({why})"
 
@@ -145,10 +146,10 @@ def _gone(now: Position, then: Position) -> str:
     """What was read since and is gone, as a clause: Spark would list the directory and not miss it."""
     gone: list[str] = []
     total = 0
-    for name, each in now.sources.items():
-        if isinstance(each, ReadFiles):
+    for name, source in now.sources.items():
+        if isinstance(source, ReadFiles):
             before = then.sources.get(name)
-            since = each.files - (before.files if isinstance(before, ReadFiles) else frozenset())
+            since = source.files - (before.files if isinstance(before, ReadFiles) else frozenset())
             total += len(since)
             gone += sorted(file for file in since if file.startswith("/") and not os.path.exists(file))
     return f"{len(gone)} of the {total} files that were read since are gone, such as {gone[0]}" if gone else ""

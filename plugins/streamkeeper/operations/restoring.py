@@ -18,11 +18,12 @@ from streamkeeper.model.checkpoint_version import CheckpointVersion
 from streamkeeper.model.job_state import JobState
 from streamkeeper.model.journal import CheckpointVersionCreated, Record
 from streamkeeper.model.liveness import Life
+from streamkeeper.model.sink_capabilities import Reconciliation, capabilities_of
 from streamkeeper.model.snapshot import Snapshot
-from streamkeeper.operations.outputs import FILE, TABLE, ask, takes_again
+from streamkeeper.operations.installation import Installation
+from streamkeeper.operations.outputs import ask, takes_again
 from streamkeeper.operations.overview import read_job
-from streamkeeper.operations.registered import checkpoint_directory, stored_manifests
-from streamkeeper.operations.sites import Site
+from streamkeeper.operations.registered import stored_manifests
 from streamkeeper.operations.version_acts import created_from, fill_version, free_version
 from streamkeeper.sinks.asking import reconcile
 from streamkeeper.snapshots.catalogue import Catalogue
@@ -65,7 +66,7 @@ class RestorePlan(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.output} holds {beyond}; {them} written again, {how}"
 
 
-def plan_restore(site: Site, job: str, query: str, snapshot: Snapshot) -> RestorePlan:
+def plan_restore(site: Installation, job: str, query: str, snapshot: Snapshot) -> RestorePlan:
     """Look before anything is written; raises NotFound, OperationOpen or OperationRefused."""
     state = read_job(site, job)
     _must_be_at_rest(site, state)
@@ -94,7 +95,7 @@ def plan_restore(site: Site, job: str, query: str, snapshot: Snapshot) -> Restor
         batch=snapshot.batch,
         current=current.version,
         version=version,
-        target=str(checkpoint_directory(site, state, query, version)),
+        target=str(site.checkpoint(state, query, version)),
         release=release,
         sink=sink.kind,
         output=sink.output,
@@ -105,7 +106,7 @@ def plan_restore(site: Site, job: str, query: str, snapshot: Snapshot) -> Restor
 
 
 def restore_version(
-    site: Site,
+    site: Installation,
     job: str,
     query: str,
     snapshot: Snapshot,
@@ -136,12 +137,12 @@ def restore_version(
     crash_point("restore.serve.before")
     _let_serve(site, plan, job, reserved)
     crash_point("restore.serve.after")
-    target = str(checkpoint_directory(site, state, query, reserved.version))
+    target = str(site.checkpoint(state, query, reserved.version))
     return msgspec.structs.replace(plan, version=reserved.version, target=target)
 
 
 def _reserve(
-    site: Site, plan: RestorePlan, job: str, query: str, snapshot: Snapshot, *, carries_on: bool
+    site: Installation, plan: RestorePlan, job: str, query: str, snapshot: Snapshot, *, carries_on: bool
 ) -> tuple[JobState, CheckpointVersion]:
     """Record the version that is to be filled, or find it recorded by a restore of this snapshot that died."""
 
@@ -163,7 +164,7 @@ def _reserve(
     return state, found
 
 
-def _let_serve(site: Site, plan: RestorePlan, job: str, reserved: CheckpointVersion) -> None:
+def _let_serve(site: Installation, plan: RestorePlan, job: str, reserved: CheckpointVersion) -> None:
     """Record that the version serves, unless it does by now."""
 
     def still_wanted(now: JobState) -> Record | None:
@@ -189,22 +190,22 @@ def _let_serve(site: Site, plan: RestorePlan, job: str, reserved: CheckpointVers
 
 
 def _reserved(state: JobState, query: str, snapshot: Snapshot) -> str:
-    """The version that a restore of this snapshot has recorded and not come to let serve; empty if there is none."""
+    """The version that a restore of this snapshot has recorded, and that does not serve yet; empty if there is none."""
     named = f"snapshot {snapshot.name} of "
     found = [
-        each.version
-        for each in state.versions.get(query, ())
-        if not each.serves
-        and not each.operation
-        and not each.claimed_by
-        and each.origin.startswith(named)
+        version.version
+        for version in state.versions.get(query, ())
+        if not version.serves
+        and not version.operation
+        and not version.claimed_by
+        and version.origin.startswith(named)
         # Two stores of snapshots may each have one of this name.
-        and (each.query_id, each.committed) == (snapshot.query_id, snapshot.batch)
+        and (version.query_id, version.committed) == (snapshot.query_id, snapshot.batch)
     ]
     return found[-1] if found else ""
 
 
-def _must_still_serve(site: Site, now: JobState, query: str, plan: RestorePlan) -> CheckpointVersion:
+def _must_still_serve(site: Installation, now: JobState, query: str, plan: RestorePlan) -> CheckpointVersion:
     _must_be_at_rest(site, now)
     current = now.current_version(query)
     if current is None or current.version != plan.current:
@@ -212,7 +213,7 @@ def _must_still_serve(site: Site, now: JobState, query: str, plan: RestorePlan) 
     return current
 
 
-def _carries_on(site: Site, state: JobState, query: str, snapshot: Snapshot, plan: RestorePlan) -> bool:
+def _carries_on(site: Installation, state: JobState, query: str, snapshot: Snapshot, plan: RestorePlan) -> bool:
     """Whether the output that the snapshot's version has written is the one that is written now."""
     if not snapshot.version or snapshot.release not in state.described:
         return False
@@ -220,7 +221,7 @@ def _carries_on(site: Site, state: JobState, query: str, snapshot: Snapshot, pla
     return written is not None and (written.sink.kind, written.sink.output) == (plan.sink, plan.output)
 
 
-def _must_be_at_rest(site: Site, state: JobState) -> None:
+def _must_be_at_rest(site: Installation, state: JobState) -> None:
     if state.open_operation is not None:
         raise OperationOpen(state.job, state.open_operation.operation)
     for owner in state.owners:
@@ -233,11 +234,12 @@ def _must_be_at_rest(site: Site, state: JobState) -> None:
 
 
 def _must_take_a_replay(plan: RestorePlan, *, accept_replay: bool, carries_on: bool) -> None:
-    if plan.sink == FILE and not carries_on:
+    can = capabilities_of(plan.sink)
+    if can.reconciles is Reconciliation.CUT_BACK and not carries_on:
         raise OperationRefused(
             f"{plan.output} cannot carry on what {plan.snapshot} is a snapshot of: that was written elsewhere, or by a"
             " checkpoint that was not deployed from here",
             hint="restore into a directory with --to; its output begins anew in a new checkpoint version",
         )
-    if plan.sink not in (TABLE, FILE) and plan.replayed != 0 and not accept_replay:
+    if not can.takes_again and plan.replayed != 0 and not accept_replay:
         raise OperationRefused(plan.sentence, hint="--accept-replay if the function takes batches a second time")

@@ -12,7 +12,7 @@ from streamkeeper.model.fleet import JobFacts, SnapshotFacts
 from streamkeeper.model.health import BackupLook
 from streamkeeper.model.known_checkpoint import KnownCheckpoint
 from streamkeeper.operations.backup import find_lateness
-from streamkeeper.operations.sites import Site
+from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.targets import Target
 from streamkeeper.snapshots.capture import Origin
 from streamkeeper.snapshots.catalogue import Catalogue
@@ -21,7 +21,7 @@ LOOK_EVERY_S = 600.0
 
 
 def look_at_snapshots(
-    site: Site,
+    site: Installation,
     known: KnownCheckpoint,
     directory: Path,
     facts: JobFacts,
@@ -80,8 +80,8 @@ def newest_snapshots(catalogue: Catalogue, before: SnapshotFacts | None) -> Snap
         )
     if found.verified not in numbers:
         found = replace(found, verified=0, verified_at=None)
-    drilled = [each for each in catalogue.drilled() if each > found.verified and each in numbers]
-    verified = next((each for each in reversed(drilled) if catalogue.is_verified(each)), 0)
+    drilled = [number for number in catalogue.drilled() if number > found.verified and number in numbers]
+    verified = next((number for number in reversed(drilled) if catalogue.is_verified(number)), 0)
     if verified:
         at = found.taken_at if verified == found.number else _moment(catalogue.read(verified).taken_at)
         return replace(found, verified=verified, verified_at=at)

@@ -10,17 +10,18 @@ from collections.abc import Callable
 
 from streamkeeper.crash_points import crash_point
 from streamkeeper.errors import OperationOpen, OperationRefused
-from streamkeeper.lifecycle.steps import Step
 from streamkeeper.model.control import CommandKind
 from streamkeeper.model.job_state import JobState
-from streamkeeper.model.journal import DeployRequest, DesiredChanged, Handover, Record, Strategy
+from streamkeeper.model.journal import DesiredChanged, Record
 from streamkeeper.model.liveness import Life
 from streamkeeper.model.names import check_instance
+from streamkeeper.model.request import DeployRequest, Handover, Strategy
+from streamkeeper.model.step import Step
 from streamkeeper.operations.carriers import note_carrier, this_process
 from streamkeeper.operations.deploy import Deploy, OnOpen, Progress
 from streamkeeper.operations.forgetting import must_not_be_forgotten
+from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.overview import read_job
-from streamkeeper.operations.sites import Site
 from streamkeeper.registry.control import Control
 
 FIRST_COMMIT_S = 1800.0
@@ -28,7 +29,7 @@ FIRST_COMMIT_S = 1800.0
 
 
 def open_start(
-    site: Site,
+    site: Installation,
     job: str,
     *,
     requested_by: str,
@@ -84,7 +85,7 @@ def open_start(
 
 
 def start_job(
-    site: Site,
+    site: Installation,
     job: str,
     *,
     requested_by: str,
@@ -130,7 +131,7 @@ def _wish(
     return wanted
 
 
-def _serves(site: Site, state: JobState) -> bool:
+def _serves(site: Installation, state: JobState) -> bool:
     """Whether a driver lives that nobody has told to end; raises OperationRefused where nobody can look."""
     instance = state.serving_instance
     seen = site.runner.observe(state.job, instance)
@@ -143,4 +144,4 @@ def _serves(site: Site, state: JobState) -> bool:
             hint="start it on that machine",
         )
     ends = (CommandKind.DRAIN, CommandKind.STOP)
-    return not any(each.kind in ends for each in control.commands(0))
+    return not any(command.kind in ends for command in control.commands(0))

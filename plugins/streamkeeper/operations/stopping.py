@@ -18,11 +18,12 @@ from streamkeeper.lifecycle.instances import kill_wait
 from streamkeeper.lifecycle.observation import Seen
 from streamkeeper.lifecycle.stopping import Stopped, StopView, TakenOver, Unprovable, decide_stop
 from streamkeeper.model.job_state import JobState
-from streamkeeper.model.journal import DeployRequest, DesiredChanged, InstanceEnded, Record
+from streamkeeper.model.journal import DesiredChanged, InstanceEnded, Record
 from streamkeeper.model.names import check_instance
+from streamkeeper.model.request import DeployRequest
 from streamkeeper.model.request_limits import check_seconds
+from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.overview import read_job
-from streamkeeper.operations.sites import Site
 from streamkeeper.registry.control import Control
 from streamkeeper.registry.journal import Journal
 
@@ -39,7 +40,7 @@ class StopEnd(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def stop_job(
-    site: Site,
+    site: Installation,
     job: str,
     *,
     requested_by: str,
@@ -94,7 +95,7 @@ class _Stop:
     """One stop, carried out."""
 
     def __init__(
-        self, site: Site, journal: Journal, job: str, stop: str, drain_s: float, say: Callable[[str], None]
+        self, site: Installation, journal: Journal, job: str, stop: str, drain_s: float, say: Callable[[str], None]
     ) -> None:
         self._site, self._journal, self._job, self._stop = site, journal, job, stop
         self._drain_s, self._say = drain_s, say
@@ -155,7 +156,7 @@ class _Stop:
         return StopView(
             state=state,
             stop=self._stop,
-            seen={each.instance: self._seen(each.instance) for each in state.owners},
+            seen={owner.instance: self._seen(owner.instance) for owner in state.owners},
             drain_s=self._drain_s,
             on=self._on,
             waited_s=time.monotonic() - self._since if self._on else 0.0,
@@ -167,8 +168,8 @@ class _Stop:
             liveness=self._site.runner.observe(self._job, instance),
             status=control.read_status(),
             exit=control.read_exit(),
-            # Whoever has told it to drain: it is told only once.
-            sent=frozenset(each.kind for each in control.commands(0)),
+            # It is told to drain only once, whoever told it.
+            sent=frozenset(command.kind for command in control.commands(0)),
         )
 
     def _wait(self, on: str) -> None:

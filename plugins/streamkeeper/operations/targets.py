@@ -8,16 +8,16 @@ import msgspec
 
 from streamkeeper.checkpoints.identity import must_be_there
 from streamkeeper.checkpoints.opening import open_tree
-from streamkeeper.checkpoints.trees import Tree
+from streamkeeper.checkpoints.trees import LocalTree, Tree
 from streamkeeper.errors import CheckpointDamaged, NotFound
 from streamkeeper.model.checkpoint_version import CheckpointVersion
 from streamkeeper.model.job_state import JobState
 from streamkeeper.model.known_checkpoint import KnownCheckpoint
 from streamkeeper.model.snapshot import series_of_checkpoint, series_of_query
 from streamkeeper.operations.forgetting import is_forgotten
+from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.overview import read_job, recorded_jobs
-from streamkeeper.operations.registered import checkpoint_directory, known_version, must_be_mine
-from streamkeeper.operations.sites import Site
+from streamkeeper.operations.registered import known_version, must_be_mine
 from streamkeeper.snapshots.anchor import query_id_of
 from streamkeeper.snapshots.capture import Origin
 
@@ -40,7 +40,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
         was recorded of it, NotFound for another.
         """
         if self.known is not None:
-            must_be_there(Path(self.location), self.known)
+            must_be_there(LocalTree(Path(self.location)), self.known)
         try:
             return open_tree(self.location)
         except NotFound:
@@ -57,7 +57,7 @@ def adopted_target(location: str) -> Target:
     return Target(series=series_of_checkpoint(query_id_of(open_tree(location))), location=location, origin=Origin())
 
 
-def query_target(site: Site, job: str, query: str) -> Target:
+def query_target(site: Installation, job: str, query: str) -> Target:
     """A deployed query's current checkpoint version; raises NotFound."""
     state = read_job(site, job)
     target = _target(site, state, query)
@@ -67,7 +67,7 @@ def query_target(site: Site, job: str, query: str) -> Target:
     return target
 
 
-def target_left(site: Site, job: str, query: str, operation: str) -> Target:
+def target_left(site: Installation, job: str, query: str, operation: str) -> Target:
     """What served until this operation: the checkpoint version that the query leaves, or goes on in; raises NotFound.
 
     Until the operation's release is promoted, the serving release is the one that is left.
@@ -79,18 +79,18 @@ def target_left(site: Site, job: str, query: str, operation: str) -> Target:
     return _made_of(site, state, left, state.serving_release) if left else query_target(site, job, query)
 
 
-def all_targets(site: Site, *, job: str = "") -> list[Target]:
+def all_targets(site: Installation, *, job: str = "") -> list[Target]:
     """Every deployed query that has ever planned a batch, of one job or of all, in order; raises NotFound.
 
     A forgotten job has none; its queries can still be named one by one.
     """
-    states = [read_job(site, each) for each in ([job] if job else recorded_jobs(site))]
+    states = [read_job(site, name) for name in ([job] if job else recorded_jobs(site))]
     wanted = [state for state in states if not is_forgotten(state)]
     found = (_target(site, state, query) for state in wanted for query in sorted(state.versions))
-    return [each for each in found if each is not None]
+    return [state for state in found if state is not None]
 
 
-def _target(site: Site, state: JobState, query: str) -> Target | None:
+def _target(site: Installation, state: JobState, query: str) -> Target | None:
     version = state.current_version(query)
     if version is None:
         return None
@@ -99,12 +99,12 @@ def _target(site: Site, state: JobState, query: str) -> Target | None:
     return _made_of(site, state, version, appointed.release if appointed is not None else state.serving_release)
 
 
-def _made_of(site: Site, state: JobState, version: CheckpointVersion, release: str) -> Target:
+def _made_of(site: Installation, state: JobState, version: CheckpointVersion, release: str) -> Target:
     query = version.query
     must_be_mine(site, state, query, version.version)
     return Target(
         series=series_of_query(state.job, query),
-        location=str(checkpoint_directory(site, state, query, version.version)),
+        location=str(site.checkpoint(state, query, version.version)),
         known=known_version(site, state, query, version.version),
         # A version was made by one release; what serves on it now may be a later one.
         origin=Origin(version=version.version, release=release or version.release),

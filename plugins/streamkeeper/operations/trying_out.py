@@ -10,39 +10,37 @@ import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 from msgspec.structs import replace
 
-from streamkeeper.model.journal import DeployRequest
 from streamkeeper.model.liveness import Life
 from streamkeeper.model.names import check_name
-from streamkeeper.operations.sites import Site
+from streamkeeper.model.request import DeployRequest
+from streamkeeper.operations.installation import Installation
 from streamkeeper.private_files import make_folders
 from streamkeeper.registry.journal import has_journal
-from streamkeeper.runners.local_process import LocalProcessRunner
 from streamkeeper.stores.opening import open_store
 
 _END_S = 10.0
 _LOOK_S = 0.1
 
 
-def leaves_nothing(site: Site, request: DeployRequest) -> bool:
+def leaves_nothing(site: Installation, request: DeployRequest) -> bool:
     """Whether it is a dry run of a job that would be registered by nothing else."""
     return request.dry_run and not has_journal(site.store, check_name("job", request.job))
 
 
-def place_of(site: Site, operation: str) -> Site:
+def place_of(site: Installation, operation: str) -> Installation:
     """The site with a store and a home for this one operation; whoever asks again gets the same."""
     name = hashlib.sha256(operation.encode()).hexdigest()[:8]
-    home = Path(site.settings.home) / "scratch" / f"dry-run-{name}"
+    home = site.settings.scratch / f"dry-run-{name}"
     make_folders(home)
     settings = replace(site.settings, home=str(home), store=(home / "store").as_uri(), snapshots="")
     store = open_store(settings.store)
-    return Site(settings, store, LocalProcessRunner(store, settings), site.resolvers)
+    return Installation.of(settings, store, site.resolvers)
 
 
-def clear_place(place: Site, job: str) -> None:
+def clear_place(place: Installation, job: str) -> None:
     """End whatever was started there, and remove it."""
     until = time.monotonic() + _END_S
     for instance in place.journal(job, "dry-run").state().instances:
@@ -53,7 +51,7 @@ def clear_place(place: Site, job: str) -> None:
 
 
 @contextmanager
-def place_to_try_out(site: Site, operation: str, job: str) -> Iterator[Site]:
+def place_to_try_out(site: Installation, operation: str, job: str) -> Iterator[Installation]:
     """The place of an operation, which is gone afterwards."""
     place = place_of(site, operation)
     try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from pathlib import Path
 
 import msgspec
 
@@ -16,8 +15,8 @@ from streamkeeper.model.names import version_name, version_number
 from streamkeeper.model.release import Release
 from streamkeeper.model.snapshot import Snapshot, series_of_query, snapshot_number
 from streamkeeper.model.ways import QueryWay, Way
-from streamkeeper.operations.registered import checkpoint_directory, must_be_mine
-from streamkeeper.operations.sites import Site
+from streamkeeper.operations.installation import Installation
+from streamkeeper.operations.registered import must_be_mine
 from streamkeeper.registry.journal import Journal
 from streamkeeper.snapshots.catalogue import Catalogue
 from streamkeeper.snapshots.restore import Show, restore
@@ -26,7 +25,7 @@ from streamkeeper.snapshots.restore import Show, restore
 class VersionActs:
     """Makes the checkpoint versions of one operation, and gives them to instances."""
 
-    def __init__(self, site: Site, journal: Journal, job: str, operation: str) -> None:
+    def __init__(self, site: Installation, journal: Journal, job: str, operation: str) -> None:
         self._site = site
         self._journal = journal
         self._job = job
@@ -46,7 +45,7 @@ class VersionActs:
             operation = now.operations[self._operation]
             if operation.outcome is not None or now.appointed == instance:
                 return None
-            others = [each.instance for each in now.owners if each.instance != instance]
+            others = [owner.instance for owner in now.owners if owner.instance != instance]
             if others:
                 raise OperationRefused(f"{', '.join(others)} not proven dead: {instance} is not appointed")
             return InstanceAppointed(operation=self._operation, instance=instance, versions=chosen)
@@ -87,8 +86,10 @@ class VersionActs:
     def version_for_fall_back(self, query: str, way: QueryWay) -> str:
         """The version that this operation restores to fall back: the one it has recorded, or a free name."""
         state = self._journal.state()
-        mine = [each.version for each in state.versions.get(query, ()) if each.operation == self._operation]
-        return next((each for each in mine if each != way.version), "") or free_version(self._site, state, query)
+        mine = [version.version for version in state.versions.get(query, ()) if version.operation == self._operation]
+        return next((version for version in mine if version != way.version), "") or free_version(
+            self._site, state, query
+        )
 
     def snapshot_named(self, query: str, name: str) -> Snapshot:
         """A snapshot of one of the job's queries; raises NotFound."""
@@ -127,19 +128,19 @@ class VersionActs:
         return self._journal.append(missing)
 
 
-def free_version(site: Site, state: JobState, query: str) -> str:
+def free_version(site: Installation, state: JobState, query: str) -> str:
     """The name of a checkpoint version that was never recorded and that no directory has.
 
     A restore that died before its record leaves a whole directory: a new version must not go on from that.
     """
-    root, name = Path(site.settings.checkpoints) / state.job / query, state.next_version(query)
+    root, name = site.new_checkpoints(state.job, query), state.next_version(query)
     while os.path.lexists(root / name):
         name = version_name(version_number(name) + 1)
     return name
 
 
 def created_from(
-    site: Site, snapshot: Snapshot, query: str, version: str, *, state_format: str
+    site: Installation, snapshot: Snapshot, query: str, version: str, *, state_format: str
 ) -> CheckpointVersionCreated:
     """The record of a version that is restored from a snapshot, of itself alone; it does not serve yet."""
     return CheckpointVersionCreated(
@@ -157,7 +158,7 @@ def created_from(
 
 
 def fill_version(
-    site: Site,
+    site: Installation,
     state: JobState,
     query: str,
     version: str,
@@ -171,7 +172,7 @@ def fill_version(
     Recorded first, under a name that no directory had: what is there under it now was restored from the same snapshot,
     perhaps by a process that is slower than this one, and may serve already. It is never taken away.
     """
-    recorded, target = state.version(query, version), checkpoint_directory(site, state, query, version)
+    recorded, target = state.version(query, version), site.checkpoint(state, query, version)
     if recorded is None or recorded.claimed_by or target.exists():
         return
     try:

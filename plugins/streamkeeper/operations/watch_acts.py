@@ -11,12 +11,12 @@ import msgspec
 
 from streamkeeper.errors import StreamkeeperError
 from streamkeeper.health.acts import Act, PlannedAct
-from streamkeeper.lifecycle.steps import Step
 from streamkeeper.model.fleet import JobFacts
+from streamkeeper.model.step import Step
 from streamkeeper.operations.backup import back_up
 from streamkeeper.operations.deploy import Deploy, ProgressKind
 from streamkeeper.operations.fleet_look import OWN
-from streamkeeper.operations.sites import Site
+from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.starting import open_start
 from streamkeeper.operations.targets import query_target
 
@@ -44,7 +44,7 @@ class Begun(msgspec.Struct, frozen=True, kw_only=True):
     operation: str = ""
 
 
-def begin(site: Site, job: str, facts: JobFacts, planned: PlannedAct) -> Begun:
+def begin(site: Installation, job: str, facts: JobFacts, planned: PlannedAct) -> Begun:
     """Do what of an act needs no waiting. Raises StreamkeeperError."""
     match planned.act:
         case Act.START:
@@ -58,7 +58,7 @@ def begin(site: Site, job: str, facts: JobFacts, planned: PlannedAct) -> Begun:
             return Begun(sentence=f"carries {open_one} on", operation=open_one)
 
 
-def start_again(site: Site, job: str, facts: JobFacts, *, reason: str) -> str:
+def start_again(site: Installation, job: str, facts: JobFacts, *, reason: str) -> str:
     """Begin to let the serving release go again from its checkpoint; the operation, empty where it serves already.
 
     Idempotent. Raises OperationOpen, and OperationRefused for a job that was stopped meanwhile.
@@ -71,7 +71,7 @@ def start_again(site: Site, job: str, facts: JobFacts, *, reason: str) -> str:
 
 
 def carry_on(
-    site: Site, operations: Iterable[Carried], *, now: Callable[[], float], until: float
+    site: Installation, operations: Iterable[Carried], *, now: Callable[[], float], until: float
 ) -> tuple[list[Carried], list[str]]:
     """Advance operations side by side until each is over or ``until`` (as ``now`` has it); what failed, in sentences.
 
@@ -83,12 +83,12 @@ def carry_on(
     failed: list[str] = []
     while left:
         waiting: list[Carried] = []
-        for each in left:
+        for carried in left:
             try:
-                after = _advance(site, each, now=now)
+                after = _advance(site, carried, now=now)
             except StreamkeeperError as error:
-                failed.append(f"{each.job}: {each.operation} cannot go on: {error}")
-                over.append(each)
+                failed.append(f"{carried.job}: {carried.operation} cannot go on: {error}")
+                over.append(carried)
                 continue
             (over if after.over else waiting).append(after)
         while rest and len(waiting) < AT_ONCE:
@@ -101,7 +101,7 @@ def carry_on(
     return over + left, failed
 
 
-def _advance(site: Site, at: Carried, *, now: Callable[[], float]) -> Carried:
+def _advance(site: Installation, at: Carried, *, now: Callable[[], float]) -> Carried:
     waited_s = max(0.0, now() - at.since) if at.on else 0.0
     progress = Deploy.load(site, at.job, at.operation, on=at.on, waited_s=waited_s).advance(Step.FALL_BACK)
     return msgspec.structs.replace(

@@ -24,9 +24,9 @@ from streamkeeper.model.incident import WatchActed
 from streamkeeper.operations.carriers import RunIsOver, nobody_knows
 from streamkeeper.operations.fleet_look import OWN, Seen, compose_look, find_prune, look_at_fleet
 from streamkeeper.operations.incidents import reconcile
+from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.job_rows import make_row, remember_told
 from streamkeeper.operations.notices import Sender, send_notices
-from streamkeeper.operations.sites import Site
 from streamkeeper.operations.watch_acts import AT_ONCE, Carried, begin, carry_on
 from streamkeeper.registry.fleet import read_index, write_index
 from streamkeeper.registry.incidents import IncidentLog
@@ -44,7 +44,7 @@ class Watch:
     rules that are not asked; ``act_s``: how long it carries operations on.
     """
 
-    site: Site
+    site: Installation
     senders: Mapping[str, Sender] = field(default_factory=dict)
     run_is_over: RunIsOver = nobody_knows
     dry_run: bool = False
@@ -84,14 +84,14 @@ def run_pass(watch: Watch) -> PassReport:
     crash_point("watch.looked")
     lines: list[str] = []
     failed: list[str] = []
-    for each in jobs:
-        _keep_incidents(watch, each, began, lines, failed)
+    for job in jobs:
+        _keep_incidents(watch, job, began, lines, failed)
     crash_point("watch.raised")
     if watch.acts:
         _act(watch, jobs, lines, failed)
     crash_point("watch.acted")
-    for each in jobs:
-        _tell(watch, each, failed)
+    for job in jobs:
+        _tell(watch, job, failed)
     crash_point("watch.told")
     index = FleetIndex(
         number=(before.number if before is not None else 0) + 1,
@@ -100,7 +100,7 @@ def run_pass(watch: Watch) -> PassReport:
         requests=store.requests + 1,
         by=watch.by or _this_watch(),
         installation=watch.site.id,
-        rows=tuple(make_row(each.seen, each.look, each.memory, each.symptoms) for each in jobs),
+        rows=tuple(make_row(job.seen, job.look, job.memory, job.symptoms) for job in jobs),
         failed=tuple(failed),
     )
     if not watch.dry_run:
@@ -108,7 +108,7 @@ def run_pass(watch: Watch) -> PassReport:
     return PassReport(index=index, lines=(*lines, *failed))
 
 
-def look_now(site: Site, *, now: float, job: str = "") -> FleetIndex:
+def look_now(site: Installation, *, now: float, job: str = "") -> FleetIndex:
     """How every job stands now, and how old its snapshots are, without its checkpoints; nothing is written.
 
     What the last pass remembers saves reading whole journals. Raises StoreUnavailable.
@@ -148,7 +148,7 @@ def _keep_incidents(watch: Watch, job: _Job, now: float, lines: list[str], faile
 
 def _act(watch: Watch, jobs: list[_Job], lines: list[str], failed: list[str]) -> None:
     deadline = watch.now() + watch.act_s
-    carried = [each for job in jobs for each in _own(job) if not _unknown_secrets(watch, job)]
+    carried = [operation for job in jobs for operation in _own(job) if not _unknown_secrets(watch, job)]
     for job in jobs:
         try:
             for planned in decide_acts(job.look, job.symptoms, job.memory.acts, now=watch.now()):
@@ -169,20 +169,22 @@ def _act(watch: Watch, jobs: list[_Job], lines: list[str], failed: list[str]) ->
     after, told = carry_on(watch.site, carried, now=watch.now, until=deadline)
     failed += told
     by_job = {job.look.job: job for job in jobs}
-    for each in after:
-        if each.sentence:
-            lines.append(f"{each.job}: {each.operation}: {each.sentence}")
-        by_job[each.job].memory = replace(by_job[each.job].memory, wait=(each.operation, each.on, each.since))
+    for operation in after:
+        if operation.sentence:
+            lines.append(f"{operation.job}: {operation.operation}: {operation.sentence}")
+        by_job[operation.job].memory = replace(
+            by_job[operation.job].memory, wait=(operation.operation, operation.on, operation.since)
+        )
 
 
 def _unknown_secrets(watch: Watch, job: _Job) -> str:
     """Schemes of secrets that this watch cannot resolve: outside Airflow there are none of its connections."""
     needed = job.seen.facts.secrets if job.seen.facts is not None else ()
-    return ", ".join(each for each in needed if each not in watch.site.resolvers)
+    return ", ".join(scheme for scheme in needed if scheme not in watch.site.resolvers)
 
 
 def _begin(watch: Watch, job: _Job, planned: PlannedAct, lines: list[str]) -> list[Carried]:
-    """Do an act, record it in its incident, remember when; the operation that is to be carried on, if it is one."""
+    """Do an act, record it in its incident and remember when; returns the operation to carry on, if it began one."""
     assert job.seen.facts is not None
     now, memory = watch.now(), job.memory
     operation = ""
@@ -193,8 +195,8 @@ def _begin(watch: Watch, job: _Job, planned: PlannedAct, lines: list[str]) -> li
         sentence = f"could not {planned.act.value}: {error}"
     lines.append(f"{job.look.job}: {sentence}")
     first = planned.act is not Act.CARRY_ON or planned.name not in memory.acts
-    # After a backup the next pass looks again: what was lacking is there.
-    left = {query: each for query, each in memory.snapshots.items() if query != planned.query}
+    # After a backup the next pass looks again: the missing snapshot exists now.
+    left = {query: snapshot for query, snapshot in memory.snapshots.items() if query != planned.query}
     acts = {**memory.acts, planned.name: (*memory.acts.get(planned.name, ()), now)}
     job.memory = replace(memory, acts=acts, snapshots=left)
     if first:

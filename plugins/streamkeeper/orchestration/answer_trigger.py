@@ -13,11 +13,11 @@ from airflow.triggers.base import TriggerEvent
 
 from streamkeeper.errors import TemporaryError
 from streamkeeper.lifecycle.approval import ABOUT, answer_about
-from streamkeeper.lifecycle.steps import Step
+from streamkeeper.model.step import Step
 
 if TYPE_CHECKING:
-    from streamkeeper.model.job_state import OperationState
-    from streamkeeper.operations.sites import Site
+    from streamkeeper.model.operation import OperationState
+    from streamkeeper.operations.installation import Installation
 
 APPROVE, DECLINE = "Approve", "Decline"
 POLL_S = 3.0
@@ -54,10 +54,10 @@ class AnswerTrigger(HITLTrigger):
             await asyncio.sleep(self.poke_interval)
 
     def _answered_elsewhere(self) -> TriggerEvent | None:
-        from streamkeeper.operations.sites import Site
+        from streamkeeper.operations.installation import Installation
 
         try:
-            site: Site = Site.from_environment(os.environ)
+            site: Installation = Installation.from_environment(os.environ)
             operation = site.journal(self.job, f"trigger:{self.operation}").state().operations[self.operation]
         except TemporaryError as error:
             self.log.warning("%s", error)

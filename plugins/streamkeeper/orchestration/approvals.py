@@ -5,6 +5,7 @@ Who answers may do so in Airflow or from the command line. The asking task is de
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -15,12 +16,13 @@ from airflow.sdk.timezone import parse, utcnow
 
 from streamkeeper.errors import OperationRefused
 from streamkeeper.lifecycle.approval import ABOUT, ANSWER
-from streamkeeper.lifecycle.steps import Step, path
+from streamkeeper.lifecycle.steps import path
+from streamkeeper.model.step import Step
 from streamkeeper.orchestration.answer_trigger import APPROVE, DECLINE, AnswerTrigger, answer_in
 from streamkeeper.orchestration.notifiers import tell_all
-from streamkeeper.orchestration.operators import StepOperator, load_deploy
+from streamkeeper.orchestration.operators import StepOperator
 from streamkeeper.orchestration.people import answered_by, assigned_users, required_actions
-from streamkeeper.orchestration.tasks import StreamkeeperTask, open_site
+from streamkeeper.orchestration.tasks import OperationTask, open_site
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -46,11 +48,13 @@ class RestOperator(StepOperator):
         return progress.on == ANSWER
 
 
-class ApproveOperator(StreamkeeperTask, HITLOperator):
+class ApproveOperator(OperationTask, HITLOperator):
     """Asks a person, in the step that waits for an answer; who does not answer in time has declined.
 
     Is skipped when the operation asks nobody.
     """
+
+    template_fields: Sequence[str] = (*OperationTask.template_fields, *HITLOperator.template_fields)
 
     def __init__(self, *, step: Step, **kwargs: Any) -> None:
         super().__init__(
@@ -63,7 +67,7 @@ class ApproveOperator(StreamkeeperTask, HITLOperator):
 
     def work(self, context: Context) -> Any:
         """Waits for an answer, and returns it: ``chosen_options``, ``params_input``, ``responded_by_user``."""
-        deploy = load_deploy(context)
+        deploy = self.load()
         operation = deploy.state.operations[deploy.operation]
         answered = answer_in(operation, self.step)
         if answered is not None:
@@ -91,7 +95,7 @@ class ApproveOperator(StreamkeeperTask, HITLOperator):
         from streamkeeper.operations.deploy import Deploy
 
         # A question of before there were these arguments is still that of the run's own operation.
-        deploy = Deploy.load(open_site(), context["params"]["job"], operation) if operation else load_deploy(context)
+        deploy = Deploy.load(open_site(), self.job, operation) if operation else self.load()
         state = deploy.state
         asked = state.operations[deploy.operation]
         by, user_id = answered_by(answer)
@@ -135,7 +139,7 @@ class ApproveOperator(StreamkeeperTask, HITLOperator):
 
         ti_id, state = context["ti"].id, deploy.state
         operation = state.operations[deploy.operation]
-        release = operation.done[Step.BUNDLE.label]["release"]
+        release = operation.release
         self.assigned_users = assigned_users(right_of(deploy.site, state, operation))
         self.subject = subject_of(state, operation)
         self.body = render_question(deploy.site, state, operation, until=until)
@@ -180,7 +184,7 @@ class AnswerOperator(StepOperator):
         """Returns who has approved; raises DeployFailed when it was declined."""
         from streamkeeper.operations.approval import decline_for_silence
 
-        deploy = load_deploy(context)
+        deploy = self.load()
         self._skip_unless_asked_for(deploy)
         operation = deploy.state.operations[deploy.operation]
         if answer_in(operation, self.step) is None:

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from streamkeeper.errors import NotFound, PermanentError
 from streamkeeper.orchestration.queries import find_series, find_target
-from streamkeeper.orchestration.snapshot_forms import read_choice_of_queries
-from streamkeeper.orchestration.tasks import StreamkeeperTask, open_site
+from streamkeeper.orchestration.snapshot_forms import backup_form, read_choice_of_queries
+from streamkeeper.orchestration.tasks import AskedTask, StreamkeeperTask, open_site
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from streamkeeper.operations.sites import Site
+    from streamkeeper.operations.installation import Installation
     from streamkeeper.snapshots.capture import CaptureProgress
 
 LONGEST_BACKUP = timedelta(hours=5)
@@ -28,7 +28,9 @@ class ObjectiveMissed(PermanentError):
 
 
 class BackupOperator(StreamkeeperTask):
-    """Takes a snapshot of one query; is skipped when nothing was committed since the last one."""
+    """Takes a snapshot of one query, JOB/QUERY; is skipped when nothing was committed since the last one."""
+
+    template_fields: Sequence[str] = ("series",)
 
     def __init__(self, *, series: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -67,15 +69,18 @@ class Pace:
         )
 
 
-class ObjectiveOperator(StreamkeeperTask):
+class ObjectiveOperator(AskedTask):
     """Fails, and the run with it, when a query's newest snapshot is older than the installation allows."""
+
+    form = staticmethod(backup_form)
 
     def work(self, context: Context) -> str:
         """Returns that all is well; raises ObjectiveMissed with a line for each query of which that is not so."""
         site = open_site()
-        series = find_series(site, read_choice_of_queries(context["params"]))
+        series = find_series(site, read_choice_of_queries(self.asked(context)))
         missed = list(missed_objectives(site, series))
-        failed = self._failed_before(context)
+        # Airflow judges a run by its last task alone.
+        failed = self.count_failed(context, self.upstream_task_ids)
         if failed:
             missed.append(f"{failed} of this run's tasks failed: their logs say why")
         if missed:
@@ -85,18 +90,8 @@ class ObjectiveOperator(StreamkeeperTask):
         self.log.info("%s", sentence)
         return sentence
 
-    def _failed_before(self, context: Context) -> int:
-        """How many tasks that this one comes after failed: Airflow judges a run by its last task alone."""
-        run = context["dag_run"]
-        return context["ti"].get_ti_count(
-            dag_id=run.dag_id,
-            task_ids=sorted(self.upstream_task_ids),
-            run_ids=[run.run_id],
-            states=["failed", "upstream_failed"],
-        )
 
-
-def missed_objectives(site: Site, series: list[str]) -> Iterator[str]:
+def missed_objectives(site: Installation, series: list[str]) -> Iterator[str]:
     """One sentence for each query whose snapshots are too far behind, or whose checkpoint cannot be looked at."""
     from streamkeeper.operations.backup import lateness_of
 

@@ -1,83 +1,176 @@
-"""The parts that the graphs of a deploy and of a rollback are made of; a DAG file says how they follow each other."""
+"""The graphs of a deploy, of a rollback and of a recovery, for any DAG: their tasks, and how they follow each other.
+
+The tasks of a graph stand in whatever task group, or DAG, they are made in; none knows another by its name.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from airflow.sdk import TriggerRule, chain, task_group
+from airflow.sdk import Asset, TaskGroup, TriggerRule, chain, task_group
 
-from streamkeeper.lifecycle.steps import Step
+from streamkeeper.model.step import Step
 from streamkeeper.orchestration.approvals import AnswerOperator, ApproveOperator, RestOperator, answer_form
 from streamkeeper.orchestration.dual_runs import CatchUpOperator, CompareOperator, ShadowOperator
 from streamkeeper.orchestration.operators import (
     SECONDS_S,
+    AssessOperator,
+    BundleOperator,
+    ChooseOperator,
     FallBackOperator,
     FinishOperator,
     HandoverOperator,
+    RollBackOperator,
     StepOperator,
 )
-from streamkeeper.orchestration.retrying import RETRIES, RETRY_DELAY, retry_policy
+from streamkeeper.orchestration.recoveries import (
+    AcceptOperator,
+    DecideOperator,
+    DiagnoseOperator,
+    RecoveredOperator,
+    RecoverOperator,
+)
+from streamkeeper.orchestration.retrying import default_args
+from streamkeeper.orchestration.tasks import OpeningTask
 
 GO_ON = TriggerRule.NONE_FAILED_MIN_ONE_SUCCESS
 """Of a task that more than one way leads to: those that were not taken are skipped."""
 
 
-def default_args() -> dict[str, Any]:
-    """Of every task of an operation's DAG."""
-    return {
-        "owner": "streamkeeper",
-        "retries": RETRIES,
-        "retry_delay": RETRY_DELAY,
-        "retry_policy": retry_policy(),
-    }
+def deploy_streaming_job(
+    job: str,
+    *,
+    reason: str,
+    group_id: str = "",
+    outlets: Iterable[Asset] = (),
+    **request: Any,
+) -> TaskGroup:
+    """A deploy as a task group of a DAG of one's own, ``deploy_<job>`` unless it is named.
+
+    ``request``: fields of the form of *Deploy a streaming job*: ``release``, ``params``, ``conf``, ``strategy``,
+    ``handover``, ``dry_run``, ``on_open``, the deadlines and so on, with its defaults. Values may be templates, and but
+    for the job XComArgs as well. ``outlets``: assets that a deploy which succeeds updates, besides
+    ``streamkeeper://operations``. The group fails when the deploy does. Raises InvalidInput for an unknown field.
+    """
+    asked = {"job": job, "reason": reason, **request}
+    with TaskGroup(group_id=group_id or f"deploy_{job}", default_args=default_args()) as group:
+        deploy_graph(asked, outlets=outlets)
+    return group
+
+
+def roll_back_streaming_job(job: str, *, reason: str, group_id: str = "", **request: Any) -> TaskGroup:
+    """The same of a rollback: ``roll_back_<job>``, to ``release`` or to the one that served before."""
+    asked = {"job": job, "reason": reason, **request}
+    with TaskGroup(group_id=group_id or f"roll_back_{job}", default_args=default_args()) as group:
+        rollback_graph(asked)
+    return group
+
+
+def deploy_graph(request: Mapping[str, Any] | None = None, *, outlets: Iterable[Asset] = ()) -> None:
+    """Bundle, standby, assess; a backup or a dual run where the verdict asks for it; takeover, and one end."""
+    bundle = BundleOperator(task_id="bundle", request=request)
+    finish = FinishOperator(task_id="finish", trigger_rule=TriggerRule.ALL_DONE, outlets=outlets, **bundle.carried_on)
+    _from_release_on(bundle, finish)
+
+
+def rollback_graph(request: Mapping[str, Any] | None = None) -> None:
+    """The same for an older release, for which nothing is read anew and nobody is asked."""
+    bundle = RollBackOperator(task_id="bundle", request=request)
+    carried_on = bundle.carried_on
+    finish = FinishOperator(task_id="finish", trigger_rule=TriggerRule.ALL_DONE, **carried_on)
+    taken_over = takeover(carried_on)
+    choose = ChooseOperator(task_id="choose", ways={}, go_on=taken_over.group_id, end=finish.task_id, **carried_on)
+    chain(bundle, *_assessed(carried_on), choose, taken_over, _fall_back(carried_on), finish)
+    choose >> finish
+
+
+def recovery_graph() -> None:
+    """A look at what is wrong, a person's word where something is lost or doubled, and then a deploy."""
+    looked = DiagnoseOperator(task_id="diagnose")
+    accepted = AcceptOperator(task_id="accept", diagnosed=looked.task_id, params=answer_form())
+    bundle = RecoverOperator(task_id="bundle", diagnosed=looked.task_id, trigger_rule=GO_ON)
+    finish = RecoveredOperator(
+        task_id="finish", diagnosed=looked.task_id, trigger_rule=TriggerRule.ALL_DONE, **bundle.carried_on
+    )
+    decide = DecideOperator(
+        task_id="decide",
+        diagnosed=looked.task_id,
+        ask=accepted.task_id,
+        go_on=bundle.task_id,
+        end=finish.task_id,
+    )
+    chain(looked, decide, accepted, bundle)
+    decide >> [bundle, finish]
+    _from_release_on(bundle, finish)
+
+
+def _from_release_on(opened: OpeningTask, finish: FinishOperator) -> None:
+    carried_on = opened.carried_on
+    kept, rebuilt, taken_over = backup(carried_on), dual_run(carried_on), takeover(carried_on)
+    to_dual_run = {Step.SHADOW: rebuilt.group_id}
+    choose = ChooseOperator(
+        task_id="choose",
+        ways={Step.KEEP_STATE: kept.group_id, **to_dual_run},
+        go_on=taken_over.group_id,
+        end=finish.task_id,
+        **carried_on,
+    )
+    choose_again = ChooseOperator(
+        task_id="choose_again",
+        ways=to_dual_run,
+        go_on=taken_over.group_id,
+        end=finish.task_id,
+        trigger_rule=GO_ON,
+        **carried_on,
+    )
+    chain(opened, *_assessed(carried_on), choose, kept, choose_again, rebuilt, taken_over)
+    chain(taken_over, _fall_back(carried_on), finish)
+    choose >> [choose_again, rebuilt, taken_over, finish]
+    choose_again >> [taken_over, finish]
+
+
+def _assessed(carried_on: Mapping[str, Any]) -> tuple[StepOperator, AssessOperator]:
+    standby = StepOperator(task_id="standby", step=Step.STANDBY, **carried_on)
+    return standby, AssessOperator(task_id="assess", **carried_on)
 
 
 @task_group
-def backup() -> None:
+def backup(carried_on: Mapping[str, Any]) -> None:
     """An opaque change: the state is kept, the standby rests, a person approves, nothing has drifted since."""
-    keep_state = StepOperator(task_id="keep_state", step=Step.BACKUP)
-    rest = RestOperator(task_id="rest")
-    approve = ApproveOperator(task_id="approve", step=Step.APPROVE, params=answer_form())
-    answer = AnswerOperator(task_id="answer", step=Step.APPROVE)
-    ready = StepOperator(task_id="ready", step=Step.READY, deadline_param="standby_s")
+    keep_state = StepOperator(task_id="keep_state", step=Step.KEEP_STATE, **carried_on)
+    rest = RestOperator(task_id="rest", **carried_on)
+    approve = ApproveOperator(task_id="approve", step=Step.APPROVE, params=answer_form(), **carried_on)
+    answer = AnswerOperator(task_id="answer", step=Step.APPROVE, **carried_on)
+    ready = StepOperator(task_id="ready", step=Step.READY, **carried_on)
     chain(keep_state, rest, approve, answer, ready)
 
 
 @task_group
-def dual_run() -> None:
+def dual_run(carried_on: Mapping[str, Any]) -> None:
     """A rebuild: the candidate reads everything again, unseen, until it holds what the serving one does.
 
     A person is asked when the outputs differ, could not be compared, or come from code that nothing proves.
     """
-    shadow = ShadowOperator(task_id="shadow", step=Step.SHADOW, deadline_param="standby_s", trigger_rule=GO_ON)
-    catch_up = CatchUpOperator(task_id="catch_up", step=Step.CATCH_UP, deadline_param="catch_up_s")
-    compare = CompareOperator(task_id="compare", step=Step.COMPARE, patience_s=SECONDS_S)
-    review = ApproveOperator(task_id="review", step=Step.REVIEW, params=answer_form())
-    answer = AnswerOperator(task_id="answer", step=Step.REVIEW)
+    shadow = ShadowOperator(task_id="shadow", step=Step.SHADOW, trigger_rule=GO_ON, **carried_on)
+    catch_up = CatchUpOperator(task_id="catch_up", step=Step.CATCH_UP, **carried_on)
+    compare = CompareOperator(task_id="compare", step=Step.COMPARE, patience_s=SECONDS_S, **carried_on)
+    review = ApproveOperator(task_id="review", step=Step.REVIEW, params=answer_form(), **carried_on)
+    answer = AnswerOperator(task_id="answer", step=Step.REVIEW, **carried_on)
     chain(shadow, catch_up, compare, review, answer)
 
 
 @task_group
-def takeover() -> None:
+def takeover(carried_on: Mapping[str, Any]) -> None:
     """What serves is drained and proven dead; the candidate goes, holds for a while, and is promoted."""
-    handover = HandoverOperator(task_id="handover", trigger_rule=GO_ON)
-    first_commit = StepOperator(
-        task_id="first_commit", step=Step.FIRST_COMMIT, deadline_param="first_commit_s", patience_s=SECONDS_S
-    )
-    snapshot = StepOperator(task_id="snapshot", step=Step.BOUNDARY)
-    probation = StepOperator(
-        task_id="probation", step=Step.PROBATION, deadline_param="probation_s", patience_s=SECONDS_S
-    )
-    promote = StepOperator(task_id="promote", step=Step.STABLE)
+    handover = HandoverOperator(task_id="handover", trigger_rule=GO_ON, **carried_on)
+    first_commit = StepOperator(task_id="first_commit", step=Step.FIRST_COMMIT, patience_s=SECONDS_S, **carried_on)
+    snapshot = StepOperator(task_id="snapshot", step=Step.SNAPSHOT, **carried_on)
+    probation = StepOperator(task_id="probation", step=Step.PROBATION, patience_s=SECONDS_S, **carried_on)
+    promote = StepOperator(task_id="promote", step=Step.PROMOTE, **carried_on)
     chain(handover, first_commit, snapshot, probation, promote)
 
 
-def ending() -> tuple[FallBackOperator, FinishOperator]:
-    """The way out of a takeover that failed, and the task that gives the run the operation's outcome."""
-    finish = FinishOperator(task_id="finish", step=Step.FALL_BACK, trigger_rule=TriggerRule.ALL_DONE)
-    return way_out(), finish
-
-
-def way_out() -> FallBackOperator:
+def _fall_back(carried_on: Mapping[str, Any]) -> FallBackOperator:
     """What follows a takeover that failed."""
-    return FallBackOperator(task_id="fall_back", step=Step.FALL_BACK, trigger_rule=TriggerRule.ONE_FAILED)
+    return FallBackOperator(task_id="fall_back", trigger_rule=TriggerRule.ONE_FAILED, **carried_on)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from streamkeeper.errors import PermanentError
 from streamkeeper.orchestration.queries import find_target
-from streamkeeper.orchestration.snapshot_forms import read_choice_of_queries
-from streamkeeper.orchestration.tasks import StreamkeeperTask, open_site
+from streamkeeper.orchestration.snapshot_forms import drill_form, read_choice_of_queries
+from streamkeeper.orchestration.tasks import AskedTask, open_site
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -23,8 +24,11 @@ class DrillFailed(PermanentError):
     """A snapshot could not be restored, or its query does not go on from it."""
 
 
-class DrillOperator(StreamkeeperTask):
-    """Drills the snapshot that the form names, else the query's newest unless that one is verified."""
+class DrillOperator(AskedTask):
+    """Drills the snapshot that is asked for, else the query's newest unless that one is verified."""
+
+    template_fields: Sequence[str] = ("request", "series")
+    form = staticmethod(drill_form)
 
     def __init__(self, *, series: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -37,7 +41,7 @@ class DrillOperator(StreamkeeperTask):
 
         site = open_site()
         catalogue = Catalogue(site.snapshots, find_target(site, self.series).series)
-        snapshot = self._choose(catalogue, read_choice_of_queries(context["params"]).snapshot)
+        snapshot = self._choose(catalogue, read_choice_of_queries(self.asked(context)).snapshot)
         self.log.info("%s %s: restoring batch %d, then resuming the query", self.series, snapshot.name, snapshot.batch)
         result = drill(catalogue, snapshot, released_job(site, snapshot), site.resolvers)
         sentence = f"{self.series} {snapshot.name}: {result.sentence}"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from streamkeeper.lifecycle.steps import Step
 from streamkeeper.model.approvers import NOBODY
-from streamkeeper.orchestration.operators import SECONDS_S, StepOperator, load_deploy
+from streamkeeper.model.step import Step
+from streamkeeper.orchestration.operators import SECONDS_S, StepOperator
 from streamkeeper.orchestration.watch import NEAR, Sight
 
 if TYPE_CHECKING:
@@ -26,14 +26,21 @@ class ShadowOperator(StepOperator):
         from streamkeeper.operations.deploy import Progress, ProgressKind
         from streamkeeper.operations.dual_runs import TURN, dual_run_before, never_came
 
-        deploy = load_deploy(context)
+        deploy = self.load()
         before = dual_run_before(deploy.site, deploy.job, deploy.operation)
         waited_here_s = waited_s if on == TURN else 0.0
         limit_s = deploy.state.operations[deploy.operation].request.catch_up_s
         if before is not None and waited_here_s <= limit_s:
             line = self._tell(f"waiting for {TURN} to end: {before.sentence}", told)
-            turn = Progress(kind=ProgressKind.WAITING, step=Step.SHADOW, sentence=line, on=TURN, waited_s=waited_here_s)
-            self._defer(context, deploy, turn, self._watch(deploy).look(), line, limit_s=limit_s)
+            turn = Progress(
+                kind=ProgressKind.WAITING,
+                step=Step.SHADOW,
+                sentence=line,
+                on=TURN,
+                waited_s=waited_here_s,
+                deadline_s=limit_s,
+            )
+            self._defer(deploy, turn, self._watch(deploy).look(), line)
         if before is not None:
             deploy.abort(requested_by=NOBODY, reason=never_came(before, limit_s))
         if on == TURN:
@@ -51,9 +58,9 @@ class CatchUpOperator(StepOperator):
         near = any(mark.endswith(NEAR) for mark in sight)
         return max(SECONDS_S if near else self.patience_s, _FIRST_S - waited_s)
 
-    def asleep_s(self, progress: Progress, *, limit_s: float) -> float:
+    def asleep_s(self, progress: Progress) -> float:
         """As long again as it has waited: a shadow of a source that is never silent has no trigger without data."""
-        return min(super().asleep_s(progress, limit_s=limit_s), max(_SOON_S, progress.waited_s))
+        return min(super().asleep_s(progress), max(_SOON_S, progress.waited_s))
 
 
 class CompareOperator(StepOperator):

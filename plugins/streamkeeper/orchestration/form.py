@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +12,15 @@ import msgspec
 from airflow.sdk import Param
 
 from streamkeeper.errors import InvalidInput
-from streamkeeper.model.journal import DeployRequest, Handover, Strategy
+from streamkeeper.model.asked_fields import AskedField, asked_fields
 from streamkeeper.model.recovery import RecoveryAction
+from streamkeeper.model.request import DEADLINES, ROLLBACK, DeployRequest
 
 _MOST_EXAMPLES = 50
-_SWITCHING = "Switching"
-_ADVANCED = "Deadlines and open operations"
-_DEFAULTS = DeployRequest(job="")
+_ASKED = asked_fields(DeployRequest)
+_SECRET = "A secret is `secret://airflow/CONN_ID/password`"
+DEADLINE_FIELDS = tuple(name for name, field in _ASKED.items() if field.extra.get("section") == DEADLINES)
+"""Of a deploy, and so of a recovery."""
 INHERIT = "inherit"
 """The field by which an empty params or conf means the serving release's."""
 
@@ -33,31 +36,30 @@ def list_job_examples(jobs: Path) -> list[str]:
 
 def deploy_form(jobs: Path) -> dict[str, Param]:
     """The fields of ``streaming_deploy``; what their schemas refuse never becomes a run."""
-    main = {
+    names = list(_ASKED)
+    own_values = names.index("conf") + 1
+    form = {**_fields(*names[:own_values]), INHERIT: _inherit(), **_fields(*names[own_values:])}
+    return {
+        **form,
         "job": _job(jobs, "A job file under the jobs root, without .py; or the job of a pushed release"),
-        "release": _release("Empty: the code now under the jobs root. Or a pushed release, like `r0007`"),
-        **_own_values(),
+        "params": _field("params", description=f"{_ASKED['params'].description}. {_SECRET}"),
         "reason": _reason(),
-        "strategy": _strategy(),
-        "handover": _handover(),
-        "dry_run": _flag(_DEFAULTS.dry_run, "Dry run", "Describe and assess, then stop"),
+        "on_open": _on_open("deploy"),
     }
-    return {**main, **_switching(), **_deadlines(), **_dual_run_deadlines(), "on_open": _on_open("deploy")}
 
 
 def rollback_form(jobs: Path) -> dict[str, Param]:
     """The fields of ``streaming_rollback``."""
-    main = {
+    return {
         "job": _job(jobs, "The job whose older release is to serve again"),
-        "release": _release("The release to go back to, like `r0003`; empty: the one that served before"),
+        "release": _field("release", description=ROLLBACK["release"]),
         "reason": _reason(),
-        "handover": _handover(),
-        "dry_run": _flag(
-            _DEFAULTS.dry_run, "Dry run", "Say which way back there is and what would be written again, then stop"
-        ),
-        "accept_risk": _accept_risk(None),
+        "handover": _field("handover"),
+        "dry_run": _field("dry_run", description=ROLLBACK["dry_run"]),
+        "accept_risk": _field("accept_risk", section=None),
+        **_fields("drain_s", "standby_s", "first_commit_s", "probation_batches", "probation_s"),
+        "on_open": _on_open("roll back"),
     }
-    return {**main, **_deadlines(), "on_open": _on_open("roll back")}
 
 
 def stop_form(jobs: Path) -> dict[str, Param]:
@@ -65,7 +67,7 @@ def stop_form(jobs: Path) -> dict[str, Param]:
     return {
         "job": _job(jobs, "The job that is to serve no more, until somebody starts or deploys it"),
         "reason": _reason(),
-        "drain_s": _seconds(_DEFAULTS.drain_s, "Drain", "then the driver is killed; a start replays the open batch"),
+        **_fields("drain_s"),
     }
 
 
@@ -79,7 +81,7 @@ def start_form(jobs: Path) -> dict[str, Param]:
 
 def recover_form(jobs: Path) -> dict[str, Param]:
     """The fields of ``streaming_recover``."""
-    main = {
+    return {
         "job": _job(jobs, "The job that does not do what it should"),
         "action": Param(
             RecoveryAction.DIAGNOSE.value,
@@ -107,14 +109,14 @@ def recover_form(jobs: Path) -> dict[str, Param]:
             title="Snapshot",
             description_md="Of that query, like `s0007`; empty: the one that the diagnosis names",
         ),
-        "reason": Param("", type="string", title="Reason", description="Recorded with the operation"),
+        "reason": _field("reason", default="", type="string"),
+        **_fields(*DEADLINE_FIELDS),
     }
-    return {**main, **_deadlines(), **_dual_run_deadlines()}
 
 
 def read_request(params: Mapping[str, Any], *, requested_by: str, rollback: bool = False) -> DeployRequest:
     """The request of a filled-in form; raises InvalidInput, naming the field."""
-    known = {name: params[name] for name in DeployRequest.__struct_fields__ if name in params}
+    known = {name: params[name] for name in _ASKED if name in params}
     release = params.get("release") or None
     inherits = bool(params.get(INHERIT)) and release is None and not rollback
     values = {
@@ -131,151 +133,59 @@ def read_request(params: Mapping[str, Any], *, requested_by: str, rollback: bool
         raise InvalidInput(f"the form is wrong: {error}") from error
 
 
+def _fields(*names: str) -> dict[str, Param]:
+    return {name: _field(name) for name in names}
+
+
+def _field(name: str, **other: Any) -> Param:
+    """A field as the request declares it; ``other``: what this form says otherwise, None for what it leaves out."""
+    field = _ASKED[name]
+    description = f"{field.description}; a line each" if isinstance(field.default, tuple) else field.description
+    shown = {**_json_type(field), **unclamped(field.extra), "title": field.title, "description": description, **other}
+    if "`" in shown["description"]:
+        shown["description_md"] = shown.pop("description")
+    return Param(**{key: value for key, value in shown.items() if value is not None or key == "default"})
+
+
+def unclamped(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema with its bounds where Airflow's page does not see them, and what is sent is held to them all the same.
+
+    The page would turn a number beyond a bound into that bound without a word: a share of 1.5 into all there is.
+    """
+    bounds = {key: value for key, value in schema.items() if key in ("minimum", "maximum")}
+    rest = {key: value for key, value in schema.items() if key not in bounds}
+    return {**rest, "allOf": [bounds]} if bounds else rest
+
+
+def _json_type(field: AskedField) -> dict[str, Any]:
+    """The JSON schema of a field's type, as Airflow's form reads it, and its default unless it is required."""
+    if isinstance(field.default, Enum):
+        return {"default": field.default.value, "type": "string", "enum": [each.value for each in field.kind]}
+    schema = msgspec.json.schema(field.kind)
+    if "anyOf" in schema:
+        schema = {"type": ["null", schema["anyOf"][0]["type"]]}
+    if field.default is msgspec.NODEFAULT:
+        return schema
+    return {"default": list(field.default) if isinstance(field.default, tuple) else field.default, **schema}
+
+
 def _job(jobs: Path, description: str) -> Param:
-    return Param(
-        type="string",
-        pattern="^[a-z][a-z0-9_]{0,62}$",
-        examples=list_job_examples(jobs),
-        title="Job",
-        description=description,
-    )
-
-
-def _release(description: str) -> Param:
-    return Param(None, type=["null", "string"], pattern="^(r[0-9]{4,})?$", title="Release", description_md=description)
-
-
-def _own_values() -> dict[str, Param]:
-    return {
-        "params": Param(
-            {},
-            type="object",
-            additionalProperties={"type": ["string", "number", "boolean", "null"]},
-            title="Job params",
-            description_md="All that the job declares, as JSON; empty: those of the serving release. A secret is"
-            " `secret://airflow/CONN_ID/password`",
-        ),
-        "conf": Param(
-            {},
-            type="object",
-            additionalProperties={"type": "string"},
-            title="Spark conf",
-            description_md='As JSON, for example `{"spark.sql.shuffle.partitions": "4"}`; empty: that of the serving'
-            " release",
-        ),
-        INHERIT: _flag(
-            True,
-            "Keep what serves",
-            "Params or conf that are left empty are the serving release's; off: there are none",
-        ),
-    }
+    return _field("job", examples=list_job_examples(jobs), description=description)
 
 
 def _reason() -> Param:
-    return Param(type="string", minLength=5, title="Reason", description="Recorded with the operation")
+    """That must be given: whoever asks in Airflow is asked why."""
+    words = _ASKED["reason"]
+    return Param(type="string", minLength=5, title=words.title, description=words.description)
 
 
-def _strategy() -> Param:
+def _inherit() -> Param:
     return Param(
-        _DEFAULTS.strategy.value,
-        type="string",
-        enum=[each.value for each in Strategy],
-        values_display={
-            "auto": "Auto: follow the verdict",
-            "resume": "Resume only",
-            "handoff": "Handoff: a new checkpoint, at the exact offsets",
-            "rebuild": "Rebuild: a new checkpoint, everything read again",
-        },
-        title="Strategy",
-        description="Another way than the verdict's is refused where it cannot be shown to be possible",
+        True,
+        type="boolean",
+        title="Keep what serves",
+        description="Params or conf that are left empty are the serving release's; off: there are none",
     )
-
-
-def _handover() -> Param:
-    return Param(
-        _DEFAULTS.handover.value,
-        type="string",
-        enum=[each.value for each in Handover],
-        values_display={"warm": "Warm: start beside the serving driver", "cold": "Cold: no room for two"},
-        title="Handover",
-    )
-
-
-def _accept_risk(section: str | None) -> Param:
-    return _flag(
-        _DEFAULTS.accept_risk,
-        "Accept the risk",
-        "An opaque change needs no approval, and an output that does not know its rows again may get them twice",
-        section,
-    )
-
-
-def _switching() -> dict[str, Param]:
-    return {
-        "accept_state_loss": _flag(
-            _DEFAULTS.accept_state_loss, "Accept the loss of state", "A stateful query may begin empty", _SWITCHING
-        ),
-        "accept_risk": _accept_risk(_SWITCHING),
-        "revive": _flag(
-            _DEFAULTS.revive,
-            "Revive",
-            "Deploy a job that was forgotten: it goes on from its old checkpoints",
-            _SWITCHING,
-        ),
-        "compare": _flag(
-            _DEFAULTS.compare,
-            "Compare",
-            "After a dual run, both outputs over the same input; without it nobody looks at the rebuilt output",
-            _SWITCHING,
-        ),
-        "most_missing": _share(
-            _DEFAULTS.most_missing,
-            "Rows that may be missing",
-            "As a share of the serving output's rows; beyond it a person is asked",
-        ),
-        "most_differing": _share(
-            _DEFAULTS.most_differing,
-            "Rows that may differ",
-            "As a share of the rows that both outputs have, in columns that the change does not redefine; beyond it a"
-            " person is asked",
-        ),
-        "expect_different": Param(
-            list(_DEFAULTS.expect_different),
-            type="array",
-            items={"type": "string"},
-            title="Columns that are meant to differ",
-            description_md="A line each: `column`, or `query.column`",
-            section=_SWITCHING,
-        ),
-    }
-
-
-def _deadlines() -> dict[str, Param]:
-    return {
-        "drain_s": _seconds(_DEFAULTS.drain_s, "Drain", "then the old driver is killed and the batch replayed"),
-        "standby_s": _seconds(_DEFAULTS.standby_s, "Standby", "then the operation ends and nothing was touched"),
-        "first_commit_s": _seconds(
-            _DEFAULTS.first_commit_s, "First commit", "then what served before goes again, where it can"
-        ),
-        "probation_batches": Param(
-            _DEFAULTS.probation_batches,
-            type="integer",
-            minimum=0,
-            title="Probation (triggers)",
-            description="How many more triggers every query has to complete without an error",
-            section=_ADVANCED,
-        ),
-        "probation_s": _seconds(_DEFAULTS.probation_s, "Probation", "then what served before goes again, where it can"),
-    }
-
-
-def _dual_run_deadlines() -> dict[str, Param]:
-    return {
-        "approve_s": _seconds(_DEFAULTS.approve_s, "Approval", "then it counts as declined"),
-        "catch_up_s": _seconds(
-            _DEFAULTS.catch_up_s, "Catching up", "then the dual run is aborted, and what serves goes on"
-        ),
-    }
 
 
 def _on_open(verb: str) -> Param:
@@ -289,23 +199,5 @@ def _on_open(verb: str) -> Param:
             "abort": f"Abort that operation, then {verb}",
         },
         title="If another operation of the job is open",
-        section=_ADVANCED,
+        section=DEADLINES,
     )
-
-
-def _flag(default: bool, title: str, description: str, section: str | None = None) -> Param:
-    return Param(default, type="boolean", title=title, description=description, **_in(section))
-
-
-def _share(default: float, title: str, description: str) -> Param:
-    return Param(default, type="number", minimum=0, maximum=1, title=title, description=description, **_in(_SWITCHING))
-
-
-def _seconds(default: float, title: str, otherwise: str) -> Param:
-    return Param(
-        default, type="number", exclusiveMinimum=0, title=f"{title} (s)", description=otherwise, section=_ADVANCED
-    )
-
-
-def _in(section: str | None) -> dict[str, str]:
-    return {"section": section} if section else {}

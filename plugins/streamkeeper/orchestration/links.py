@@ -1,4 +1,4 @@
-"""Buttons on a task's page: to the report of its run, and to what became of it."""
+"""Buttons on a task's page: to the report of its operation, and to what became of it."""
 
 from __future__ import annotations
 
@@ -12,9 +12,6 @@ if TYPE_CHECKING:
     from airflow.sdk import BaseOperator
     from airflow.sdk.types import TaskInstanceKey
 
-_REPORTING = ("diagnose", "assess", "plan")
-_ENDING = "finish"
-
 
 class ReportLink(BaseOperatorLink):
     """What was found before anything was touched; of a task that reports itself, or alone: its own."""
@@ -23,9 +20,8 @@ class ReportLink(BaseOperatorLink):
 
     def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
         """The page with what that task has left."""
-        own, known = ti_key.task_id, _tasks_beside(operator)
-        others = () if own in _REPORTING else _REPORTING
-        return _page(ti_key, next((each for each in others if each in known), own))
+        own = getattr(operator, "reports", False)
+        return _page(ti_key, ti_key.task_id if own else _nearest(operator, "reports") or ti_key.task_id)
 
 
 class OutcomeLink(BaseOperatorLink):
@@ -34,12 +30,20 @@ class OutcomeLink(BaseOperatorLink):
     name = "Outcome"
 
     def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
-        """The page with what the run's last task has left; empty where a DAG has no such task: no button."""
-        return _page(ti_key, _ENDING) if _ENDING in _tasks_beside(operator) else ""
+        """The page with what the operation's last task has left; empty where there is no such task: no button."""
+        ending = _nearest(operator, "ends")
+        return _page(ti_key, ending) if ending else ""
 
 
-def _tasks_beside(operator: BaseOperator) -> list[str]:
-    return list(operator.dag.task_ids) if operator.dag else []
+def _nearest(operator: BaseOperator, what: str) -> str:
+    """The first task that does this in the operator's own task group, or the next one around it; empty for none."""
+    group = operator.task_group
+    while group is not None:
+        for name, child in group.children.items():
+            if getattr(child, what, False):
+                return str(name)
+        group = group.parent_group
+    return ""
 
 
 def _page(ti_key: TaskInstanceKey, task_id: str) -> str:

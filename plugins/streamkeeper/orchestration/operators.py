@@ -7,7 +7,7 @@ the journal does not hold, so a task that is killed, retried or cleared carries 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -15,20 +15,19 @@ import msgspec
 from airflow.sdk import Asset, BaseBranchOperator
 
 from streamkeeper.errors import DeployFailed, NotFound, OperationRefused
-from streamkeeper.lifecycle.steps import FORWARD, PlannedStep, Step, path, plan_deploy
-from streamkeeper.orchestration.form import read_request
+from streamkeeper.lifecycle.steps import PlannedStep, path, plan_deploy
+from streamkeeper.model.step import Step
+from streamkeeper.orchestration.form import deploy_form, read_request, rollback_form
 from streamkeeper.orchestration.people import triggered_by
-from streamkeeper.orchestration.run_names import operation_id
-from streamkeeper.orchestration.tasks import StreamkeeperTask, open_site
+from streamkeeper.orchestration.tasks import OpeningTask, OperationTask, open_site
 from streamkeeper.orchestration.triggers import StepTrigger
 from streamkeeper.orchestration.watch import Sight, Watch
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from streamkeeper.model.job_state import OperationState
+    from streamkeeper.model.operation import OperationState
     from streamkeeper.operations.deploy import Deploy, Progress
-    from streamkeeper.operations.sites import Site
 
 _PATIENCE_S = 2.0
 """A deferral costs a task more than this: a wait that may be shorter is waited out."""
@@ -36,78 +35,48 @@ SECONDS_S = 10.0
 """For what a driver that is well does within seconds: waking up would take as long, and may cost a retry."""
 LOOK_AGAIN_S = 20.0
 """A driver that dies without a word changes nothing in the store: a task looks at its processes this often."""
-_OPENED_BY = "bundle"
-_TRIED_OUT = "tried_out"
-
 OPERATIONS = Asset(name="streamkeeper_operations", uri="streamkeeper://operations")
 """Updated by every operation that ends well or falls back; its event says how."""
 GOOD = frozenset({"succeeded", "dry-run"})
 """Outcomes of a deploy that did what it was asked to."""
 
 
-def own_operation(context: Context) -> str:
-    """The id of the operation that this run starts."""
-    run = context["dag_run"]
-    return operation_id(run.dag_id, run.run_id)
-
-
-def load_deploy(context: Context, *, on: str = "", waited_s: float = 0.0) -> Deploy:
-    """The deploy that the run's first task opened: its own, or the open one it carries on."""
-    from streamkeeper.operations.deploy import Deploy
-
-    operation = opened_operation(context) or own_operation(context)
-    return Deploy.load(_site_of_run(context), context["params"]["job"], operation, on=on, waited_s=waited_s)
-
-
-def _site_of_run(context: Context) -> Site:
-    """The installation; of a dry run that is to leave nothing, the place that it has for itself."""
-    from streamkeeper.operations.trying_out import place_of
-
-    return place_of(open_site(), own_operation(context)) if _has_a_place(context) else open_site()
-
-
-def _has_a_place(context: Context) -> bool:
-    return bool(context["ti"].xcom_pull(task_ids=_OPENED_BY, key=_TRIED_OUT))
-
-
-def opened_operation(context: Context) -> str:
-    """The operation that the run's first task opened; empty when it failed to, whatever the journal holds."""
-    return context["ti"].xcom_pull(task_ids=_OPENED_BY, key="operation") or ""
-
-
-class BundleOperator(StreamkeeperTask):
+class BundleOperator(OpeningTask):
     """Starts the operation and makes its release, or finds both made."""
 
-    def __init__(self, *, rollback: bool = False, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.rollback = rollback
+    form = staticmethod(deploy_form)
+    rollback = False
+    step = Step.BUNDLE
 
     def work(self, context: Context) -> str:
         """Returns the sentence of how far it came; raises OperationOpen when another operation is open, and what
         ``open_deploy`` does before anything is on record."""
         from streamkeeper.operations.admission import open_deploy
-        from streamkeeper.operations.carriers import Carrier, note_carrier
         from streamkeeper.operations.deploy import OnOpen
         from streamkeeper.operations.forgetting import told_forgotten
         from streamkeeper.operations.trying_out import leaves_nothing, place_of
 
-        request = read_request(context["params"], requested_by=triggered_by(context), rollback=self.rollback)
-        on_open = OnOpen(context["params"]["on_open"])
-        site, run = open_site(), context["dag_run"]
+        asked, operation, site = self.asked(context), self.own_operation(context), open_site()
+        request = read_request(asked, requested_by=triggered_by(context), rollback=self.rollback)
+        on_open = OnOpen(asked["on_open"])
         if leaves_nothing(site, request):
-            site = place_of(site, own_operation(context))
-            context["ti"].xcom_push(key=_TRIED_OUT, value=True)
+            site = place_of(site, operation)
+            context["ti"].xcom_push(key="tried_out", value=operation)
         if told := told_forgotten(site.journal(request.job, "reader").state()):
             self.log.info("%s", told)
-        deploy = open_deploy(site, own_operation(context), request, on_open=on_open)
-        note_carrier(site.store, request.job, deploy.operation, Carrier(dag=run.dag_id, run=run.run_id))
-        context["ti"].xcom_push(key="operation", value=deploy.operation)
-        for planned in _announced(deploy):
-            self.log.info("%s: %s; else %s", planned.step.label, planned.does, planned.otherwise)
-        return accept(deploy.advance(Step.BUNDLE))
+        deploy = open_deploy(site, operation, request, on_open=on_open)
+        self._opened(context, deploy, _announced(deploy))
+        return accept(deploy.advance(self.step))
 
 
-class StepOperator(StreamkeeperTask):
+class RollBackOperator(BundleOperator):
+    """The same of an older release that is to serve again."""
+
+    form = staticmethod(rollback_form)
+    rollback = True
+
+
+class StepOperator(OperationTask):
     """Advances the operation to the end of one step; while that takes time it is deferred.
 
     Is skipped when the verdict does not ask for the step.
@@ -118,11 +87,10 @@ class StepOperator(StreamkeeperTask):
     """Between two looks of a task that is awake; 0: as often as the operation itself."""
     look_again_s = LOOK_AGAIN_S
 
-    def __init__(self, *, step: Step, deadline_param: str = "", patience_s: float = _PATIENCE_S, **kwargs: Any) -> None:
+    def __init__(self, *, step: Step, patience_s: float = _PATIENCE_S, **kwargs: Any) -> None:
         """``patience_s``: how long to stay awake each time."""
         super().__init__(**kwargs)
         self.step = step
-        self.deadline_param = deadline_param
         self.patience_s = patience_s
 
     def work(self, context: Context) -> str:
@@ -138,7 +106,7 @@ class StepOperator(StreamkeeperTask):
     def _advance(self, context: Context, *, on: str, waited_s: float, told: str) -> str:
         from streamkeeper.operations.deploy import POLL_S, ProgressKind
 
-        deploy = load_deploy(context, on=on, waited_s=waited_s)
+        deploy = self.load(on=on, waited_s=waited_s)
         self._skip_unless_asked_for(deploy)
         watch = self._watch(deploy)
         began = time.monotonic()
@@ -153,7 +121,7 @@ class StepOperator(StreamkeeperTask):
             if time.monotonic() - began > self._patience_s(sight, waited_s):
                 break
             time.sleep(self.look_s or POLL_S)
-        self._defer(context, deploy, progress, sight, told)
+        self._defer(deploy, progress, sight, told)
         return ""
 
     def _tell(self, line: str, told: str) -> str:
@@ -173,33 +141,31 @@ class StepOperator(StreamkeeperTask):
         """How long to stay awake, for what is seen, when so much was waited before."""
         return self.patience_s
 
-    def asleep_s(self, progress: Progress, *, limit_s: float) -> float:
+    def asleep_s(self, progress: Progress) -> float:
         """How long to be deferred at most: until it is to look again, or until what it waits for is late."""
+        limit_s = progress.deadline_s or self.look_again_s
         return min(self.look_again_s, max(1.0, limit_s - progress.waited_s + 0.2))
 
     def _skip_unless_asked_for(self, deploy: Deploy) -> None:
         operation = deploy.state.operations[deploy.operation]
         over = operation.outcome is not None or operation.fall_back
-        if self.step in FORWARD and operation.verdict is not None and not over and self.step not in path(operation):
+        on_path = self.step is Step.FALL_BACK or self.step in path(operation)
+        if operation.verdict is not None and not over and not on_path:
             self._skip(f"this operation does not ask for {self.step.label}")
 
     def _watch(self, deploy: Deploy) -> Watch:
         journal = deploy.site.journal(deploy.job, f"task:{deploy.operation}")
         return Watch(deploy.site.store, journal, deploy.job, deploy.operation, self.step)
 
-    def _defer(
-        self, context: Context, deploy: Deploy, progress: Progress, sight: Sight, told: str, *, limit_s: float = 0.0
-    ) -> None:
-        if not limit_s:
-            limit_s = float(context["params"][self.deadline_param]) if self.deadline_param else self.look_again_s
-        at_most_s = self.asleep_s(progress, limit_s=limit_s)
+    def _defer(self, deploy: Deploy, progress: Progress, sight: Sight, told: str) -> None:
+        at_most_s = self.asleep_s(progress)
         trigger = StepTrigger(
             job=deploy.job,
             operation=deploy.operation,
             step=self.step.name,
             sight=sight,
             at_most_s=at_most_s,
-            store=deploy.site.settings.store if _has_a_place(context) else "",
+            store=deploy.site.settings.store if self.tried_out else "",
         )
         self.defer(
             trigger=trigger,
@@ -212,11 +178,16 @@ class StepOperator(StreamkeeperTask):
 class AssessOperator(StepOperator):
     """Assesses the candidate and shows the findings; a verdict that ends the deploy is for the branch to see."""
 
+    reports = True
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(step=Step.ASSESS, **kwargs)
+
     def work(self, context: Context) -> str:
         """Returns the verdict's sentence."""
         from streamkeeper.operations.questions import render_assessment
 
-        deploy = load_deploy(context)
+        deploy = self.load()
         progress = deploy.advance(self.step)
         operation = deploy.state.operations[deploy.operation]
         if operation.verdict is None:
@@ -227,8 +198,11 @@ class AssessOperator(StepOperator):
         return operation.verdict_sentence
 
 
-class HandoverOperator(StreamkeeperTask):
-    """Drain, prove dead, reach, restore, go: one task that stays awake, for these seconds are the gap in the output."""
+class HandoverOperator(OperationTask):
+    """From draining what serves to telling the candidate to go: one task that stays awake, for these seconds are the
+    gap in the output."""
+
+    step = Step.GO
 
     def work(self, context: Context) -> str:
         """Returns the sentence of how far it came; raises DeployFailed when the deploy cannot go on."""
@@ -240,19 +214,23 @@ class HandoverOperator(StreamkeeperTask):
                 shown.append(line)
                 self.log.info("%s", line)
 
-        return accept(load_deploy(context).run(Step.GO, on_progress=show))
+        return accept(self.load().run(self.step, on_progress=show))
 
 
-class ChooseOperator(BaseBranchOperator):
+class ChooseOperator(OperationTask, BaseBranchOperator):
     """Follows the verdict. ``ways``: step -> the group that begins with it; else ``go_on``, and ``end`` when over."""
 
     def __init__(self, *, ways: Mapping[Step, str], go_on: str, end: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.ways, self.go_on, self.end = dict(ways), go_on, end
 
+    def work(self, context: Context) -> Any:
+        """Skips the ways that are not taken; returns the task or task group that is."""
+        return self.do_branch(context, self.choose_branch(context))
+
     def choose_branch(self, context: Context) -> str:
         """The branch's task or task group."""
-        deploy = load_deploy(context)
+        deploy = self.load()
         operation = deploy.state.operations[deploy.operation]
         self.log.info("%s", operation.fall_back or operation.verdict_sentence)
         return choose_group(operation, self.ways, go_on=self.go_on, end=self.end)
@@ -276,46 +254,51 @@ class FallBackOperator(StepOperator):
     accepted = GOOD | {"fell-back", "refused", "aborted"}
 
     def __init__(self, **kwargs: Any) -> None:
-        super().__init__(outlets=[OPERATIONS], **kwargs)
+        super().__init__(step=Step.FALL_BACK, outlets=[OPERATIONS], **kwargs)
 
     def work(self, context: Context) -> str:
         """Returns the operation's sentence; is skipped when nothing was touched."""
-        from airflow.sdk.exceptions import AirflowSkipException
-
         try:
-            deploy = load_deploy(context)
+            deploy = self.load()
         except NotFound as error:
-            raise AirflowSkipException(error.message) from None
-        if Step.DRAIN.label not in deploy.state.operations[deploy.operation].begun:
-            raise AirflowSkipException(f"operation {deploy.operation} has touched nothing that serves")
+            self._skip(error.message)
+        if not deploy.state.operations[deploy.operation].has_begun(Step.DRAIN):
+            self._skip(f"operation {deploy.operation} has touched nothing that serves")
         return super().work(context)
 
     def _advance(self, context: Context, *, on: str, waited_s: float, told: str) -> str:
         sentence = super()._advance(context, on=on, waited_s=waited_s, told=told)
-        tell_end(context)
+        tell_end(context, self.load())
         return sentence
 
 
 class FinishOperator(StepOperator):
-    """Ends what a refused or dry-run deploy has started, and makes the run's state that of the operation."""
+    """Ends what a refused or dry-run deploy has started, and makes the run's state that of the operation.
 
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(outlets=[OPERATIONS], **kwargs)
+    ``outlets``: further assets that an operation which ends well updates.
+    """
+
+    ends = True
+
+    def __init__(self, *, outlets: Iterable[Asset] = (), **kwargs: Any) -> None:
+        super().__init__(step=Step.FALL_BACK, outlets=[OPERATIONS, *outlets], **kwargs)
 
     def work(self, context: Context) -> str:
-        """Returns the operation's sentence; raises DeployFailed with it unless it succeeded."""
+        """Returns the operation's sentence; raises DeployFailed with it unless it succeeded.
+
+        Is skipped where every task before it was, in a DAG that has come to ask for no operation.
+        """
         try:
-            deploy = load_deploy(context)
+            deploy = self.load()
         except NotFound as error:
-            _clear_place(context)
-            raise DeployFailed(first_error(context) or error.message) from None
+            self._clear_place()
+            if not self.first_error(context) and not self.count_failed(context, self._tasks_beside()):
+                self._skip("no operation was asked for")
+            raise DeployFailed(self.first_error(context) or error.message) from None
         operation = deploy.state.operations[deploy.operation]
-        if operation.outcome is not None and not opened_operation(context):
-            # An operation of the same id that ended long ago: its outcome is not this run's.
-            raise DeployFailed(first_error(context) or f"the task {_OPENED_BY} opened no operation")
         if operation.outcome is None and not operation.fall_back:
             raise OperationRefused(
-                f"operation {deploy.operation} is open: {first_error(context) or 'a task of the run failed'}",
+                f"operation {deploy.operation} is open: {self.first_error(context) or 'a task of the run failed'}",
                 hint="clear the failed task to continue it, or trigger again with on_open=continue or abort",
             )
         return super().work(context)
@@ -324,31 +307,29 @@ class FinishOperator(StepOperator):
         try:
             sentence = super()._advance(context, on=on, waited_s=waited_s, told=told)
         except DeployFailed:
-            tell_end(context)
-            _clear_place(context)
+            tell_end(context, self.load())
+            self._clear_place()
             raise
-        tell_end(context)
-        _clear_place(context)
+        tell_end(context, self.load())
+        self._clear_place()
         return sentence
 
+    def _clear_place(self) -> None:
+        """Nothing stays of a dry run that had a place for itself; its report is with the run."""
+        from streamkeeper.operations.trying_out import clear_place
 
-def tell_end(context: Context) -> None:
-    """What became of the run's operation, as the task's ``report``, and with the event of the asset."""
+        if self.tried_out:
+            clear_place(self._site(), self.job)
+
+
+def tell_end(context: Context, deploy: Deploy) -> None:
+    """What became of an operation, as the task's ``report``, and with the event of the asset."""
     from streamkeeper.operations.endings import read_ending, render_ending
 
-    deploy = load_deploy(context)
     ending = read_ending(deploy.site.journal(deploy.job, f"task:{deploy.operation}"), deploy.operation)
     context["ti"].xcom_push(key="report", value=render_ending(ending))
     if "outlet_events" in context:
         context["outlet_events"][OPERATIONS].extra = msgspec.to_builtins(ending)
-
-
-def _clear_place(context: Context) -> None:
-    """Nothing stays of a dry run that had a place for itself; its report is with the run."""
-    from streamkeeper.operations.trying_out import clear_place
-
-    if _has_a_place(context):
-        clear_place(_site_of_run(context), context["params"]["job"])
 
 
 def _announced(deploy: Deploy) -> tuple[PlannedStep, ...]:
@@ -370,10 +351,3 @@ def accept(progress: Progress, outcomes: frozenset[str] = GOOD) -> str:
     if progress.outcome is not None and progress.kind is ProgressKind.ENDED and progress.outcome.value in outcomes:
         return progress.sentence
     raise DeployFailed(progress.sentence)
-
-
-def first_error(context: Context) -> str:
-    """The first error that a task of this run told; empty when none did."""
-    dag = context["ti"].task.dag
-    told = context["ti"].xcom_pull(task_ids=list(dag.task_ids) if dag else [], key="error") or []
-    return next((str(each) for each in told if each), "")

@@ -6,14 +6,14 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from streamkeeper.errors import PermanentError
-from streamkeeper.orchestration.snapshot_forms import PruneRequest, read_prune
-from streamkeeper.orchestration.tasks import StreamkeeperTask, open_site
+from streamkeeper.orchestration.snapshot_forms import PruneRequest, prune_form, read_prune
+from streamkeeper.orchestration.tasks import AskedTask, open_site
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
+    from streamkeeper.operations.installation import Installation
     from streamkeeper.operations.pruning import PruneRun
-    from streamkeeper.operations.sites import Site
 
 LONGEST_PRUNE = timedelta(hours=6)
 
@@ -22,15 +22,18 @@ class PruneIncomplete(PermanentError):
     """Something could not be planned or removed; everything else was."""
 
 
-class PlanPruneOperator(StreamkeeperTask):
+class PlanPruneOperator(AskedTask):
     """Says what would go and why, and removes nothing; the lines are the ``report``, too."""
+
+    form = staticmethod(prune_form)
+    reports = True
 
     def work(self, context: Context) -> str:
         """Returns one sentence; raises NotFound for an unknown job, InvalidInput for a field of the form.
 
         What cannot be planned fails the task of a dry run; else it is for ``prune`` to fail by, after its work.
         """
-        request = read_prune(context["params"])
+        request = read_prune(self.asked(context))
         run = plan(open_site(), request)
         self._report(context, list(_lines(run)))
         if run.untold and request.dry_run:
@@ -38,14 +41,16 @@ class PlanPruneOperator(StreamkeeperTask):
         return f"{sum(len(each.dropped) for each in run.sweeps)} snapshots would go"
 
 
-class PruneOperator(StreamkeeperTask):
+class PruneOperator(AskedTask):
     """Removes what nothing keeps now, which may be more or less than what was planned; is skipped by a dry run."""
+
+    form = staticmethod(prune_form)
 
     def work(self, context: Context) -> str:
         """Returns what went; raises PruneIncomplete when something could not be planned or removed."""
         from streamkeeper.operations.pruning import prune
 
-        request = read_prune(context["params"])
+        request = read_prune(self.asked(context))
         if request.dry_run:
             self._skip("a dry run removes nothing")
         site = open_site()
@@ -56,7 +61,7 @@ class PruneOperator(StreamkeeperTask):
         return done.sentence
 
 
-def plan(site: Site, request: PruneRequest) -> PruneRun:
+def plan(site: Installation, request: PruneRequest) -> PruneRun:
     """What a prune would do now; raises NotFound for an unknown job, InvalidInput for a field of the form."""
     from streamkeeper.operations.overview import read_job
     from streamkeeper.operations.pruning import plan_prune

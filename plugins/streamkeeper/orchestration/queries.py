@@ -5,30 +5,32 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamkeeper.errors import PermanentError
-from streamkeeper.orchestration.snapshot_forms import Choice, read_choice_of_queries
-from streamkeeper.orchestration.tasks import StreamkeeperTask, open_site
+from streamkeeper.orchestration.snapshot_forms import Choice, drill_form, read_choice_of_queries
+from streamkeeper.orchestration.tasks import AskedTask, open_site
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from streamkeeper.operations.sites import Site
+    from streamkeeper.operations.installation import Installation
     from streamkeeper.operations.targets import Target
 
 SERIES_SHOWN = "{{ task.series }}"
 """What tells the instances of a mapped task apart in Airflow: JOB/QUERY."""
 
 
-class FindOperator(StreamkeeperTask):
-    """Lists the deployed queries that the form means."""
+class FindOperator(AskedTask):
+    """Lists the deployed queries that are meant."""
+
+    form = staticmethod(drill_form)
 
     def work(self, context: Context) -> list[str]:
         """Returns JOB/QUERY of each; raises NotFound for a job or a query that was named and is not there."""
-        found = find_series(open_site(), read_choice_of_queries(context["params"]))
+        found = find_series(open_site(), read_choice_of_queries(self.asked(context)))
         self.log.info("%s", ", ".join(found) or "no query has been deployed yet")
         return found
 
 
-def find_series(site: Site, choice: Choice) -> list[str]:
+def find_series(site: Installation, choice: Choice) -> list[str]:
     """JOB/QUERY of every query that is meant.
 
     Without a named job, one whose records cannot be read stands there as JOB alone: ``find_target`` says what is wrong
@@ -50,7 +52,7 @@ def find_series(site: Site, choice: Choice) -> list[str]:
     return found
 
 
-def find_target(site: Site, series: str) -> Target:
+def find_target(site: Installation, series: str) -> Target:
     """The checkpoint that belongs to JOB/QUERY; raises NotFound, or what is wrong with the job's records."""
     from streamkeeper.operations.targets import query_target
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -12,23 +12,22 @@ from airflow.sdk.timezone import utcnow
 
 from streamkeeper.errors import DeployFailed
 from streamkeeper.lifecycle.right_to_answer import right_to_answer
-from streamkeeper.lifecycle.steps import Step
 from streamkeeper.model.health import Severity
 from streamkeeper.model.markdown_text import escaped
 from streamkeeper.model.recovery import RecoveryAction
+from streamkeeper.model.step import Step
 from streamkeeper.orchestration.answer_trigger import APPROVE, DECLINE
+from streamkeeper.orchestration.form import DEADLINE_FIELDS, recover_form
 from streamkeeper.orchestration.notifiers import tell_all
-from streamkeeper.orchestration.operators import OPERATIONS, FinishOperator, accept, own_operation
+from streamkeeper.orchestration.operators import OPERATIONS, FinishOperator, accept
 from streamkeeper.orchestration.people import answered_by, assigned_users, required_actions, triggered_by
-from streamkeeper.orchestration.tasks import StreamkeeperTask, open_site
+from streamkeeper.orchestration.tasks import OpeningTask, open_site
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from streamkeeper.operations.deploy import Deploy
     from streamkeeper.operations.recovering import Asked
-
-_DEADLINES = ("drain_s", "standby_s", "first_commit_s", "approve_s", "catch_up_s", "probation_batches", "probation_s")
 
 
 def read_asked(params: Mapping[str, Any], *, requested_by: str, **more: Any) -> Asked:
@@ -43,18 +42,44 @@ def read_asked(params: Mapping[str, Any], *, requested_by: str, **more: Any) -> 
         snapshots={query: snapshot} if query and snapshot else {},
         reason=params.get("reason") or "",
         requested_by=requested_by,
-        **{name: params[name] for name in _DEADLINES if name in params},
+        **{name: params[name] for name in DEADLINE_FIELDS if name in params},
         **more,
     )
 
 
-def is_diagnosis(context: Context) -> bool:
-    """Whether the run only looks."""
-    return bool(context["params"]["action"] == RecoveryAction.DIAGNOSE.value)
+class _RecoveryTask(OpeningTask):
+    """``diagnosed``: the task that has looked; empty for the one that does."""
+
+    form = staticmethod(recover_form)
+
+    def __init__(self, *, diagnosed: str = "", **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.diagnosed = diagnosed
+
+    def is_diagnosis(self, context: Context) -> bool:
+        """Whether the run only looks."""
+        return bool(self.asked(context)["action"] == RecoveryAction.DIAGNOSE.value)
+
+    def found(self, context: Context, key: str = "return_value") -> Any:
+        """What the diagnosis has left; None where it left nothing."""
+        return context["ti"].xcom_pull(task_ids=self.diagnosed, key=key)
+
+    def open_asked(self, context: Context, **more: Any) -> Deploy:
+        """Start the run's recovery as it was announced, or find it started, as carried on by this run."""
+        from streamkeeper.operations.recovering import open_recovery
+
+        announced = tuple(self.found(context, "announced") or ())
+        asked = {**self.asked(context), **more.pop("fields", {})}
+        asking = read_asked(asked, requested_by=triggered_by(context), announced=announced, **more)
+        deploy = open_recovery(open_site(), self.own_operation(context), asking)
+        self._opened(context, deploy, deploy.plan())
+        return deploy
 
 
-class DiagnoseOperator(StreamkeeperTask):
+class DiagnoseOperator(_RecoveryTask):
     """Looks at the job and shows what it is, and what can be done about it; of an action, that it is possible."""
+
+    reports = True
 
     def work(self, context: Context) -> str:
         """Returns the cause's sentence; raises OperationRefused for an action that is not possible."""
@@ -62,51 +87,56 @@ class DiagnoseOperator(StreamkeeperTask):
         from streamkeeper.operations.diagnoses import render_diagnosis
         from streamkeeper.operations.recovering import announcements, diagnose_for, must_be_possible
 
-        params, site = context["params"], open_site()
+        params, site = self.asked(context), open_site()
         if params.get("snapshot") and not params.get("query"):
             raise InvalidInput("a snapshot is of one query", hint="name the query, too")
-        if own_operation(context) in site.journal(params["job"], "task").state().operations:
-            return f"operation {own_operation(context)} is started already"
+        if (own := self.own_operation(context)) in site.journal(params["job"], "task").state().operations:
+            return f"operation {own} is started already"
         asked = read_asked(params, requested_by=triggered_by(context))
         found = diagnose_for(site, asked)
         self._report(context, render_diagnosis(found).splitlines())
-        if not is_diagnosis(context):
+        if not self.is_diagnosis(context):
             option = must_be_possible(found, asked.action)
             context["ti"].xcom_push(key="announced", value=list(announcements(option)))
             context["ti"].xcom_push(key="asks", value=option.asks)
         return found.sentence
 
 
-class DecideOperator(BaseBranchOperator):
+class DecideOperator(_RecoveryTask, BaseBranchOperator):
     """Ends a diagnosis; asks a person where the action loses or doubles; else goes on."""
 
-    def __init__(self, *, diagnosed: str, ask: str, go_on: str, end: str, **kwargs: Any) -> None:
+    def __init__(self, *, ask: str, go_on: str, end: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.diagnosed, self.ask, self.go_on, self.end = diagnosed, ask, go_on, end
+        self.ask, self.go_on, self.end = ask, go_on, end
+
+    def work(self, context: Context) -> Any:
+        """Skips what is not next; returns the task that is."""
+        return self.do_branch(context, self.choose_branch(context))
 
     def choose_branch(self, context: Context) -> str:
         """The next task."""
-        if is_diagnosis(context):
+        if self.is_diagnosis(context):
             return self.end
-        return self.ask if context["ti"].xcom_pull(task_ids=self.diagnosed, key="asks") else self.go_on
+        return self.ask if self.found(context, "asks") else self.go_on
 
 
-class AcceptOperator(StreamkeeperTask, HITLOperator):
+class AcceptOperator(_RecoveryTask, HITLOperator):
     """Shows a person what is lost or doubled, and opens the recovery that they have accepted.
 
     Who does not answer within ``approve_s`` has declined.
     """
 
-    def __init__(self, *, diagnosed: str, **kwargs: Any) -> None:
+    template_fields: Sequence[str] = (*OpeningTask.template_fields, *HITLOperator.template_fields)
+
+    def __init__(self, **kwargs: Any) -> None:
         super().__init__(
             subject="Accept what a recovery loses or doubles", options=[APPROVE, DECLINE], defaults=DECLINE, **kwargs
         )
-        self.diagnosed = diagnosed
 
     def work(self, context: Context) -> Any:
         """Waits for an answer, and returns it: ``chosen_options``, ``params_input``, ``responded_by_user``."""
-        told, params = context["ti"].xcom_pull(task_ids=self.diagnosed, key="announced") or [], context["params"]
-        report = context["ti"].xcom_pull(task_ids=self.diagnosed, key="report") or ""
+        told, params = self.found(context, "announced") or [], self.asked(context)
+        report = self.found(context, "report") or ""
         site, until = open_site(), utcnow() + timedelta(seconds=float(params["approve_s"]))
         right = right_to_answer(site.settings, site.journal(params["job"], "task").state(), triggered_by(context))
         self.subject = f"{params['action']} {params['job']}, although it loses or doubles?"
@@ -129,10 +159,8 @@ class AcceptOperator(StreamkeeperTask, HITLOperator):
         if answer["chosen_options"] != [APPROVE] or not by:
             who = f"{by}: {reason or 'no reason given'}" if by else "nobody answered in time"
             raise DeployFailed(f"not accepted: {who}")
-        told = context["ti"].xcom_pull(task_ids=self.diagnosed, key="announced") or []
-        params = {**context["params"], "reason": reason or context["params"].get("reason")}
         accepted = {"accepted_by": by, "accepted_by_id": user_id, "accept_loss": True, "accept_replay": True}
-        open_asked(context, read_asked(params, requested_by=triggered_by(context), announced=tuple(told), **accepted))
+        self.open_asked(context, fields={"reason": reason or self.asked(context).get("reason")}, **accepted)
         return answer
 
     def _tell_approvers(self, context: Context, lines: list[str]) -> None:
@@ -140,7 +168,7 @@ class AcceptOperator(StreamkeeperTask, HITLOperator):
 
         link = required_actions(self, context)
         message = Message(
-            job=context["params"]["job"],
+            job=self.asked(context)["job"],
             query="",
             rule="approval-waiting",
             severity=Severity.TICKET.value,
@@ -153,50 +181,29 @@ class AcceptOperator(StreamkeeperTask, HITLOperator):
             self.log.warning("%s", failed)
 
 
-class RecoverOperator(StreamkeeperTask):
+class RecoverOperator(_RecoveryTask):
     """Starts a recovery that asks nobody, or finds it started by whoever accepted it; from here on it is a deploy."""
 
-    def __init__(self, *, diagnosed: str, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.diagnosed = diagnosed
+    step = Step.BUNDLE
 
     def work(self, context: Context) -> str:
         """Returns the sentence of how far it came; raises OperationRefused for what nobody has accepted."""
-        announced = context["ti"].xcom_pull(task_ids=self.diagnosed, key="announced") or []
-        asked = read_asked(context["params"], requested_by=triggered_by(context), announced=tuple(announced))
-        deploy = open_asked(context, asked)
-        context["ti"].xcom_push(key="operation", value=deploy.operation)
-        for planned in deploy.plan():
-            self.log.info("%s: %s; else %s", planned.step.label, planned.does, planned.otherwise)
-        return accept(deploy.advance(Step.BUNDLE))
+        return accept(self.open_asked(context).advance(self.step))
 
 
-def open_asked(context: Context, asked: Asked) -> Deploy:
-    """Start the run's recovery, or find it started, as carried on by this run."""
-    from streamkeeper.operations.carriers import Carrier, note_carrier
-    from streamkeeper.operations.recovering import open_recovery
-
-    site, run = open_site(), context["dag_run"]
-    deploy = open_recovery(site, own_operation(context), asked)
-    note_carrier(site.store, asked.job, deploy.operation, Carrier(dag=run.dag_id, run=run.run_id))
-    return deploy
-
-
-class RecoveredOperator(FinishOperator):
+class RecoveredOperator(_RecoveryTask, FinishOperator):
     """Gives the run the recovery's outcome; a diagnosis has none, and succeeds when it was made."""
 
-    def __init__(self, *, diagnosed: str, **kwargs: Any) -> None:
-        super().__init__(step=Step.FALL_BACK, **kwargs)
-        self.diagnosed = diagnosed
+    template_fields: Sequence[str] = (*OpeningTask.template_fields, *FinishOperator.template_fields)
 
     def work(self, context: Context) -> str:
         """Returns its sentence; raises DeployFailed unless it succeeded."""
-        if not is_diagnosis(context):
+        if not self.is_diagnosis(context):
             return super().work(context)
-        told = context["ti"].xcom_pull(task_ids=self.diagnosed)
+        told = self.found(context)
         if not told:
-            raise DeployFailed(context["ti"].xcom_pull(task_ids=self.diagnosed, key="error") or "nothing was seen")
+            raise DeployFailed(self.found(context, "error") or "nothing was seen")
         if "outlet_events" in context:
-            diagnosed = {"job": context["params"]["job"], "outcome": "diagnosed", "sentence": str(told)}
+            diagnosed = {"job": self.asked(context)["job"], "outcome": "diagnosed", "sentence": str(told)}
             context["outlet_events"][OPERATIONS].extra = diagnosed
         return str(told)

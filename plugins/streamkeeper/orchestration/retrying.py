@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 from airflow.sdk import ExceptionRetryPolicy, RetryAction, RetryRule
 
@@ -11,6 +12,16 @@ RETRIES = 5
 LocalExecutor takes the end of its first part for the end of its second."""
 RETRY_DELAY = timedelta(seconds=5)
 """Short: a task whose process was killed only has to continue an operation that did not stop meanwhile."""
+
+
+def default_args() -> dict[str, Any]:
+    """Of every task of Streamkeeper's."""
+    return {
+        "owner": "streamkeeper",
+        "retries": RETRIES,
+        "retry_delay": RETRY_DELAY,
+        "retry_policy": retry_policy(),
+    }
 
 
 def retry_policy() -> ExceptionRetryPolicy:

@@ -14,7 +14,7 @@ from airflow.sdk import Param
 
 from streamkeeper.errors import InvalidInput
 from streamkeeper.model.snapshot import snapshot_number
-from streamkeeper.orchestration.form import list_job_examples
+from streamkeeper.orchestration.form import list_job_examples, unclamped
 
 if TYPE_CHECKING:
     from streamkeeper.snapshots.retention import Policy
@@ -82,14 +82,16 @@ def prune_form(jobs: Path) -> dict[str, Param]:
     """The fields of ``streaming_prune``."""
     return {
         "job": _job(jobs),
-        "dry_run": Param(False, type="boolean", title="Dry run", description="Say what would go and why, and stop"),
+        "dry_run": Param(
+            False, type="boolean", title="Dry run", description="Say what would go and why, and remove nothing"
+        ),
         "keep": _text(
             _RULES, "Keep", "Like `last=3,hourly=24,daily=7,weekly=4,monthly=6`; empty: as the installation is set"
         ),
         "grace_s": Param(
             None,
             type=["null", "number"],
-            minimum=0,
+            **unclamped({"minimum": 0}),
             title="Grace period (s)",
             description_md="How long a pack that no snapshot needs any more stays; empty: a day. "
             "`0` only while nobody takes snapshots",

@@ -1,23 +1,30 @@
-"""What the tasks of every DAG have in common: their installation, and one clear line when something is wrong."""
+"""What the tasks of every DAG have in common: their installation, what is asked of them, one clear line of an error.
+
+A task is asked by the trigger form of its run, or by its ``request``: the same fields, given in a DAG of one's own.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from airflow.sdk import BaseOperator
-from airflow.sdk.exceptions import AirflowSkipException
+from airflow.sdk import BaseOperator, Param
+from airflow.sdk.exceptions import AirflowSkipException, ParamValidationError
 
-from streamkeeper.errors import PermanentError, StreamkeeperError
+from streamkeeper.errors import InvalidInput, NotFound, PermanentError, StreamkeeperError
 from streamkeeper.model.names import refuse_unknown
 from streamkeeper.orchestration.connections import SCHEME, resolve_connection
 from streamkeeper.orchestration.links import OutcomeLink, ReportLink
+from streamkeeper.orchestration.run_names import operation_id
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from streamkeeper.operations.sites import Site
+    from streamkeeper.lifecycle.steps import PlannedStep
+    from streamkeeper.operations.deploy import Deploy
+    from streamkeeper.operations.installation import Installation
 
 LONGEST_REPORT = 2000
 """Lines of a report that are kept with the run; the log has all of them."""
@@ -35,22 +42,46 @@ class TaskFailed(SystemExit):
 
 
 class StreamkeeperTask(BaseOperator):
-    """A task that tells an error in one line, and fails by it."""
+    """A task that tells an error in one line, and fails by it.
+
+    ``reports``: it says what was found before anything was touched; ``ends``: it says what became of an operation.
+    """
 
     operator_extra_links = (ReportLink(), OutcomeLink())
+    reports = False
+    ends = False
 
     def execute(self, context: Context) -> Any:
         """Do the task's part; raises TaskFailed for an error that another try cannot help."""
 
-        def work() -> Any:
-            refuse_unknown_fields(context)
-            return self.work(context)
-
-        return self._told(context, work)
+        return self._told(context, lambda: self.work(context))
 
     def work(self, context: Context) -> Any:
         """The task's part."""
         raise TypeError(f"{type(self).__name__} has no work of its own")
+
+    def own_operation(self, context: Context) -> str:
+        """The id of the operation that this run starts, or this task group of it."""
+        run = context["dag_run"]
+        return operation_id(run.dag_id, run.run_id, (self.task_group and self.task_group.group_id) or "")
+
+    def first_error(self, context: Context) -> str:
+        """The first error that a task of this run told, or of this task group; empty when none did."""
+        told = context["ti"].xcom_pull(task_ids=self._tasks_beside(), key="error") or []
+        return next((str(error) for error in told if error), "")
+
+    def count_failed(self, context: Context, task_ids: Collection[str]) -> int:
+        """How many of these tasks of the run failed, or could not run."""
+        run = context["dag_run"]
+        return context["ti"].get_ti_count(
+            dag_id=run.dag_id,
+            task_ids=sorted(task_ids),
+            run_ids=[run.run_id],
+            states=["failed", "upstream_failed"],
+        )
+
+    def _tasks_beside(self) -> list[str]:
+        return [task.task_id for task in self.task_group.iter_tasks()] if self.task_group else []
 
     def _told(self, context: Context, work: Callable[[], Any]) -> Any:
         try:
@@ -76,6 +107,97 @@ class StreamkeeperTask(BaseOperator):
         context["ti"].xcom_push(key="report", value="\n".join(kept))
 
 
+class AskedTask(StreamkeeperTask):
+    """A task that is asked by the run's form, or by its ``request``, a mapping with fields of that ``form``.
+
+    What a request leaves out is as in an untouched form. Values may be templates.
+    """
+
+    template_fields: Sequence[str] = ("request",)
+    template_fields_renderers = {"request": "json"}
+    form: Callable[[Path], dict[str, Param]]
+
+    def __init__(self, *, request: Mapping[str, Any] | None = None, **kwargs: Any) -> None:
+        """Raises InvalidInput for a field that the form does not have, or has no default for."""
+        super().__init__(**kwargs)
+        self.request = None if request is None else fill_form(type(self).form(Path(os.devnull)), request)
+
+    def asked(self, context: Context) -> Mapping[str, Any]:
+        """Every field; raises InvalidInput for a key in the run's conf that the form does not have."""
+        if self.request is not None:
+            return self.request
+        refuse_unknown_fields(context)
+        return context["params"]
+
+
+class OpeningTask(AskedTask):
+    """A task that opens an operation, which others carry on."""
+
+    @property
+    def carried_on(self) -> dict[str, Any]:
+        """The arguments of an OperationTask by which it carries on what this one opens.
+
+        Templates: a task that runs whatever became of the others must not come after this one alone.
+        """
+        return {
+            "job": "{{ params.job }}" if self.request is None else str(self.request["job"]),
+            "operation": self._left("operation"),
+            "tried_out": self._left("tried_out"),
+        }
+
+    def _left(self, key: str) -> str:
+        return f"{{{{ ti.xcom_pull(task_ids='{self.task_id}', key='{key}') or '' }}}}"
+
+    def _opened(self, context: Context, deploy: Deploy, steps: Iterable[PlannedStep]) -> None:
+        """Leave the operation for the tasks that carry it on, and say what they will do."""
+        from streamkeeper.operations.carriers import Carrier, note_carrier
+
+        run = context["dag_run"]
+        context["ti"].xcom_push(key="operation", value=deploy.operation)
+        note_carrier(deploy.site.store, deploy.job, deploy.operation, Carrier(dag=run.dag_id, run=run.run_id))
+        for planned in steps:
+            self.log.info("%s: %s; else %s", planned.step.label, planned.does, planned.otherwise)
+
+
+class OperationTask(StreamkeeperTask):
+    """A task that carries on an operation of a job: the one that this run has opened, or any other.
+
+    ``tried_out``: by which name a dry run that is to leave nothing has a place for itself; empty for any other.
+    """
+
+    template_fields: Sequence[str] = ("job", "operation", "tried_out")
+
+    def __init__(self, *, job: str, operation: str, tried_out: str = "", **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.job, self.operation, self.tried_out = job, operation, tried_out
+
+    def load(self, *, on: str = "", waited_s: float = 0.0) -> Deploy:
+        """The operation; raises NotFound where none was opened."""
+        from streamkeeper.operations.deploy import Deploy
+
+        if not self.operation:
+            raise NotFound("no operation was opened")
+        return Deploy.load(self._site(), self.job, self.operation, on=on, waited_s=waited_s)
+
+    def _site(self) -> Installation:
+        from streamkeeper.operations.trying_out import place_of
+
+        return place_of(open_site(), self.tried_out) if self.tried_out else open_site()
+
+
+def fill_form(form: Mapping[str, Param], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Every field of a form, those that are not given with their defaults; raises InvalidInput, naming the field."""
+    refuse_unknown("field", given, form)
+    filled = dict(given)
+    for name, field in form.items():
+        if name not in filled:
+            try:
+                filled[name] = field.resolve()
+            except ParamValidationError:
+                raise InvalidInput(f"the field {name} is missing") from None
+    return filled
+
+
 def refuse_unknown_fields(context: Context) -> None:
     """Raise InvalidInput for a key in the run's conf that the DAG's form does not have.
 
@@ -84,8 +206,8 @@ def refuse_unknown_fields(context: Context) -> None:
     refuse_unknown("field", context["dag_run"].conf or {}, context["dag"].params)
 
 
-def open_site() -> Site:
+def open_site() -> Installation:
     """The site of this installation, with Airflow's connections as a source of secrets."""
-    from streamkeeper.operations.sites import Site
+    from streamkeeper.operations.installation import Installation
 
-    return Site.from_environment(os.environ, resolvers={SCHEME: resolve_connection})
+    return Installation.from_environment(os.environ, resolvers={SCHEME: resolve_connection})

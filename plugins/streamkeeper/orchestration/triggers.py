@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from streamkeeper.errors import TemporaryError
-from streamkeeper.lifecycle.steps import Step
+from streamkeeper.model.step import Step
 from streamkeeper.orchestration.watch import Sight, Watch
 
 if TYPE_CHECKING:
-    from streamkeeper.operations.sites import Site
+    from streamkeeper.operations.installation import Installation
 
 
 class StepTrigger(BaseTrigger):
@@ -64,10 +64,10 @@ class StepTrigger(BaseTrigger):
         yield TriggerEvent({"waited_s": time.monotonic() - began})
 
     def _open(self) -> Watch:
-        from streamkeeper.operations.sites import Site
+        from streamkeeper.operations.installation import Installation
         from streamkeeper.stores.opening import open_store
 
-        site: Site = Site.from_environment(os.environ)
+        site: Installation = Installation.from_environment(os.environ)
         if self.store:
             site = dataclasses.replace(site, store=open_store(self.store))
         journal = site.journal(self.job, f"trigger:{self.operation}")

@@ -8,12 +8,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from streamkeeper.lifecycle.observation import Seen
-from streamkeeper.lifecycle.steps import Step
 from streamkeeper.model.control import DriverState, QueryStatus
+from streamkeeper.model.step import Step
 from streamkeeper.registry.control import Control
 
 if TYPE_CHECKING:
-    from streamkeeper.model.job_state import JobState, OperationState
+    from streamkeeper.model.job_state import JobState
+    from streamkeeper.model.operation import OperationState
     from streamkeeper.registry.journal import Journal
     from streamkeeper.stores.contract import Store
 
@@ -87,7 +88,7 @@ def _found_nothing(query: QueryStatus) -> bool:
 
 
 def _has_held(state: JobState, operation: OperationState, seen: Seen) -> bool:
-    release = operation.done.get(Step.BUNDLE.label, {}).get("release", "")
+    release = operation.release
     queries = frozenset(state.described.get(release, {}))
     return seen.triggers_of(queries) > operation.request.probation_batches
 

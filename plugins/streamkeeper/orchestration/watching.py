@@ -6,13 +6,14 @@ import os
 from collections import Counter
 from collections.abc import Mapping
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Asset, Param
 
 from streamkeeper.errors import InvalidInput
 from streamkeeper.orchestration.notifiers import make_senders
-from streamkeeper.orchestration.tasks import StreamkeeperTask, open_site
+from streamkeeper.orchestration.tasks import AskedTask, open_site
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -25,20 +26,22 @@ HEALTH = Asset(name="streamkeeper_health", uri="streamkeeper://health")
 ACTS = "STREAMKEEPER_WATCH_ACTS"
 
 
-def watch_form() -> dict[str, Param]:
+def watch_form(_jobs: Path | None = None) -> dict[str, Param]:
     """The fields of the trigger form; a scheduled run fills in none."""
     return {
         "dry_run": Param(
             False,
             type="boolean",
             title="Dry run",
-            description_md="Say what would be raised and done, and write nothing.",
+            description_md="Say what would be raised and done, and write nothing",
         )
     }
 
 
-class WatchOperator(StreamkeeperTask):
+class WatchOperator(AskedTask):
     """Makes one pass; a notifier that fails is told, and tried again by the next pass."""
+
+    form = staticmethod(watch_form)
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(outlets=[HEALTH], **kwargs)
@@ -47,7 +50,7 @@ class WatchOperator(StreamkeeperTask):
         """Returns how many jobs were looked at and how many have something wrong; raises StoreUnavailable."""
         from streamkeeper.operations.watching import Watch, run_pass
 
-        dry_run = bool(context["params"]["dry_run"])
+        dry_run = bool(self.asked(context)["dry_run"])
         made = Watch(
             site=open_site(),
             senders=make_senders(os.environ, context),

@@ -20,9 +20,12 @@ import msgspec
 from streamkeeper.errors import InvalidInput, NotFound, RegistryDamaged
 from streamkeeper.job_declarations import read_approvers
 from streamkeeper.model.names import check_name, nearest
+from streamkeeper.model.settings import Settings
 from streamkeeper.private_files import make_folders, write_file
 from streamkeeper.registry.imports import find_files
 from streamkeeper.registry.job_health import read_thresholds
+from streamkeeper.registry.objects import read_object
+from streamkeeper.stores.contract import Store
 
 MAX_BYTES = 64 * 1024 * 1024
 _MOST_NAMED = 20
@@ -62,8 +65,8 @@ def build_bundle(jobs_root: Path, job: str) -> Bundle:
 
 
 def _hint(root: Path, job: str) -> str:
-    """The job that was probably meant; else those there are, as far as they fit on a line."""
-    known = sorted(each.stem for each in root.glob("*.py") if each.is_file() and each.stem != "__init__")
+    """The job that was probably meant, else the known ones, as many as fit on a line."""
+    known = sorted(path.stem for path in root.glob("*.py") if path.is_file() and path.stem != "__init__")
     if meant := nearest(job, known):
         return f"perhaps {meant}"
     left = len(known) - _MOST_NAMED
@@ -78,14 +81,14 @@ def read_code(root: Path, entry: str) -> dict[str, bytes]:
     """
     root = root.resolve()
     files = find_files(root, root / entry)
-    total = sum(each.stat().st_size for each in files)
+    total = sum(file.stat().st_size for file in files)
     if total > MAX_BYTES:
-        largest = max(files, key=lambda each: each.stat().st_size).relative_to(root)
+        largest = max(files, key=lambda file: file.stat().st_size).relative_to(root)
         raise InvalidInput(
             f"the job's code and data are {total} bytes, more than {MAX_BYTES}",
             hint=f"keep data out of the jobs root; the largest file is {largest}",
         )
-    return {each.relative_to(root).as_posix(): each.read_bytes() for each in files}
+    return {file.relative_to(root).as_posix(): file.read_bytes() for file in files}
 
 
 def _zip(files: dict[str, bytes]) -> bytes:
@@ -97,6 +100,13 @@ def _zip(files: dict[str, bytes]) -> bytes:
             info.external_attr = 0o100644 << 16
             archive.writestr(info, data)
     return buffer.getvalue()
+
+
+def unpack_job(store: Store, job: str, bundle: str, settings: Settings) -> Path:
+    """The directory that holds a release's code: never the working tree. Raises RegistryDamaged."""
+    root = settings.bundles / bundle
+    unpack_bundle(read_object(store, job, "bundles", bundle, ".zip"), root)
+    return root
 
 
 def unpack_bundle(data: bytes, target: Path) -> None:
@@ -129,9 +139,10 @@ def read_bundle(data: bytes, name: str) -> dict[str, bytes]:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             _check_sizes(archive.infolist(), name)
             for info in archive.infolist():
-                path = PurePosixPath(info.filename)
-                if path.is_absolute() or ".." in path.parts or "\\" in info.filename or info.filename in files:
-                    raise RegistryDamaged(f"bundle {name} holds the file name {info.filename!r}, which is not allowed")
+                member, path = info.filename, PurePosixPath(info.filename)
+                outside = not member or path.is_absolute() or ".." in path.parts or "\\" in member
+                if outside or member in files:
+                    raise RegistryDamaged(f"bundle {name} holds the file name {member!r}, which is not allowed")
                 if not info.is_dir():
                     files[info.filename] = archive.read(info)
     # The latter: encrypted members, methods that zipfile does not know, names that are no text, torn structures.
@@ -142,8 +153,8 @@ def read_bundle(data: bytes, name: str) -> dict[str, bytes]:
 
 def _check_sizes(members: list[zipfile.ZipInfo], name: str) -> None:
     """What is stored uncompressed cannot be more than its zip; several members may claim the same bytes, though."""
-    compressed = [each.filename for each in members if each.compress_type != zipfile.ZIP_STORED]
-    total = sum(each.file_size for each in members)
+    compressed = [member.filename for member in members if member.compress_type != zipfile.ZIP_STORED]
+    total = sum(member.file_size for member in members)
     if compressed or total > MAX_BYTES:
         reason = f"{compressed[0]!r} is compressed" if compressed else f"its files are {total:,} bytes"
         raise RegistryDamaged(

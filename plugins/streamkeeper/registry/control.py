@@ -30,15 +30,17 @@ T = TypeVar("T")
 
 
 def instances(store: Store, job: str) -> list[str]:
-    """Names of all instances of a job that have a control folder, in order."""
+    """Names of all instances of a job that have a control folder, in order; a file beside them is none."""
     folder = control_key(check_name("job", job), "")
-    return sorted({key.removeprefix(folder).split("/", 1)[0] for key in store.list(folder)})
+    return sorted(
+        {inside[0] for key in store.list(folder) if len(inside := key.removeprefix(folder).split("/", 1)) > 1}
+    )
 
 
 class Control:
     """One instance's control folder: create-only, but for status, history and evidence.
 
-    Holds no state, threads may share it.
+    What somebody else has put beside its files is passed over. Holds no state, threads may share it.
     """
 
     def __init__(self, store: Store, job: str, instance: str) -> None:
@@ -60,13 +62,13 @@ class Control:
 
     def write_process(self, record: ProcessRecord) -> None:
         """Claim a generation for one process; raises KeyExists when another process has it."""
-        self._store.create(self._key(f"process-{record.generation:04d}.json"), to_json(record))
+        self._store.create(self._process_key(record.generation), to_json(record))
 
     def processes(self) -> list[ProcessRecord]:
         """All processes that ever claimed a generation, oldest first."""
         first = self._key("process-")
         keys = self._store.list(self._key(""), after=first)
-        records = [self._require(key, ProcessRecord) for key in keys if key.startswith(first)]
+        records = [self._require(key, ProcessRecord) for key in keys if key_number(key, self._process_key)]
         return sorted(records, key=lambda record: record.generation)
 
     def write_status(self, status: DriverStatus) -> None:
@@ -123,7 +125,8 @@ class Control:
     def commands(self, after: int) -> list[Command]:
         """Orders with a number above ``after``, in order: one list request, and one read for each."""
         keys = self._store.list(self._key("commands", ""), after=command_key(self._job, self._instance, after))
-        newest = max(map(self._number_of, keys), default=after)
+        numbers = (key_number(key, partial(command_key, self._job, self._instance)) for key in keys)
+        newest = max((number for number in numbers if number is not None), default=after)
         # By number, because a listing taken while others write may miss one and show its successor.
         return [self._command(number) for number in range(after + 1, newest + 1)]
 
@@ -164,14 +167,11 @@ class Control:
     def _key(self, *parts: str) -> str:
         return control_key(self._job, self._instance, *parts)
 
+    def _process_key(self, generation: int) -> str:
+        return self._key(f"process-{generation:04d}.json")
+
     def _command(self, number: int) -> Command:
         return self._require(command_key(self._job, self._instance, number), Command)
-
-    def _number_of(self, key: str) -> int:
-        number = key_number(key, partial(command_key, self._job, self._instance))
-        if number is None:
-            raise RegistryDamaged(f"{key} is not a command", hint="move it out of the commands' folder")
-        return number
 
     def _create_or_same(self, name: str, data: bytes) -> bool:
         key = self._key(name)

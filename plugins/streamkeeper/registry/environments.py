@@ -34,12 +34,12 @@ def read_environment(conf: Mapping[str, str] | None = None, jars: str = "") -> E
 
 def installed_jars(jars: str) -> tuple[str, ...]:
     """Paths of the jars that every driver gets, from ``Settings.jars``; none where there is no such directory."""
-    return tuple(str(path) for each in _jar_directories(jars) for path in sorted(each.glob("*.jar")))
+    return tuple(str(path) for directory in _jar_directories(jars) for path in sorted(directory.glob("*.jar")))
 
 
 def _jar_directories(jars: str) -> list[Path]:
     """By default where `make connectors` puts Kafka's: in the environment that runs the drivers."""
-    return [Path(each).absolute() for each in (jars or f"{sys.prefix}/connectors/kafka").split(":") if each]
+    return [Path(path).absolute() for path in (jars or f"{sys.prefix}/connectors/kafka").split(":") if path]
 
 
 def _spark_version() -> str:
@@ -56,10 +56,10 @@ def _spark_version() -> str:
 def _installed() -> tuple[str, tuple[str, ...]]:
     """The packages' hash and Spark's jars, read once per process: both take a walk over many files."""
     found: dict[str, str] = {}
-    for each in distributions():
-        name = each.metadata["Name"]
+    for distribution in distributions():
+        name = distribution.metadata["Name"]
         if name:
-            found.setdefault(re.sub(r"[-_.]+", "-", name).lower(), each.version)
+            found.setdefault(re.sub(r"[-_.]+", "-", name).lower(), distribution.version)
     packages = _sha256([f"{name}=={number}" for name, number in sorted(found.items())])
     return packages, tuple(_sized(path) for path in sorted(_spark_jars_folder().glob("*.jar")))
 
@@ -72,7 +72,7 @@ def _spark_jars_folder() -> Path:
 
 
 def _added_jars(listed: str) -> list[str]:
-    return sorted(_added_jar(each.strip()) for each in listed.split(",") if each.strip())
+    return sorted(_added_jar(name.strip()) for name in listed.split(",") if name.strip())
 
 
 def _added_jar(text: str) -> str:

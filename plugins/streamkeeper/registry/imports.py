@@ -107,16 +107,16 @@ def _files_of(root: Path, module: tuple[str, ...]) -> list[Path]:
 
 def _package_files(package: Path) -> list[Path]:
     """A package's own ``__init__`` and data files, those of plain folders in it included."""
-    files = [each for each in (package / "__init__.py",) if each.is_file()]
+    files = [file for file in (package / "__init__.py",) if file.is_file()]
     waiting = [package]
     while waiting:
-        for each in waiting.pop().iterdir():
-            if each.name.startswith(".") or each.name == "__pycache__":
+        for path in waiting.pop().iterdir():
+            if path.name.startswith(".") or path.name == "__pycache__":
                 continue
-            if each.is_symlink() and each.is_dir():
-                raise InvalidInput(f"{each} is a link to a folder", hint="put a copy under the jobs root")
-            if each.is_dir() and not (each / "__init__.py").is_file():
-                waiting.append(each)
-            elif each.is_file() and each.suffix not in {".py", ".pyc", ".pyo"}:
-                files.append(each)
+            if path.is_symlink() and path.is_dir():
+                raise InvalidInput(f"{path} is a link to a folder", hint="put a copy under the jobs root")
+            if path.is_dir() and not (path / "__init__.py").is_file():
+                waiting.append(path)
+            elif path.is_file() and path.suffix not in {".py", ".pyc", ".pyo"}:
+                files.append(path)
     return files

@@ -13,9 +13,9 @@ import pendulum
 
 from streamkeeper.errors import KeyExists, KeyMissing, OperationRefused, StreamkeeperError, TemporaryError
 from streamkeeper.locations import local_path, same_place, scheme_of
-from streamkeeper.model import installation as model
+from streamkeeper.model import installation_record as model
 from streamkeeper.model.coding import from_json, to_json
-from streamkeeper.model.installation import PREFIX, Home, Installation, Owner, installation_key
+from streamkeeper.model.installation_record import PREFIX, Home, InstallationRecord, Owner, installation_key
 from streamkeeper.model.job_state import JobState
 from streamkeeper.model.journal import OperationFinished, Outcome, Record
 from streamkeeper.private_files import make_folders, write_file
@@ -29,15 +29,15 @@ HOME_FILE = "home.json"
 OWNER_FILE = "owner.json"
 
 
-def read_installation(store: Store) -> Installation | None:
+def read_installation(store: Store) -> InstallationRecord | None:
     """The newest record; None for a store that nobody has used yet, or none of this version has."""
     keys = list(store.list(PREFIX))
     if not keys:
         return None
-    return from_json(store.read(keys[-1]), Installation, where=keys[-1], newest_format=model.FORMAT)
+    return from_json(store.read(keys[-1]), InstallationRecord, where=keys[-1], newest_format=model.FORMAT)
 
 
-def open_installation(store: Store, home: str) -> Installation:
+def open_installation(store: Store, home: str) -> InstallationRecord:
     """The installation of a store and a home that are where they belong; both are recorded when they are not yet.
 
     Raises OperationRefused for a copy, or for what has been moved.
@@ -54,7 +54,7 @@ def open_installation(store: Store, home: str) -> Installation:
     return found
 
 
-def find_misplaced(store: Store, installation: Installation | None, home: str) -> str:
+def find_misplaced(store: Store, installation: InstallationRecord | None, home: str) -> str:
     """Which of the two is not where it belongs, as a sentence; empty when both are."""
     if installation is not None and not same_place(installation.place, store.url):
         return f"the store at {store.url} is a copy: by its own record it lives at {installation.place}"
@@ -65,7 +65,7 @@ def find_misplaced(store: Store, installation: Installation | None, home: str) -
     return "" if same_place(path, home) else f"the home {home} is a copy: by its own record it lives at {path}"
 
 
-def begin_anew(store: Store, home: str, *, by: str, reason: str) -> Installation:
+def begin_anew(store: Store, home: str, *, by: str, reason: str) -> InstallationRecord:
     """Make what is here an installation of its own: nothing that was recorded before is its to go on with."""
     before = read_installation(store)
     if before is not None and same_place(before.place, store.url):
@@ -83,7 +83,7 @@ def begin_anew(store: Store, home: str, *, by: str, reason: str) -> Installation
 
 def note_moved(
     store: Store, home: str, *, by: str, reason: str, id: str = "", former_gone: bool = False
-) -> Installation:
+) -> InstallationRecord:
     """Record that the installation lives here from now on; ``id``: which one, else the one of the newest record.
 
     Raises OperationRefused while the place where it was last still holds it, or cannot be asked: unless a person knows
@@ -92,11 +92,11 @@ def note_moved(
     before = read_installation(store)
     if before is None:
         raise OperationRefused(f"{store.url} holds no installation", hint="streamkeeper home show")
-    known = [from_json(store.read(key), Installation, where=key) for key in store.list(PREFIX)]
-    if id and id not in {each.id for each in known}:
+    known = [from_json(store.read(key), InstallationRecord, where=key) for key in store.list(PREFIX)]
+    if id and id not in {record.id for record in known}:
         raise OperationRefused(f"{store.url} was never the installation {id}", hint="streamkeeper home show")
     wanted = id or before.id
-    last = next(each for each in reversed(known) if each.id == wanted)
+    last = next(record for record in reversed(known) if record.id == wanted)
     if not same_place(last.place, store.url) and not former_gone and _still_there(last):
         raise OperationRefused(
             f"{last.place} still holds the installation {wanted[:8]}: this is a copy of it",
@@ -108,7 +108,7 @@ def note_moved(
     return before
 
 
-def take_back(store: Store, home: str, id: str, *, by: str, reason: str) -> Installation:
+def take_back(store: Store, home: str, id: str, *, by: str, reason: str) -> InstallationRecord:
     """Let a store whose records were lost be the installation again that its outputs know; an empty id: any.
 
     What was recorded without an id is its own again, as before. Again changes nothing.
@@ -121,7 +121,7 @@ def take_back(store: Store, home: str, id: str, *, by: str, reason: str) -> Inst
     return before
 
 
-def claim_snapshots(store: Store, installation: Installation) -> Store:
+def claim_snapshots(store: Store, installation: InstallationRecord) -> Store:
     """A store of snapshots apart from the installation's own; of another one's only what is read.
 
     Who came first owns it: anybody else would let go of snapshots, and of holds, that it relies on.
@@ -144,8 +144,8 @@ def claim_snapshots(store: Store, installation: Installation) -> Store:
     )
 
 
-def _record(store: Store, number: int, id: str, first: str, reason: str, by: str = "") -> Installation:
-    made = Installation(
+def _record(store: Store, number: int, id: str, first: str, reason: str, by: str = "") -> InstallationRecord:
+    made = InstallationRecord(
         number=number,
         id=id,
         place=store.url,
@@ -178,7 +178,7 @@ def _end_what_was_under_way(store: Store, by: str, reason: str) -> None:
         Journal(store, job, writer=f"home:{by}").append(end)
 
 
-def _still_there(last: Installation) -> bool:
+def _still_there(last: InstallationRecord) -> bool:
     """Whether a place holds the same installation still; raises OperationRefused if it does not answer."""
     try:
         if scheme_of(last.place) in ("", "file") and not local_path("store", last.place).is_dir():

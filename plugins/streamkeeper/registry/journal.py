@@ -88,7 +88,7 @@ class _Frame(msgspec.Struct):
 
 
 def _tags(kinds: Iterable[type[Record]]) -> frozenset[str]:
-    return frozenset(str(each.__struct_config__.tag) for each in kinds)
+    return frozenset(str(kind.__struct_config__.tag) for kind in kinds)
 
 
 _KNOWN, _NEEDED = _tags(get_args(Record)), _tags(NEEDED_BY_DRIVERS)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import os
-from collections.abc import Mapping
-from datetime import UTC, datetime
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from streamkeeper.log_lines import own_logger, sentence_of
 from streamkeeper.model.redaction import redact, secret_forms
 from streamkeeper.private_files import FILE, make_folders
 
@@ -14,18 +15,14 @@ LIMIT_BYTES = 20 * 1024 * 1024
 LONGEST_LINE_BYTES = 64 * 1024
 
 
-def log_path(home: str, job: str, instance: str) -> Path:
-    """``<home>/logs/<job>/<instance>.log``; the part before it is ``.log.1``."""
-    return Path(home) / "logs" / job / f"{instance}.log"
-
-
 class DriverLog:
-    """Takes raw output, writes redacted lines. ``last_line``: the newest that was not empty, redacted.
+    """Takes raw output, writes redacted lines. ``last_line``: the newest that was not empty, redacted, of our
+    own the sentence. ``about``: the fields of the supervisor's own lines.
 
     When the disk is full lines are lost, and counted: a driver must never wait for its log.
     """
 
-    def __init__(self, path: Path, secrets: Mapping[str, str], *, limit_bytes: int = LIMIT_BYTES) -> None:
+    def __init__(self, path: Path, secrets: Mapping[str, str], *, limit_bytes: int = LIMIT_BYTES, **about: str) -> None:
         self.last_line = ""
         self._path = path
         self._secrets = dict(secrets)
@@ -35,6 +32,7 @@ class DriverLog:
         )
         self._rest = b""
         self._lost = 0
+        self._own = own_logger("streamkeeper.supervisor", _Lines(self._write), **about)
         make_folders(path.parent)
         self._open()
 
@@ -58,12 +56,12 @@ class DriverLog:
     def say(self, sentence: str) -> None:
         """A line of the supervisor's own."""
         self.flush()
-        at = datetime.now(UTC).isoformat(timespec="milliseconds")
-        self._write(f"{at} supervisor: {redact(sentence, self._secrets)}\n")
+        # Here, not in the whole line: what says when, and of which job, is none of a secret's.
+        self._own.info("%s", redact(sentence, self._secrets))
 
     def _clean(self, line: bytes) -> str:
         text = redact(line.decode(errors="replace").rstrip("\r"), self._secrets)
-        self.last_line = text.strip() or self.last_line
+        self.last_line = sentence_of(text.strip()) or self.last_line
         return text
 
     def _write(self, text: str) -> None:
@@ -87,3 +85,14 @@ class DriverLog:
         os.replace(self._path, self._path.with_name(f"{self._path.name}.1"))
         self._open()
         os.close(full)
+
+
+class _Lines(logging.Handler):
+    """Hands each line on, whole."""
+
+    def __init__(self, write: Callable[[str], None]) -> None:
+        super().__init__()
+        self._write_line = write
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._write_line(f"{self.format(record)}\n")

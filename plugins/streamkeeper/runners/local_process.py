@@ -23,16 +23,14 @@ import streamkeeper
 from streamkeeper.crash_points import crash_point
 from streamkeeper.errors import InvalidInput, KeyExists, StreamkeeperError, TemporaryError
 from streamkeeper.java import check_java
-from streamkeeper.locations import local_path, scheme_of
 from streamkeeper.model.coding import from_json, to_json
 from streamkeeper.model.control import SECRETS, LaunchSpec, ProcessRecord, control_key
-from streamkeeper.model.installation import Installation
+from streamkeeper.model.installation_record import InstallationRecord
 from streamkeeper.model.settings import Settings
 from streamkeeper.private_files import make_folders, opener
 from streamkeeper.registry.control import Control
 from streamkeeper.runners import process_tree
 from streamkeeper.runners.contract import Life, Liveness, Runner
-from streamkeeper.runners.driver_log import log_path
 from streamkeeper.runners.machine import Machine, Sight, this_machine
 from streamkeeper.runners.process_tree import Mark, Process, ProcessTable, Root
 from streamkeeper.stores.contract import Store
@@ -84,7 +82,7 @@ class LocalProcessRunner(Runner):
         driver: Sequence[str] = DRIVER,
         machine: Machine | None = None,
         environ: Mapping[str, str] | None = None,
-        installation: Installation | None = None,
+        installation: InstallationRecord | None = None,
     ) -> None:
         self._store = store
         self._settings = settings
@@ -184,23 +182,18 @@ class LocalProcessRunner(Runner):
         own = self._our_own(found)
         if own:
             return _alive(own)
+        place = self._settings.store_directory
         return Liveness(
             life=Life.UNKNOWN,
-            why=f"process {found[0].pid} has another directory at {self._directory}: it is of a copy, in a container",
+            why=f"process {found[0].pid} has another directory at {place}: it is of a copy, in a container",
         )
 
     def _our_own(self, found: list[Process]) -> list[Process]:
         """Without those that find another directory where the store is: a copy at the same path has the same marks."""
-        directory = self._directory
+        directory = self._settings.store_directory
         if directory is None:
             return found
         return [each for each in found if not process_tree.finds_another(each.pid, directory)]
-
-    @property
-    def _directory(self) -> Path | None:
-        """Where the store is, if it is a directory."""
-        store = self._settings.store
-        return local_path("store", store) if scheme_of(store) in ("", "file") else None
 
     def _mark(self, job: str, instance: str) -> Mark:
         installation = self._installation.id if self._installation is not None else ""
@@ -264,7 +257,7 @@ class LocalProcessRunner(Runner):
         if not os.access(driver[0], os.X_OK):
             raise InvalidInput(f"the driver's program {driver[0]} cannot be run", hint="repair the environment")
         supervisor = [sys.executable, "-m", "streamkeeper.runners.supervisor", job, instance, *driver]
-        log = log_path(self._settings.home, job, instance)
+        log = self._settings.log(job, instance)
         environ = self._child_environment(job, instance, secrets)
         if driver[0] != sys.executable and (_PACKAGES / "pyspark").exists():
             # Beside installed packages this path would bring them all into an interpreter that has its own.

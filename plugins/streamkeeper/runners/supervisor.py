@@ -39,7 +39,7 @@ from streamkeeper.model.settings import read_settings
 from streamkeeper.registry.control import Control
 from streamkeeper.registry.journal import Journal
 from streamkeeper.runners import process_tree
-from streamkeeper.runners.driver_log import DriverLog, log_path
+from streamkeeper.runners.driver_log import DriverLog
 from streamkeeper.runners.driver_process import DriverProcess, Signals, adopt_orphans
 from streamkeeper.runners.machine import this_machine
 from streamkeeper.runners.process_tree import Root
@@ -264,7 +264,8 @@ def supervise(job: str, instance: str, command: Sequence[str]) -> None:
     if control.read_exit() is not None:
         raise Superseded("it has ended before")
     secrets: dict[str, str] = json.loads(os.environ.get(SECRETS) or "{}")
-    Supervisor(control, journal, spec, command, DriverLog(log_path(settings.home, job, instance), secrets)).run()
+    log = DriverLog(settings.log(job, instance), secrets, job=job, instance=instance)
+    Supervisor(control, journal, spec, command, log).run()
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, ClassVar
 
@@ -25,26 +26,6 @@ class WriterRole(Enum):
     """In a dual run, beside the serving writer: readers of the output see nothing of it until the cutover."""
 
 
-class Numbering(Enum):
-    """How the batches of a checkpoint version are numbered that was handed over from another one."""
-
-    KEEP = "keep"
-    """They go on from the old version's numbers: the output knows one row of numbers."""
-    REBASE = "rebase"
-    """The handed-over batch gets one of the first numbers: the output begins anew with each version."""
-
-
-class Reconciliation(Enum):
-    """What becomes of the batches that an output holds beyond a checkpoint that was restored to an older one."""
-
-    REPLAY = "replay"
-    """They come again and change nothing but what they wrote: each row replaces the one with its key."""
-    CUT_BACK = "cut-back"
-    """Readers do not see them any more; what comes again stands in their place."""
-    REFUSE = "refuse"
-    """They would be there twice: a person has to say that the output takes that."""
-
-
 class SinkContext(msgspec.Struct, frozen=True, kw_only=True):
     """On whose behalf a writer writes. ``epoch`` was claimed in the journal; ``version`` is the checkpoint version.
 
@@ -63,6 +44,32 @@ class SinkContext(msgspec.Struct, frozen=True, kw_only=True):
     installation: str = ""
 
 
+class OutputAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """What an output holds of a checkpoint version.
+
+    ``unknown``: why nobody can tell, empty when it was told; ``batch``: the newest one, None when it holds none of it.
+    ``down``: whether it should have answered and did not.
+    """
+
+    batch: int | None = None
+    unknown: str = ""
+    down: bool = False
+
+
+class OutputQuestion(msgspec.Struct, frozen=True, kw_only=True):
+    """Which batch of checkpoint ``version`` does the described output hold, written for ``owner``: ``<job>/<query>``?
+
+    ``places``: where its own directory, or its URL with the password, may be among; ``mask``: what hides their secrets
+    in its description.
+    """
+
+    sink: SinkDescription
+    owner: str
+    version: str
+    places: Sequence[str]
+    mask: Callable[[str], str]
+
+
 def check_installation(what: str, recorded: str | None, mine: str) -> None:
     """Raise OperationRefused when an output was written by another installation: a copied one has the same names."""
     if recorded and mine and recorded != mine:
@@ -75,17 +82,11 @@ def check_installation(what: str, recorded: str | None, mine: str) -> None:
 class Sink(ABC):
     """A sink as the job's author declares it: an immutable value, without a connection.
 
-    ``output_modes``: those it can take. ``replays``: whether writing a batch again changes nothing. ``numbering``: how
-    a handed-over version's batches are numbered. ``shadows``: whether it can be written unseen, in a dual run.
-    ``reconciles``: what becomes of what it holds beyond a restored checkpoint; nothing is ever skipped in silence.
+    ``kind``: by which its capabilities are known; ``output_modes``: those it can take.
     """
 
     kind: ClassVar[str]
     output_modes: ClassVar[frozenset[str]]
-    replays: ClassVar[bool]
-    numbering: ClassVar[Numbering]
-    shadows: ClassVar[bool]
-    reconciles: ClassVar[Reconciliation]
 
     @abstractmethod
     def describe(self) -> SinkDescription:

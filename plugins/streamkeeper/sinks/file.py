@@ -21,8 +21,8 @@ from streamkeeper.model.manifest import SinkDescription
 from streamkeeper.model.serving import Span
 from streamkeeper.sinks.comparison import OutputComparison, compare_frames
 from streamkeeper.sinks.contract import (
-    Numbering,
-    Reconciliation,
+    OutputAnswer,
+    OutputQuestion,
     Sink,
     SinkContext,
     SinkWriter,
@@ -39,7 +39,7 @@ from streamkeeper.sinks.file_serving import (
     read_serving,
     read_spans,
 )
-from streamkeeper.sinks.sink_log import begin_log, newest_batch
+from streamkeeper.sinks.sink_log import begin_log, listed_files, newest_batch
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -67,10 +67,6 @@ class FileSink(Sink):
 
     kind: ClassVar[str] = "file"
     output_modes: ClassVar[frozenset[str]] = frozenset({"append"})
-    replays: ClassVar[bool] = True
-    numbering: ClassVar[Numbering] = Numbering.REBASE
-    shadows: ClassVar[bool] = True
-    reconciles: ClassVar[Reconciliation] = Reconciliation.CUT_BACK
 
     path: str
     format: str = "parquet"
@@ -231,3 +227,26 @@ def _spark_sink(batch: DataFrame, target: Path, sink: FileSink) -> Any:
     return spark.sql.execution.streaming.sinks.FileStreamSink(
         session._jsparkSession, str(target), datasources(), python.toSeq(list(sink.partition_by)), python.toScalaMap({})
     )
+
+
+def answer(question: OutputQuestion) -> OutputAnswer:
+    """Spark's own sink log of the version, in the directory as a param has it."""
+    described = question.sink.output
+    root = Path(next((place for place in question.places if question.mask(place) == described), described))
+    if not root.is_dir():
+        return OutputAnswer(unknown=f"{root} is not there")
+    try:
+        return OutputAnswer(batch=newest_batch(root / question.version))
+    except OSError as error:
+        return OutputAnswer(unknown=f"{root} cannot be read: {error.strerror}", down=True)
+
+
+def refuse_cut(sink: SinkDescription, version: str, batch: int) -> str:
+    """Why its readers cannot be shown ``version`` up to ``batch``: Spark's log must tell those from later ones."""
+    try:
+        listed_files(Path(sink.output) / version, last=batch)
+    except InvalidInput as error:
+        return error.message
+    except OSError as error:
+        return f"{sink.output} cannot be read: {error.strerror}"
+    return ""

@@ -10,7 +10,7 @@ import msgspec
 
 from streamkeeper.errors import InvalidInput
 from streamkeeper.model.manifest import SinkDescription
-from streamkeeper.sinks.contract import Numbering, Reconciliation, Sink, SinkContext, SinkWriter, WriterRole, compute
+from streamkeeper.sinks.contract import Sink, SinkContext, SinkWriter, WriterRole, compute
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -43,10 +43,6 @@ class ForeachBatch(Sink):
 
     kind: ClassVar[str] = "foreach"
     output_modes: ClassVar[frozenset[str]] = frozenset({"append", "update", "complete"})
-    replays: ClassVar[bool] = False
-    numbering: ClassVar[Numbering] = Numbering.KEEP
-    shadows: ClassVar[bool] = False
-    reconciles: ClassVar[Reconciliation] = Reconciliation.REFUSE
 
     function: BatchFunction
 

@@ -1,30 +1,27 @@
 """Spark's own sink log of a file output, ``<directory>/_spark_metadata``: which files are of which batches.
 
-Layout of Spark 4.2: a file ``N`` for each batch, ``v1`` and then one JSON line a file; every tenth one is ``N.compact``
-and holds the lines of all batches up to N, which do not say of which batch they are. What is older than that is
-deleted when a hundred batches and ten minutes have passed.
+A file ``N`` for each batch; every tenth one is ``N.compact`` and holds the lines of all batches up to N, which do not
+say of which batch they are. What is older than that is deleted when a hundred batches and ten minutes have passed.
 """
 
 from __future__ import annotations
 
-import json
-import os
-from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from streamkeeper.checkpoints.log_codec import LogNames, Trouble, log_names, sink_entry_content, sink_entry_from
+from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.errors import InvalidInput
 from streamkeeper.sinks.whole_files import create_whole
 
 SINK_LOG = "_spark_metadata"
-_HEADER = "v1"
 _INTERVAL = 10
 """Spark's own default; where a log has another one, Spark goes by its files."""
 
 
 def newest_batch(directory: Path) -> int | None:
     """The newest batch id in Spark's sink log of a directory; compacted logs count."""
-    return max((number for number, _ in _batches(directory)), default=None)
+    return max(_entries(directory).numbers, default=None)
 
 
 def listed_files(directory: Path, *, last: int | None = None) -> list[Path]:
@@ -32,17 +29,20 @@ def listed_files(directory: Path, *, last: int | None = None) -> list[Path]:
 
     Raises InvalidInput when what is left of the log does not tell the batches up to ``last`` from later ones.
     """
-    found = _batches(directory)
-    known = [each for each in found if last is None or each[0] <= last]
-    compacted = max((number for number, compact in known if compact), default=-1)
-    later = sorted(number for number, compact in known if not compact and number > compacted)
-    if last is not None and found:
-        _check_whole(directory, found, compacted, later, last)
-    read = [f"{compacted}.compact"] if compacted >= 0 else []
+    entries = _entries(directory)
+    end = entries.newest if last is None else last
+    compacted = entries.last_compacted(end)
+    later = sorted(number for number in entries.plain if compacted < number <= end)
+    if last is not None and entries.numbers:
+        _check_whole(directory, entries, later, last)
     files: dict[Path, None] = {}
-    for name in [*read, *map(str, later)]:
-        for path, action in _read(directory / SINK_LOG / name):
-            if action == "add":
+    for name in [*([f"{compacted}.compact"] if compacted >= 0 else []), *map(str, later)]:
+        found = sink_entry_from((directory / SINK_LOG / name).read_bytes())
+        if isinstance(found, Trouble):
+            raise InvalidInput(f"{directory / SINK_LOG / name} is not a sink log of a known version: it {found.value}")
+        for each in found:
+            path = Path(unquote(urlsplit(each.path).path))
+            if each.action == "add":
                 files[path] = None
             else:
                 files.pop(path, None)
@@ -63,17 +63,16 @@ def begin_log(directory: Path, batch_id: int) -> None:
     # In this order the newest batch is there only when all are.
     for name in [*names, *map(str, range(compacted + 1, batch_id + 1))]:
         file = directory / SINK_LOG / name
-        if not create_whole(file, _HEADER.encode()) and file.read_text().strip() != _HEADER:
+        if not create_whole(file, sink_entry_content()) and sink_entry_from(file.read_bytes()):
             raise InvalidInput(f"{file} holds a batch already", hint="give the output a checkpoint version of its own")
 
 
-def _check_whole(directory: Path, found: set[tuple[int, bool]], compacted: int, later: list[int], last: int) -> None:
+def _check_whole(directory: Path, entries: LogNames, later: list[int], last: int) -> None:
     """All batches up to ``last`` must be in the logs that are read: those that are gone stand in a later one only."""
-    newest = max(number for number, _ in found)
-    known = min(last, newest)
+    compacted, known = entries.last_compacted(last), min(last, entries.newest)
     if len(later) == known - compacted and later == list(range(compacted + 1, known + 1)):
         return
-    beyond = min((number for number, compact in found if compact and number > last), default=None)
+    beyond = next((number for number in entries.compacted if number > last), None)
     reason = "it has gaps" if beyond is None else f"it was compacted at batch {beyond}"
     raise InvalidInput(
         f"the sink log of {directory} does not tell the batches up to {last} from later ones: {reason}",
@@ -81,18 +80,5 @@ def _check_whole(directory: Path, found: set[tuple[int, bool]], compacted: int, 
     )
 
 
-def _batches(directory: Path) -> set[tuple[int, bool]]:
-    """Number, and whether compacted, of each file of the log; drafts and checksums are none."""
-    log = directory / SINK_LOG
-    names = os.listdir(log) if log.is_dir() else []
-    plain = {(name.removesuffix(".compact"), name.endswith(".compact")) for name in names}
-    return {(int(number), compact) for number, compact in plain if number.isdecimal()}
-
-
-def _read(file: Path) -> Iterator[tuple[Path, str]]:
-    lines = file.read_text().splitlines()
-    if not lines or lines[0] != _HEADER:
-        raise InvalidInput(f"{file} is not a sink log of a known version: {lines[:1]}")
-    for line in lines[1:]:
-        entry = json.loads(line)
-        yield Path(unquote(urlsplit(entry["path"]).path)), entry["action"]
+def _entries(directory: Path) -> LogNames:
+    return log_names(LocalTree(directory).files(SINK_LOG))

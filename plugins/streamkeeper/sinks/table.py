@@ -12,16 +12,17 @@ import os
 import re
 import uuid
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from msgspec import structs
 
 from streamkeeper.crash_points import crash_point
-from streamkeeper.errors import InvalidInput, PermanentError
+from streamkeeper.errors import InvalidInput, PermanentError, StreamkeeperError
 from streamkeeper.model.manifest import SinkDescription
 from streamkeeper.sinks.columns import TableColumn, columns_of, find_differences, refuse_differences
 from streamkeeper.sinks.comparison import OutputComparison, compare_tables
-from streamkeeper.sinks.contract import Numbering, Reconciliation, Sink, SinkContext, SinkWriter, WriterRole, compute
+from streamkeeper.sinks.contract import OutputAnswer, OutputQuestion, Sink, SinkContext, SinkWriter, WriterRole, compute
 from streamkeeper.sinks.databases import identity, lock_creation, open_engine, parse_url
 from streamkeeper.sinks.staging import (
     StagingPlan,
@@ -64,10 +65,6 @@ class TableSink(Sink):
 
     kind: ClassVar[str] = "table"
     output_modes: ClassVar[frozenset[str]] = frozenset({"append", "update", "complete"})
-    replays: ClassVar[bool] = True
-    numbering: ClassVar[Numbering] = Numbering.KEEP
-    shadows: ClassVar[bool] = True
-    reconciles: ClassVar[Reconciliation] = Reconciliation.REPLAY
 
     url: str = field(repr=False)
     table: str
@@ -329,3 +326,50 @@ class TableWriter(SinkWriter):
                 f"table {table}: batch {batch_id} holds the key {shown} more than once",
                 hint="which row is the last cannot be known: deduplicate or aggregate by the key",
             )
+
+
+def answer(question: OutputQuestion) -> OutputAnswer:
+    """The row of the output in its database, which is found again among the places by its identity."""
+    import sqlalchemy as sa
+
+    database, _, table = question.sink.output.rpartition("#")
+    url = _url_of(database, question)
+    if not url:
+        return OutputAnswer(unknown=f"no param of the release is the URL of {database}")
+    path = parse_url(url).database
+    if url.startswith("sqlite") and not (path and Path(path).is_file()):
+        return OutputAnswer(unknown=f"{database} is not there")
+    outputs = outputs_table(sa.MetaData())
+    engine = open_engine(url, pooled=False, reading=True)
+    try:
+        with engine.connect() as connection:
+            if not sa.inspect(connection).has_table(outputs.name):
+                return OutputAnswer()
+            told = sa.select(outputs.c.owner, outputs.c.version, outputs.c.batch_id)
+            row = connection.execute(told.where(outputs.c.output == table)).one_or_none()
+    except sa.exc.SQLAlchemyError as error:
+        # Its text may name the user and the host, and the driver's own may hold more.
+        return OutputAnswer(unknown=f"{database} does not answer: {type(error).__name__}", down=True)
+    finally:
+        engine.dispose()
+    if row is None or row.version is None:
+        return OutputAnswer()
+    if row.owner != question.owner:
+        return OutputAnswer(unknown=f"table {table} is written by {row.owner}")
+    if row.version != question.version:
+        return OutputAnswer(unknown=f"table {table} was written by checkpoint version {row.version} since")
+    return OutputAnswer(batch=row.batch_id)
+
+
+def _url_of(database: str, question: OutputQuestion) -> str:
+    """The URL of a database among others; a SQLite file needs no more than its identity.
+
+    Of a URL without a password all that a secret holds is in the identity, which is masked where it is stored.
+    """
+    for place in question.places:
+        try:
+            if question.mask(identity(parse_url(place))) == database:
+                return place
+        except StreamkeeperError:
+            continue
+    return database if database.startswith("sqlite:") else ""

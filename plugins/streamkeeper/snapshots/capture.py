@@ -9,7 +9,7 @@ before that the store holds packs that nothing names, which a later prune collec
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import UTC, datetime
 
@@ -83,7 +83,7 @@ def capture(
     show: Show | None = None,
     plan: Plan | None = None,
 ) -> Captured:
-    """Take a snapshot of ``batch``, of the last committed one without it.
+    """Take a snapshot of ``batch``, by default of the last committed one.
 
     ``plan``: what to take instead of the batch's closed set; then also when nothing was committed meanwhile.
 
@@ -108,7 +108,7 @@ def capture(
                 anchor = again
         snapshot = run.finish(_describe(tree, catalogue.series, anchor, origin or Origin(), files))
     if run.reused:
-        gone = {each.name for each in snapshot.packs} - catalogue.pack_names()
+        gone = {pack.name for pack in snapshot.packs} - catalogue.pack_names()
         if gone:
             raise SnapshotsChanged(f"pack {min(gone)} of series {catalogue.series} is gone: it was pruned meanwhile")
     if time.monotonic() - started > LONGEST_S:
@@ -163,10 +163,10 @@ class _Run:
         paths = self._plan(self._tree, anchor)
         stamps = {path: self._tree.seen.get(path) or self._tree.stamp(path) for path in paths}
         self._choose_base(stamps)
-        total = sum(each.size for each in stamps.values())
+        total = sum(stamp.size for stamp in stamps.values())
         files, done = [], 0
         # State first: it is what Spark cleans up, while its logs stay for a hundred batches.
-        for path, stamp in sorted(stamps.items(), key=lambda each: not each[0].startswith("state/")):
+        for path, stamp in sorted(stamps.items(), key=lambda item: not item[0].startswith("state/")):
             files.append(self._take_file(path, stamp))
             done += stamp.size
             self._show(
@@ -196,17 +196,17 @@ class _Run:
         return self._compact(snapshot, pack)
 
     def _compact(self, snapshot: Snapshot, last: Pack | None) -> Snapshot:
-        packs = [each if each is not None else last for each in self._packs]
+        packs = [pack if pack is not None else last for pack in self._packs]
         needed = sorted({chunk.pack for file in snapshot.files for chunk in file.chunks})
         place = {old: new for new, old in enumerate(needed)}
         self.reused = any(old < self._inherited for old in needed)
         files = tuple(
             msgspec.structs.replace(
-                file, chunks=tuple(msgspec.structs.replace(each, pack=place[each.pack]) for each in file.chunks)
+                file, chunks=tuple(msgspec.structs.replace(chunk, pack=place[chunk.pack]) for chunk in file.chunks)
             )
             for file in snapshot.files
         )
-        kept = tuple(each for old in needed if (each := packs[old]) is not None)
+        kept = tuple(kept_pack for old in needed if (kept_pack := packs[old]) is not None)
         assert len(kept) == len(needed)
         return msgspec.structs.replace(snapshot, files=files, packs=kept, stored=self._added)
 
@@ -216,11 +216,11 @@ class _Run:
         if base is None:
             return
         worth = _worth_building_on(base, stamps)
-        files = [each for each in base.files if all(chunk.pack in worth for chunk in each.chunks)]
+        files = [file for file in base.files if all(chunk.pack in worth for chunk in file.chunks)]
         same_place = base.checkpoint == self._tree.url
-        self._base = {each.path: each for each in files} if same_place else {}
-        for each in base.files:
-            for chunk in each.chunks:
+        self._base = {file.path: file for file in files} if same_place else {}
+        for file in base.files:
+            for chunk in file.chunks:
                 if chunk.pack in worth:
                     self._known.setdefault(chunk.hash, chunk)
 
@@ -268,7 +268,7 @@ class _Run:
             found = self._tree.stamp(path)
         except FileNotFoundError:
             return
-        if (found.size, found.modified, found.tag) != (stamp.size, stamp.modified, stamp.tag):
+        if not found.is_same_file(stamp):
             raise CheckpointChanged(f"{self._tree.url}/{path} was overwritten while it was being read")
 
 
@@ -277,7 +277,7 @@ class _Watched(Tree):
 
     def __init__(self, inner: Tree) -> None:
         self._inner = inner
-        self.url = inner.url
+        self.url, self.location = inner.url, inner.location
         self.seen: dict[str, Stamp] = {}
 
     def fresh(self) -> _Watched:
@@ -300,6 +300,12 @@ class _Watched(Tree):
 
     def stamp(self, path: str) -> Stamp:
         return self._inner.stamp(path)
+
+    def create(self, path: str, content: Iterable[bytes]) -> None:
+        self._inner.create(path, content)
+
+    def delete(self, paths: Iterable[str]) -> dict[str, str]:
+        return self._inner.delete(paths)
 
 
 def _worth_building_on(base: Snapshot, stamps: dict[str, Stamp]) -> set[int]:

@@ -49,7 +49,7 @@ class Catalogue:
         try:
             data = self._read(key)
         except KeyMissing:
-            known = ", ".join(snapshot_name(each) for each in self.numbers()[-5:]) or "none"
+            known = ", ".join(snapshot_name(recent) for recent in self.numbers()[-5:]) or "none"
             raise NotFound(
                 f"series {self.series} has no snapshot {snapshot_name(number)}", hint=f"the newest there: {known}"
             ) from None
@@ -102,7 +102,7 @@ class Catalogue:
         """What came of each drill of a snapshot, oldest first."""
         prefix = series_key(self.series, "drills", padded(number)) + "/"
         found = (self._record(key, DrillResult) for key in self.store.list(prefix))
-        return [each for each in found if each is not None]
+        return [drill for drill in found if drill is not None]
 
     def drilled(self) -> list[int]:
         """Numbers of the snapshots that were ever drilled, in order; one request."""
@@ -135,7 +135,7 @@ class Catalogue:
         """Who needs a snapshot."""
         prefix = series_key(self.series, "holds", padded(number)) + "/"
         found = (self._record(key, Hold) for key in self.store.list(prefix))
-        return [each for each in found if each is not None]
+        return [hold for hold in found if hold is not None]
 
     def hold(self, number: int, hold: Hold) -> None:
         """Keep a snapshot for an operation; again is fine."""

@@ -46,22 +46,28 @@ def find_snapshot(catalogue: Catalogue, choice: Choice) -> Snapshot:
 
 
 def _choose(snapshots: Sequence[Snapshot], choice: Choice) -> Snapshot:
-    """By anything but its id, of all in their order; raises NotFound, naming what there is."""
+    """Choose by anything but the id, among all in their order; raises NotFound, naming those there are."""
     if not snapshots:
         raise NotFound("there is no snapshot", hint="take one: streamkeeper snapshot take")
     if choice.batch is not None:
-        fitting = [each for each in snapshots if each.batch == choice.batch]
+        fitting = [snapshot for snapshot in snapshots if snapshot.batch == choice.batch]
         wanted = f"of batch {choice.batch}"
     elif choice.at is not None:
-        fitting = [each for each in snapshots if datetime.fromisoformat(each.taken_at) <= choice.at]
+        fitting = [snapshot for snapshot in snapshots if datetime.fromisoformat(snapshot.taken_at) <= choice.at]
         wanted = f"taken by {choice.at.isoformat(timespec='seconds')}"
     else:
-        # One that was taken later may be of an earlier batch: a deploy's boundary.
+        # A snapshot taken later may hold an earlier batch: a deploy's cutover snapshot.
         newest = snapshots[-1]
-        same = [each for each in snapshots if (each.query_id, each.version) == (newest.query_id, newest.version)]
-        fitting, wanted = sorted(same, key=lambda each: (each.batch, each.number)), ""
+        same = [
+            snapshot
+            for snapshot in snapshots
+            if (snapshot.query_id, snapshot.version) == (newest.query_id, newest.version)
+        ]
+        fitting, wanted = sorted(same, key=lambda snapshot: (snapshot.batch, snapshot.number)), ""
     if not fitting:
-        there = ", ".join(f"{each.name} (batch {each.batch}, {each.taken_at[:19]}Z)" for each in snapshots[-5:])
+        there = ", ".join(
+            f"{snapshot.name} (batch {snapshot.batch}, {snapshot.taken_at[:19]}Z)" for snapshot in snapshots[-5:]
+        )
         raise NotFound(f"there is no snapshot {wanted}", hint=f"the newest there: {there}")
     return fitting[-1]
 

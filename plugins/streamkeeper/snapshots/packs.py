@@ -82,14 +82,14 @@ def index_of(pack: bytes, *, where: str) -> PackIndex:
     if start < 0:
         raise SnapshotDamaged(f"{where} is no pack: its index is longer than itself")
     index = unseal(bytes(pack[start:end]), PackIndex, where=where, newest_format=FORMAT, packed=True)
-    for each in index.chunks:
-        check_chunk(each, len(pack), where=where)
+    for chunk in index.chunks:
+        check_chunk(chunk, len(pack), where=where)
     return index
 
 
 def check_snapshot(snapshot: Snapshot, *, where: str) -> None:
     """Raise SnapshotDamaged for sizes that no capture makes: they would be believed when it is restored."""
-    sizes = dict(enumerate(each.size for each in snapshot.packs))
+    sizes = dict(enumerate(pack.size for pack in snapshot.packs))
     for file in snapshot.files:
         for chunk in file.chunks:
             check_chunk(chunk, sizes.get(chunk.pack, 0), where=where)

@@ -18,8 +18,8 @@ from pathlib import Path, PurePosixPath
 
 import msgspec
 
-from streamkeeper.checkpoints.relocating import hadoop_location, names_its_place, relocated
-from streamkeeper.checkpoints.trees import check_inside
+from streamkeeper.checkpoints.relocating import names_its_place, relocated
+from streamkeeper.checkpoints.trees import LocalTree, check_inside
 from streamkeeper.crash_points import crash_point
 from streamkeeper.errors import InvalidInput, PermanentError, SnapshotDamaged
 from streamkeeper.model.snapshot import Chunk, Pack, Snapshot
@@ -91,13 +91,13 @@ def restore(catalogue: Catalogue, snapshot: Snapshot, target: Path, *, show: Sho
 
 
 def stale_drafts(folder: Path, *, older_than_s: float) -> Iterator[str]:
-    """Directories in ``folder`` that restores which were killed have left, from an age on."""
+    """Directories in ``folder`` that killed restores left, older than ``older_than_s``."""
     with suppress(FileNotFoundError):
-        for each in os.scandir(folder):
-            # A restore that is just done takes its draft away.
+        for entry in os.scandir(folder):
+            # A restore that ends just now removes its draft.
             with suppress(FileNotFoundError):
-                if _DRAFT.fullmatch(each.name) and time.time() - each.stat().st_mtime > older_than_s:
-                    yield each.path
+                if _DRAFT.fullmatch(entry.name) and time.time() - entry.stat().st_mtime > older_than_s:
+                    yield entry.path
 
 
 def _refuse_existing(target: Path) -> None:
@@ -106,19 +106,19 @@ def _refuse_existing(target: Path) -> None:
 
 
 def _check_paths(snapshot: Snapshot) -> None:
-    for each in snapshot.files:
+    for file in snapshot.files:
         try:
-            check_inside(each.path)
+            check_inside(file.path)
         except InvalidInput:
-            raise SnapshotDamaged(f"{snapshot.name} holds the file name {each.path!r}, which is not allowed") from None
+            raise SnapshotDamaged(f"{snapshot.name} holds the file name {file.path!r}, which is not allowed") from None
 
 
 def _write(catalogue: Catalogue, snapshot: Snapshot, draft: Path, show: Show | None) -> None:
-    for folder in sorted({PurePosixPath(each.path).parent for each in snapshot.files}):
+    for folder in sorted({PurePosixPath(file.path).parent for file in snapshot.files}):
         make_folders(draft / folder)
-    for each in snapshot.files:
-        if not each.chunks:
-            (draft / each.path).touch(FILE)
+    for file in snapshot.files:
+        if not file.chunks:
+            (draft / file.path).touch(FILE)
     pieces = sorted(_pieces(snapshot), key=lambda piece: (piece.chunk.pack, piece.chunk.at))
     total, done = sum(piece.chunk.size for piece in pieces), 0
     with ThreadPoolExecutor(max_workers=_WRITERS, thread_name_prefix="restore") as writers:
@@ -131,20 +131,20 @@ def _write(catalogue: Catalogue, snapshot: Snapshot, draft: Path, show: Show | N
 
 
 def _relocate(snapshot: Snapshot, draft: Path, target: Path) -> None:
-    for each in snapshot.files:
-        if names_its_place(each.path):
-            file = draft / each.path
-            file.write_bytes(relocated(each.path, file.read_bytes(), hadoop_location(target)))
+    for saved in snapshot.files:
+        if names_its_place(saved.path):
+            file = draft / saved.path
+            file.write_bytes(relocated(saved.path, file.read_bytes(), LocalTree(target).location))
 
 
 def _pieces(snapshot: Snapshot) -> Iterator[_Piece]:
-    for each in snapshot.files:
+    for file in snapshot.files:
         offset = 0
-        for chunk in each.chunks:
-            yield _Piece(each.path, offset, chunk)
+        for chunk in file.chunks:
+            yield _Piece(file.path, offset, chunk)
             offset += chunk.size
-        if offset != each.stamp.size:
-            raise SnapshotDamaged(f"{snapshot.name} does not hold all of {each.path}")
+        if offset != file.stamp.size:
+            raise SnapshotDamaged(f"{snapshot.name} does not hold all of {file.path}")
 
 
 class _Span:
@@ -201,8 +201,8 @@ def _sync_all(draft: Path, snapshot: Snapshot) -> None:
     if len(snapshot.files) > _SYNCED_ALONE:
         os.sync()
         return
-    files = [draft / each.path for each in snapshot.files]
-    folders = {each.parent for each in files} | {draft}
+    files = [draft / file.path for file in snapshot.files]
+    folders = {path.parent for path in files} | {draft}
     with ThreadPoolExecutor(max_workers=_SYNCERS, thread_name_prefix="sync") as syncers:
         for paths in (files, folders):
             for _ in syncers.map(_sync, paths):

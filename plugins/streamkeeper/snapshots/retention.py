@@ -94,16 +94,16 @@ def decide_retention(candidates: Collection[Candidate], policy: Policy) -> tuple
     Always kept: the newest, the newest verified, the pinned and the held. Deciding again on what was kept keeps all of
     it. Raises InvalidInput when two have the same number.
     """
-    ordered = sorted(candidates, key=lambda each: each.number)
+    ordered = sorted(candidates, key=lambda candidate: candidate.number)
     for one, other in pairwise(ordered):
         if one.number == other.number:
             raise InvalidInput(f"there are two snapshots {one.name}", hint="numbers are unique in a series")
     rules = [_rule(ordered, *unit, count=getattr(policy, unit[0])) for unit in _UNITS]
-    return tuple(_decide(each, ordered, policy, rules) for each in ordered)
+    return tuple(_decide(candidate, ordered, policy, rules) for candidate in ordered)
 
 
 def _decide(one: Candidate, ordered: Sequence[Candidate], policy: Policy, rules: Sequence[_Rule]) -> Decision:
-    verified = next((each for each in reversed(ordered) if each.verified), None)
+    verified = next((candidate for candidate in reversed(ordered) if candidate.verified), None)
     last = one in ordered[-policy.keep_last :]
     reasons = ["the newest"] if one == ordered[-1] else []
     reasons += [f"one of the last {policy.keep_last}"] if last else []
@@ -141,7 +141,7 @@ def _kept_by(rule: _Rule, one: Candidate) -> str:
 
 def _rule(ordered: Sequence[Candidate], name: str, unit: str, pattern: str, *, count: int) -> _Rule:
     """The last ``count`` buckets by the newest number in each, which stands for its bucket."""
-    newest = {_bucket(each, pattern): each for each in ordered}
+    newest = {_bucket(candidate, pattern): candidate for candidate in ordered}
     kept = sorted(newest, key=lambda bucket: newest[bucket].number)[-count:] if count else []
     return _Rule(name, unit, pattern, count, {bucket: newest[bucket] for bucket in kept})
 

@@ -44,7 +44,7 @@ class SweepPlan(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def dropped(self) -> tuple[int, ...]:
         """Numbers of the snapshots that go."""
-        return tuple(each.number for each in self.decisions if not each.keep)
+        return tuple(decision.number for decision in self.decisions if not decision.keep)
 
     @property
     def nothing(self) -> bool:
@@ -73,32 +73,32 @@ def plan_sweep(catalogue: Catalogue, policy: Policy, *, now: datetime, grace_s: 
     keys = list(catalogue.store.list(series_key(catalogue.series, "")))
     there = _by_kind(catalogue.series, keys)
     snapshots = [catalogue.read(int(key.rpartition("/")[2])) for key in there.get("index", ())]
-    live = {each.number for each in snapshots}
+    live = {snapshot.number for snapshot in snapshots}
     pinned, held, verified, left = _said_of(catalogue, there, live, now)
     decisions = decide_retention(
         [
             Candidate(
-                number=each.number,
-                taken_at=datetime.fromisoformat(each.taken_at).astimezone(UTC),
-                verified=each.number in verified,
-                pinned=pinned.get(each.number, ""),
-                held_by=tuple(held.get(each.number, ())),
+                number=snapshot.number,
+                taken_at=datetime.fromisoformat(snapshot.taken_at).astimezone(UTC),
+                verified=snapshot.number in verified,
+                pinned=pinned.get(snapshot.number, ""),
+                held_by=tuple(held.get(snapshot.number, ())),
             )
-            for each in snapshots
+            for snapshot in snapshots
         ],
         policy,
     )
-    kept = {each.number for each in decisions if each.keep}
-    referenced = {pack.name for each in snapshots if each.number in kept for pack in each.packs}
+    kept = {decision.number for decision in decisions if decision.keep}
+    referenced = {pack.name for snapshot in snapshots if snapshot.number in kept for pack in snapshot.packs}
     # A pack that a snapshot which goes now still references begins its grace period now, whatever was marked before.
-    until_now = {pack.name for each in snapshots for pack in each.packs}
+    until_now = {pack.name for snapshot in snapshots for pack in snapshot.packs}
     found = {key: catalogue.read_mark(key) for key in there.get("garbage", ())}
     marks = {key: mark for key, mark in found.items() if mark is not None}
     free = {key.rpartition("/")[2] for key in there.get("packs", ())} - referenced
     since = _since(marks)
     over = {name for name in free - until_now if name in since and since[name] <= now - timedelta(seconds=grace_s)}
     packs = free if grace_s == 0 else over
-    sizes = {pack.name: pack.size for each in snapshots for pack in each.packs}
+    sizes = {pack.name: pack.size for snapshot in snapshots for pack in snapshot.packs}
     return SweepPlan(
         series=catalogue.series,
         decisions=decisions,
@@ -192,9 +192,9 @@ def is_over(hold: Hold, now: datetime) -> bool:
 
 def tell(plan: SweepPlan) -> Iterator[str]:
     """The plan, a line for each snapshot and pack."""
-    for each in plan.decisions:
-        verb = "keep" if each.keep else "drop"
-        yield f"{verb} {plan.series} {snapshot_name(each.number)}: {'; '.join(each.reasons)}"
+    for decision in plan.decisions:
+        verb = "keep" if decision.keep else "drop"
+        yield f"{verb} {plan.series} {snapshot_name(decision.number)}: {'; '.join(decision.reasons)}"
     for name in plan.packs:
         yield f"delete {plan.series} pack {name[:16]}: no snapshot references it, and its grace period is over"
     for name in plan.marked:

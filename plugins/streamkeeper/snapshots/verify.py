@@ -60,7 +60,7 @@ def verify(catalogue: Catalogue, numbers: Iterable[int] | None = None, *, show: 
             size += _check_pack(catalogue, pack, wanted)
             chunks += len(wanted)
         except (SnapshotDamaged, FormatTooNew) as error:
-            names = tuple(each.name for each in users)
+            names = tuple(snapshot.name for snapshot in users)
             damaged.append(DamagedObject(key=catalogue.pack_key(pack.name), why=str(error), snapshots=names))
     if numbers is None:
         damaged += _check_the_rest(catalogue, {pack.name for pack in needed})
@@ -96,17 +96,17 @@ def _check_pack(catalogue: Catalogue, pack: Pack, wanted: Iterable[Chunk]) -> in
 
 def _needed(snapshots: Iterable[Snapshot]) -> dict[Pack, list[Snapshot]]:
     found: dict[Pack, list[Snapshot]] = {}
-    for each in snapshots:
-        for pack in each.packs:
-            found.setdefault(pack, []).append(each)
+    for snapshot in snapshots:
+        for pack in snapshot.packs:
+            found.setdefault(pack, []).append(snapshot)
     return found
 
 
 def _chunks_in(snapshots: Iterable[Snapshot], pack: Pack) -> set[Chunk]:
     """Chunks that snapshots have in a pack; positions of packs differ between snapshots and are evened out."""
     found = set()
-    for each in snapshots:
-        place = each.packs.index(pack)
-        chunks = (chunk for file in each.files for chunk in file.chunks if chunk.pack == place)
+    for snapshot in snapshots:
+        place = snapshot.packs.index(pack)
+        chunks = (chunk for file in snapshot.files for chunk in file.chunks if chunk.pack == place)
         found |= {msgspec.structs.replace(chunk, pack=0) for chunk in chunks}
     return found

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from streamkeeper.errors import InvalidInput, KeyExists, KeyMissing, StoreUnavailable
-from streamkeeper.private_files import FOLDER, make_folders, opener
+from streamkeeper.private_files import FOLDER, make_folders, opener, sync_folder
 from streamkeeper.stores.contract import Store
 from streamkeeper.stores.keys import check_key, check_prefix
 
@@ -70,7 +70,7 @@ class LocalStore(Store):
             except FileExistsError:
                 raise KeyExists(key) from None
             os.unlink(finished)
-            _sync_folder(os.path.dirname(path))
+            sync_folder(os.path.dirname(path))
 
     def replace(self, key: str, value: bytes) -> None:
         """A rename over the old file, synced too: 2 ms here, and a reader after a power cut finds no older status."""
@@ -78,7 +78,7 @@ class LocalStore(Store):
         self.check_writable(key, value)
         with self._told("replace", key), self._finished_file(path, value) as finished:
             os.rename(finished, path)
-            _sync_folder(os.path.dirname(path))
+            sync_folder(os.path.dirname(path))
 
     def list(self, prefix: str, *, after: str = "") -> Iterator[str]:
         """A key that was there before the call is listed; of those created meanwhile, any may be missing."""
@@ -96,7 +96,7 @@ class LocalStore(Store):
         with self._told("list", prefix):
             try:
                 with os.scandir(os.path.join(self._root, prefix)) as entries:
-                    names = sorted(each.name for each in entries if each.is_dir() and not each.name.startswith("."))
+                    names = sorted(entry.name for entry in entries if entry.is_dir() and not entry.name.startswith("."))
             except (FileNotFoundError, NotADirectoryError):
                 self._require_root()
                 return
@@ -162,7 +162,7 @@ class LocalStore(Store):
         with suppress(FileExistsError):
             os.mkdir(folder, FOLDER)
             made = (*made, folder)
-            _sync_folder(above)
+            sync_folder(above)
         return made
 
     @contextmanager
@@ -200,17 +200,9 @@ def _keys_below(folder: str, prefix: str, after: str) -> Iterator[str]:
 
 
 def _take_away(file: str, folders: tuple[str, ...]) -> None:
-    """What did not fit on the disk, and the folders made for it: an empty one would be listed as a job."""
+    """Remove what did not fit on the disk, and the folders made for it: an empty one would be listed as a job."""
     with suppress(OSError):
         os.unlink(file)
-    for each in reversed(folders):
+    for folder in reversed(folders):
         with suppress(OSError):
-            os.rmdir(each)
-
-
-def _sync_folder(folder: str) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+            os.rmdir(folder)

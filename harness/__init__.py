@@ -1,0 +1,1 @@
+"""What tests, demo and bench share: servers, Airflow, places to run in, input that keeps coming, and the ledger."""

@@ -1,0 +1,122 @@
+"""The running system: a producer, Airflow, and the drivers that its deploys start. Starts it, and stops all of it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+
+from harness.airflow_process import NAME as AIRFLOW
+from harness.airflow_process import Airflow, start_airflow, wait_until_healthy
+from harness.forms import DAG
+from harness.places import ROOT, Places
+from harness.processes import StartedProcess, StartedProcesses, is_running
+from harness.waiting import wait_until
+from streamkeeper.errors import StillWaiting
+from streamkeeper.model.control import CommandKind
+from streamkeeper.model.liveness import Life
+from streamkeeper.operations.installation import Installation
+from streamkeeper.registry.control import Control
+from streamkeeper.registry.jobs import list_jobs
+
+PRODUCER = "producer"
+Tell = Callable[[str], None]
+_DRAINED_BY = "demo-end"
+
+
+class System:
+    """Everything of one system that runs."""
+
+    def __init__(self, places: Places, tell: Tell) -> None:
+        self.places = places
+        self._tell = tell
+        self._processes = StartedProcesses(places.processes)
+        self.environment = places.environment()
+
+    @property
+    def site(self) -> Installation:
+        """Its Streamkeeper, as the drivers and Airflow see it."""
+        return Installation.from_environment(self.environment)
+
+    def start_producer(self) -> None:
+        """Start writing sales, unless that goes on already."""
+        if any(each.name == PRODUCER and is_running(each) for each in self._processes.read()):
+            return
+        self.start_process(PRODUCER, [sys.executable, "-m", "harness.producer", str(self.places.input)])
+
+    def stop_producer(self) -> None:
+        """End it at a file's end."""
+        self.stop_process(PRODUCER, grace_s=10)
+
+    def start_process(self, name: str, command: Sequence[str]) -> StartedProcess:
+        """Start what is to be stopped with all the rest; its output goes to ``<name>.log``."""
+        log = self.places.root / f"{name}.log"
+        return self._processes.start(name, command, environ=self.environment, log=log, cwd=ROOT)
+
+    def stop_process(self, name: str, *, grace_s: float) -> None:
+        """Ask it to end; after ``grace_s`` seconds it is killed."""
+        self._processes.stop(name, grace_s=grace_s)
+
+    def begin_refunds(self) -> None:
+        """Let the producer write a kind of event that there has not been so far."""
+        for each in self._processes.read():
+            if each.name == PRODUCER and is_running(each):
+                os.kill(each.pid, signal.SIGUSR1)
+
+    def start_airflow(self, *, port: int = 0) -> Airflow:
+        """Start Airflow; ``wait_for_airflow`` says when it can be used."""
+        return start_airflow(self._processes, root=ROOT, home=self.places.airflow, environ=self.environment, port=port)
+
+    def wait_for_airflow(self, airflow: Airflow, *, timeout_s: float = 240) -> None:
+        """Return once it is healthy and knows the DAG of a deploy; raises StillWaiting or InvalidInput."""
+        wait_until_healthy(airflow, timeout_s=timeout_s)
+        self.wait_for_dag(airflow, DAG)
+
+    def wait_for_dag(self, airflow: Airflow, dag: str) -> None:
+        """Return once it can be triggered; raises StillWaiting with what Airflow has to say about its files."""
+        if not wait_until(lambda: airflow.api.has_dag(dag), timeout_s=60, poll_s=0.5):
+            errors = "; ".join(str(each["stack_trace"]).strip()[-300:] for each in airflow.api.import_errors())
+            raise StillWaiting(f"Airflow does not know the DAG {dag} after 60 s: {errors or 'no import error'}")
+
+    def drain(self, jobs: tuple[str, ...], *, timeout_s: float = 60) -> None:
+        """Let the serving drivers end at a batch boundary; raises StillWaiting naming those that did not."""
+        site = self.site
+        serving = {job: site.journal(job, "demo").state().serving_instance for job in jobs}
+        serving = {job: instance for job, instance in serving.items() if instance}
+        for job, instance in serving.items():
+            Control(site.store, job, instance).send(CommandKind.DRAIN, _DRAINED_BY)
+            site.runner.nudge(job, instance)
+
+        def all_dead() -> bool:
+            return all(site.runner.observe(*each).life is Life.DEAD for each in serving.items())
+
+        if not wait_until(all_dead, timeout_s=timeout_s):
+            raise StillWaiting(f"{', '.join(serving.values())} did not drain within {timeout_s:.0f} s")
+
+    def stop(self) -> None:
+        """Stop Airflow first, so that nobody starts a driver again, then the producer, then every driver."""
+        if any(each.name == AIRFLOW for each in self._processes.read()):
+            self._tell("stopping Airflow")
+        self._processes.stop_all()
+        self._kill_drivers()
+
+    def _kill_drivers(self) -> None:
+        if not (self.places.home / "store").exists():
+            return
+        site = self.site
+        alive = [each for job in list_jobs(site.store) for each in self._living(site, job)]
+        for job, instance in alive:
+            self._tell(f"ending driver {instance} of {job}")
+            site.runner.kill(job, instance)
+
+        def all_gone() -> bool:
+            return all(site.runner.observe(*each).life is not Life.ALIVE for each in alive)
+
+        if not wait_until(all_gone, timeout_s=20):
+            self._tell("a driver does not end: see `ps`")
+
+    @staticmethod
+    def _living(site: Installation, job: str) -> list[tuple[str, str]]:
+        planned = site.journal(job, "demo").state().instances.values()
+        return [(job, each.instance) for each in planned if site.runner.observe(job, each.instance).life is Life.ALIVE]

@@ -1,0 +1,36 @@
+"""Waiting with a deadline, by the monotonic clock."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+_FIRST_POLL_S = 0.01
+
+
+def wait_for(what: str, look: Callable[[], T], timeout_s: float = 120.0, *, poll_s: float = 0.1) -> T:
+    """The first truthy answer; raises TimeoutError, naming what was waited for.
+
+    It looks often at first, and every ``poll_s`` from then on: most waits are short, and long ones are to cost little.
+    """
+    deadline = time.monotonic() + timeout_s
+    pause_s = min(_FIRST_POLL_S, poll_s)
+    while not (found := look()):
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{what}: not within {timeout_s:g} s")
+        time.sleep(pause_s)
+        pause_s = min(2 * pause_s, poll_s)
+    return found
+
+
+def wait_until(condition: Callable[[], bool], *, timeout_s: float, poll_s: float = 0.2) -> bool:
+    """Whether the condition came true in time; for whoever goes on without it, or says more of what is missing."""
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(poll_s)
+    return True

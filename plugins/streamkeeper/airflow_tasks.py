@@ -1,0 +1,27 @@
+"""For DAGs of your own: a deploy and a rollback as task groups, the other operators, and the assets to schedule on."""
+
+from streamkeeper.orchestration.backups import BackupOperator, ObjectiveOperator
+from streamkeeper.orchestration.deploy_graph import deploy_streaming_job, roll_back_streaming_job
+from streamkeeper.orchestration.desired import StartOperator, StopOperator
+from streamkeeper.orchestration.drills import DrillOperator
+from streamkeeper.orchestration.operators import OPERATIONS
+from streamkeeper.orchestration.prunes import PruneOperator
+from streamkeeper.orchestration.queries import FindOperator
+from streamkeeper.orchestration.retrying import default_args
+from streamkeeper.orchestration.watching import HEALTH, WatchOperator
+
+__all__ = [
+    "HEALTH",
+    "OPERATIONS",
+    "BackupOperator",
+    "DrillOperator",
+    "FindOperator",
+    "ObjectiveOperator",
+    "PruneOperator",
+    "StartOperator",
+    "StopOperator",
+    "WatchOperator",
+    "default_args",
+    "deploy_streaming_job",
+    "roll_back_streaming_job",
+]

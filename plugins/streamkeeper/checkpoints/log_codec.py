@@ -1,0 +1,350 @@
+"""Spark's logs as values, byte by byte and without I/O: offsets, commits, and what file sources and sinks have listed.
+
+Formats of Spark 4.2.0 (``OffsetSeqLog``, ``CommitLog``, ``FileStreamSourceLog``, ``FileStreamSinkLog``,
+``KafkaSourceInitialOffsetWriter``): a line ``v<number>``, then JSON. Offset log v1 names sources by their position, v2
+by ``name:`` before the offset. Commit log v2 names state files, v3 holds a sink's metadata as well. The logs of files
+are compacted: ``19.compact`` holds every entry up to 19, and Spark removes those in time.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from enum import Enum
+from typing import Any, TypeVar
+
+import msgspec
+
+from streamkeeper.checkpoints.gaps import find_gaps
+from streamkeeper.errors import CheckpointDamaged
+from streamkeeper.model.coding import decoder_of
+
+NO_OFFSET = "-"
+SEEN_BEFORE = 2**53 - 1
+"""The entry of files that a checkpoint version counts as seen from its first batch on, and that none of its batches
+reads: Spark takes a batch's files by this number. It must not be negative: measured, every start fails on -1
+(``CompactibleFileStreamLog.getAllValidBatches``). No log gets there, and JSON's readers agree up to here."""
+STATELESS_COMMIT = b'v1\n{"nextBatchWatermarkMs":0}'
+"""What Spark writes for a batch without state; read in checkpoint format 2, too."""
+
+_NAMED = 2
+_NEWEST = {"offsets": 2, "commits": 3, "files": 1}
+_VERSION = re.compile(r"v([1-9]\d*)")
+_NUMBER = re.compile(r"0|[1-9][0-9]*")
+_ENTRY = re.compile(r"([0-9]+)(\.compact)?")
+_KAFKA_START = b"\0v1\n"
+
+T = TypeVar("T")
+
+
+class Trouble(Enum):
+    """Why an entry cannot be read."""
+
+    MISSING = "is missing"
+    EMPTY = "is empty"
+    UNKNOWN_VERSION = "does not begin with a log version"
+    NEWER = "has a newer format than Spark 4.2 knows"
+    CUT_SHORT = "is cut short"
+
+
+class Offsets(msgspec.Struct, frozen=True, kw_only=True):
+    """A planned batch: ``ends`` is source id -> text of its end offset, in the log's order."""
+
+    version: int
+    watermark_ms: int
+    conf: dict[str, str]
+    ends: dict[str, str]
+
+    @property
+    def named(self) -> bool:
+        """Whether sources have names instead of positions.
+
+        Spark 4.2.0 cannot start from such a batch while it is open: measured, ``NoSuchElementException: None.get`` in
+        ``OfflineStateRepartitionUtils.isRepartitionBatch``, at every start.
+        """
+        return self.version == _NAMED
+
+
+class Commit(msgspec.Struct, frozen=True, kw_only=True):
+    """A committed batch: ``state_ids`` is operator -> partition -> ids of its state files, where the commit names them
+    (checkpoint format 2).
+    """
+
+    version: int
+    state_ids: dict[str, tuple[frozenset[str], ...]]
+
+    @property
+    def partitions(self) -> dict[str, int]:
+        """Operator -> number of partitions."""
+        return {operator: len(partitions) for operator, partitions in self.state_ids.items()}
+
+
+class LoggedFile(msgspec.Struct, frozen=True, rename="camel"):
+    """A line of a file source's log: URL, modification time (UTC epoch milliseconds), the entry it was listed in."""
+
+    path: str
+    timestamp: int = 0
+    batch_id: int = -1
+
+
+class SinkFile(msgspec.Struct, frozen=True):
+    """A line of a file sink's log: URL, and ``add`` or ``delete``."""
+
+    path: str
+    action: str
+
+
+class LogNames(msgspec.Struct, frozen=True, kw_only=True):
+    """The entries of a log of files, by its files' names: ``plain`` ones, and ``compacted`` ones in order."""
+
+    plain: frozenset[int]
+    compacted: tuple[int, ...]
+
+    @property
+    def numbers(self) -> frozenset[int]:
+        """Every entry that has a file of its own, compacted or not."""
+        return self.plain.union(self.compacted)
+
+    @property
+    def newest(self) -> int:
+        """The newest entry; -1 without any."""
+        return max(self.numbers, default=-1)
+
+    def name_of(self, number: int) -> str:
+        """The file of an entry that is there: the compacted one, where there are two."""
+        return f"{number}.compact" if number in self.compacted else str(number)
+
+    def last_compacted(self, end: int) -> int:
+        """The newest compacted entry up to ``end``; -1 without any."""
+        return max((number for number in self.compacted if number <= end), default=-1)
+
+    def holding(self, end: int, *, first: int = 0, where: str) -> tuple[str, ...]:
+        """The fewest files that hold every entry from ``first`` to ``end``, in order: the last compacted one and those
+        after it, else the later compacted one that took them in. Raises CheckpointDamaged for an entry that is lost.
+        """
+        if not find_gaps(first, end + 1, self.plain).count:
+            return tuple(str(number) for number in range(first, end + 1))
+        start = self.last_compacted(end)
+        missing = find_gaps(start + 1, end + 1, self.plain).first
+        if not missing:
+            return (f"{start}.compact", *(str(number) for number in range(start + 1, end + 1)))
+        later = next((number for number in self.compacted if number > end), None)
+        if later is None:
+            raise CheckpointDamaged(f"{where} lacks entry {missing[0]}")
+        return (f"{later}.compact",)
+
+
+_LOGGED = decoder_of(LoggedFile)
+_SUNK = decoder_of(SinkFile)
+
+
+def whole(found: T | Trouble, where: str) -> T:
+    """An entry that can be read; raises CheckpointDamaged, naming it, for one that cannot."""
+    if isinstance(found, Trouble):
+        raise CheckpointDamaged(f"{where} {found.value}")
+    return found
+
+
+def batch_number(name: str) -> int | None:
+    """The number of an entry of ``offsets`` or ``commits`` by its name; None for what is no entry."""
+    return int(name) if _NUMBER.fullmatch(name) else None
+
+
+def entry_number(name: str) -> int | None:
+    """The number of an entry of a log of files by its name, compacted or not; None for what is no entry."""
+    found = _ENTRY.fullmatch(name)
+    return int(found[1]) if found else None
+
+
+def log_names(names: Iterable[str]) -> LogNames:
+    """The entries among a folder's files; drafts and checksums are none."""
+    found = [told for name in names if (told := _ENTRY.fullmatch(name))]
+    return LogNames(
+        plain=frozenset(int(told[1]) for told in found if not told[2]),
+        compacted=tuple(sorted(int(told[1]) for told in found if told[2])),
+    )
+
+
+def offsets_from(content: bytes) -> Offsets | Trouble:
+    """The plan that an entry of the offset log holds."""
+    lines = _lines(content, "offsets")
+    if isinstance(lines, Trouble):
+        return lines
+    version, *rest = lines
+    metadata = _object((rest[0].strip() or "{}") if rest else "")
+    ends = dict(_ends(version, [line for line in rest[1:] if line]))
+    if metadata is None or not ends or any(_is_cut(end) for end in ends.values()):
+        return Trouble.CUT_SHORT
+    conf, watermark_ms = metadata.get("conf") or {}, metadata.get("batchWatermarkMs", 0)
+    if not isinstance(conf, dict) or not isinstance(watermark_ms, int):
+        return Trouble.CUT_SHORT
+    told = {str(key): str(value) for key, value in conf.items()}
+    return Offsets(version=int(version[1:]), watermark_ms=watermark_ms, conf=told, ends=ends)
+
+
+def commit_from(content: bytes) -> Commit | Trouble:
+    """What an entry of the commit log holds; one without its second line is whole, as Spark reads it."""
+    lines = _lines(content, "commits")
+    if isinstance(lines, Trouble):
+        return lines
+    metadata = _object(lines[1] if len(lines) > 1 else "{}")
+    try:
+        ids = (metadata or {}).get("stateUniqueIds") or {}
+        state_ids = {
+            str(operator): tuple(frozenset(map(str, partition)) for partition in partitions)
+            for operator, partitions in ids.items()
+        }
+    except (AttributeError, TypeError):
+        return Trouble.CUT_SHORT
+    return Trouble.CUT_SHORT if metadata is None else Commit(version=int(lines[0][1:]), state_ids=state_ids)
+
+
+def source_entry_from(content: bytes, name: str) -> list[LoggedFile] | Trouble:
+    """The files that an entry of a file source's log lists, which is called ``name``; compacted: those of many."""
+    found = _files_from(content, _LOGGED)
+    if isinstance(found, Trouble):
+        return found
+    entry = entry_number(name)
+    assert entry is not None
+    return [file if file.batch_id >= 0 else msgspec.structs.replace(file, batch_id=entry) for file in found]
+
+
+def sink_entry_from(content: bytes) -> list[SinkFile] | Trouble:
+    """The files that an entry of a file sink's log adds and deletes, compacted or not."""
+    return _files_from(content, _SUNK)
+
+
+def query_id_from(content: bytes) -> str | None:
+    """The query's id in a checkpoint's ``metadata``; None where there is none."""
+    found = _object(content)
+    told = found.get("id") if found else None
+    return told if isinstance(told, str) else None
+
+
+def starts_from(content: bytes) -> str | None:
+    """Where a Kafka source began, of its ``sources/<position or name>/0``, in one line of JSON; None for another kind
+    of source's. Spark reads it before it looks at ``startingOffsets``, and only while no batch is planned.
+    """
+    if not content.startswith(_KAFKA_START):
+        return None
+    try:
+        return kafka_offsets(content[len(_KAFKA_START) :].decode())
+    except UnicodeDecodeError:
+        return None
+
+
+def metadata_content(query_id: str) -> bytes:
+    """A checkpoint's ``metadata``."""
+    return _dumped({"id": query_id}).encode()
+
+
+def source_entry_content(files: Iterable[LoggedFile]) -> bytes:
+    """An entry of a file source's log that lists these files."""
+    lines = [_dumped({"path": file.path, "timestamp": file.timestamp, "batchId": file.batch_id}) for file in files]
+    return "\n".join(["v1", *lines]).encode()
+
+
+def sink_entry_content() -> bytes:
+    """An entry of a file sink's log that lists no file."""
+    return b"v1"
+
+
+def starts_content(offsets: str) -> bytes:
+    """What makes a Kafka source begin at ``offsets``: JSON, topic -> partition -> next offset to read."""
+    return _KAFKA_START + offsets.encode()
+
+
+def log_offset(end: str) -> int | None:
+    """A file source's offset; None for another kind of source, or for none."""
+    found = _object(end)
+    told = found.get("logOffset") if found else None
+    return told if isinstance(told, int) else None
+
+
+def kafka_offsets(offset: str) -> str | None:
+    """An offset of a Kafka source as one line, fit for ``startingOffsets``; None for another kind of source.
+
+    Spark's offsets are exclusive ends: topic -> partition -> the next offset to read.
+    """
+    found = _object(offset)
+    if not found or not all(
+        isinstance(partitions, dict) and partitions and _are_positions(partitions) for partitions in found.values()
+    ):
+        return None
+    return json.dumps(found, separators=(",", ":"))
+
+
+def parse_json(text: str | bytes) -> Any:
+    """The value; raises ValueError for what is no JSON, or is nested deeper than Python goes."""
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("nested too deep") from None
+
+
+def split_version(text: str) -> tuple[int, str] | Trouble:
+    """The number in a file's first line, ``v<number>``, and what comes after that line."""
+    head, _, body = text.partition("\n")
+    version = _VERSION.fullmatch(head.strip())
+    if version is None:
+        return Trouble.UNKNOWN_VERSION if text else Trouble.EMPTY
+    return int(version[1]), body
+
+
+def _lines(content: bytes, log: str) -> list[str] | Trouble:
+    """An entry's lines, the version first."""
+    try:
+        text = content.decode()
+    except UnicodeDecodeError:
+        return Trouble.UNKNOWN_VERSION
+    found = split_version(text)
+    if isinstance(found, Trouble):
+        return found
+    version, _ = found
+    return Trouble.NEWER if version > _NEWEST[log] else [f"v{version}", *text.split("\n")[1:]]
+
+
+def _files_from(content: bytes, decoder: msgspec.json.Decoder[T]) -> list[T] | Trouble:
+    """Its lines are decoded at once: a compacted entry may have a million."""
+    head, _, body = content.partition(b"\n")
+    lines = _lines(head, "files")
+    if isinstance(lines, Trouble):
+        return lines
+    try:
+        return decoder.decode_lines(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return Trouble.CUT_SHORT
+
+
+def _ends(version: str, lines: list[str]) -> Iterator[tuple[str, str]]:
+    for number, line in enumerate(lines):
+        name, separator, end = line.partition(":") if version == f"v{_NAMED}" else (str(number), ":", line)
+        yield name, end if separator else "{"
+
+
+def _is_cut(end: str) -> bool:
+    """An offset that begins like JSON must be JSON; some sources write other text."""
+    if not end.startswith(("{", "[")):
+        return False
+    try:
+        parse_json(end)
+    except ValueError:
+        return True
+    return False
+
+
+def _object(text: str | bytes) -> dict[str, Any] | None:
+    try:
+        found = parse_json(text)
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _dumped(value: dict[str, Any]) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _are_positions(partitions: dict[str, object]) -> bool:
+    return all(name.isdecimal() and type(at) is int for name, at in partitions.items())

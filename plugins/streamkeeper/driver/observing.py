@@ -1,0 +1,66 @@
+"""What a serving driver sees: how Spark's runs ended, whether its JVM lives, whether it still owns what it serves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from streamkeeper.driver.ending import will_restart
+from streamkeeper.driver.progress import EventListener, RunEnded
+from streamkeeper.driver.queries import ServedQuery
+from streamkeeper.driver.taking_over import Surroundings
+from streamkeeper.errors import Fenced
+
+
+class Observer:
+    """Listens to the runs of queries, and knows which run is whose; used by the main thread only."""
+
+    def __init__(self, at: Surroundings) -> None:
+        self._at = at
+        self._runs: dict[str, str] = {}
+        self._heard: list[Any] = []
+        self._listener = EventListener(at.board, at.spans, at.wakeups, self._runs.get)
+
+    def listen_to(self, queries: Iterable[ServedQuery]) -> None:
+        """Hear of their runs from here on.
+
+        A job may read each query in a session of its own; each tells its own queries' events only.
+        """
+        from pyspark.java_gateway import ensure_callback_server_started
+
+        spark: Any = self._at.session.spark
+        ensure_callback_server_started(spark.sparkContext._gateway)
+        wrapper = spark._jvm.org.apache.spark.sql.streaming.PythonStreamingQueryListenerWrapper(self._listener)
+        for query in queries:
+            session: Any = query.planned.query.df.sparkSession._jsparkSession
+            if not any(session.equals(heard) for heard in self._heard):
+                session.streams().addListener(wrapper)
+                self._heard.append(session)
+
+    def note_start(self, query: ServedQuery) -> None:
+        """Its present run is this query's."""
+        self._runs[query.run_id] = query.name
+
+    def take_ends(self) -> Iterator[tuple[str, RunEnded]]:
+        """Query and how its run ended, each once; of runs that nobody started here, none."""
+        while self._listener.ended:
+            event = self._listener.ended.pop(0)
+            name = self._runs.pop(event.run, None)
+            if name is not None:
+                yield name, event
+
+    def check_jvm(self) -> None:
+        """Raises Ending, to be started again, once the JVM is dead."""
+        if self._at.session.dead:
+            raise will_restart(self._at.session.last_word)
+
+    def check_owner(self, queries: Iterable[ServedQuery]) -> None:
+        """From what the gate and the heartbeat have read of the journal; asks nothing itself. Raises Fenced, and what
+        the heartbeat found of a store that is not there any more."""
+        if self._at.line.lost is not None:
+            raise self._at.line.lost
+        state = self._at.line.state
+        for query in queries:
+            superseded = query.claim.superseded_by(state) if state is not None else ""
+            if superseded:
+                raise Fenced(f"query {query.name}: {superseded}")

@@ -1,0 +1,83 @@
+"""What a serving driver writes down of its queries: their status, and where a checkpoint version began."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+
+from streamkeeper.driver.epoch import record_start_offsets
+from streamkeeper.driver.queries import Ended, ServedQuery
+from streamkeeper.driver.taking_over import Surroundings
+from streamkeeper.errors import StoreUnavailable
+from streamkeeper.model.control import DriverState
+from streamkeeper.model.restarts import Cause
+
+
+class Recorder:
+    """Used by the main thread only."""
+
+    def __init__(self, at: Surroundings) -> None:
+        self._at = at
+        self._start_unknown: set[str] = set()
+
+    def tell(self, state: DriverState | None = None) -> None:
+        """Write the status, from here on with ``state``; raises StoreUnavailable."""
+        if state is not None:
+            self._at.board.state = state
+        self._at.board.tell()
+
+    def try_to_tell(self) -> bool:
+        """Whether the status could be written."""
+        try:
+            self.tell()
+        except StoreUnavailable:
+            return False
+        return True
+
+    def note_version(self, query: ServedQuery) -> None:
+        """Remember whether anybody has recorded where the version of a query began."""
+        known = self._at.line.state
+        version = known.version(query.name, query.claim.version) if known is not None else None
+        if version is not None and version.start_offsets is None:
+            self._start_unknown.add(query.name)
+
+    def note_start_offsets(self, queries: Mapping[str, ServedQuery]) -> None:
+        """Record them for each version that has committed since, once; raises StoreUnavailable."""
+        for name in list(self._start_unknown):
+            query = queries[name]
+            if self._at.board.query(name).committed is None:
+                continue
+            record_start_offsets(
+                self._at.line, query.planned.query, query.claim.version, query.checkpoint, query.sources
+            )
+            self._start_unknown.discard(name)
+
+    def note_end(self, query: ServedQuery) -> None:
+        """How its run ended."""
+        if query.ended in (Ended.FINISHED, Ended.DRAINED):
+            self._at.board.change(query.name, error=query.error, finished=query.ended is Ended.FINISHED)
+        else:
+            self._at.board.note_failure(query.name, query.error)
+
+    def note_drained(self, queries: Iterable[ServedQuery]) -> None:
+        """The last batch that each let through."""
+        for query in queries:
+            self._at.board.change(query.name, admitted=query.gate.admitted)
+
+    def note_waits(self, queries: Collection[ServedQuery]) -> None:
+        """Whether a query waits for what does not answer, for the status.
+
+        What the generation before broke with stands until this one has shown, query by query, that it does not.
+        """
+        board = self._at.board
+        for query in queries:
+            # Any completed trigger takes the error away.
+            if query.cause is Cause.DEPENDENCY and not board.query(query.name).error:
+                query.note_trigger()
+        waiting = [f"query {query.name}: {query.error}" for query in queries if query.waits]
+        if waiting:
+            board.cause, board.waiting = Cause.DEPENDENCY.value, "; ".join(waiting)
+        elif board.cause != Cause.FAILURE.value or self._each_has_triggered(queries):
+            board.cause = board.waiting = ""
+
+    def _each_has_triggered(self, queries: Iterable[ServedQuery]) -> bool:
+        return all(query.ended is not None or self._at.board.query(query.name).triggers > 0 for query in queries)

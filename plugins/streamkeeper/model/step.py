@@ -1,0 +1,54 @@
+"""The steps of a deploy: what each is called, by people and in records."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class Step(IntEnum):
+    """The steps of a deploy in their order; FALL_BACK is where one goes that cannot go on."""
+
+    BUNDLE = 1
+    STANDBY = 2
+    ASSESS = 3
+    KEEP_STATE = 4
+    APPROVE = 5
+    READY = 6
+    SHADOW = 7
+    CATCH_UP = 8
+    COMPARE = 9
+    REVIEW = 10
+    DRAIN = 11
+    PROVE_DEAD = 12
+    CATCH_UP_AFTER_DRAIN = 13
+    RESTORE = 14
+    GO = 15
+    FIRST_COMMIT = 16
+    SNAPSHOT = 17
+    PROBATION = 18
+    PROMOTE = 19
+    FALL_BACK = 20
+
+    @property
+    def label(self) -> str:
+        """``first-commit``: its name in plans, reports and docs; a task of its own is called ``first_commit``."""
+        return self.name.lower().replace("_", "-")
+
+    @property
+    def tag(self) -> str:
+        """Its name in records, which never changes."""
+        return _TAGS.get(self, self.label)
+
+
+_TAGS = {
+    Step.KEEP_STATE: "backup",
+    Step.CATCH_UP_AFTER_DRAIN: "reach",
+    Step.SNAPSHOT: "boundary",
+    Step.PROMOTE: "stable",
+}
+"""Of steps that were called otherwise when they were first recorded."""
+
+
+def label_of(tag: str) -> str:
+    """The label of a step that is on record; what a newer version has recorded is told as it is."""
+    return next((step.label for step in Step if step.tag == tag), tag)

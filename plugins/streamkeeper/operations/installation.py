@@ -1,0 +1,100 @@
+"""An installation as every verb has it: its settings, store, snapshots and runner, and where everything of it lies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from streamkeeper.model.checkpoint_version import checkpoint_path
+from streamkeeper.model.installation_record import InstallationRecord
+from streamkeeper.model.job_state import JobState
+from streamkeeper.model.names import check_version
+from streamkeeper.model.settings import Settings, read_settings
+from streamkeeper.operations.secret_resolvers import built_in_resolvers
+from streamkeeper.registry.installations import claim_snapshots, open_installation, read_installation
+from streamkeeper.registry.journal import Journal
+from streamkeeper.runners.contract import Runner
+from streamkeeper.runners.local_process import LocalProcessRunner
+from streamkeeper.stores.contract import Store
+from streamkeeper.stores.opening import open_store
+
+Resolver = Callable[[str], str]
+
+
+@dataclass(frozen=True)
+class Installation:
+    """``resolvers``: scheme of a ``secret://`` reference -> what gives its value at launch.
+
+    ``record``: which one it is, None where nobody asked.
+    """
+
+    settings: Settings
+    store: Store
+    runner: Runner
+    resolvers: Mapping[str, Resolver] = field(default_factory=dict)
+    record: InstallationRecord | None = None
+
+    @cached_property
+    def snapshots(self) -> Store:
+        """The store that holds the snapshots, which is this installation's from now on; of another one's only read."""
+        found = self.unclaimed_snapshots
+        return found if found is self.store or self.record is None else claim_snapshots(found, self.record)
+
+    @cached_property
+    def unclaimed_snapshots(self) -> Store:
+        """The same store for a look, whoever it belongs to."""
+        url = self.settings.snapshots
+        return self.store if not url or url == self.settings.store else open_store(url)
+
+    @classmethod
+    def from_environment(
+        cls, environ: Mapping[str, str], *, resolvers: Mapping[str, Resolver] | None = None, looking: bool = False
+    ) -> Installation:
+        """The one that the ``STREAMKEEPER_*`` variables describe; raises InvalidInput or Unsupported.
+
+        Raises OperationRefused for a copied or moved one, unless it is for ``looking`` only.
+        """
+        settings = read_settings(environ)
+        store = open_store(settings.store)
+        record = read_installation(store) if looking else open_installation(store, settings.home)
+        return cls.of(settings, store, {**built_in_resolvers(environ), **(resolvers or {})}, record)
+
+    @classmethod
+    def of(
+        cls,
+        settings: Settings,
+        store: Store,
+        resolvers: Mapping[str, Resolver],
+        record: InstallationRecord | None = None,
+    ) -> Installation:
+        """With the runner that its drivers have."""
+        runner = LocalProcessRunner(store, settings, installation=record)
+        return cls(settings, store, runner, resolvers, record)
+
+    @property
+    def id(self) -> str:
+        """The installation's; empty where nobody asked."""
+        return self.record.id if self.record is not None else ""
+
+    def is_mine(self, recorded: str) -> bool:
+        """Whether what was recorded under an installation's id is this one's, and not that of what it is a copy of."""
+        return self.record is None or self.record.is_mine(recorded)
+
+    @property
+    def checkpoints(self) -> Path:
+        """The root of the checkpoints that are made from now on: an older one lies below the root it was made in."""
+        return Path(self.settings.checkpoints)
+
+    def checkpoint(self, state: JobState, query: str, version: str) -> Path:
+        """Where a checkpoint version of a job lies; raises InvalidInput for what names none."""
+        return state.checkpoint(query, check_version(version), self.settings.checkpoints)
+
+    def new_checkpoints(self, job: str, query: str) -> Path:
+        """Where the query's next checkpoint version will lie."""
+        return checkpoint_path(self.settings.checkpoints, job, query)
+
+    def journal(self, job: str, writer: str) -> Journal:
+        """A journal of the job, in which ``writer`` signs its entries."""
+        return Journal(self.store, job, writer=writer)

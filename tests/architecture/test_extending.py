@@ -1,0 +1,112 @@
+"""The guides of docs/extending.md, followed: what a new part needs is in the files that they name, and nowhere else."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import pytest
+import typer
+from msgspec import Meta
+
+from streamkeeper.cli import options
+from streamkeeper.cli.main import app
+from streamkeeper.compatibility import assess
+from streamkeeper.compatibility.rule import breaking
+from streamkeeper.errors import Unsupported
+from streamkeeper.lifecycle.ways import choose_ways
+from streamkeeper.model import sink_capabilities
+from streamkeeper.model.asked_fields import asked_fields
+from streamkeeper.model.finding import Finding, Verdict
+from streamkeeper.model.manifest import Manifest
+from streamkeeper.model.request import DeployRequest
+from streamkeeper.model.sink_capabilities import SinkCapabilities
+from streamkeeper.model.ways import Way
+from streamkeeper.sources import promises
+from tests.compatibility.manifests import STATEFUL, changed
+from tests.lifecycle.test_ways import facts, finding
+
+ROOT = Path(__file__).resolve().parents[2]
+GUIDES = (ROOT / "docs/extending.md").read_text()
+
+
+def test_every_file_that_a_guide_names_is_there() -> None:
+    """But for those with a placeholder, and the Delta sink that is there on paper only."""
+    named = {name for name in re.findall(r"`([\w/]+\.py)(?:::\w+)?`", GUIDES) if name != "sinks/delta.py"}
+    missing = [
+        name for name in named if not any((base / name).exists() for base in (ROOT, ROOT / "plugins/streamkeeper"))
+    ]
+    assert named
+    assert missing == []
+
+
+def test_a_kind_of_sink_gets_the_ways_that_its_capabilities_allow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rebuild is refused for one of which nothing is said, and chosen for one that shadows, by its entry alone."""
+    rebuilt = facts(finding("state-keys-changed", where="operator"), state=True, sink="delta")
+    _, refusal = choose_ways(DeployRequest(job="j"), {"q": rebuilt})
+    assert "its delta output cannot be written unseen" in refusal
+    monkeypatch.setitem(sink_capabilities._SINKS, "delta", SinkCapabilities(shadows=True))
+    ways, refusal = choose_ways(DeployRequest(job="j"), {"q": rebuilt})
+    assert (ways["q"].way, refusal) == (Way.REBUILD, "")
+
+
+def test_a_source_is_refused_until_it_has_a_promise(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By its entry alone it is taken."""
+    with pytest.raises(Unsupported, match="source 'pulsar' is not supported"):
+        promises.promise_of("pulsar")
+    promise = promises.SourcePromise(kind="pulsar", replays=True, holds_until="the backlog is cleared")
+    monkeypatch.setitem(promises._PROMISES, "pulsar", promise)
+    assert promises.promise_of("pulsar") is promise
+
+
+def test_a_rule_is_a_function_in_a_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its finding decides the verdict; without it the change is not explained, which is no resume either."""
+
+    def spark_is_mine(old: Manifest, new: Manifest) -> Iterator[Finding]:
+        if old.spark_version != new.spark_version:
+            yield breaking("spark-is-mine", "Spark", "a -> b", "")
+
+    newer = {"q": changed(STATEFUL, spark_version="9.9.9")}
+    before = assess.assess({"q": STATEFUL}, newer)
+    monkeypatch.setattr(assess, "RULES", (*assess.RULES, spark_is_mine))
+    after = assess.assess({"q": STATEFUL}, newer)
+    assert "spark-is-mine" not in {each.rule for each in before.queries["q"].findings}
+    assert "spark-is-mine" in {each.rule for each in after.queries["q"].findings}
+    assert after.queries["q"].verdict is Verdict.SWITCH
+
+
+class WiderRequest(DeployRequest, frozen=True, kw_only=True):
+    hold_s: Annotated[
+        float, Meta(title="Hold (s)", description="After this, `it` goes on", extra={"exclusiveMinimum": 0})
+    ] = 7.0
+
+
+def hold(hold_s: Annotated[float, options.asked("hold_s")] = 7.0) -> None:
+    """A command that takes the new field."""
+
+
+def test_a_field_of_a_request_is_an_option_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its words, its bounds and its flag are the declaration's; one that the command lacks is found."""
+    commands: Any = typer.main.get_command(app)
+    taken = {each.name for each in commands.commands["deploy"].params}
+    assert set(asked_fields(DeployRequest)) - taken == set()
+    assert set(asked_fields(WiderRequest)) - taken == {"hold_s"}
+    monkeypatch.setattr(options, "DeployRequest", WiderRequest)
+    one = typer.Typer()
+    one.command()(hold)
+    held: Any = typer.main.get_command(one)
+    option = held.params[0]
+    assert (option.opts, option.help, option.min) == (["--hold-s"], "After this, it goes on", 1)
+
+
+@pytest.mark.airflow
+def test_a_field_of_a_request_is_in_the_form_by_its_declaration_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing else is written for the form of a deploy."""
+    from streamkeeper.orchestration import form
+
+    monkeypatch.setattr(form, "_ASKED", asked_fields(WiderRequest))
+    field = form.deploy_form(Path("no-such-folder"))["hold_s"]
+    words = {"title": "Hold (s)", "description_md": "After this, `it` goes on"}
+    assert (field.value, field.schema) == (7.0, {"type": "number", "exclusiveMinimum": 0, **words})

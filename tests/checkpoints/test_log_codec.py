@@ -1,0 +1,122 @@
+"""Spark's logs as values: every format that Spark 4.2 writes, and what was written is read back."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from streamkeeper.checkpoints.log_codec import (
+    SEEN_BEFORE,
+    LoggedFile,
+    Offsets,
+    SinkFile,
+    Trouble,
+    commit_from,
+    log_names,
+    metadata_content,
+    offsets_from,
+    query_id_from,
+    sink_entry_content,
+    sink_entry_from,
+    source_entry_content,
+    source_entry_from,
+    starts_content,
+    starts_from,
+)
+from streamkeeper.errors import CheckpointDamaged
+
+
+@pytest.mark.parametrize(("version", "line", "source"), [("v1", '{"a":1}', "0"), ("v2", 'orders:{"a":1}', "orders")])
+def test_offsets_of_both_versions(version: str, line: str, source: str) -> None:
+    """Version 1 counts the sources, version 2 names them."""
+    found = offsets_from(f'{version}\n{{"batchWatermarkMs":5,"conf":{{"a":1}}}}\n{line}'.encode())
+    assert found == Offsets(version=int(version[1:]), watermark_ms=5, conf={"a": "1"}, ends={source: '{"a":1}'})
+    assert isinstance(found, Offsets)
+    assert found.named == (version == "v2")
+
+
+@pytest.mark.parametrize(
+    ("content", "version", "partitions"),
+    [
+        ('v1\n{"nextBatchWatermarkMs":0}', 1, {}),
+        ('v2\n{"nextBatchWatermarkMs":0,"stateUniqueIds":{"0":[["a"],["b"]]}}', 2, {"0": 2}),
+        ('v3\n{"nextBatchWatermarkMs":0,"stateUniqueIds":{"0":[["a"]]},"sinkMetadataMap":{}}', 3, {"0": 1}),
+        ('v3\n{"nextBatchWatermarkMs":0,"sinkMetadataMap":{}}', 3, {}),
+        ("v1", 1, {}),
+    ],
+)
+def test_commits_of_every_version(content: str, version: int, partitions: dict[str, int]) -> None:
+    """Versions 2 and 3 name state files where there is state of format 2."""
+    found = commit_from(content.encode())
+    assert not isinstance(found, Trouble)
+    assert (found.version, found.partitions) == (version, partitions)
+
+
+@pytest.mark.parametrize(
+    ("content", "trouble"),
+    [
+        (b"", Trouble.EMPTY),
+        (b"\xff", Trouble.UNKNOWN_VERSION),
+        (b"1\n{}", Trouble.UNKNOWN_VERSION),
+        (b"v4\n{}", Trouble.NEWER),
+        (b"v1\n{", Trouble.CUT_SHORT),
+        (b"v1\n[]", Trouble.CUT_SHORT),
+        (b'v2\n{"stateUniqueIds":{"0":7}}', Trouble.CUT_SHORT),
+        (b'v2\n{"stateUniqueIds":{"0":[7]}}', Trouble.CUT_SHORT),
+    ],
+)
+def test_a_commit_that_cannot_be_read_says_why(content: bytes, trouble: Trouble) -> None:
+    """Nothing is guessed."""
+    assert commit_from(content) is trouble
+
+
+def test_an_entry_of_a_source_is_written_as_it_is_read() -> None:
+    """Also with names that JSON escapes; a line without its entry is of the file's own."""
+    files = [LoggedFile("file:///in/ä%20b", 7, 3), LoggedFile("s3a://b/x", 8, SEEN_BEFORE)]
+    assert source_entry_from(source_entry_content(files), "9.compact") == files
+    assert source_entry_from(b'v1\n{"path":"file:///a"}', "19.compact") == [LoggedFile("file:///a", 0, 19)]
+    assert source_entry_from(b"v1", "3") == source_entry_from(b"v1\n", "3") == []
+    assert source_entry_from(b'v1\n{"path":', "3") is Trouble.CUT_SHORT
+
+
+def test_an_entry_of_a_sink_lists_what_is_added_and_deleted() -> None:
+    """An empty one is what a version begins with that carries another one's output on."""
+    lines = [
+        json.dumps({"path": f"file:///out/{n}", "size": 1, "action": act}) for n, act in ((1, "add"), (2, "delete"))
+    ]
+    found = sink_entry_from("\n".join(["v1", *lines]).encode())
+    assert found == [SinkFile("file:///out/1", "add"), SinkFile("file:///out/2", "delete")]
+    assert sink_entry_from(sink_entry_content()) == []
+    assert sink_entry_from(b"v2\n") is Trouble.NEWER
+
+
+def test_identity_and_starts_are_written_as_they_are_read() -> None:
+    """A Kafka source's start begins with a zero byte, by which it is told from a file source's entry."""
+    assert query_id_from(metadata_content("an-id")) == "an-id"
+    assert (query_id_from(b""), query_id_from(b"[]"), query_id_from(b'{"id":7}')) == (None, None, None)
+    assert starts_from(starts_content('{"events":{"0":5}}')) == '{"events":{"0":5}}'
+    assert starts_from(b'v1\n{"path":"file:///in/a"}') is None
+
+
+@pytest.mark.parametrize(
+    ("names", "end", "first", "held"),
+    [
+        (["0", "1", "2"], 1, 0, ["0", "1"]),
+        (["9.compact", "10", "11", "12"], 11, 0, ["9.compact", "10", "11"]),
+        (["9.compact", "19.compact", "20"], 12, 0, ["19.compact"]),
+        (["0", "1", "9.compact", "10", "11"], 11, 10, ["10", "11"]),
+        ([".3.crc", ".4.tmp", "3", "4.compact", "x"], 4, 4, ["4.compact"]),
+        ([], -1, 0, []),
+    ],
+)
+def test_the_fewest_files_hold_the_entries(names: list[str], end: int, first: int, held: list[str]) -> None:
+    """The last compacted entry and those after it, or the one that took them in since."""
+    assert list(log_names(names).holding(end, first=first, where="sources/0")) == held
+
+
+@pytest.mark.parametrize(("names", "lost"), [(["0", "2"], 1), (["9.compact", "11"], 10), ([], 0)])
+def test_an_entry_that_no_file_holds_is_named(names: list[str], lost: int) -> None:
+    """A log with a gap is not read past it."""
+    with pytest.raises(CheckpointDamaged, match=f"sources/0 lacks entry {lost}"):
+        log_names(names).holding(11, where="sources/0")

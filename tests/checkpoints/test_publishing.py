@@ -1,0 +1,119 @@
+"""A version appears by its metadata: whole or not at all, whoever dies, and however many make it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Barrier
+
+import pytest
+
+from streamkeeper.checkpoints.publishing import is_published, publish
+from streamkeeper.checkpoints.trees import LocalTree, Tree
+from streamkeeper.errors import InvalidInput
+from tests.checkpoints.tree_kinds import at, contents
+
+FILES = {f"{log}/{batch}": f"{log} {batch}".encode() for log in ("offsets", "commits") for batch in range(3)}
+METADATA = b'{"id":"a"}'
+WHOLE = {**FILES, "metadata": METADATA}
+PROGRAM = """
+import sys
+from pathlib import Path
+from streamkeeper.checkpoints.publishing import publish
+from streamkeeper.checkpoints.trees import LocalTree
+from tests.checkpoints.test_publishing import FILES, METADATA
+publish(LocalTree(Path(sys.argv[1])), FILES, METADATA)
+"""
+POINTS = {
+    "publish.file.before": 0,
+    "publish.file.before:4": 3,
+    "publish.metadata.before": len(FILES),
+    "publish.metadata.after": len(WHOLE),
+}
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_a_process_that_is_killed_leaves_no_version_or_a_whole_one(tmp_path: Path, point: str) -> None:
+    """And the next one makes it whole, of what is there and what is not."""
+    root = tmp_path / "v0002"
+    environment = {**os.environ, "STREAMKEEPER_CRASH": point, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run([sys.executable, "-c", PROGRAM, str(root)], env=environment, check=False, timeout=60)
+    assert done.returncode == -signal.SIGKILL
+    assert len(contents(root)) == POINTS[point]
+    assert is_published(LocalTree(root)) == (contents(root) == WHOLE)
+    if not is_published(LocalTree(root)):
+        publish(LocalTree(root), FILES, METADATA)
+    assert contents(root) == WHOLE
+
+
+def publish_metadata_first(target: Tree, files: Mapping[str, bytes], dies_after: int) -> None:
+    target.create("metadata", [METADATA])
+    for path, content in list(files.items())[:dies_after]:
+        target.create(path, [content])
+
+
+@pytest.mark.usefixtures("kind_of_tree")
+def test_metadata_first_would_leave_a_version_that_is_not_whole(tmp_path: Path) -> None:
+    """Negative control: that is what the order is for."""
+    publish_metadata_first(at(tmp_path / "v0002"), FILES, dies_after=2)
+    assert is_published(at(tmp_path / "v0002"))
+    assert contents(tmp_path / "v0002") != WHOLE
+
+
+def publish_at_once(target: Tree, start: Barrier) -> str:
+    """What a writer is told that begins when all others do."""
+    start.wait()
+    try:
+        publish(target, FILES, METADATA)
+    except InvalidInput as error:
+        return str(error)
+    return ""
+
+
+@pytest.mark.usefixtures("kind_of_tree")
+def test_writers_that_do_not_know_of_each_other_make_one_version(tmp_path: Path) -> None:
+    """Whenever it is published it is whole."""
+    for attempt in range(10):
+        root, start = tmp_path / f"v{attempt}", Barrier(4)
+        target = at(root)
+        with ThreadPoolExecutor(max_workers=4) as writers:
+            told = set(writers.map(lambda _, target=target, start=start: publish_at_once(target, start), range(4)))
+        assert contents(root) == WHOLE
+        assert all("exists already" in each for each in told - {""})
+
+
+@pytest.mark.usefixtures("kind_of_tree")
+def test_what_is_there_must_be_what_would_be_written(tmp_path: Path) -> None:
+    """Equal content is kept, another one is refused, and so are files that the version will not have."""
+    target = at(tmp_path / "v0002")
+    target.create("offsets/0", [b"off", b"sets 0"])
+    publish(target, FILES, METADATA)
+    assert contents(tmp_path / "v0002") == WHOLE
+    for path, content in (("offsets/0", b"offsets 1"), ("offsets/0", b""), ("notes", b"mine")):
+        other = at(tmp_path / "other" / path / str(len(content)))
+        other.create(path, [content])
+        with pytest.raises(InvalidInput):
+            publish(other, FILES, METADATA)
+        assert not is_published(other)
+
+
+@pytest.mark.usefixtures("kind_of_tree")
+def test_a_version_that_is_there_is_never_added_to(tmp_path: Path) -> None:
+    """Not even with what it has."""
+    target = at(tmp_path / "v0002")
+    publish(target, FILES, METADATA)
+    with pytest.raises(InvalidInput, match="exists already"):
+        publish(target, FILES, METADATA)
+
+
+def test_what_a_dead_writer_was_about_to_write_is_in_nobodys_way(tmp_path: Path) -> None:
+    """A temporary file has no name of the version's."""
+    (tmp_path / "offsets").mkdir()
+    (tmp_path / "offsets" / f".{'0' * 32}.tmp").write_text("half")
+    publish(LocalTree(tmp_path), FILES, METADATA)
+    assert contents(tmp_path) == WHOLE

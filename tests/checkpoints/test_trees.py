@@ -1,0 +1,104 @@
+"""Trees on disk and in memory: the contract, and what only a directory can do."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from streamkeeper.checkpoints.trees import LocalTree, Tree
+from tests.checkpoints.tree_kinds import MemoryTree
+from tests.contracts.tree_contract import TreeContract
+
+
+class TestLocalTree(TreeContract):
+    """A directory keeps the contract."""
+
+    @pytest.fixture
+    def tree(self, tmp_path: Path) -> Tree:
+        return LocalTree(tmp_path / "v0001")
+
+    @pytest.fixture
+    def other(self, tmp_path: Path) -> Tree:
+        return LocalTree(tmp_path / "v0002")
+
+
+class TestMemoryTree(TreeContract):
+    """So does what the other tests run on."""
+
+    @pytest.fixture
+    def tree(self) -> Tree:
+        return MemoryTree()
+
+    @pytest.fixture
+    def other(self) -> Tree:
+        return MemoryTree()
+
+
+def test_what_is_created_is_synced_before_it_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Content first, then the name, then the folder; and every folder made for it."""
+    acts: list[str] = []
+    sync, link = os.fsync, os.link
+
+    def note_sync(descriptor: int) -> None:
+        path = os.readlink(f"/proc/self/fd/{descriptor}")
+        acts.append("content" if path.endswith(".tmp") else Path(path).relative_to(tmp_path).as_posix())
+        sync(descriptor)
+
+    def note_link(source: str, target: str) -> None:
+        acts.append("name")
+        link(source, target)
+
+    monkeypatch.setattr(os, "fsync", note_sync)
+    monkeypatch.setattr(os, "link", note_link)
+    LocalTree(tmp_path / "v1").create("state/0", [b"x"])
+    assert acts == [".", "v1", "content", "name", "v1/state"]
+
+
+def test_what_is_created_is_its_owners_alone(tmp_path: Path) -> None:
+    """Files and the folders made for them, whatever the umask."""
+    before = os.umask(0)
+    try:
+        LocalTree(tmp_path / "v1").create("state/0", [b"x"])
+    finally:
+        os.umask(before)
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "v1").rglob("*")}
+    assert modes == {"state": 0o700, "0": 0o600}
+
+
+def test_no_link_is_followed_when_files_are_deleted(tmp_path: Path) -> None:
+    """A folder that is a link may lead into another checkpoint; a file that is one goes alone."""
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "1").write_text("mine")
+    tree = LocalTree(tmp_path / "v1")
+    tree.create("metadata", [b"{}"])
+    (tmp_path / "v1" / "offsets").symlink_to(tmp_path / "other")
+    (tmp_path / "v1" / "commits").symlink_to(tmp_path / "other" / "1")
+    assert tree.delete(["offsets/1", "commits"]).keys() == {"offsets/1"}
+    assert (tmp_path / "other" / "1").read_text() == "mine"
+    assert tree.names("") == ["metadata", "offsets/"]
+
+
+def test_a_file_that_cannot_be_deleted_is_told(tmp_path: Path) -> None:
+    """The others go."""
+    tree = LocalTree(tmp_path)
+    tree.create("state/0", [b"x"])
+    tree.create("offsets/0", [b"x"])
+    assert tree.delete(["state", "offsets/0"]).keys() == {"state"}
+    assert tree.names("") == ["state/"]
+
+
+def test_the_contract_sees_a_tree_that_overwrites(tmp_path: Path) -> None:
+    """Negative control: with a create that replaces, the suite's race and its second create both fail."""
+
+    class Overwriting(MemoryTree):
+        def create(self, path: str, content: Iterable[bytes]) -> None:
+            self.put(path, b"".join(content))
+
+    with pytest.raises(pytest.fail.Exception):
+        TreeContract().test_a_second_create_changes_nothing(Overwriting())
+    with pytest.raises(AssertionError):
+        TreeContract().test_one_of_many_writers_wins(Overwriting())

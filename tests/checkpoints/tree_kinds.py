@@ -1,0 +1,112 @@
+"""The kinds of tree on which the tests of checkpoints run: a directory, and one in memory that behaves as S3 does."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterable, Iterator
+from hashlib import sha256
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from streamkeeper.checkpoints.listed import Listed
+from streamkeeper.checkpoints.trees import LocalTree, Tree, check_inside
+from streamkeeper.errors import CheckpointChanged
+from streamkeeper.model.snapshot import Stamp
+
+KINDS = ("disk", "memory")
+_chosen = "disk"
+_clock = count(1_700_000_000)
+_made: dict[Path, MemoryTree] = {}
+
+
+@pytest.fixture(params=KINDS)
+def kind_of_tree(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Run the test on each kind of tree, as ``at`` gives it."""
+    _choose(request.param)
+    yield request.param
+    _choose(KINDS[0])
+
+
+def _choose(kind: str) -> None:
+    global _chosen
+    _chosen = kind
+    _made.clear()
+
+
+def at(root: Path) -> Tree:
+    """What lies in a directory by now, or was made there, as a tree of the kind that the test runs on."""
+    if _chosen == "disk":
+        return LocalTree(root)
+    return MemoryTree.of(root) if root.exists() else _made.setdefault(root, MemoryTree(str(root)))
+
+
+def contents(root: Path) -> dict[str, bytes]:
+    """Every file of ``at(root)``, without what a writer that died was about to write."""
+    tree = at(root)
+    return {path: tree.read(path) for path in sorted(Listed(tree).below("")) if not path.endswith(".tmp")}
+
+
+class MemoryTree(Tree):
+    """Objects by path. Folders exist as far as there is something in them, or as markers, as s3a leaves them."""
+
+    def __init__(self, url: str = "memory://tree") -> None:
+        self.url = self.location = url
+        self._objects: dict[str, tuple[bytes, Stamp]] = {}
+
+    @classmethod
+    def of(cls, root: Path) -> MemoryTree:
+        """A copy of a directory, which calls itself by that directory's name."""
+        tree = cls(str(root))
+        for folder, folders, names in os.walk(root):
+            inside = Path(folder).relative_to(root)
+            for name in folders:
+                tree.put(f"{(inside / name).as_posix()}/", b"")
+            for name in names:
+                file = Path(folder) / name
+                tree.put((inside / name).as_posix(), file.read_bytes(), modified=file.stat().st_mtime_ns)
+        return tree
+
+    def put(self, path: str, content: bytes, *, modified: int = 0) -> None:
+        """Write as a checkpoint's owner does: over what is there."""
+        written_at = modified or next(_clock) * 10**9
+        stamp = Stamp(size=len(content), modified=written_at, changed=0, tag=sha256(content).hexdigest())
+        self._objects[path] = content, stamp
+
+    def names(self, folder: str) -> list[str]:
+        above = f"{folder}/" if folder else ""
+        below = [path.removeprefix(above) for path in self._objects if path.startswith(above) and path != above]
+        return sorted({name + slash for name, slash, _ in (path.partition("/") for path in below)})
+
+    def read(self, path: str) -> bytes:
+        return self._object(path)[0]
+
+    def parts(self, path: str, size: int, expected: Stamp) -> Iterator[bytes]:
+        for start in range(0, max(expected.size, 1), size):
+            content, stamp = self._object(path)
+            if stamp != expected:
+                raise CheckpointChanged(f"{self.where(path)} changed while it was being read")
+            if part := content[start : start + size]:
+                yield part
+
+    def stamp(self, path: str) -> Stamp:
+        return self._object(path)[1]
+
+    def create(self, path: str, content: Iterable[bytes]) -> None:
+        whole = b"".join(content)
+        if check_inside(path) in self._objects:
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), self.where(path))
+        self.put(path, whole)
+
+    def delete(self, paths: Iterable[str]) -> dict[str, str]:
+        for path in paths:
+            self._objects.pop(check_inside(path), None)
+        return {}
+
+    def _object(self, path: str) -> tuple[bytes, Stamp]:
+        try:
+            return self._objects[check_inside(path)]
+        except KeyError:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), self.where(path)) from None

@@ -1,0 +1,98 @@
+"""What every kind of sink is held to: that it does what its capabilities say, and no more is said of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+import pytest
+
+from streamkeeper.errors import Fenced
+from streamkeeper.model.serving import Span
+from streamkeeper.model.sink_capabilities import SinkCapabilities, capabilities_of
+from streamkeeper.sinks.asking import ask_output
+from streamkeeper.sinks.contract import OutputQuestion, Sink, SinkContext, SinkWriter, WriterRole
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SCHEMA = "customer string, total long"
+FIRST, SECOND, LATE = ("a", 1), ("b", 2), ("z", 9)
+
+
+class Place(Protocol):
+    """An output of the kind; ``where``: its URL or directory, as a job's param has it."""
+
+    sink: Sink
+    where: str
+
+    def rows(self) -> list[tuple[str, int]]:
+        """What a reader of the serving output sees, in order."""
+
+
+class SinkContract:
+    """Run against a ``place`` that holds nothing, and a ``spark`` session."""
+
+    @pytest.fixture
+    def can(self, place: Place) -> SinkCapabilities:
+        return capabilities_of(place.sink.describe().kind)
+
+    def test_its_kind_is_known(self, place: Place, can: SinkCapabilities) -> None:
+        """By its description alone; of an unknown kind nothing is promised."""
+        assert place.sink.describe().kind == place.sink.kind
+        assert can is not capabilities_of("nobody's")
+
+    def test_a_batch_that_comes_again(self, place: Place, spark: SparkSession, can: SinkCapabilities) -> None:
+        """Changes nothing where the output takes rows again, and is there twice where it does not."""
+        writer = _opened(place, 1)
+        for number, row in enumerate((FIRST, SECOND, SECOND)):
+            writer.write(spark.createDataFrame([row], SCHEMA), min(number, 1))
+        assert place.rows() == [FIRST, SECOND, *([] if can.takes_again else [SECOND])]
+
+    def test_its_last_batch(self, place: Place, spark: SparkSession, can: SinkCapabilities) -> None:
+        """Is told by another writer and by the description alike, or by neither."""
+        writer = _opened(place, 1)
+        for number, row in enumerate((FIRST, SECOND)):
+            writer.write(spark.createDataFrame([row], SCHEMA), number)
+        question = OutputQuestion(
+            sink=place.sink.describe(),
+            owner="sales/totals",
+            version="v0001",
+            places=[place.where],
+            mask=lambda text: text,
+        )
+        told = ask_output(question)
+        assert _opened(place, 2).last_batch() == told.batch == (1 if can.knows_batches else None)
+        assert bool(told.unknown) is not can.knows_batches
+
+    def test_a_writer_that_was_superseded(self, place: Place, spark: SparkSession, can: SinkCapabilities) -> None:
+        """Writes nothing where the output fences; elsewhere only its death keeps it out."""
+        old = _opened(place, 1)
+        old.write(spark.createDataFrame([FIRST], SCHEMA), 0)
+        _opened(place, 2)
+        late = spark.createDataFrame([LATE], SCHEMA)
+        if can.fences:
+            with pytest.raises(Fenced):
+                old.write(late, 1)
+        else:
+            old.write(late, 1)
+        assert (LATE in place.rows()) is not can.fences
+
+    def test_a_shadow(self, place: Place, spark: SparkSession, can: SinkCapabilities) -> None:
+        """Is not seen by readers, and leaves nothing when it is discarded; no other sink is ever written in shadow."""
+        _opened(place, 1).write(spark.createDataFrame([FIRST], SCHEMA), 0)
+        shadow = _opened(place, 2, "v0002", role=WriterRole.SHADOW)
+        shadow.write(spark.createDataFrame([LATE], SCHEMA), 0)
+        assert (place.rows() == [FIRST]) is can.shadows
+        shadow.discard()
+        assert (place.rows() == [FIRST]) is can.shadows
+
+
+def _opened(place: Place, epoch: int, version: str = "v0001", *, role: WriterRole = WriterRole.SERVING) -> SinkWriter:
+    """A writer of an epoch, its fence raised."""
+    serving = () if role is WriterRole.SHADOW else (Span(version),)
+    context = SinkContext(
+        job="sales", query="totals", version=version, epoch=epoch, output_mode="append", role=role, serving=serving
+    )
+    writer = place.sink.open(context)
+    writer.raise_fence()
+    return writer

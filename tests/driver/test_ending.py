@@ -1,0 +1,28 @@
+"""The last acts of a driver process."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from streamkeeper.model.control import ExitCode
+
+_PROGRAM = """
+import sys
+from streamkeeper.driver.ending import Ending, end_process, say
+from streamkeeper.model.control import DriverState, ExitCode
+
+exec(sys.argv[1])
+say("still told")
+end_process(Ending(DriverState.DRAINED, ExitCode.DRAINED), session=None, board=None, line=None, scratch=None)
+"""
+
+
+@pytest.mark.parametrize("done", ["pass", "sys.stdout.close()", "sys.stdout = None", "sys.stderr.close()"])
+def test_it_ends_with_its_own_code_whatever_a_job_has_done_to_its_streams(done: str) -> None:
+    """Else one that was drained counts as failed, and is started again."""
+    ran = subprocess.run([sys.executable, "-c", _PROGRAM, done], capture_output=True, text=True, timeout=60)
+    assert ran.returncode == ExitCode.DRAINED
+    assert ("still told" in ran.stderr) is (done != "sys.stderr.close()")

@@ -1,0 +1,46 @@
+"""The embedded Airflow's settings: nothing of another Airflow, no taken port, no key in the environment."""
+
+from __future__ import annotations
+
+import socket
+import stat
+from pathlib import Path
+
+import pytest
+
+from harness.airflow_process import airflow_environment, choose_ports, without_airflow
+from streamkeeper.errors import InvalidInput
+
+
+def test_a_taken_port_is_named() -> None:
+    """Standalone would not notice that its web server died on it."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(InvalidInput, match=f"port {port} of 127.0.0.1 is taken"):
+            choose_ports(port)
+
+
+def test_chosen_ports_are_different_and_low() -> None:
+    """Below 32768 the kernel hands out no port to an outgoing connection."""
+    ports = choose_ports(0)
+    assert len(set(ports)) == 3
+    assert all(port < 32_768 for port in ports)
+
+
+def test_the_signing_key_is_in_a_private_file_only(tmp_path: Path) -> None:
+    """At least 64 bytes, kept over a restart, readable by its owner alone, and not in any child's environment."""
+    first = airflow_environment(root=tmp_path, home=tmp_path, url="http://127.0.0.1:20000", log_ports=(1, 2))
+    key = (tmp_path / "jwt-secret").read_text()
+    assert len(key) >= 64
+    assert stat.S_IMODE((tmp_path / "jwt-secret").stat().st_mode) == 0o600
+    assert not any(key in value for value in first.values())
+    airflow_environment(root=tmp_path, home=tmp_path, url="http://127.0.0.1:20000", log_ports=(1, 2))
+    assert (tmp_path / "jwt-secret").read_text() == key
+
+
+def test_settings_of_another_airflow_stay_out() -> None:
+    """Whoever runs the demo may have an Airflow of their own."""
+    environ = {"AIRFLOW_HOME": "/elsewhere", "AIRFLOW__CORE__EXECUTOR": "CeleryExecutor", "PATH": "/bin"}
+    assert without_airflow(environ) == {"PATH": "/bin"}

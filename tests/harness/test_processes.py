@@ -1,0 +1,73 @@
+"""Everything that was started is stopped, and nothing else."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import psutil
+import pytest
+
+from harness.processes import StartedProcess, StartedProcesses, is_running, session_of, stop_session
+from harness.waiting import wait_until
+
+# A parent, a child in a process group of its own (as Airflow's tasks are), and one that does not listen to SIGTERM.
+FAMILY = """
+import os, signal, subprocess, sys, time
+sleep = [sys.executable, "-c", "import time; time.sleep(60)"]
+subprocess.Popen(sleep, process_group=0)
+subprocess.Popen([sys.executable, "-c",
+    "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True); time.sleep(60)"])
+time.sleep(60)
+"""
+
+
+@pytest.fixture
+def processes(tmp_path: Path) -> Iterator[StartedProcesses]:
+    started = StartedProcesses(tmp_path / "processes.json")
+    yield started
+    started.stop_all(grace_s=0.1)
+
+
+def _start(processes: StartedProcesses, folder: Path, name: str, program: str) -> StartedProcess:
+    command = [sys.executable, "-c", program]
+    return processes.start(name, command, environ=dict(os.environ), log=folder / f"{name}.log", cwd=folder)
+
+
+def test_a_session_is_stopped_whole(processes: StartedProcesses, tmp_path: Path) -> None:
+    """Children that left the process group end too, and so does one that ignores SIGTERM."""
+    family = _start(processes, tmp_path, "family", FAMILY)
+    log = tmp_path / "family.log"
+    assert wait_until(lambda: "deaf" in log.read_text() and len(list(session_of(family))) == 3, timeout_s=10)
+    members = list(session_of(family))
+    stop_session(family, grace_s=0.3)
+    assert [each for each in members if each.is_running() and each.status() != psutil.STATUS_ZOMBIE] == []
+    assert not is_running(family)
+
+
+def test_a_process_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
+    """A pid that another process has got since is not signalled."""
+    stranger = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], start_new_session=True)
+    try:
+        file = tmp_path / "processes.json"
+        record = StartedProcess(name="old", pid=stranger.pid, began=1.0, log="")
+        file.write_bytes(msgspec.json.encode([record]))
+        StartedProcesses(file).stop_all(grace_s=0.1)
+        assert stranger.poll() is None
+    finally:
+        stranger.kill()
+        stranger.wait(timeout=10)
+
+
+def test_a_later_call_finds_what_an_earlier_one_started(processes: StartedProcesses, tmp_path: Path) -> None:
+    """The record outlives the program that wrote it: `down` stops what `up` started."""
+    started = _start(processes, tmp_path, "sleeper", "import time; time.sleep(60)")
+    again = StartedProcesses(tmp_path / "processes.json")
+    assert again.read() == [started]
+    again.stop("sleeper", grace_s=5)
+    assert not is_running(started)
+    assert again.read() == []

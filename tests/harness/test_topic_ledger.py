@@ -1,0 +1,83 @@
+"""The ledger of the topic's jobs: what is on its way, what is lost, what is doubled."""
+
+from __future__ import annotations
+
+import itertools
+import sqlite3
+from pathlib import Path
+
+import msgspec
+
+from harness.ledger import Totals
+from harness.topic_feed import PARTITIONS, Event, make_events, read_events
+from harness.topic_ledger import counts_of, counts_so_far, read_counts, read_sums, read_table, table_so_far
+
+EVENTS = list(itertools.islice(make_events(seed=1, customers=4), 300))
+
+
+def some(*, first: int) -> list[Event]:
+    """The first events of each partition, of one more than of the other: as a batch reads them."""
+    chosen: list[Event] = []
+    for partition in range(PARTITIONS):
+        chosen += [each for each in EVENTS if each.partition == partition][: first + 10 * partition]
+    return chosen
+
+
+def test_no_event_is_late() -> None:
+    """A partition's events come in their own time's order, and no id twice."""
+    assert len({each.event_id for each in EVENTS}) == 300
+    for partition in range(PARTITIONS):
+        times = [each.at for each in EVENTS if each.partition == partition]
+        assert times == sorted(times)
+        assert times
+
+
+def test_a_line_that_is_being_written_is_not_read(tmp_path: Path) -> None:
+    """What stands there whole counts."""
+    file = tmp_path / "produced.jsonl"
+    lines = [msgspec.json.encode(each) for each in EVENTS[:3]]
+    file.write_bytes(b"\n".join(lines))
+    assert read_events(file) == EVENTS[:2]
+    assert read_events(tmp_path / "none") == []
+
+
+def test_what_both_partitions_have_given_so_far_is_clean() -> None:
+    """However far each is; the rest is in flight."""
+    out = some(first=40)
+    counts, table = counts_so_far("c", EVENTS, counts_of(out)), table_so_far("t", EVENTS, out)
+    assert counts.clean
+    assert table.clean
+    assert counts.in_flight == table.in_flight == 300 - len(out)
+
+
+def test_an_event_lost_on_the_way_is_seen() -> None:
+    """In the counts by what its minute lacks, in the table by its id."""
+    out = some(first=40)
+    del out[5]
+    assert not counts_so_far("c", EVENTS, counts_of(out)).clean
+    assert table_so_far("t", EVENTS, out).lost == 1
+
+
+def test_an_event_counted_twice_is_seen() -> None:
+    """And one that came out otherwise than it went in."""
+    out = some(first=40)
+    assert not counts_so_far("c", EVENTS, counts_of([*out, out[3]])).clean
+    assert not counts_so_far("c", EVENTS, counts_of([*EVENTS, EVENTS[0]])).clean
+    assert table_so_far("t", EVENTS, [*out, out[3]]).duplicated == 1
+    out[3] = msgspec.structs.replace(out[3], amount=-1)
+    assert not table_so_far("t", EVENTS, out).clean
+
+
+def test_both_tables_are_read_as_the_sink_writes_them(tmp_path: Path) -> None:
+    """Timestamps are text in SQLite; a database without the tables holds nothing."""
+    file = tmp_path / "warehouse.db"
+    assert (read_counts(file), read_table(file)) == ({}, [])
+    with sqlite3.connect(file) as connection:
+        connection.execute("CREATE TABLE event_counts (customer, minute, events, amount)")
+        connection.execute("INSERT INTO event_counts VALUES ('c001', '2026-03-01 00:07:00.000000', 2, 30)")
+        connection.execute("CREATE TABLE events (event_id, customer, kind, amount, at)")
+        connection.execute("INSERT INTO events VALUES ('e1', 'c001', 'sale', 10, '2026-03-01 00:07:01.000000')")
+        connection.execute("INSERT INTO event_counts VALUES ('c001', '2026-03-01 00:08:00.000000', 1, 5)")
+    assert read_counts(file)["c001", "2026-03-01 00:07"] == Totals(2, 30)
+    assert read_sums(file) == {"c001": Totals(3, 35)}
+    assert read_table(file) == [Event("e1", "c001", "sale", 10, "2026-03-01T00:07:01Z")]

@@ -1,0 +1,80 @@
+"""The step table, and what reads it."""
+
+from __future__ import annotations
+
+import pytest
+
+from streamkeeper.lifecycle.deploy import LADDERS
+from streamkeeper.lifecycle.steps import STEPS, current_step, deadline_s, path, plan_deploy
+from streamkeeper.model.operation import OperationState
+from streamkeeper.model.request import DeployRequest
+from streamkeeper.model.step import Step
+from streamkeeper.model.ways import QueryWay, Way
+
+EVERYTHING = DeployRequest(job="j")
+
+
+def operation(request: DeployRequest, *ways: QueryWay) -> OperationState:
+    return OperationState(
+        operation="op", request=request, steps=(), started=1, ways={str(at): way for at, way in enumerate(ways)}
+    )
+
+
+def test_the_table_has_every_step_once_and_every_step_decides() -> None:
+    """A step that is only half there would be found by the deploy that comes to it."""
+    assert [*(row.step for row in STEPS), Step.FALL_BACK] == list(Step) == list(LADDERS)
+
+
+@pytest.mark.parametrize("serving", ["", "r0001"])
+def test_a_plan_has_a_sentence_and_a_deadline_for_each_step(serving: str) -> None:
+    """Nothing is left of the table's placeholders; a first deploy is not told of a release before it."""
+    plan = plan_deploy(EVERYTHING, serving=serving)
+    assert [planned.step for planned in plan] == [row.step for row in STEPS if serving or row.first]
+    for planned in plan:
+        assert planned.does
+        assert planned.otherwise
+        assert "{" not in planned.does + planned.otherwise
+        assert planned.deadline_s == deadline_s(planned.step, EVERYTHING) > 0
+
+
+def test_a_dry_run_plans_to_look_and_no_more() -> None:
+    """It ends once the candidate was assessed."""
+    plan = plan_deploy(DeployRequest(job="j", dry_run=True), serving="r0001")
+    assert [planned.step for planned in plan] == [Step.BUNDLE, Step.STANDBY, Step.ASSESS]
+
+
+def test_a_deadline_is_that_of_the_request_where_it_has_one() -> None:
+    """Whoever asks says how long a step may take that waits for data or people."""
+    assert deadline_s(Step.DRAIN, DeployRequest(job="j", drain_s=7.0)) == 7.0
+    assert deadline_s(Step.PROVE_DEAD, DeployRequest(job="j", drain_s=7.0)) == 30.0
+
+
+@pytest.mark.parametrize(
+    ("way", "request_", "beside"),
+    [
+        (QueryWay(way=Way.RESUME), {}, set()),
+        (QueryWay(way=Way.RESUME, opaque=True), {}, {Step.KEEP_STATE, Step.APPROVE, Step.READY}),
+        (QueryWay(way=Way.RESUME, opaque=True), {"accept_risk": True}, {Step.KEEP_STATE}),
+        (
+            QueryWay(way=Way.REBUILD),
+            {},
+            {Step.SHADOW, Step.CATCH_UP, Step.COMPARE, Step.CATCH_UP_AFTER_DRAIN},
+        ),
+        (
+            QueryWay(way=Way.REBUILD, opaque_code=True),
+            {"compare": False},
+            {Step.SHADOW, Step.CATCH_UP, Step.REVIEW, Step.CATCH_UP_AFTER_DRAIN},
+        ),
+        (QueryWay(way=Way.RESTORE), {}, {Step.RESTORE}),
+    ],
+    ids=["resume", "opaque", "risk accepted", "rebuild", "not compared", "restore"],
+)
+def test_an_operation_takes_the_steps_that_its_verdict_and_its_request_ask_for(
+    way: QueryWay, request_: dict[str, bool], beside: set[Step]
+) -> None:
+    """Beside those that every deploy takes; the first that is not done is the one it is at."""
+    always = set(path(operation(EVERYTHING)))
+    taken = operation(DeployRequest(job="j", **request_), QueryWay(way=Way.RESUME), way)  # type: ignore[arg-type]
+    assert set(path(taken)) - always == beside
+    assert path(taken) == tuple(sorted(path(taken)))
+    assert current_step(taken) is Step.BUNDLE

@@ -1,0 +1,172 @@
+"""A DAG of a user's own: Airflow itself runs the example of the docs, with a driver, and what may become of a group."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streamkeeper.errors import InvalidInput, NotFound
+from streamkeeper.model.journal import Outcome
+from streamkeeper.operations.installation import Installation
+from streamkeeper.operations.stopping import stop_job
+from streamkeeper.orchestration.run_names import operation_id
+from tests.orchestration.playing import OPENED
+
+pytestmark = [pytest.mark.airflow, pytest.mark.timeout(600)]
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLE = ROOT / "docs" / "examples" / "release_event_copy.py"
+GROUP = "deploy_event_copy"
+
+TWO = """
+from airflow.sdk import dag, task
+from streamkeeper.airflow_tasks import StopOperator, deploy_streaming_job
+
+@dag(schedule=None, params={"wanted": False})
+def two_jobs():
+    @task.short_circuit
+    def wanted(params):
+        return params["wanted"]
+
+    wanted() >> deploy_streaming_job("orders", reason="every night")
+    stop = StopOperator(task_id="stop", request={"job": "nope", "reason": "before the copy"})
+    stop >> deploy_streaming_job("event_copy", reason="after the stop", group_id="copy")
+
+two_jobs()
+"""
+
+RUN = (
+    OPENED
+    + """
+from airflow.models.asset import AssetEvent
+from airflow.utils.session import create_session
+told = {}
+for name, conf in json.loads(sys.argv[2]):
+    run = bag.dags[name].test(run_conf=conf)
+    tasks = run.get_task_instances()
+    told[f"{name} {len(told)}"] = {
+        "run": run.run_id,
+        "states": {each.task_id: each.state for each in tasks},
+        "left": {key: {each.task_id: each.xcom_pull(task_ids=each.task_id, key=key) for each in tasks}
+                 for key in ("return_value", "error", "report", "_link_OutcomeLink")},
+    }
+with create_session() as session:
+    events = [[each.source_task_id, each.asset.uri] for each in session.query(AssetEvent).all()]
+print("TOLD" + json.dumps({"runs": list(told.values()), "events": events}, default=str))
+"""
+)
+
+
+def environment(root: Path) -> dict[str, str]:
+    return {
+        "PATH": os.environ["PATH"],
+        "PYTHONPATH": str(ROOT / "plugins"),
+        "JAVA_HOME": os.environ.get("JAVA_HOME", ""),
+        "JDK_JAVA_OPTIONS": os.environ.get("JDK_JAVA_OPTIONS", ""),
+        "AIRFLOW_HOME": str(root / "airflow"),
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        "AIRFLOW__CORE__DAGS_FOLDER": str(root / "dags"),
+        "STREAMKEEPER_HOME": str(root / "home"),
+        "STREAMKEEPER_JOBS": str(ROOT / "jobs"),
+    }
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
+    """What became of a run of the example, of one whose first task fails, and of a DAG with two groups."""
+    root = tmp_path_factory.mktemp("own")
+    (root / "dags").mkdir()
+    shutil.copy(EXAMPLE, root / "dags")
+    (root / "dags" / "two.py").write_text(TWO)
+    (root / "events" / "in").mkdir(parents=True)
+    (root / "events" / "in" / "1.csv").write_text("e1,ada,seen,1\n")
+    runs = [("release_event_copy", {"folder": str(root / "events")}), ("release_event_copy", {"folder": "/proc"})]
+    command = [sys.executable, "-c", RUN, str(root / "dags"), json.dumps([*runs, ("two_jobs", {})])]
+    site = Installation.from_environment(environment(root))
+    try:
+        done = subprocess.run(command, env=environment(root), capture_output=True, text=True, timeout=500, check=False)
+        assert done.returncode == 0, (done.stdout + done.stderr)[-5000:]
+        told = json.loads(next(line[4:] for line in done.stdout.splitlines() if line.startswith("TOLD")))
+        yield {**told, "state": site.journal("event_copy", "test").state(), "input": str(root / "events" / "in")}
+    finally:
+        with suppress(NotFound):
+            stop_job(site, "event_copy", requested_by="test", reason="over", operation="op-stop", drain_s=20)
+
+
+@pytest.mark.spark
+def test_the_example_of_the_docs_deploys_a_job(played: dict[str, Any]) -> None:
+    """With params from the task before it; the outcome is there for the task after it, and both assets are told."""
+    run, state = played["runs"][0], played["state"]
+    operation = state.operations[operation_id("release_event_copy", run["run"], GROUP)]
+    assert operation.outcome is Outcome.SUCCEEDED
+    assert operation.request.reason == f"release {run['run']}"
+    assert state.releases[state.serving_release].content.params["input"] == played["input"]
+    assert run["left"]["return_value"]["announce"].startswith("event_copy is released: ")
+    assert "r0001" in run["left"]["report"][f"{GROUP}.finish"]
+    assert run["left"]["_link_OutcomeLink"][f"{GROUP}.bundle"].endswith(f"/tasks/{GROUP}.finish/xcom")
+    assert sorted(played["events"]) == [
+        [f"{GROUP}.finish", "event_copies"],
+        [f"{GROUP}.finish", "streamkeeper://operations/"],
+    ]
+
+
+@pytest.mark.spark
+def test_what_comes_before_a_deploy_has_to_succeed(played: dict[str, Any]) -> None:
+    """Nothing is deployed otherwise, the group fails, and nothing comes after it."""
+    run = played["runs"][1]
+    assert run["states"]["prepare"] == "failed"
+    assert run["states"][f"{GROUP}.bundle"] == "upstream_failed"
+    assert run["left"]["error"][f"{GROUP}.finish"] == "no operation was opened"
+    assert run["states"]["announce"] == "upstream_failed"
+    assert len(played["state"].operations) == 1
+
+
+@pytest.mark.spark
+def test_groups_of_one_dag_are_apart(played: dict[str, Any]) -> None:
+    """One that was not asked for is skipped, its end as well; one after a task that failed fails by that alone."""
+    run = played["runs"][2]
+    states = run["states"]
+    assert {state for name, state in states.items() if name.startswith("deploy_orders.")} == {"skipped"}
+    assert states["stop"] == "failed"
+    assert "nope" in run["left"]["error"]["stop"]
+    assert states["copy.bundle"] == "upstream_failed"
+    assert states["copy.finish"] == "failed"
+    assert run["left"]["error"]["copy.finish"] == "no operation was opened"
+
+
+def test_a_field_that_there_is_not_is_an_import_error() -> None:
+    """Before anything runs, with the name that was meant; and so is one that is missing."""
+    from airflow.sdk import DAG
+
+    from streamkeeper.airflow_tasks import StopOperator, deploy_streaming_job
+
+    with DAG("d", schedule=None):
+        with pytest.raises(InvalidInput, match=r"field 'dryrun' is not known \(perhaps dry_run"):
+            deploy_streaming_job("orders", reason="a test", dryrun=True)
+        with pytest.raises(InvalidInput, match="field reason is missing"):
+            StopOperator(task_id="stop", request={"job": "orders"})
+
+
+def test_what_is_left_out_is_as_in_an_untouched_form() -> None:
+    """The request of a group is that of the form, with what was given; templates may stand in any of it."""
+    from airflow.sdk import DAG
+
+    from streamkeeper.airflow_tasks import deploy_streaming_job
+
+    with DAG("d", schedule=None) as dag:
+        deploy_streaming_job("orders", reason="{{ ds }}", drain_s=7)
+    bundle: Any = dag.get_task("deploy_orders.bundle")
+    assert (bundle.request["reason"], bundle.request["drain_s"], bundle.request["standby_s"]) == ("{{ ds }}", 7, 300.0)
+    assert bundle.template_fields == ("request",)
+    choose: Any = dag.get_task("deploy_orders.choose")
+    assert (choose.job, choose.go_on, choose.end) == ("orders", "deploy_orders.takeover", "deploy_orders.finish")
+    assert "task_ids='deploy_orders.bundle'" in choose.operation
+    assert dag.get_task("deploy_orders.takeover.handover").retries == 5

@@ -1,0 +1,60 @@
+"""Real servers for the tests marked ``s3``, ``postgres`` and ``kafka``: each started once and stopped at the end."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness import kafka_broker, postgres_server, s3_server
+from harness.kafka_broker import KafkaBroker
+from harness.s3_server import FIRST_BUCKET, S3Server
+
+
+@pytest.fixture(scope="session", name="s3_server")
+def _s3_server() -> Iterator[S3Server]:
+    """The server; skips, with the reason, where its program is not installed."""
+    try:
+        s3_server.find_program()
+    except SystemExit as missing:
+        pytest.skip(str(missing))
+    home = Path(tempfile.mkdtemp(prefix="streamkeeper-s3-"))
+    with s3_server.s3_server(home, volume_mb=64, volumes=40) as running:
+        yield running
+
+
+@pytest.fixture
+def s3_url(s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A fresh ``s3://streamkeeper/<prefix>``, with the environment that reaches it."""
+    for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL_S3"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in s3_server.environment.items():
+        monkeypatch.setenv(name, value)
+    return f"s3://{FIRST_BUCKET}/{uuid.uuid4().hex}"
+
+
+@pytest.fixture(scope="session", name="postgres_server")
+def _postgres_server() -> Iterator[str]:
+    """``postgresql://streamkeeper@127.0.0.1:<port>/postgres``; skips, with the reason, where there is no server."""
+    programs = postgres_server.find_programs()
+    if programs is None:
+        pytest.skip("no PostgreSQL server programs (Debian: apt-get install postgresql)")
+    with postgres_server.postgres_server(Path(tempfile.mkdtemp(prefix="streamkeeper-postgres-")), programs) as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def kafka() -> Iterator[KafkaBroker]:
+    """A broker without topics; skips, with the reason, where its jars were not fetched."""
+    if not kafka_broker.has_jars():
+        pytest.skip("no Kafka jars (make connectors)")
+    home = Path(tempfile.mkdtemp(prefix="streamkeeper-kafka-"))
+    try:
+        with kafka_broker.running_broker(home) as broker:
+            yield broker
+    finally:
+        shutil.rmtree(home, ignore_errors=True)

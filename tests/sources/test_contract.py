@@ -1,0 +1,78 @@
+"""Every kind of source against what handover, rebuild and restore ask of it, with real Spark, files and Kafka."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from harness.kafka_broker import KafkaBroker
+from streamkeeper.sources import promises
+from tests.contracts.source_contract import ROWS_A_BATCH, Place, SourceContract
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+
+
+class Files:
+    """A text file a row, their times a second apart."""
+
+    kind = "file"
+
+    def __init__(self, root: Path) -> None:
+        self._root, self._count = root / "in put é", 0
+        self._root.mkdir()
+
+    def put(self, rows: list[str]) -> None:
+        for row in rows:
+            path = self._root / f"{self._count}.txt"
+            path.write_text(row)
+            os.utime(path, (1_700_000_000 + self._count,) * 2)
+            self._count += 1
+
+    def read(self, session: SparkSession) -> DataFrame:
+        reader = session.readStream.option("maxFilesPerTrigger", ROWS_A_BATCH)
+        return reader.text(str(self._root)).selectExpr("value AS row")
+
+
+class Topic:
+    """One partition, a record a row."""
+
+    kind = "kafka"
+
+    def __init__(self, broker: KafkaBroker) -> None:
+        self._broker, self._name = broker, broker.create_topic(partitions=1)
+
+    def put(self, rows: list[str]) -> None:
+        self._broker.produce(self._name, [{"row": row} for row in rows], partition=0)
+
+    def read(self, session: SparkSession) -> DataFrame:
+        reader: Any = session.readStream.format("kafka").option("kafka.bootstrap.servers", self._broker.servers)
+        reader = reader.options(subscribe=self._name, startingOffsets="earliest", maxOffsetsPerTrigger=ROWS_A_BATCH)
+        return reader.load().selectExpr("get_json_object(CAST(value AS STRING), '$.row') AS row")  # type: ignore[no-any-return]
+
+
+class TestFiles(SourceContract):
+    """A local directory."""
+
+    @pytest.fixture
+    def place(self, tmp_path: Path) -> Place:
+        return Files(tmp_path)
+
+
+@pytest.mark.kafka
+class TestKafka(SourceContract):
+    """A broker on this machine."""
+
+    @pytest.fixture
+    def place(self, kafka: KafkaBroker) -> Place:
+        return Topic(kafka)
+
+
+def test_no_kind_of_source_with_a_promise_is_forgotten_here() -> None:
+    """The promise of a kind is the one of a suite above."""
+    assert {promise.kind for promise in promises._PROMISES.values()} == {Files.kind, Topic.kind}
