@@ -43,15 +43,18 @@ def jobs(
     index = None if now else read_index(site.store, site.id)
     # The last pass may be from before the first deploy.
     index = index if index and index.rows else look_now(site, now=time.time())
-    rows = [each for each in index.rows if not each.forgotten]
+    rows = [row for row in index.rows if not row.forgotten]
+    forgotten = ", ".join(row.job for row in index.rows if row.forgotten)
     if json:
-        typer.echo(to_json([described(each) for each in rows]))
+        typer.echo(to_json([described(row) for row in rows]))
         return
     if rows:
         show_jobs(index, rows, now=time.time())
+    elif forgotten:
+        typer.echo(f"every job at {site.store.url} was forgotten: deploy one with --revive, or a new one")
     else:
         typer.echo(f"no job is known yet to {site.store.url}: deploy one, or push a release")
-    if forgotten := ", ".join(each.job for each in index.rows if each.forgotten):
+    if forgotten:
         typer.echo(f"forgotten: {forgotten}")
 
 
