@@ -50,7 +50,7 @@ class CheckedJob(msgspec.Struct, frozen=True, kw_only=True):
 
 def changes_json(jobs: Iterable[CheckedJob]) -> dict[str, object]:
     """Job -> how it stands; of a changed one what ``check --json`` says, and its ways."""
-    return {"jobs": {each.change.job: _job_json(each) for each in jobs}}
+    return {"jobs": {job.change.job: _job_json(job) for job in jobs}}
 
 
 def _job_json(job: CheckedJob) -> dict[str, object]:
@@ -66,14 +66,14 @@ def _job_json(job: CheckedJob) -> dict[str, object]:
 def render_changes(jobs: Sequence[CheckedJob]) -> str:
     """Plain text: each changed job, then the others in a line each."""
     lines: list[str] = []
-    for each in jobs:
-        if each.error:
-            lines += [f"job {each.change.job}: NOT CHECKED: {each.error}", ""]
-        elif each.answer is not None and each.answer.assessment is not None:
-            lines.append(f"job {each.change.job}, against {each.change.release}")
-            lines += render_text(each.answer.assessment).splitlines()
-            lines += [f"way: {each.refusal}"] if each.refusal else []
-            lines += [f"way of query {query}: {does}; {takes}" for query, (_, does, takes) in each.ways.items()]
+    for job in jobs:
+        if job.error:
+            lines += [f"job {job.change.job}: NOT CHECKED: {job.error}", ""]
+        elif job.answer is not None and job.answer.assessment is not None:
+            lines.append(f"job {job.change.job}, against {job.change.release}")
+            lines += render_text(job.answer.assessment).splitlines()
+            lines += [f"way: {job.refusal}"] if job.refusal else []
+            lines += [f"way of query {query}: {does}; {takes}" for query, (_, does, takes) in job.ways.items()]
             lines.append("")
     told = [f"{heading}: {', '.join(names)}. {why}" for heading, names, why in _not_checked(jobs)]
     return visible("\n".join([*(lines or ["no job's code differs from what serves", ""]), *told, ""]).lstrip("\n"))
@@ -95,13 +95,13 @@ def render_comment(jobs: Sequence[CheckedJob], *, differences: bool = False) -> 
 
 
 def _summary(jobs: Sequence[CheckedJob]) -> Iterator[str]:
-    changed = [each for each in jobs if each.error or each.verdict is not None]
+    changed = [job for job in jobs if job.error or job.verdict is not None]
     if not changed:
         yield from ("### Streamkeeper: no job's code differs from what serves", "")
     else:
         yield from (f"### Streamkeeper: {_worst(changed)}", "")
         yield from ("| job | verdict | what a deploy would do | what it takes |", "|---|---|---|---|")
-        yield from _rows(sorted(changed, key=lambda each: (not each.error, -(each.verdict or 0), each.change.job)))
+        yield from _rows(sorted(changed, key=lambda job: (not job.error, -(job.verdict or 0), job.change.job)))
         yield ""
     for heading, names, why in _not_checked(jobs):
         yield from (f"**{heading}**: {_listed([*map(_code, names)])}. {why}", "")
@@ -110,8 +110,8 @@ def _summary(jobs: Sequence[CheckedJob]) -> Iterator[str]:
 def _rows(jobs: Sequence[CheckedJob]) -> Iterator[str]:
     """What matters most first, as many as fit."""
     left = MOST_CHARACTERS // 2
-    for number, each in enumerate(jobs):
-        row = f"| {_code(each.change.job)} | {' | '.join(_cells(each))} |"
+    for number, job in enumerate(jobs):
+        row = f"| {_code(job.change.job)} | {' | '.join(_cells(job))} |"
         left -= len(row)
         if left < 0:
             yield f"| … | {len(jobs) - number} more | `streamkeeper check --changed` shows all |  |"
@@ -130,8 +130,8 @@ def _code(name: str) -> str:
 
 
 def _worst(jobs: Sequence[CheckedJob]) -> str:
-    failed = sum(1 for each in jobs if each.error)
-    verdict = max((each.verdict for each in jobs if each.verdict is not None), default=None)
+    failed = sum(1 for job in jobs if job.error)
+    verdict = max((job.verdict for job in jobs if job.verdict is not None), default=None)
     told = [f"{failed} of {len(jobs)} changed jobs could not be checked"] if failed else []
     return "; ".join([*told, *([verdict.name] if verdict is not None else [])])
 
@@ -141,8 +141,8 @@ def _cells(job: CheckedJob) -> tuple[str, str, str]:
         return "**not checked**", _cell(job.error), ""
     if job.refusal:
         return f"**{job.verdict.name}**", f"nothing: {_cell(job.refusal)}", ""
-    does = (f"`{query}`: {_cell(each[1])}" for query, each in job.ways.items())
-    takes = (f"`{query}`: {_cell(each[2])}" for query, each in job.ways.items())
+    does = (f"`{query}`: {_cell(ways[1])}" for query, ways in job.ways.items())
+    takes = (f"`{query}`: {_cell(ways[2])}" for query, ways in job.ways.items())
     return f"**{job.verdict.name}**", "<br>".join(does), "<br>".join(takes)
 
 
@@ -152,7 +152,7 @@ def _cell(text: str) -> str:
 
 def _not_checked(jobs: Sequence[CheckedJob]) -> Iterator[tuple[str, list[str], str]]:
     """Heading, names and what it means, of the jobs of which nothing had to be compared."""
-    of_kind = {kind: [each.change.job for each in jobs if each.change.kind is kind] for kind in ChangeKind}
+    of_kind = {kind: [job.change.job for job in jobs if job.change.kind is kind] for kind in ChangeKind}
     first, gone, same = of_kind[ChangeKind.FIRST], of_kind[ChangeKind.NO_FILE], of_kind[ChangeKind.SAME]
     if first:
         renamed = " A job that was renamed is a new one, too." if gone else ""
@@ -164,17 +164,17 @@ def _not_checked(jobs: Sequence[CheckedJob]) -> Iterator[tuple[str, list[str], s
 
 
 def _findings(jobs: Iterable[CheckedJob]) -> Iterator[tuple[str, str]]:
-    for each in jobs:
-        if each.answer is not None and each.answer.assessment is not None:
-            told = f"findings, against {each.change.release}"
-            yield _folded("findings", each.change, told, render_markdown(each.answer.assessment))
+    for job in jobs:
+        if job.answer is not None and job.answer.assessment is not None:
+            told = f"findings, against {job.change.release}"
+            yield _folded("findings", job.change, told, render_markdown(job.answer.assessment))
 
 
 def _differences(jobs: Iterable[CheckedJob]) -> Iterator[tuple[str, str]]:
-    for each in jobs:
-        if each.differences:
-            told = f"difference to {each.change.release}"
-            yield _folded("difference", each.change, told, render_differences(each.differences, level=4))
+    for job in jobs:
+        if job.differences:
+            told = f"difference to {job.change.release}"
+            yield _folded("difference", job.change, told, render_differences(job.differences, level=4))
 
 
 def _folded(what: str, change: JobChange, summary: str, text: str) -> tuple[str, str]:

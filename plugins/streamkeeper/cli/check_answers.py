@@ -41,7 +41,7 @@ def ask_check(requests: list[CheckRequest], conf: dict[str, str]) -> Iterator[Ch
 def _without_secrets(request: CheckRequest, answer: CheckAnswer) -> CheckAnswer:
     """The answer as it may be shown, where a secret stands in the params and no reference to it."""
     given = (values for job in (request.candidate, request.deployed) if job for values in (job.params, job.conf))
-    literal = {each: each for values in given for each in literal_secrets(values)}
+    literal = {secret: secret for values in given for secret in literal_secrets(values)}
     if not literal:
         return answer
     judged = redact_value(answer.assessment, literal)
@@ -49,7 +49,7 @@ def _without_secrets(request: CheckRequest, answer: CheckAnswer) -> CheckAnswer:
 
 
 def _ask_one_driver(requests: list[CheckRequest], conf: dict[str, str]) -> Iterator[CheckAnswer]:
-    questions = [to_json(each) for each in requests]
+    questions = [to_json(request) for request in requests]
     try:
         for line in ask_driver("streamkeeper.driver.check", questions, conf, secrets_of(requests)):
             yield from_json(line, CheckAnswer, where="the driver's answer")
@@ -63,8 +63,8 @@ def secrets_of(requests: list[CheckRequest]) -> dict[str, str]:
     """Reference -> value, of all that the requests refer to; raises InvalidInput for one that is not there."""
     found: dict[str, str] = {}
     resolvers = built_in_resolvers(os.environ)
-    for each in requests:
-        for job in (each.candidate, each.deployed):
+    for request in requests:
+        for job in (request.candidate, request.deployed):
             if job is not None:
                 found |= resolve(find_references(job.params, job.conf), resolvers)
     return found

@@ -130,8 +130,8 @@ def _answer_batch(file: Path) -> None:
             prepared.append(request_of(read_request(line), open_to_look))
         except StreamkeeperError as error:
             prepared.append(str(error))
-    answers = ask_check([each for each in prepared if isinstance(each, CheckRequest)], {})
-    for each in prepared:
-        answer = CheckAnswer(error=each) if isinstance(each, str) else next(answers)
+    answers = ask_check([request for request in prepared if isinstance(request, CheckRequest)], {})
+    for request in prepared:
+        answer = CheckAnswer(error=request) if isinstance(request, str) else next(answers)
         typer.echo(json.dumps(answer_json(answer), ensure_ascii=False))
         sys.stdout.flush()

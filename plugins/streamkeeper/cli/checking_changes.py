@@ -38,9 +38,9 @@ def check_changed(*, rehearse: bool, as_json: bool, comment: Path | None, shown:
     if comment is not None:
         write_page(comment, render_comment(found, differences=shown))
     differences = [
-        msgspec.structs.replace(each, title=f"{checked.change.job}: {each.title}")
+        msgspec.structs.replace(difference, title=f"{checked.change.job}: {difference.title}")
         for checked in found
-        for each in checked.differences
+        for difference in checked.differences
     ]
     if shown or page is not None:
         show_differences("What serves -> this change", differences, shown=shown, file=page)
@@ -48,9 +48,9 @@ def check_changed(*, rehearse: bool, as_json: bool, comment: Path | None, shown:
         typer.echo(json.dumps(changes_json(found), ensure_ascii=False))
     else:
         Console(soft_wrap=True, highlight=False).print(render_changes(found), markup=False, end="")
-    if any(each.error for each in found):
+    if any(job.error for job in found):
         return ERROR
-    return EXIT_CODES[max((each.verdict for each in found if each.verdict is not None), default=next(iter(EXIT_CODES)))]
+    return EXIT_CODES[max((job.verdict for job in found if job.verdict is not None), default=next(iter(EXIT_CODES)))]
 
 
 def _check_all(
@@ -59,22 +59,22 @@ def _check_all(
     """All of them, in their order; what is wrong with one is told of that one."""
     requests: dict[str, CheckRequest] = {}
     failed: dict[str, CheckAnswer] = {}
-    for each in changes:
-        if each.kind is ChangeKind.CHANGED:
+    for change in changes:
+        if change.kind is ChangeKind.CHANGED:
             try:
-                requests[each.job] = _request(site, each.job, rehearse=rehearse)
+                requests[change.job] = _request(site, change.job, rehearse=rehearse)
             except StreamkeeperError as error:
-                failed[each.job] = CheckAnswer(error=str(error))
+                failed[change.job] = CheckAnswer(error=str(error))
     answers = _ask_together(requests) | failed
-    for each in changes:
-        checked = CheckedJob(change=each, answer=answers.get(each.job))
-        if each.job in requests:
+    for change in changes:
+        checked = CheckedJob(change=change, answer=answers.get(change.job))
+        if change.job in requests:
             try:
-                checked = _with_ways(site, checked, requests[each.job])
+                checked = _with_ways(site, checked, requests[change.job])
             except StreamkeeperError as error:
                 checked = msgspec.structs.replace(checked, refusal=f"not known: {error}")
             if differences:
-                found = find_request_differences(lambda: site, each.job, requests[each.job], answers[each.job])
+                found = find_request_differences(lambda: site, change.job, requests[change.job], answers[change.job])
                 checked = msgspec.structs.replace(checked, differences=found)
         yield checked
 
@@ -98,10 +98,10 @@ def _ask_together(requests: dict[str, CheckRequest]) -> dict[str, CheckAnswer]:
     for _, group in groupby(sorted(requests, key=conf_of), key=conf_of):
         jobs = list(group)
         try:
-            asked = [requests[each] for each in jobs]
+            asked = [requests[name] for name in jobs]
             answers |= zip(jobs, ask_check(asked, asked[0].candidate.conf), strict=False)
         except DriverDied as died:
-            answers |= {each: CheckAnswer(error=f"no session was to be had: {died}") for each in jobs}
+            answers |= {name: CheckAnswer(error=f"no session was to be had: {died}") for name in jobs}
     return answers
 
 

@@ -48,7 +48,7 @@ def offsets(
         typer.echo(to_json({"batch": number, "facts": facts, "offsets": found}))
         return
     console = Console(soft_wrap=True, highlight=False)
-    for line in (*_standing(facts, number), *(line for each in found for line in _source(each))):
+    for line in (*_standing(facts, number), *(line for version in found for line in _source(version))):
         console.print(Text(line))
 
 
@@ -67,11 +67,11 @@ def fsck(
         typer.echo(to_json(found))
     else:
         console = Console(soft_wrap=True, highlight=False)
-        for each in found:
-            console.print(_told(each))
+        for version in found:
+            console.print(_told(version))
         if not found:
             console.print(Text("nothing is damaged"))
-    if not all(each.safe for each in found):
+    if not all(version.safe for version in found):
         raise typer.Exit(1)
 
 
@@ -100,14 +100,14 @@ def _moment(milliseconds: int | None) -> str:
     return pendulum.from_timestamp(milliseconds / 1000).to_iso8601_string() if milliseconds else "-"
 
 
-def _source(each: SourceOffset) -> Iterator[str]:
-    told = each.offset and (kafka_offsets(each.offset) or each.offset)
-    yield f"source {each.source}: {told or 'no offset yet'}"
-    for url in each.files:
+def _source(source: SourceOffset) -> Iterator[str]:
+    told = source.offset and (kafka_offsets(source.offset) or source.offset)
+    yield f"source {source.source}: {told or 'no offset yet'}"
+    for url in source.files:
         yield f"  {url}"
 
 
-def _told(each: Damage) -> Text:
-    word, style = ("note", "dim") if each.safe else ("damage", "red")
-    line = Text.assemble((f"{word} {each.shape}", style), f": {each.where}: {each.evidence}. {each.on_start}")
-    return line.append(f" ({each.hint})") if each.hint else line
+def _told(damage: Damage) -> Text:
+    word, style = ("note", "dim") if damage.safe else ("damage", "red")
+    line = Text.assemble((f"{word} {damage.shape}", style), f": {damage.where}: {damage.evidence}. {damage.on_start}")
+    return line.append(f" ({damage.hint})") if damage.hint else line

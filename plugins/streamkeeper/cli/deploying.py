@@ -241,7 +241,7 @@ def _show_difference(running: Deploy, *, shown: bool, file: Path | None) -> None
     if not state.serving_release:
         typer.echo(f"{release} is the first release: there is nothing that it differs from")
         return
-    before, after = (released_version(running.site, state, each) for each in (state.serving_release, release))
+    before, after = (released_version(running.site, state, number) for number in (state.serving_release, release))
     title = f"{running.job}: {before.name} -> {after.name}"
     show_differences(title, find_differences(before, after), shown=shown, file=file)
 
@@ -254,8 +254,8 @@ def new_operation() -> str:
 def render_plan(steps: tuple[PlannedStep, ...]) -> Table:
     """The steps that a deploy carries out, in their order."""
     table = Table("step", "does", "deadline", "otherwise")
-    for each in steps:
-        table.add_row(each.step.label, each.does, f"{each.deadline_s:g} s", each.otherwise)
+    for step in steps:
+        table.add_row(step.step.label, step.does, f"{step.deadline_s:g} s", step.otherwise)
     return table
 
 

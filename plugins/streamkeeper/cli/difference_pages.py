@@ -87,7 +87,7 @@ def render_html(title: str, differences: Iterable[Difference]) -> str:
 
 
 def _text(differences: Iterable[Difference]) -> Text:
-    lines = [line for each in differences for line in _lines(each)]
+    lines = [line for difference in differences for line in _lines(difference)]
     return Text("\n").join(lines or [Text(SAME)])
 
 

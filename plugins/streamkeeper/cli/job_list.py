@@ -41,7 +41,7 @@ _STALE_S = 300.0
 def show_jobs(index: FleetIndex, rows: Iterable[JobRow], *, now: float, console: Console | None = None) -> None:
     """One row a job, by name, and below them when they were looked at; ages are those of that moment."""
     console = console or Console(highlight=False)
-    print_rows(HEADERS, [_row(each, index.started) for each in rows], console=console)
+    print_rows(HEADERS, [_row(row, index.started) for row in rows], console=console)
     console.print(Text(_told_age(index, now)), soft_wrap=True)
 
 
@@ -64,7 +64,7 @@ def _row(row: JobRow, at: float) -> Row:
         row.release or "-",
         row.standing.value,
         tell_lag(row.queries.values()),
-        _age(_least(each.committed_at for each in row.queries.values()), at),
+        _age(_least(query.committed_at for query in row.queries.values()), at),
         _restarts(row),
         _verified(row.queries.values(), at),
     )
@@ -74,8 +74,8 @@ def _row(row: JobRow, at: float) -> Row:
 def tell_lag(queries: Iterable[QueryRow]) -> str:
     """Of the query that is furthest behind: seconds where any source tells them, else what waits unread."""
     found = list(queries)
-    seconds = _most(each.lag_s for each in found)
-    records, files = _most(each.lag_records for each in found), _most(each.lag_files for each in found)
+    seconds = _most(query.lag_s for query in found)
+    records, files = _most(query.lag_records for query in found), _most(query.lag_files for query in found)
     counted = f"{records:,} rows" if records else f"{files:,} files" if files else ""
     if seconds is not None:
         return tell_age(seconds)
@@ -89,11 +89,11 @@ def _restarts(row: JobRow) -> str:
 def _verified(queries: Iterable[QueryRow], at: float) -> str:
     """The query that would go back furthest; ``none`` where one has no verified snapshot."""
     found = list(queries)
-    if not found or not all(each.snapshots_known for each in found):
+    if not found or not all(query.snapshots_known for query in found):
         return "-"
-    if any(each.verified_at is None for each in found):
+    if any(query.verified_at is None for query in found):
         return "none"
-    return _age(_least(each.verified_at for each in found), at)
+    return _age(_least(query.verified_at for query in found), at)
 
 
 def _notes(row: JobRow, at: float) -> Iterator[Text]:
@@ -128,8 +128,8 @@ def _age(moment: float | None, at: float) -> str:
 
 
 def _least(found: Iterable[T | None]) -> T | None:
-    return min((each for each in found if each is not None), default=None)
+    return min((value for value in found if value is not None), default=None)
 
 
 def _most(found: Iterable[T | None]) -> T | None:
-    return max((each for each in found if each is not None), default=None)
+    return max((value for value in found if value is not None), default=None)

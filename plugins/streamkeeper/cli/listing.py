@@ -33,7 +33,7 @@ def print_rows(headers: Sequence[str], rows: Sequence[Row], *, console: Console 
     """
     console = console or Console(highlight=False)
     widths = [
-        max(cell_len(each) for each in column) for column in zip(headers, *(row.cells for row in rows), strict=True)
+        max(cell_len(cell) for cell in column) for column in zip(headers, *(row.cells for row in rows), strict=True)
     ]
     whole = not console.is_terminal
     if not whole:

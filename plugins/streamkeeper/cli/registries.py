@@ -90,12 +90,12 @@ def rebuild(
     if not dry_run:
         for made in record_rebuild(site, found, by=by, reason=reason):
             typer.echo(f"{made}: rebuilt; nothing serves until it is deployed: streamkeeper deploy {made} --params …")
-    if any(each.refusals for each in found.plans):
+    if any(plan.refusals for plan in found.plans):
         raise typer.Exit(1)
 
 
 def _end(site: Installation, found: Rebuild) -> None:
-    for line in end_drivers(site, [each.job for each in found.plans]):
+    for line in end_drivers(site, [plan.job for plan in found.plans]):
         typer.echo(line)
 
 

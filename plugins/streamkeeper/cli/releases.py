@@ -39,9 +39,9 @@ def list_(job: Job, *, json: Json = False) -> None:
     site = open_to_look()
     listed = list_releases(site, read_job(site, job))
     if json:
-        typer.echo(to_json([_described(each) for each in listed]))
+        typer.echo(to_json([_described(row) for row in listed]))
     elif listed:
-        print_rows(HEADERS, [_row(each) for each in listed])
+        print_rows(HEADERS, [_row(row) for row in listed])
     else:
         typer.echo(f"job {job} has no release yet: streamkeeper deploy {job}, or streamkeeper release push {job}")
 
@@ -62,7 +62,7 @@ def _row(listed: ListedRelease) -> Row:
         listed.author or "-",
     )
     content = listed.release.content
-    given = [f"{key}={value}" for each in (content.params, content.conf) for key, value in sorted(each.items())]
+    given = [f"{key}={value}" for values in (content.params, content.conf) for key, value in sorted(values.items())]
     notes = [Text(one_line(listed.reason))] if listed.reason else []
     notes += [Text(one_line(", ".join(given)), style="dim")] if given else []
     return Row(cells=tuple(map(one_line, cells)), notes=tuple(notes), styles=((2, _STYLES.get(listed.stands, "")),))

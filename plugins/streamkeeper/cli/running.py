@@ -78,8 +78,8 @@ def logs(
         raise NotFound(place.elsewhere)
     path = Path(place.path)
     shown, offset = last_lines(path, lines)
-    for each in shown:
-        typer.echo(each)
+    for line in shown:
+        typer.echo(line)
     if not follow:
         return
     follower = Follower(path, offset)
@@ -95,8 +95,8 @@ def _follow(site: Installation, job: str, instance: str, follower: Follower) -> 
     control, looked, ended = Control(site.store, job, instance), 0.0, False
     while True:
         told = False
-        for each in follower.read():
-            typer.echo(each)
+        for line in follower.read():
+            typer.echo(line)
             told = True
         if ended and not told:
             return

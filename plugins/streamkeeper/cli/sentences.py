@@ -48,7 +48,7 @@ def render_record(record: Record) -> str:
             return f"forgotten by {who or 'somebody'}" + (f": {reason}" if reason else "")
         case JobRebuilt(queries=queries):
             told = ", ".join(f"{query} in {of.version}" for query, of in sorted(queries.items()) if of.version)
-            lost = "".join(f"; {each}" for each in record.lost)
+            lost = "".join(f"; {what}" for what in record.lost)
             return f"{record.sentence}: {told}; epochs from {record.epoch + 1} on; {record.proof}{lost}"
         case ReleaseRegistered() | ReleaseDescribed() | ReleasePromoted():
             return _render_release(record)

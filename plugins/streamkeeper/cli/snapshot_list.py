@@ -45,43 +45,42 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
 
 def list_snapshots(catalogue: Catalogue, policy: Policy) -> list[Listed]:
     """All of a series, oldest first; one that a prune takes away meanwhile is left out."""
-    found = [each for number in catalogue.numbers() if (each := _read(catalogue, number)) is not None]
-    readable = [each for each in found if each.snapshot is not None]
+    found = [row for number in catalogue.numbers() if (row := _read(catalogue, number)) is not None]
+    readable = [row for row in found if row.snapshot is not None]
     if len(readable) < len(found):
-        return [msgspec.structs.replace(each, kept=(_NOTHING_GOES,)) for each in found]
+        return [msgspec.structs.replace(row, kept=(_NOTHING_GOES,)) for row in found]
     now = datetime.now(UTC)
     candidates = [
         Candidate(
-            number=each.number,
-            taken_at=_moment(each.snapshot.taken_at),
-            verified=bool(each.verified),
-            pinned=(each.pin.reason or "no reason given") if each.pin else "",
-            held_by=tuple(hold.owner for hold in each.holds if not is_over(hold, now)),
+            number=row.number,
+            taken_at=_moment(row.snapshot.taken_at),
+            verified=bool(row.verified),
+            pinned=(row.pin.reason or "no reason given") if row.pin else "",
+            held_by=tuple(hold.owner for hold in row.holds if not is_over(hold, now)),
         )
-        for each in readable
-        if each.snapshot is not None
+        for row in readable
+        if row.snapshot is not None
     ]
-    decided = {each.number: each for each in decide_retention(candidates, policy)}
+    decided = {decision.number: decision for decision in decide_retention(candidates, policy)}
     return [
-        msgspec.structs.replace(each, keep=decided[each.number].keep, kept=decided[each.number].reasons)
-        for each in found
+        msgspec.structs.replace(row, keep=decided[row.number].keep, kept=decided[row.number].reasons) for row in found
     ]
 
 
 def print_json(listed: Iterable[Listed]) -> None:
     """One object a line; what cannot be read is told on stderr."""
-    for each in listed:
-        if each.snapshot is None:
-            typer.echo(f"{each.series} {snapshot_name(each.number)}  {each.error}", err=True)
+    for row in listed:
+        if row.snapshot is None:
+            typer.echo(f"{row.series} {snapshot_name(row.number)}  {row.error}", err=True)
             continue
-        told = {"drills": each.drills, "pin": each.pin, "holds": each.holds, "keep": each.keep, "kept": each.kept}
-        said = list(said_of(each.drills, each.pin, each.holds))
-        typer.echo(to_json({**described(each.snapshot), "verified": each.verified, **told, "said": said}))
+        told = {"drills": row.drills, "pin": row.pin, "holds": row.holds, "keep": row.keep, "kept": row.kept}
+        said = list(said_of(row.drills, row.pin, row.holds))
+        typer.echo(to_json({**described(row.snapshot), "verified": row.verified, **told, "said": said}))
 
 
 def show_snapshots(listed: Iterable[Listed], *, now: datetime) -> None:
     """As a table; ``now``: aware."""
-    print_rows(HEADERS, [_row(each, now) for each in listed])
+    print_rows(HEADERS, [_row(row, now) for row in listed])
 
 
 def said_of(drills: Sequence[DrillResult], pin: Pin | None, holds: Iterable[Hold]) -> Iterator[str]:
@@ -90,7 +89,7 @@ def said_of(drills: Sequence[DrillResult], pin: Pin | None, holds: Iterable[Hold
         yield f"{'verified' if drills[-1].ok else 'drill failed'} {drills[-1].at}"
     if pin is not None:
         yield f"pinned: {pin.reason}"
-    yield from (f"held by {each.owner}: {each.reason}" for each in holds)
+    yield from (f"held by {hold.owner}: {hold.reason}" for hold in holds)
 
 
 def described(snapshot: Snapshot) -> dict[str, object]:

@@ -74,8 +74,8 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
             return [Catalogue(store, adopted_target(self.checkpoint).series)]
         if "/" in self.series:
             return [Catalogue(store, self.series)]
-        found = [each for each in list_series(store) if not self.series or each.startswith(f"{self.series}/")]
-        return [Catalogue(store, each) for each in found]
+        found = [name for name in list_series(store) if not self.series or name.startswith(f"{self.series}/")]
+        return [Catalogue(store, series) for series in found]
 
     def hint(self) -> str:
         """The series that there are."""
@@ -86,7 +86,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
         found = self.catalogues()
         if len(found) == 1:
             return found[0]
-        known = ", ".join(each.series for each in found) or "none yet"
+        known = ", ".join(catalogue.series for catalogue in found) or "none yet"
         what = f"{self.series} is not one series" if self.series else "no series is named"
         raise InvalidInput(what, hint=f"series there: {known}")
 

@@ -86,7 +86,7 @@ def list_(
     """List snapshots, oldest first: batch, age, size, whether a drill has verified it, and what keeps it."""
     place = read_place(series, checkpoint, store, looking=True)
     found = place.catalogues()
-    listed = [each for catalogue in found for each in list_snapshots(catalogue, place.policy())]
+    listed = [snapshot for catalogue in found for snapshot in list_snapshots(catalogue, place.policy())]
     if json:
         print_json(listed)
     elif listed:
@@ -112,7 +112,7 @@ def show_(
     """Show one snapshot: who wrote it, where its sources stand, which drills it went through, what its sink holds."""
     catalogue, snapshot = read_snapshot(read_place(series, checkpoint, store, looking=True), id, batch, at)
     if json:
-        typer.echo(to_json({**described(snapshot), "files": [each.path for each in snapshot.files]}))
+        typer.echo(to_json({**described(snapshot), "files": [file.path for file in snapshot.files]}))
         return
     for line in _told(catalogue, snapshot):
         typer.echo(line)
@@ -123,8 +123,8 @@ def show_(
             typer.echo(f"sink: {plan_restore(site, job, query, snapshot).sentence}")
         except StreamkeeperError as error:
             typer.echo(f"sink: {error}")
-    for each in snapshot.files if files else ():
-        typer.echo(f"  {each.path}  {each.stamp.size:,} bytes")
+    for file in snapshot.files if files else ():
+        typer.echo(f"  {file.path}  {file.stamp.size:,} bytes")
 
 
 @app.command("verify")
@@ -149,10 +149,10 @@ def verify_(
         if json:
             typer.echo(to_json({"series": catalogue.series, "found": found}))
             continue
-        for each in found.damaged:
-            lost = ", ".join(each.snapshots)
+        for damage in found.damaged:
+            lost = ", ".join(damage.snapshots)
             Console(soft_wrap=True, highlight=False).print(
-                Text(f"damage {each.key}: {each.why}; cannot be restored: {lost}", style="red")
+                Text(f"damage {damage.key}: {damage.why}; cannot be restored: {lost}", style="red")
             )
         state = f"{len(found.damaged)} objects are damaged" if found.damaged else "all is as it was stored"
         typer.echo(
@@ -298,9 +298,9 @@ def export(
     if json:
         typer.echo(to_json(answer))
         return
-    for each in answer.stores:
-        told = each.unsupported or f"{each.rows:,} rows in {each.path}"
-        typer.echo(f"operator {each.operator} {each.name}, store {each.store}: {told}")
+    for exported in answer.stores:
+        told = exported.unsupported or f"{exported.rows:,} rows in {exported.path}"
+        typer.echo(f"operator {exported.operator} {exported.name}, store {exported.store}: {told}")
     typer.echo(f"the state after batch {answer.batch} is in {target}")
 
 
@@ -327,8 +327,8 @@ def _told(catalogue: Catalogue, snapshot: Snapshot) -> Iterator[str]:
         yield f"source {source}: {offset}"
     size = f"{snapshot.bytes:,} bytes in {len(snapshot.packs)} packs, {snapshot.stored:,} of them new"
     yield f"{len(snapshot.files)} files, {size}"
-    for each in catalogue.drills(snapshot.number):
-        yield f"drill {each.at}: {'ok' if each.ok else 'FAILED'}: {each.message}"
+    for last_drill in catalogue.drills(snapshot.number):
+        yield f"drill {last_drill.at}: {'ok' if last_drill.ok else 'FAILED'}: {last_drill.message}"
     number = snapshot.number
     yield from said_of(catalogue.drills(number), catalogue.pin_of(number), catalogue.holds(number))
 

@@ -68,7 +68,7 @@ def _pass(made: Watch) -> None:
     report = run_pass(made)
     for line in report.lines:
         typer.echo(f"{_moment(time.time())}  {line}")
-    wrong = sum(1 for each in report.index.rows if each.symptoms)
+    wrong = sum(1 for row in report.index.rows if row.symptoms)
     told = f"{len(report.index.rows)} jobs in {report.index.seconds:.1f} s, {wrong} with something wrong"
     typer.echo(f"{_moment(time.time())}  pass {report.index.number}: {told}")
 
@@ -89,13 +89,13 @@ def incidents(job: Name = "", *, json: Json = False) -> None:
             console.print(f"nothing was ever wrong with {job}, as far as a watch has seen")
         return
     found: list[JobIncidents] = []
-    for each in list_jobs(site.store):
+    for name in list_jobs(site.store):
         try:
-            found.append(IncidentLog(site.store, each).state())
+            found.append(IncidentLog(site.store, name).state())
         except PermanentError as error:
-            typer.echo(f"{each}: its incidents cannot be read: {error}", err=True)
+            typer.echo(f"{name}: its incidents cannot be read: {error}", err=True)
     if json:
-        typer.echo(to_json([each for each in found if each.open]))
+        typer.echo(to_json([state for state in found if state.open]))
         return
     _show_open(found)
 
@@ -105,18 +105,18 @@ def _show_open(found: list[JobIncidents]) -> None:
     console = Console(soft_wrap=True, highlight=False)
     order = list(Severity)
     worst_first = sorted(
-        (each for state in found for each in state.open.values()),
-        key=lambda each: (order.index(each.symptom.severity), each.raised_at),
+        (incident for state in found for incident in state.open.values()),
+        key=lambda incident: (order.index(incident.symptom.severity), incident.raised_at),
     )
-    for each in worst_first:
-        symptom = each.symptom
+    for incident in worst_first:
+        symptom = incident.symptom
         about = f"{symptom.job}/{symptom.query}" if symptom.query else symptom.job
-        since = tell_span(max(0.0, time.time() - each.raised_at))
+        since = tell_span(max(0.0, time.time() - incident.raised_at))
         head = Text(f"{symptom.severity.value} {symptom.rule}", style=SEVERITY_STYLES[symptom.severity])
         console.print(head.append(f" of {about} for {since}: {one_line(symptom.cause)}", style="default"))
         console.print(Text(f"    to do: {symptom.action}"))
-        if each.acts:
-            console.print(Text(f"    done: the watch {one_line(each.acts[-1])}"))
+        if incident.acts:
+            console.print(Text(f"    done: the watch {one_line(incident.acts[-1])}"))
         console.print(Text(f"    runbook: {symptom.heading}"))
     if not worst_first:
         console.print("nothing is wrong, as far as a watch has seen")

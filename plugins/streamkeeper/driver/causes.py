@@ -69,8 +69,8 @@ def cause_of_error(error: BaseException) -> Cause:
     """By the error's type, then by those it was caused by."""
     if isinstance(error, PermanentError):
         return _behind(error) if isinstance(error, JobUnusable) else Cause.PERMANENT
-    for each in _chain(error):
-        found = _by_type(each)
+    for cause in _chain(error):
+        found = _by_type(cause)
         if found is not None:
             return found
     condition = condition_of(error)
@@ -79,12 +79,12 @@ def cause_of_error(error: BaseException) -> Cause:
 
 def cause_of_text(text: str, condition: str = "") -> Cause:
     """Of what Spark tells of a run that ended; ``condition``: its error condition."""
-    if any(each in text for each in _NO_ROOM):
+    if any(words in text for words in _NO_ROOM):
         return Cause.CAPACITY
     classes = _CLASS.findall(text)
-    if any(each in _UNREACHABLE or _short(each) in _UNREACHABLE for each in classes):
+    if any(kind in _UNREACHABLE or _short(kind) in _UNREACHABLE for kind in classes):
         return Cause.DEPENDENCY
-    if any(_short(each) == _DATABASE for each in classes) and any(each in text for each in _DATABASE_TOLD):
+    if any(_short(kind) == _DATABASE for kind in classes) and any(words in text for words in _DATABASE_TOLD):
         return Cause.DEPENDENCY
     if _NEVER_BLINDLY.match(condition) and condition.split(".")[0] not in _PASSING:
         return Cause.PERMANENT
@@ -107,12 +107,12 @@ def _by_type(error: BaseException) -> Cause | None:
         return Cause.CAPACITY
     if isinstance(error, OSError) and error.errno in _AWAY:
         return Cause.DEPENDENCY
-    names = {each.__name__ for each in type(error).__mro__}
+    names = {kind.__name__ for kind in type(error).__mro__}
     if names & _UNREACHABLE:
         return Cause.DEPENDENCY
     if _DATABASE in names:
         return _of_database(error)
-    if isinstance(error, RuntimeError) and any(each in str(error) for each in _NO_ROOM):
+    if isinstance(error, RuntimeError) and any(words in str(error) for words in _NO_ROOM):
         return Cause.CAPACITY
     return None
 
@@ -138,14 +138,14 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
     seen: list[BaseException] = []
     left: list[BaseException | None] = [error]
     while left:
-        each = left.pop(0)
-        if each is None or each in seen:
+        cause = left.pop(0)
+        if cause is None or cause in seen:
             continue
-        seen.append(each)
-        yield each
-        orig = getattr(each, "orig", None)
-        left += [orig if isinstance(orig, BaseException) else None, each.__cause__]
-        left += [] if each.__suppress_context__ else [each.__context__]
+        seen.append(cause)
+        yield cause
+        orig = getattr(cause, "orig", None)
+        left += [orig if isinstance(orig, BaseException) else None, cause.__cause__]
+        left += [] if cause.__suppress_context__ else [cause.__context__]
 
 
 def _of_spark(error: BaseException) -> bool:

@@ -57,13 +57,13 @@ class Checker:
         evidence = gather_evidence(
             Subject(
                 job=request.candidate.name,
-                deployed={name: each for name, each in deployed.items() if name in chosen},
-                candidate={name: each for name, each in candidate.items() if name in chosen},
+                deployed={name: manifest for name, manifest in deployed.items() if name in chosen},
+                candidate={name: manifest for name, manifest in candidate.items() if name in chosen},
                 checkpoints=_checkpoints_of(request, deployed),
                 record=request.findings,
                 served=request.served,
                 build_again=lambda: {
-                    name: each.manifest for name, each in self._build(request.candidate, layout).items()
+                    name: query.manifest for name, query in self._build(request.candidate, layout).items()
                 },
                 rehearse=request.rehearse,
                 timeout_s=request.timeout_s,
@@ -86,7 +86,7 @@ class Checker:
         key = to_json([request.deployed, content, dict(layout)])
         if not content or key not in self._described:
             built = self._build(request.deployed, layout)
-            self._described[key] = {name: each.manifest for name, each in built.items()}
+            self._described[key] = {name: query.manifest for name, query in built.items()}
         return self._described[key]
 
     def _build(self, job: JobFile, layout: Mapping[str, str]) -> dict[str, PlannedQuery]:

@@ -31,7 +31,7 @@ class Continuity:
 
     def check_start(self) -> None:
         """Raise CheckpointLost unless the directory holds what the records, and this process, know of it."""
-        told = [each for each in (self._known.committed, self._done) if each is not None]
+        told = [batch for batch in (self._known.committed, self._done) if batch is not None]
         must_be_there(LocalTree(self._directory), self._now(committed=max(told, default=None)))
 
     def note_start(self, query_id: str) -> None:

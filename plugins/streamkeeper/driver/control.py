@@ -68,7 +68,7 @@ class StoreLine:
     @property
     def end_wanted(self) -> bool:
         """Whether a known command asks the driver to end; asks nothing."""
-        return any(each.kind in _ENDS for each in self._commands)
+        return any(command.kind in _ENDS for command in self._commands)
 
     @property
     def state(self) -> JobState | None:

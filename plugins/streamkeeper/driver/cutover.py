@@ -49,5 +49,5 @@ def cut_over(at: Surroundings, shadows: Mapping[str, ServedQuery]) -> None:
 
 
 def _close(writers: list[SinkWriter]) -> None:
-    for each in writers:
-        each.close()
+    for writer in writers:
+        writer.close()

@@ -40,7 +40,7 @@ def describe_file(spec: LaunchSpec, root: Path, secrets: Mapping[str, str]) -> b
             planned = build_queries(spec, root, session.spark, secrets)
         finally:
             session.spark.stop()
-        return to_json({name: each.manifest for name, each in planned.items()})
+        return to_json({name: query.manifest for name, query in planned.items()})
 
 
 def main(arguments: Sequence[str]) -> int:

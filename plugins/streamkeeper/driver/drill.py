@@ -71,7 +71,7 @@ class Driller:
 def _must_be_whole(checkpoint: Path, planned: PlannedQuery) -> None:
     """Raise CheckpointDamaged for what only the files show: Spark's reader passes over a partition that is gone."""
     findings = damage_findings(examine(LocalTree(checkpoint), stateful=bool(planned.manifest.operators)))
-    worst = [each for each in findings if verdict_of([each]) is Verdict.REFUSE]
+    worst = [finding for finding in findings if verdict_of([finding]) is Verdict.REFUSE]
     if worst:
         raise CheckpointDamaged(f"{worst[0].rule}: {worst[0].evidence}: {worst[0].effect}")
 

@@ -182,7 +182,7 @@ def record_start_offsets(line: StoreLine, query: Query, version: str, checkpoint
     offsets, held = start_offsets(LocalTree(checkpoint), sources), id_there(LocalTree(checkpoint))
 
     def decide(state: JobState) -> Record | None:
-        found = next((each for each in state.versions.get(query.name, ()) if each.version == version), None)
+        found = next((known for known in state.versions.get(query.name, ()) if known.version == version), None)
         if found is None or found.start_offsets is not None:
             return None
         return StartOffsetsKnown(query=query.name, version=version, offsets=offsets, query_id=held)

@@ -30,7 +30,11 @@ def describe_fault(error: BaseException, root: Path | None = None) -> str:
 def describe_text(text: str, condition: str = "") -> str:
     """One line of what Spark says; of a Python traceback in it, its last line."""
     python = _PYTHON.findall(text) if "Traceback (most recent call last)" in text else []
-    line = python[-1] if python else next((each for each in text.splitlines() if each.strip()), "no message")
+    line = (
+        python[-1]
+        if python
+        else next((text_line for text_line in text.splitlines() if text_line.strip()), "no message")
+    )
     line = line.strip().removeprefix(f"[{condition}]").strip()
     if python and _NO_SESSION in line:
         line += _WHERE_NO_SESSION

@@ -74,7 +74,9 @@ def gather_evidence(of: Subject, scratch: Path) -> Evidence:
     deployed = of.deployed or {}
     unlike = _built_otherwise(of)
     queries = {
-        name: QueryEvidence(deployed=each) for name, each in sorted(deployed.items()) if name not in of.candidate
+        name: QueryEvidence(deployed=manifest)
+        for name, manifest in sorted(deployed.items())
+        if name not in of.candidate
     }
     for name, planned in sorted(of.candidate.items()):
         queries[name] = _QueryLooks(of, name, planned, deployed.get(name), scratch, unlike).evidence()
@@ -87,12 +89,12 @@ def _built_otherwise(of: Subject) -> Callable[[str], bool]:
     One that is as the deployed one is itself a second build of it, so that no other is needed.
     """
     deployed = of.deployed or {}
-    first = {name: to_json(without_context(each.manifest)) for name, each in of.candidate.items()}
-    known = {name: to_json(without_context(each)) for name, each in deployed.items()}
-    if of.build_again is None or all(known.get(name) == each for name, each in first.items()):
+    first = {name: to_json(without_context(query.manifest)) for name, query in of.candidate.items()}
+    known = {name: to_json(without_context(manifest)) for name, manifest in deployed.items()}
+    if of.build_again is None or all(known.get(name) == text for name, text in first.items()):
         return lambda _: False
     try:
-        again = {name: to_json(without_context(each)) for name, each in of.build_again().items()}
+        again = {name: to_json(without_context(manifest)) for name, manifest in of.build_again().items()}
     except Exception as error:
         why = f"a second build failed: {describe_fault(error)}"
 
@@ -196,12 +198,12 @@ class _QueryLooks:
         except CheckpointChanged as error:
             raise NotLooked(error.message) from None
         # That a batch is under way says nothing while a driver serves.
-        return damage_findings(each for each in found if not (self._of.served and each.shape == _OPEN))
+        return damage_findings(finding for finding in found if not (self._of.served and finding.shape == _OPEN))
 
     def _sources(self, checkpoint: Path) -> tuple[Finding, ...]:
         query = self._planned.query
         found = tuple(look_at_sources(query, checkpoint, served=self._of.served))
-        fatal = any(each.severity is Severity.FATAL for each in found)
+        fatal = any(finding.severity is Severity.FATAL for finding in found)
         return found if fatal else (*found, *look_at_history(query, checkpoint))
 
     def _rehearsal(self, checkpoint: Path) -> tuple[Finding, ...]:
@@ -216,7 +218,7 @@ class _QueryLooks:
     def _asks_the_state(self, deployed: Manifest) -> bool:
         """Whether a fact decides that the next batch may change: before a handover it is no proof."""
         candidate = self._planned.manifest
-        files = [[each.location for each in of.sources if each.kind == "file"] for of in (deployed, candidate)]
+        files = [[source.location for source in of.sources if source.kind == "file"] for of in (deployed, candidate)]
         topics = map(asks_the_checkpoint, deployed.sources, candidate.sources)
         return (
             files[0] != files[1]

@@ -63,14 +63,14 @@ def _source(
     line: StoreLine, state: JobState, job: str, version: CheckpointVersion, checkpoints: str
 ) -> tuple[Path, int]:
     """The checkpoint, and its batch, at whose end a version begins: past those that hold no batch of their own."""
-    each = version
-    while each.parent_batch == NO_BATCH and (before := state.version(version.query, each.parent)) is not None:
-        each = before
-    assert each.parent_batch is not None
-    source = state.checkpoint(version.query, each.parent, checkpoints)
-    if each is not version:
-        must_be_there(LocalTree(source), known_at(line, state, job, version.query, each.parent))
-    return source, each.parent_batch
+    ancestor = version
+    while ancestor.parent_batch == NO_BATCH and (before := state.version(version.query, ancestor.parent)) is not None:
+        ancestor = before
+    assert ancestor.parent_batch is not None
+    source = state.checkpoint(version.query, ancestor.parent, checkpoints)
+    if ancestor is not version:
+        must_be_there(LocalTree(source), known_at(line, state, job, version.query, ancestor.parent))
+    return source, ancestor.parent_batch
 
 
 def _gives_state_up(state: JobState, version: CheckpointVersion) -> bool:

@@ -47,7 +47,7 @@ def build_queries(
     """Build and describe every query that can be deployed; raises JobUnusable, Unsupported or InvalidInput."""
     job: JobDefinition = load_job(root, spec.entry, spec.job)
     planned = describe_queries(job, spec.params, root, spark, secrets)
-    check_sources(each.manifest for each in planned.values())
+    check_sources(query.manifest for query in planned.values())
     return planned
 
 

@@ -55,7 +55,7 @@ def build_beside(spark: SparkSession, job: JobFile, secrets: Mapping[str, str]) 
                 environment.pop("PYTHONPATH", None)
             else:
                 environment["PYTHONPATH"] = path
-    return {name: each.manifest for name, each in built.items()}
+    return {name: query.manifest for name, query in built.items()}
 
 
 def end_python_workers(spark: SparkSession) -> None:

@@ -89,7 +89,7 @@ class Driver:
         self._board.spark = session.spark.version
         crash_point("driver.describe.before")
         planned = build_queries(self._spec, root, session.spark, self._secrets)
-        described = {name: each.manifest for name, each in planned.items()}
+        described = {name: query.manifest for name, query in planned.items()}
         check_manifests(self._spec, described, self._store, self._secrets)
         self._line.write_manifests(described)
         crash_point("driver.describe.after")
@@ -169,7 +169,7 @@ class Driver:
 
             evidence = self._gather(session, planned, root)
             live = self._spec.rehearse_on if evidence is None else {}
-            rehearsed = {name: each.rehearsal for name, each in evidence.queries.items()} if evidence else {}
+            rehearsed = {name: query.rehearsal for name, query in evidence.queries.items()} if evidence else {}
             found = warm_up(session.spark, planned, live, self._scratch / "rehearsal", rehearsed)
             self._board.warm_up = redact(found, self._secrets)
         # Read now, so that little is left to read between ``go`` and the first batch.

@@ -35,7 +35,7 @@ def look_at_history(query: Query, checkpoint: Path) -> Iterator[Finding]:
 
     try:
         for source, gaps in missing_after(query, checkpoint, None).items():
-            yield observations.history_gone(f"{source} (kafka)", "; ".join(each.told for each in gaps))
+            yield observations.history_gone(f"{source} (kafka)", "; ".join(gap.told for gap in gaps))
     except SourceOutOfReach as error:
         yield observations.history_gone("(kafka)", f"what the topics hold is not known: {error}")
 
@@ -53,7 +53,7 @@ def _version(query: Query, checkpoint: Path) -> str:
         return checkpoint.name
     if not isinstance(query.sink, FileSink):
         return ""
-    return max((each.name for each in _entries(Path(query.sink.path)) if is_version_name(each.name)), default="")
+    return max((entry.name for entry in _entries(Path(query.sink.path)) if is_version_name(entry.name)), default="")
 
 
 def _open_input(checkpoint: Path, batch: int) -> Iterator[Finding]:
@@ -68,11 +68,11 @@ def _topics(query: Query, checkpoint: Path) -> Iterator[Finding]:
 
     try:
         for source, gaps in missing_after(query, checkpoint, last_committed(LocalTree(checkpoint))).items():
-            where, told = f"{source} (kafka)", "; ".join(each.told for each in gaps)
-            if all(each.passed_over for each in gaps):
+            where, told = f"{source} (kafka)", "; ".join(gap.told for gap in gaps)
+            if all(gap.passed_over for gap in gaps):
                 yield observations.topic_passed_over(where, told)
             else:
-                dropped = all(each.dropped for each in gaps)
+                dropped = all(gap.dropped for gap in gaps)
                 yield observations.topic_short(where, told, answered=True, dropped=dropped)
     except SourceOutOfReach as error:
         yield observations.topic_short("(kafka)", str(error), answered=False)
@@ -91,9 +91,9 @@ def _sink(job: str, query: Query, checkpoint: Path, version: str) -> Iterator[Fi
         yield observations.sink_ahead(query.sink.describe().output, written, planned)
     if isinstance(query.sink, FileSink) and committed is not None:
         directory = Path(query.sink.path) / version
-        if newest_batch(directory) is None and any(each.name != _LOG for each in _entries(directory)):
+        if newest_batch(directory) is None and any(entry.name != _LOG for entry in _entries(directory)):
             yield observations.sink_log_gone(str(directory), committed)
 
 
 def _entries(directory: Path) -> list[Path]:
-    return [each for each in directory.iterdir() if not each.name.startswith(".")] if directory.is_dir() else []
+    return [path for path in directory.iterdir() if not path.name.startswith(".")] if directory.is_dir() else []

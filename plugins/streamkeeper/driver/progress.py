@@ -29,7 +29,7 @@ IDLE_HISTORY_EVERY_S = 120.0
 
 def _behind(sources: list[SourceProgress]) -> int | None:
     """Records that the sources hold beyond the batch, as far as any of them tells: Kafka does, files do not."""
-    told = [float(each.metrics[_LAG]) for each in sources if _LAG in each.metrics]
+    told = [float(source.metrics[_LAG]) for source in sources if _LAG in source.metrics]
     return round(max(told)) if told else None
 
 
@@ -115,8 +115,8 @@ class StatusBoard:
                 changes |= {
                     "committed": progress.batchId,
                     "rows": before.rows + max(0, progress.numInputRows),
-                    "state_rows": sum(each.numRowsTotal for each in progress.stateOperators),
-                    "offsets": tuple(bytes(each.endOffset).decode() for each in progress.sources),
+                    "state_rows": sum(operator.numRowsTotal for operator in progress.stateOperators),
+                    "offsets": tuple(bytes(source.endOffset).decode() for source in progress.sources),
                     "behind": _behind(progress.sources),
                 }
                 key = commit_key(query, before.version)
@@ -186,9 +186,10 @@ class StatusBoard:
                 state=self.state,
                 beat=self._beat,
                 at=pendulum.now("UTC").to_iso8601_string(),
-                last_command=max((each.number for each in self._line.commands), default=0),
+                last_command=max((command.number for command in self._line.commands), default=0),
                 queries={
-                    name: msgspec.structs.replace(each, signals=measured[name]) for name, each in self._queries.items()
+                    name: msgspec.structs.replace(status, signals=measured[name])
+                    for name, status in self._queries.items()
                 },
                 spans_ms=self._spans.sums(),
                 store_requests=self._line.requests,

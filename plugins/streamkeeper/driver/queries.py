@@ -181,7 +181,7 @@ class ServedQuery:
             self._wait(now)
             return
         self._waits = 0
-        self._failed_at = [each for each in self._failed_at if now - each < FORGIVEN_AFTER_S]
+        self._failed_at = [failed_at for failed_at in self._failed_at if now - failed_at < FORGIVEN_AFTER_S]
         # Of what is permanent a second try finds the same; for room the supervisor has the longer pauses.
         if cause is not Cause.FAILURE or len(self._failed_at) >= RESTARTS:
             self.ended = Ended.BROKEN

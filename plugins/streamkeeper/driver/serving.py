@@ -60,14 +60,14 @@ class Serving:
 
     def _serve(self, go: Command) -> None:
         """Every query, of a driver that serves none yet."""
-        taken = [take_over(self._at, each, go.versions) for each in self._planned.values()]
+        taken = [take_over(self._at, query, go.versions) for query in self._planned.values()]
         self._begin(taken, DriverState.SERVING)
 
     def _shadow(self, order: Command) -> None:
         """Only the queries that are rebuilt."""
-        named = [each for name, each in self._planned.items() if name in order.versions]
-        for each in named:
-            self._shadows[each.query.name] = shadow(self._at, each, order.versions)
+        named = [query for name, query in self._planned.items() if name in order.versions]
+        for query in named:
+            self._shadows[query.query.name] = shadow(self._at, query, order.versions)
         crash_point("driver.shadow.start.before")
         self._begin(self._shadows.values(), DriverState.SHADOW)
         crash_point("driver.shadow.start.after")
@@ -98,7 +98,7 @@ class Serving:
         self._observer.note_start(query)
 
     def _pause_s(self) -> float:
-        due = [each.restart_at - time.monotonic() for each in self._queries.values() if each.restart_at is not None]
+        due = [query.restart_at - time.monotonic() for query in self._queries.values() if query.restart_at is not None]
         return min(_LOOK_S, *due) if due else _LOOK_S
 
     def _turn(self, rang: set[Wakeup]) -> None:
@@ -133,11 +133,11 @@ class Serving:
         if not self._shadows:
             return
         orders = self._at.line.commands
-        go = [each for each in orders if each.kind is CommandKind.GO]
+        go = [order for order in orders if order.kind is CommandKind.GO]
         if go:
             self._cut_over(go[-1])
             return
-        compare = [each for each in orders if each.kind is CommandKind.COMPARE]
+        compare = [order for order in orders if order.kind is CommandKind.COMPARE]
         if compare and self._comparing is None:
             self._comparing = Comparing(self._at, self._shadows, compare[-1].may_differ)
             self._comparing.start()
@@ -150,8 +150,8 @@ class Serving:
         if self._comparing is not None:
             self._comparing.stop()
         hold(self._at, self._shadows, self._check_while_held)
-        others = [each for name, each in self._planned.items() if name not in self._shadows]
-        taken = [take_over(self._at, each, go.versions) for each in others]
+        others = [waiting for name, waiting in self._planned.items() if name not in self._shadows]
+        taken = [take_over(self._at, waiting, go.versions) for waiting in others]
         cut_over(self._at, self._shadows)
         self._shadows = {}
         self._begin(taken, DriverState.SERVING)

@@ -63,7 +63,7 @@ def session_conf(given: Mapping[str, str], scratch: Path, name: str) -> dict[str
             "spark.local.dir": str(scratch / "local"),
         }
     conf |= given
-    jars = [each for each in (given.get(_JARS, ""), *installed_jars(os.environ.get("STREAMKEEPER_JARS", ""))) if each]
+    jars = [jar for jar in (given.get(_JARS, ""), *installed_jars(os.environ.get("STREAMKEEPER_JARS", ""))) if jar]
     if jars:
         conf[_JARS] = ",".join(jars)
     # A killed JVM leaves its temporary files (RocksDB's library alone is 15 MB): they go with the scratch directory.
@@ -134,7 +134,9 @@ def start_session(
     for folder in ("tmp", "local"):
         make_folders(scratch / folder)
     here = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    os.environ["PYTHONPATH"] = os.pathsep.join([*(str(each) for each in python_path), *(each for each in here if each)])
+    os.environ["PYTHONPATH"] = os.pathsep.join(
+        [*(str(entry) for entry in python_path), *(entry for entry in here if entry)]
+    )
     os.environ["PYSPARK_PYTHON"] = sys.executable
     secret_file = _write_secrets(secret_conf, scratch)
     from pyspark.sql import SparkSession
@@ -168,7 +170,9 @@ def _write_secrets(secret_conf: Mapping[str, str], scratch: Path) -> Path | None
 def _property(value: str) -> str:
     """A value as java.util.Properties reads it."""
     special = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\f": "\\f", "#": "\\#", "!": "\\!", " ": "\\ "}
-    return "".join(special.get(each, each if ord(each) < 128 else f"\\u{ord(each):04x}") for each in value)
+    return "".join(
+        special.get(character, character if ord(character) < 128 else f"\\u{ord(character):04x}") for character in value
+    )
 
 
 def _explain(error: Exception) -> Exception:

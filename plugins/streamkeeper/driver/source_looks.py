@@ -55,8 +55,8 @@ class SourceLooks:
         while True:
             # A moment first: what a query begins with is done by then.
             time.sleep(self._look_s if rounds else min(2.0, self._look_s))
-            for each in list(self._queries):
-                each.look(weigh=rounds % _WEIGH_EVERY == 0)
+            for query in list(self._queries):
+                query.look(weigh=rounds % _WEIGH_EVERY == 0)
             rounds += 1
 
 
@@ -98,7 +98,7 @@ class QueryLooks:
             return
         plan = read_offsets(tree, batch)
         files = {source.name: source for source in file_sources(tree, plan, None)}
-        descriptions = [each.source for each in self._board.sources(self._query.name)]
+        descriptions = [seen.source for seen in self._board.sources(self._query.name)]
         for number, (name, end) in enumerate(plan.ends.items()):
             needed = positions(end.encode())
             if name in files and len(descriptions) == len(plan.ends):
@@ -129,7 +129,7 @@ class QueryLooks:
             self._readings = list(kafka_readings(frame._jdf.queryExecution().analyzed()).values())
         if number not in self._topics:
             names = {topic for topic, _ in needed}
-            reading = next((each for each in self._readings if all(map(each.reads, names))), None)
+            reading = next((kept for kept in self._readings if all(map(kept.reads, names))), None)
             if reading is None:
                 return SourceLook()
             frame = self._query.planned.query.df

@@ -34,12 +34,12 @@ def warm_up(
     those that had theirs.
     """
     told: list[str] = []
-    for name, each in planned.items():
+    for name, query in planned.items():
         try:
-            told.append(rehearsed.get(name, "") or _warm_up(spark, each, live.get(name), scratch / name))
+            told.append(rehearsed.get(name, "") or _warm_up(spark, query, live.get(name), scratch / name))
         except Exception as error:
             told.append(f"{describe_fault(error)} (query {name})")
-    failed = [each for each in told if not each.startswith("ok: ")]
+    failed = [sentence for sentence in told if not sentence.startswith("ok: ")]
     return "; ".join(failed or told)
 
 

@@ -35,9 +35,9 @@ class Approver(msgspec.Struct, frozen=True, kw_only=True):
 
 def check_approvers(where: str, given: object) -> tuple[str, ...]:
     """The entries of a list, in one form each; raises InvalidInput for a list of nobody and for what is no name."""
-    if not isinstance(given, list | tuple) or not all(isinstance(each, str) for each in given):
+    if not isinstance(given, list | tuple) or not all(isinstance(name, str) for name in given):
         raise InvalidInput(f"{where} is no list of names", hint=_EXAMPLE)
-    names = tuple(dict.fromkeys(_check(where, each) for each in given))
+    names = tuple(dict.fromkeys(_check(where, name) for name in given))
     if not names:
         raise InvalidInput(f"{where} names nobody: no answer could count", hint=f"leave it out, or {_EXAMPLE}")
     return names
@@ -76,7 +76,7 @@ def _check(where: str, entry: str) -> str:
 def _bare(name: str) -> tuple[str, str]:
     """The name without what may be written otherwise, and its domain: ``cli:CORP\\Ada`` and ``ada`` are alike."""
     folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", name).casefold())
-    plain = "".join(each for each in folded if each.isprintable() and not each.isspace())
+    plain = "".join(character for character in folded if character.isprintable() and not character.isspace())
     plain = plain.removeprefix(AIRFLOW).removeprefix(CLI).rpartition("\\")[2]
     bare, _, domain = plain.partition("@")
     return bare, domain

@@ -61,8 +61,8 @@ def answer_json(answer: CheckAnswer) -> dict[str, object]:
     if answer.assessment is None:
         return {"error": answer.error}
     queries = {
-        name: {"verdict": each.verdict.name, "findings": [_finding(found) for found in each.findings]}
-        for name, each in answer.assessment.queries.items()
+        name: {"verdict": query.verdict.name, "findings": [_finding(found) for found in query.findings]}
+        for name, query in answer.assessment.queries.items()
     }
     seconds = msgspec.to_builtins(answer.seconds) if answer.seconds else {}
     shown = {key: round(value, 3) for key, value in seconds.items()}

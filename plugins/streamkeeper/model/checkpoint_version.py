@@ -117,4 +117,4 @@ def completed(version: CheckpointVersion, record: StartOffsetsKnown | HandedOff)
 
 
 def _newest(*batches: int | None) -> int | None:
-    return max((each for each in batches if each is not None), default=None)
+    return max((batch for batch in batches if batch is not None), default=None)

@@ -10,7 +10,7 @@ from streamkeeper.model.params import Param
 from streamkeeper.model.release import ParamValue
 
 _TYPES: dict[str, type[str] | type[int] | type[float] | type[bool]] = {
-    each.__name__: each for each in (str, int, float, bool)
+    kind.__name__: kind for kind in (str, int, float, bool)
 }
 
 
@@ -33,7 +33,7 @@ class Declaration(msgspec.Struct, frozen=True, kw_only=True):
     def declared(self) -> dict[str, Param]:
         """The params as the job has declared them."""
         found = self.params or {}
-        return {name: _param(each) for name, each in found.items()}
+        return {name: _param(param) for name, param in found.items()}
 
 
 def declaration_of(params: Mapping[str, Param]) -> Declaration:
@@ -41,9 +41,9 @@ def declaration_of(params: Mapping[str, Param]) -> Declaration:
     return Declaration(
         params={
             name: DeclaredParam(
-                type=each.type.__name__, required=each.required, default=each.given_default, help=str(each.help)
+                type=param.type.__name__, required=param.required, default=param.given_default, help=str(param.help)
             )
-            for name, each in params.items()
+            for name, param in params.items()
         }
     )
 

@@ -53,7 +53,7 @@ class QueryEvidence(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def findings(self) -> tuple[Finding, ...]:
         """Of all looks, in their order."""
-        return tuple(each for look in Look for each in self.found.get(look, ()))
+        return tuple(finding for look in Look for finding in self.found.get(look, ()))
 
     @property
     def rehearsal(self) -> str:
@@ -64,7 +64,7 @@ class QueryEvidence(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_fatal(self) -> bool:
         """Whether anything found forbids to run the candidate."""
-        return any(each.severity is Severity.FATAL for each in self.findings)
+        return any(finding.severity is Severity.FATAL for finding in self.findings)
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,9 +81,17 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def deployed(self) -> dict[str, Manifest]:
         """Query -> its deployed manifest, of those that are deployed."""
-        return {query: each.deployed for query, each in self.queries.items() if each.deployed is not None}
+        return {
+            query: query_evidence.deployed
+            for query, query_evidence in self.queries.items()
+            if query_evidence.deployed is not None
+        }
 
     @property
     def candidate(self) -> dict[str, Manifest]:
         """Query -> the candidate's manifest, of those that it has."""
-        return {query: each.candidate for query, each in self.queries.items() if each.candidate is not None}
+        return {
+            query: query_evidence.candidate
+            for query, query_evidence in self.queries.items()
+            if query_evidence.candidate is not None
+        }

@@ -192,7 +192,7 @@ class FleetIndex(msgspec.Struct, frozen=True, kw_only=True):
 
     def row(self, job: str) -> JobRow | None:
         """The row of one job."""
-        return next((each for each in self.rows if each.job == job), None)
+        return next((row for row in self.rows if row.job == job), None)
 
 
 class PruneRecord(msgspec.Struct, frozen=True, kw_only=True):

@@ -128,4 +128,4 @@ class Symptom(msgspec.Struct, frozen=True, kw_only=True):
 def worst(symptoms: Iterable[Symptom]) -> Severity | None:
     """The severity that decides how a job is shown."""
     order = list(Severity)
-    return min((each.severity for each in symptoms), key=order.index, default=None)
+    return min((symptom.severity for symptom in symptoms), key=order.index, default=None)

@@ -110,7 +110,7 @@ def fold_incident(state: JobIncidents, entry: IncidentEntry) -> JobIncidents:
             before = state.open.get(key)
             if before is None:
                 return state
-            left = {name: each for name, each in state.open.items() if name != key}
+            left = {name: opened for name, opened in state.open.items() if name != key}
             return _told(msgspec.structs.replace(state, open=left), entry, "cleared", before.symptom, sentence)
         case WatchActed(key=key, sentence=sentence):
             before = state.open.get(key)
@@ -120,9 +120,11 @@ def fold_incident(state: JobIncidents, entry: IncidentEntry) -> JobIncidents:
             return _told(_put(state, key, acted), entry, "acted", before.symptom, sentence)
         case NoticeSent(of=of, to=to, done=done):
             marked = (
-                msgspec.structs.replace(each, sent=tuple(sorted({*each.sent, *to}))) if each.number == of else each
-                for each in state.unsent
-                if not (done and each.number == of)
+                msgspec.structs.replace(notice, sent=tuple(sorted({*notice.sent, *to})))
+                if notice.number == of
+                else notice
+                for notice in state.unsent
+                if not (done and notice.number == of)
             )
             return msgspec.structs.replace(state, unsent=tuple(marked))
 

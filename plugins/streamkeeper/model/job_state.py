@@ -123,7 +123,7 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True):
     def next_release(self) -> int:
         """A number that no release has had, in this journal or in the one that was lost."""
         before = self.rebuilt.newest_release if self.rebuilt is not None else 0
-        return max((each.number for each in self.releases.values()), default=before) + 1
+        return max((release.number for release in self.releases.values()), default=before) + 1
 
     @property
     def open_operation(self) -> OperationState | None:
@@ -138,12 +138,12 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True):
         """The checkpoint version that serves: the one an appointment named, else the newest."""
         if query in self.current:
             return self.version(query, self.current[query])
-        versions = [each for each in self.versions.get(query, ()) if each.serves]
-        return max(versions, key=lambda each: version_number(each.version), default=None)
+        versions = [version for version in self.versions.get(query, ()) if version.serves]
+        return max(versions, key=lambda version: version_number(version.version), default=None)
 
     def version(self, query: str, version: str) -> CheckpointVersion | None:
         """One checkpoint version of a query, by its name."""
-        return next((each for each in self.versions.get(query, ()) if each.version == version), None)
+        return next((known for known in self.versions.get(query, ()) if known.version == version), None)
 
     def checkpoint(self, query: str, version: str, root: str) -> Path:
         """Where a checkpoint version lies: below its own root, below this one where none is recorded."""
@@ -152,7 +152,9 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True):
 
     def next_version(self, query: str) -> str:
         """The name of a checkpoint version that was never recorded."""
-        return version_name(max((version_number(each.version) for each in self.versions.get(query, ())), default=0) + 1)
+        return version_name(
+            max((version_number(version.version) for version in self.versions.get(query, ())), default=0) + 1
+        )
 
     def spans(self, query: str, version: str) -> tuple[Span, ...]:
         """What the output consists of while this version serves: those it carries on, and itself, in order."""
@@ -165,11 +167,15 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def owners(self) -> list[InstanceState]:
         """The instances that may have opened a checkpoint and are not proven dead."""
-        return [each for each in self.instances.values() if each.appointed and not each.ended]
+        return [instance for instance in self.instances.values() if instance.appointed and not instance.ended]
 
     def instances_of(self, operation: str, role: Role) -> list[InstanceState]:
         """The instances an operation planned in a role, oldest first."""
-        return [each for each in self.instances.values() if each.operation == operation and each.role is role]
+        return [
+            instance
+            for instance in self.instances.values()
+            if instance.operation == operation and instance.role is role
+        ]
 
 
 def fold(state: JobState, entry: Entry | PassedEntry) -> JobState:
@@ -199,7 +205,7 @@ def fold(state: JobState, entry: Entry | PassedEntry) -> JobState:
             return _created(state, record)
         case StartOffsetsKnown() | HandedOff():
             known = state.versions.get(record.query, ())
-            return _put(state, "versions", record.query, tuple(completed(each, record) for each in known))
+            return _put(state, "versions", record.query, tuple(completed(version, record) for version in known))
         case ReleasePromoted(release=name, instance=instance):
             return _promoted(state, name, instance)
         case DesiredChanged(serve=serve):
@@ -220,7 +226,7 @@ def _rebuilt(state: JobState, record: JobRebuilt) -> JobState:
     """Only a journal's first entry makes it again: whatever is recorded knows better."""
     if state.number != 1:
         return state
-    versions = {query: tuple(seen(query, each) for each in of.versions) for query, of in record.queries.items()}
+    versions = {query: tuple(seen(query, version) for version in of.versions) for query, of in record.queries.items()}
     current = {query: of.version for query, of in record.queries.items() if of.version}
     return msgspec.structs.replace(state, rebuilt=record, versions=versions, current=current)
 
@@ -296,7 +302,9 @@ def _claimed(state: JobState, record: EpochClaimed) -> JobState:
     if before is not None and before.epoch >= record.epoch:
         return state
     known = state.versions.get(record.query, ())
-    state = _put(state, "versions", record.query, tuple(opened(each, record) for each in known)) if known else state
+    state = (
+        _put(state, "versions", record.query, tuple(opened(version, record) for version in known)) if known else state
+    )
     epoch = EpochState(
         query=record.query,
         output=record.output,
@@ -310,7 +318,7 @@ def _claimed(state: JobState, record: EpochClaimed) -> JobState:
 
 def _created(state: JobState, record: CheckpointVersionCreated) -> JobState:
     known = state.versions.get(record.query, ())
-    reserved = next((each for each in known if each.version == record.version), None)
+    reserved = next((version for version in known if version.version == record.version), None)
     if reserved is not None:
         return _begins_to_serve(state, reserved) if record.serves and not reserved.serves else state
     state = _put(state, "versions", record.query, (*known, created(record)))
@@ -322,7 +330,9 @@ def _begins_to_serve(state: JobState, reserved: CheckpointVersion) -> JobState:
     """A version that was recorded before it was filled serves from its second record on."""
     known = state.versions[reserved.query]
     serving = msgspec.structs.replace(reserved, serves=True)
-    state = _put(state, "versions", reserved.query, tuple(serving if each is reserved else each for each in known))
+    state = _put(
+        state, "versions", reserved.query, tuple(serving if version is reserved else version for version in known)
+    )
     return _put(state, "current", reserved.query, reserved.version)
 
 

@@ -36,7 +36,7 @@ def known_checkpoint(job: str, version: CheckpointVersion, commits: Mapping[str,
     committed the directory may still be missing, and is made again.
     """
     told = commits.get(commit_key(version.query, version.version))
-    committed = max((each for each in (version.committed, told) if each is not None), default=None)
+    committed = max((batch for batch in (version.committed, told) if batch is not None), default=None)
     seeded = version.batch is not None
     begun = committed is not None or (bool(version.query_id) and not seeded)
     if seeded and version.start_offsets is None and version.batch is not None:

@@ -23,7 +23,9 @@ def code_block(text: str, language: str = "") -> str:
 
 def visible(text: str) -> str:
     """Text in which what would steer a terminal or change the order of reading is spelled out."""
-    return "".join(each if each.isprintable() or each in "\n\t" else _spelled(each) for each in text)
+    return "".join(
+        character if character.isprintable() or character in "\n\t" else _spelled(character) for character in text
+    )
 
 
 def _spelled(character: str) -> str:

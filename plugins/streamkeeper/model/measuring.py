@@ -99,7 +99,7 @@ def checkpoint_write_s(progress: QueryProgress) -> float:
     Spark adds up the commits of tasks that ran side by side: they count for at most as long as the batch ran.
     """
     durations = progress.durationMs
-    state = max((each.commitTimeMs for each in progress.stateOperators), default=0)
+    state = max((operator.commitTimeMs for operator in progress.stateOperators), default=0)
     return (durations.walCommit + durations.commitOffsets + min(state, durations.addBatch)) / 1000
 
 
@@ -124,7 +124,7 @@ def _next_due(moment_ms: int, interval_ms: int) -> int:
 
 def records_behind(newest: Mapping[Partition, int], end: Mapping[Partition, int]) -> int:
     """Records beyond ``end`` in the partitions that it knows."""
-    return sum(max(0, newest[each] - offset) for each, offset in end.items() if each in newest)
+    return sum(max(0, newest[partition] - offset) for partition, offset in end.items() if partition in newest)
 
 
 def positions(offset: bytes) -> dict[Partition, int] | None:
@@ -158,11 +158,11 @@ def runway_s(needed: Mapping[Partition, int], now: Held, before: Held) -> float 
     0 once one has dropped it. None when none drops anything, or has anything that was not read.
     """
     found = []
-    for each, offset in needed.items():
-        oldest, newest = now.oldest.get(each), now.newest.get(each)
+    for partition, offset in needed.items():
+        oldest, newest = now.oldest.get(partition), now.newest.get(partition)
         if oldest is None or newest is None:
             continue
-        dropped = oldest - before.oldest.get(each, oldest)
+        dropped = oldest - before.oldest.get(partition, oldest)
         if oldest > offset:
             found.append(0.0)
         elif newest > offset and dropped > 0:
@@ -224,9 +224,9 @@ class Meter:
         self._newest = progress
         self._lags = tuple(map(told_lag, progress.sources))
         self._durations.append(took_ms / 1000)
-        self._rows.append(tuple(each.numInputRows for each in progress.sources))
+        self._rows.append(tuple(source.numInputRows for source in progress.sources))
         self._slowest = max(self._slowest, took_ms / 1000)
-        self._dropped += sum(each.numRowsDroppedByWatermark for each in progress.stateOperators)
+        self._dropped += sum(operator.numRowsDroppedByWatermark for operator in progress.stateOperators)
         self._count_repairs(progress.stateOperators)
         if self._open is not None and self._open[0] <= progress.batchId:
             self._open = None
@@ -240,8 +240,8 @@ class Meter:
             input_rows_per_s=progress.inputRowsPerSecond,
             processed_rows_per_s=progress.processedRowsPerSecond,
             checkpoint_write_s=checkpoint_write_s(progress),
-            state_rows=sum(each.numRowsTotal for each in progress.stateOperators),
-            state_memory_bytes=sum(each.memoryUsedBytes for each in progress.stateOperators),
+            state_rows=sum(operator.numRowsTotal for operator in progress.stateOperators),
+            state_memory_bytes=sum(operator.memoryUsedBytes for operator in progress.stateOperators),
             dropped_rows=self._dropped,
             repaired_stores=self._repaired,
             last_commit=ended / 1000,
@@ -263,7 +263,7 @@ class Meter:
         return HistoryPoint(at=now, slowest_batch_s=slowest, signals=self.signals(now))
 
     def _count_repairs(self, operators: Sequence[OperatorProgress]) -> None:
-        told = tuple(each.customMetrics.rocksdbNumSnapshotsAutoRepaired for each in operators)
+        told = tuple(operator.customMetrics.rocksdbNumSnapshotsAutoRepaired for operator in operators)
         before = self._repairs if len(self._repairs) == len(told) else (0,) * len(told)
         self._repaired += sum(max(0, now - then) for now, then in zip(told, before, strict=True))
         self._repairs = told
@@ -302,8 +302,8 @@ class Meter:
         """At the rate of the last batches, which begin no more often than they are due; None without one."""
         if lag == 0:
             return 0.0
-        rows = sum(each[position] for each in self._rows if position < len(each))
-        spent = sum(max(each, self._trigger_s or 0.0) for each in self._durations)
+        rows = sum(row[position] for row in self._rows if position < len(row))
+        spent = sum(max(duration, self._trigger_s or 0.0) for duration in self._durations)
         return lag * spent / rows if rows > 0 else None
 
 

@@ -37,7 +37,7 @@ def read_schema_line(line: str) -> tuple[str, str]:
     """Name and type of a line of ``schema_text``, or of one of an earlier version, which put no name in backticks."""
     if found := _QUOTED_LINE.fullmatch(line):
         name = found[1].replace("``", "`")
-        return _ESCAPE.sub(lambda each: chr(int(each[1], 16)), name), found[2]
+        return _ESCAPE.sub(lambda match: chr(int(match[1], 16)), name), found[2]
     if found := _BARE_LINE.fullmatch(line):
         return found[1], found[2]
     name, _, kind = line.partition(" ")
@@ -47,5 +47,5 @@ def read_schema_line(line: str) -> tuple[str, str]:
 def _in_backticks(name: str) -> str:
     if _BARE.fullmatch(name):
         return name
-    escaped = _ESCAPED.sub(lambda each: f"\\u{ord(each[0]):04x}", name)
+    escaped = _ESCAPED.sub(lambda match: f"\\u{ord(match[0]):04x}", name)
     return f"`{escaped.replace('`', '``')}`"

@@ -102,7 +102,7 @@ class QueryLook(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def harmed(self) -> tuple[Damage, ...]:
         """Damages with which a start would do harm."""
-        return tuple(each for each in self.damages if not each.safe)
+        return tuple(damage for damage in self.damages if not damage.safe)
 
     @property
     def ahead(self) -> bool:
@@ -204,7 +204,7 @@ class Option(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def asks(self) -> bool:
         """Whether a person has to say yes."""
-        return any(each.asks for each in self.prices)
+        return any(price.asks for price in self.prices)
 
 
 class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
@@ -223,7 +223,7 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
 
     def option(self, action: RecoveryAction) -> Option:
         """What is said of an action."""
-        return next(each for each in self.options if each.action is action)
+        return next(option for option in self.options if option.action is action)
 
 
 class Recovery(msgspec.Struct, frozen=True, kw_only=True):

@@ -57,7 +57,7 @@ def secret_forms(secrets: Mapping[str, str]) -> list[str]:
 def _forms(values: tuple[str, ...]) -> tuple[str, ...]:
     forms: set[str] = set()
     for value in values:
-        lines = [each for each in value.splitlines() if len(each) >= SHORTEST or any(map(str.isalnum, each))]
+        lines = [line for line in value.splitlines() if len(line) >= SHORTEST or any(map(str.isalnum, line))]
         for part in filter(str.strip, {value, *lines}):
             raw = _bytes(part)
             in_url = _quote(raw)
@@ -95,7 +95,7 @@ def _masked(text: str, values: tuple[str, ...]) -> str:
 
 def _places(form: str, text: str) -> Iterator[tuple[int, int]]:
     if len(form) < SHORTEST:
-        yield from (each.span() for each in _word(form).finditer(text))
+        yield from (match.span() for match in _word(form).finditer(text))
         return
     at = text.find(form)
     while at >= 0:
@@ -124,11 +124,11 @@ def _walked(value: Any, kind: Any, mask: Callable[[str], str]) -> Any:
         case dict():
             keys, values = get_args(kind) or (str, object)
             shown: Callable[[Any], Any] = mask if _mark_of(keys) == _TEXT else lambda key: key
-            return {shown(key): _walked(each, values, mask) for key, each in value.items()}
+            return {shown(key): _walked(inner, values, mask) for key, inner in value.items()}
         case list() | tuple():
             items = get_args(kind) or (object, ...)
             each_has = items if len(items) == len(value) and items[-1] is not ... else items[:1] * len(value)
-            return type(value)(_walked(each, its, mask) for each, its in zip(value, each_has, strict=True))
+            return type(value)(_walked(inner, its, mask) for inner, its in zip(value, each_has, strict=True))
         case _:
             return value
 
@@ -138,12 +138,14 @@ def _kind_of(value: Any, kind: Any) -> Any:
     choices = get_args(kind) if _mark_of(kind) is None else ()
     if get_origin(kind) in (dict, list, tuple) or not choices:
         return kind
-    plain = {each: get_args(each)[0] if _mark_of(each) else get_origin(each) or each for each in choices}
-    return next((each for each in choices if isinstance(plain[each], type) and isinstance(value, plain[each])), object)
+    plain = {choice: get_args(choice)[0] if _mark_of(choice) else get_origin(choice) or choice for choice in choices}
+    return next(
+        (choice for choice in choices if isinstance(plain[choice], type) and isinstance(value, plain[choice])), object
+    )
 
 
 def _mark_of(kind: Any) -> str | None:
-    return next((each for each in getattr(kind, "__metadata__", ()) if each in (_STRUCTURE, _TEXT)), None)
+    return next((marker for marker in getattr(kind, "__metadata__", ()) if marker in (_STRUCTURE, _TEXT)), None)
 
 
 @cache

@@ -131,21 +131,21 @@ def _misfit(key: str, value: str) -> str:
 
 
 def _is_listed(key: str, allowed: Iterable[str]) -> bool:
-    return any(fnmatchcase(key, each) for each in allowed)
+    return any(fnmatchcase(key, pattern) for pattern in allowed)
 
 
 def _is_usual(key: str) -> bool:
     if key in _USUAL:
         return True
-    words = {each.lower() for each in _WORDS.findall(key)}
+    words = {word.lower() for word in _WORDS.findall(key)}
     return key.startswith(_SQL) and key != _NAMES_A_FORMAT and words.isdisjoint(_NAMES_CODE)
 
 
 def check_described_confs(confs: Iterable[Mapping[str, str]]) -> None:
     """Raise JobUnusable when a job's code has set such a conf itself; ``confs``: those of its described queries."""
-    for each in confs:
-        changed = [key for key, value in FIXED.items() if each.get(key, value) != value]
-        changed += [_ABSENT] if _ABSENT in each else []
+    for conf in confs:
+        changed = [key for key, value in FIXED.items() if conf.get(key, value) != value]
+        changed += [_ABSENT] if _ABSENT in conf else []
         if changed:
             reason = _REASONS[changed[0].lower()]
             raise JobUnusable(f"the job's code sets {changed[0]}: {reason}", hint="remove it there")

@@ -129,9 +129,9 @@ def _refuse_misspelt(environ: Mapping[str, str]) -> None:
 def _begun_alike(name: str) -> str:
     """The setting that a longer or a shorter name is likely to mean, as STORE_URL means STORE; empty if none is."""
     alike = (
-        each
-        for each in _KNOWN
-        if name.startswith((f"{each}_", f"{each.removesuffix('S')}_")) or f"_{name}_" in f"_{each}_"
+        known
+        for known in _KNOWN
+        if name.startswith((f"{known}_", f"{known.removesuffix('S')}_")) or f"_{name}_" in f"_{known}_"
     )
     return next(alike, "")
 
@@ -156,7 +156,7 @@ def _directory(variable: str, environ: Mapping[str, str], default: Path) -> str:
 
 
 def _confs(variable: str, environ: Mapping[str, str]) -> tuple[str, ...]:
-    names = tuple(each.strip() for each in environ.get(variable, "").split(",") if each.strip())
+    names = tuple(part.strip() for part in environ.get(variable, "").split(",") if part.strip())
     for name in names:
         if not name.startswith("spark.") or "*" in name.removesuffix(".*"):
             raise InvalidInput(
@@ -168,7 +168,7 @@ def _confs(variable: str, environ: Mapping[str, str]) -> tuple[str, ...]:
 def _approvers(variable: str, environ: Mapping[str, str]) -> tuple[str, ...]:
     """A variable that is set and names nobody is refused: it would let nobody, or everybody, answer."""
     text = environ.get(variable, "")
-    return check_approvers(variable, [each for each in text.split(",") if each.strip()]) if text else ()
+    return check_approvers(variable, [part for part in text.split(",") if part.strip()]) if text else ()
 
 
 def _yes_or_no(variable: str, environ: Mapping[str, str]) -> bool:
@@ -181,8 +181,8 @@ def _yes_or_no(variable: str, environ: Mapping[str, str]) -> bool:
 def _directories(variable: str, environ: Mapping[str, str]) -> str:
     """Several, with ``:`` between them, which no URL fits into."""
     value = environ.get(variable, "")
-    if "://" in value or any(scheme_of(f"{each}:") for each in value.split(":")):
+    if "://" in value or any(scheme_of(f"{part}:") for part in value.split(":")):
         raise Unsupported(
             f"{variable} {value}: a URL is not supported here", hint="name local directories, with : between them"
         )
-    return ":".join(str(Path(each).absolute()) for each in value.split(":") if each)
+    return ":".join(str(Path(part).absolute()) for part in value.split(":") if part)

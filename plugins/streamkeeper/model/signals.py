@@ -63,12 +63,12 @@ class QuerySignals(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def lag_s(self) -> float | None:
         """Of the source that is furthest behind."""
-        return max((each.lag_s for each in self.sources if each.lag_s is not None), default=None)
+        return max((source.lag_s for source in self.sources if source.lag_s is not None), default=None)
 
     @property
     def runway_s(self) -> float | None:
         """Of the source that drops first."""
-        return min((each.runway_s for each in self.sources if each.runway_s is not None), default=None)
+        return min((source.runway_s for source in self.sources if source.runway_s is not None), default=None)
 
 
 class HistoryPoint(msgspec.Struct, frozen=True, kw_only=True):

@@ -108,7 +108,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def bytes(self) -> int:
         """Size of its files."""
-        return sum(each.stamp.size for each in self.files)
+        return sum(file.stamp.size for file in self.files)
 
 
 class DrillResult(msgspec.Struct, frozen=True, kw_only=True):

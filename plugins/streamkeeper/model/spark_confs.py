@@ -60,7 +60,7 @@ def role(key: str) -> Role:
 
 
 def _keys(text: str) -> frozenset[str]:
-    return frozenset(SQL + each for each in text.split())
+    return frozenset(SQL + name for name in text.split())
 
 
 _FORMER = {

@@ -64,9 +64,9 @@ def _living(status: DriverStatus) -> Standing:
         return said
     if status.cause in (Cause.DEPENDENCY.value, Cause.CAPACITY.value):
         return Standing.WAITING
-    failed = status.generation > 1 or bool(status.cause) or any(each.failures for each in status.queries.values())
+    failed = status.generation > 1 or bool(status.cause) or any(query.failures for query in status.queries.values())
     unproven = said is Standing.STARTING or any(
-        each.failures or not each.triggers for each in status.queries.values() if not each.finished
+        query.failures or not query.triggers for query in status.queries.values() if not query.finished
     )
     return Standing.RESTARTING if failed and unproven else said
 

@@ -10,7 +10,7 @@ from collections.abc import Collection
 def subscribed_topics(named: str) -> frozenset[str] | None:
     """The topics of a list of them; None where they are named otherwise."""
     way, _, rest = named.partition(" ")
-    return frozenset(each.strip() for each in rest.split(",")) if way == "subscribe" else None
+    return frozenset(topic.strip() for topic in rest.split(",")) if way == "subscribe" else None
 
 
 def reads(named: str, topic: str, partitions: Collection[int] | None = None) -> bool:

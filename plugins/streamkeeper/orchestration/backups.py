@@ -95,11 +95,11 @@ def missed_objectives(site: Installation, series: list[str]) -> Iterator[str]:
     """One sentence for each query whose snapshots are too far behind, or whose checkpoint cannot be looked at."""
     from streamkeeper.operations.backup import lateness_of
 
-    for each in series:
+    for one_series in series:
         try:
-            lateness = lateness_of(site, find_target(site, each))
+            lateness = lateness_of(site, find_target(site, one_series))
         except PermanentError as error:
-            yield f"{each}: {error}"
+            yield f"{one_series}: {error}"
             continue
         sentence = lateness.exceeds(site.settings.objective_s) if lateness is not None else ""
         if sentence:

@@ -107,5 +107,5 @@ def show_log(task: StreamkeeperTask, site: Installation, job: str, instance: str
 
 def _newest_of(deploy: Deploy) -> str:
     """The instance that the operation planned last; empty when there is none."""
-    mine = [each.instance for each in deploy.state.instances.values() if each.operation == deploy.operation]
+    mine = [instance.instance for instance in deploy.state.instances.values() if instance.operation == deploy.operation]
     return mine[-1] if mine else ""

@@ -86,7 +86,7 @@ def recover_form(jobs: Path) -> dict[str, Param]:
         "action": Param(
             RecoveryAction.DIAGNOSE.value,
             type="string",
-            enum=[each.value for each in RecoveryAction],
+            enum=[action.value for action in RecoveryAction],
             values_display={
                 "diagnose": "Diagnose: say what is wrong and what can be done",
                 "restart": "Restart: the serving release, on its checkpoints",
@@ -160,7 +160,7 @@ def unclamped(schema: Mapping[str, Any]) -> dict[str, Any]:
 def _json_type(field: AskedField) -> dict[str, Any]:
     """The JSON schema of a field's type, as Airflow's form reads it, and its default unless it is required."""
     if isinstance(field.default, Enum):
-        return {"default": field.default.value, "type": "string", "enum": [each.value for each in field.kind]}
+        return {"default": field.default.value, "type": "string", "enum": [choice.value for choice in field.kind]}
     schema = msgspec.json.schema(field.kind)
     if "anyOf" in schema:
         schema = {"type": ["null", schema["anyOf"][0]["type"]]}

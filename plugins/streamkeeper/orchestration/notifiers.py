@@ -49,10 +49,10 @@ def read_notifiers(environ: Mapping[str, str]) -> dict[str, NamedNotifier]:
     try:
         given = json.loads(text) if text[0] in '[{"' else [text]
         entries = given if isinstance(given, list) else [given]
-        found = [NamedNotifier(notifier=each) if isinstance(each, str) else _entry(each) for each in entries]
+        found = [NamedNotifier(notifier=entry) if isinstance(entry, str) else _entry(entry) for entry in entries]
     except (json.JSONDecodeError, msgspec.ValidationError) as error:
         raise InvalidInput(f"{VARIABLE} cannot be read: {error}", hint=_EXAMPLE) from None
-    return {f"{each.notifier}#{number}": each for number, each in enumerate(found, start=1)}
+    return {f"{entry.notifier}#{number}": entry for number, entry in enumerate(found, start=1)}
 
 
 def make_senders(environ: Mapping[str, str], context: Context) -> dict[str, Sender]:
@@ -61,7 +61,7 @@ def make_senders(environ: Mapping[str, str], context: Context) -> dict[str, Send
         named = read_notifiers(environ)
     except InvalidInput as error:
         return {VARIABLE: _failing(error)}
-    return {name: _sender(each, context) for name, each in named.items()}
+    return {name: _sender(entry, context) for name, entry in named.items()}
 
 
 def tell_all(context: Context, message: Message) -> list[str]:

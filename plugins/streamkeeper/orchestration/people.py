@@ -36,7 +36,7 @@ def assigned_users(right: RightToAnswer) -> list[HITLUser]:
     if named is None:
         return []
     everybody = named or right.listed
-    return [{"id": each.id or each.name, "name": each.name} for each in everybody]
+    return [{"id": person.id or person.name, "name": person.name} for person in everybody]
 
 
 def required_actions(task: HITLOperator, context: Context) -> str:

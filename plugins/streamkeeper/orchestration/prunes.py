@@ -37,8 +37,8 @@ class PlanPruneOperator(AskedTask):
         run = plan(open_site(), request)
         self._report(context, list(_lines(run)))
         if run.untold and request.dry_run:
-            raise PruneIncomplete("\n".join(f"cannot plan {each}" for each in run.untold))
-        return f"{sum(len(each.dropped) for each in run.sweeps)} snapshots would go"
+            raise PruneIncomplete("\n".join(f"cannot plan {what}" for what in run.untold))
+        return f"{sum(len(sweep.dropped) for sweep in run.sweeps)} snapshots would go"
 
 
 class PruneOperator(AskedTask):

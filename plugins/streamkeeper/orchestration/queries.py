@@ -42,11 +42,11 @@ def find_series(site: Installation, choice: Choice) -> list[str]:
     if choice.query:
         return [query_target(site, choice.job, choice.query).series]
     if choice.job:
-        return [each.series for each in all_targets(site, job=choice.job)]
+        return [target.series for target in all_targets(site, job=choice.job)]
     found: list[str] = []
     for job in recorded_jobs(site):
         try:
-            found += [each.series for each in all_targets(site, job=job)]
+            found += [target.series for target in all_targets(site, job=job)]
         except PermanentError:
             found.append(job)
     return found

@@ -144,9 +144,9 @@ class AcceptOperator(_RecoveryTask, HITLOperator):
         by = (
             f"Unless it is answered by {until:%Y-%m-%d %H:%M} UTC, it counts as declined. May answer: {right.sentence}."
         )
-        self.body = "\n".join([escaped(by), "", *(f"- {escaped(each)}" for each in told), "", report])
+        self.body = "\n".join([escaped(by), "", *(f"- {escaped(line)}" for line in told), "", report])
         self.response_timeout = timedelta(seconds=float(params["approve_s"]))
-        self._tell_approvers(context, [by, "", *(f"- {each}" for each in told)])
+        self._tell_approvers(context, [by, "", *(f"- {line}" for line in told)])
         return HITLOperator.execute(self, context)
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:

@@ -94,4 +94,4 @@ def _has_held(state: JobState, operation: OperationState, seen: Seen) -> bool:
 
 
 def _drivers(state: JobState, operation: str) -> list[str]:
-    return sorted(each.instance for each in state.instances.values() if each.operation == operation)
+    return sorted(instance.instance for instance in state.instances.values() if instance.operation == operation)

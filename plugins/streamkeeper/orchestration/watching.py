@@ -79,14 +79,14 @@ def read_acts(environ: Mapping[str, str]) -> bool:
 
 def tell_pass(index: FleetIndex) -> str:
     """One sentence."""
-    wrong = sum(1 for each in index.rows if each.symptoms)
+    wrong = sum(1 for row in index.rows if row.symptoms)
     return f"{len(index.rows)} jobs in {index.seconds:.1f} s: something is wrong with {wrong}"
 
 
 def health_of(index: FleetIndex) -> dict[str, Any]:
     """What travels with the asset's event: how many jobs are at each severity, and what is wrong with whom."""
-    severities = Counter(each.worst.value for each in index.rows if each.worst is not None)
-    wrong = {each.job: sorted({symptom.rule for symptom in each.symptoms}) for each in index.rows if each.symptoms}
+    severities = Counter(row.worst.value for row in index.rows if row.worst is not None)
+    wrong = {row.job: sorted({symptom.rule for symptom in row.symptoms}) for row in index.rows if row.symptoms}
     return {"number": index.number, "jobs": len(index.rows), "severities": dict(severities), "wrong": wrong}
 
 

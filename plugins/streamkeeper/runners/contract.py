@@ -35,7 +35,7 @@ class Runner(ABC):
 
         One that cannot be looked at is UNKNOWN, with the reason.
         """
-        return {each: self.observe(*each) for each in instances}
+        return {instance: self.observe(*instance) for instance in instances}
 
     @abstractmethod
     def nudge(self, job: str, instance: str) -> None:

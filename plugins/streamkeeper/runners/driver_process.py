@@ -99,8 +99,8 @@ class DriverProcess:
         handle = os.pidfd_open(self.pid)
         try:
             with selectors.DefaultSelector() as selector:
-                for each in (handle, self._output, signals.pipe):
-                    selector.register(each, selectors.EVENT_READ)
+                for readable in (handle, self._output, signals.pipe):
+                    selector.register(readable, selectors.EVENT_READ)
                 while not signals.received():
                     ready = {key.fd for key, _ in selector.select()}
                     if self._output in ready and not self._copy():
@@ -125,15 +125,15 @@ class DriverProcess:
     def end_tree(self, marked: Mark, supervisor: Root) -> None:
         """SIGKILL everything of the instance but its supervisor, and return only when all of it is gone."""
         began = told = time.monotonic()
-        while left := [each for each in find_tree(marked, [supervisor]) if each.pid != supervisor.pid]:
-            for each in left:
-                send(each, signal.SIGKILL)
+        while left := [process for process in find_tree(marked, [supervisor]) if process.pid != supervisor.pid]:
+            for process in left:
+                send(process, signal.SIGKILL)
             wait_gone(left, seconds=_LOOK_AGAIN_S)
             self._reap()
             self._read_on()
             if time.monotonic() - told > _STUCK_S:
                 told = time.monotonic()
-                self._log.say(f"waited {told - began:.0f} s for the end of {sorted({each.pid for each in left})}")
+                self._log.say(f"waited {told - began:.0f} s for the end of {sorted({process.pid for process in left})}")
         self._reap()
         self._read_on()
         self._log.flush()

@@ -29,7 +29,7 @@ class Leftover(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def sentence(self) -> str:
         """Its processes, for a person."""
-        return f"processes {', '.join(str(each.pid) for each in self.processes)}"
+        return f"processes {', '.join(str(process.pid) for process in self.processes)}"
 
 
 def find_leftovers(job: str, settings: Settings, installations: Collection[str] = ()) -> list[Leftover]:
@@ -42,7 +42,9 @@ def find_leftovers(job: str, settings: Settings, installations: Collection[str] 
         Leftover(
             instance=instance,
             processes=tuple(process for process, _ in members),
-            installation=next(filter(None, (variable(each, INSTALLATION) for _, each in members)), ""),
+            installation=next(
+                filter(None, (variable(its_environment, INSTALLATION) for _, its_environment in members)), ""
+            ),
         )
         for instance, members in sorted(found.items())
         if any(_is_ours(environment, settings, installations) for _, environment in members)
@@ -53,7 +55,7 @@ def end_leftovers(job: str, settings: Settings, installations: Collection[str] =
     """SIGKILL to all of them, supervisors as well; returns those that are still there when time is over."""
 
     def find() -> list[Process]:
-        return [process for each in find_leftovers(job, settings, installations) for process in each.processes]
+        return [process for leftover in find_leftovers(job, settings, installations) for process in leftover.processes]
 
     before = find()
     process_tree.kill_tree(find)

@@ -118,9 +118,9 @@ class LocalProcessRunner(Runner):
         """See Runner. The proof is the same for each: all records of those not seen are read before the second look."""
         before = ProcessTable()
         seen: dict[tuple[str, str], Liveness] = {}
-        for each in instances:
-            if found := before.find(self._mark(*each)):
-                seen[each] = self._seen(found)
+        for pair in instances:
+            if found := before.find(self._mark(*pair)):
+                seen[pair] = self._seen(found)
         claims: dict[tuple[str, str], _Claims] = {}
         for job, instance in instances:
             if (job, instance) not in seen:
@@ -129,7 +129,7 @@ class LocalProcessRunner(Runner):
                 except StreamkeeperError as error:
                     seen[job, instance] = Liveness(life=Life.UNKNOWN, why=f"its records cannot be read: {error}")
         after = ProcessTable() if claims else before
-        return seen | {each: self._judge(read, after) for each, read in claims.items()}
+        return seen | {pair: self._judge(read, after) for pair, read in claims.items()}
 
     def _read_claims(self, job: str, instance: str) -> _Claims:
         """What the store knows of an instance's processes; who has not claimed it may have been about to start."""
@@ -143,7 +143,7 @@ class LocalProcessRunner(Runner):
         """What the claims and a look that was taken after they were read prove."""
         if not claims.recorded:
             return self._judge_unclaimed(claims, table)
-        records = [each for each in claims.recorded if self._is_mine(each.installation)]
+        records = [claim for claim in claims.recorded if self._is_mine(claim.installation)]
         if not records:
             return Liveness(life=Life.DEAD, why=f"it never ran here: {_FORMER}")
         if all(record.pid == 0 for record in records):
@@ -160,21 +160,23 @@ class LocalProcessRunner(Runner):
     def nudge(self, job: str, instance: str) -> None:
         """SIGUSR1 to a driver process that has a handler for it; its JVM and its supervisor get none."""
         found = process_tree.find_tree(self._mark(job, instance))
-        supervisors = {each.pid for each in found if process_tree.generation_of(each.pid) is None}
-        drivers = [each for each in found if each.parent in supervisors and each.pid not in supervisors]
-        for each in drivers:
-            if process_tree.catches(each.pid, signal.SIGUSR1):
-                process_tree.send(each, signal.SIGUSR1)
+        supervisors = {process.pid for process in found if process_tree.generation_of(process.pid) is None}
+        drivers = [process for process in found if process.parent in supervisors and process.pid not in supervisors]
+        for driver in drivers:
+            if process_tree.catches(driver.pid, signal.SIGUSR1):
+                process_tree.send(driver, signal.SIGUSR1)
 
     def kill(self, job: str, instance: str) -> None:
         """See Runner; an instance that was launched and not yet claimed can be claimed by nobody afterwards."""
         marked = self._mark(job, instance)
         control = Control(self._store, job, instance)
         recorded = control.processes()
-        records = [each for each in recorded if self._is_mine(each.installation)]
+        records = [record for record in recorded if self._is_mine(record.installation)]
         if not recorded and control.read_launch() is not None:
             records = self._bar(control, instance)
-        roots = [_root(each) for each in records if self._here().look_at(each.machine, each.host)[0] is Sight.HERE]
+        roots = [
+            _root(record) for record in records if self._here().look_at(record.machine, record.host)[0] is Sight.HERE
+        ]
         first = roots[0].pid if roots else 0
         process_tree.kill_tree(lambda: self._our_own(process_tree.find_tree(marked, roots)), first=first)
 
@@ -193,7 +195,7 @@ class LocalProcessRunner(Runner):
         directory = self._settings.store_directory
         if directory is None:
             return found
-        return [each for each in found if not process_tree.finds_another(each.pid, directory)]
+        return [process for process in found if not process_tree.finds_another(process.pid, directory)]
 
     def _mark(self, job: str, instance: str) -> Mark:
         installation = self._installation.id if self._installation is not None else ""
@@ -237,7 +239,7 @@ class LocalProcessRunner(Runner):
     def _launchers(self, job: str, instance: str) -> list[Launcher]:
         keys = self._store.list(control_key(job, instance, "launchers", ""))
         found = [from_json(self._store.read(key), Launcher, where=key, newest_format=1) for key in keys]
-        return [each for each in found if self._is_mine(each.installation)]
+        return [claim for claim in found if self._is_mine(claim.installation)]
 
     def _judge_unclaimed(self, claims: _Claims, table: ProcessTable) -> Liveness:
         if not claims.launched:
@@ -309,8 +311,8 @@ def driver_variables(environ: Mapping[str, str], settings: Settings) -> dict[str
 
 
 def _alive(found: Sequence[Process]) -> Liveness:
-    pids = ", ".join(f"{each.pid}{' (frozen)' if each.frozen else ''}" for each in found)
-    return Liveness(life=Life.ALIVE, why=f"processes {pids}", frozen=any(each.frozen for each in found))
+    pids = ", ".join(f"{process.pid}{' (frozen)' if process.frozen else ''}" for process in found)
+    return Liveness(life=Life.ALIVE, why=f"processes {pids}", frozen=any(process.frozen for process in found))
 
 
 def _root(record: ProcessRecord) -> Root:

@@ -50,7 +50,7 @@ class Follower:
 
     def _lines(self) -> Iterator[str]:
         *lines, self._rest = (self._rest + self._file.read()).split(b"\n")
-        yield from (each.decode(errors="replace") for each in lines)
+        yield from (line.decode(errors="replace") for line in lines)
 
     def _is_another(self) -> bool:
         try:

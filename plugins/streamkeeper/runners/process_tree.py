@@ -111,15 +111,15 @@ class ProcessTable:
 
     def __init__(self) -> None:
         listed = [int(name) for name in os.listdir("/proc") if name.isdigit()]
-        self._seen = {pid: each for pid in listed if (each := read_process(pid)) is not None}
+        self._seen = {pid: process for pid in listed if (process := read_process(pid)) is not None}
         self._environments = {pid: _environment(pid) for pid in self._seen}
         self._marked: dict[bytes, list[Process]] = {}
         self._sessions: dict[int, list[Process]] = {}
-        for each in self._seen.values():
-            self._sessions.setdefault(each.session, []).append(each)
-            for name in _instances(self._environments[each.pid]):
-                self._marked.setdefault(name, []).append(each)
-        self._blank = [each for each in self._seen.values() if self._environments[each.pid] == _EMPTY]
+        for process in self._seen.values():
+            self._sessions.setdefault(process.session, []).append(process)
+            for name in _instances(self._environments[process.pid]):
+                self._marked.setdefault(name, []).append(process)
+        self._blank = [process for process in self._seen.values() if self._environments[process.pid] == _EMPTY]
         self._looked_again = False
 
     def find(self, marked: Mark, roots: Iterable[Root] = ()) -> list[Process]:
@@ -128,12 +128,12 @@ class ProcessTable:
         for session in self._sessions_of(roots):
             members = self._sessions.get(session, [])
             # One member that says so speaks for its session: of the others the environment may not be there to be read.
-            if not any(marked.excludes(self._environments[each.pid]) for each in members):
-                found |= {each.pid: each for each in members}
-        found |= {each.pid: each for each in self._with(marked)}
+            if not any(marked.excludes(self._environments[member.pid]) for member in members):
+                found |= {member.pid: member for member in members}
+        found |= {process.pid: process for process in self._with(marked)}
         if not found:
             self._look_again()
-            found = {each.pid: each for each in self._with(marked)}
+            found = {process.pid: process for process in self._with(marked)}
         return [found[pid] for pid in sorted(found)]
 
     def instances_of(self, job: str) -> Iterator[tuple[str, Process, bytes]]:
@@ -146,20 +146,20 @@ class ProcessTable:
         for name, marked in self._marked.items():
             if not name.startswith(first):
                 continue
-            began = [each.session for each in marked if each.pid == each.session]
-            members = {each.pid: each for session in began for each in self._sessions[session]}
-            members |= {each.pid: each for each in marked}
+            began = [process.session for process in marked if process.pid == process.session]
+            members = {process.pid: process for session in began for process in self._sessions[session]}
+            members |= {process.pid: process for process in marked}
             instance = name.removeprefix(first).decode(errors="replace")
             yield from ((instance, members[pid], self._environments[pid]) for pid in sorted(members))
 
     def _with(self, marked: Mark) -> list[Process]:
         candidates = self._marked.get(marked.instance.encode(), ())
-        return [each for each in candidates if marked.is_on(self._environments[each.pid])]
+        return [process for process in candidates if marked.is_on(self._environments[process.pid])]
 
     def _sessions_of(self, roots: Iterable[Root]) -> set[int]:
         """Sessions of the roots, without those whose number a later process has taken over."""
         known = ((root, self._seen.get(root.pid)) for root in roots if root.pid > 0)
-        return {root.pid for root, each in known if each is None or each.started == root.started}
+        return {root.pid for root, process in known if process is None or process.started == root.started}
 
     def _look_again(self) -> None:
         """A process that replaces its program (exec) shows an empty environment for a moment: look again, briefly."""
@@ -171,12 +171,12 @@ class ProcessTable:
             if not blank:
                 return
             time.sleep(_BLANK_PAUSE_S)
-            for each in blank:
-                environment = _environment(each.pid)
-                self._environments[each.pid] = environment
+            for process in blank:
+                environment = _environment(process.pid)
+                self._environments[process.pid] = environment
                 for name in _instances(environment):
-                    self._marked.setdefault(name, []).append(each)
-            blank = [each for each in blank if self._environments[each.pid] == _EMPTY]
+                    self._marked.setdefault(name, []).append(process)
+            blank = [process for process in blank if self._environments[process.pid] == _EMPTY]
 
 
 def _instances(environment: bytes) -> set[bytes]:
@@ -184,7 +184,7 @@ def _instances(environment: bytes) -> set[bytes]:
     first = f"{INSTANCE}=".encode()
     if first not in environment:
         return set()
-    return {each.removeprefix(first) for each in environment.split(b"\0") if each.startswith(first)}
+    return {variable.removeprefix(first) for variable in environment.split(b"\0") if variable.startswith(first)}
 
 
 def _environment(pid: int) -> bytes:
@@ -257,9 +257,9 @@ def wait_gone(processes: Iterable[Process], *, seconds: float) -> None:
     with ExitStack() as stack:
         left = select.poll()
         handles: set[int] = set()
-        for each in processes:
+        for process in processes:
             with suppress(OSError):
-                handle = os.pidfd_open(each.pid)
+                handle = os.pidfd_open(process.pid)
                 stack.callback(os.close, handle)
                 left.register(handle, select.POLLIN)
                 handles.add(handle)
@@ -276,9 +276,9 @@ def kill_tree(find: Callable[[], list[Process]], *, first: int = 0) -> None:
     """
     killed: set[tuple[int, int]] = set()
     for _ in range(_MANY_ROUNDS):
-        new = [each for each in find() if (each.pid, each.started) not in killed]
+        new = [member for member in find() if (member.pid, member.started) not in killed]
         if not new:
             return
-        for each in sorted(new, key=lambda process: process.pid != first):
-            send(each, signal.SIGKILL)
-            killed.add((each.pid, each.started))
+        for member in sorted(new, key=lambda process: process.pid != first):
+            send(member, signal.SIGKILL)
+            killed.add((member.pid, member.started))

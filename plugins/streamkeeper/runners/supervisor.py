@@ -122,7 +122,7 @@ class Supervisor:
         """Whether there is to be another generation, once the store answers."""
 
         def ask() -> Verdict:
-            orders = frozenset(each.kind for each in self._control.commands(0))
+            orders = frozenset(command.kind for command in self._control.commands(0))
             return may_go_on(self._journal.state(), self._spec.instance, orders)
 
         try:

@@ -118,8 +118,8 @@ def find_differences(connection: Connection, table: Table) -> list[str] | None:
     if not inspector.has_table(table.name):
         return None
     dialect = connection.dialect
-    wanted = {each.name: each.type.compile(dialect) for each in table.columns}
-    found = {each["name"]: each["type"].compile(dialect) for each in inspector.get_columns(table.name)}
+    wanted = {column.name: column.type.compile(dialect) for column in table.columns}
+    found = {column["name"]: column["type"].compile(dialect) for column in inspector.get_columns(table.name)}
     differences = [f"{name} is missing in the table" for name in wanted if name not in found]
     differences += [f"{name} is in the table only" for name in found if name not in wanted]
     differences += [
@@ -128,7 +128,7 @@ def find_differences(connection: Connection, table: Table) -> list[str] | None:
         if name in found and found[name] != wanted[name]
     ]
     old_key = sorted(inspector.get_pk_constraint(table.name)["constrained_columns"])
-    new_key = sorted(each.name for each in table.primary_key)
+    new_key = sorted(column.name for column in table.primary_key)
     if old_key != new_key:
         differences.append(f"its key is ({', '.join(old_key)}), the query's is ({', '.join(new_key)})")
     return differences

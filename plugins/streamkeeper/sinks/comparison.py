@@ -38,7 +38,7 @@ def compare_tables(
     old, new = (sa.Table(name, sa.MetaData(), autoload_with=connection) for name in (old_name, new_name))
     sizes = OutputComparison(old_rows=_count(connection, old), new_rows=_count(connection, new))
     key = sorted(_names(new.primary_key))
-    was, now = (_types(connection, each) for each in (old, new))
+    was, now = (_types(connection, table) for table in (old, new))
     common = [name for name, kind in now.items() if was.get(name) == kind]
     if sorted(_names(old.primary_key)) != key or not set(key) <= set(common):
         why = f"the key is {_key_text(connection, new)}, it was {_key_text(connection, old)}"
@@ -75,7 +75,7 @@ def compare_frames(
     ``sample``: the row as JSON, no column, and how often it stands in the old and in the new one. None: no rows yet.
     """
     if old is None or new is None:
-        missing = [name for name, each in (("old", old), ("new", new)) if each is None]
+        missing = [name for name, table in (("old", old), ("new", new)) if table is None]
         return OutputComparison(comparable=False, why=f"the {' and the '.join(missing)} output holds no batch yet")
     types = dict(old.dtypes)
     both = [name for name, kind in new.dtypes if types.get(name) == kind]
@@ -107,7 +107,7 @@ def _compare_rows(old: DataFrame, new: DataFrame, columns: list[str]) -> OutputC
     )
     surplus = ("sum(greatest(before - after, 0))", "sum(greatest(after - before, 0))")
     total = counted.selectExpr("sum(before)", "sum(after)", *surplus).first()
-    old_rows, new_rows, only_old, only_new = (int(each or 0) for each in total or (0, 0, 0, 0))
+    old_rows, new_rows, only_old, only_new = (int(count or 0) for count in total or (0, 0, 0, 0))
     found = counted.where("before <> after").limit(SAMPLED).collect() if only_old or only_new else []
     return OutputComparison(
         old_rows=old_rows,
@@ -153,13 +153,13 @@ def _count_columns(
         return {}
     old, new = tables
     differs = [sa.case((old.c[name].is_distinct_from(new.c[name]), 1), else_=0) for name in columns]
-    counts = connection.execute(sa.select(*(sa.func.sum(each) for each in differs)).select_from(pairs)).one()
+    counts = connection.execute(sa.select(*(sa.func.sum(case) for case in differs)).select_from(pairs)).one()
     return {name: int(count) for name, count in zip(columns, counts, strict=True) if count}
 
 
 def _names(columns: Iterable[Any]) -> list[str]:
     """Plain text: a reflected column's name is of a class of SQLAlchemy's, which no JSON takes."""
-    return [str(each.name) for each in columns]
+    return [str(column.name) for column in columns]
 
 
 def _named(key: list[str], row: Any) -> str:
@@ -182,8 +182,8 @@ def _type(connection: Connection, column: Any) -> str:
 
 
 def _types(connection: Connection, table: Table) -> dict[str, str]:
-    return {str(each.name): _type(connection, each) for each in table.columns}
+    return {str(column.name): _type(connection, column) for column in table.columns}
 
 
 def _key_text(connection: Connection, table: Table) -> str:
-    return ", ".join(sorted(f"{each.name} {_type(connection, each)}" for each in table.primary_key))
+    return ", ".join(sorted(f"{column.name} {_type(connection, column)}" for column in table.primary_key))

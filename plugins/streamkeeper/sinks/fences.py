@@ -32,7 +32,7 @@ def read_fences(place: str) -> list[Fence]:
 def _read_files(root: Path) -> Fence:
     try:
         claims = read_epochs(root)
-        folders = [each for each in os.listdir(root) if _VERSION.fullmatch(each)] if claims else []
+        folders = [name for name in os.listdir(root) if _VERSION.fullmatch(name)] if claims else []
         if not claims:
             raise NotFound(
                 f"{root} holds no epoch log of a FileSink",
@@ -47,7 +47,7 @@ def _read_files(root: Path) -> Fence:
             version=newest.version,
             batch=newest_batch(root / newest.version),
             serving=newest.spans,
-            versions=tuple(sorted({*folders, *(each.version for each in claims)})),
+            versions=tuple(sorted({*folders, *(claim.version for claim in claims)})),
             installation=newest.installation,
         )
     except OSError as error:
@@ -69,7 +69,7 @@ def _read_tables(place: str) -> list[Fence]:
             if not found.has_table(outputs.name):
                 raise NotFound(f"{database} has no table {outputs.name}: no TableSink has written there")
             # Older writers made it without the column of the installation.
-            there = {each["name"] for each in found.get_columns(outputs.name)}
+            there = {described["name"] for described in found.get_columns(outputs.name)}
             known = [column for column in outputs.columns if column.name in there]
             rows = [dict(row._mapping) for row in connection.execute(sa.select(*known))]
     except sa.exc.SQLAlchemyError as error:
@@ -94,16 +94,16 @@ def _fences(database: str, rows: list[dict[str, object]]) -> list[Fence]:
         row = by_name[name]
         version, batch, epoch = row["version"], row["batch_id"], row["epoch"]
         assert isinstance(epoch, int)
-        epochs = [each["epoch"] for _, each in others]
+        epochs = [claim["epoch"] for _, claim in others]
         fences.append(
             Fence(
                 output=f"{database}#{name}",
                 owner=str(row["owner"]),
-                epoch=max([epoch, *(each for each in epochs if isinstance(each, int))]),
+                epoch=max([epoch, *(number for number in epochs if isinstance(number, int))]),
                 claimed=epoch,
                 version=str(version or ""),
                 batch=batch if isinstance(batch, int) else None,
-                versions=tuple(sorted({*(each for each, _ in others), *([str(version)] if version else [])})),
+                versions=tuple(sorted({*(claim for claim, _ in others), *([str(version)] if version else [])})),
                 installation=str(row.get("installation") or ""),
             )
         )

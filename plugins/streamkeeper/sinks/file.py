@@ -131,7 +131,7 @@ class FileWriter(SinkWriter):
 
     def _claim(self, owner: str, before: EpochFile | None) -> EpochFile:
         context = self._context
-        formats = known_formats(self._root, before, (each.version for each in context.serving))
+        formats = known_formats(self._root, before, (serving.version for serving in context.serving))
         return EpochFile(
             epoch=context.epoch,
             owner=owner,
@@ -139,7 +139,7 @@ class FileWriter(SinkWriter):
             file_format=self._sink.format,
             serving=context.serving,
             installation=context.installation or (before.installation if before is not None else ""),
-            formats={version: each for version, each in formats.items() if version != context.version},
+            formats={version: file_format for version, file_format in formats.items() if version != context.version},
         )
 
     def check_fence(self) -> None:
@@ -208,12 +208,12 @@ class FileWriter(SinkWriter):
             before.append(span)
         formats = {**(claim.all_formats if claim is not None else {}), self._context.version: self._sink.format}
         old, new = (*before, Span(old_version, old_batch)), (Span(self._context.version, new_batch),)
-        frames = (read_spans(spark, self._root, each, formats, schema=schema) for each in (old, new))
+        frames = (read_spans(spark, self._root, version, formats, schema=schema) for version in (old, new))
         compared = compare_frames(*frames, may_differ=may_differ)
         return structs.replace(compared, old_batch=old_batch, new_batch=new_batch)
 
     def _serves(self, newest: EpochFile | None) -> bool:
-        return newest is not None and self._context.version in {each.version for each in newest.spans}
+        return newest is not None and self._context.version in {span.version for span in newest.spans}
 
 
 def _spark_sink(batch: DataFrame, target: Path, sink: FileSink) -> Any:

@@ -77,7 +77,7 @@ def known_formats(root: Path, newest: EpochFile | None, wanted: Iterable[str]) -
     formats = newest.all_formats if newest is not None else {}
     if set(wanted) <= set(formats):
         return formats
-    return {each.version: each.file_format for each in read_epochs(root)} | formats
+    return {epoch.version: epoch.file_format for epoch in read_epochs(root)} | formats
 
 
 def create_epoch(root: Path, claim: EpochFile) -> None:

@@ -40,9 +40,9 @@ def listed_files(directory: Path, *, last: int | None = None) -> list[Path]:
         found = sink_entry_from((directory / SINK_LOG / name).read_bytes())
         if isinstance(found, Trouble):
             raise InvalidInput(f"{directory / SINK_LOG / name} is not a sink log of a known version: it {found.value}")
-        for each in found:
-            path = Path(unquote(urlsplit(each.path).path))
-            if each.action == "add":
+        for entry in found:
+            path = Path(unquote(urlsplit(entry.path).path))
+            if entry.action == "add":
                 files[path] = None
             else:
                 files.pop(path, None)

@@ -62,8 +62,10 @@ def data_table(
         name,
         metadata,
         *(
-            sa.Column(each.name, database_type(each, dialect), primary_key=each.name in fixed, autoincrement=False)
-            for each in columns
+            sa.Column(
+                column.name, database_type(column, dialect), primary_key=column.name in fixed, autoincrement=False
+            )
+            for column in columns
         ),
     )
 
@@ -81,7 +83,7 @@ def staging_table(
         sa.Column("_sk_part", sa.Integer(), primary_key=True, autoincrement=False),
         sa.Column("_sk_row", sa.BigInteger(), primary_key=True, autoincrement=False),
         sa.Column("_sk_epoch", sa.BigInteger(), nullable=False),
-        *(sa.Column(each.name, database_type(each, dialect), nullable=True) for each in columns),
+        *(sa.Column(column.name, database_type(column, dialect), nullable=True) for column in columns),
         prefixes=["TEMPORARY"] if temporary else [],
     )
 
@@ -135,7 +137,7 @@ def rehearse_partition(plan: StagingPlan, rows: Iterable[Any]) -> None:
 
 def _records(plan: StagingPlan, rows: Iterable[Any], dialect: str) -> Iterator[dict[str, Any]]:
     part = _partition()
-    names = [each.name for each in plan.columns]
+    names = [column.name for column in plan.columns]
     changes: list[tuple[str, Callable[[Any], Any]]] = [
         (name, change) for name, change in zip(names, converters(plan.columns, dialect), strict=True) if change
     ]

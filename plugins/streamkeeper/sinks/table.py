@@ -73,7 +73,7 @@ class TableSink(Sink):
     def __post_init__(self) -> None:
         if not isinstance(self.table, str) or not _TABLE.fullmatch(self.table):
             raise InvalidInput(f"table name {self.table!r} is not allowed", hint="use [a-z_][a-z0-9_]*, at most 50")
-        if isinstance(self.key, str) or not self.key or not all(isinstance(each, str) for each in self.key):
+        if isinstance(self.key, str) or not self.key or not all(isinstance(column, str) for column in self.key):
             raise InvalidInput(
                 f"table {self.table}: key {self.key!r} is not a list of columns", hint='key=["customer"]'
             )
@@ -121,7 +121,7 @@ class TableSink(Sink):
     def columns_of(self, batch: DataFrame) -> tuple[TableColumn, ...]:
         """The batch's columns; raises Unsupported or InvalidInput when they do not make this table."""
         columns = columns_of(batch.schema, self.table)
-        missing = [name for name in self.key if name not in {each.name for each in columns}]
+        missing = [name for name in self.key if name not in {column.name for column in columns}]
         if missing:
             raise InvalidInput(f"table {self.table}: the query has no key column {', '.join(missing)}")
         return columns
@@ -159,7 +159,7 @@ class TableWriter(SinkWriter):
                 whose = {"installation": context.installation}
                 check_shadow(connection, outputs, self._sink.table, context.version, self._owner, **whose)
             move_epoch(connection, outputs, self._table, self._owner, context.epoch, installation=context.installation)
-            lineage = [each.version for each in reversed(context.serving)] or [context.version]
+            lineage = [version.version for version in reversed(context.serving)] or [context.version]
             if not self._in_shadow and swap_in(connection, outputs, self._table, lineage):
                 crash_point("sink.swapped")
             if sa.inspect(connection).has_table(staged):
@@ -313,7 +313,9 @@ class TableWriter(SinkWriter):
 
         key = [staged.c[name] for name in self._sink.key]
         table = self._table
-        if connection.execute(sa.select(*key).where(mine, sa.or_(*(each.is_(None) for each in key))).limit(1)).first():
+        if connection.execute(
+            sa.select(*key).where(mine, sa.or_(*(column.is_(None) for column in key))).limit(1)
+        ).first():
             raise PermanentError(
                 f"table {table}: batch {batch_id} has a row without a key ({', '.join(self._sink.key)})",
                 hint="filter such rows out, or fill the key in",

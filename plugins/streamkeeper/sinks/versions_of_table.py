@@ -54,7 +54,7 @@ def add_missing_column(connection: Connection, outputs: Table) -> None:
     """Give a table of outputs that an older writer made the column that it lacks; older writers pass over it."""
     import sqlalchemy as sa
 
-    there = {each["name"] for each in sa.inspect(connection).get_columns(outputs.name)}
+    there = {column["name"] for column in sa.inspect(connection).get_columns(outputs.name)}
     if "installation" not in there:
         connection.execute(sa.text(f"ALTER TABLE {quoted(connection, outputs.name)} ADD COLUMN installation TEXT"))
 
@@ -152,10 +152,10 @@ def rename_table(connection: Connection, old: str, new: str) -> None:
 def _find_coming(
     connection: Connection, outputs: Table, table: str, serving: Row[Any], lineage: Sequence[str]
 ) -> Row[Any] | None:
-    for each in lineage:
-        if serving.version == each:
+    for version in lineage:
+        if serving.version == version:
             return None
-        row = read_row(connection, outputs, version_table(table, each))
+        row = read_row(connection, outputs, version_table(table, version))
         if row is not None and row.owner == serving.owner:
             return row
     return None
@@ -200,7 +200,7 @@ def _other_versions(connection: Connection, outputs: Table, table: str, owner: s
 
     named = re.compile(rf"{re.escape(table)}__v\d{{4,}}")
     found = connection.execute(sa.select(outputs.c.output).where(outputs.c.owner == owner)).scalars()
-    return [each for each in found if named.fullmatch(each)]
+    return [name for name in found if named.fullmatch(name)]
 
 
 def _drop_table(connection: Connection, name: str) -> None:
