@@ -171,7 +171,7 @@ def offsets_from(content: bytes) -> Offsets | Trouble:
     lines = _lines(content, "offsets")
     if isinstance(lines, Trouble):
         return lines
-    version, *rest = lines
+    version, rest = lines
     metadata = _object((rest[0].strip() or "{}") if rest else "")
     ends = dict(_ends(version, [line for line in rest[1:] if line]))
     if metadata is None or not ends or any(_is_cut(end) for end in ends.values()):
@@ -180,7 +180,7 @@ def offsets_from(content: bytes) -> Offsets | Trouble:
     if not isinstance(conf, dict) or not isinstance(watermark_ms, int):
         return Trouble.CUT_SHORT
     told = {str(key): str(value) for key, value in conf.items()}
-    return Offsets(version=int(version[1:]), watermark_ms=watermark_ms, conf=told, ends=ends)
+    return Offsets(version=version, watermark_ms=watermark_ms, conf=told, ends=ends)
 
 
 def commit_from(content: bytes) -> Commit | Trouble:
@@ -188,7 +188,8 @@ def commit_from(content: bytes) -> Commit | Trouble:
     lines = _lines(content, "commits")
     if isinstance(lines, Trouble):
         return lines
-    metadata = _object(lines[1] if len(lines) > 1 else "{}")
+    version, rest = lines
+    metadata = _object(rest[0] if rest else "{}")
     try:
         ids = (metadata or {}).get("stateUniqueIds") or {}
         state_ids = {
@@ -197,7 +198,7 @@ def commit_from(content: bytes) -> Commit | Trouble:
         }
     except (AttributeError, TypeError):
         return Trouble.CUT_SHORT
-    return Trouble.CUT_SHORT if metadata is None else Commit(version=int(lines[0][1:]), state_ids=state_ids)
+    return Trouble.CUT_SHORT if metadata is None else Commit(version=version, state_ids=state_ids)
 
 
 def source_entry_from(content: bytes, name: str) -> list[LoggedFile] | Trouble:
@@ -292,8 +293,8 @@ def split_version(text: str) -> tuple[int, str] | Trouble:
     return int(version[1]), body
 
 
-def _lines(content: bytes, log: str) -> list[str] | Trouble:
-    """An entry's lines, the version first."""
+def _lines(content: bytes, log: str) -> tuple[int, list[str]] | Trouble:
+    """An entry's version, and the lines after it."""
     try:
         text = content.decode()
     except UnicodeDecodeError:
@@ -302,7 +303,7 @@ def _lines(content: bytes, log: str) -> list[str] | Trouble:
     if isinstance(found, Trouble):
         return found
     version, _ = found
-    return Trouble.NEWER if version > _NEWEST[log] else [f"v{version}", *text.split("\n")[1:]]
+    return Trouble.NEWER if version > _NEWEST[log] else (version, text.split("\n")[1:])
 
 
 def _files_from(content: bytes, decoder: msgspec.json.Decoder[T]) -> list[T] | Trouble:
@@ -317,9 +318,9 @@ def _files_from(content: bytes, decoder: msgspec.json.Decoder[T]) -> list[T] | T
         return Trouble.CUT_SHORT
 
 
-def _ends(version: str, lines: list[str]) -> Iterator[tuple[str, str]]:
+def _ends(version: int, lines: list[str]) -> Iterator[tuple[str, str]]:
     for number, line in enumerate(lines):
-        name, separator, end = line.partition(":") if version == f"v{_NAMED}" else (str(number), ":", line)
+        name, separator, end = line.partition(":") if version == _NAMED else (str(number), ":", line)
         yield name, end if separator else "{"
 
 
