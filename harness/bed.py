@@ -26,7 +26,8 @@ class Bed:
     """``root/home``: the site; ``root/jobs``: the job files; ``root/input``: what the producer writes."""
 
     def __init__(self, root: Path, job_files: list[Path]) -> None:
-        self.root = root
+        # A home refuses a relative place, and URIs have none.
+        self.root = root = root.absolute()
         self.home = root / "home"
         self.input = root / "input"
         self.jobs = root / "jobs"

@@ -113,7 +113,7 @@ def group_points(points: list[str]) -> list[list[str]]:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="bench.campaign", description="Kill deploys and look at the ledger.")
-    parser.add_argument("--root", type=lambda path: Path(path).absolute(), default=ROOT / "build/campaign")
+    parser.add_argument("--root", type=Path, default=ROOT / "build/campaign")
     parser.add_argument("--results", type=Path, default=None)
     kinds = parser.add_mutually_exclusive_group()
     for kind in ("switching", "recovering", "broker", "airflow", "attacks", "drills"):

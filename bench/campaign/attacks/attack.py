@@ -18,6 +18,7 @@ import psutil
 from bench.campaign.cases import JOB, CaseResult, Stage, started_without
 from bench.campaign.ledger import count_replays
 from harness.bed import Bed
+from harness.places import ROOT
 from harness.waiting import wait_for
 from streamkeeper.checkpoints.layout import last_committed
 from streamkeeper.checkpoints.trees import LocalTree
@@ -63,9 +64,10 @@ class Attack(Stage):
         self.damage: list[str] = []
 
     def conclude(self, case: str, wall_s: float) -> CaseResult:
-        """What the campaign keeps of it; the site's place is left out."""
+        """What the campaign keeps of it; the places of the site and of the code are left out."""
         did, told, damage = (
-            [each.replace(str(self.bed.root), "…") for each in lines] for lines in (self.did, self.told, self.damage)
+            [each.replace(str(self.bed.root), "…").replace(str(ROOT), "…") for each in lines]
+            for lines in (self.did, self.told, self.damage)
         )
         return CaseResult(
             case=case,
