@@ -21,6 +21,7 @@ from streamkeeper.driver.checking import Checker
 from streamkeeper.errors import CheckpointChanged
 from streamkeeper.model.check import CheckAnswer, CheckRequest, JobFile
 from streamkeeper.model.finding import Verdict
+from tests.checkpoints.trees import Tree
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -310,6 +311,15 @@ def test_the_batch_that_a_driver_has_under_way_is_its_own(house: House) -> None:
     served = house.ask(house.candidate(), served=True).assessment
     assert served is not None
     assert served.queries["totals"].findings == ()
+
+
+def test_files_that_a_driver_has_listed_and_not_planned_are_its_own(house: House) -> None:
+    """Slow, it stands there in every look; where none serves somebody is asked, for a removed batch leaves the same."""
+    Tree.list_files(house.checkpoint, 3)
+    assert house.rules() == (Verdict.BACKUP, ["checkpoint-unplanned-source-entry"])
+    served = house.ask(house.candidate(), served=True).assessment
+    assert served is not None
+    assert (served.verdict, served.queries["totals"].findings) == (Verdict.RESUME, ())
 
 
 @pytest.mark.parametrize(

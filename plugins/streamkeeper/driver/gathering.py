@@ -38,7 +38,11 @@ from streamkeeper.sources.promises import reasons_against
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_OPEN = "open-batch"
+_OF_ITS_DRIVER = frozenset({"open-batch", "unplanned-source-entry"})
+"""What a driver that serves has under way: a batch that runs, files that it has listed and not planned yet.
+
+Whether somebody took the last batch from both logs meanwhile, its own memory and the records tell (continuity).
+"""
 _LOST, _FORBIDDEN = "its checkpoint is not there to look at", "what was found before forbids to run it"
 _GOES_ON = "a driver goes on writing it, so what it holds now says nothing of what it will hold at the handover"
 _OWN_WAY_OF_LISTING = frozenset({"maxfileage", "latestfirst", "filenameonly"})
@@ -197,8 +201,8 @@ class _QueryLooks:
             found = examine_twice(LocalTree(checkpoint), stateful=stateful)
         except CheckpointChanged as error:
             raise NotLooked(error.message) from None
-        # That a batch is under way says nothing while a driver serves.
-        return damage_findings(finding for finding in found if not (self._of.served and finding.shape == _OPEN))
+        under_way = _OF_ITS_DRIVER if self._of.served else frozenset()
+        return damage_findings(each for each in found if each.shape not in under_way)
 
     def _sources(self, checkpoint: Path) -> tuple[Finding, ...]:
         query = self._planned.query
