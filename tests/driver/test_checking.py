@@ -21,6 +21,7 @@ from streamkeeper.driver.checking import Checker
 from streamkeeper.errors import CheckpointChanged
 from streamkeeper.model.check import CheckAnswer, CheckRequest, JobFile
 from streamkeeper.model.finding import Verdict
+from tests.checkpoints.damaging import remove
 from tests.checkpoints.trees import Tree
 
 if TYPE_CHECKING:
@@ -292,8 +293,7 @@ def test_a_damaged_checkpoint_is_refused_by_name(house: House, damage: Callable[
 
 def test_input_that_an_open_batch_needs_is_missed(house: House) -> None:
     """Spark would run the open batch without it and say nothing."""
-    for name in ("2", ".2.crc"):
-        (house.checkpoint / "commits" / name).unlink(missing_ok=True)
+    remove("commits/2")(house.checkpoint)
     assert "input-of-open-batch-gone" not in house.rules()[1]
     (house.input / "2.json").rename(house.root / "away.json")
     try:
@@ -305,8 +305,7 @@ def test_input_that_an_open_batch_needs_is_missed(house: House) -> None:
 
 def test_the_batch_that_a_driver_has_under_way_is_its_own(house: House) -> None:
     """Where none serves it is told: a start runs it again."""
-    for name in ("2", ".2.crc"):
-        (house.checkpoint / "commits" / name).unlink(missing_ok=True)
+    remove("commits/2")(house.checkpoint)
     assert house.rules() == (Verdict.RESUME, ["checkpoint-open-batch"])
     served = house.ask(house.candidate(), served=True).assessment
     assert served is not None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import shutil
 import subprocess
@@ -15,6 +14,7 @@ from harness.waiting import wait_for
 from streamkeeper.checkpoints.layout import last_committed
 from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.model.control import CommandKind, DriverState, ExitCode
+from tests.checkpoints.damaging import remove
 from tests.driver.driver_house import DriverHouse
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
@@ -89,6 +89,8 @@ def house(tmp_path: Path) -> Iterator[Calls]:
 
 
 WITHOUT_ITS_LAST_BATCH = "without its last batch"
+take_last_batch = remove("offsets/2", "commits/2")
+"""What is left is what a driver shows between listing files and planning them."""
 
 
 @pytest.mark.parametrize("how", ["deleted", "emptied", "replaced by an older copy", WITHOUT_ITS_LAST_BATCH])
@@ -99,7 +101,7 @@ def test_a_checkpoint_that_goes_away_under_its_driver_ends_it(house: Calls, how:
     house.add([("c", 3)])
     wait_for("the third batch", lambda: house.commits("first") == 2)
     if how == WITHOUT_ITS_LAST_BATCH:
-        _take_from_both_logs(house.directory, 2)
+        take_last_batch(house.directory)
     else:
         shutil.rmtree(house.directory)
     if how == "emptied":
@@ -186,7 +188,7 @@ def test_no_driver_takes_over_less_than_was_recorded(house: Calls) -> None:
             house.directory.mkdir()
         elif how == WITHOUT_ITS_LAST_BATCH:
             shutil.copytree(whole, house.directory)
-            _take_from_both_logs(house.directory, 2)
+            take_last_batch(house.directory)
         elif how != "missing":
             shutil.copytree(older, house.directory)
         if how == "another query's":
@@ -200,12 +202,6 @@ def test_no_driver_takes_over_less_than_was_recorded(house: Calls) -> None:
             _is_refused(house, instance, house.start(instance, 2))
         assert (house.called, house.journal.state().epochs) == (called, epochs)
         assert sorted(house.directory.parent.rglob("*")) == before
-
-
-def _take_from_both_logs(checkpoint: Path, batch: int) -> None:
-    """With its checksums: what is left is what a driver shows between listing files and planning them."""
-    for log, name in itertools.product(("offsets", "commits"), (str(batch), f".{batch}.crc")):
-        (checkpoint / log / name).unlink(missing_ok=True)
 
 
 def _is_refused(house: Calls, instance: str, process: subprocess.Popen[bytes]) -> None:
