@@ -204,6 +204,20 @@ def test_no_driver_takes_over_less_than_was_recorded(house: Calls) -> None:
         assert sorted(house.directory.parent.rglob("*")) == before
 
 
+def test_without_that_look_the_batch_that_was_taken_runs_again(house: Calls) -> None:
+    """The negative control: the next driver plans the files that are listed, and its function is called with them."""
+    house.program = [str(Path(__file__).with_name("forgetful_driver.py"))]
+    first = house.serve("first", 3)
+    house.send("first", first, CommandKind.DRAIN)
+    assert house.wait_exit(first) == ExitCode.DRAINED
+    called = house.called
+    take_last_batch(house.directory)
+    process = house.launch("next")
+    house.wait_state("next", DriverState.STANDBY)
+    house.go("next", process, QUERY)
+    wait_for("the calls that come again", lambda: house.called == called + called[-2:])
+
+
 def _is_refused(house: Calls, instance: str, process: subprocess.Popen[bytes]) -> None:
     assert house.wait_exit(process, 120) == ExitCode.REFUSED
     assert "is not what was recorded" in house.wait_state(instance, DriverState.FAILED).error
