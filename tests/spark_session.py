@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from streamkeeper.jvm.local_files import write_without_processes
 from streamkeeper.registry.environments import installed_jars
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
+    write_without_processes(session)
     # It tells of each connection that it closes, the last ones after pytest has closed what it would tell them to.
     logging.getLogger("py4j").setLevel(logging.WARNING)
     yield session

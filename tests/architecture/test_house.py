@@ -17,8 +17,8 @@ TOP_LEVEL = {
     "scripts", "tests",
 }  # fmt: skip
 ROOMS = {
-    "checkpoints", "cli", "compatibility", "driver", "health", "inspection", "lifecycle", "model", "operations",
-    "orchestration", "registry", "runners", "sinks", "snapshots", "sources", "stores",
+    "checkpoints", "cli", "compatibility", "driver", "health", "inspection", "jvm", "lifecycle", "model",
+    "operations", "orchestration", "registry", "runners", "sinks", "snapshots", "sources", "stores",
 }  # fmt: skip
 EMPTY_WORDS = {"base", "common", "helper", "helpers", "manager", "misc", "shared", "util", "utils"}
 LONGEST_MODULE = 400

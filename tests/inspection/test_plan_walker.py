@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
 
 import pytest
 
 from bench.walk import RESULTS, FunctionWalk, line_of, variants
-from streamkeeper.inspection import plan_walker
 from streamkeeper.inspection.lineage import Lineage
 from streamkeeper.inspection.meaning import Meanings, Session
 from streamkeeper.inspection.plan_tree import structure_digest
@@ -133,22 +130,6 @@ def test_two_builds_of_a_query_have_one_structure(spark: SparkSession, table: st
         for _ in range(2)
     }
     assert len(digests) == 1
-
-
-def test_the_class_is_compiled_once_for_an_environment(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """And in memory where the environment cannot be written."""
-    monkeypatch.setattr(plan_walker.sys, "prefix", str(tmp_path))
-    for _ in range(2):
-        monkeypatch.setattr(plan_walker, "_LOADED", WeakKeyDictionary())
-        PlanWalker(spark)
-    [cached] = (tmp_path / "share" / "streamkeeper").iterdir()
-    assert len([*cached.rglob("*.class")]) == 2
-    (tmp_path / "file").touch()
-    monkeypatch.setattr(plan_walker.sys, "prefix", str(tmp_path / "file"))
-    monkeypatch.setattr(plan_walker, "_LOADED", WeakKeyDictionary())
-    assert PlanWalker(spark).walk(spark.range(1)._jdf.queryExecution().analyzed()).name == "Range"
 
 
 OPERATORS = (

@@ -18,6 +18,7 @@ from streamkeeper.definition import check_conf
 from streamkeeper.driver.wakeups import Wakeup, Wakeups
 from streamkeeper.errors import PermanentError
 from streamkeeper.java import check_java, find_java
+from streamkeeper.jvm.local_files import write_without_processes
 from streamkeeper.model.release_conf import FIXED
 from streamkeeper.private_files import make_folders
 from streamkeeper.registry.environments import installed_jars
@@ -67,7 +68,7 @@ def session_conf(given: Mapping[str, str], scratch: Path, name: str) -> dict[str
     if jars:
         conf[_JARS] = ",".join(jars)
     # A killed JVM leaves its temporary files (RocksDB's library alone is 15 MB): they go with the scratch directory.
-    # Without its native library Hadoop forks a chmod for each file of a checkpoint: vfork makes that half as dear.
+    # Without its native library Hadoop forks a chmod for each file that a sink writes: vfork makes that half as dear.
     ours = f"-Djava.io.tmpdir={scratch / 'tmp'} -XX:-UsePerfData -Djdk.lang.Process.launchMechanism=VFORK"
     conf[_JAVA_OPTIONS] = f"{ours} {given.get(_JAVA_OPTIONS, '')}".strip()
     return conf
@@ -153,6 +154,7 @@ def start_session(
         if secret_file is not None:
             secret_file.unlink()
     spark.sparkContext.setLogLevel("WARN")
+    write_without_processes(spark)
     return Session(spark)
 
 

@@ -1,0 +1,1 @@
+"""Java of our own in Spark's JVM, compiled where it is used."""

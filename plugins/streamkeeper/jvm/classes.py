@@ -1,0 +1,66 @@
+"""Classes from Java sources: compiled by the Janino that ships in Spark, once per environment, and loaded for all.
+
+They join Spark's own mutable class loader, the context loader of every thread that Python calls in and the parent of
+what a local master's tasks load with.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def load_class(spark: SparkSession, source: Path) -> Any:
+    """The ``java.lang.Class`` of a source, which is called after its only public class and names its package.
+
+    Asked for again it is the same: a JVM loads a class once.
+    """
+    jvm: Any = spark._jvm
+    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    code = source.read_text()
+    loader.addURL(jvm.java.io.File(str(_compiled(jvm, loader, source.stem, code, spark.version))).toURI().toURL())
+    [package] = re.findall(r"^package (.+);$", code, re.MULTILINE)
+    return loader.loadClass(f"{package}.{source.stem}")
+
+
+def _compiled(jvm: Any, loader: Any, name: str, code: str, spark_version: str) -> Path:
+    """The directory of its classes: the environment's, or one of this JVM's where that cannot be written."""
+    key = hashlib.sha256(f"{spark_version}\n{code}".encode()).hexdigest()[:16]
+    # Beside the packages that it is compiled against: whoever may write there may change Spark itself.
+    for parent in (Path(sys.prefix, "share", "streamkeeper"), Path(jvm.java.lang.System.getProperty("java.io.tmpdir"))):
+        cache = parent / f"{name}-{key}"
+        if cache.is_dir() or _compile(jvm, loader, code, cache):
+            return cache
+    raise OSError(f"no place for the classes of {name}: neither under {sys.prefix} nor in the JVM's java.io.tmpdir")
+
+
+def _compile(jvm: Any, loader: Any, code: str, cache: Path) -> bool:
+    """Whether the compiled classes are in the cache now; a directory there is whole."""
+    try:
+        cache.parent.mkdir(parents=True, exist_ok=True)
+        made = Path(tempfile.mkdtemp(dir=cache.parent))
+    except OSError:
+        return False
+    try:
+        compiler = jvm.org.codehaus.janino.SimpleCompiler()
+        compiler.setParentClassLoader(loader)
+        compiler.cook(code)
+        for name, compiled in dict(compiler.getBytecodes()).items():
+            target = made.joinpath(*str(name).split(".")).with_suffix(".class")
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(bytes(compiled))
+        made.chmod(0o755)
+        os.rename(made, cache)
+    except OSError:
+        # Another process was faster, or the disk is full.
+        shutil.rmtree(made, ignore_errors=True)
+    return cache.is_dir()

@@ -1,0 +1,85 @@
+"""Java sources become classes once for an environment, and also where that cannot be written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from streamkeeper.jvm import classes
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+SOURCE = """package streamkeeper.tests;
+
+public final class {name} {{
+  public String said() {{
+    return new Inner().said;
+  }}
+
+  private static final class Inner {{
+    final String said = "{name}";
+  }}
+}}
+"""
+
+
+def source_of(folder: Path, name: str) -> Path:
+    file = folder / f"{name}.java"
+    file.write_text(SOURCE.format(name=name))
+    return file
+
+
+def test_a_class_is_compiled_once_for_an_environment(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The directory of its classes is made whole, readable for others, and taken as it is from then on."""
+    monkeypatch.setattr(classes.sys, "prefix", str(tmp_path))
+    source = source_of(tmp_path, "Kept")
+    assert classes.load_class(spark, source).newInstance().said() == "Kept"
+    [cached] = (tmp_path / "share/streamkeeper").iterdir()
+    assert cached.name.startswith("Kept-")
+    assert cached.stat().st_mode & 0o777 == 0o755
+    files = {file.name: file.stat().st_mtime_ns for file in cached.rglob("*.class")}
+    assert set(files) == {"Kept.class", "Kept$Inner.class"}
+    assert classes.load_class(spark, source).newInstance().said() == "Kept"
+    assert {file.name: file.stat().st_mtime_ns for file in cached.rglob("*.class")} == files
+
+
+def test_another_source_or_another_spark_is_compiled_anew(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Classes are kept by the source's bytes and by the version that they were compiled against."""
+    monkeypatch.setattr(classes.sys, "prefix", str(tmp_path))
+    jvm: Any = spark._jvm
+    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    code = SOURCE.format(name="Versioned")
+    kept = {
+        classes._compiled(jvm, loader, "Versioned", *rest)
+        for rest in ((code, "4.2.0"), (code, "4.2.1"), (code + "\n", "4.2.0"), (code, "4.2.0"))
+    }
+    assert len(kept) == 3
+
+
+def test_an_environment_that_cannot_be_written_has_its_classes_elsewhere(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They go to the JVM's own temporary directory, which a driver keeps in its scratch."""
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(classes.sys, "prefix", str(tmp_path / "file"))
+    jvm: Any = spark._jvm
+    system = jvm.java.lang.System
+    before = system.getProperty("java.io.tmpdir")
+    system.setProperty("java.io.tmpdir", str(tmp_path / "tmp"))
+    try:
+        assert classes.load_class(spark, source_of(tmp_path, "Homeless")).newInstance().said() == "Homeless"
+        assert len([*(tmp_path / "tmp").rglob("*.class")]) == 2
+        system.setProperty("java.io.tmpdir", str(tmp_path / "file"))
+        with pytest.raises(OSError, match="no place for the classes of Nowhere: neither under"):
+            classes.load_class(spark, source_of(tmp_path, "Nowhere"))
+    finally:
+        system.setProperty("java.io.tmpdir", before)
