@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import socket
-import threading
 from collections.abc import Iterator
-from urllib.parse import urlsplit
 
 import pytest
 
+from harness.fault_proxy import FaultProxy, fault_proxy
 from harness.s3_server import S3Server
 from streamkeeper.errors import InvalidInput, KeyExists, StoreUnavailable
 from streamkeeper.model.journal import StepDone
@@ -29,118 +27,47 @@ class TestS3Store(StoreContract):
     """A real S3 server keeps the contract through boto3."""
 
 
-class LosingProxy:
-    """Passes requests on to ``target``; of the next ``to_lose`` PUTs it swallows the answer and hangs up."""
-
-    def __init__(self, target: tuple[str, int]) -> None:
-        self.to_lose = 0
-        self.lost = 0
-        self._target = target
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.endpoint = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
-        self._thread = threading.Thread(target=self._serve, daemon=True)
-        self._thread.start()
-
-    def close(self) -> None:
-        self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
-        self._thread.join(5)
-
-    def _serve(self) -> None:
-        while True:
-            try:
-                client, _ = self._listener.accept()
-            except OSError:
-                return
-            with client, socket.create_connection(self._target) as server:
-                self._pass_on(client, server)
-
-    def _pass_on(self, client: socket.socket, server: socket.socket) -> None:
-        """One request per connection is enough: the client is told to close it."""
-        request = _read_message(client)
-        if b"expect: 100-continue" in request.lower():
-            client.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
-            request += _read_body(client, request)
-        # Not passed on (and not signed): the server's own "100 Continue" would be taken for its answer.
-        server.sendall(re.sub(rb"(?im)^expect:.*\r\n", b"", request, count=1))
-        answer = _read_message(server)
-        if request.startswith(b"PUT") and self.to_lose:
-            self.to_lose -= 1
-            self.lost += 1
-            return
-        head, _, body = answer.partition(b"\r\n\r\n")
-        client.sendall(head + b"\r\nConnection: close\r\n\r\n" + body)
-
-
-def _read_message(peer: socket.socket) -> bytes:
-    data = b""
-    while b"\r\n\r\n" not in data:
-        part = peer.recv(65536)
-        if not part:
-            return data
-        data += part
-    if b"expect: 100-continue" in data.lower():
-        return data
-    return data + _read_body(peer, data)
-
-
-def _read_body(peer: socket.socket, head: bytes) -> bytes:
-    headers, _, start = head.partition(b"\r\n\r\n")
-    length = next(
-        (int(line.split(b":")[1]) for line in headers.lower().split(b"\r\n") if line.startswith(b"content-length:")), 0
-    )
-    body = b""
-    while len(start) + len(body) < length:
-        part = peer.recv(65536)
-        if not part:
-            break
-        body += part
-    return body
+@pytest.fixture
+def proxy(s3_server: S3Server) -> Iterator[FaultProxy]:
+    with fault_proxy(s3_server.endpoint) as proxy:
+        yield proxy
 
 
 @pytest.fixture
-def proxy(s3_server: S3Server) -> Iterator[LosingProxy]:
-    parts = urlsplit(s3_server.endpoint)
-    proxy = LosingProxy((str(parts.hostname), int(parts.port or 80)))
-    yield proxy
-    proxy.close()
-
-
-@pytest.fixture
-def lossy_store(s3_url: str, proxy: LosingProxy, monkeypatch: pytest.MonkeyPatch) -> S3Store:
+def lossy_store(s3_url: str, proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch) -> S3Store:
     monkeypatch.setenv("AWS_ENDPOINT_URL", proxy.endpoint)
     return S3Store(s3_url)
 
 
-def test_create_whose_answer_was_lost_is_known_as_won(lossy_store: S3Store, proxy: LosingProxy) -> None:
+def test_create_whose_answer_was_lost_is_known_as_won(lossy_store: S3Store, proxy: FaultProxy) -> None:
     """The client's second try finds its first try's value, and the writer is told that it won."""
-    proxy.to_lose = 1
+    proxy.lose = 1
     lossy_store.create("a/b", b"mine")
-    assert proxy.lost == 1
+    assert proxy.made["lost"] == 1
     assert lossy_store.read("a/b") == b"mine"
 
 
 def test_create_that_lost_is_told_even_after_a_retry(
-    lossy_store: S3Store, store: S3Store, proxy: LosingProxy, s3_url: str
+    lossy_store: S3Store, store: S3Store, proxy: FaultProxy, s3_url: str
 ) -> None:
     """A lost answer does not turn a loser into a winner: other bytes under the key are another's."""
     store.create("a/b", b"theirs")
-    proxy.to_lose = 1
+    proxy.lose = 1
     with pytest.raises(KeyExists):
         lossy_store.create("a/b", b"mine")
-    assert proxy.lost == 1
+    assert proxy.made["lost"] == 1
     assert store.read("a/b") == b"theirs"
 
 
 def test_journal_appends_once_although_answers_are_lost(
-    lossy_store: S3Store, store: S3Store, proxy: LosingProxy
+    lossy_store: S3Store, store: S3Store, proxy: FaultProxy
 ) -> None:
     """Ten appends, the answer of each lost once, are ten entries."""
     journal = Journal(lossy_store, "sales", writer="test")
     for step in range(10):
-        proxy.to_lose = 1
+        proxy.lose = 1
         journal.append(lambda state, step=step: StepDone(operation="o", step=str(step)))
-    assert proxy.lost == 10
+    assert proxy.made["lost"] == 10
     steps = [entry.record.step for entry in Journal(store, "sales", writer="reader").entries()]
     assert steps == [str(step) for step in range(10)]
 

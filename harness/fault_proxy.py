@@ -1,0 +1,126 @@
+"""A proxy in front of an S3 server that fails on purpose: errors instead of answers, and answers that get lost."""
+
+from __future__ import annotations
+
+import http.client
+import random
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import urlsplit
+
+_BETWEEN_HOPS = frozenset({"connection", "expect", "keep-alive", "transfer-encoding"})
+_SLOW_DOWN = b"<Error><Code>SlowDown</Code><Message>Reduce your request rate.</Message></Error>"
+
+
+class FaultProxy:
+    """Passes requests on to ``endpoint``, but for the faults that it is told to make; ``made`` counts them by kind.
+
+    ``lose``: so many answers to PUTs from now on are swallowed. ``refuse_share`` and ``lose_share``: of all requests,
+    and of those that write, the shares that are answered 503 without being passed on, and whose answer is swallowed;
+    drawn from ``seed``.
+    """
+
+    def __init__(self, endpoint: str, *, seed: int = 0) -> None:
+        parts = urlsplit(endpoint)
+        self.target = (str(parts.hostname), int(parts.port or 80))
+        self.lose = 0
+        self.refuse_share = 0.0
+        self.lose_share = 0.0
+        self.made: Counter[str] = Counter()
+        self._drawn = random.Random(seed)
+        self._lock = threading.Lock()
+        self._server = _Server(("127.0.0.1", 0), _Handler)
+        self._server.proxy = self
+        self.endpoint = f"http://127.0.0.1:{self._server.server_address[1]}"
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop taking requests."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join(5)
+
+    def refuses(self) -> bool:
+        """Whether the next request is answered with an error."""
+        with self._lock:
+            return self._note("refused", self._drawn.random() < self.refuse_share)
+
+    def loses(self, method: str) -> bool:
+        """Whether the answer to a request that was passed on gets lost."""
+        with self._lock:
+            if method == "PUT" and self.lose:
+                self.lose -= 1
+                return self._note("lost", True)
+            writes = method in ("PUT", "POST", "DELETE")
+            return self._note("lost", writes and self._drawn.random() < self.lose_share)
+
+    def _note(self, kind: str, happens: bool) -> bool:
+        self.made[kind] += happens
+        return happens
+
+
+@contextmanager
+def fault_proxy(endpoint: str, *, seed: int = 0) -> Iterator[FaultProxy]:
+    """A running proxy, stopped at the end."""
+    proxy = FaultProxy(endpoint, seed=seed)
+    try:
+        yield proxy
+    finally:
+        proxy.close()
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    proxy: FaultProxy
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that has hung up is no news."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: _Server
+
+    def _pass_on(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        proxy = self.server.proxy
+        if proxy.refuses():
+            self._answer(503, [("Content-Type", "application/xml")], _SLOW_DOWN)
+            return
+        connection = http.client.HTTPConnection(*proxy.target, timeout=30)
+        try:
+            connection.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)
+            # "Expect" is not passed on, nor is it signed: the server's leave would be taken for its answer.
+            for name, value in self.headers.items():
+                if name.lower() not in _BETWEEN_HOPS:
+                    connection.putheader(name, value)
+            connection.endheaders(body)
+            answer = connection.getresponse()
+            content = answer.read()
+        finally:
+            connection.close()
+        if proxy.loses(self.command):
+            self.close_connection = True
+            return
+        self._answer(answer.status, answer.getheaders(), content)
+
+    do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = _pass_on
+
+    def _answer(self, status: int, headers: list[tuple[str, str]], content: bytes) -> None:
+        self.send_response_only(status)
+        said = {name.lower(): (name, value) for name, value in headers if name.lower() not in _BETWEEN_HOPS}
+        if self.command != "HEAD":
+            said["content-length"] = ("Content-Length", str(len(content)))
+        for name, value in said.values():
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(content)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Quiet."""

@@ -1,0 +1,39 @@
+"""Checkpoints on S3 that one writer can write: ``CreateOnlyCheckpointFileManager.java`` in the place of Spark's own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from streamkeeper.jvm.classes import load_class
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
+OURS = "streamkeeper.jvm.CreateOnlyCheckpointFileManager"
+
+
+def create_only(spark: SparkSession) -> None:
+    """From now on the session's checkpoints on s3a have one winner for each file, and one PUT.
+
+    On other file systems nothing changes. Called before the session's first query.
+    """
+    source = Path(__file__).with_name("CreateOnlyCheckpointFileManager.java")
+    spark.conf.set(MANAGER, load_class(spark, source).getName())
+
+
+def s3a_conf(environ: Mapping[str, str]) -> dict[str, str]:
+    """Where s3a finds the server that boto3 finds by AWS's own variables; its credentials it finds by itself."""
+    conf = {}
+    endpoint = environ.get("AWS_ENDPOINT_URL_S3") or environ.get("AWS_ENDPOINT_URL")
+    if endpoint:
+        conf["spark.hadoop.fs.s3a.endpoint"] = endpoint
+        conf["spark.hadoop.fs.s3a.path.style.access"] = "true"
+        if urlsplit(endpoint).scheme == "http":
+            conf["spark.hadoop.fs.s3a.connection.ssl.enabled"] = "false"
+    if region := environ.get("AWS_REGION") or environ.get("AWS_DEFAULT_REGION"):
+        conf["spark.hadoop.fs.s3a.endpoint.region"] = region
+    return conf

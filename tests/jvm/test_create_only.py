@@ -1,0 +1,60 @@
+"""One winner for each file of a checkpoint on S3, told so although answers get lost."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness import s3_server
+from harness.places import ROOT
+from streamkeeper.jvm.create_only import s3a_conf
+
+pytestmark = [pytest.mark.spark, pytest.mark.s3]
+
+
+def test_of_two_writers_one_wins_and_both_know(tmp_path: Path) -> None:
+    """Also when answers are lost and requests refused. Controls: Spark's manager lets both win; of a conditional PUT
+    alone, a winner whose answer was lost is told that it has lost."""
+    try:
+        s3_server.find_program()
+    except SystemExit as missing:
+        pytest.skip(str(missing))
+    if not (Path(sys.prefix) / "connectors" / "s3a").is_dir():
+        pytest.skip("no s3a jars (make connectors)")
+    command = [sys.executable, "-m", "bench.checkpoint_races", "--rounds", "60", "--lost", "0.2", "--controls", "12"]
+    environ = os.environ | {"PYTHONPATH": f"{ROOT / 'plugins'}{os.pathsep}{ROOT}"}
+    run = subprocess.run(
+        [*command, "--out", str(tmp_path)],
+        cwd=ROOT,
+        env=environ,
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr[-2000:]
+    told = json.loads((tmp_path / "checkpoint-races.json").read_text())
+    assert told["ours"]["faults"]["lost"] > 0
+    assert (told["ours"]["two_won"], told["ours"]["told_wrong"]) == (0, 0)
+    assert told["sparks"]["two_won"] > 0
+    assert told["hadoops"]["told_wrong"] > 0
+
+
+def test_s3a_finds_the_server_that_boto3_finds() -> None:
+    """And nothing is said where nothing is set: then both find Amazon's."""
+    assert s3a_conf({"AWS_ENDPOINT_URL": "http://127.0.0.1:9000", "AWS_DEFAULT_REGION": "eu-central-1"}) == {
+        "spark.hadoop.fs.s3a.endpoint": "http://127.0.0.1:9000",
+        "spark.hadoop.fs.s3a.path.style.access": "true",
+        "spark.hadoop.fs.s3a.connection.ssl.enabled": "false",
+        "spark.hadoop.fs.s3a.endpoint.region": "eu-central-1",
+    }
+    assert s3a_conf({"AWS_ENDPOINT_URL": "http://one", "AWS_ENDPOINT_URL_S3": "https://other"}) == {
+        "spark.hadoop.fs.s3a.endpoint": "https://other",
+        "spark.hadoop.fs.s3a.path.style.access": "true",
+    }
+    assert s3a_conf({}) == {}
