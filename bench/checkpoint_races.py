@@ -3,8 +3,9 @@
 A real S3 server behind a proxy that answers some requests with 503 and swallows some answers. In each round two
 writers, each with a checkpoint file manager of its own, write the same ``offsets/N`` and close it at once. ``two_won``:
 rounds in which both were told that they had won; ``told_wrong``: writers who were told that another was first although
-the file is their own, or that they had won although it is not; ``nobody``: rounds without a winner. Beside our manager race two others, in fewer rounds: ``sparks``, Spark's own, which has two winners, and
-``hadoops``, a conditional PUT alone, whose winner is told wrong when its answer got lost.
+the file is their own, or that they had won although it is not; ``nobody``: rounds without a winner. Beside our manager
+race two others, in fewer rounds: ``sparks``, Spark's own, which has two winners, and ``hadoops``, a conditional PUT
+alone, whose winner is told wrong when its answer got lost.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ import json
 import os
 import shutil
 import statistics
-import sys
 import tempfile
 import threading
 import time
@@ -30,7 +30,7 @@ from bench.report import write_report
 from harness.fault_proxy import FaultProxy, fault_proxy
 from harness.s3_server import FIRST_BUCKET, s3_server
 from streamkeeper.driver.session import session_conf, start_session
-from streamkeeper.jvm.create_only import MANAGER, OURS, create_only, s3a_conf
+from streamkeeper.jvm.create_only import MANAGER, OURS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -77,14 +77,13 @@ def main() -> int:
 
 
 def _races(proxy: FaultProxy, scratch: Path, chosen: argparse.Namespace) -> dict[str, Any]:
-    conf = {**session_conf({}, scratch, "races"), **s3a_conf(os.environ), **_PATIENCE}
-    conf["spark.jars"] = ",".join(str(jar) for jar in Path(sys.prefix, "connectors", "s3a").glob("*.jar"))
+    os.environ["STREAMKEEPER_CHECKPOINTS"] = f"s3a://{FIRST_BUCKET}/checkpoints"
+    conf = {**session_conf({}, scratch, "races"), **_PATIENCE}
     session = start_session(conf, {}, scratch, [])
     figures: dict[str, Any] = {"seed": chosen.seed, "refused": chosen.refused, "lost": chosen.lost}
     try:
         spark = session.spark
         spark.sparkContext.setLogLevel("OFF")
-        create_only(spark)
         for name, manager in MANAGERS.items():
             proxy.refuse_share = proxy.lose_share = 0.0
             race = _Race(spark, manager, f"s3a://{FIRST_BUCKET}/{name}")

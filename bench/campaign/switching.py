@@ -86,7 +86,7 @@ class SwitchStage(Stage):
                 outcomes += self._revive_here()
             except TimeoutError as error:  # outputs that never hold all of the input are what is looked for
                 self._seen.append(str(error))
-        root = self.bed.site.checkpoints / JOB
+        root = Path(self.bed.site.settings.checkpoints, JOB)
         operations = list(self.state().operations.values())[before:]
         damage = [*self._seen, *self.look(), *find_unrecorded(root, self.state()), *find_differing(operations)]
         return CaseResult(

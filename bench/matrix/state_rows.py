@@ -24,8 +24,8 @@ def read_state_rows(spark: SparkSession, checkpoint: Path, as_text: Callable[[An
     if batch is None:
         return []
     found = []
-    with session_for(spark, checkpoint) as session:
-        for store in find_state_stores(session, checkpoint, batch):
-            rows = read_state(session, checkpoint, batch, store).drop("partition_id").collect()
+    with session_for(spark, LocalTree(checkpoint)) as session:
+        for store in find_state_stores(session, LocalTree(checkpoint), batch):
+            rows = read_state(session, LocalTree(checkpoint), batch, store).drop("partition_id").collect()
             found += [f"{store.operator}/{store.store} {as_text(tuple(row))}" for row in rows]
     return sorted(found)

@@ -138,24 +138,24 @@ def test_a_batch_whose_records_are_gone_is_not_rehearsed(topic: Topic, tmp_path:
     topic.put(4)
     query, live = topic.query(tmp_path), tmp_path / "v0001"
     run(topic.read(), live)
-    ran = rehearse(topic.spark, query, live, tmp_path / "scratch", timeout_s=120)
+    ran = rehearse(topic.spark, query, LocalTree(live), tmp_path / "scratch", timeout_s=120)
     assert (ran.ok, ran.batch, ran.message) == (True, 1, "")
     for partition in (0, 1):
         topic.broker.delete_records(topic.name, 4, partition=partition)
-    not_run = rehearse(topic.spark, query, live, tmp_path / "scratch", timeout_s=120)
+    not_run = rehearse(topic.spark, query, LocalTree(live), tmp_path / "scratch", timeout_s=120)
     assert (not_run.ok, not_run.batch) == (True, None)
     assert f"batch 1 did not run again: {topic.name} partition 0: offsets 2 to 3 are gone" in not_run.message
-    assert list(look_at_sources(query, live, served=False)) == []
+    assert list(look_at_sources(query, LocalTree(live), served=False)) == []
     # Without that look the batch would fail, though everything was read.
     clone_last_batch(LocalTree(live), LocalTree(tmp_path / "clone"))
-    fault = run_planned(query, tmp_path / "clone", timeout_s=120).fault
+    fault = run_planned(query, LocalTree(tmp_path / "clone"), timeout_s=120).fault
     assert fault is not None
     assert fault.error_class == "OffsetOutOfRangeException"
 
 
 def told(topic: Topic, query: Query, checkpoint: Path) -> list[str]:
     """The evidence of what forbids a start."""
-    return [each.evidence for each in look_at_sources(query, checkpoint, served=False)]
+    return [each.evidence for each in look_at_sources(query, LocalTree(checkpoint), served=False)]
 
 
 def test_a_start_is_refused_once_the_topic_lacks_what_comes_next(topic: Topic, tmp_path: Path) -> None:
@@ -167,7 +167,7 @@ def test_a_start_is_refused_once_the_topic_lacks_what_comes_next(topic: Topic, t
     topic.broker.delete_records(topic.name, 4, partition=1)
     assert told(topic, query, live) == []
     topic.broker.delete_records(topic.name, 9, partition=0)
-    (finding,) = look_at_sources(query, live, served=False)
+    (finding,) = look_at_sources(query, LocalTree(live), served=False)
     assert (finding.rule, finding.severity.name) == ("source-no-longer-holds-offsets", "FATAL")
     assert finding.evidence == f"{topic.name} partition 0: offsets 4 to 8 are gone"
     (live / "commits/1").unlink()  # the open batch needs its own records
@@ -193,11 +193,11 @@ def test_what_a_query_passes_over_is_for_a_person_to_say(topic: Topic, tmp_path:
     run(topic.read(), live)
     topic.put(6)
     topic.broker.delete_records(topic.name, 9, partition=0)
-    (finding,) = look_at_sources(query, live, served=False)
+    (finding,) = look_at_sources(query, LocalTree(live), served=False)
     assert (finding.rule, finding.severity.name) == ("source-offsets-passed-over", "OPAQUE")
     assert finding.evidence == f"{topic.name} partition 0: offsets 4 to 8 are gone"
     topic.broker.delete_topic(topic.name)
-    (finding,) = look_at_sources(query, live, served=False)
+    (finding,) = look_at_sources(query, LocalTree(live), served=False)
     assert (finding.rule, finding.severity.name) == ("source-no-longer-holds-offsets", "FATAL")
 
 
@@ -220,10 +220,10 @@ def test_brokers_out_of_reach_are_told_from_lost_records(
     live = tmp_path / "v0001"
     run(topic.read(), live)
     query = topic.query(tmp_path, **{"kafka.bootstrap.servers": "127.0.0.1:1"})
-    (finding,) = look_at_sources(query, live, served=False)
+    (finding,) = look_at_sources(query, LocalTree(live), served=False)
     assert (finding.rule, finding.severity.name) == ("source-out-of-reach", "FATAL")
     assert "Kafka at 127.0.0.1:1 does not answer: TimeoutException" in finding.evidence
-    found = rehearse(topic.spark, query, live, tmp_path / "scratch", timeout_s=120)
+    found = rehearse(topic.spark, query, LocalTree(live), tmp_path / "scratch", timeout_s=120)
     assert (found.ok, found.error_class) == (False, OUT_OF_REACH)
 
 
@@ -246,7 +246,7 @@ def test_brokers_that_die_in_a_rehearsal_are_not_the_candidates_fault(
     def rehearsed(topic: Topic, victim: int) -> Rehearsal:
         frame = topic.read().withColumn("offset", F.udf(failing(victim), "long")("offset"))
         query = replace(topic.query(tmp_path), df=frame)
-        return rehearse(spark, query, tmp_path / topic.name, tmp_path / "scratch", timeout_s=120)
+        return rehearse(spark, query, LocalTree(tmp_path / topic.name), tmp_path / "scratch", timeout_s=120)
 
     with running_broker(tmp_path / "broker") as mortal:
         topics = [Topic(spark, kafka), Topic(spark, mortal)]

@@ -131,6 +131,7 @@ def test_a_removed_file_is_missing(bucket: Bucket) -> None:
     bucket.put("metadata", b"{}")
     bucket.put("offsets/0", b"v1")
     tree = S3Tree(bucket.url)
+    assert tree.names("offsets") == ["0"]
     planned = tree.stamp("offsets/0")
     bucket.delete("offsets/0")
     assert tree.has("offsets/0")

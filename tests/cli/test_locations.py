@@ -20,12 +20,9 @@ JOB_FILE = "jobs/sales_totals.py:sales_totals"
 SERIES = f"{JOB}/{QUERY}"
 
 COMMANDS: dict[tuple[str, str], list[str]] = {
-    ("offsets", "directory"): ["offsets", "{url}"],
-    ("fsck", "directory"): ["fsck", "{url}"],
     ("describe", "job"): ["describe", "{url}.py:job"],
     ("check", "deployed"): ["check", "--deployed", "{url}.py:job", "--candidate", JOB_FILE, "--checkpoint", "."],
     ("check", "candidate"): ["check", "--deployed", JOB_FILE, "--candidate", "{url}.py:job", "--checkpoint", "."],
-    ("check", "checkpoint"): ["check", "--deployed", JOB_FILE, "--candidate", JOB_FILE, "--checkpoint", "{url}"],
     ("check", "batch"): ["check", "--batch", "{url}"],
     ("check", "markdown"): ["check", "--changed", "--markdown", "{url}"],
     ("check", "diff_to"): ["check", "--changed", "--diff-to", "{url}"],
@@ -35,8 +32,8 @@ COMMANDS: dict[tuple[str, str], list[str]] = {
     ("snapshot drill", "job_file"): ["snapshot", "drill", SERIES, "--job-file", "{url}.py:job"],
 }
 """Options whose place must be a local one."""
-FOR_ITS_KIND = {"checkpoint", "store"}
-"""Of snapshots and prunes: s3a://… is a checkpoint there, and s3://… a store; their own tests refuse the rest."""
+FOR_ITS_KIND = {"checkpoint", "directory", "store"}
+"""s3a://… is a checkpoint there, and s3://… a store; their own tests refuse the rest."""
 
 
 def options(command: Any, name: str = "") -> Iterator[tuple[str, Any]]:
@@ -70,7 +67,7 @@ def test_every_option_that_names_a_place_is_in_the_sweep() -> None:
         for name, parameter in options(typer.main.get_command(app))
         if getattr(parameter, "metavar", None) in PLACES
     }
-    local = {each for each in found if each[1] not in FOR_ITS_KIND or each[0] == "check"}
+    local = {option for option in found if option[1] not in FOR_ITS_KIND}
     assert local == set(COMMANDS)
 
 
@@ -91,6 +88,9 @@ def test_a_checkpoint_and_a_store_are_what_they_say(here: Path, url: str) -> Non
     for words in (
         ["snapshot", "take", "--checkpoint", url, "--store", f"{here.parent}/store"],
         ["snapshot", "list", "--store", url],
+        ["offsets", url],
+        ["fsck", url],
+        ["check", "--deployed", JOB_FILE, "--candidate", JOB_FILE, "--checkpoint", url],
     ):
         result = CliRunner().invoke(app, words)
         assert result.exit_code == 2, result.output
@@ -98,7 +98,7 @@ def test_a_checkpoint_and_a_store_are_what_they_say(here: Path, url: str) -> Non
     assert [path.name for path in here.iterdir()] == ["jobs"]
 
 
-@pytest.mark.parametrize("variable", ["HOME", "CHECKPOINTS", "JOBS", "JARS"])
+@pytest.mark.parametrize("variable", ["HOME", "JOBS", "JARS"])
 def test_a_variable_that_names_a_directory_takes_no_url(
     here: Path, monkeypatch: pytest.MonkeyPatch, variable: str
 ) -> None:
@@ -107,6 +107,18 @@ def test_a_variable_that_names_a_directory_takes_no_url(
     result = CliRunner().invoke(app, ["jobs"])
     assert result.exit_code == 2
     assert f"STREAMKEEPER_{variable} s3a://bucket/there" in " ".join(result.output.split())
+    assert [path.name for path in here.iterdir()] == ["jobs"]
+
+
+@pytest.mark.parametrize("place", ["s3a://bucket", "s3://bucket/", "hdfs://name:9000/there", "gs://bucket/there"])
+def test_checkpoints_are_in_a_directory_or_below_a_prefix(
+    here: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    """Of a bucket, not the bucket itself; other schemes are refused by name."""
+    monkeypatch.setenv("STREAMKEEPER_CHECKPOINTS", place)
+    result = CliRunner().invoke(app, ["jobs"])
+    assert result.exit_code == 2
+    assert "s3a://bucket/prefix" in " ".join(result.output.split())
     assert [path.name for path in here.iterdir()] == ["jobs"]
 
 

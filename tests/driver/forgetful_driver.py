@@ -11,5 +11,5 @@ from streamkeeper.driver.main import main
 if __name__ == "__main__":
     Continuity.check_start = lambda self: None  # type: ignore[method-assign]
     Continuity.check_batch = lambda self, batch_id: None  # type: ignore[method-assign]
-    taking_over.must_be_there = lambda directory, known: None
+    taking_over.must_be_there = lambda tree, known: None
     main(sys.argv[1:])

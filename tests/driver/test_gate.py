@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from harness.fault_store import FaultStore
+from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.driver.comparing import NO_MOMENT, search
 from streamkeeper.driver.continuity import Continuity
 from streamkeeper.driver.control import StoreLine
@@ -67,7 +68,7 @@ class Ledger(SinkWriter):
 
 def continuity_of(directory: Path) -> Continuity:
     """Of a checkpoint version that has not begun."""
-    return Continuity(directory, KnownCheckpoint(series="sales/totals", version="v0001"))
+    return Continuity(LocalTree(directory), KnownCheckpoint(series="sales/totals", version="v0001"))
 
 
 class Bench:

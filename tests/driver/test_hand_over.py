@@ -91,7 +91,7 @@ class Place:
             job="sales", instance="second", generation=1, query="totals", version=version, output="o", epoch=1
         )
         state = self.line.look()
-        hand_over(self.line, QUERY, claim, self.directory(version), str(self.root), state)
+        hand_over(self.line, QUERY, claim, LocalTree(self.directory(version)), str(self.root), state)
 
 
 @pytest.fixture

@@ -57,7 +57,7 @@ class Live:
         """The answer, by default for the query that wrote the checkpoint."""
         timeout_s = changes.pop("timeout_s", 120.0)
         built = query(totals(self.stream()) if df is None else df, **changes)
-        return drill(self.session, built, checkpoint, batch, timeout_s=timeout_s)
+        return drill(self.session, built, LocalTree(checkpoint), batch, timeout_s=timeout_s)
 
 
 @pytest.fixture(scope="module")
@@ -181,7 +181,7 @@ def test_a_lost_commit_is_noticed(live: Live) -> None:
     assert (found.ok, found.error_class) == (False, NOT_AT_BATCH)
     assert found.message == "the checkpoint does not stand at batch 3: it has no commit"
     unnoticed = live.restored(2, pending=True)
-    assert run_planned(query(totals(live.stream())), unnoticed, timeout_s=120).fault is None
+    assert run_planned(query(totals(live.stream())), LocalTree(unnoticed), timeout_s=120).fault is None
     assert last_committed(LocalTree(unnoticed)) == 3
 
 
@@ -220,7 +220,7 @@ def test_a_drill_reads_one_batch_of_a_backlog(live: Live) -> None:
     checkpoint = live.restored(1)
     found = live.drill(checkpoint, 1)
     assert (found.batch, found.rows, last_committed(LocalTree(checkpoint))) == (2, 20, 2)
-    ran = run_planned(query(totals(live.stream())), live.restored(1), timeout_s=120)
+    ran = run_planned(query(totals(live.stream())), LocalTree(live.restored(1)), timeout_s=120)
     assert ran.rows[2] == len(rows_of(live.folder, 2, NEWEST)) == 80
 
 

@@ -72,12 +72,12 @@ def test_every_layout_is_exported_as_python_computes_it(
         copy = restored(live, tmp_path / f"copy{batch}", batch)
         before = contents(copy)
         other = session_with(spark, "hdfs" if layout != "hdfs" else "format-2")
-        export = export_state(other, copy, batch, tmp_path / f"out{batch}")
+        export = export_state(other, LocalTree(copy), batch, tmp_path / f"out{batch}")
         (store,) = export.stores
         assert (export.batch, store.operator, store.name, store.store) == (batch, 0, "stateStoreSave", "default")
         found = {row["key"]["k"]: row["value"]["sum"] for row in rows(tmp_path / f"out{batch}", store)}
         assert found == sums_of(rows_of(folder, last=batch))
-        assert read_all_state(other, copy, batch) == StateCount(1, 5)
+        assert read_all_state(other, LocalTree(copy), batch) == StateCount(1, 5)
         assert contents(copy) == before
 
 
@@ -162,18 +162,18 @@ def test_every_operator_is_exported_as_python_computes_it(
     run(build(spark, folder), tmp_path / "live", mode, **({"once": True} if operator == "processed" else {}))
     copy = restored(tmp_path / "live", tmp_path / "copy")
     before = contents(copy)
-    export = export_state(spark, copy, None, tmp_path / "out")
+    export = export_state(spark, LocalTree(copy), None, tmp_path / "out")
     assert all(each.unsupported == "" for each in export.stores)
     found = {each.store: sorted(map(shown[each.store], rows(tmp_path / "out", each))) for each in export.stores}
     assert found == expected(folder)
-    assert read_all_state(spark, copy, None) == StateCount(len(export.stores), sum(map(len, found.values())))
+    assert read_all_state(spark, LocalTree(copy), None) == StateCount(len(export.stores), sum(map(len, found.values())))
     assert contents(copy) == before
 
 
 def test_two_operators_have_a_folder_each(spark: SparkSession, folder: Path, tmp_path: Path) -> None:
     """And ``state.json`` says what lies where, with sizes that are the files'."""
     run(stateful.deduplicated_totals(spark, folder), tmp_path / "live", "update")
-    export = export_state(spark, tmp_path / "live", None, tmp_path / "out")
+    export = export_state(spark, LocalTree(tmp_path / "live"), None, tmp_path / "out")
     assert [(each.name, each.path, each.rows) for each in export.stores] == [
         ("stateStoreSave", "operator-0/default", 5),
         ("dedupe", "operator-1/default", len({(row["k"], row["x"]) for row in rows_of(folder)})),
@@ -209,14 +209,14 @@ def test_what_the_reader_does_not_know_is_noted(
         return (*known(*given), StateStore(operator=0, name="x", store="both", options=options))
 
     monkeypatch.setattr(state_export, "find_state_stores", find)
-    export = export_state(spark, live, None, tmp_path / "out")
+    export = export_state(spark, LocalTree(live), None, tmp_path / "out")
     assert [(each.store, each.rows, each.path) for each in export.stores] == [
         ("default", 5, "operator-0/default"),
         ("both", 0, ""),
     ]
     assert export.stores[1].unsupported.startswith("STDS_CONFLICT_OPTIONS: ")
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["operator-0", "state.json"]
-    count = read_all_state(spark, live, None)
+    count = read_all_state(spark, LocalTree(live), None)
     assert (count.stores, count.rows, len(count.unsupported)) == (1, 5, 1)
 
 
@@ -226,7 +226,7 @@ def test_a_damaged_store_exports_nothing(spark: SparkSession, live: Path, tmp_pa
     next((copy / "state/0/1").glob("*.changelog")).unlink()
     before = contents(copy)
     with pytest.raises(CheckpointDamaged, match=r"state store 0/default cannot be read: CANNOT_LOAD_STATE_STORE"):
-        export_state(spark, copy, None, tmp_path / "out" / "state")
+        export_state(spark, LocalTree(copy), None, tmp_path / "out" / "state")
     assert list((tmp_path / "out").iterdir()) == []
     assert contents(copy) == before
 
@@ -236,7 +236,7 @@ def test_a_partition_that_is_gone_is_damage(spark: SparkSession, live: Path, tmp
     copy = restored(live, tmp_path / "copy")
     shutil.rmtree(copy / "state/0/1")
     with pytest.raises(CheckpointDamaged, match=r"state store 0/default .* partition 1 of 2 is missing"):
-        read_all_state(spark, copy, None)
+        read_all_state(spark, LocalTree(copy), None)
     reader = spark.read.format("statestore").option("operatorId", 0).option("batchId", 2)
     assert 0 < reader.load(str(copy)).count() < 5
 
@@ -247,11 +247,11 @@ def test_what_cannot_be_exported_is_refused_before_anything_is_written(
     """A target that is there, a batch without a commit, a checkpoint without one."""
     (tmp_path / "out").mkdir()
     with pytest.raises(InvalidInput, match="is there already"):
-        export_state(spark, live, None, tmp_path / "out")
+        export_state(spark, LocalTree(live), None, tmp_path / "out")
     with pytest.raises(NotFound, match="no commit of batch 9"):
-        export_state(spark, live, 9, tmp_path / "new")
+        export_state(spark, LocalTree(live), 9, tmp_path / "new")
     with pytest.raises(NotFound, match="no committed batch"):
-        export_state(spark, tmp_path, None, tmp_path / "new")
+        export_state(spark, LocalTree(tmp_path), None, tmp_path / "new")
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
@@ -259,6 +259,6 @@ def test_the_active_session_is_as_before(spark: SparkSession, live: Path) -> Non
     """Settings of the checkpoint's layout do not leak into what runs next."""
     jvm: Any = spark._jvm
     before = jvm.org.apache.spark.sql.classic.SparkSession.getActiveSession()
-    read_all_state(spark, live, None)
+    read_all_state(spark, LocalTree(live), None)
     after = jvm.org.apache.spark.sql.classic.SparkSession.getActiveSession()
     assert before.equals(after)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.model.control import DriverState, DriverStatus, QueryStatus
 from streamkeeper.model.job_state import EpochState
 from streamkeeper.operations.catching_up import estimate, how_far, last_written
@@ -31,7 +32,7 @@ def test_what_is_missing_is_told_with_the_time_it_will_take(old: Path, tmp_path:
     new = Tree(tmp_path / "v0002", "stateless", batches=2).root
     os.utime(new / "metadata", (1000, 1000))
     os.utime(new / "commits" / "1", (1010, 1010))
-    reached = how_far(old, new)
+    reached = how_far(LocalTree(old), LocalTree(new))
     assert not reached.holds
     assert "2 of 8 files" in reached.told
     assert reached.told.endswith("about 30 s left")
@@ -39,18 +40,18 @@ def test_what_is_missing_is_told_with_the_time_it_will_take(old: Path, tmp_path:
 
 def test_a_version_that_holds_everything_has_caught_up(old: Path, tmp_path: Path) -> None:
     """Also one that is ahead."""
-    assert how_far(old, Tree(tmp_path / "v0002", "stateless", batches=9).root).holds
-    assert not how_far(old, tmp_path / "v0003").holds
+    assert how_far(LocalTree(old), LocalTree(Tree(tmp_path / "v0002", "stateless", batches=9).root)).holds
+    assert not how_far(LocalTree(old), LocalTree(tmp_path / "v0003")).holds
 
 
 def test_what_a_killed_driver_had_planned_must_be_held_too(old: Path, tmp_path: Path) -> None:
     """It may be written without being committed; while that driver lives its commits are enough."""
     new = Tree(tmp_path / "v0002", "stateless", batches=7).root
     (old / "commits" / "7").unlink()
-    assert how_far(old, new).holds
-    until = last_written(old, EPOCH, None)
-    assert not how_far(old, new, until=until).holds
-    assert how_far(old, Tree(tmp_path / "v0003", "stateless", batches=8).root, until=until).holds
+    assert how_far(LocalTree(old), LocalTree(new)).holds
+    until = last_written(LocalTree(old), EPOCH, None)
+    assert not how_far(LocalTree(old), LocalTree(new), until=until).holds
+    assert how_far(LocalTree(old), LocalTree(Tree(tmp_path / "v0003", "stateless", batches=8).root), until=until).holds
 
 
 def drained(**changes: object) -> DriverStatus:
@@ -63,9 +64,9 @@ def drained(**changes: object) -> DriverStatus:
 def test_what_a_drained_driver_has_refused_to_write_need_not_be_held(old: Path, tmp_path: Path) -> None:
     """Its gate has let batch 6 through and was closed to batch 7, which it had planned."""
     (old / "commits" / "7").unlink()
-    until = last_written(old, EPOCH, drained())
+    until = last_written(LocalTree(old), EPOCH, drained())
     assert until == 6
-    assert how_far(old, Tree(tmp_path / "v0002", "stateless", batches=7).root, until=until).holds
+    assert how_far(LocalTree(old), LocalTree(Tree(tmp_path / "v0002", "stateless", batches=7).root), until=until).holds
 
 
 @pytest.mark.parametrize(
@@ -86,16 +87,16 @@ def test_the_word_of_nobody_but_the_drained_owner_is_taken(old: Path, status: Dr
     what was planned counts.
     """
     (old / "commits" / "7").unlink()
-    assert last_written(old, EPOCH, status) == 7
+    assert last_written(LocalTree(old), EPOCH, status) == 7
 
 
 def test_without_an_epoch_what_was_planned_counts(old: Path) -> None:
     """Nobody is known who could say more."""
-    assert last_written(old, None, drained()) == 7
+    assert last_written(LocalTree(old), None, drained()) == 7
 
 
 @pytest.mark.parametrize(("memory", "takes"), [("1g", "1.5 GiB"), ("512m", "1.0 GiB"), ("4096", "4.5 GiB")])
 def test_a_rebuild_says_what_it_reads_and_what_it_takes(old: Path, memory: str, takes: str) -> None:
     """Before it starts: the files, and the room for a second driver."""
-    told = estimate(old, {"spark.driver.memory": memory})
+    told = estimate(LocalTree(old), {"spark.driver.memory": memory})
     assert told.startswith(f"reads 8 files again; a second driver takes about {takes}, ")

@@ -52,11 +52,12 @@ def test_a_driver_is_found_with_all_of_its_session(settings: Settings, superviso
 
 def test_where_nobody_can_look_is_said(settings: Settings) -> None:
     """A container, a file system that others mount, another user's checkpoint: no process here proves anything."""
-    here, folder = this_machine(), Path(settings.checkpoints)
+    here, folder = this_machine(), settings.checkpoints
     machine = msgspec.structs.replace(here, pid_namespace=FIRST_PID_NAMESPACE)
     assert why_unseen([folder], machine=machine) == ""
     container = msgspec.structs.replace(here, pid_namespace="4026532001")
     assert "sees its own processes only" in why_unseen([folder], machine=container)
-    assert "other machines can mount" in why_unseen([Path("/proc")], machine=machine)
+    assert "other machines can mount" in why_unseen(["/proc"], machine=machine)
+    assert "from any machine" in why_unseen(["s3a://bucket/checkpoints"], machine=machine)
     stranger = msgspec.structs.replace(machine, user=os.geteuid() + 4711)
     assert "cannot read" in why_unseen([folder], machine=stranger)

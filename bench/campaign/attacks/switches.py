@@ -23,7 +23,7 @@ def without_continuity() -> None:
     from streamkeeper.checkpoints import identity
     from streamkeeper.driver.continuity import Continuity
 
-    identity.find_loss = lambda directory, known: ""
+    identity.find_loss = lambda tree, known: ""
     Continuity.check_start = lambda self: None
     Continuity.check_batch = lambda self, batch_id: None
 

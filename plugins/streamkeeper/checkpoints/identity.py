@@ -27,11 +27,11 @@ def find_loss(tree: Tree, known: KnownCheckpoint) -> str:
     if not known.begun and not id_there(tree):
         return ""
     where = tree.where("")
-    if tree.absence():
-        return f"{where} is missing"
     try:
         found = query_id(tree)
     except CheckpointDamaged as error:
+        if tree.absence():
+            return f"{where} is missing"
         return f"{where} is empty" if not tree.names("") else error.message
     if known.query_id and found != known.query_id:
         return f"{where} is the checkpoint of query {found}, not of {known.query_id}"

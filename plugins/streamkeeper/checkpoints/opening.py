@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from streamkeeper.checkpoints.layout import must_be_directory
 from streamkeeper.checkpoints.trees import LocalTree, Tree
 from streamkeeper.errors import InvalidInput, NotFound, Unsupported
@@ -18,27 +16,26 @@ def open_tree(location: str) -> Tree:
     Raises NotFound when nothing is there, Unsupported for another scheme, InvalidInput for a location that names
     nothing, StoreUnavailable.
     """
+    tree = tree_at(location)
+    if isinstance(tree, LocalTree):
+        must_be_directory(tree, location)
+    elif not tree.names(""):
+        raise NotFound(
+            f"checkpoint {location} does not exist", hint="there is no object with this prefix in the bucket"
+        )
+    return tree
+
+
+def tree_at(location: str) -> Tree:
+    """The same, whether anything is there or not."""
     if not location:
         raise InvalidInput("the checkpoint's location is empty", hint=_WAYS)
     match scheme_of(location):
         case "" | "file":
-            return _open_local(location, local_path("checkpoint", location))
+            return LocalTree(local_path("checkpoint", location))
         case "s3a" | "s3":
-            return _open_s3(location)
+            from streamkeeper.checkpoints.s3_tree import S3Tree  # boto3 is slow to load and often not needed
+
+            return S3Tree(location)
         case other:
             raise Unsupported(f"checkpoint {location}: scheme {other}:// is not supported", hint=_WAYS)
-
-
-def _open_local(location: str, path: Path) -> LocalTree:
-    tree = LocalTree(path)
-    must_be_directory(tree, location)
-    return tree
-
-
-def _open_s3(url: str) -> Tree:
-    from streamkeeper.checkpoints.s3_tree import S3Tree  # boto3 is slow to load and often not needed
-
-    tree = S3Tree(url)
-    if not tree.names(""):
-        raise NotFound(f"checkpoint {url} does not exist", hint="there is no object with this prefix in the bucket")
-    return tree

@@ -29,18 +29,19 @@ _CONFLICT_PAUSES_S = (0.05, 0.1, 0.2, 0.4, 0.8)
 
 
 class _Listing(msgspec.Struct):
-    """One look at the bucket: folder -> names, as ``Tree.names`` gives them; path -> what the file was."""
+    """One look at a part of the bucket: folder -> names, as ``Tree.names`` gives them; path -> what the file was."""
 
-    names: dict[str, set[str]]
-    stamps: dict[str, Stamp]
+    names: dict[str, set[str]] = {}
+    stamps: dict[str, Stamp] = {}
 
 
 class S3Tree(Tree):
     """``s3a://bucket/prefix`` or ``s3://bucket/prefix``; ``AWS_ENDPOINT_URL`` names a server other than Amazon's.
 
-    What is there is told by one listing, made when it is first needed; ``fresh`` looks anew, and so does what is asked
-    after a change. A file's first stamp is the listing's, any later one what the object is now. Threads may share it.
-    Raises StoreUnavailable where the server does not answer.
+    What is there is told by listings, each made when it is first needed: one of the tree itself, and one of each folder
+    in it with all that is below; ``fresh`` looks anew, and so does what is asked after a change. A file's first stamp
+    is the listing's where there is one, any later one what the object is now. Threads may share it. Raises
+    StoreUnavailable where the server does not answer.
     """
 
     def __init__(self, url: str, client: Any = None) -> None:
@@ -48,18 +49,21 @@ class S3Tree(Tree):
         if found is None:
             raise InvalidInput(f"checkpoint {url}: no bucket", hint="write s3a://bucket/prefix")
         self.url = url.rstrip("/")
-        self.location = f"s3a://{found[1]}/{found[2]}".rstrip("/")
+        self.location = self.spark_path = f"s3a://{found[1]}/{found[2]}".rstrip("/")
         self._bucket = found[1]
         self._prefix = f"{found[2]}/" if found[2] else ""
         self._client = client or connect(f"checkpoint {url}")
-        self._listing: _Listing | None = None
+        self._listings: dict[str, _Listing] = {}
         self._stamped: set[str] = set()
 
     def fresh(self) -> S3Tree:
         return S3Tree(self.url, self._client)
 
     def names(self, folder: str) -> list[str]:
-        return sorted(self._listed().names.get(folder, ()))
+        part = folder.partition("/")[0]
+        if part not in self._listings:
+            self._listings[part] = self._look(part)
+        return sorted(self._listings[part].names.get(folder, ()))
 
     def read(self, path: str) -> bytes:
         with self._told("read", path):
@@ -78,7 +82,8 @@ class S3Tree(Tree):
             yield part
 
     def stamp(self, path: str) -> Stamp:
-        known = self._listed().stamps.get(path)
+        listing = self._listing_of(path)
+        known = listing.stamps.get(path) if listing is not None else None
         if known is not None and path not in self._stamped:
             self._stamped.add(path)
             return known
@@ -87,7 +92,8 @@ class S3Tree(Tree):
         return _stamp(found["ContentLength"], found["LastModified"], found["ETag"])
 
     def has(self, path: str) -> bool:
-        return path in self._listed().stamps
+        listing = self._listing_of(path)
+        return path in listing.stamps if listing is not None else super().has(path)
 
     def create(self, path: str, content: Iterable[bytes]) -> None:
         """A PUT with ``If-None-Match: *``; of what is larger than a part, the last request of a multipart upload."""
@@ -136,7 +142,7 @@ class S3Tree(Tree):
         return kept
 
     def _forget(self) -> None:
-        self._listing = None
+        self._listings = {}
 
     def _create_only(self, path: str, request: Callable[[], Any]) -> None:
         """Send the request that makes an object. Where a try's answer was lost, the next one is told that the object is
@@ -165,24 +171,32 @@ class S3Tree(Tree):
             yield {"PartNumber": number, "ETag": sent["ETag"]}
             part, number = _gathered(rest), number + 1
 
-    def _listed(self) -> _Listing:
-        if self._listing is None:
-            self._listing = self._look()
-        return self._listing
+    def _listing_of(self, path: str) -> _Listing | None:
+        """The listing that would tell of a file, if it was made."""
+        part, below, _ = path.partition("/")
+        return self._listings.get(part if below else "")
 
-    def _look(self) -> _Listing:
-        names: dict[str, set[str]] = {}
-        stamps: dict[str, Stamp] = {}
-        with self._told("list", ""):
-            pages = self._client.get_paginator("list_objects_v2")
-            for page in pages.paginate(Bucket=self._bucket, Prefix=self._prefix):
+    def _look(self, part: str) -> _Listing:
+        """A folder of the tree with all that is below it; of the tree itself what is in it, whatever is below."""
+        found = _Listing()
+        wanted = {"Prefix": f"{self._prefix}{part}/"} if part else {"Prefix": self._prefix, "Delimiter": "/"}
+        with self._told("list", part):
+            for page in self._client.get_paginator("list_objects_v2").paginate(Bucket=self._bucket, **wanted):
+                for folder in page.get("CommonPrefixes", ()):
+                    if self._holds_something(folder["Prefix"]):
+                        _add(found.names, folder["Prefix"].removeprefix(self._prefix))
                 for entry in page.get("Contents", ()):
                     path = entry["Key"].removeprefix(self._prefix)
-                    _add(names, path)
+                    _add(found.names, path)
                     # An object whose name ends with / is a marker that s3a leaves for an empty folder.
                     if path and not path.endswith("/"):
-                        stamps[path] = _stamp(entry["Size"], entry["LastModified"], entry["ETag"])
-        return _Listing(names, stamps)
+                        found.stamps[path] = _stamp(entry["Size"], entry["LastModified"], entry["ETag"])
+        return found
+
+    def _holds_something(self, prefix: str) -> bool:
+        """Some servers tell of a folder whose objects are all deleted."""
+        found = self._client.list_objects_v2(Bucket=self._bucket, Prefix=prefix, MaxKeys=1)
+        return bool(found.get("Contents"))
 
     def _address(self, path: str) -> dict[str, str]:
         return {"Bucket": self._bucket, "Key": self._prefix + check_inside(path)}

@@ -29,11 +29,18 @@ _UPWARDS = frozenset({".", ".."})
 class Tree(ABC):
     """Paths are relative and ``/``-separated. A file that is gone raises FileNotFoundError, as opening one does.
 
-    ``url``: where it lies; ``location``: the same as Hadoop writes paths, without escapes, such as ``file:/path``.
+    ``url``: where it lies; ``location``: the same as Hadoop writes paths, without escapes, such as ``file:/path``;
+    ``spark_path``: as Spark is given it.
     """
 
     url: str
     location: str
+    spark_path: str
+
+    @property
+    def name(self) -> str:
+        """The last part of its place: of a checkpoint version the version's."""
+        return self.location.rpartition("/")[2]
 
     @abstractmethod
     def names(self, folder: str) -> list[str]:
@@ -70,6 +77,21 @@ class Tree(ABC):
         A tree whose store can copy does so, if ``source`` is of the same store: no byte passes through here.
         """
         self.create(path, source.parts(path, PART_BYTES, expected))
+
+    def must_take_files(self) -> None:
+        """Raise InvalidInput unless files can be created here, and only once under one name; none is left."""
+        probe = f".probe-{uuid.uuid4().hex}"
+        self.create(probe, [b""])
+        try:
+            self.create(probe, [b""])
+        except FileExistsError:
+            return
+        finally:
+            self.delete([probe])
+        raise InvalidInput(
+            f"{self.url} lets two writers create one file: both of two drivers would win",
+            hint="use a store that knows If-None-Match",
+        )
 
     def fresh(self) -> Tree:
         """The same checkpoint, looked at anew: a tree may go on telling what it has found once."""
@@ -112,11 +134,22 @@ class LocalTree(Tree):
         self._root = str(root)
         self.url = root.absolute().as_uri()
         self.location = f"file:{root.absolute()}"
+        self.spark_path = self._root
 
     def absence(self) -> str:
         if self.root.is_dir():
             return ""
         return "is no directory" if self.root.exists() else "does not exist"
+
+    def must_take_files(self) -> None:
+        """The directory is made if it is not there, and stays."""
+        probe = self.root / f".probe-{uuid.uuid4().hex}"
+        try:
+            make_folders(self.root)
+            probe.write_bytes(b"")
+            probe.unlink()
+        except OSError as error:
+            raise InvalidInput(f"{self.root} cannot be written: {error.strerror}") from error
 
     def where(self, path: str) -> str:
         return str(self.root / path)

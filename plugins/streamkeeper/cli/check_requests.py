@@ -6,11 +6,9 @@ from collections.abc import Callable
 
 import msgspec
 
-from streamkeeper.checkpoints.layout import must_be_directory
-from streamkeeper.checkpoints.trees import LocalTree
+from streamkeeper.checkpoints.opening import open_tree
 from streamkeeper.cli.job_files import read_job_file
 from streamkeeper.errors import InvalidInput
-from streamkeeper.locations import local_path
 from streamkeeper.model.check import CheckRequest, JobFile
 from streamkeeper.model.names import refuse_unknown
 from streamkeeper.model.release import ParamValue
@@ -84,6 +82,4 @@ def _candidate(asked: Asked, params: dict[str, ParamValue], conf: dict[str, str]
 
 
 def _existing(directory: str) -> str:
-    path = local_path("checkpoint", directory, hint="the check looks into local checkpoints only")
-    must_be_directory(LocalTree(path), directory)
-    return str(path)
+    return open_tree(directory).spark_path

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Annotated
 
 import pendulum
@@ -21,17 +20,15 @@ from streamkeeper.checkpoints.facts import (
 )
 from streamkeeper.checkpoints.fsck import examine
 from streamkeeper.checkpoints.log_codec import kafka_offsets
-from streamkeeper.checkpoints.trees import LocalTree
+from streamkeeper.checkpoints.opening import open_tree
+from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.cli.given import Json, open_to_look
 from streamkeeper.errors import StreamkeeperError
-from streamkeeper.locations import local_path
 from streamkeeper.model.coding import to_json
 from streamkeeper.model.damage import Damage
 from streamkeeper.operations.registered import find_damage
 
-Directory = Annotated[str, typer.Argument(metavar="DIR", help="A query's checkpoint directory, on a local disk")]
-
-_ELSEWHERE = "look at a local copy: snapshot take --checkpoint URL --store …, then snapshot restore --to DIR"
+Directory = Annotated[str, typer.Argument(metavar="DIR", help="A query's checkpoint directory, or s3a://bucket/prefix")]
 
 
 def offsets(
@@ -41,9 +38,9 @@ def offsets(
     json: Json = False,
 ) -> None:
     """Print where every source of a checkpoint stands; a Kafka offset is ready for startingOffsets."""
-    checkpoint = local_path("checkpoint", directory, hint=_ELSEWHERE)
-    facts, found = read_facts(LocalTree(checkpoint)), offsets_at(LocalTree(checkpoint), batch)
-    number = batch_of(LocalTree(checkpoint), batch)
+    checkpoint = open_tree(directory)
+    facts, found = read_facts(checkpoint), offsets_at(checkpoint, batch)
+    number = batch_of(checkpoint, batch)
     if json:
         typer.echo(to_json({"batch": number, "facts": facts, "offsets": found}))
         return
@@ -61,8 +58,8 @@ def fsck(
     json: Json = False,
 ) -> None:
     """Tell what is damaged in a checkpoint and what a start would do; exit code 1 when a start is unsafe."""
-    checkpoint = local_path("checkpoint", directory, hint=_ELSEWHERE)
-    found = (*examine(LocalTree(checkpoint), stateful=stateful), *_recorded_damage(checkpoint))
+    checkpoint = open_tree(directory)
+    found = (*examine(checkpoint, stateful=stateful), *_recorded_damage(checkpoint))
     if json:
         typer.echo(to_json(found))
     else:
@@ -75,14 +72,14 @@ def fsck(
         raise typer.Exit(1)
 
 
-def _recorded_damage(checkpoint: Path) -> Iterator[Damage]:
+def _recorded_damage(checkpoint: Tree) -> Iterator[Damage]:
     """What only the records of this installation tell, if there is one; without them the files are all there is."""
     if not os.environ.get("STREAMKEEPER_HOME"):
         return
     try:
         damage = find_damage(open_to_look(), checkpoint)
     except StreamkeeperError as error:
-        typer.echo(f"note: what was recorded of {checkpoint} is not known: {error}", err=True)
+        typer.echo(f"note: what was recorded of {checkpoint.where('')} is not known: {error}", err=True)
         return
     if damage is not None:
         yield damage

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from streamkeeper.checkpoints.layout import find_checkpoints
-from streamkeeper.checkpoints.trees import LocalTree
+from streamkeeper.checkpoints.opening import tree_at
 from streamkeeper.compatibility.assess import assess_evidence
 from streamkeeper.driver.faults import describe_fault
 from streamkeeper.driver.gathering import Subject, gather_evidence
@@ -97,9 +97,9 @@ def _layout_of(request: CheckRequest) -> dict[str, str]:
     """The state store's layout as the checkpoint has it: it is kept unless a job's own conf says otherwise."""
     layout: dict[str, str] = {}
     single = _found_in(request.checkpoints[""]).values() if "" in request.checkpoints else ()
-    for directory in map(Path, single or request.checkpoints.values()):
+    for checkpoint in map(tree_at, single or request.checkpoints.values()):
         try:
-            layout |= state_layout(directory)
+            layout |= state_layout(checkpoint)
         except CheckpointDamaged:
             continue
         except NotFound:
@@ -110,8 +110,8 @@ def _layout_of(request: CheckRequest) -> dict[str, str]:
 
 def _found_in(directory: str) -> dict[str, str]:
     """Query -> directory of its checkpoint, of those that lie in a directory."""
-    root = Path(directory)
-    return {name: str(root / folder) for name, folder in find_checkpoints(LocalTree(root)).items()}
+    found = find_checkpoints(tree_at(directory)).items()
+    return {name: f"{directory.rstrip('/')}/{folder}".rstrip("/") for name, folder in found}
 
 
 def _chosen(request: CheckRequest, deployed: Mapping[str, object], candidate: Mapping[str, object]) -> set[str]:

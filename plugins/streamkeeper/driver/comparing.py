@@ -5,13 +5,13 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
 import msgspec
 
+from streamkeeper.checkpoints.opening import tree_at
 from streamkeeper.checkpoints.positions import position
 from streamkeeper.checkpoints.reach import compare, equal_batches
-from streamkeeper.checkpoints.trees import LocalTree
+from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.driver.epoch import writer_of
 from streamkeeper.driver.faults import describe_fault
 from streamkeeper.driver.queries import ServedQuery
@@ -69,11 +69,11 @@ class Comparing:
             return OutputComparison(comparable=False, why="nothing serves beside it")
         writer = writer_of(query.planned.query, query.claim, self._state())
         try:
-            return search(self._look_of(writer, Path(serving), query), self._stopped)
+            return search(self._look_of(writer, tree_at(serving), query), self._stopped)
         finally:
             writer.close()
 
-    def _look_of(self, writer: SinkWriter, old: Path, query: ServedQuery) -> Look:
+    def _look_of(self, writer: SinkWriter, old: Tree, query: ServedQuery) -> Look:
         new, columns = query.checkpoint, self._may_differ.get(query.name, ())
         match writer:
             case TableWriter():
@@ -118,7 +118,7 @@ def search(look: Look, stopped: threading.Event, *, search_s: float = SEARCH_S) 
         stopped.wait(max(_LOOK_S, time.monotonic() - began))
 
 
-def look_at_tables(compare_now: Callable[[], OutputComparison], old: Path, new: Path) -> OutputComparison:
+def look_at_tables(compare_now: Callable[[], OutputComparison], old: Tree, new: Tree) -> OutputComparison:
     """The outputs are one moment's; the batches at which they stood must have read the same."""
     found = compare_now()
     if found.old_batch is None or found.new_batch is None:
@@ -127,16 +127,16 @@ def look_at_tables(compare_now: Callable[[], OutputComparison], old: Path, new: 
 
 
 def look_at_files(
-    compare_pair: Callable[[int, int], OutputComparison], old: Path, new: Path
+    compare_pair: Callable[[int, int], OutputComparison], old: Tree, new: Tree
 ) -> OutputComparison | None:
     """Up to the newest pair of batches that have read the same."""
-    pair = equal_batches(LocalTree(old), LocalTree(new))
+    pair = equal_batches(old.fresh(), new.fresh())
     return compare_pair(*pair) if pair is not None else None
 
 
-def _same(old: Path, old_batch: int, new: Path, new_batch: int) -> bool:
+def _same(old: Tree, old_batch: int, new: Tree, new_batch: int) -> bool:
     try:
-        return compare(position(LocalTree(old), old_batch), position(LocalTree(new), new_batch)).equal
+        return compare(position(old.fresh(), old_batch), position(new.fresh(), new_batch)).equal
     except (CheckpointDamaged, NotFound, TemporaryError):
         # Its entry is not written yet, or not there any more: another moment will do.
         return False

@@ -6,13 +6,11 @@ can be unmounted, emptied or replaced at any time, and Spark begins again in wha
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from msgspec import structs
 
 from streamkeeper.checkpoints.identity import must_be_there, way_out
 from streamkeeper.checkpoints.layout import last_committed
-from streamkeeper.checkpoints.trees import LocalTree
+from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.errors import CheckpointLost
 from streamkeeper.model.known_checkpoint import KnownCheckpoint
 
@@ -23,16 +21,16 @@ class Continuity:
     The main thread starts runs, and Spark's thread brings batches: each writes what is its own here.
     """
 
-    def __init__(self, directory: Path, known: KnownCheckpoint) -> None:
+    def __init__(self, directory: Tree, known: KnownCheckpoint) -> None:
         self._directory = directory
         self._known = known
         self._query_id = known.query_id
-        self._done = last_committed(LocalTree(directory))
+        self._done = last_committed(directory.fresh())
 
     def check_start(self) -> None:
         """Raise CheckpointLost unless the directory holds what the records, and this process, know of it."""
         told = [batch for batch in (self._known.committed, self._done) if batch is not None]
-        must_be_there(LocalTree(self._directory), self._now(committed=max(told, default=None)))
+        must_be_there(self._directory.fresh(), self._now(committed=max(told, default=None)))
 
     def note_start(self, query_id: str) -> None:
         """A run has begun, under Spark's id of the query: from now on its directory must be there."""
@@ -45,11 +43,12 @@ class Continuity:
                 f"{self._known.name} has gone back: batch {batch_id} comes again, and batch {self._done} was committed",
                 hint=way_out(self._known),
             )
-        must_be_there(LocalTree(self._directory), self._now(committed=None))
+        must_be_there(self._directory.fresh(), self._now(committed=None))
         before = batch_id - 1
-        if self._done is not None and not (self._directory / "commits" / str(before)).exists():
+        if self._done is not None and not self._directory.fresh().has(f"commits/{before}"):
             raise CheckpointLost(
-                f"{self._known.name} has gone back: {self._directory} lacks batch {before}, which was committed",
+                f"{self._known.name} has gone back: {self._directory.where('')} lacks batch {before},"
+                " which was committed",
                 hint=way_out(self._known),
             )
 

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from streamkeeper.checkpoints.fsck import examine
-from streamkeeper.checkpoints.trees import LocalTree
+from streamkeeper.checkpoints.opening import tree_at
+from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.compatibility.checkpoint_damage import damage_findings
 from streamkeeper.driver.answering import answer_lines, end
 from streamkeeper.driver.faults import describe_fault
@@ -55,7 +56,7 @@ class Driller:
             )
 
     def _drill(self, request: DrillRequest) -> DrillAnswer:
-        checkpoint = Path(request.checkpoint)
+        checkpoint = tree_at(request.checkpoint)
         planned = build_job(self._spark, request.job, state_layout(checkpoint), self._secrets)
         chosen = planned.get(request.query)
         if chosen is None:
@@ -68,9 +69,9 @@ class Driller:
         return drill(session, chosen.query, checkpoint, request.batch, timeout_s=request.timeout_s)
 
 
-def _must_be_whole(checkpoint: Path, planned: PlannedQuery) -> None:
+def _must_be_whole(checkpoint: Tree, planned: PlannedQuery) -> None:
     """Raise CheckpointDamaged for what only the files show: Spark's reader passes over a partition that is gone."""
-    findings = damage_findings(examine(LocalTree(checkpoint), stateful=bool(planned.manifest.operators)))
+    findings = damage_findings(examine(checkpoint.fresh(), stateful=bool(planned.manifest.operators)))
     worst = [finding for finding in findings if verdict_of([finding]) is Verdict.REFUSE]
     if worst:
         raise CheckpointDamaged(f"{worst[0].rule}: {worst[0].evidence}: {worst[0].effect}")

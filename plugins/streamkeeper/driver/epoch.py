@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
 import msgspec
 
 from streamkeeper.checkpoints.kafka_sources import start_offsets
 from streamkeeper.checkpoints.layout import id_there, last_committed, last_planned
-from streamkeeper.checkpoints.trees import LocalTree
+from streamkeeper.checkpoints.opening import tree_at
+from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.crash_points import crash_point
 from streamkeeper.definition import Query
 from streamkeeper.driver.control import StoreLine
@@ -51,7 +51,7 @@ def claim_epoch(
     instance: str,
     generation: int,
     query: Query,
-    checkpoint: Path,
+    checkpoint: Tree,
     *,
     installation: str = "",
 ) -> tuple[Claim, JobState]:
@@ -60,7 +60,7 @@ def claim_epoch(
     ``checkpoint``: the directory of its version; what it holds now is recorded with the claim.
     """
     output, version = query.sink.describe().output, checkpoint.name
-    held, committed = id_there(LocalTree(checkpoint)), last_committed(LocalTree(checkpoint))
+    held, committed = id_there(checkpoint.fresh()), last_committed(checkpoint.fresh())
 
     def decide(state: JobState) -> Record | None:
         if state.appointed != instance:
@@ -134,7 +134,7 @@ def writer_of(query: Query, claim: Claim, state: JobState) -> SinkWriter:
     )
 
 
-def open_writer(query: Query, claim: Claim, checkpoint: Path, state: JobState) -> SinkWriter:
+def open_writer(query: Query, claim: Claim, checkpoint: Tree, state: JobState) -> SinkWriter:
     """A writer whose fence is raised; raises Fenced, and SinkAhead when the sink knows batches that the checkpoint
     does not: Spark would plan their numbers again, and the sink would skip as many batches in silence."""
     writer = writer_of(query, claim, state)
@@ -146,7 +146,7 @@ def open_writer(query: Query, claim: Claim, checkpoint: Path, state: JobState) -
         if begins_after is not None:
             writer.seed(begins_after)
             crash_point("driver.handoff.sink.after")
-        _refuse_if_ahead(writer, claim, last_planned(LocalTree(checkpoint)))
+        _refuse_if_ahead(writer, claim, last_planned(checkpoint.fresh()))
     except BaseException:
         writer.close()
         raise
@@ -175,11 +175,11 @@ def _refuse_if_ahead(writer: SinkWriter, claim: Claim, planned: int | None) -> N
         )
 
 
-def record_start_offsets(line: StoreLine, query: Query, version: str, checkpoint: Path, sources: int) -> bool:
+def record_start_offsets(line: StoreLine, query: Query, version: str, checkpoint: Tree, sources: int) -> bool:
     """Record once where a checkpoint version began; False before its first batch is planned."""
-    if last_planned(LocalTree(checkpoint)) is None:
+    if last_planned(checkpoint.fresh()) is None:
         return False
-    offsets, held = start_offsets(LocalTree(checkpoint), sources), id_there(LocalTree(checkpoint))
+    offsets, held = start_offsets(checkpoint.fresh(), sources), id_there(checkpoint.fresh())
 
     def decide(state: JobState) -> Record | None:
         found = next((known for known in state.versions.get(query.name, ()) if known.version == version), None)
@@ -191,14 +191,14 @@ def record_start_offsets(line: StoreLine, query: Query, version: str, checkpoint
     return True
 
 
-def checkpoint_of(state: JobState, checkpoints: str, query: str, versions: Mapping[str, str]) -> Path:
-    """``<root>/<job>/<query>/<version>``: the version's own root, ``checkpoints`` where none is recorded.
+def checkpoint_of(state: JobState, checkpoints: str, query: str, versions: Mapping[str, str]) -> Tree:
+    """What lies at ``<root>/<job>/<query>/<version>``: the version's own root, ``checkpoints`` where none is recorded.
 
     Raises InvalidInput when ``go`` named no version for the query.
     """
     if query not in versions:
         raise InvalidInput(f"query {query} was given no checkpoint version")
-    return state.checkpoint(query, versions[query], checkpoints)
+    return tree_at(state.checkpoint(query, versions[query], checkpoints))
 
 
 def known_at(

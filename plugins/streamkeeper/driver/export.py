@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from streamkeeper.checkpoints.opening import tree_at
 from streamkeeper.driver.answering import answer_lines, end
 from streamkeeper.driver.faults import describe_fault
 from streamkeeper.inspection.state_export import export_state
@@ -31,7 +32,7 @@ class Exporter:
         """What was exported, or why nothing was. Raises nothing."""
         try:
             request = from_json(line, ExportRequest, where="request")
-            export = export_state(self._spark, Path(request.checkpoint), request.batch, Path(request.target))
+            export = export_state(self._spark, tree_at(request.checkpoint), request.batch, Path(request.target))
             return ExportAnswer(stores=export.stores, batch=export.batch)
         except Exception as error:
             return ExportAnswer(error=" ".join(describe_fault(error).split()))

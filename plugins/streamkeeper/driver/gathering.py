@@ -15,8 +15,9 @@ import msgspec
 from streamkeeper.checkpoints.kafka_sources import would_read_on
 from streamkeeper.checkpoints.lasting import examine_twice
 from streamkeeper.checkpoints.layout import last_committed
+from streamkeeper.checkpoints.opening import tree_at
 from streamkeeper.checkpoints.seen_files import would_read_all
-from streamkeeper.checkpoints.trees import LocalTree
+from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.compatibility import observations
 from streamkeeper.compatibility.checkpoint_damage import damage_findings
 from streamkeeper.compatibility.source_places import asks_the_checkpoint, place
@@ -141,9 +142,10 @@ class _QueryLooks:
         directory = self._of.checkpoints.get(self._name, "")
         batch, deployed = None, self._deployed
         # Where none was begun there is nothing to look at; that one is lost is on record.
-        if directory and (Path(directory).is_dir() or self._is_fatal(Look.RECORD)):
-            batch = last_committed(LocalTree(Path(directory)))
-            deployed, manifest = self._look_at_checkpoint(Path(directory))
+        checkpoint = tree_at(directory) if directory else None
+        if checkpoint is not None and (not checkpoint.absence() or self._is_fatal(Look.RECORD)):
+            batch = last_committed(checkpoint)
+            deployed, manifest = self._look_at_checkpoint(checkpoint)
         return QueryEvidence(
             deployed=deployed,
             candidate=manifest,
@@ -154,7 +156,7 @@ class _QueryLooks:
             rehearsed=self._rehearsed,
         )
 
-    def _look_at_checkpoint(self, checkpoint: Path) -> tuple[Manifest | None, Manifest]:
+    def _look_at_checkpoint(self, checkpoint: Tree) -> tuple[Manifest | None, Manifest]:
         """Returns both manifests, with the facts of the state."""
         of, query = self._of, self._planned.query
         lost = _LOST if self._is_fatal(Look.RECORD) else ""
@@ -194,23 +196,23 @@ class _QueryLooks:
         if self._unlike(self._name):
             yield observations.plan_not_deterministic(self._name)
 
-    def _damage(self, checkpoint: Path) -> tuple[Finding, ...]:
+    def _damage(self, checkpoint: Tree) -> tuple[Finding, ...]:
         # Where the release that wrote it is on no record, the candidate says whether there is to be state.
         stateful = bool((self._deployed or self._planned.manifest).operators)
         try:
-            found = examine_twice(LocalTree(checkpoint), stateful=stateful)
+            found = examine_twice(checkpoint.fresh(), stateful=stateful)
         except CheckpointChanged as error:
             raise NotLooked(error.message) from None
         under_way = _OF_ITS_DRIVER if self._of.served else frozenset()
         return damage_findings(each for each in found if each.shape not in under_way)
 
-    def _sources(self, checkpoint: Path) -> tuple[Finding, ...]:
+    def _sources(self, checkpoint: Tree) -> tuple[Finding, ...]:
         query = self._planned.query
         found = tuple(look_at_sources(query, checkpoint, served=self._of.served))
         fatal = any(finding.severity is Severity.FATAL for finding in found)
         return found if fatal else (*found, *look_at_history(query, checkpoint))
 
-    def _rehearsal(self, checkpoint: Path) -> tuple[Finding, ...]:
+    def _rehearsal(self, checkpoint: Tree) -> tuple[Finding, ...]:
         if not self._of.rehearse:
             raise NotLooked("no rehearsal was wanted")
         restore_confs(self._session, self._planned.confs)
@@ -230,7 +232,7 @@ class _QueryLooks:
             or bool(null_questions(deployed, candidate) or eviction_questions(deployed, candidate))
         )
 
-    def _sharpened(self, deployed: Manifest, checkpoint: Path) -> tuple[Manifest, Manifest]:
+    def _sharpened(self, deployed: Manifest, checkpoint: Tree) -> tuple[Manifest, Manifest]:
         """Both manifests, with what a look into the state itself can settle."""
         candidate = _located(deployed, self._planned.manifest, checkpoint)
         for operator, position in null_questions(deployed, candidate):
@@ -242,14 +244,14 @@ class _QueryLooks:
         return deployed, candidate
 
 
-def _located(deployed: Manifest, candidate: Manifest, checkpoint: Path) -> Manifest:
+def _located(deployed: Manifest, candidate: Manifest, checkpoint: Tree) -> Manifest:
     """The candidate with ``catches_up`` where a source has moved to a place of which it would miss nothing."""
     if len(deployed.sources) != len(candidate.sources):
         return candidate
     sources = list(candidate.sources)
     for number, (before, after) in enumerate(zip(deployed.sources, candidate.sources, strict=True)):
         same_kind = before.kind == after.kind == "file" and not _OWN_WAY_OF_LISTING & after.options.keys()
-        known_as, tree = after.name or str(number), LocalTree(checkpoint)
+        known_as, tree = after.name or str(number), checkpoint.fresh()
         moved = same_kind and before.location != after.location
         if (moved and would_read_all(tree, known_as, before.location, after.location)) or (
             asks_the_checkpoint(before, after) and would_read_on(tree, known_as, place(after))

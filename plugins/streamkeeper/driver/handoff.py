@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import uuid
-from pathlib import Path
 
 from msgspec import structs
 
 from streamkeeper.checkpoints.identity import must_be_there
 from streamkeeper.checkpoints.layout import last_committed, last_planned
+from streamkeeper.checkpoints.opening import tree_at
 from streamkeeper.checkpoints.publishing import is_published
 from streamkeeper.checkpoints.seeding import REBASED, seed, seed_start
-from streamkeeper.checkpoints.trees import LocalTree
+from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.crash_points import crash_point
 from streamkeeper.definition import Query
 from streamkeeper.driver.control import StoreLine
@@ -28,7 +28,7 @@ NO_BATCH = -1
 
 
 def hand_over(
-    line: StoreLine, query: Query, claim: Claim, checkpoint: Path, checkpoints: str, state: JobState
+    line: StoreLine, query: Query, claim: Claim, checkpoint: Tree, checkpoints: str, state: JobState
 ) -> JobState:
     """Make the claimed version's checkpoint if it is to be handed over and is not there; returns the state after it.
 
@@ -38,10 +38,10 @@ def hand_over(
     none. Raises CheckpointLost, Fenced, SinkAhead, and what ``seed`` raises.
     """
     version = state.version(claim.query, claim.version)
-    if version is None or not version.parent or is_published(LocalTree(checkpoint)):
+    if version is None or not version.parent or is_published(checkpoint.fresh()):
         return state
-    parent = state.checkpoint(claim.query, version.parent, checkpoints)
-    must_be_there(LocalTree(parent), known_at(line, state, claim.job, claim.query, version.parent))
+    parent = tree_at(state.checkpoint(claim.query, version.parent, checkpoints))
+    must_be_there(parent.fresh(), known_at(line, state, claim.job, claim.query, version.parent))
     state = hand_over(line, query, structs.replace(claim, version=version.parent), parent, checkpoints, state)
     if version.batch is None:
         last = _last_batch(query, claim, version.parent, parent)
@@ -61,15 +61,15 @@ def hand_over(
 
 def _source(
     line: StoreLine, state: JobState, job: str, version: CheckpointVersion, checkpoints: str
-) -> tuple[Path, int]:
+) -> tuple[Tree, int]:
     """The checkpoint, and its batch, at whose end a version begins: past those that hold no batch of their own."""
     ancestor = version
     while ancestor.parent_batch == NO_BATCH and (before := state.version(version.query, ancestor.parent)) is not None:
         ancestor = before
     assert ancestor.parent_batch is not None
-    source = state.checkpoint(version.query, ancestor.parent, checkpoints)
+    source = tree_at(state.checkpoint(version.query, ancestor.parent, checkpoints))
     if ancestor is not version:
-        must_be_there(LocalTree(source), known_at(line, state, job, version.query, ancestor.parent))
+        must_be_there(source.fresh(), known_at(line, state, job, version.query, ancestor.parent))
     return source, ancestor.parent_batch
 
 
@@ -80,7 +80,7 @@ def _gives_state_up(state: JobState, version: CheckpointVersion) -> bool:
     return way is not None and way.version == version.version and way.state_given_up
 
 
-def _last_batch(query: Query, claim: Claim, parent: str, checkpoint: Path) -> int | None:
+def _last_batch(query: Query, claim: Claim, parent: str, checkpoint: Tree) -> int | None:
     """The last batch whose rows the output holds, as far as it can tell, else the last that was committed."""
     writer = query.sink.open(
         SinkContext(job=claim.job, query=claim.query, version=parent, epoch=0, output_mode=query.output_mode.lower())
@@ -89,7 +89,7 @@ def _last_batch(query: Query, claim: Claim, parent: str, checkpoint: Path) -> in
         written = writer.last_batch()
     finally:
         writer.close()
-    planned, committed = last_planned(LocalTree(checkpoint)), last_committed(LocalTree(checkpoint))
+    planned, committed = last_planned(checkpoint.fresh()), last_committed(checkpoint.fresh())
     if written is None:
         return committed
     if planned is None or written > planned:
@@ -120,12 +120,12 @@ def _record(line: StoreLine, claim: Claim, last: int, number: int) -> tuple[JobS
     return state, version
 
 
-def _seed(version: CheckpointVersion, source: Path, batch: int, checkpoint: Path) -> None:
-    identity, target = version.query_id or str(uuid.uuid4()), LocalTree(checkpoint)
+def _seed(version: CheckpointVersion, source: Tree, batch: int, checkpoint: Tree) -> None:
+    identity, target = version.query_id or str(uuid.uuid4()), checkpoint.fresh()
     crash_point("driver.handoff.seed.before")
     if version.batch == NO_BATCH:
-        seed_start(LocalTree(source), target, batch, query_id=identity)
+        seed_start(source.fresh(), target, batch, query_id=identity)
     else:
         assert version.batch is not None
-        seed(LocalTree(source), target, batch, number=version.batch, query_id=identity)
+        seed(source.fresh(), target, batch, number=version.batch, query_id=identity)
     crash_point("driver.handoff.seed.after")

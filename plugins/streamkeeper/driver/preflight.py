@@ -7,7 +7,7 @@ from pathlib import Path
 
 from streamkeeper.checkpoints.layout import can_restart_open, is_version_name, last_committed, last_planned, open_batch
 from streamkeeper.checkpoints.open_input import gone_of_batch
-from streamkeeper.checkpoints.trees import LocalTree
+from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.compatibility import observations
 from streamkeeper.definition import Query
 from streamkeeper.errors import SourceOutOfReach
@@ -18,18 +18,18 @@ from streamkeeper.sinks.file import FileSink, newest_batch
 _LOG = "_spark_metadata"
 
 
-def look_at_sources(query: Query, checkpoint: Path, *, served: bool) -> Iterator[Finding]:
+def look_at_sources(query: Query, checkpoint: Tree, *, served: bool) -> Iterator[Finding]:
     """Whether sources still hold what a start would read; ``served``: a driver has the open batch, if there is one."""
     yield from _topics(query, checkpoint)
-    batch = open_batch(LocalTree(checkpoint))
+    batch = open_batch(checkpoint.fresh())
     if batch is None or served:
         return
     yield from _open_input(checkpoint, batch)
-    if not can_restart_open(LocalTree(checkpoint)):
+    if not can_restart_open(checkpoint.fresh()):
         yield observations.open_batch_cannot_restart(batch)
 
 
-def look_at_history(query: Query, checkpoint: Path) -> Iterator[Finding]:
+def look_at_history(query: Query, checkpoint: Tree) -> Iterator[Finding]:
     """What topics no longer hold of what was read since the checkpoint began."""
     from streamkeeper.inspection.kafka_topics import missing_after
 
@@ -40,14 +40,14 @@ def look_at_history(query: Query, checkpoint: Path) -> Iterator[Finding]:
         yield observations.history_gone("(kafka)", f"what the topics hold is not known: {error}")
 
 
-def look_at_sink(job: str, query: Query, checkpoint: Path) -> Iterator[Finding]:
+def look_at_sink(job: str, query: Query, checkpoint: Tree) -> Iterator[Finding]:
     """What the sink holds of this checkpoint version; raises StreamkeeperError where it cannot be asked."""
     version = _version(query, checkpoint)
     if version:
         yield from _sink(job, query, checkpoint, version)
 
 
-def _version(query: Query, checkpoint: Path) -> str:
+def _version(query: Query, checkpoint: Tree) -> str:
     """The checkpoint version, by the directory's name; a copy elsewhere goes by the newest output of a FileSink."""
     if is_version_name(checkpoint.name):
         return checkpoint.name
@@ -56,18 +56,18 @@ def _version(query: Query, checkpoint: Path) -> str:
     return max((entry.name for entry in _entries(Path(query.sink.path)) if is_version_name(entry.name)), default="")
 
 
-def _open_input(checkpoint: Path, batch: int) -> Iterator[Finding]:
+def _open_input(checkpoint: Tree, batch: int) -> Iterator[Finding]:
     """Files that are planned and not committed must still be there: Spark would run without them."""
-    if gone := gone_of_batch(LocalTree(checkpoint), batch):
+    if gone := gone_of_batch(checkpoint.fresh(), batch):
         yield observations.input_gone(gone, pending=True)
 
 
-def _topics(query: Query, checkpoint: Path) -> Iterator[Finding]:
+def _topics(query: Query, checkpoint: Tree) -> Iterator[Finding]:
     """What comes next, and what an open batch has planned, must still be in its topics."""
     from streamkeeper.inspection.kafka_topics import missing_after
 
     try:
-        for source, gaps in missing_after(query, checkpoint, last_committed(LocalTree(checkpoint))).items():
+        for source, gaps in missing_after(query, checkpoint, last_committed(checkpoint.fresh())).items():
             where, told = f"{source} (kafka)", "; ".join(gap.told for gap in gaps)
             if all(gap.passed_over for gap in gaps):
                 yield observations.topic_passed_over(where, told)
@@ -78,7 +78,7 @@ def _topics(query: Query, checkpoint: Path) -> Iterator[Finding]:
         yield observations.topic_short("(kafka)", str(error), answered=False)
 
 
-def _sink(job: str, query: Query, checkpoint: Path, version: str) -> Iterator[Finding]:
+def _sink(job: str, query: Query, checkpoint: Tree, version: str) -> Iterator[Finding]:
     """What the sink holds of this checkpoint version, against what the checkpoint knows."""
     context = SinkContext(job=job, query=query.name, version=version, epoch=0)
     writer = query.sink.open(context)
@@ -86,7 +86,7 @@ def _sink(job: str, query: Query, checkpoint: Path, version: str) -> Iterator[Fi
         written = writer.last_batch()
     finally:
         writer.close()
-    planned, committed = last_planned(LocalTree(checkpoint)), last_committed(LocalTree(checkpoint))
+    planned, committed = last_planned(checkpoint.fresh()), last_committed(checkpoint.fresh())
     if written is not None and (planned is None or written > planned):
         yield observations.sink_ahead(query.sink.describe().output, written, planned)
     if isinstance(query.sink, FileSink) and committed is not None:

@@ -13,6 +13,7 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.crash_points import crash_point
 from streamkeeper.definition import parse_trigger
 from streamkeeper.driver.causes import cause_of_error, cause_of_text
@@ -49,7 +50,7 @@ class ServedQuery:
         self,
         planned: PlannedQuery,
         claim: Claim,
-        checkpoint: Path,
+        checkpoint: Tree,
         gate: Gate,
         continuity: Continuity,
         root: Path,
@@ -102,7 +103,7 @@ class ServedQuery:
         self._run = (
             query.df.writeStream.queryName(query.name)
             .outputMode(query.output_mode)
-            .option("checkpointLocation", str(self.checkpoint))
+            .option("checkpointLocation", self.checkpoint.spark_path)
             .foreachBatch(self.gate)
             .trigger(**timing)
             .start()

@@ -18,7 +18,9 @@ from streamkeeper.definition import check_conf
 from streamkeeper.driver.wakeups import Wakeup, Wakeups
 from streamkeeper.errors import PermanentError
 from streamkeeper.java import check_java, find_java
+from streamkeeper.jvm.create_only import create_only, s3a_conf
 from streamkeeper.jvm.local_files import write_without_processes
+from streamkeeper.locations import scheme_of
 from streamkeeper.model.release_conf import FIXED
 from streamkeeper.private_files import make_folders
 from streamkeeper.registry.environments import installed_jars
@@ -64,9 +66,12 @@ def session_conf(given: Mapping[str, str], scratch: Path, name: str) -> dict[str
             "spark.local.dir": str(scratch / "local"),
         }
     conf |= given
-    jars = [jar for jar in (given.get(_JARS, ""), *installed_jars(os.environ.get("STREAMKEEPER_JARS", ""))) if jar]
-    if jars:
-        conf[_JARS] = ",".join(jars)
+    checkpoints = os.environ.get("STREAMKEEPER_CHECKPOINTS", "")
+    jars = (given.get(_JARS, ""), *installed_jars(os.environ.get("STREAMKEEPER_JARS", ""), checkpoints))
+    if any(jars):
+        conf[_JARS] = ",".join(filter(None, jars))
+    if scheme_of(checkpoints) == "s3a":
+        conf = {**s3a_conf(os.environ), **conf}
     # A killed JVM leaves its temporary files (RocksDB's library alone is 15 MB): they go with the scratch directory.
     # Without its native library Hadoop forks a chmod for each file that a sink writes: vfork makes that half as dear.
     ours = f"-Djava.io.tmpdir={scratch / 'tmp'} -XX:-UsePerfData -Djdk.lang.Process.launchMechanism=VFORK"
@@ -155,6 +160,8 @@ def start_session(
             secret_file.unlink()
     spark.sparkContext.setLogLevel("WARN")
     write_without_processes(spark)
+    if scheme_of(os.environ.get("STREAMKEEPER_CHECKPOINTS", "")) == "s3a":
+        create_only(spark)
     return Session(spark)
 
 

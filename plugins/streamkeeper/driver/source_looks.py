@@ -16,7 +16,7 @@ from typing import Any
 from streamkeeper.checkpoints.file_sources import FileSource, file_sources
 from streamkeeper.checkpoints.growth import checkpoint_growth
 from streamkeeper.checkpoints.layout import last_committed, read_offsets
-from streamkeeper.checkpoints.trees import LocalTree
+from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.checkpoints.unread_files import UnreadFiles
 from streamkeeper.driver.ending import say
 from streamkeeper.driver.faults import describe_fault
@@ -76,7 +76,7 @@ class QueryLooks:
         self._failed, found = False, []
         try:
             if weigh:
-                self._board.note_size(self._query.name, checkpoint_growth(LocalTree(self._query.checkpoint)).bytes)
+                self._board.note_size(self._query.name, checkpoint_growth(self._query.checkpoint.fresh()).bytes)
             found = list(self._sources())
         except Exception as error:
             # Whatever it is: the batches do without, and say themselves what is wrong with a source or a checkpoint.
@@ -91,7 +91,7 @@ class QueryLooks:
             say(text, query=self._query.name, level=logging.WARNING)
 
     def _sources(self) -> Iterator[SourceLook]:
-        tree = LocalTree(self._query.checkpoint)
+        tree = self._query.checkpoint.fresh()
         status = self._board.query(self._query.name)
         batch = status.committed if status.committed is not None else last_committed(tree)
         if batch is None:
@@ -108,7 +108,7 @@ class QueryLooks:
             else:
                 yield SourceLook()
 
-    def _files(self, tree: LocalTree, number: int, source: FileSource, description: str) -> SourceLook:
+    def _files(self, tree: Tree, number: int, source: FileSource, description: str) -> SourceLook:
         if number not in self._unread:
             known = self._query.planned.manifest.sources
             options = known[number].options if number < len(known) else {}

@@ -9,9 +9,10 @@ from functools import partial
 from pathlib import Path
 
 from streamkeeper.checkpoints.identity import must_be_there
+from streamkeeper.checkpoints.opening import tree_at
 from streamkeeper.checkpoints.publishing import is_published
 from streamkeeper.checkpoints.seeding import seed_beginning
-from streamkeeper.checkpoints.trees import LocalTree
+from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.crash_points import crash_point
 from streamkeeper.driver.continuity import Continuity
 from streamkeeper.driver.control import StoreLine
@@ -56,12 +57,12 @@ def take_over(at: Surroundings, planned: PlannedQuery, versions: Mapping[str, st
     checkpoint = checkpoint_of(state, at.spec.checkpoints, planned.query.name, versions)
     known = _known(at, state, planned, checkpoint)
     # First of all: a claim moves the sink's fence, and a handoff makes a directory that is missing.
-    must_be_there(LocalTree(checkpoint), known)
+    must_be_there(checkpoint.fresh(), known)
     claim, writer = claim_and_fence(at, planned, checkpoint)
     return _behind_its_gate(at, planned, claim, checkpoint, known, writer)
 
 
-def claim_and_fence(at: Surroundings, planned: PlannedQuery, checkpoint: Path) -> tuple[Claim, SinkWriter]:
+def claim_and_fence(at: Surroundings, planned: PlannedQuery, checkpoint: Tree) -> tuple[Claim, SinkWriter]:
     """The query's next epoch, and a writer under it: from here on the output is what this version makes of it."""
     spec, query = at.spec, planned.query
     with at.spans.measure("claim"):
@@ -88,7 +89,7 @@ def shadow(at: Surroundings, planned: PlannedQuery, versions: Mapping[str, str])
     if superseded:
         raise Fenced(f"query {query.name}: {superseded}")
     known = _known(at, state, planned, checkpoint)
-    must_be_there(LocalTree(checkpoint), known)
+    must_be_there(checkpoint.fresh(), known)
     _begin_where_it_began(at, planned, checkpoint)
     crash_point("driver.shadow.fence.before")
     with at.spans.measure("claim"):
@@ -97,7 +98,7 @@ def shadow(at: Surroundings, planned: PlannedQuery, versions: Mapping[str, str])
     return _behind_its_gate(at, planned, claim, checkpoint, known, writer)
 
 
-def _known(at: Surroundings, state: JobState, planned: PlannedQuery, checkpoint: Path) -> KnownCheckpoint:
+def _known(at: Surroundings, state: JobState, planned: PlannedQuery, checkpoint: Tree) -> KnownCheckpoint:
     """What the journal, and the last word of the driver before this one, say of the version."""
     query, version = planned.query.name, checkpoint.name
     recorded = state.version(query, version)
@@ -105,14 +106,14 @@ def _known(at: Surroundings, state: JobState, planned: PlannedQuery, checkpoint:
     return known_at(at.line, state, at.spec.job, query, version, commits=at.board.commits if own else None)
 
 
-def _begin_where_it_began(at: Surroundings, planned: PlannedQuery, checkpoint: Path) -> None:
+def _begin_where_it_began(at: Surroundings, planned: PlannedQuery, checkpoint: Tree) -> None:
     """Let a rebuilt version's topics be read from where the serving one began, whatever the query's options say."""
     from streamkeeper.inspection.kafka_topics import reads_all_of
 
     serving = at.spec.rehearse_on.get(planned.query.name)
-    if serving is not None and not is_published(LocalTree(checkpoint)) and reads_all_of(planned.query, Path(serving)):
+    if serving is not None and not is_published(checkpoint.fresh()) and reads_all_of(planned.query, tree_at(serving)):
         crash_point("driver.shadow.seed.before")
-        seed_beginning(LocalTree(Path(serving)), LocalTree(checkpoint), query_id=str(uuid.uuid4()))
+        seed_beginning(tree_at(serving), checkpoint.fresh(), query_id=str(uuid.uuid4()))
         crash_point("driver.shadow.seed.after")
 
 
@@ -120,7 +121,7 @@ def _behind_its_gate(
     at: Surroundings,
     planned: PlannedQuery,
     claim: Claim,
-    checkpoint: Path,
+    checkpoint: Tree,
     known: KnownCheckpoint,
     writer: SinkWriter,
 ) -> ServedQuery:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from streamkeeper.checkpoints.opening import tree_at
 from streamkeeper.compatibility import observations
 from streamkeeper.definition import Query
 from streamkeeper.driver.faults import describe_fault
@@ -16,6 +17,7 @@ from streamkeeper.model.finding import Finding
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from streamkeeper.checkpoints.trees import Tree
     from streamkeeper.inspection.rehearsal import Rehearsal
 
 TIMEOUT_S = 120.0
@@ -44,7 +46,7 @@ def warm_up(
 
 
 def rehearse_query(
-    spark: SparkSession, query: Query, checkpoint: Path, scratch: Path, *, timeout_s: float
+    spark: SparkSession, query: Query, checkpoint: Tree, scratch: Path, *, timeout_s: float
 ) -> tuple[str, tuple[Finding, ...]]:
     """How a rehearsal on a clone of ``checkpoint`` went, as a clause, and what it found.
 
@@ -64,8 +66,9 @@ def rehearse_query(
 def _warm_up(spark: SparkSession, planned: PlannedQuery, live: str | None, scratch: Path) -> str:
     query, told = planned.query, ""
     restore_confs(query.df.sparkSession, planned.confs)
-    if live is not None and Path(live, "commits").is_dir():
-        told, _ = rehearse_query(spark, query, Path(live), scratch, timeout_s=TIMEOUT_S)
+    checkpoint = tree_at(live) if live is not None else None
+    if checkpoint is not None and "commits/" in checkpoint.names(""):
+        told, _ = rehearse_query(spark, query, checkpoint, scratch, timeout_s=TIMEOUT_S)
     if not told:
         query.sink.rehearse(spark.createDataFrame([], query.df.schema))
     return told or f"ok: {query.name} has no batch yet to run again"

@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 import msgspec
 
 from streamkeeper.checkpoints.facts import offsets_at
-from streamkeeper.checkpoints.trees import LocalTree
+from streamkeeper.checkpoints.trees import Tree
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -47,7 +47,7 @@ class _OneIsEnough(Exception):
     """Ends a run before its second batch is executed."""
 
 
-def run_planned(query: Query, checkpoint: Path, *, timeout_s: float) -> Diverted:
+def run_planned(query: Query, checkpoint: Tree, *, timeout_s: float) -> Diverted:
     """Run one batch, the planned one or else all that is new. Never raises.
 
     Trigger ``once``: ``availableNow`` would go on into the backlog.
@@ -55,7 +55,7 @@ def run_planned(query: Query, checkpoint: Path, *, timeout_s: float) -> Diverted
     return _run(query, checkpoint, timeout_s, {"once": True})
 
 
-def run_next(query: Query, checkpoint: Path, *, timeout_s: float) -> Diverted:
+def run_next(query: Query, checkpoint: Tree, *, timeout_s: float) -> Diverted:
     """Run one batch, the planned one or else one within the sources' own limits, if there is any. Never raises.
 
     Trigger ``once`` would ignore those limits and read the whole backlog. So the second batch, if there is one, is
@@ -64,12 +64,12 @@ def run_next(query: Query, checkpoint: Path, *, timeout_s: float) -> Diverted:
     return _run(query, checkpoint, timeout_s, {"availableNow": True})
 
 
-def missing_files(checkpoint: Path, batch: int) -> str:
+def missing_files(checkpoint: Tree, batch: int) -> str:
     """Which source files of a batch are gone, as a clause: Spark runs it without them and says nothing.
 
     Raises NotFound when the batch is not planned, CheckpointDamaged.
     """
-    planned = [url for source in offsets_at(LocalTree(checkpoint), batch) for url in source.files]
+    planned = [url for source in offsets_at(checkpoint.fresh(), batch) for url in source.files]
     local = [unquote(urlsplit(url).path) for url in planned if url.startswith("file:")]
     gone = [path for path in local if not Path(path).exists()]
     return (
@@ -79,7 +79,7 @@ def missing_files(checkpoint: Path, batch: int) -> str:
     )
 
 
-def _run(query: Query, checkpoint: Path, timeout_s: float, trigger: dict[str, bool]) -> Diverted:
+def _run(query: Query, checkpoint: Tree, timeout_s: float, trigger: dict[str, bool]) -> Diverted:
     raised: list[Exception] = []
     entered: set[int] = set()
 
@@ -96,7 +96,7 @@ def _run(query: Query, checkpoint: Path, timeout_s: float, trigger: dict[str, bo
     writer: Any = query.df.writeStream.outputMode(query.output_mode).foreachBatch(divert)
     running: StreamingQuery | None = None
     try:
-        running = writer.option("checkpointLocation", str(checkpoint)).trigger(**trigger).start()
+        running = writer.option("checkpointLocation", checkpoint.spark_path).trigger(**trigger).start()
         assert running is not None
         if not running.awaitTermination(timeout_s):
             return Diverted(ended=False)

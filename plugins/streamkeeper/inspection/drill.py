@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from streamkeeper.checkpoints.layout import last_committed, last_planned, read_commit, read_offsets
-from streamkeeper.checkpoints.trees import LocalTree
+from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.errors import CheckpointDamaged, StreamkeeperError
 from streamkeeper.inspection.diverted import Fault, fault_of, missing_files, run_next
 from streamkeeper.inspection.state_export import StateCount, read_all_state
@@ -32,7 +31,7 @@ class _Failed(Exception):
         self.message = message
 
 
-def drill(spark: SparkSession, query: Query, checkpoint: Path, batch: int, *, timeout_s: float) -> DrillAnswer:
+def drill(spark: SparkSession, query: Query, checkpoint: Tree, batch: int, *, timeout_s: float) -> DrillAnswer:
     """Let ``query`` go on from a scratch ``checkpoint`` restored as of committed ``batch``, then read all its state.
 
     At most one batch runs: the planned one, else one within the sources' own limits, within ``timeout_s``. Never
@@ -63,27 +62,27 @@ def drill(spark: SparkSession, query: Query, checkpoint: Path, batch: int, *, ti
     )
 
 
-def _must_stand_at(checkpoint: Path, batch: int) -> None:
+def _must_stand_at(checkpoint: Tree, batch: int) -> None:
     """Spark would re-run a batch whose commit is gone, and say nothing."""
-    read_offsets(LocalTree(checkpoint), batch)
-    committed, planned = last_committed(LocalTree(checkpoint)), last_planned(LocalTree(checkpoint))
+    read_offsets(checkpoint.fresh(), batch)
+    committed, planned = last_committed(checkpoint.fresh()), last_planned(checkpoint.fresh())
     if committed != batch:
         where = f"its last commit is of batch {committed}" if committed is not None else "it has no commit"
         raise _Failed(NOT_AT_BATCH, f"the checkpoint does not stand at batch {batch}: {where}")
-    read_commit(LocalTree(checkpoint), batch)
+    read_commit(checkpoint.fresh(), batch)
     if planned not in (batch, batch + 1):
         raise _Failed(NOT_AT_BATCH, f"the checkpoint does not stand at batch {batch}: batch {planned} is planned")
 
 
-def _go_on(query: Query, checkpoint: Path, batch: int, timeout_s: float) -> tuple[int | None, int]:
+def _go_on(query: Query, checkpoint: Tree, batch: int, timeout_s: float) -> tuple[int | None, int]:
     """The batch that ran and its input rows; (None, 0) when there was nothing to read."""
-    pending = last_planned(LocalTree(checkpoint)) == batch + 1
+    pending = last_planned(checkpoint.fresh()) == batch + 1
     run = run_next(query, checkpoint, timeout_s=timeout_s)
     if not run.ended:
         raise _Failed(TIMED_OUT, f"batch {batch + 1} did not end within {timeout_s:g} s")
     if run.fault is not None:
         raise _Failed(run.fault.error_class, _told("the query did not go on", run.fault))
-    newest = last_committed(LocalTree(checkpoint))
+    newest = last_committed(checkpoint.fresh())
     if newest == batch + 1:
         return newest, run.rows.get(newest, 0)
     if newest != batch or pending:
@@ -92,7 +91,7 @@ def _go_on(query: Query, checkpoint: Path, batch: int, timeout_s: float) -> tupl
     return None, 0
 
 
-def _read_state(spark: SparkSession, checkpoint: Path, ran: int | None, batch: int) -> tuple[StateCount, str]:
+def _read_state(spark: SparkSession, checkpoint: Tree, ran: int | None, batch: int) -> tuple[StateCount, str]:
     """What the state holds now, and a remark on stores that nobody can read; those are proven by a batch that ran."""
     try:
         count = read_all_state(spark, checkpoint, batch if ran is None else ran, owned=True)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from streamkeeper.checkpoints.kafka_sources import Positions, read_by, stands_at
-from streamkeeper.checkpoints.trees import LocalTree
+from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.errors import SourceOutOfReach
 from streamkeeper.inspection.plan_sources import KafkaReading, kafka_readings
 
@@ -32,23 +31,23 @@ class Gap(msgspec.Struct, frozen=True):
     passed_over: bool = False
 
 
-def missing_after(query: Query, checkpoint: Path, batch: int | None) -> dict[str, list[Gap]]:
+def missing_after(query: Query, checkpoint: Tree, batch: int | None) -> dict[str, list[Gap]]:
     """Source -> what the batches after ``batch`` would need and its topics no longer hold, one gap per partition.
 
     ``batch`` None: before the first. Sources of which nothing is missing are left out. Raises SourceOutOfReach when the
     brokers do not answer, CheckpointDamaged.
     """
-    return _missing(query, stands_at(LocalTree(checkpoint), batch))
+    return _missing(query, stands_at(checkpoint.fresh(), batch))
 
 
-def missing_in(query: Query, checkpoint: Path, batch: int) -> dict[str, list[Gap]]:
+def missing_in(query: Query, checkpoint: Tree, batch: int) -> dict[str, list[Gap]]:
     """The same of what ``batch`` itself has read, or is to read."""
-    return _missing(query, read_by(LocalTree(checkpoint), batch))
+    return _missing(query, read_by(checkpoint.fresh(), batch))
 
 
-def reads_all_of(query: Query, checkpoint: Path) -> bool:
+def reads_all_of(query: Query, checkpoint: Tree) -> bool:
     """Whether the query reads every topic that the checkpoint's Kafka sources began with, in the same sources."""
-    began = stands_at(LocalTree(checkpoint), None)
+    began = stands_at(checkpoint.fresh(), None)
     frame: Any = query.df
     readings = kafka_readings(frame._jdf.queryExecution().analyzed()) if began else {}
     return all(name in readings and all(map(readings[name].reads, topics)) for name, topics in began.items())

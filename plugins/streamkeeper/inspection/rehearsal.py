@@ -19,7 +19,7 @@ import msgspec
 
 from streamkeeper.checkpoints.cloning import begins_at_its_last_commit, clone_last_batch, clone_to_go_on
 from streamkeeper.checkpoints.layout import can_restart_open, last_committed
-from streamkeeper.checkpoints.trees import LocalTree
+from streamkeeper.checkpoints.trees import LocalTree, Tree
 from streamkeeper.errors import CheckpointDamaged, SourceOutOfReach, StreamkeeperError
 from streamkeeper.inspection.diverted import Diverted, Fault, missing_files, run_next, run_planned
 from streamkeeper.inspection.kafka_topics import missing_in
@@ -53,25 +53,26 @@ class Rehearsal(msgspec.Struct, frozen=True, kw_only=True):
     again: bool = False
 
 
-def rehearse(spark: SparkSession, query: Query, checkpoint: Path, scratch: Path, *, timeout_s: float) -> Rehearsal:
+def rehearse(spark: SparkSession, query: Query, checkpoint: Tree, scratch: Path, *, timeout_s: float) -> Rehearsal:
     """Run the last committed batch of ``checkpoint`` through ``query``, on a clone below ``scratch``, and keep nothing.
 
     Batch 0 runs on empty state. Never raises for what the candidate or its checkpoint does wrong. ``scratch`` is the
     caller's to remove: Spark's own maintenance may still write there for a minute.
     """
     started = time.monotonic()
-    target = scratch / f"rehearsal-{uuid.uuid4().hex}"
+    copy = scratch / f"rehearsal-{uuid.uuid4().hex}"
+    target = LocalTree(copy, lasting=False)
     batch: int | None = None
     fault: Fault | None = None
     gone = did = ""
     again = False
     try:
-        live = LocalTree(checkpoint)
+        live = checkpoint.fresh()
         can_run_again = can_restart_open(live)
         if can_run_again and begins_at_its_last_commit(live):
             batch, fault, did = _go_on(spark, query, checkpoint, target, timeout_s)
         else:
-            batch = clone_last_batch(live, LocalTree(target, lasting=False), again=can_run_again)
+            batch = clone_last_batch(live, target, again=can_run_again)
             if batch is not None:
                 gone = missing_files(target, batch)
                 if out_of_topic := missing_in(query, target, batch):
@@ -90,7 +91,7 @@ def rehearse(spark: SparkSession, query: Query, checkpoint: Path, scratch: Path,
     except (StreamkeeperError, OSError) as error:
         fault = Fault(CLONE_FAILED, str(error))
     finally:
-        shutil.rmtree(target, ignore_errors=True)
+        shutil.rmtree(copy, ignore_errors=True)
     return Rehearsal(
         ok=fault is None,
         batch=batch,
@@ -103,18 +104,18 @@ def rehearse(spark: SparkSession, query: Query, checkpoint: Path, scratch: Path,
 
 
 def _go_on(
-    spark: SparkSession, query: Query, checkpoint: Path, target: Path, timeout_s: float
+    spark: SparkSession, query: Query, checkpoint: Tree, target: Tree, timeout_s: float
 ) -> tuple[int, Fault | None, str]:
     """The committed batch, what went wrong, and what was done: the next batch, or all state loaded where none came.
 
     Spark loads no state when there is nothing to read, so it is read through Spark's own reader then.
     """
-    batch, planned = clone_to_go_on(LocalTree(checkpoint), LocalTree(target, lasting=False))
+    batch, planned = clone_to_go_on(checkpoint.fresh(), target)
     run = run_planned if planned else run_next
     fault = _fault_in(run(query, target, timeout_s=timeout_s), timeout_s)
     if fault is not None:
         return batch, fault, ""
-    newest = last_committed(LocalTree(target))
+    newest = last_committed(target)
     if newest is not None and newest > batch:
         return batch, None, f"went on from batch {batch} by batch {newest}"
     count = read_all_state(spark, target, batch, owned=True)
@@ -130,7 +131,7 @@ def _fault_in(ran: Diverted, timeout_s: float) -> Fault | None:
     return ran.fault if ran.ended else Fault(TIMED_OUT, f"the batch did not end within {timeout_s:g} s")
 
 
-def _out_of_reach(query: Query, checkpoint: Path, batch: int) -> Fault | None:
+def _out_of_reach(query: Query, checkpoint: Tree, batch: int) -> Fault | None:
     """What failed is not the candidate's fault when its brokers do not answer; whatever else is said now is no news."""
     try:
         missing_in(query, checkpoint, batch)

@@ -18,7 +18,7 @@ from urllib.parse import quote
 
 from streamkeeper.checkpoints.cloning import clone
 from streamkeeper.checkpoints.layout import last_committed
-from streamkeeper.checkpoints.trees import LocalTree
+from streamkeeper.checkpoints.trees import LocalTree, Tree
 from streamkeeper.errors import CheckpointDamaged, InvalidInput, NotFound
 from streamkeeper.inspection.diverted import fault_of
 from streamkeeper.inspection.state_layout import session_for
@@ -45,7 +45,7 @@ class StateCount(NamedTuple):
     unsupported: tuple[str, ...] = ()
 
 
-def export_state(spark: SparkSession, checkpoint: Path, batch: int | None, target: Path) -> StateExport:
+def export_state(spark: SparkSession, checkpoint: Tree, batch: int | None, target: Path) -> StateExport:
     """Write the state after committed ``batch`` (the last by default) below ``target``; what is there then is whole.
 
     ``operator-0/default/``, ``operator-0/left/``… hold Parquet files: ``key``, ``value``, ``partition_id``, or what a
@@ -71,7 +71,7 @@ def export_state(spark: SparkSession, checkpoint: Path, batch: int | None, targe
     return export
 
 
-def read_all_state(spark: SparkSession, checkpoint: Path, batch: int | None, *, owned: bool = False) -> StateCount:
+def read_all_state(spark: SparkSession, checkpoint: Tree, batch: int | None, *, owned: bool = False) -> StateCount:
     """Read every row of every store after committed ``batch`` (the last by default): proof that every file loads.
 
     ``owned``: the checkpoint is the caller's own and may get temporary files. Raises CheckpointDamaged, its cause what
@@ -90,19 +90,19 @@ def read_all_state(spark: SparkSession, checkpoint: Path, batch: int | None, *, 
     return StateCount(read, rows, tuple(unsupported))
 
 
-def _committed(checkpoint: Path, batch: int | None) -> int:
-    tree = LocalTree(checkpoint)
+def _committed(checkpoint: Tree, batch: int | None) -> int:
+    tree = checkpoint.fresh()
     number = last_committed(tree) if batch is None else batch
     if number is None or not tree.has(f"commits/{number}"):
         what = "no committed batch" if number is None else f"no commit of batch {number}"
-        raise NotFound(f"{checkpoint} has {what}")
+        raise NotFound(f"{tree.where('')} has {what}")
     return number
 
 
 @contextmanager
 def _opened(
-    spark: SparkSession, checkpoint: Path, batch: int, *, owned: bool
-) -> Iterator[tuple[SparkSession, Path, tuple[StateStore, ...]]]:
+    spark: SparkSession, checkpoint: Tree, batch: int, *, owned: bool
+) -> Iterator[tuple[SparkSession, Tree, tuple[StateStore, ...]]]:
     """A session with the checkpoint's layout, a directory to read from, and the stores in it."""
     with session_for(spark, checkpoint) as session:
         try:
@@ -115,12 +115,12 @@ def _opened(
             yield session, checkpoint, stores
             return
         with tempfile.TemporaryDirectory(prefix="streamkeeper-state-", ignore_cleanup_errors=True) as scratch:
-            copy = Path(scratch) / "checkpoint"
-            clone(LocalTree(checkpoint), LocalTree(copy, lasting=False), batch)
+            copy = LocalTree(Path(scratch) / "checkpoint", lasting=False)
+            clone(checkpoint.fresh(), copy, batch)
             yield session, copy, stores
 
 
-def _export(session: SparkSession, checkpoint: Path, batch: int, store: StateStore, draft: Path) -> ExportedStore:
+def _export(session: SparkSession, checkpoint: Tree, batch: int, store: StateStore, draft: Path) -> ExportedStore:
     found = ExportedStore(operator=store.operator, name=store.name, store=store.store)
     path = f"operator-{store.operator}/{_folder(store.store)}"
     try:

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from streamkeeper.checkpoints.facts import read_facts
-from streamkeeper.checkpoints.trees import LocalTree
+from streamkeeper.checkpoints.trees import Tree
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -23,13 +22,13 @@ _CHANGELOG = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enab
 _FORMAT_WITH_IDS = 2
 
 
-def state_layout(checkpoint: Path) -> dict[str, str]:
+def state_layout(checkpoint: Tree) -> dict[str, str]:
     """Confs that say how the checkpoint's state is stored, as far as its logs tell; raises CheckpointDamaged.
 
     Nothing of one without state: its commits name no state files, whatever the session says.
     """
-    facts = read_facts(LocalTree(checkpoint))
-    if not (checkpoint / "state").is_dir():
+    facts = read_facts(checkpoint.fresh())
+    if "state/" not in checkpoint.fresh().names(""):
         return {}
     found = {}
     if facts.conf.get(_PROVIDER):
@@ -42,7 +41,7 @@ def state_layout(checkpoint: Path) -> dict[str, str]:
 
 
 @contextmanager
-def session_for(spark: SparkSession, checkpoint: Path) -> Iterator[SparkSession]:
+def session_for(spark: SparkSession, checkpoint: Tree) -> Iterator[SparkSession]:
     """A session of its own with the checkpoint's layout, and the active one as long as it lasts.
 
     Spark's state reader asks the active session. Raises CheckpointDamaged.

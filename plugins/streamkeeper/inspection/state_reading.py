@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from functools import reduce
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from streamkeeper.checkpoints.layout import numbered
-from streamkeeper.checkpoints.trees import LocalTree
+from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.errors import CheckpointDamaged
 
 if TYPE_CHECKING:
@@ -48,20 +47,20 @@ class StateStore(msgspec.Struct, frozen=True, kw_only=True):
         return not self.options.keys().isdisjoint({"stateVarName", "readRegisteredTimers"})
 
 
-def find_state_stores(spark: SparkSession, checkpoint: Path, batch: int) -> tuple[StateStore, ...]:
+def find_state_stores(spark: SparkSession, checkpoint: Tree, batch: int) -> tuple[StateStore, ...]:
     """Everything that can be read of a checkpoint's state after a batch, in order; none without state.
 
     Raises what Spark raises when an operator's description cannot be read.
     """
-    if not (checkpoint / "state").is_dir():
+    if "state/" not in checkpoint.fresh().names(""):
         return ()
-    described = spark.read.format("state-metadata").option("batchId", batch).load(str(checkpoint))
+    described = spark.read.format("state-metadata").option("batchId", batch).load(checkpoint.spark_path)
     rows = described.select(*_DESCRIBED).collect()
     found = {(store.operator, store.store): store for row in rows for store in _stores(*row)}
     return tuple(found[key] for key in sorted(found))
 
 
-def read_state(spark: SparkSession, checkpoint: Path, batch: int, store: StateStore) -> DataFrame:
+def read_state(spark: SparkSession, checkpoint: Tree, batch: int, store: StateStore) -> DataFrame:
     """A state store's rows after a batch: ``key``, ``value`` (or what a state variable has instead), ``partition_id``.
 
     The session must have the checkpoint's layout. Raises what Spark raises, most damage only once rows are read, and
@@ -71,8 +70,8 @@ def read_state(spark: SparkSession, checkpoint: Path, batch: int, store: StateSt
     # HDFS-backed store cannot be loaded in a process that has not run a query yet.
     _ = spark.streams
     reader = spark.read.format("statestore").option("operatorId", store.operator).option("batchId", batch)
-    rows = reader.options(**store.options).load(str(checkpoint))
-    there = set(numbered(LocalTree(checkpoint), f"state/{store.operator}"))
+    rows = reader.options(**store.options).load(checkpoint.spark_path)
+    there = set(numbered(checkpoint.fresh(), f"state/{store.operator}"))
     gone = set(range(store.partitions)) - there
     if gone and not (there == {0} and _keeps_one_partition(store, rows)):
         raise CheckpointDamaged(f"partition {min(gone)} of {store.partitions} is missing")
@@ -103,12 +102,12 @@ def _stores(operator: int, name: str, store: str, partitions: int, properties: s
                 yield found(variable["stateName"], stateVarName=variable["stateName"])
 
 
-def has_evicted(spark: SparkSession, checkpoint: Path, operator: int) -> bool:
+def has_evicted(spark: SparkSession, checkpoint: Tree, operator: int) -> bool:
     """Whether any key that an operator's state ever held is gone from it, as of the last committed batch.
 
     True where that cannot be shown: batches pruned, too many, or a layout that the reader does not know.
     """
-    batches = sorted(numbered(LocalTree(checkpoint), "commits"))
+    batches = sorted(numbered(checkpoint.fresh(), "commits"))
     if not batches or batches != list(range(len(batches))) or len(batches) > MOST_BATCHES:
         return True
     try:
@@ -119,18 +118,18 @@ def has_evicted(spark: SparkSession, checkpoint: Path, operator: int) -> bool:
         return True
 
 
-def holds_null_key(spark: SparkSession, checkpoint: Path, operator: int, position: int) -> bool:
+def holds_null_key(spark: SparkSession, checkpoint: Tree, operator: int, position: int) -> bool:
     """Whether any key of an operator's state is null in a column, as of the last committed batch.
 
     Reads the whole state. True where it cannot be read: not knowing is no proof.
     """
     try:
-        state = _state(spark, checkpoint, operator, max(numbered(LocalTree(checkpoint), "commits")))
+        state = _state(spark, checkpoint, operator, max(numbered(checkpoint.fresh(), "commits")))
         name = state.schema["key"].dataType.fieldNames()[position]
         return not state.filter(state["key"][name].isNull()).isEmpty()
     except Exception:  # Spark's reader refuses layouts that it does not know, each in its own way
         return True
 
 
-def _state(spark: SparkSession, checkpoint: Path, operator: int, batch: int) -> DataFrame:
+def _state(spark: SparkSession, checkpoint: Tree, operator: int, batch: int) -> DataFrame:
     return read_state(spark, checkpoint, batch, StateStore(operator=operator, name="", store=""))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from streamkeeper.jvm.classes import load_class
@@ -19,10 +19,12 @@ OURS = "streamkeeper.jvm.CreateOnlyCheckpointFileManager"
 def create_only(spark: SparkSession) -> None:
     """From now on the session's checkpoints on s3a have one winner for each file, and one PUT.
 
-    On other file systems nothing changes. Called before the session's first query.
+    On other file systems nothing changes. Called before the session's first query. Set beside what a job can set: its
+    confs are part of its description.
     """
     source = Path(__file__).with_name("CreateOnlyCheckpointFileManager.java")
-    spark.conf.set(MANAGER, load_class(spark, source).getName())
+    context: Any = spark.sparkContext
+    context._jsc.hadoopConfiguration().set(MANAGER, load_class(spark, source).getName())
 
 
 def s3a_conf(environ: Mapping[str, str]) -> dict[str, str]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import msgspec
 
 from streamkeeper.model.journal import CheckpointVersionCreated, EpochClaimed, HandedOff, StartOffsetsKnown
@@ -41,9 +39,9 @@ class CheckpointVersion(msgspec.Struct, frozen=True, kw_only=True):
     installation: str = ""
 
 
-def checkpoint_path(root: str | Path, job: str, query: str = "", version: str = "") -> Path:
+def checkpoint_location(root: str, job: str, query: str = "", version: str = "") -> str:
     """``<root>/<job>/<query>/<version>``: a checkpoint version; with less of it, all those of a query or of a job."""
-    return Path(root, job, query, version)
+    return "/".join(part for part in (root.rstrip("/"), job, query, version) if part)
 
 
 def created(record: CheckpointVersionCreated) -> CheckpointVersion:

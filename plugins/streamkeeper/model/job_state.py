@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import assert_never
 
 import msgspec
 
-from streamkeeper.model.checkpoint_version import CheckpointVersion, checkpoint_path, completed, created, opened, seen
+from streamkeeper.model.checkpoint_version import (
+    CheckpointVersion,
+    checkpoint_location,
+    completed,
+    created,
+    opened,
+    seen,
+)
 from streamkeeper.model.journal import (
     AbortRequested,
     About,
@@ -145,10 +151,14 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True):
         """One checkpoint version of a query, by its name."""
         return next((known for known in self.versions.get(query, ()) if known.version == version), None)
 
-    def checkpoint(self, query: str, version: str, root: str) -> Path:
+    def checkpoint(self, query: str, version: str, root: str) -> str:
         """Where a checkpoint version lies: below its own root, below this one where none is recorded."""
+        return checkpoint_location(self.root_of(query, version, root), self.job, query, version)
+
+    def root_of(self, query: str, version: str, root: str) -> str:
+        """The root below which a checkpoint version lies; this one where none is recorded."""
         recorded = self.version(query, version)
-        return checkpoint_path((recorded and recorded.root) or root, self.job, query, version)
+        return (recorded and recorded.root) or root
 
     def next_version(self, query: str) -> str:
         """The name of a checkpoint version that was never recorded."""

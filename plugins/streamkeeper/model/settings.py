@@ -26,10 +26,12 @@ _LIKENESS = 0.7
 """From here on one name is taken for a misspelt other: KEPE is 0.75 like KEEP, PORT 0.67 like STORE."""
 _OF_A_SERVICE = re.compile(r"_(SERVICE|PORT)(_|$)")
 """Kubernetes tells every pod of the services beside it: one named ``streamkeeper-store`` sets STORE_PORT_9000_TCP."""
+_BUCKET = re.compile(r"s3a?://([^/]+(?:/[^/]+)+)/*")
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """``store``: URL of the store; ``checkpoints``, ``jobs``, ``home``: absolute local directories.
+    """``store``: URL of the store; ``checkpoints``: an absolute local directory or ``s3a://bucket/prefix``; ``jobs``,
+    ``home``: absolute local directories.
 
     ``home`` holds logs and scratch space; nothing in it is needed after a restart. ``snapshots``: URL of the store for
     snapshots, empty for the same one. ``keep``: which snapshots a prune keeps, as ``last=3,hourly=24,daily=7``;
@@ -78,6 +80,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         """Where the store is, if it is a directory."""
         return local_path("store", self.store) if scheme_of(self.store) in ("", "file") else None
 
+    @property
+    def checkpoint_directory(self) -> Path | None:
+        """Where the checkpoints are, if that is a directory."""
+        return Path(self.checkpoints) if not scheme_of(self.checkpoints) else None
+
 
 def read_settings(environ: Mapping[str, str]) -> Settings:
     """Settings from ``STREAMKEEPER_HOME``, ``_STORE``, ``_CHECKPOINTS``, ``_JOBS``, ``_SNAPSHOTS``, ``_KEEP``,
@@ -99,7 +106,7 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
     base = local_path("STREAMKEEPER_HOME", home, hint="the home is a local directory; STREAMKEEPER_STORE may be s3://…")
     return Settings(
         store=environ.get("STREAMKEEPER_STORE") or (base / "store").as_uri(),
-        checkpoints=_directory("STREAMKEEPER_CHECKPOINTS", environ, base / "checkpoints"),
+        checkpoints=_checkpoints(environ, base / "checkpoints"),
         jobs=_directory("STREAMKEEPER_JOBS", environ, Path("jobs")),
         home=str(base),
         snapshots=environ.get("STREAMKEEPER_SNAPSHOTS", ""),
@@ -148,11 +155,28 @@ def _positive(variable: str, value: str | None, default: float) -> float:
     return found
 
 
-def _directory(variable: str, environ: Mapping[str, str], default: Path) -> str:
+def _directory(
+    variable: str,
+    environ: Mapping[str, str],
+    default: Path,
+    *,
+    hint: str = "use a local directory that every driver of the job can reach",
+) -> str:
     value = environ.get(variable)
     if not value:
         return str(default.absolute())
-    return str(local_path(variable, value, hint="use a local directory that every driver of the job can reach"))
+    return str(local_path(variable, value, hint=hint))
+
+
+def _checkpoints(environ: Mapping[str, str], default: Path) -> str:
+    variable = "STREAMKEEPER_CHECKPOINTS"
+    value = environ.get(variable, "")
+    if scheme_of(value) not in ("s3", "s3a"):
+        return _directory(variable, environ, default, hint="use a local directory, or s3a://bucket/prefix")
+    found = _BUCKET.fullmatch(value)
+    if found is None:
+        raise InvalidInput(f"{variable}={value}: no bucket and prefix", hint="write s3a://bucket/prefix")
+    return f"s3a://{found[1]}"
 
 
 def _confs(variable: str, environ: Mapping[str, str]) -> tuple[str, ...]:

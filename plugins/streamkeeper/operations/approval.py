@@ -8,7 +8,6 @@ from pathlib import Path
 import msgspec
 
 from streamkeeper.checkpoints.layout import last_committed, query_id
-from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.compatibility.assess import assess_evidence
 from streamkeeper.crash_points import crash_point
 from streamkeeper.errors import OperationRefused
@@ -187,7 +186,7 @@ def check_drift(site: Installation, state: JobState, operation: OperationState) 
         current = state.current_version(query)
         if current is None or current.version != operation.ways[query].before:
             raise OperationRefused(f"the approval is void: query {query} has got another checkpoint version")
-        tree = LocalTree(site.checkpoint(state, query, current.version))
+        tree = site.checkpoint(state, query, current.version)
         committed = last_committed(tree)
         if committed is None or committed < int(answer.batches[query]) or query_id(tree) != snapshot.query_id:
             raise OperationRefused(

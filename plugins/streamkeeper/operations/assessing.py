@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
 import msgspec
 
 from streamkeeper.checkpoints.publishing import is_published
 from streamkeeper.checkpoints.reach import missing_files
-from streamkeeper.checkpoints.trees import LocalTree
+from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.compatibility.assess import assess, assess_evidence
 from streamkeeper.compatibility.output_columns import names_of_columns
 from streamkeeper.compatibility.report import told_way
@@ -170,14 +169,14 @@ def _facts(
 
 def _is_kept(site: Installation, state: JobState, query: str, version: str) -> bool:
     """Whether a version that was left is still all that it was."""
-    there = is_published(LocalTree(site.checkpoint(state, query, version)))
+    there = is_published(site.checkpoint(state, query, version))
     return there and not find_version_loss(site, state, query, version)
 
 
-def gone_of_sources(checkpoint: Path) -> str:
+def gone_of_sources(checkpoint: Tree) -> str:
     """Why not everything that was ever read can be read again; empty if it can."""
     try:
-        gone, total = missing_files(LocalTree(checkpoint))
+        gone, total = missing_files(checkpoint.fresh())
     except (CheckpointDamaged, CheckpointChanged, Unsupported) as error:
         return f"what was read so far is not known: {error}"
     if not gone:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from streamkeeper.checkpoints.layout import last_committed
 from streamkeeper.checkpoints.reach import Position, compare, position
-from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.errors import CheckpointChanged, CheckpointDamaged, NotFound, SnapshotDamaged
 from streamkeeper.model.job_state import JobState
 from streamkeeper.model.snapshot import series_of_query, snapshot_number
@@ -31,12 +30,12 @@ def told_replay(site: Installation, state: JobState, query: str, way: QueryWay) 
 def _again(site: Installation, state: JobState, query: str, way: QueryWay) -> str:
     """What the checkpoints say; empty when they have read the same."""
     before = site.checkpoint(state, query, way.before)
-    reach = compare(position(LocalTree(before)), _back_at(site, state, query, way))
+    reach = compare(position(before.fresh()), _back_at(site, state, query, way))
     if not reach.comparable:
         return f"an unknown number of rows is written again ({reach.why})"
     if reach.equal:
         return ""
-    newest = last_committed(LocalTree(before))
+    newest = last_committed(before.fresh())
     if way.way is Way.RESTORE and newest is not None and way.batch is not None:
         count = newest - way.batch
         return f"{count} {'batch' if count == 1 else 'batches'} ({reach.lacking}) to be read and written again"
@@ -49,7 +48,7 @@ def _beyond_the_checkpoint(site: Installation, state: JobState, query: str, way:
     holds = ask(site, state, state.serving_release, query, sink, way.before)
     if holds.unknown:
         return f"nobody knows what {sink.output} holds beyond its checkpoint, and would get again ({holds.unknown})"
-    newest = last_committed(LocalTree(site.checkpoint(state, query, way.before)))
+    newest = last_committed(site.checkpoint(state, query, way.before))
     if holds.batch is None or (newest is not None and holds.batch <= newest):
         return ""
     committed = "none is" if newest is None else f"only {newest} is"
@@ -59,9 +58,9 @@ def _beyond_the_checkpoint(site: Installation, state: JobState, query: str, way:
 def _back_at(site: Installation, state: JobState, query: str, way: QueryWay) -> Position:
     """Where the query would go on from."""
     if way.way is Way.RETURN:
-        return position(LocalTree(site.checkpoint(state, query, way.version)))
+        return position(site.checkpoint(state, query, way.version))
     catalogue = Catalogue(site.snapshots, series_of_query(state.job, query))
     snapshot = catalogue.read(snapshot_number(way.snapshot))
     if snapshot.version != way.before:
         return Position()
-    return position(LocalTree(site.checkpoint(state, query, way.before)), snapshot.batch)
+    return position(site.checkpoint(state, query, way.before), snapshot.batch)

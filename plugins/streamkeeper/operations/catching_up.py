@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
 import psutil
 
 from streamkeeper.checkpoints.layout import last_committed, last_planned
 from streamkeeper.checkpoints.reach import Position, Reach, compare, position
-from streamkeeper.checkpoints.trees import LocalTree
+from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.errors import CheckpointChanged, CheckpointDamaged
 from streamkeeper.model.control import DriverState, DriverStatus
 from streamkeeper.model.job_state import EpochState
@@ -21,13 +20,13 @@ _BESIDE_THE_HEAP = 500 * 2**20
 """What a driver takes beside its heap, bytes: its Python (121 MB measured) and what the JVM needs for itself."""
 
 
-def how_far(old: Path, new: Path, *, until: int | None = None) -> Reached:
+def how_far(old: Tree, new: Tree, *, until: int | None = None) -> Reached:
     """Whether ``new`` holds everything that ``old`` has read up to a batch, and about how long it will take else.
 
     ``until``: that batch; None for the last commit.
     """
     try:
-        reach = compare(position(LocalTree(old), until), position(LocalTree(new)))
+        reach = compare(position(old.fresh(), until), position(new.fresh()))
     except (CheckpointDamaged, CheckpointChanged) as error:
         return Reached(holds=False, told=f"not seen: {error}")
     left = None if reach.holds or not reach.comparable else _seconds_left(new, reach)
@@ -35,7 +34,7 @@ def how_far(old: Path, new: Path, *, until: int | None = None) -> Reached:
     return Reached(holds=reach.comparable and reach.holds, told=told)
 
 
-def last_written(old: Path, epoch: EpochState | None, status: DriverStatus | None) -> int | None:
+def last_written(old: Tree, epoch: EpochState | None, status: DriverStatus | None) -> int | None:
     """The last batch of a version that its dead driver may have written; None when it planned none.
 
     What was planned counts: a driver that was killed may have written that batch without committing it, and no reader
@@ -44,7 +43,7 @@ def last_written(old: Path, epoch: EpochState | None, status: DriverStatus | Non
 
     ``epoch``: the query's newest; ``status``: the last word of the driver that claimed it.
     """
-    planned = last_planned(LocalTree(old))
+    planned = last_planned(old.fresh())
     if epoch is None or status is None or status.state is not DriverState.DRAINED:
         return planned
     told = status.queries.get(epoch.query)
@@ -54,10 +53,10 @@ def last_written(old: Path, epoch: EpochState | None, status: DriverStatus | Non
     return planned if told.admitted is None else told.admitted
 
 
-def estimate(old: Path, conf: Mapping[str, str]) -> str:
+def estimate(old: Tree, conf: Mapping[str, str]) -> str:
     """What a rebuild is going to read, and the memory that a second driver takes against what is free here."""
     try:
-        reads = compare(position(LocalTree(old)), Position()).lacking
+        reads = compare(position(old.fresh()), Position()).lacking
     except (CheckpointDamaged, CheckpointChanged) as error:
         reads = f"an unknown amount ({error})"
     needs = _bytes(conf.get("spark.driver.memory", _DEFAULT_MEMORY)) + _BESIDE_THE_HEAP
@@ -66,17 +65,17 @@ def estimate(old: Path, conf: Mapping[str, str]) -> str:
     return f"reads {reads} again; a second driver takes about {_gib(needs)}, {_gib(free)} are free here{short}"
 
 
-def _seconds_left(new: Path, reach: Reach) -> float | None:
+def _seconds_left(new: Tree, reach: Reach) -> float | None:
     """Estimated from the time that the reading took so far; None before the first commit."""
     read = sum(source.total - source.missing for source in reach.sources)
-    newest = last_committed(LocalTree(new))
+    newest = last_committed(new.fresh())
     if newest is None or read <= 0:
         return None
     try:
-        took = (new / "commits" / str(newest)).stat().st_mtime - (new / "metadata").stat().st_mtime
+        took_ns = new.stamp(f"commits/{newest}").modified - new.stamp("metadata").modified
     except FileNotFoundError:
         return None
-    return max(0.0, took) * sum(source.missing for source in reach.sources) / read
+    return max(0, took_ns) / 1e9 * sum(source.missing for source in reach.sources) / read
 
 
 def _duration(seconds: float) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 
+from streamkeeper.checkpoints.opening import tree_at
 from streamkeeper.errors import InvalidInput, NotFound, StreamkeeperError
 from streamkeeper.model.markdown_text import visible
 from streamkeeper.model.names import check_name
@@ -92,7 +93,7 @@ def checkpoints_must_be_here(site: Installation, job: str) -> None:
         current = state.current_version(query)
         if current is None:
             continue
-        root = site.checkpoint(state, query, current.version).parents[2]
-        if not root.is_dir():
+        root = state.root_of(query, current.version, site.settings.checkpoints)
+        if tree_at(root).absence():
             hint = "check on a machine that has them; to read them is enough"
             raise NotFound(f"this machine has no checkpoint root {root}", hint=hint)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from enum import Enum
-from pathlib import Path
 
 import msgspec
 from msgspec import to_builtins
 
+from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.crash_points import crash_point
 from streamkeeper.errors import InvalidInput, NotFound, OperationOpen, OperationRefused, PermanentError
 from streamkeeper.lifecycle.actions import Decision, FallBack, Kill, Launch, Wait
@@ -255,7 +255,7 @@ class Deploy:
                 reached[query] = how_far(old, new, until=until)
         return reached
 
-    def _last_written(self, state: JobState, query: str, old: Path) -> int | None:
+    def _last_written(self, state: JobState, query: str, old: Tree) -> int | None:
         epoch = state.epochs.get(query)
         status = Control(self.site.store, self.job, epoch.instance).read_status() if epoch is not None else None
         return last_written(old, epoch, status)

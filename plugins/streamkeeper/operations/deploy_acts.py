@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import assert_never
 
 from streamkeeper.checkpoints.layout import last_committed
-from streamkeeper.checkpoints.trees import LocalTree
+from streamkeeper.checkpoints.opening import tree_at
 from streamkeeper.compatibility.output_columns import columns_that_may_differ
-from streamkeeper.errors import InvalidInput, NotFound, OperationRefused
+from streamkeeper.errors import InvalidInput, NotFound, OperationRefused, StoreUnavailable
 from streamkeeper.lifecycle.actions import (
     Appoint,
     Assess,
@@ -36,6 +35,7 @@ from streamkeeper.lifecycle.actions import (
 )
 from streamkeeper.lifecycle.fall_back import ways_back
 from streamkeeper.lifecycle.right_to_answer import may_change_approvers
+from streamkeeper.locations import scheme_of
 from streamkeeper.model.coding import to_json
 from streamkeeper.model.control import CommandKind, Gather, LaunchMode, LaunchSpec
 from streamkeeper.model.job_state import JobState
@@ -72,8 +72,8 @@ from streamkeeper.operations.interpreters import choose_interpreter
 from streamkeeper.operations.registered import is_served, live_checkpoints, recorded_findings, stored_manifests
 from streamkeeper.operations.releases import push_release
 from streamkeeper.operations.version_acts import VersionActs
-from streamkeeper.private_files import make_folders
 from streamkeeper.registry.control import Control
+from streamkeeper.registry.environments import installed_jars
 from streamkeeper.registry.journal import Journal
 from streamkeeper.registry.objects import put_object
 
@@ -186,16 +186,18 @@ class DeployActs:
         self._done(Step.BUNDLE, Bundled(name))
 
     def _check_checkpoint_root(self) -> None:
-        root = self._site.checkpoints
+        settings = self._site.settings
+        s3a = any(
+            Path(jar).name.startswith("hadoop-aws") for jar in installed_jars(settings.jars, settings.checkpoints)
+        )
+        if scheme_of(settings.checkpoints) == "s3a" and not s3a:
+            hint = "`make connectors` fetches them; STREAMKEEPER_JARS names a directory that holds them"
+            raise InvalidInput("checkpoints on S3 need s3a's jars, and there is no hadoop-aws among them", hint=hint)
         try:
-            make_folders(root)
-            probe = root / f".probe-{os.getpid()}"
-            probe.write_bytes(b"")
-            probe.unlink()
-        except OSError as error:
-            raise InvalidInput(
-                f"checkpoint root {root} cannot be written: {error.strerror}", hint="set STREAMKEEPER_CHECKPOINTS"
-            ) from error
+            self._site.checkpoints.must_take_files()
+        except (InvalidInput, StoreUnavailable) as error:
+            hint = error.hint or "set STREAMKEEPER_CHECKPOINTS"
+            raise InvalidInput(f"checkpoint root {error.message}", hint=hint) from error
 
     def _launch(self, instance: str, mode: LaunchMode) -> None:
         state = self._journal.state()
@@ -277,7 +279,7 @@ class DeployActs:
         found, recover = live_checkpoints(self._site, self._journal.state()), self._current().request.recover
         left = {*recover.snapshots, *recover.rebuilt} if recover is not None else set()
         found = {query: directory for query, directory in found.items() if query not in left}
-        batches = {query: last_committed(LocalTree(Path(directory))) for query, directory in found.items()}
+        batches = {query: last_committed(tree_at(directory)) for query, directory in found.items()}
         return LastBatches({query: batch for query, batch in batches.items() if batch is not None})
 
     def _take_cutover_snapshots(self, batches: dict[str, int]) -> CutoverSnapshots:

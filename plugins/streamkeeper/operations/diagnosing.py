@@ -15,7 +15,7 @@ from streamkeeper.checkpoints.lasting import lasting_damages
 from streamkeeper.checkpoints.layout import last_committed, last_planned
 from streamkeeper.checkpoints.open_input import find_gone_input
 from streamkeeper.checkpoints.reach import Position, compare, position
-from streamkeeper.checkpoints.trees import LocalTree
+from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.errors import (
     CheckpointChanged,
     CheckpointDamaged,
@@ -135,17 +135,17 @@ def _look_at_query(
     seen = QueryLook(
         query=query,
         version=version,
-        directory=str(directory),
+        directory=directory.where(""),
         lost=lost,
-        damages=() if lost else lasting_damages(LocalTree(directory), stateful=bool(manifest.operators)),
-        planned=last_planned(LocalTree(directory)),
-        committed=last_committed(LocalTree(directory)),
+        damages=() if lost else lasting_damages(directory.fresh(), stateful=bool(manifest.operators)),
+        planned=last_planned(directory.fresh()),
+        committed=last_committed(directory.fresh()),
         sink=manifest.sink.kind,
         output=manifest.sink.output,
         holds=holds.batch,
         sink_unknown=holds.unknown,
         sink_down=holds.down,
-        input_gone="" if lost or life is Life.ALIVE else find_gone_input(LocalTree(directory)),
+        input_gone="" if lost or life is Life.ALIVE else find_gone_input(directory.fresh()),
         failing=_failing(status, query),
     )
     if not seen.damaged and query not in wanted:
@@ -190,7 +190,7 @@ def _failing(status: DriverStatus | None, query: str) -> str:
     return told.error if told.failures >= (FAILURES if status.generation == 1 else 1) else ""
 
 
-def _rebuild(directory: Path, manifest: Manifest, lost: str) -> tuple[str, str]:
+def _rebuild(directory: Tree, manifest: Manifest, lost: str) -> tuple[str, str]:
     """What a rebuild would read, and why there is none."""
     if not capabilities_of(manifest.sink.kind).shadows:
         return "", f"its {manifest.sink.kind} output cannot be written unseen"
@@ -201,7 +201,7 @@ def _rebuild(directory: Path, manifest: Manifest, lost: str) -> tuple[str, str]:
     if gone := gone_of_sources(directory):
         return "", gone
     try:
-        return compare(position(LocalTree(directory)), Position()).lacking, ""
+        return compare(position(directory.fresh()), Position()).lacking, ""
     except (CheckpointDamaged, CheckpointChanged, NotFound) as error:
         return "", f"when it has read what was read cannot be told: {error.message}"
 
@@ -209,7 +209,11 @@ def _rebuild(directory: Path, manifest: Manifest, lost: str) -> tuple[str, str]:
 def _full(site: Installation) -> str:
     """Which of the installation's own disks has no room, as a clause."""
     settings = site.settings
-    places = [("store", settings.store_directory), ("checkpoints", site.checkpoints), ("home", Path(settings.home))]
+    places = [
+        ("store", settings.store_directory),
+        ("checkpoints", settings.checkpoint_directory),
+        ("home", Path(settings.home)),
+    ]
     for name, place in places:
         there = next((folder for folder in (place, *place.parents) if folder.exists()), None) if place else None
         if there is not None and (free := shutil.disk_usage(there).free) < LEAST_FREE_BYTES:

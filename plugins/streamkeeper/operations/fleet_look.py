@@ -9,17 +9,17 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from msgspec.structs import replace
 
 from streamkeeper.checkpoints.identity import find_loss
 from streamkeeper.checkpoints.lasting import lasting_damages
 from streamkeeper.checkpoints.open_input import find_gone_input
-from streamkeeper.checkpoints.trees import LocalTree
+from streamkeeper.checkpoints.opening import tree_at
+from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.errors import StoreUnavailable, StreamkeeperError
 from streamkeeper.lifecycle.recovery import MENDED
-from streamkeeper.model.checkpoint_version import checkpoint_path
+from streamkeeper.model.checkpoint_version import checkpoint_location
 from streamkeeper.model.control import DriverExit, DriverStatus
 from streamkeeper.model.fleet import FleetIndex, JobFacts, JobMemory, PruneRecord
 from streamkeeper.model.health import BackupLook, CheckpointLook, JobLook, OpenOperation
@@ -204,26 +204,25 @@ def _look_deeper(site: Installation, seen: Seen, now: float, run_is_over: RunIsO
             seen.abandoned = is_abandoned(site.store, seen.job, facts.operation.operation, run_is_over)
     statuses = {seen.instance: seen.status}
     for query, version in sorted(facts.versions.items()):
-        directory = checkpoint_path(version.root, seen.job, query, version.version)
+        location = checkpoint_location(version.root, seen.job, query, version.version)
         with seen.looking(f"checkpoint of {query}"):
             by = version.claimed_by
             if by and by not in statuses:
                 statuses[by] = Control(site.store, seen.job, by).read_status()
             known = known_checkpoint(seen.job, version, commits_of(statuses.get(by)))
-            lost = find_loss(LocalTree(directory), known)
+            directory = tree_at(location)
+            lost = find_loss(directory, known)
             gone = not lost and facts.wanted and seen.liveness is not None and seen.liveness.life is Life.DEAD
             seen.checkpoints[query] = CheckpointLook(
                 version=version.version,
-                directory=str(directory),
+                directory=directory.where(""),
                 lost=lost,
                 damaged=_damage(directory) if gone else "",
-                input_gone=find_gone_input(LocalTree(directory)) if gone else "",
+                input_gone=find_gone_input(directory) if gone else "",
             )
             if not lost:
                 with seen.looking(f"snapshots of {query}"):
-                    told = look_at_snapshots(
-                        site, known, directory, facts, query, seen.memory.snapshots.get(query), now
-                    )
+                    told = look_at_snapshots(site, known, location, facts, query, seen.memory.snapshots.get(query), now)
                     seen.memory = replace(seen.memory, snapshots={**seen.memory.snapshots, query: told})
     with seen.looking("history"):
         _read_history(site, seen)
@@ -250,11 +249,9 @@ def _read_snapshots(store: Store, seen: Seen, now: float) -> None:
             seen.memory = replace(seen.memory, snapshots={**seen.memory.snapshots, query: found})
 
 
-def _damage(directory: Path) -> str:
+def _damage(directory: Tree) -> str:
     """What a start does harm with; a commit that is missing over a planned batch is what a crash leaves as well."""
-    harmed = [
-        damage for damage in lasting_damages(LocalTree(directory)) if not damage.safe and damage.shape not in MENDED
-    ]
+    harmed = [damage for damage in lasting_damages(directory) if not damage.safe and damage.shape not in MENDED]
     return f"{harmed[0].shape} at {harmed[0].where} ({harmed[0].evidence}); {harmed[0].on_start}" if harmed else ""
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 
-from streamkeeper.model.checkpoint_version import checkpoint_path
+from streamkeeper.checkpoints.opening import tree_at
+from streamkeeper.checkpoints.trees import Tree
+from streamkeeper.model.checkpoint_version import checkpoint_location
 from streamkeeper.model.installation_record import InstallationRecord
 from streamkeeper.model.job_state import JobState
 from streamkeeper.model.names import check_version
@@ -83,17 +84,17 @@ class Installation:
         return self.record is None or self.record.is_mine(recorded)
 
     @property
-    def checkpoints(self) -> Path:
+    def checkpoints(self) -> Tree:
         """The root of the checkpoints that are made from now on: an older one lies below the root it was made in."""
-        return Path(self.settings.checkpoints)
+        return tree_at(self.settings.checkpoints)
 
-    def checkpoint(self, state: JobState, query: str, version: str) -> Path:
-        """Where a checkpoint version of a job lies; raises InvalidInput for what names none."""
-        return state.checkpoint(query, check_version(version), self.settings.checkpoints)
+    def checkpoint(self, state: JobState, query: str, version: str) -> Tree:
+        """A checkpoint version of a job, which need not be there; raises InvalidInput for what names none."""
+        return tree_at(state.checkpoint(query, check_version(version), self.settings.checkpoints))
 
-    def new_checkpoints(self, job: str, query: str) -> Path:
+    def new_checkpoints(self, job: str, query: str) -> Tree:
         """Where the query's next checkpoint version will lie."""
-        return checkpoint_path(self.settings.checkpoints, job, query)
+        return tree_at(checkpoint_location(self.settings.checkpoints, job, query))
 
     def journal(self, job: str, writer: str) -> Journal:
         """A journal of the job, in which ``writer`` signs its entries."""

@@ -70,9 +70,9 @@ def _serving_versions(site: Installation, state: JobState) -> dict[str, Checkpoi
     for query in queries:
         version = state.current_version(query)
         if version is not None and site.is_mine(version.installation):
-            root = site.checkpoint(state, query, version.version).parents[2]
+            root = state.root_of(query, version.version, site.settings.checkpoints)
             began = None if version.start_offsets is None else ()
-            found[query] = replace(version, root=str(root), start_offsets=began)
+            found[query] = replace(version, root=root, start_offsets=began)
     return found
 
 

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
-from pathlib import Path
 
 import msgspec
 
 from streamkeeper.checkpoints.layout import id_there, is_version_name, last_committed, last_planned
-from streamkeeper.checkpoints.trees import LocalTree
+from streamkeeper.checkpoints.opening import tree_at
+from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.crash_points import crash_point
 from streamkeeper.errors import InvalidInput, KeyMissing, OperationRefused, RegistryDamaged, StreamkeeperError
 from streamkeeper.lifecycle.rebuilding import Asked, RebuildPlan, decide_installation, decide_rebuild
-from streamkeeper.model.checkpoint_version import checkpoint_path
+from streamkeeper.model.checkpoint_version import checkpoint_location
 from streamkeeper.model.coding import from_json
 from streamkeeper.model.fleet import INDEX_KEY
 from streamkeeper.model.installation_record import Owner
@@ -76,7 +76,7 @@ def plan_rebuild(
     # Keyed by output: a place that is named twice counts each output once.
     fences = {fence.output: fence for place in outputs for fence in read_fences(_filled_in(site, place))}.values()
     owners = {fence.owner.partition("/")[0] for fence in fences}
-    found = sorted({check_name("job", job)} if job else {*_folders(root), *owners})
+    found = sorted({check_name("job", job)} if job else {*_folders(root, ""), *owners})
     seen = [_look(site, name, root, fences, site.unclaimed_snapshots) for name in found]
     # An empty folder is not a job.
     lost = [lost_job for lost_job in seen if job or lost_job.journal or lost_job.queries]
@@ -97,11 +97,12 @@ def plan_rebuild(
     return Rebuild(installation=id, plans=tuple(plans), known=tuple(known))
 
 
-def checkpoint_root(settings: Settings) -> Path:
+def checkpoint_root(settings: Settings) -> Tree:
     """Where the checkpoints lie, by which a lost job is found; raises InvalidInput where that is no directory."""
-    root = Path(settings.checkpoints)
-    if not root.is_dir():
-        raise InvalidInput(f"the checkpoint root {root} is not there", hint="mount it, or set STREAMKEEPER_CHECKPOINTS")
+    root = tree_at(settings.checkpoints)
+    if root.absence():
+        hint = "mount it, or set STREAMKEEPER_CHECKPOINTS"
+        raise InvalidInput(f"the checkpoint root {root.where('')} is not there", hint=hint)
     return root
 
 
@@ -146,7 +147,7 @@ def record_rebuild(site: Installation, rebuild: Rebuild, *, by: str, reason: str
     return made
 
 
-def _look(site: Installation, job: str, root: Path, fences: Iterable[Fence], snapshots: Store) -> LostJob:
+def _look(site: Installation, job: str, root: Tree, fences: Iterable[Fence], snapshots: Store) -> LostJob:
     """Everything that is known about one job."""
     why = _journal_there(site, job)
     if why:
@@ -157,14 +158,14 @@ def _look(site: Installation, job: str, root: Path, fences: Iterable[Fence], sna
         if owner == job:
             mine[query] = (*mine.get(query, ()), fence)
     try:
-        checkpoints = {query: tuple(_checkpoints(root, job, query)) for query in _folders(checkpoint_path(root, job))}
+        checkpoints = {query: tuple(_checkpoints(root, job, query)) for query in _folders(root, job)}
     except OSError as error:
         raise InvalidInput(f"{error.filename} cannot be read: {error.strerror}") from error
     checkpoints = {query: versions for query, versions in checkpoints.items() if versions}
     kept = {query: _snapshots(snapshots, job, query) for query in sorted({*mine, *checkpoints})}
     ids = [fence.installation for every in mine.values() for fence in every]
     directories = [
-        checkpoint_path(root, job, query, checkpoint.version)
+        checkpoint_location(root.spark_path, job, query, checkpoint.version)
         for query, every in checkpoints.items()
         for checkpoint in every
     ]
@@ -174,7 +175,7 @@ def _look(site: Installation, job: str, root: Path, fences: Iterable[Fence], sna
         fences=mine,
         snapshots={query: seen for query, seen in kept.items() if seen is not None},
         drivers=(*_recorded(site, job), *_living(site, job, ids)),
-        unseen=why_unseen(directories or [root]),
+        unseen=why_unseen(directories or [root.spark_path]),
         host=this_machine().host,
     )
 
@@ -195,26 +196,25 @@ def _journal_there(site: Installation, job: str) -> str:
     return f"job {job} has a journal of {state.number} entries, which is never overwritten: streamkeeper status {job}"
 
 
-def _folders(directory: Path) -> list[str]:
+def _folders(root: Tree, folder: str) -> list[str]:
     """Names of jobs or queries; folders with names that cannot be one are skipped."""
     found = []
-    for path in sorted(directory.iterdir()) if directory.is_dir() else []:
+    for name in root.folders(folder):
         with suppress(InvalidInput):
-            if path.is_dir():
-                found.append(check_name("folder", path.name))
+            found.append(check_name("folder", name))
     return found
 
 
-def _checkpoints(root: Path, job: str, query: str) -> Iterator[SeenCheckpoint]:
-    for directory in sorted(checkpoint_path(root, job, query).iterdir()):
-        if directory.is_dir() and is_version_name(directory.name):
-            yield SeenCheckpoint(
-                root=str(root),
-                version=directory.name,
-                query_id=id_there(LocalTree(directory)),
-                committed=last_committed(LocalTree(directory)),
-                planned=last_planned(LocalTree(directory)),
-            )
+def _checkpoints(root: Tree, job: str, query: str) -> Iterator[SeenCheckpoint]:
+    for name in filter(is_version_name, root.folders(f"{job}/{query}")):
+        checkpoint = tree_at(checkpoint_location(root.spark_path, job, query, name))
+        yield SeenCheckpoint(
+            root=root.spark_path,
+            version=name,
+            query_id=id_there(checkpoint),
+            committed=last_committed(checkpoint),
+            planned=last_planned(checkpoint),
+        )
 
 
 def _snapshots(store: Store, job: str, query: str) -> SeenSnapshots | None:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import msgspec
 
 from streamkeeper.checkpoints.identity import find_loss, way_out
-from streamkeeper.checkpoints.trees import LocalTree
+from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.compatibility import observations
 from streamkeeper.errors import NotFound, OperationRefused
 from streamkeeper.model.damage import Damage
@@ -76,7 +74,7 @@ def live_checkpoints(site: Installation, state: JobState) -> dict[str, str]:
     """Query -> directory of its current checkpoint version, as far as it has one of this installation's."""
     current = {query: state.current_version(query) for query in state.versions}
     return {
-        query: str(site.checkpoint(state, query, version.version))
+        query: site.checkpoint(state, query, version.version).spark_path
         for query, version in current.items()
         if version is not None and site.is_mine(version.installation)
     }
@@ -95,9 +93,7 @@ def known_version(site: Installation, state: JobState, query: str, version: str)
 def find_version_loss(site: Installation, state: JobState, query: str, version: str) -> str:
     """What of a checkpoint version is lost, as a clause; empty when nothing is."""
     known = known_version(site, state, query, version)
-    return find_foreign(site, state, query, version) or find_loss(
-        LocalTree(site.checkpoint(state, query, version)), known
-    )
+    return find_foreign(site, state, query, version) or find_loss(site.checkpoint(state, query, version), known)
 
 
 def find_foreign(site: Installation, state: JobState, query: str, version: str) -> str:
@@ -109,7 +105,7 @@ def find_foreign(site: Installation, state: JobState, query: str, version: str) 
     if recorded is None or site.is_mine(recorded.installation):
         return ""
     directory = site.checkpoint(state, query, version)
-    return f"{directory} belongs to the installation that this one was copied from"
+    return f"{directory.where('')} belongs to the installation that this one was copied from"
 
 
 def must_be_mine(site: Installation, state: JobState, query: str, version: str) -> None:
@@ -132,28 +128,28 @@ def recorded_findings(site: Installation, state: JobState) -> dict[str, tuple[Fi
         if foreign := find_foreign(site, state, query, current.version):
             hint = WAY_OUT_OF_A_COPY.format(series=known.series)
             found[query] = (observations.checkpoint_of_another(current.version, foreign, hint),)
-        elif loss := find_loss(LocalTree(directory), known):
+        elif loss := find_loss(directory, known):
             found[query] = (observations.checkpoint_lost(current.version, loss, way_out(known)),)
         elif state.rebuilt is not None and unknown:
             found[query] = (observations.release_unknown(current.version, f"the journal was {state.rebuilt.sentence}"),)
-        elif not directory.is_relative_to(site.settings.checkpoints):
-            found[query] = (observations.checkpoint_elsewhere(current.version, str(directory)),)
+        elif state.root_of(query, current.version, "") not in ("", site.settings.checkpoints):
+            found[query] = (observations.checkpoint_elsewhere(current.version, directory.where("")),)
     return found
 
 
-def find_damage(site: Installation, directory: Path) -> Damage | None:
+def find_damage(site: Installation, checkpoint: Tree) -> Damage | None:
     """Whether a directory that is a deployed query's checkpoint version is less than what was recorded of it.
 
     None as well for a directory that is none: the files of a checkpoint that began anew are whole in themselves.
     """
-    job, query, version = directory.parts[-3:] if len(directory.parts) > 3 else ("", "", "")
+    *_, job, query, version = ("", "", "", *checkpoint.location.split("/"))
     if job not in list_jobs(site.store):
         return None
     state = site.journal(job, "reader").state()
-    if state.version(query, version) is None or site.checkpoint(state, query, version) != directory:
+    if state.version(query, version) is None or site.checkpoint(state, query, version).location != checkpoint.location:
         return None
     known = known_version(site, state, query, version)
-    loss = find_loss(LocalTree(directory), known)
+    loss = find_loss(checkpoint, known)
     if not loss:
         return None
     return Damage(

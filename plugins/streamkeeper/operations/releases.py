@@ -43,7 +43,7 @@ def push_release(
         entry=bundle.entry,
         params=dict(params),
         conf=dict(conf),
-        environment=read_environment(conf, site.settings.jars),
+        environment=read_environment(conf, site.settings.jars, site.settings.checkpoints),
         state_format=STATE_FORMAT,
         health=bundle.health,
         approvers=bundle.approvers,

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection
-from pathlib import Path
 
 import msgspec
 
 from streamkeeper.checkpoints.layout import last_planned
+from streamkeeper.checkpoints.opening import tree_at
 from streamkeeper.checkpoints.positions import History, Position, ReadFiles, until_unchanged
 from streamkeeper.checkpoints.reach import compare
-from streamkeeper.checkpoints.trees import LocalTree
+from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.errors import CheckpointChanged, CheckpointDamaged, FormatTooNew, NotFound, SnapshotDamaged
 from streamkeeper.model.job_state import JobState
 from streamkeeper.model.manifest import Manifest
@@ -109,7 +109,7 @@ def _replay(snapshot: Snapshot, left: Left, *, verified: bool) -> Replay:
     try:
         if query.lost:
             raise CheckpointDamaged(query.lost)
-        now, then = _positions(Path(query.directory), snapshot)
+        now, then = _positions(tree_at(query.directory), snapshot)
     except (CheckpointDamaged, CheckpointChanged, NotFound) as error:
         return msgspec.structs.replace(replay, batches=batches, unknown=_not_known(left.manifest, error.message))
     reads, gone = compare(now, then), _gone(now, then)
@@ -118,14 +118,14 @@ def _replay(snapshot: Snapshot, left: Left, *, verified: bool) -> Replay:
     )
 
 
-def _positions(directory: Path, snapshot: Snapshot) -> tuple[Position, Position]:
+def _positions(directory: Tree, snapshot: Snapshot) -> tuple[Position, Position]:
     """Where the newest plan stands, and where the snapshot does: by its own record, for its plan may be damaged."""
 
     def look() -> tuple[Position, Position]:
-        newest = last_planned(LocalTree(directory))
+        newest = last_planned(directory.fresh())
         if newest is None:
             raise CheckpointDamaged(f"{directory} holds no planned batch")
-        history = History(LocalTree(directory), [newest])
+        history = History(directory.fresh(), [newest])
         return history.position(newest), history.position_of(snapshot.offsets)
 
     return until_unchanged(look)

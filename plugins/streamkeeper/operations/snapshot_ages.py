@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import zlib
 from datetime import UTC, datetime
-from pathlib import Path
 
 from msgspec.structs import replace
 
@@ -23,7 +22,7 @@ LOOK_EVERY_S = 600.0
 def look_at_snapshots(
     site: Installation,
     known: KnownCheckpoint,
-    directory: Path,
+    location: str,
     facts: JobFacts,
     query: str,
     before: SnapshotFacts | None,
@@ -38,7 +37,7 @@ def look_at_snapshots(
     found = newest_snapshots(Catalogue(site.snapshots, known.series), before)
     target = Target(
         series=known.series,
-        location=str(directory),
+        location=location,
         known=known,
         origin=Origin(version=known.version, release=facts.serving_release),
         job=known.series.partition("/")[0],

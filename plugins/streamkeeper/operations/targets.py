@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import msgspec
 
 from streamkeeper.checkpoints.identity import must_be_there
-from streamkeeper.checkpoints.opening import open_tree
-from streamkeeper.checkpoints.trees import LocalTree, Tree
+from streamkeeper.checkpoints.opening import open_tree, tree_at
+from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.errors import CheckpointDamaged, NotFound
 from streamkeeper.model.checkpoint_version import CheckpointVersion
 from streamkeeper.model.job_state import JobState
@@ -40,7 +38,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
         was recorded of it, NotFound for another.
         """
         if self.known is not None:
-            must_be_there(LocalTree(Path(self.location)), self.known)
+            must_be_there(tree_at(self.location), self.known)
         try:
             return open_tree(self.location)
         except NotFound:
@@ -104,7 +102,7 @@ def _made_of(site: Installation, state: JobState, version: CheckpointVersion, re
     must_be_mine(site, state, query, version.version)
     return Target(
         series=series_of_query(state.job, query),
-        location=str(site.checkpoint(state, query, version.version)),
+        location=site.checkpoint(state, query, version.version).spark_path,
         known=known_version(site, state, query, version.version),
         # A version was made by one release; what serves on it now may be a later one.
         origin=Origin(version=version.version, release=release or version.release),

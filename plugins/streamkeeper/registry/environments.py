@@ -14,11 +14,12 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from streamkeeper.errors import InvalidInput
+from streamkeeper.locations import scheme_of
 from streamkeeper.model.release import Environment
 
 
-def read_environment(conf: Mapping[str, str] | None = None, jars: str = "") -> Environment:
-    """This process's environment, with the jars that ``spark.jars`` of ``conf`` and the installation's ``jars`` add.
+def read_environment(conf: Mapping[str, str] | None = None, jars: str = "", checkpoints: str = "") -> Environment:
+    """This process's environment, with the jars that ``spark.jars`` of ``conf`` and the installation add.
 
     ``packages_sha256``: over every installed distribution's name==version. ``jars_sha256``: over the names and sizes of
     Spark's jars and the added ones (a jar of the same name and size but another content is not told apart; a remote
@@ -26,20 +27,25 @@ def read_environment(conf: Mapping[str, str] | None = None, jars: str = "") -> E
     """
     python, spark = platform.python_version(), _spark_version()
     packages, spark_jars = _installed()
-    added = _added_jars(",".join([(conf or {}).get("spark.jars", ""), *installed_jars(jars)]))
+    added = _added_jars(",".join([(conf or {}).get("spark.jars", ""), *installed_jars(jars, checkpoints)]))
     all_jars = _sha256([*spark_jars, *added])
     digest = _sha256([f"python {python}", f"spark {spark}", f"packages {packages}", f"jars {all_jars}"])
     return Environment(python=python, spark=spark, packages_sha256=packages, jars_sha256=all_jars, digest=digest)
 
 
-def installed_jars(jars: str) -> tuple[str, ...]:
-    """Paths of the jars that every driver gets, from ``Settings.jars``; none where there is no such directory."""
-    return tuple(str(path) for directory in _jar_directories(jars) for path in sorted(directory.glob("*.jar")))
+def installed_jars(jars: str, checkpoints: str = "") -> tuple[str, ...]:
+    """Paths of the jars that every driver gets, from the ``Settings``; none where there is no such directory."""
+    directories = _jar_directories(jars, checkpoints)
+    return tuple(str(path) for directory in directories for path in sorted(directory.glob("*.jar")))
 
 
-def _jar_directories(jars: str) -> list[Path]:
-    """By default where `make connectors` puts Kafka's: in the environment that runs the drivers."""
-    return [Path(path).absolute() for path in (jars or f"{sys.prefix}/connectors/kafka").split(":") if path]
+def _jar_directories(jars: str, checkpoints: str) -> list[Path]:
+    """By default where `make connectors` puts them, in the environment that runs the drivers: Kafka's, and s3a's where
+    checkpoints are on S3."""
+    if jars:
+        return [Path(path).absolute() for path in jars.split(":") if path]
+    kinds = ("kafka", "s3a") if scheme_of(checkpoints) == "s3a" else ("kafka",)
+    return [Path(sys.prefix, "connectors", kind) for kind in kinds]
 
 
 def _spark_version() -> str:

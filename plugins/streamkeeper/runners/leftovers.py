@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from streamkeeper.locations import same_place
+from streamkeeper.locations import local_path, same_place, scheme_of
 from streamkeeper.model.settings import Settings
 from streamkeeper.runners import process_tree
 from streamkeeper.runners.machine import FIRST_PID_NAMESPACE, Machine, this_machine
@@ -63,19 +63,23 @@ def end_leftovers(job: str, settings: Settings, installations: Collection[str] =
     return find_leftovers(job, settings, installations)
 
 
-def why_unseen(directories: Collection[Path], *, machine: Machine | None = None) -> str:
+def why_unseen(checkpoints: Collection[str], *, machine: Machine | None = None) -> str:
     """Why a driver that writes these checkpoints could be where nobody here sees it, as a clause; empty if it cannot.
 
     One that writes a file system of this machine alone is a process of this kernel; all of those are seen in the first
     pid namespace, and their marks are read by root and by their own user.
     """
-    return next(_reasons(directories, machine or this_machine()), "")
+    return next(_reasons(checkpoints, machine or this_machine()), "")
 
 
-def _reasons(directories: Collection[Path], here: Machine) -> Iterator[str]:
+def _reasons(checkpoints: Collection[str], here: Machine) -> Iterator[str]:
     if here.pid_namespace != FIRST_PID_NAMESPACE:
         yield f"this is a container ({here.host}), which sees its own processes only"
-    for directory in directories:
+    for location in checkpoints:
+        if scheme_of(location) not in ("", "file"):
+            yield f"{location} can be written from any machine"
+            continue
+        directory = local_path("checkpoint", location)
         kind = _file_system(directory)
         if kind not in _OF_ONE_MACHINE:
             yield f"{directory} lies on a file system ({kind or 'unknown'}) that other machines can mount"
