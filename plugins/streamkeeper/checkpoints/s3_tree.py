@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 from botocore.exceptions import BotoCoreError, ClientError
 
-from streamkeeper.checkpoints.trees import Tree, check_inside
+from streamkeeper.checkpoints.trees import Seen, Tree, check_inside
 from streamkeeper.errors import CheckpointChanged, InvalidInput, StoreUnavailable
 from streamkeeper.model.snapshot import Stamp
 from streamkeeper.stores.s3 import connect
@@ -29,10 +29,14 @@ _CONFLICT_PAUSES_S = (0.05, 0.1, 0.2, 0.4, 0.8)
 
 
 class _Listing(msgspec.Struct):
-    """One look at the bucket: folder -> names, as ``Tree.names`` gives them; path -> what the file was."""
+    """One look at the bucket: folder -> names, as ``Tree.names`` gives them; path -> what the file was.
+
+    ``markers``: objects that s3a leaves for empty folders, their names end with ``/``.
+    """
 
     names: dict[str, set[str]]
     stamps: dict[str, Stamp]
+    markers: set[str]
 
 
 class S3Tree(Tree):
@@ -60,6 +64,9 @@ class S3Tree(Tree):
 
     def names(self, folder: str) -> list[str]:
         return sorted(self._listed().names.get(folder, ()))
+
+    def look(self) -> Seen:
+        return Seen(dict(self._listed().stamps))
 
     def read(self, path: str) -> bytes:
         with self._told("read", path):
@@ -124,15 +131,26 @@ class S3Tree(Tree):
             )
 
     def delete(self, paths: Iterable[str]) -> dict[str, str]:
+        return self._delete_keys(self._address(path)["Key"] for path in paths)
+
+    def drop_empty_folders(self) -> None:
+        """Markers only: a bucket has no folders. None is left in which s3a would see one."""
+        found = self._look()
+        used = {path[: at + 1] for path in found.stamps for at, letter in enumerate(path) if letter == "/"}
+        used |= {"" for _ in found.stamps}
+        self._delete_keys(f"{self._prefix}{marker}" for marker in found.markers - used)
+
+    def _delete_keys(self, keys: Iterable[str]) -> dict[str, str]:
         self._forget()
         kept: dict[str, str] = {}
-        left = iter(paths)
-        while group := list(islice(left, _MOST_DELETED)):
-            keys = [{"Key": self._address(path)["Key"]} for path in group]
-            with self._told("delete", group[0]):
-                done = self._client.delete_objects(Bucket=self._bucket, Delete={"Objects": keys, "Quiet": True})
+        left = iter(keys)
+        while group := [{"Key": key} for key in islice(left, _MOST_DELETED)]:
+            with self._told("delete", group[0]["Key"].removeprefix(self._prefix)):
+                done = self._client.delete_objects(Bucket=self._bucket, Delete={"Objects": group, "Quiet": True})
             for error in done.get("Errors", ()):
                 kept[error["Key"].removeprefix(self._prefix)] = str(error.get("Message") or error.get("Code"))
+        # What was asked for while paths were still coming may have been listed before the last of them went.
+        self._forget()
         return kept
 
     def _forget(self) -> None:
@@ -173,16 +191,18 @@ class S3Tree(Tree):
     def _look(self) -> _Listing:
         names: dict[str, set[str]] = {}
         stamps: dict[str, Stamp] = {}
+        markers: set[str] = set()
         with self._told("list", ""):
             pages = self._client.get_paginator("list_objects_v2")
             for page in pages.paginate(Bucket=self._bucket, Prefix=self._prefix):
                 for entry in page.get("Contents", ()):
                     path = entry["Key"].removeprefix(self._prefix)
                     _add(names, path)
-                    # An object whose name ends with / is a marker that s3a leaves for an empty folder.
                     if path and not path.endswith("/"):
                         stamps[path] = _stamp(entry["Size"], entry["LastModified"], entry["ETag"])
-        return _Listing(names, stamps)
+                    else:
+                        markers.add(path)
+        return _Listing(names, stamps, markers)
 
     def _address(self, path: str) -> dict[str, str]:
         return {"Bucket": self._bucket, "Key": self._prefix + check_inside(path)}
