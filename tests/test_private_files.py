@@ -89,7 +89,7 @@ def test_store_log_bundle_snapshot_and_restored_checkpoint_are_private(tmp_path:
     bundle = build_bundle(tmp_path / "jobs", "sales")
     unpack_bundle(bundle.data, home / "bundles" / bundle.sha256)
     taken = capture(LocalTree(tmp_path / "live"), Catalogue(store, SERIES))
-    restore(Catalogue(store, SERIES), taken.snapshot, home / "checkpoints" / "sales" / "totals" / "v0002")
+    restore(Catalogue(store, SERIES), taken.snapshot, LocalTree(home / "checkpoints" / "sales" / "totals" / "v0002"))
     clone(LocalTree(tmp_path / "live"), LocalTree(home / "scratch" / "clone"), 7)
     assert len(list(home.rglob("*"))) > 60
     assert open_to_others(home) == []

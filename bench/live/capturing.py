@@ -146,7 +146,7 @@ def _start_coordinator(spark: SparkSession, checkpoint: Path) -> None:
 def _resume(spark: SparkSession, catalogue: Catalogue, snapshot: Snapshot, source: Path, target: Path) -> str:
     """Restore, compare the state with the files that were read by then, run the next batch, compare again."""
     try:
-        restore(catalogue, snapshot, target)
+        restore(catalogue, snapshot, LocalTree(target))
         read = _files_read(target, snapshot.batch)
         if _state(spark, target, snapshot.batch) != _expected(read):
             return f"the state after batch {snapshot.batch} is not what its files add up to"

@@ -47,6 +47,7 @@ def _take(way: str, root: Path, store: str) -> None:
 
 
 def _restore(target: Path, store: str) -> None:
+    from streamkeeper.checkpoints.trees import LocalTree
     from streamkeeper.snapshots.catalogue import Catalogue
     from streamkeeper.snapshots.restore import restore
     from streamkeeper.stores.opening import open_store
@@ -55,7 +56,7 @@ def _restore(target: Path, store: str) -> None:
     newest = catalogue.newest()
     if newest is None:
         raise SystemExit("no snapshot")
-    restore(catalogue, newest, target)
+    restore(catalogue, newest, LocalTree(target))
 
 
 def _floor(bucket: str) -> None:

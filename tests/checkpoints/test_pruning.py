@@ -9,37 +9,55 @@ import subprocess
 import sys
 import tempfile
 import zipfile
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, Phase, find, given, settings
 from hypothesis import strategies as st
 
-from streamkeeper.checkpoints import pruning
+from streamkeeper.checkpoints import pruning, trees
 from streamkeeper.checkpoints.closed_set import closed_set
 from streamkeeper.checkpoints.fsck import examine
 from streamkeeper.checkpoints.growth import Growth, checkpoint_growth, sink_log_growth
-from streamkeeper.checkpoints.prune_plan import Extent, PlannedRemoval, Pruned, PrunePlan
-from streamkeeper.checkpoints.pruning import MARGIN_S, plan_leftovers, plan_live, plan_retired
-from streamkeeper.checkpoints.removal import carry_out
-from streamkeeper.checkpoints.trees import LocalTree
+from streamkeeper.checkpoints.prune_plan import REMOVING, Extent, PlannedRemoval, Pruned, PrunePlan
+from streamkeeper.checkpoints.pruning import MARGIN_S, plan_live, plan_retired, plan_unpublished
+from streamkeeper.checkpoints.publishing import is_published
+from streamkeeper.checkpoints.removal import carry_out, is_being_removed
+from streamkeeper.checkpoints.trees import NOT_THERE, LocalTree
 from streamkeeper.errors import CheckpointDamaged, InvalidInput, NotFound
 from tests.checkpoints import tree_kinds
-from tests.checkpoints.trees import Tree, state_id
+from tests.checkpoints.tree_kinds import at, write
+from tests.checkpoints.trees import QUERY_ID, Tree, state_id
 
 NOW = 1_800_000_000
 KINDS = ["hdfs", "rocksdb", "changelog", "format-2", "stateless"]
 STRANGER = state_id(7, 7)
 
 
-def content(root: Path) -> dict[str, bytes]:
-    """Every file below a directory."""
-    return {str(path.relative_to(root)): path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()}
+def content(place: Path | trees.Tree) -> dict[str, bytes]:
+    """Every file of a tree, or below a directory."""
+    tree = LocalTree(place) if isinstance(place, Path) else place
+    return {path: tree.read(path) for path in sorted(tree.fresh().look().files)}
 
 
-def needed(root: Path, batches: list[int], *, pending: bool = False) -> set[str]:
-    found = {path for batch in batches for path in closed_set(LocalTree(root), batch)}
-    return found | set(closed_set(LocalTree(root), batches[-1], pending=True)) if pending else found
+def needed(tree: trees.Tree, batches: list[int], *, pending: bool = False) -> set[str]:
+    found = {path for batch in batches for path in closed_set(tree, batch)}
+    return found | set(closed_set(tree, batches[-1], pending=True)) if pending else found
+
+
+def empty_folders(tree: trees.Tree) -> list[str]:
+    """Those of a tree, at any depth."""
+
+    def below(folder: str) -> Iterator[str]:
+        for name in tree.folders(folder):
+            path = f"{folder}/{name}".lstrip("/")
+            if tree.names(path):
+                yield from below(path)
+            else:
+                yield path
+
+    return list(below(""))
 
 
 def age(root: Path, seconds: float) -> None:
@@ -62,6 +80,7 @@ def checkpoint(tmp_path: Path, kind: str, *, batches: int = 12, pending: bool = 
     return root
 
 
+@pytest.mark.usefixtures("kind_of_tree")
 @pytest.mark.parametrize("pending", [False, True])
 @pytest.mark.parametrize("keep", [1, 3])
 @pytest.mark.parametrize("kind", KINDS)
@@ -71,104 +90,123 @@ def test_a_retired_checkpoint_keeps_its_last_closed_sets_and_nothing_else(
     """What is left is byte for byte what was needed before, and still is just what is needed."""
     root = checkpoint(tmp_path, kind, pending=pending)
     batches = list(range(12 - keep, 12))
-    before, kept = content(root), needed(root, batches, pending=pending)
-    plan = plan_retired(root, keep)
-    done = carry_out(plan)
-    assert content(root) == {path: before[path] for path in kept}
-    assert needed(root, batches, pending=pending) == kept
+    tree = at(root)
+    before, kept = content(tree), needed(tree, batches, pending=pending)
+    plan = plan_retired(tree, keep)
+    done = carry_out(tree, plan)
+    assert content(tree) == {path: before[path] for path in kept}
+    assert needed(tree, batches, pending=pending) == kept
     gone = before.keys() - kept
     assert (done.files, done.bytes) == (len(gone), sum(len(before[path]) for path in gone))
     assert (done.failed, done.left) == ((), ())
-    assert [path for path in root.rglob("*") if path.is_dir() and not any(path.iterdir())] == []
+    assert empty_folders(tree) == []
     assert all(each.reason == f"not needed for the last {keep} committed batches" for each in plan.files)
 
 
+@pytest.mark.usefixtures("kind_of_tree")
 def test_a_retired_checkpoint_that_is_cut_back_has_nothing_more_to_lose(tmp_path: Path) -> None:
     """The second prune plans nothing."""
     root = checkpoint(tmp_path, "format-2", pending=True)
-    carry_out(plan_retired(root, 2))
-    assert plan_retired(root, 2).files == ()
+    tree = at(root)
+    carry_out(tree, plan_retired(tree, 2))
+    assert plan_retired(tree, 2).files == ()
 
 
+@pytest.mark.usefixtures("kind_of_tree")
 def test_more_batches_than_there_are_keep_all_of_them(tmp_path: Path) -> None:
     """Only what no batch needs goes."""
     root = checkpoint(tmp_path, "hdfs")
-    kept = needed(root, list(range(12)))
-    carry_out(plan_retired(root, 50))
-    assert content(root).keys() == kept
+    tree = at(root)
+    kept = needed(tree, list(range(12)))
+    carry_out(tree, plan_retired(tree, 50))
+    assert content(tree).keys() == kept
 
 
+@pytest.mark.usefixtures("kind_of_tree")
 def test_no_batches_kept_means_that_the_directory_goes(tmp_path: Path) -> None:
-    """Nothing of it is left, under any name, and what lies beside it is."""
+    """Nothing of it is left, no empty folder either, and what lies beside it is."""
     root = checkpoint(tmp_path, "changelog")
-    other = checkpoint(tmp_path / "other", "hdfs")
-    files = content(root)
-    done = carry_out(plan_retired(root, 0))
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["other"]
+    (root / "state/0/2/SSTs").mkdir(parents=True)
+    (tmp_path / "v0003").mkdir()
+    tree = at(root)
+    files = content(tree)
+    done = carry_out(tree, plan_retired(tree, 0))
+    assert (tree.absence(), tree.names("")) == (NOT_THERE, [])
     assert (done.files, done.bytes) == (len(files), sum(map(len, files.values())))
-    assert other.is_dir()
+    assert (tmp_path / "v0003").is_dir()
 
 
+@pytest.mark.usefixtures("kind_of_tree")
 @pytest.mark.parametrize("keep", [0, 2])
 def test_a_checkpoint_that_is_gone_has_nothing_to_prune(tmp_path: Path, keep: int) -> None:
     """A prune that is run again after its crash finds its work done."""
-    plan = plan_retired(tmp_path / "v0001", keep)
+    tree = at(tmp_path / "v0001")
+    plan = plan_retired(tree, keep)
     assert (plan.files, plan.kept_whole) == ((), "")
-    assert carry_out(plan) == Pruned()
+    assert carry_out(tree, plan) == Pruned()
 
 
+@pytest.mark.usefixtures("kind_of_tree")
 @pytest.mark.parametrize("name", ["offsets/11", "state/0/1/12.changelog", "state/0/0/SSTs/000010-a.sst"])
 def test_a_damaged_checkpoint_is_left_whole_and_told(tmp_path: Path, name: str) -> None:
     """What cannot be known to be superfluous stays; whether it goes whole is for people to say."""
     root = checkpoint(tmp_path, "changelog")
     (root / name).unlink()
-    before = content(root)
-    plan = plan_retired(root, 1)
+    tree = at(root)
+    before = content(tree)
+    plan = plan_retired(tree, 1)
     assert plan.files == ()
     assert plan.kept_whole
-    assert carry_out(plan) == Pruned()
-    assert content(root) == before
-    assert plan_retired(root, 0).files
+    assert carry_out(tree, plan) == Pruned()
+    assert content(tree) == before
+    assert plan_retired(tree, 0).files
 
 
+@pytest.mark.usefixtures("kind_of_tree")
 @pytest.mark.parametrize("lost", ["commits", "plans"])
 def test_a_checkpoint_without_the_batch_that_would_stay_is_left_whole(tmp_path: Path, lost: str) -> None:
     """Neither one that never committed, nor one whose plans run ahead of its commits."""
     root = checkpoint(tmp_path, "hdfs", pending=True)
     for batch in range(12) if lost == "commits" else (10, 11):
         (root / "commits" / str(batch)).unlink()
-    plan = plan_retired(root, 1)
+    tree = at(root)
+    plan = plan_retired(tree, 1)
     assert (
         "no committed batch" if lost == "commits" else "planned batch 12 after committed batch 9"
     ) in plan.kept_whole
 
 
+@pytest.mark.usefixtures("kind_of_tree")
 def test_what_is_no_checkpoint_is_never_planned(tmp_path: Path) -> None:
     """A wrong path costs nothing."""
     (tmp_path / "notes.txt").write_text("mine")
-    for plan in (lambda: plan_retired(tmp_path, 0), lambda: plan_live(tmp_path, now=NOW)):
+    tree = at(tmp_path)
+    for plan in (lambda: plan_retired(tree, 0), lambda: plan_live(tree, now=NOW)):
         with pytest.raises(NotFound, match="not a checkpoint"):
             plan()
     with pytest.raises(InvalidInput, match="-1 batches"):
-        plan_retired(tmp_path, -1)
+        plan_retired(tree, -1)
 
 
+@pytest.mark.usefixtures("kind_of_tree")
 @pytest.mark.parametrize("keep", [0, 1])
 @pytest.mark.parametrize("change", ["new", "longer", "kept-gone"])
 def test_a_retired_checkpoint_that_changed_since_stays_whole(tmp_path: Path, keep: int, change: str) -> None:
     """Somebody writes there, so it is not retired."""
     root = checkpoint(tmp_path, "hdfs")
-    plan = plan_retired(root, keep)
+    tree = at(root)
+    plan = plan_retired(tree, keep)
     match change:
         case "new":
-            (root / "offsets/12").write_text("v1")
+            write(tree, "offsets/12", b"v1")
         case "longer":
-            (root / "offsets/3").write_text("v1 and more")
+            write(tree, "offsets/3", b"v1 and more")
         case "kept-gone":
-            (root / "commits/11").rename(root / "commits/12")
-    before = content(root)
-    done = carry_out(plan)
-    assert (done.files, content(root)) == (0, before)
+            write(tree, "commits/12", tree.read("commits/11"))
+            tree.delete(["commits/11"])
+    before = content(tree)
+    done = carry_out(tree, plan)
+    assert (done.files, content(tree)) == (0, before)
     assert "stays whole" in done.left[0]
 
 
@@ -178,10 +216,11 @@ def test_links_are_neither_followed_nor_counted_as_kept(tmp_path: Path) -> None:
     (root / "state").rename(tmp_path / "elsewhere")
     (root / "state").symlink_to(tmp_path / "elsewhere")
     elsewhere = content(tmp_path / "elsewhere")
-    assert plan_retired(root, 1).kept_whole == "state is no regular file"
-    assert plan_live(root, now=NOW).left == ("state is no regular file",)
-    assert not any(each.path.startswith("state") for each in plan_live(root, now=NOW).files)
-    carry_out(plan_retired(root, 0))
+    tree = at(root)
+    assert plan_retired(tree, 1).kept_whole == "state is no regular file"
+    assert plan_live(tree, now=NOW).left == ("state is no regular file",)
+    assert not any(each.path.startswith("state") for each in plan_live(tree, now=NOW).files)
+    carry_out(tree, plan_retired(tree, 0))
     assert not root.exists()
     assert content(tmp_path / "elsewhere") == elsewhere
 
@@ -190,21 +229,28 @@ def test_a_checkpoint_behind_a_link_is_left_alone(tmp_path: Path) -> None:
     """A link's name says nothing about who owns what it leads to; a link further up is nobody's business."""
     root = checkpoint(tmp_path / "disk", "hdfs")
     (tmp_path / "v0002").symlink_to(root)
-    assert plan_retired(tmp_path / "v0002", 0).kept_whole == "it is a symbolic link"
-    assert plan_live(tmp_path / "v0002", now=NOW).kept_whole == "it is a symbolic link"
+    link = LocalTree(tmp_path / "v0002")
+    plans = [plan_retired(link, 0), plan_live(link, now=NOW), plan_unpublished(link)]
+    assert {plan.kept_whole for plan in plans} == {"it is a symbolic link"}
+    assert [carry_out(link, plan) for plan in plans] == [Pruned()] * 3
+    planned = plan_retired(LocalTree(root), 0)
+    assert "it is a symbolic link" in carry_out(link, planned).left[0]
+    assert content(root).keys() == set(paths(planned))
     (tmp_path / "home").symlink_to(tmp_path / "disk")
-    assert carry_out(plan_retired(tmp_path / "home" / "v0002", 0)).failed == ()
+    tree = LocalTree(tmp_path / "home" / "v0002")
+    assert carry_out(tree, plan_retired(tree, 0)).failed == ()
     assert list((tmp_path / "disk").iterdir()) == []
 
 
 def test_a_folder_that_became_a_link_is_not_entered(tmp_path: Path) -> None:
     """Also not between the plan and its end."""
     root = checkpoint(tmp_path, "hdfs")
-    plan = plan_live(root, now=NOW)
+    tree = at(root)
+    plan = plan_live(tree, now=NOW)
     (root / "offsets").rename(tmp_path / "elsewhere")
     (root / "offsets").symlink_to(tmp_path / "elsewhere")
     elsewhere = content(tmp_path / "elsewhere")
-    done = carry_out(plan)
+    done = carry_out(tree, plan)
     assert any(each.startswith("offsets/") for each in done.failed)
     assert content(tmp_path / "elsewhere") == elsewhere
 
@@ -214,7 +260,7 @@ def test_a_plan_that_leaves_the_directory_is_refused(tmp_path: Path, path: str) 
     """Plans may be stored and read again."""
     one = PlannedRemoval(path=path, size=0, modified=0, reason="")
     with pytest.raises(InvalidInput):
-        carry_out(PrunePlan(directory=str(tmp_path), extent=Extent.LEFTOVERS, files=(one,)))
+        carry_out(at(tmp_path), PrunePlan(directory=str(tmp_path), extent=Extent.LEFTOVERS, files=(one,)))
 
 
 def test_a_file_that_cannot_be_removed_is_told_and_its_commit_stays(
@@ -222,7 +268,7 @@ def test_a_file_that_cannot_be_removed_is_told_and_its_commit_stays(
 ) -> None:
     """Without the commit nothing would tell the file of a failed attempt from the one to restore."""
     root = checkpoint(tmp_path, "format-2")
-    kept = needed(root, [11])
+    kept = needed(LocalTree(root), [11])
     unlink = os.unlink
 
     def refuse(name: str, *, dir_fd: int | None = None) -> None:
@@ -231,12 +277,13 @@ def test_a_file_that_cannot_be_removed_is_told_and_its_commit_stays(
         unlink(name, dir_fd=dir_fd)
 
     monkeypatch.setattr(os, "unlink", refuse)
-    done = carry_out(plan_retired(root, 1))
+    tree = LocalTree(root)
+    done = carry_out(tree, plan_retired(tree, 1))
     assert done.failed == (f"state/0/0/11_{STRANGER}.zip: Permission denied",)
     assert "commits/10: what it tells of could not be removed" in done.left
-    assert needed(root, [11]) == kept
+    assert needed(LocalTree(root), [11]) == kept
     monkeypatch.undo()
-    carry_out(plan_retired(root, 1))
+    carry_out(tree, plan_retired(tree, 1))
     assert content(root).keys() == kept
 
 
@@ -245,7 +292,9 @@ import sys
 from pathlib import Path
 from streamkeeper.checkpoints.pruning import plan_retired
 from streamkeeper.checkpoints.removal import carry_out
-carry_out(plan_retired(Path(sys.argv[1]), int(sys.argv[2])))
+from streamkeeper.checkpoints.trees import LocalTree
+tree = LocalTree(Path(sys.argv[1]))
+carry_out(tree, plan_retired(tree, int(sys.argv[2])))
 """
 
 
@@ -260,48 +309,135 @@ def prune_and_die(root: Path, keep: int, at: str) -> None:
 def test_a_prune_that_dies_leaves_the_kept_batches_restorable(tmp_path: Path, nth: int) -> None:
     """Wherever it dies, what is to stay is complete and told apart from the rest; run again, it ends clean."""
     root = checkpoint(tmp_path, "format-2", pending=True)
-    before, kept = content(root), needed(root, [10, 11], pending=True)
+    tree = at(root)
+    before, kept = content(tree), needed(tree, [10, 11], pending=True)
     prune_and_die(root, 2, f"prune.batch.after:{nth}")
-    assert len(content(root)) == len(before) - nth
-    assert needed(root, [10, 11], pending=True) == kept
-    carry_out(plan_retired(root, 2))
-    assert content(root) == {path: before[path] for path in kept}
+    assert len(content(tree)) == len(before) - nth
+    assert needed(tree, [10, 11], pending=True) == kept
+    carry_out(tree, plan_retired(tree, 2))
+    assert content(tree) == {path: before[path] for path in kept}
 
 
-@pytest.mark.parametrize("at", ["prune.directory.after", "prune.batch.before", "prune.batch.after:30"])
-def test_a_removal_that_dies_leaves_no_checkpoint_and_is_collected(tmp_path: Path, at: str) -> None:
-    """What is left bears another name, and the next prune takes it."""
+REMOVALS = {
+    "prune.directory.before": 0,
+    "prune.directory.after": 1,
+    "prune.batch.before": 1,
+    "prune.batch.after:30": 31,
+}
+"""Where a removal dies, and how many files have gone by then."""
+
+
+def begun(root: Path, before: dict[str, bytes], point: str) -> None:
+    """Whether a removal that died there has left what it should: a version, or none and its mark."""
+    left = content(root)
+    gone = REMOVALS[point]
+    assert is_published(LocalTree(root)) == (gone == 0)
+    assert is_being_removed(LocalTree(root), QUERY_ID) == (gone > 0)
+    assert len(before.keys() - left.keys()) == gone
+    assert left.get(REMOVING) == (before["metadata"] if gone else None)
+
+
+@pytest.mark.parametrize("point", REMOVALS)
+def test_a_removal_that_dies_leaves_a_version_or_none_and_goes_on(tmp_path: Path, point: str) -> None:
+    """Its metadata is the first to go; what is left is known by its mark, and the next prune ends it."""
     root = checkpoint(tmp_path, "hdfs")
-    prune_and_die(root, 0, at)
-    assert not root.exists()
-    plans = plan_leftovers(tmp_path)
-    assert [Path(each.directory).name.startswith(".removed-v0002-") for each in plans] == [True]
-    assert [carry_out(each).failed for each in plans] == [()]
+    before = content(root)
+    prune_and_die(root, 0, point)
+    begun(root, before, point)
+    tree = LocalTree(root)
+    again = plan_unpublished(tree) if REMOVALS[point] else plan_retired(tree, 0)
+    assert carry_out(tree, again).failed == ()
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_removal_that_dies_before_it_begins_has_done_nothing(tmp_path: Path) -> None:
-    """The directory is as it was."""
+@pytest.mark.parametrize("turned_round", ["rest first", "no mark"])
+def test_a_removal_in_another_order_is_found_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, turned_round: str
+) -> None:
+    """Negative control: what is left would be a version with holes, or would look like one that lost its metadata."""
     root = checkpoint(tmp_path, "hdfs")
-    before = content(root)
-    prune_and_die(root, 0, "prune.directory.before")
-    assert content(root) == before
-    assert plan_leftovers(tmp_path) == ()
+    before, tree, delete, asked = content(root), LocalTree(root), LocalTree.delete, []
+    plan = plan_retired(tree, 0)
+
+    def last(self: LocalTree, paths: Iterable[str]) -> dict[str, str]:
+        asked.append(found := list(paths))
+        return {} if found == ["metadata"] else delete(self, found[:1])
+
+    monkeypatch.setattr(LocalTree, "delete", last)
+    if turned_round == "no mark":
+        monkeypatch.setattr(LocalTree, "create", lambda *_: None)
+        monkeypatch.setattr(LocalTree, "delete", lambda self, paths: delete(self, list(paths)[:1]))
+    carry_out(tree, plan)
+    with pytest.raises(AssertionError):
+        begun(root, before, "prune.batch.after:30")
 
 
-def test_only_what_a_removal_renamed_is_taken_for_its_leftover(tmp_path: Path) -> None:
-    """Names that people give, links, and files are not."""
-    (tmp_path / ".removed-v0001").mkdir()
-    (tmp_path / f".removed-v0002-{'0' * 32}").write_text("a file")
-    (tmp_path / f".removed-v0003-{'0' * 32}").symlink_to(tmp_path / ".removed-v0001")
-    assert plan_leftovers(tmp_path) == ()
-    assert plan_leftovers(tmp_path / "nowhere") == ()
+@pytest.mark.usefixtures("kind_of_tree")
+def test_only_a_removal_of_this_query_goes_on(tmp_path: Path) -> None:
+    """Neither what merely lost its metadata, nor another query's, nor a version that is there."""
+    tree = at(checkpoint(tmp_path, "hdfs"))
+    metadata = tree.read("metadata")
+    tree.create(REMOVING, [metadata])
+    assert not is_being_removed(tree, QUERY_ID)
+    tree.delete(["metadata"])
+    assert [is_being_removed(tree, id) for id in (QUERY_ID, "", "another")] == [True, True, False]
+    write(tree, REMOVING, b"not a query's")
+    assert [is_being_removed(tree, id) for id in (QUERY_ID, "")] == [False, False]
+    tree.delete([REMOVING])
+    assert not is_being_removed(tree, QUERY_ID)
+
+
+@pytest.mark.usefixtures("kind_of_tree")
+def test_what_somebody_writes_into_a_version_that_goes_keeps_its_mark(tmp_path: Path) -> None:
+    """It is told, and the next prune takes it with the rest."""
+    tree = at(checkpoint(tmp_path, "hdfs"))
+    plan, delete = plan_retired(tree, 0), tree.delete
+
+    def meanwhile(paths: Iterable[str]) -> dict[str, str]:
+        write(tree, "commits/12", b"v1")
+        return delete(paths)
+
+    fresh = tree.fresh()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(type(tree), "fresh", lambda self: fresh)
+        patch.setattr(fresh, "delete", meanwhile)
+        assert carry_out(fresh, plan).left == ("commits/12 is new",)
+    assert content(tree).keys() == {"commits/12", REMOVING}
+    assert carry_out(tree, plan_unpublished(tree)).files == 2
+    assert content(tree) == {}
+
+
+@pytest.mark.usefixtures("kind_of_tree")
+def test_a_version_that_is_published_by_now_is_not_taken_for_a_half_one(tmp_path: Path) -> None:
+    """Its writer was only slow: what was planned by then is not done either."""
+    tree = at(checkpoint(tmp_path, "hdfs"))
+    metadata = tree.read("metadata")
+    tree.delete(["metadata"])
+    plan = plan_unpublished(tree)
+    write(tree, "metadata", metadata)
+    before = content(tree)
+    assert plan_unpublished(tree).kept_whole == "it has its metadata by now"
+    assert "metadata is new" in carry_out(tree, plan).left[0]
+    assert content(tree) == before
+
+
+@pytest.mark.usefixtures("kind_of_tree")
+def test_the_mark_of_a_removal_that_did_not_begin_goes_from_a_live_version(tmp_path: Path) -> None:
+    """Should that version lose its metadata one day, nobody takes it for one that is being removed."""
+    root = checkpoint(tmp_path, "hdfs")
+    (root / REMOVING).write_bytes((root / "metadata").read_bytes())
+    age(root, 2 * MARGIN_S)
+    tree = at(root)
+    assert REMOVING in paths(plan_live(tree, now=NOW))
+    assert carry_out(tree, plan_live(tree, now=NOW)).failed == ()
+    assert not tree.has(REMOVING)
 
 
 def paths(plan: PrunePlan) -> list[str]:
     return [each.path for each in plan.files]
 
 
+@pytest.mark.usefixtures("kind_of_tree")
 def test_checksums_go_with_their_files_only(tmp_path: Path) -> None:
     """Hadoop's, Spark's, and Hadoop's of Spark's; those of files that are there stay."""
     root = tmp_path / "v0001"
@@ -311,41 +447,47 @@ def test_checksums_go_with_their_files_only(tmp_path: Path) -> None:
         (folder / name).write_text("sum")
     (folder / "1.delta").unlink()
     age(root, 2 * MARGIN_S)
-    plan = plan_live(root, now=NOW)
+    tree = at(root)
+    plan = plan_live(tree, now=NOW)
     assert paths(plan) == [f"state/0/1/{name}" for name in (".1.delta.crc", "1.delta.crc", ".1.delta.crc.crc")]
     assert {each.reason for each in plan.files} == {
         "the checksum of 1.delta, which is gone",
         "the checksum of 1.delta.crc, which is gone",
     }
-    assert carry_out(plan).files == 3
+    assert carry_out(tree, plan).files == 3
 
 
+@pytest.mark.usefixtures("kind_of_tree")
 def test_a_checksum_whose_file_came_back_stays(tmp_path: Path) -> None:
     """Spark may write a version again after the plan was made."""
     root = tmp_path / "v0001"
     Tree(root, "hdfs", batches=3, leftovers=False)
     (root / "state/0/1/1.delta").unlink()
     age(root, 2 * MARGIN_S)
-    plan = plan_live(root, now=NOW)
-    (root / "state/0/1/1.delta").write_text("again")
-    done = carry_out(plan)
+    tree = at(root)
+    plan = plan_live(tree, now=NOW)
+    write(tree, "state/0/1/1.delta", b"again")
+    done = carry_out(tree, plan)
     assert (done.files, done.left) == (0, ("state/0/1/.1.delta.crc is not as it was planned",))
 
 
+@pytest.mark.usefixtures("kind_of_tree")
 def test_traces_of_a_rewound_checkpoint_stay(tmp_path: Path) -> None:
     """An entry that somebody removed is known by its checksum; older orphans tell nothing."""
     root = checkpoint(tmp_path, "hdfs")
     for name in ("offsets/11", "commits/11", "commits/10", "offsets/2", "commits/2"):
         (root / name).unlink()
-    shapes = {each.shape for each in examine(LocalTree(root))}
-    plan = plan_live(root, now=NOW)
-    carry_out(plan)
+    shapes = {each.shape for each in examine(at(root))}
+    tree = at(root)
+    plan = plan_live(tree, now=NOW)
+    carry_out(tree, plan)
     assert {"offsets/.2.crc", "commits/.2.crc"} <= set(paths(plan))
     assert {"offsets/.11.crc", "commits/.11.crc", "commits/.10.crc"}.isdisjoint(paths(plan))
     assert "rewound" in shapes
-    assert {each.shape for each in examine(LocalTree(root))} == shapes
+    assert {each.shape for each in examine(tree)} == shapes
 
 
+@pytest.mark.usefixtures("kind_of_tree")
 def test_temporary_files_go_unless_their_version_is_still_being_written(tmp_path: Path) -> None:
     """A task may hold its change log open for hours; once its batch is committed, nobody does."""
     root = checkpoint(tmp_path, "changelog", pending=True)
@@ -353,8 +495,9 @@ def test_temporary_files_go_unless_their_version_is_still_being_written(tmp_path
         (root / "state/0/0" / f".{name}.{STRANGER}.tmp").write_text("half")
         (root / "state/0/0" / f"..{name}.{STRANGER}.tmp.crc").write_text("sum")
     age(root, 2 * MARGIN_S)
-    temporary = {path for path in paths(plan_live(root, now=NOW)) if ".tmp" in path}
-    there = {path for path in content(root) if ".tmp" in path}
+    tree = at(root)
+    temporary = {path for path in paths(plan_live(tree, now=NOW)) if ".tmp" in path}
+    there = {path for path in content(tree) if ".tmp" in path}
     assert there - temporary == {
         f"state/0/0/{dots}{name}.{STRANGER}.tmp{end}"
         for name in ("13.changelog", "13.zip")
@@ -362,25 +505,29 @@ def test_temporary_files_go_unless_their_version_is_still_being_written(tmp_path
     }
 
 
+@pytest.mark.usefixtures("kind_of_tree")
 def test_nothing_goes_before_it_is_old_enough(tmp_path: Path) -> None:
     """What was written within the margin, or by a clock that is ahead, may be under way."""
     root = checkpoint(tmp_path, "changelog")
-    assert plan_live(root, now=NOW).files
+    tree = at(root)
+    assert plan_live(tree, now=NOW).files
     for seconds in (MARGIN_S - 1, 0, -10_000):
         age(root, seconds)
-        assert plan_live(root, now=NOW).files == ()
+        assert plan_live(at(root), now=NOW).files == ()
 
 
+@pytest.mark.usefixtures("kind_of_tree")
 def test_a_live_prune_takes_what_was_planned_and_no_more(tmp_path: Path) -> None:
     """A temporary file that grew is somebody's, one that is gone was renamed; folders stay."""
     root = checkpoint(tmp_path, "changelog")
-    plan = plan_live(root, now=NOW)
+    tree = at(root)
+    plan = plan_live(tree, now=NOW)
     grown, gone = [each for each in paths(plan) if each.endswith(".tmp")][:2]
-    (root / grown).write_text("half and more")
-    (root / gone).unlink()
+    write(tree, grown, b"half and more")
+    tree.delete([gone])
     folders = {path for path in root.rglob("*") if path.is_dir()}
-    done = carry_out(plan)
-    assert (root / grown).exists()
+    done = carry_out(tree, plan)
+    assert tree.has(grown)
     assert done.left == (f"{grown} is not as it was planned",)
     assert done.files == len(plan.files) - 2
     assert {path for path in root.rglob("*") if path.is_dir()} == folders
@@ -414,18 +561,21 @@ def store_with_an_orphan(tmp_path: Path, store: str) -> tuple[Path, Path]:
     return root, root / store
 
 
+@pytest.mark.usefixtures("kind_of_tree")
 @pytest.mark.parametrize("store", ["state/0/0", "state/0/3/left-keyToNumValues"])
 def test_what_no_archive_names_and_is_older_than_all_goes(tmp_path: Path, store: str) -> None:
     """SSTs and archived logs, with their checksums; every store is looked at for itself."""
     root, folder = store_with_an_orphan(tmp_path, store)
     upload(folder / "SSTs/000007-a.sst", NOW - 10 * MARGIN_S + 15)
-    plan = plan_live(root, now=NOW)
+    tree = at(root)
+    plan = plan_live(tree, now=NOW)
     wanted = ("SSTs/000001-a.sst", "logs/000002-a.log", "SSTs/.000001-a.sst.crc", "logs/.000002-a.log.crc")
     assert set(paths(plan)) == {f"{store}/{name}" for name in wanted}
     assert paths(plan)[-1].endswith(".crc")
-    assert carry_out(plan).files == 4
+    assert carry_out(tree, plan).files == 4
 
 
+@pytest.mark.usefixtures("kind_of_tree")
 @pytest.mark.parametrize("harm", ["unreadable", "empty", "no-metadata", "other-metadata", "missing"])
 def test_a_store_that_cannot_be_understood_is_left_alone_and_told(tmp_path: Path, harm: str) -> None:
     """What an unread archive names is unknown; other stores are not held up by it."""
@@ -439,7 +589,8 @@ def test_a_store_that_cannot_be_understood_is_left_alone_and_told(tmp_path: Path
                 opened.writestr("metadata" if harm == "other-metadata" else "other", "v9\n[]")
         case "missing":
             (folder / "SSTs/000005-a.sst").unlink()
-    plan = plan_live(root, now=NOW)
+    tree = at(root)
+    plan = plan_live(tree, now=NOW)
     gone = {"state/0/0/SSTs/.000005-a.sst.crc"} if harm == "missing" else set()
     assert {path for path in paths(plan) if path.startswith("state/0/0/")} == gone
     assert "state/0/1/SSTs/000001-a.sst" in paths(plan)
@@ -447,12 +598,14 @@ def test_a_store_that_cannot_be_understood_is_left_alone_and_told(tmp_path: Path
     assert "the SSTs of state/0/0: " in plan.left[0]
 
 
+@pytest.mark.usefixtures("kind_of_tree")
 @pytest.mark.parametrize("name", ["1.zip", "2.zip"])
 def test_a_store_with_a_single_archive_is_left_alone(tmp_path: Path, name: str) -> None:
     """Its version may have been written twice: then its time tells nothing."""
     root, folder = store_with_an_orphan(tmp_path, "state/0/0")
     (folder / name).unlink()
-    assert [path for path in paths(plan_live(root, now=NOW)) if not path.endswith(".crc")] == []
+    tree = at(root)
+    assert [path for path in paths(plan_live(tree, now=NOW)) if not path.endswith(".crc")] == []
 
 
 class Timeline:
@@ -508,11 +661,11 @@ def timelines(draw: st.DrawFn) -> Timeline:
     return line
 
 
-def write(root: Path, store: str, line: Timeline, start: float) -> None:
-    for name, at in line.uploaded.items():
-        upload(root / store / "SSTs" / name, start + at)
-    for version, (at, names) in line.archives.items():
-        archive(root / store / f"{version}.zip", names, start + at)
+def lay_out(root: Path, store: str, line: Timeline, start: float) -> None:
+    for name, uploaded in line.uploaded.items():
+        upload(root / store / "SSTs" / name, start + uploaded)
+    for version, (archived, names) in line.archives.items():
+        archive(root / store / f"{version}.zip", names, start + archived)
     for version in range(min(line.archives) + 1, max(line.archives) + 1):
         (root / store / f"{version}.changelog").write_text("c")
 
@@ -525,12 +678,13 @@ def lost_by_a_live_prune(lines: list[Timeline]) -> list[str]:
         Tree(root, "stateless", batches=newest)
         age(root, 50 * MARGIN_S)
         for number, line in enumerate(lines):
-            write(root, f"state/0/{number}", line, NOW - line.now)
+            lay_out(root, f"state/0/{number}", line, NOW - line.now)
             for version in range(max(line.archives) + 1, newest + 1):
                 (root / f"state/0/{number}/{version}.changelog").write_text("c")
+        tree = LocalTree(root)
         before = {batch: found for batch in range(newest) if (found := complete(root, batch)) is not None}
         assert newest - 1 in before
-        done = carry_out(plan_live(root, now=NOW))
+        done = carry_out(tree, plan_live(tree, now=NOW))
         assert (done.failed, done.left) == ((), ())
         lost = [f"batch {batch}" for batch, files in before.items() if complete(root, batch) != files]
         for number, line in enumerate(lines):
@@ -568,7 +722,7 @@ def test_without_its_rule_about_age_a_live_prune_is_found_out(monkeypatch: pytes
 def test_without_the_names_in_archives_a_live_prune_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """Negative control: by age alone, SSTs that are still in use go."""
     real = pruning._archive
-    monkeypatch.setattr(pruning, "_archive", lambda path: (real(path)[0], []))
+    monkeypatch.setattr(pruning, "_archive", lambda tree, path: (real(tree, path)[0], []))
     lines = find(LINES, lambda found: bool(lost_by_a_live_prune(found)), settings=SEARCH)
     assert lost_by_a_live_prune(lines)
 

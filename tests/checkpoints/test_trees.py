@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from streamkeeper.checkpoints.trees import LocalTree, Tree
+from streamkeeper.checkpoints.trees import LocalTree, Seen, Tree
 from tests.checkpoints.tree_kinds import MemoryTree
 from tests.contracts.tree_contract import TreeContract
 
@@ -82,13 +82,30 @@ def test_no_link_is_followed_when_files_are_deleted(tmp_path: Path) -> None:
     assert tree.names("") == ["metadata", "offsets/"]
 
 
+def test_no_link_is_followed_when_all_is_looked_at(tmp_path: Path) -> None:
+    """Neither of a folder, nor of a file, nor of the tree itself; and no empty folder behind one is dropped."""
+    (tmp_path / "other" / "empty").mkdir(parents=True)
+    (tmp_path / "other" / "1").write_text("mine")
+    tree = LocalTree(tmp_path / "v1")
+    tree.create("metadata", [b"{}"])
+    (tmp_path / "v1" / "offsets").symlink_to(tmp_path / "other")
+    (tmp_path / "v1" / "commits").symlink_to(tmp_path / "other" / "1")
+    assert (sorted(tree.look().files), tree.look().odd) == (["commits", "metadata", "offsets"], ("commits", "offsets"))
+    (tmp_path / "link").symlink_to(tmp_path / "other")
+    assert LocalTree(tmp_path / "link").look() == Seen({}, ("",))
+    for root in ("v1", "link"):
+        LocalTree(tmp_path / root).drop_empty_folders()
+    assert (tmp_path / "other" / "empty").is_dir()
+    assert (tmp_path / "link").is_symlink()
+
+
 def test_a_file_that_cannot_be_deleted_is_told(tmp_path: Path) -> None:
     """The others go."""
     tree = LocalTree(tmp_path)
     tree.create("state/0", [b"x"])
     tree.create("offsets/0", [b"x"])
     assert tree.delete(["state", "offsets/0"]).keys() == {"state"}
-    assert tree.names("") == ["state/"]
+    assert tree.look().files.keys() == {"state/0"}
 
 
 def test_the_contract_sees_a_tree_that_overwrites(tmp_path: Path) -> None:

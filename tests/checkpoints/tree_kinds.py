@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from streamkeeper.checkpoints.listed import Listed
-from streamkeeper.checkpoints.trees import LocalTree, Tree, check_inside
+from streamkeeper.checkpoints.trees import LocalTree, Seen, Tree, check_inside
 from streamkeeper.errors import CheckpointChanged
 from streamkeeper.model.snapshot import Stamp
 
@@ -49,6 +49,14 @@ def contents(root: Path) -> dict[str, bytes]:
     return {path: tree.read(path) for path in sorted(Listed(tree).below("")) if not path.endswith(".tmp")}
 
 
+def write(tree: Tree, path: str, content: bytes) -> None:
+    """Write as a checkpoint's owner does: over what is there."""
+    if isinstance(tree, MemoryTree):
+        tree.put(path, content)
+    else:
+        (Path(tree.where("")) / path).write_bytes(content)
+
+
 class MemoryTree(Tree):
     """Objects by path. Folders exist as far as there is something in them, or as markers, as s3a leaves them."""
 
@@ -80,6 +88,9 @@ class MemoryTree(Tree):
         below = [path.removeprefix(above) for path in self._objects if path.startswith(above) and path != above]
         return sorted({name + slash for name, slash, _ in (path.partition("/") for path in below)})
 
+    def look(self) -> Seen:
+        return Seen({path: stamp for path, (_, stamp) in self._objects.items() if not path.endswith("/")})
+
     def read(self, path: str) -> bytes:
         return self._object(path)[0]
 
@@ -104,6 +115,12 @@ class MemoryTree(Tree):
         for path in paths:
             self._objects.pop(check_inside(path), None)
         return {}
+
+    def drop_empty_folders(self) -> None:
+        files = self.look().files
+        for marker in [path for path in self._objects if path.endswith("/")]:
+            if not any(path.startswith(marker) for path in files):
+                del self._objects[marker]
 
     def _object(self, path: str) -> tuple[bytes, Stamp]:
         try:

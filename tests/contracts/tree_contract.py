@@ -9,7 +9,7 @@ from hashlib import sha256
 import msgspec
 import pytest
 
-from streamkeeper.checkpoints.trees import Tree
+from streamkeeper.checkpoints.trees import NOT_THERE, Tree
 from streamkeeper.errors import CheckpointChanged, InvalidInput
 
 OUTSIDE = ("../x", "/x", "a//x", "a/../x", "a/./x", "", "a/")
@@ -69,7 +69,7 @@ class TreeContract:
         assert tree.fresh().read("metadata") == bytes([won.index(True)]) * 1000
 
     def test_a_content_that_breaks_off_leaves_nothing(self, tree: Tree) -> None:
-        """Neither a file nor a name in a listing that counts, and another writer can still make it."""
+        """No file but, perhaps, a folder; another writer can still make it."""
 
         def broken() -> Iterator[bytes]:
             yield b"x" * 1000
@@ -78,7 +78,7 @@ class TreeContract:
         with pytest.raises(CheckpointChanged):
             tree.create("offsets/0", broken())
         assert not tree.fresh().has("offsets/0")
-        assert tree.fresh().names("") == []
+        assert tree.fresh().look().files == {}
         tree.create("offsets/0", [b"whole"])
         assert tree.fresh().read("offsets/0") == b"whole"
 
@@ -96,16 +96,42 @@ class TreeContract:
         assert (stamp.size, found.digest()) == (3 * len(part), expected.digest())
 
     def test_what_is_deleted_is_gone(self, tree: Tree) -> None:
-        """With the folders that held nothing else; what is not there counts as gone, and the rest stays."""
+        """What is not there counts as gone, and the rest stays; folders that hold nothing go when that is asked for."""
         for path in ("metadata", "state/0/1.delta", "state/0/2.delta", "state/1/1.delta", "offsets/0"):
             tree.create(path, [b"x"])
         assert tree.delete(["state/0/1.delta", "state/0/2.delta", "offsets/0", "none", "no/ne"]) == {}
+        tree.drop_empty_folders()
         found = tree.fresh()
         assert (found.names(""), found.names("state")) == (["metadata", "state/"], ["1/"])
         with pytest.raises(FileNotFoundError):
             found.read("state/0/1.delta")
         assert tree.delete(["metadata", "state/1/1.delta"]) == {}
+        tree.drop_empty_folders()
         assert tree.fresh().names("") == []
+        assert tree.fresh().absence() == NOT_THERE
+
+    def test_one_look_tells_everything(self, tree: Tree) -> None:
+        """Every file with its stamp, whatever its name; no folder."""
+        assert tree.look().files == {}
+        for path in ("metadata", ".removing", "state/0/3/left/SSTs/000001-a.sst"):
+            tree.create(path, [path.encode()])
+        seen = tree.fresh().look()
+        assert {path: found.size for path, found in seen.files.items()} == {path: len(path) for path in seen.files}
+        assert (len(seen.files), seen.odd) == (3, ())
+        assert all(tree.stamp(path) == found for path, found in seen.files.items())
+
+    def test_what_is_asked_while_files_go_is_true_afterwards(self, tree: Tree) -> None:
+        """A removal looks at each file just before it goes: no listing from between hides what became of it."""
+        for path in ("commits/0", "commits/1"):
+            tree.create(path, [b"x"])
+
+        def looked_at() -> Iterator[str]:
+            for path in ("commits/0", "commits/1"):
+                assert tree.stamp(path).size == 1
+                yield path
+
+        assert tree.delete(looked_at()) == {}
+        assert [tree.has("commits/0"), tree.has("commits/1"), tree.look().files] == [False, False, {}]
 
     def test_more_files_go_than_one_request_takes(self, tree: Tree) -> None:
         """All of them."""
@@ -114,7 +140,7 @@ class TreeContract:
             list(writers.map(lambda path: tree.create(path, [b"x"]), paths))
         assert len(tree.fresh().names("state")) == 1100
         assert tree.delete(paths) == {}
-        assert tree.fresh().names("state") == []
+        assert tree.fresh().look().files == {}
 
     @pytest.mark.parametrize("content", [b"", b"x" * 250])
     def test_a_copy_is_the_same_file(self, tree: Tree, other: Tree, content: bytes) -> None:

@@ -222,7 +222,7 @@ def restored(deployed: Deployed, tmp_path: Path) -> Callable[[int], Path]:
 
     def restore_at(batch: int) -> Path:
         catalogue, target = Catalogue(LocalStore(tmp_path / "store"), "sales/totals"), tmp_path / f"restored{batch}"
-        restore(catalogue, capture(LocalTree(deployed.checkpoint), catalogue, batch=batch).snapshot, target)
+        restore(catalogue, capture(LocalTree(deployed.checkpoint), catalogue, batch=batch).snapshot, LocalTree(target))
         return target
 
     return restore_at

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from streamkeeper.checkpoints import publishing
 from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.errors import (
     CheckpointDamaged,
@@ -50,7 +51,6 @@ from streamkeeper.operations.restoring import RestorePlan, plan_restore, restore
 from streamkeeper.operations.targets import all_targets, query_target
 from streamkeeper.registry.objects import put_object
 from streamkeeper.sinks.contract import OutputAnswer
-from streamkeeper.snapshots import restore as restore_of_snapshots
 from streamkeeper.snapshots.catalogue import Catalogue
 from streamkeeper.snapshots.restore import restore
 from streamkeeper.snapshots.retention import Policy
@@ -244,11 +244,14 @@ def die_at(monkeypatch: pytest.MonkeyPatch, point: str) -> None:
         if name == point:
             raise Died
 
-    for module in (restoring, restore_of_snapshots):
+    for module in (restoring, publishing):
         monkeypatch.setattr(module, "crash_point", reached)
 
 
-@pytest.mark.parametrize("point", ["restore.record.after", "restore.rename.after", "restore.serve.before"])
+@pytest.mark.parametrize(
+    "point",
+    ["restore.record.after", "publish.metadata.before", "publish.metadata.after", "restore.serve.before"],
+)
 def test_a_restore_that_died_goes_on_with_the_version_it_recorded(
     job: Registered, monkeypatch: pytest.MonkeyPatch, point: str
 ) -> None:
@@ -321,7 +324,7 @@ def test_a_restore_that_sets_aside_what_it_finds_takes_a_live_version_away(
     restore_version(job.site, JOB, QUERY, job.catalogue.read(1))
     served.write_text("a batch of the driver that serves on it")
     Path(plan.target).rename(Path(plan.target).with_name(".aside"))
-    restore(job.catalogue, job.catalogue.read(1), Path(plan.target))
+    restore(job.catalogue, job.catalogue.read(1), LocalTree(Path(plan.target)))
     assert not served.exists()
 
 
@@ -495,6 +498,12 @@ def test_a_prune_cuts_retired_versions_back_and_leaves_the_live_one(job: Registe
     assert files_below(job.directory.with_name("v0002")) == live
 
 
+def age(root: Path) -> None:
+    """Make what is there older than anything that a writer may still be about."""
+    for path in root.rglob("*"):
+        os.utime(path, (1000, 1000))
+
+
 def left_half(job: Registered, *, batch: int | None) -> Path:
     """What a driver has left that died while it handed over to v0002; v0003 serves since."""
     job.record(replace(job.version("v0002"), parent="v0001", parent_batch=7, serves=False, operation="op"))
@@ -512,6 +521,9 @@ def left_half(job: Registered, *, batch: int | None) -> Path:
 def test_a_version_that_was_never_published_is_pruned(job: Registered) -> None:
     """Its maker died and nobody goes on with it: without metadata it is no version, and it keeps nothing else."""
     half = left_half(job, batch=7)
+    assert prune(job.site.snapshots, plan_prune(job.site)).failed == ()
+    assert half.exists(), "its writer may only be slow"
+    age(half)
     report = prune(job.site.snapshots, plan_prune(job.site))
     assert report.failed == ()
     assert not half.exists()
@@ -521,6 +533,7 @@ def test_a_version_that_was_never_published_is_pruned(job: Registered) -> None:
 def test_a_version_that_lost_its_metadata_is_not_pruned(job: Registered) -> None:
     """Negative control: it has committed a batch of its own, which nobody's half version has."""
     half = left_half(job, batch=8)
+    age(half)
     prune(job.site.snapshots, plan_prune(job.site))
     assert sorted(files_below(half)) == ["commits/8", "offsets/7"]
 
@@ -557,16 +570,41 @@ def test_an_emptied_checkpoint_is_told_by_a_prune_of_all_jobs(job: Registered) -
     assert told.startswith(f"sales: {job.directory} is not a checkpoint")
 
 
-def test_drafts_of_restores_that_were_killed_are_collected_when_they_are_old(job: Registered) -> None:
-    """A half restore is never seen, and does not stay for ever."""
-    folder = job.directory.parent
-    for name in ("a" * 32, "b" * 32):
-        (folder / f".restoring-v0002-{name}").mkdir()
-        (folder / f".restoring-v0002-{name}" / "metadata").write_text("half")
-    old = folder / f".restoring-v0002-{'a' * 32}"
-    os.utime(old, (1000, 1000))
+def test_what_a_restore_that_was_killed_has_left_is_collected_when_it_is_old(
+    job: Registered, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is no checkpoint, and does not stay for ever; what is younger may be a writer's that is only slow."""
+    job.take()
+    with monkeypatch.context() as patch:
+        die_at(patch, "publish.metadata.before")
+        with pytest.raises(Died):
+            restore_version(job.site, JOB, QUERY, job.catalogue.read(1))
+    half = job.directory.with_name("v0002")
+    left = files_below(half)
+    assert "metadata" not in left
+    run = plan_prune(job.site)
+    assert (run.untold, prune(job.site.snapshots, run).failed) == ((), ())
+    assert files_below(half) == left
+    age(half)
+    assert prune(job.site.snapshots, plan_prune(job.site)).failed == ()
+    assert not half.exists()
+    assert restore_version(job.site, JOB, QUERY, job.catalogue.read(1)).version == "v0002"
+    assert files_below(half) == wanted(job.directory, 7)
+
+
+@pytest.mark.parametrize("marked", [True, False])
+def test_a_removal_that_was_cut_off_goes_on(job: Registered, marked: bool) -> None:
+    """By the mark that it has left; negative control: without one nothing goes of what lost its metadata."""
+    job.take()
+    restore_version(job.site, JOB, QUERY, job.catalogue.read(1))
+    job.record(job.epoch("v0002", 2))
+    tree = LocalTree(job.directory)
+    if marked:
+        tree.create("removing", [tree.read("metadata")])
+    tree.delete(["metadata"])
+    before = files_below(job.directory)
     prune(job.site.snapshots, plan_prune(job.site))
-    assert sorted(path.name for path in folder.iterdir()) == [f".restoring-v0002-{'b' * 32}", "v0001"]
+    assert files_below(job.directory) == ({} if marked else before)
 
 
 def test_the_growth_of_checkpoints_and_of_file_sinks_logs_is_told(tmp_path: Path) -> None:

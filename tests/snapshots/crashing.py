@@ -35,7 +35,7 @@ def main() -> None:
         case "restore":
             newest = series.newest()
             assert newest is not None
-            restore(series, newest, Path(target))
+            restore(series, newest, LocalTree(Path(target)))
         case "prune":
             prune(series)
 

@@ -28,7 +28,7 @@ def test_a_restored_snapshot_is_the_closed_set_bit_for_bit(tmp_path: Path, kind:
     a_checkpoint(tmp_path / "live", kind)
     series = catalogue(MemoryStore())
     taken = capture(at(tmp_path / "live"), series, origin=Origin(version="v0001", release="r0002"))
-    restore(series, taken.snapshot, tmp_path / "back")
+    restore(series, taken.snapshot, LocalTree(tmp_path / "back"))
     assert files_below(tmp_path / "back") == wanted(tmp_path / "live", 7)
     assert (taken.snapshot.name, taken.snapshot.batch, taken.snapshot.release) == ("s0001", 7, "r0002")
 
@@ -40,7 +40,7 @@ def test_the_plan_of_the_open_batch_belongs_to_a_snapshot(tmp_path: Path) -> Non
     live.plan(8)
     series = catalogue(MemoryStore())
     taken = capture(at(tmp_path / "live"), series)
-    restore(series, taken.snapshot, tmp_path / "back")
+    restore(series, taken.snapshot, LocalTree(tmp_path / "back"))
     assert taken.snapshot.open_batch == 8
     assert files_below(tmp_path / "back") == wanted(tmp_path / "live", 7, pending=True)
 
@@ -51,7 +51,7 @@ def test_an_older_batch_is_taken_with_the_plan_of_the_one_after_it(tmp_path: Pat
     a_checkpoint(tmp_path / "live", "hdfs")
     series = catalogue(MemoryStore())
     taken = capture(at(tmp_path / "live"), series, batch=5)
-    restore(series, taken.snapshot, tmp_path / "back")
+    restore(series, taken.snapshot, LocalTree(tmp_path / "back"))
     assert files_below(tmp_path / "back") == wanted(tmp_path / "live", 5, pending=True)
 
 
@@ -81,7 +81,7 @@ def test_a_second_snapshot_stores_only_what_is_new_in_one_object(tmp_path: Path)
     fresh = set(store.values) - keys
     assert sorted(key.split("/")[3] for key in fresh) == ["index", "packs"]
     assert second.stored < first.stored
-    restore(catalogue(store), second, tmp_path / "back")
+    restore(catalogue(store), second, LocalTree(tmp_path / "back"))
     assert files_below(tmp_path / "back") == wanted(tmp_path / "live", 8)
 
 
@@ -95,7 +95,7 @@ def test_a_snapshot_of_another_checkpoint_version_stores_no_content_twice(tmp_pa
     (tmp_path / "v0002" / "metadata").write_text('{"id":"00000000-0000-0000-0000-00000000000a"}')
     second = capture(at(tmp_path / "v0002"), catalogue(store)).snapshot
     assert second.stored < 200
-    restore(catalogue(store), second, tmp_path / "back")
+    restore(catalogue(store), second, LocalTree(tmp_path / "back"))
     assert files_below(tmp_path / "back") == wanted(tmp_path / "v0002", 7)
 
 
@@ -112,7 +112,7 @@ def test_an_overwritten_file_of_the_same_name_and_size_is_read_again(tmp_path: P
     draft.rename(sst)
     live.plan(8)
     second = capture(at(tmp_path / "live"), catalogue(store), batch=7).snapshot
-    restore(catalogue(store), second, tmp_path / "back")
+    restore(catalogue(store), second, LocalTree(tmp_path / "back"))
     assert (tmp_path / "back" / sst.relative_to(tmp_path / "live")).read_bytes() == changed
 
 
@@ -149,7 +149,7 @@ def test_files_that_are_cleaned_up_meanwhile_lead_to_a_newer_batch(tmp_path: Pat
     next(owner)
     series = catalogue(MemoryStore())
     taken = capture(_BusyTree(tmp_path / "live", owner, every=1), series)
-    restore(series, taken.snapshot, tmp_path / "back")
+    restore(series, taken.snapshot, LocalTree(tmp_path / "back"))
     assert taken.attempts > 1
     assert taken.snapshot.batch > 7
     back = files_below(tmp_path / "back")
@@ -270,7 +270,7 @@ def test_large_content_is_split_and_packed_and_comes_back(tmp_path: Path, monkey
     snapshot = capture(at(tmp_path / "live"), series, show=shown.append).snapshot
     assert len(snapshot.packs) > 2
     assert (shown[-1].files, shown[-1].bytes) == (shown[-1].of_files, shown[-1].of_bytes)
-    restore(series, snapshot, tmp_path / "back")
+    restore(series, snapshot, LocalTree(tmp_path / "back"))
     assert files_below(tmp_path / "back") == wanted(tmp_path / "live", 7)
 
 
@@ -285,7 +285,7 @@ def test_a_damaged_record_does_not_keep_the_next_snapshot_from_being_taken(tmp_p
     live.commit(8)
     second = capture(at(tmp_path / "live"), catalogue(store)).snapshot
     assert second.name == "s0002"
-    restore(catalogue(store), second, tmp_path / "back")
+    restore(catalogue(store), second, LocalTree(tmp_path / "back"))
     assert files_below(tmp_path / "back") == wanted(tmp_path / "live", 8)
 
 
@@ -314,5 +314,5 @@ def test_a_snapshot_never_builds_on_more_than_a_few_small_packs(tmp_path: Path) 
         salt_state(tmp_path / "live")
         snapshot = capture(at(tmp_path / "live"), catalogue(store)).snapshot
         assert len(snapshot.packs) <= SMALL_PACKS + 1
-    restore(catalogue(store), snapshot, tmp_path / "back")
+    restore(catalogue(store), snapshot, LocalTree(tmp_path / "back"))
     assert files_below(tmp_path / "back") == wanted(tmp_path / "live", 39)

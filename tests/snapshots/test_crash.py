@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from streamkeeper.checkpoints.publishing import is_published
 from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.snapshots.capture import capture
 from streamkeeper.snapshots.restore import restore
@@ -88,13 +89,13 @@ def test_death_before_any_call_of_the_store_loses_nothing_and_is_made_good(scene
         scene.check(at_least)
         if ended.returncode != DEAD:
             break
-        assert not (scene.root / "back").exists(), ended.stderr
+        assert not is_published(LocalTree(scene.root / "back")), ended.stderr
     assert ended.returncode == 0, ended.stderr
     assert nth > 2
     scene.check_collected()
     newest = scene.series.newest()
     assert newest is not None
-    restore(scene.series, newest, scene.root / "again")
+    restore(scene.series, newest, LocalTree(scene.root / "again"))
     assert files_below(scene.root / "again") == wanted(scene.root / "live", newest.batch)
 
 

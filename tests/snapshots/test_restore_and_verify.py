@@ -6,15 +6,19 @@ import errno
 import json
 import os
 import random
-import shutil
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Lock
 
 import msgspec
 import pytest
 
 from harness.fault_store import FaultStore, unavailable
-from streamkeeper.checkpoints.trees import LocalTree
+from streamkeeper.checkpoints.publishing import Content, is_published
+from streamkeeper.checkpoints.trees import LocalTree, Tree
 from streamkeeper.errors import (
+    CheckpointChanged,
     FormatTooNew,
     InvalidInput,
     NotFound,
@@ -23,12 +27,14 @@ from streamkeeper.errors import (
     StoreUnavailable,
 )
 from streamkeeper.model.snapshot import DrillResult, Garbage, Hold, Pin, check_series, snapshot_number
+from streamkeeper.snapshots import restore as restoring
 from streamkeeper.snapshots.capture import capture
 from streamkeeper.snapshots.catalogue import Catalogue, list_series
 from streamkeeper.snapshots.packs import index_of
 from streamkeeper.snapshots.restore import restore
 from streamkeeper.snapshots.sealing import hash_of, seal
 from streamkeeper.snapshots.verify import verify
+from tests.checkpoints.tree_kinds import at, contents
 from tests.contracts.memory_store import MemoryStore
 from tests.snapshots.series import SERIES, a_checkpoint, catalogue, files_below, salt_state, wanted
 
@@ -66,41 +72,45 @@ def test_any_flipped_byte_of_any_object_is_found_and_named(store: MemoryStore) -
     chance = random.Random(5)
     for key, value in sorted(store.values.items()):
         places = range(len(value)) if len(value) < 700 else sorted(chance.sample(range(len(value)), 300))
-        for at in places:
-            store.values[key] = value[:at] + bytes([value[at] ^ (1 << chance.randrange(8))]) + value[at + 1 :]
+        for place in places:
+            store.values[key] = value[:place] + bytes([value[place] ^ (1 << chance.randrange(8))]) + value[place + 1 :]
             found = verify(catalogue(store))
-            assert found.damaged, f"{key} byte {at}"
+            assert found.damaged, f"{key} byte {place}"
             assert key in "".join(each.key + each.why for each in found.damaged)
         store.values[key] = value
 
 
+@pytest.mark.usefixtures("kind_of_tree")
 def test_no_restore_from_a_damaged_object_becomes_visible(store: MemoryStore, tmp_path: Path) -> None:
-    """No restore from a damaged object becomes visible."""
+    """What it leaves is no checkpoint, and a restore from whole objects goes on from it."""
     series = catalogue(store)
     second = series.read(2)
     before = wanted(tmp_path / "live", 8)
     chance = random.Random(6)
     needed = [series.index_key(2), *(series.pack_key(each.name) for each in second.packs)]
     failed = whole = 0
+    back = at(tmp_path / "back")
     for key in needed:
         value = store.values[key]
-        for at in chance.sample(range(len(value)), 60):
-            store.values[key] = value[:at] + bytes([value[at] ^ 0x10]) + value[at + 1 :]
+        for place in chance.sample(range(len(value)), 60):
+            store.values[key] = value[:place] + bytes([value[place] ^ 0x10]) + value[place + 1 :]
             try:
-                restore(series, series.read(2), tmp_path / "back")
+                restore(series, series.read(2), back)
             except SnapshotDamaged:
                 failed += 1
-                assert not (tmp_path / "back").exists()
+                assert not is_published(back)
             else:
-                # The byte belongs to another snapshot's chunk, which this one never reads.
+                # The byte belongs to another snapshot's chunk, or to what the attempt before has read and written.
                 whole += 1
-                assert files_below(tmp_path / "back") == before
-                shutil.rmtree(tmp_path / "back")
+                assert contents(tmp_path / "back") == before
+                back.delete(back.look().files)
         store.values[key] = value
     assert failed > whole
-    assert not list(tmp_path.glob(".restoring*"))
+    restore(series, series.read(2), back)
+    assert contents(tmp_path / "back") == before
 
 
+@pytest.mark.usefixtures("kind_of_tree")
 def test_a_restore_of_the_only_snapshot_fails_for_every_flipped_byte_of_its_pack(tmp_path: Path) -> None:
     """A restore of the only snapshot fails for every flipped byte of its pack."""
     a_checkpoint(tmp_path / "live", "stateless", batches=2)
@@ -109,13 +119,14 @@ def test_a_restore_of_the_only_snapshot_fails_for_every_flipped_byte_of_its_pack
     snapshot = capture(LocalTree(tmp_path / "live"), series).snapshot
     key = series.pack_key(snapshot.packs[0].name)
     value = store.values[key]
-    for at in range(len(value)):
-        store.values[key] = value[:at] + bytes([value[at] ^ 1]) + value[at + 1 :]
+    for place in range(len(value)):
+        store.values[key] = value[:place] + bytes([value[place] ^ 1]) + value[place + 1 :]
         with pytest.raises(SnapshotDamaged):
-            restore(series, snapshot, tmp_path / "back")
-        assert not (tmp_path / "back").exists()
+            restore(series, snapshot, at(tmp_path / "back"))
+        assert contents(tmp_path / "back") == {}
 
 
+@pytest.mark.usefixtures("kind_of_tree")
 def test_a_missing_or_short_pack_is_damage(store: MemoryStore, tmp_path: Path) -> None:
     """A missing or short pack is damage."""
     series = catalogue(store)
@@ -124,57 +135,181 @@ def test_a_missing_or_short_pack_is_damage(store: MemoryStore, tmp_path: Path) -
     found = verify(series).damaged
     assert [each.snapshots for each in found] == [("s0001", "s0002")]
     with pytest.raises(SnapshotDamaged, match="is missing"):
-        restore(series, series.read(2), tmp_path / "back")
+        restore(series, series.read(2), at(tmp_path / "back"))
     store.values[key] = value[: len(value) // 2]
     with pytest.raises(SnapshotDamaged):
-        restore(series, series.read(1), tmp_path / "back")
+        restore(series, series.read(1), at(tmp_path / "other"))
 
 
 def test_a_target_that_exists_is_left_alone(store: MemoryStore, tmp_path: Path) -> None:
-    """A target that exists is left alone."""
-    (tmp_path / "there").mkdir()
+    """A file, a link, another checkpoint, this very one, and whatever holds anything that is not the snapshot's."""
+    (tmp_path / "file").write_text("mine")
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")
-    for name in ("there", "link"):
+    (tmp_path / "used").mkdir()
+    (tmp_path / "linked").symlink_to(tmp_path / "used")
+    series = catalogue(store)
+    restore(series, series.read(1), LocalTree(tmp_path / "restored"))
+    for name in ("file", "link", "linked", "live", "restored"):
         with pytest.raises(InvalidInput, match="exists already"):
-            restore(catalogue(store), catalogue(store).read(1), tmp_path / name)
-    assert list((tmp_path / "there").iterdir()) == []
+            restore(series, series.read(1), LocalTree(tmp_path / name))
+    for path, content in (("notes", "mine"), ("offsets/7", "v1")):
+        (tmp_path / "used" / path).parent.mkdir(exist_ok=True)
+        (tmp_path / "used" / path).write_text(content)
+        with pytest.raises(InvalidInput):
+            restore(series, series.read(1), LocalTree(tmp_path / "used"))
+        assert files_below(tmp_path / "used")[path] == content.encode()
+        assert not (tmp_path / "used" / "metadata").exists()
+        (tmp_path / "used" / path).unlink()
+    restore(series, series.read(1), LocalTree(tmp_path / "used"))
+    assert files_below(tmp_path / "used") == files_below(tmp_path / "restored")
 
 
 def test_a_disk_that_cannot_be_written_is_told_and_nothing_is_left(store: MemoryStore, tmp_path: Path) -> None:
     """A disk that cannot be written is told and nothing is left."""
     (tmp_path / "file").write_text("no folder")
     with pytest.raises(PermanentError, match="cannot be restored"):
-        restore(catalogue(store), catalogue(store).read(1), tmp_path / "file" / "back")
+        restore(catalogue(store), catalogue(store).read(1), LocalTree(tmp_path / "file" / "back"))
 
 
-def test_a_disk_that_fills_up_is_told_and_nothing_is_left(
+@pytest.mark.usefixtures("kind_of_tree")
+def test_a_disk_that_fills_up_is_told_and_has_no_checkpoint(
     store: MemoryStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One line with the reason; the target is not there, and neither is a draft."""
-    real, written = os.pwrite, 0
+    """One line with the reason; once there is room, the same restore goes on from what is there."""
+    back, series = at(tmp_path / "back"), catalogue(store)
+    create, room = back.create, iter(range(10))
 
-    def fill_up(file: int, data: bytes, offset: int) -> int:
-        nonlocal written
-        written += len(data)
-        if written > 1000:
+    def fill_up(path: str, content: Iterable[bytes]) -> None:
+        if next(room, None) is None:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        return real(file, data, offset)
+        create(path, content)
 
-    monkeypatch.setattr(os, "pwrite", fill_up)
-    (tmp_path / "into").mkdir()
-    with pytest.raises(PermanentError, match="No space left on device"):
-        restore(catalogue(store), catalogue(store).read(2), tmp_path / "into" / "back")
-    assert list((tmp_path / "into").iterdir()) == []
+    with monkeypatch.context() as patch:
+        patch.setattr(back, "create", fill_up)
+        with pytest.raises(PermanentError, match="No space left on device"):
+            restore(series, series.read(2), back)
+    assert len(contents(tmp_path / "back")) == 10
+    assert not is_published(back)
+    restore(series, series.read(2), back)
+    assert contents(tmp_path / "back") == wanted(tmp_path / "live", 8)
 
 
-def test_a_store_that_fails_in_the_middle_of_a_restore_leaves_nothing(store: MemoryStore, tmp_path: Path) -> None:
-    """A store that fails in the middle of a restore leaves nothing."""
-    snapshot = catalogue(store).read(2)
+@pytest.mark.usefixtures("kind_of_tree")
+def test_a_store_that_fails_in_the_middle_of_a_restore_leaves_no_checkpoint(store: MemoryStore, tmp_path: Path) -> None:
+    """What was written before stays, and is gone on from."""
+    series = catalogue(store)
+    snapshot = series.read(2)
     failing = FaultStore(store, unavailable(key=snapshot.packs[1].name))
-    (tmp_path / "into").mkdir()
     with pytest.raises(StoreUnavailable):
-        restore(catalogue(failing), snapshot, tmp_path / "into" / "back")
-    assert list((tmp_path / "into").iterdir()) == []
+        restore(catalogue(failing), snapshot, at(tmp_path / "back"))
+    assert contents(tmp_path / "back")
+    assert not is_published(at(tmp_path / "back"))
+    restore(series, snapshot, at(tmp_path / "back"))
+    assert contents(tmp_path / "back") == wanted(tmp_path / "live", 8)
+
+
+@pytest.mark.usefixtures("kind_of_tree")
+def test_killed_before_any_file_there_is_no_checkpoint_and_the_next_attempt_is_whole(
+    store: MemoryStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The metadata is the last to be created, whatever the writers are about; nothing is written twice."""
+    series = catalogue(store)
+    whole = wanted(tmp_path / "live", 8)
+    for nth in range(len(whole) + 1):
+        check_killed(series, at(tmp_path / f"v{nth}"), whole, nth, monkeypatch)
+
+
+def check_killed(
+    series: Catalogue, target: Tree, whole: dict[str, bytes], nth: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A restore that dies after so many files, and the next one."""
+    create, made = target.create, list[str]()
+
+    class Killed(BaseException):
+        pass
+
+    def mortal(path: str, content: Iterable[bytes]) -> None:
+        with lock:
+            if len(made) == nth:
+                raise Killed
+            create(path, content)
+            made.append(path)
+
+    lock = Lock()
+    with monkeypatch.context() as patch:
+        patch.setattr(target, "create", mortal)
+        if nth < len(whole):
+            with pytest.raises(Killed):
+                restore(series, series.read(2), target)
+            assert not is_published(target)
+            assert "metadata" not in made
+        else:
+            restore(series, series.read(2), target)
+            assert made[-1] == "metadata"
+            return
+    made_before, made[:] = [*made], []
+    patched = lambda path, content: (create(path, content), made.append(path))  # noqa: E731
+    with monkeypatch.context() as patch:
+        patch.setattr(target, "create", patched)
+        restore(series, series.read(2), target)
+    assert sorted([*made_before, *made]) == sorted(whole)
+    assert {path: target.read(path) for path in target.look().files} == whole
+
+
+def test_a_restore_that_creates_the_metadata_first_is_found_out(
+    store: MemoryStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Negative control: killed after it, there would be a checkpoint with holes."""
+    series = catalogue(store)
+
+    def first(target: Tree, paths: Iterable[str], content: Content, **rest: object) -> None:
+        for path in sorted(paths, key=lambda path: path != "metadata"):
+            target.create(path, content(path))
+
+    monkeypatch.setattr(restoring, "publish_from", first)
+    with pytest.raises(AssertionError):
+        check_killed(series, LocalTree(tmp_path / "v2"), wanted(tmp_path / "live", 8), 3, monkeypatch)
+
+
+@pytest.mark.usefixtures("kind_of_tree")
+def test_two_restores_at_once_make_one_checkpoint(store: MemoryStore, tmp_path: Path) -> None:
+    """Neither takes anything away from the other; the slower one is told, or none is."""
+    series, back = catalogue(store), at(tmp_path / "back")
+
+    def one(_: int) -> str:
+        try:
+            restore(series, series.read(2), back)
+        except InvalidInput as error:
+            return error.message
+        return ""
+
+    with ThreadPoolExecutor(max_workers=4) as restores:
+        told = list(restores.map(one, range(4)))
+    assert "" in told
+    assert all(not each or "exists already" in each for each in told)
+    assert contents(tmp_path / "back") == wanted(tmp_path / "live", 8)
+
+
+@pytest.mark.usefixtures("kind_of_tree")
+def test_a_checkpoint_of_which_somebody_takes_files_meanwhile_is_not_published(
+    store: MemoryStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A restore that was frozen for days wakes up to a prune of what it had written."""
+    series, back = catalogue(store), at(tmp_path / "back")
+    create = back.create
+
+    def lose(path: str, content: Iterable[bytes]) -> None:
+        create(path, content)
+        if path == "offsets/8":
+            back.delete([path])
+
+    with monkeypatch.context() as patch:
+        patch.setattr(back, "create", lose)
+        with pytest.raises(CheckpointChanged, match="offsets/8 was removed"):
+            restore(series, series.read(2), back)
+    assert not is_published(back)
+    restore(series, series.read(2), back)
+    assert contents(tmp_path / "back") == wanted(tmp_path / "live", 8)
 
 
 def test_a_lost_record_can_be_read_from_the_snapshots_last_pack(store: MemoryStore) -> None:
@@ -205,7 +340,7 @@ def test_a_file_name_that_leads_out_of_the_target_is_refused(store: MemoryStore,
     first = msgspec.structs.replace(snapshot.files[0], path=path)
     evil = msgspec.structs.replace(snapshot, files=(first, *snapshot.files[1:]))
     with pytest.raises(SnapshotDamaged, match="not allowed"):
-        restore(catalogue(store), evil, tmp_path / "into" / "back")
+        restore(catalogue(store), evil, LocalTree(tmp_path / "into" / "back"))
     assert not (tmp_path / "into").exists()
 
 
@@ -228,6 +363,7 @@ def test_series_are_listed_and_their_names_checked(store: MemoryStore, tmp_path:
             snapshot_number(wrong)
 
 
+@pytest.mark.usefixtures("kind_of_tree")
 def test_parts_of_a_pack_are_read_where_little_of_it_is_needed(tmp_path: Path) -> None:
     """Parts of a pack are read where little of it is needed."""
     live = a_checkpoint(tmp_path / "live", "hdfs", batches=3)
@@ -250,11 +386,12 @@ def test_parts_of_a_pack_are_read_where_little_of_it_is_needed(tmp_path: Path) -
 
     counting = Counting()
     counting.values = store.values
-    restore(catalogue(counting), second, tmp_path / "back")
-    assert files_below(tmp_path / "back") == wanted(tmp_path / "live", 12)
+    restore(catalogue(counting), second, at(tmp_path / "back"))
+    assert contents(tmp_path / "back") == wanted(tmp_path / "live", 12)
     assert counting.read_whole < 100_000
 
 
+@pytest.mark.usefixtures("kind_of_tree")
 def test_what_a_checkpoint_says_of_its_own_place_is_said_anew(tmp_path: Path) -> None:
     """Operator metadata of format 2 names schema files by full paths: a copy must not depend on where it came from."""
     a_checkpoint(tmp_path / "live", "format-2")
@@ -264,7 +401,8 @@ def test_what_a_checkpoint_says_of_its_own_place_is_said_anew(tmp_path: Path) ->
     stores = [{"storeName": "default", "numPartitions": 2, "stateSchemaFilePaths": [schema]}]
     metadata.write_text("v2\n" + json.dumps({"operatorInfo": {"operatorName": "x"}, "stateStoreInfo": stores}))
     series = catalogue(MemoryStore())
-    restore(series, capture(LocalTree(tmp_path / "live"), series).snapshot, tmp_path / "back")
-    text = (tmp_path / "back/state/0/_metadata/v2/0").read_text()
-    assert f"file:{tmp_path}/back/state/0/_stateSchema/default/0_x" in text
+    back = at(tmp_path / "back")
+    restore(series, capture(LocalTree(tmp_path / "live"), series).snapshot, back)
+    text = back.read("state/0/_metadata/v2/0").decode()
+    assert f"{back.location}/state/0/_stateSchema/default/0_x" in text
     assert f"{tmp_path}/live" not in text

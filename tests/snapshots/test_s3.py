@@ -42,7 +42,7 @@ def test_a_life_of_snapshots_in_a_bucket(tmp_path: Path, s3_url: str) -> None:
     second = capture(tree, series).snapshot
     assert second.batch == 8
     assert verify(series).damaged == ()
-    restore(series, second, tmp_path / "back")
+    restore(series, second, LocalTree(tmp_path / "back"))
     assert files_below(tmp_path / "back") == wanted(tmp_path / "live", 8)
     now = datetime.now(UTC)
     policy = Policy(keep_last=1, hourly=0, daily=0, weekly=0, monthly=0)
@@ -84,8 +84,8 @@ def test_a_flipped_byte_in_a_bucket_is_found_and_nothing_is_restored(tmp_path: P
     store.replace(key, bytes(content))
     assert [each.key for each in verify(series).damaged] == [key]
     with pytest.raises(SnapshotDamaged):
-        restore(series, snapshot, tmp_path / "back")
-    assert not (tmp_path / "back").exists()
+        restore(series, snapshot, LocalTree(tmp_path / "back"))
+    assert not (tmp_path / "back" / "metadata").exists()
 
 
 def test_a_server_that_is_gone_is_told_in_one_line(

@@ -66,7 +66,7 @@ def test_snapshots_go_at_once_and_packs_after_their_grace_period(tmp_path: Path)
     assert len(_pack_keys(store)) == len(series.read(5).packs)
     assert not [key for key in store.values if "/garbage/" in key]
     assert verify(series).damaged == ()
-    restore(series, series.read(5), tmp_path / "back")
+    restore(series, series.read(5), LocalTree(tmp_path / "back"))
     assert files_below(tmp_path / "back") == wanted(tmp_path / "live", 4)
 
 

@@ -43,6 +43,7 @@ def without_roots() -> None:
 
 def without_reservation() -> None:
     """A restore takes away what lies in its place, whoever wrote it."""
+    from streamkeeper.checkpoints.trees import LocalTree
     from streamkeeper.operations import version_acts
     from streamkeeper.snapshots.catalogue import Catalogue
     from streamkeeper.snapshots.restore import restore
@@ -52,7 +53,7 @@ def without_reservation() -> None:
         target = site.checkpoint(state, query, version)
         if target.exists():
             shutil.move(target, target.with_name(f".{version}.aside"))
-        restore(Catalogue(site.snapshots, snapshot.series), snapshot, target, show=show)
+        restore(Catalogue(site.snapshots, snapshot.series), snapshot, LocalTree(target), show=show)
 
     version_acts.fill_version = fill
 

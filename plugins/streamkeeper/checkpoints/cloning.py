@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from streamkeeper.checkpoints.closed_set import closed_set
 from streamkeeper.checkpoints.layout import last_committed, last_planned, numbered
-from streamkeeper.checkpoints.listed import Listed
 from streamkeeper.checkpoints.publishing import METADATA
 from streamkeeper.checkpoints.relocating import names_its_place, relocated
 from streamkeeper.checkpoints.trees import Tree
@@ -19,7 +18,9 @@ ATTEMPTS = 5
 
 
 def clone(checkpoint: Tree, target: Tree, batch: int, *, pending: bool = False) -> None:
-    """Copy the closed file set of committed ``batch`` to ``target``, in which nothing may be yet; its metadata last.
+    """Copy the closed file set of committed ``batch`` to ``target``, in which nothing may be yet.
+
+    Its metadata comes last, after a look at what all the others have become meanwhile.
 
     ``pending``: with the plan of the next batch but not its commit, so that it is the next to run. Raises
     CheckpointChanged when the owner replaced or removed a file meanwhile, CheckpointDamaged when one is missing.
@@ -28,18 +29,13 @@ def clone(checkpoint: Tree, target: Tree, batch: int, *, pending: bool = False) 
         raise InvalidInput(f"{target.where('')} is there already", hint="clone into a directory that does not exist")
     before = checkpoint.fresh()
     stamps = {path: _stamp(before, path) for path in closed_set(before, batch, pending=pending)}
-    for path in sorted(stamps, key=lambda path: path == METADATA):
-        try:
-            if names_its_place(path):
-                target.create(path, [relocated(path, before.read(path), target.location)])
-            else:
-                target.copy_within(before, path, stamps[path])
-        except FileNotFoundError as error:
-            raise CheckpointChanged(f"{checkpoint.where(path)} was removed while it was being copied") from error
+    for path in sorted(stamps.keys() - {METADATA}):
+        _copy(before, target, path, stamps[path])
     after = checkpoint.fresh()
     for path, stamp in stamps.items():
         if not _stamp(after, path).is_same_file(stamp):
             raise CheckpointChanged(f"{checkpoint.where(path)} changed while it was being copied")
+    _copy(before, target, METADATA, stamps[METADATA])
 
 
 def clone_last_batch(checkpoint: Tree, target: Tree, *, again: bool = True) -> int | None:
@@ -59,7 +55,8 @@ def clone_last_batch(checkpoint: Tree, target: Tree, *, again: bool = True) -> i
             clone(checkpoint, target, last - 1 if again else last, pending=again)
             return last
         except (CheckpointChanged, CheckpointDamaged) as error:
-            target.delete(Listed(target.fresh()).below(""))
+            target.delete(target.fresh().look().files)
+            target.drop_empty_folders()
             failure = error
             if last_committed(checkpoint.fresh()) == last and isinstance(error, CheckpointDamaged):
                 break
@@ -87,6 +84,16 @@ def clone_to_go_on(checkpoint: Tree, target: Tree) -> tuple[int, bool]:
     planned = last_planned(checkpoint) == last + 1
     clone(checkpoint, target, last, pending=planned)
     return last, planned
+
+
+def _copy(source: Tree, target: Tree, path: str, expected: Stamp) -> None:
+    try:
+        if names_its_place(path):
+            target.create(path, [relocated(path, source.read(path), target.location)])
+        else:
+            target.copy_within(source, path, expected)
+    except FileNotFoundError as error:
+        raise CheckpointChanged(f"{source.where(path)} was removed while it was being copied") from error
 
 
 def _stamp(tree: Tree, path: str) -> Stamp:

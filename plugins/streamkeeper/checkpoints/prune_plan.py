@@ -1,19 +1,15 @@
-"""What goes from a checkpoint directory, in the order in which it goes: the value between planning and removing."""
+"""What goes from a checkpoint, in the order in which it goes: the value between planning and removing."""
 
 from __future__ import annotations
 
-import os
-import re
-import stat
-import uuid
-from contextlib import suppress
 from enum import Enum
-from pathlib import Path
 
 import msgspec
 
-REMOVED = re.compile(r"\.removed-.+-[0-9a-f]{32}")
-"""The name of a directory that is being removed, as ``removed_path`` gives it."""
+from streamkeeper.model.snapshot import Stamp
+
+REMOVING = "removing"
+"""The mark of a version that is being removed: a copy of its metadata, the last file to go."""
 STAGES = {"state": 0, "sources": 1, "offsets": 2, "commits": 3}
 
 
@@ -36,6 +32,10 @@ class PlannedRemoval(msgspec.Struct, frozen=True, kw_only=True):
     modified: int
     reason: str
     subject: str = ""
+
+    def is_still(self, found: Stamp) -> bool:
+        """Whether nobody has written it since."""
+        return (found.size, found.modified) == (self.size, self.modified)
 
 
 class PrunePlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,35 +62,6 @@ class Pruned(msgspec.Struct, frozen=True, kw_only=True):
     left: tuple[str, ...] = ()
 
 
-class Seen(msgspec.Struct, frozen=True):
-    """A directory as it was found, by paths. ``files``: all that is no folder; ``odd``: no regular file either."""
-
-    files: dict[str, os.stat_result]
-    odd: list[str]
-
-
-def removed_path(directory: Path) -> Path:
-    """Where a directory goes to be removed: beside itself, under a name that nothing else has."""
-    return directory.with_name(f".removed-{directory.name.lstrip('.')}-{uuid.uuid4().hex}")
-
-
 def order_of(one: PlannedRemoval) -> tuple[int, int, str]:
     """State before the logs that tell of it, a file before its checksum."""
     return STAGES.get(one.path.partition("/")[0], len(STAGES)), one.path.count(".crc"), one.path
-
-
-def look_at(directory: Path) -> Seen:
-    """Everything below a directory; what disappears meanwhile is left out, all of it if the directory is gone."""
-    files: dict[str, os.stat_result] = {}
-    waiting = [""]
-    while waiting:
-        folder = waiting.pop()
-        with suppress(FileNotFoundError), os.scandir(directory / folder) as entries:
-            for entry in entries:
-                path = f"{folder}/{entry.name}".lstrip("/")
-                if entry.is_dir(follow_symlinks=False):
-                    waiting.append(path)
-                    continue
-                with suppress(FileNotFoundError):
-                    files[path] = entry.stat(follow_symlinks=False)
-    return Seen(files, sorted(path for path, found in files.items() if not stat.S_ISREG(found.st_mode)))

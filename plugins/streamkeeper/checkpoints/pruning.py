@@ -1,4 +1,4 @@
-"""What nothing can need any more in local checkpoint directories: looks, plans, and removes nothing itself.
+"""What nothing can need any more in checkpoints: looks, plans, and removes nothing itself.
 
 A retired checkpoint version is cut back to its last batches, or goes whole. In a live one only that goes which no
 version of its state, written or still to come, refers to. Symbolic links are never followed.
@@ -6,22 +6,22 @@ version of its state, written or still to come, refers to. Symbolic links are ne
 
 from __future__ import annotations
 
-import os
+import io
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import groupby
 from operator import itemgetter
-from pathlib import Path
 
 from msgspec.structs import replace
 
 from streamkeeper.checkpoints.closed_set import closed_set
 from streamkeeper.checkpoints.layout import last_committed, last_planned, must_be_checkpoint, numbered, open_batch
-from streamkeeper.checkpoints.prune_plan import REMOVED, Extent, PlannedRemoval, PrunePlan, Seen, look_at, order_of
-from streamkeeper.checkpoints.publishing import is_published
+from streamkeeper.checkpoints.prune_plan import REMOVING, Extent, PlannedRemoval, PrunePlan, order_of
+from streamkeeper.checkpoints.publishing import METADATA, is_published
 from streamkeeper.checkpoints.state_files import files_named_in
-from streamkeeper.checkpoints.trees import LocalTree
+from streamkeeper.checkpoints.trees import Seen, Tree
 from streamkeeper.errors import CheckpointDamaged, InvalidInput
+from streamkeeper.model.snapshot import Stamp
 
 MARGIN_S = 3600
 _IMMUTABLE = re.compile(r"(state/[^/]+/\d+(?:/[^/]+)?)/(?:SSTs/[^/.][^/]*\.sst|logs/[^/.][^/]*\.log)")
@@ -29,27 +29,26 @@ _TEMPORARY = re.compile(r"\.(\d*).*\.tmp")
 _DESCRIPTION = re.compile(r"(.*/)?(_metadata|_stateSchema)/(.*/)?[^./][^/]*")
 
 
-def plan_retired(directory: Path, keep_batches: int) -> PrunePlan:
+def plan_retired(tree: Tree, keep_batches: int) -> PrunePlan:
     """Cut a retired checkpoint back to the closed sets of its last committed batches, and its pending plan.
 
-    No checksum is kept, for none is needed. 0 batches: the directory goes whole, damaged or not. A checkpoint of which
+    No checksum is kept, for none is needed. 0 batches: the checkpoint goes whole, damaged or not. A checkpoint of which
     a batch to keep is not complete is left whole; for one that is gone already there is nothing to do. Raises
-    InvalidInput for a negative number, NotFound for a directory that is no checkpoint.
+    InvalidInput for a negative number, NotFound for what is no checkpoint.
     """
     if keep_batches < 0:
         raise InvalidInput(f"{keep_batches} batches cannot be kept", hint="keep 0 or more")
-    plan = PrunePlan(directory=str(directory), extent=Extent.OLD_BATCHES if keep_batches else Extent.WHOLE)
-    if directory.is_symlink():
-        return replace(plan, kept_whole="it is a symbolic link")
-    seen = look_at(directory)
+    plan, seen = _begun(tree, Extent.OLD_BATCHES if keep_batches else Extent.WHOLE)
+    if plan.kept_whole:
+        return plan
     if seen.files:
-        must_be_checkpoint(LocalTree(directory))
+        must_be_checkpoint(tree)
     if keep_batches == 0 or not seen.files:
-        return replace(_whole(directory, seen), extent=plan.extent)
+        return _whole(plan, seen)
     if seen.odd:
         return replace(plan, kept_whole=f"{seen.odd[0]} is no regular file")
     try:
-        kept = _needed(directory, keep_batches)
+        kept = _needed(tree, keep_batches)
     except CheckpointDamaged as error:
         return replace(plan, kept_whole=str(error))
     reason = f"not needed for the last {keep_batches} committed batches"
@@ -57,23 +56,15 @@ def plan_retired(directory: Path, keep_batches: int) -> PrunePlan:
     return replace(plan, files=tuple(sorted(files, key=order_of)), kept=tuple(sorted(kept)))
 
 
-def plan_unpublished(directory: Path) -> PrunePlan:
-    """What a writer that died has left of a version: all of it, for it is none without its metadata."""
-    plan = PrunePlan(directory=str(directory), extent=Extent.WHOLE)
-    if directory.is_symlink():
-        return replace(plan, kept_whole="it is a symbolic link")
-    if is_published(LocalTree(directory)):
+def plan_unpublished(tree: Tree) -> PrunePlan:
+    """What a writer, or a removal, that died has left of a version: all of it, for it is none without its metadata."""
+    plan, seen = _begun(tree, Extent.WHOLE)
+    if not plan.kept_whole and is_published(tree):
         return replace(plan, kept_whole="it has its metadata by now")
-    return _whole(directory, look_at(directory))
+    return plan if plan.kept_whole else _whole(plan, seen)
 
 
-def plan_leftovers(root: Path) -> tuple[PrunePlan, ...]:
-    """Plans for what removals that died have left in ``root``: directories that were renamed and not yet deleted."""
-    found = [path for path in sorted(root.iterdir()) if REMOVED.fullmatch(path.name)] if root.is_dir() else []
-    return tuple(_whole(path, look_at(path)) for path in found if path.is_dir() and not path.is_symlink())
-
-
-def plan_live(directory: Path, *, now: float) -> PrunePlan:
+def plan_live(tree: Tree, *, now: float) -> PrunePlan:
     """What the owner of a running checkpoint has lost sight of; ``now``: seconds since 1970. Raises NotFound.
 
     Everything is older than MARGIN_S, and one of these:
@@ -91,61 +82,70 @@ def plan_live(directory: Path, *, now: float) -> PrunePlan:
 
     Where an archive cannot be read, or names a file that is missing, the SSTs of its store are left alone.
     """
-    plan = PrunePlan(directory=str(directory), extent=Extent.LEFTOVERS)
-    if directory.is_symlink():
-        return replace(plan, kept_whole="it is a symbolic link")
-    must_be_checkpoint(LocalTree(directory))
-    seen = look_at(directory)
+    plan, seen = _begun(tree, Extent.LEFTOVERS)
+    if plan.kept_whole:
+        return plan
+    must_be_checkpoint(tree)
     left = [f"{path} is no regular file" for path in seen.odd]
     before = (now - MARGIN_S) * 1e9
-    old = {path: at for path, at in seen.files.items() if at.st_mtime_ns < before and path not in seen.odd}
-    going = dict.fromkeys(_unfinished(directory, old), "left by a write that did not finish")
+    old = {path: at for path, at in seen.files.items() if at.modified < before and path not in seen.odd}
+    going = dict.fromkeys(_unfinished(tree, old), "left by a write that did not finish")
+    if REMOVING in old and METADATA in seen.files:
+        going[REMOVING] = "the mark of a removal that did not begin"
     immutable = sorted((path.rsplit("/", 2)[0], path) for path in old if _IMMUTABLE.fullmatch(path))
     for store, paths in groupby(immutable, key=itemgetter(0)):
         try:
-            going |= _unnamed(directory, store, {path: seen.files[path] for _, path in paths})
+            going |= _unnamed(tree, store, {path: seen.files[path] for _, path in paths})
         except CheckpointDamaged as error:
             left.append(f"the SSTs of {store}: {error}")
     files = {path: _planned(path, old[path], reason) for path, reason in going.items()}
-    _add_orphaned_checksums(files, directory, old, seen)
+    _add_orphaned_checksums(files, tree, old, seen)
     return replace(plan, files=tuple(sorted(files.values(), key=order_of)), left=tuple(left))
 
 
-def _needed(directory: Path, keep_batches: int) -> set[str]:
+def _begun(tree: Tree, extent: Extent) -> tuple[PrunePlan, Seen]:
+    """A plan of nothing yet, and what there is to plan it by; a link is kept whole, whoever owns what it leads to."""
+    seen = tree.look()
+    return PrunePlan(
+        directory=tree.where(""), extent=extent, kept_whole="it is a symbolic link" if "" in seen.odd else ""
+    ), seen
+
+
+def _needed(tree: Tree, keep_batches: int) -> set[str]:
     """Files of the last committed batches; raises CheckpointDamaged unless each of them is complete."""
-    tree = LocalTree(directory)
     committed = sorted(numbered(tree, "commits"))[-keep_batches:]
     if not committed:
-        raise CheckpointDamaged(f"{directory} has no committed batch")
+        raise CheckpointDamaged(f"{tree.where('')} has no committed batch")
     pending = open_batch(tree)
     if pending not in (None, committed[-1] + 1):
-        raise CheckpointDamaged(f"{directory} has planned batch {pending} after committed batch {committed[-1]}")
+        where = tree.where("")
+        raise CheckpointDamaged(f"{where} has planned batch {pending} after committed batch {committed[-1]}")
     ahead = [] if pending is None else closed_set(tree, committed[-1], pending=True)
     return {*ahead, *(path for batch in committed for path in closed_set(tree, batch))}
 
 
-def _whole(directory: Path, seen: Seen) -> PrunePlan:
-    files = tuple(_planned(path, found, "the directory goes") for path, found in sorted(seen.files.items()))
-    return PrunePlan(directory=str(directory), extent=Extent.WHOLE, files=files)
+def _whole(plan: PrunePlan, seen: Seen) -> PrunePlan:
+    files = tuple(_planned(path, found, "all of it goes") for path, found in sorted(seen.files.items()))
+    return replace(plan, files=files)
 
 
-def _unfinished(directory: Path, old: Iterable[str]) -> list[str]:
-    committed = last_committed(LocalTree(directory))
+def _unfinished(tree: Tree, old: Iterable[str]) -> list[str]:
+    committed = last_committed(tree)
     newest = 0 if committed is None else committed + 1
     found = [(path, told[1]) for path in old if (told := _TEMPORARY.fullmatch(path.rpartition("/")[2]))]
     return [path for path, version in found if not (path.startswith("state/") and int(version or 0) > newest)]
 
 
-def _unnamed(directory: Path, store: str, files: dict[str, os.stat_result]) -> dict[str, str]:
+def _unnamed(tree: Tree, store: str, files: Mapping[str, Stamp]) -> dict[str, str]:
     """SSTs and logs that no version refers to -> why they go; raises CheckpointDamaged where that cannot be told."""
-    archives = [path for path in sorted((directory / store).glob("*.zip")) if not path.name.startswith(".")]
-    told = [_archive(archive) for archive in archives]
+    archives = [name for name in tree.files(store) if name.endswith(".zip") and not name.startswith(".")]
+    told = [_archive(tree, f"{store}/{name}") for name in archives]
     named = {f"{store}/{name}" for _, names in told for name in names}
     for path in sorted(named):
-        if not (directory / path).is_file():
+        if not tree.has(path):
             raise CheckpointDamaged(f"{path} is named by an archive, and missing")
     times = [modified for modified, _ in told] if len(told) > 1 else [0]
-    unnamed = [path for path, at in files.items() if path not in named and _is_before_all(at.st_mtime_ns, times)]
+    unnamed = [path for path, at in files.items() if path not in named and _is_before_all(at.modified, times)]
     return dict.fromkeys(unnamed, "no archive of its store names it, and all are newer")
 
 
@@ -153,21 +153,16 @@ def _is_before_all(modified: int, archives: list[int]) -> bool:
     return modified < min(archives)
 
 
-def _archive(path: Path) -> tuple[int, list[str]]:
+def _archive(tree: Tree, path: str) -> tuple[int, list[str]]:
     """When an archive was written, and the SSTs and logs it names; one that is just being removed is torn, too."""
     try:
-        modified = path.stat().st_mtime_ns
-        with open(path, "rb") as file:
-            return modified, files_named_in(file, path.name)
+        return tree.stamp(path).modified, files_named_in(io.BytesIO(tree.read(path)), path)
     except OSError as error:
-        raise CheckpointDamaged(f"{path.name} cannot be read") from error
+        raise CheckpointDamaged(f"{path} cannot be read") from error
 
 
-def _add_orphaned_checksums(
-    going: dict[str, PlannedRemoval], directory: Path, old: dict[str, os.stat_result], seen: Seen
-) -> None:
+def _add_orphaned_checksums(going: dict[str, PlannedRemoval], tree: Tree, old: Mapping[str, Stamp], seen: Seen) -> None:
     """Add the checksums whose file is gone, or goes; shorter names first, for a checksum may have one itself."""
-    tree = LocalTree(directory)
     entries = [batch for batch in (last_planned(tree), last_committed(tree)) if batch is not None]
     newest = min(entries) if len(entries) == 2 else -1
     for path in sorted((checksum for checksum in old if checksum.endswith(".crc")), key=len):
@@ -180,5 +175,5 @@ def _add_orphaned_checksums(
             going[path] = _planned(path, old[path], f"the checksum of {subject}, which is gone", subject)
 
 
-def _planned(path: str, found: os.stat_result, reason: str, subject: str = "") -> PlannedRemoval:
-    return PlannedRemoval(path=path, size=found.st_size, modified=found.st_mtime_ns, reason=reason, subject=subject)
+def _planned(path: str, found: Stamp, reason: str, subject: str = "") -> PlannedRemoval:
+    return PlannedRemoval(path=path, size=found.size, modified=found.modified, reason=reason, subject=subject)

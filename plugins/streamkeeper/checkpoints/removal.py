@@ -1,115 +1,136 @@
-"""Removing what was planned from a checkpoint directory; may be cut off anywhere, and be planned and done again.
+"""Removing what was planned from a checkpoint; may be cut off anywhere, and be planned and done again.
 
+A version goes by its metadata, which is deleted first: what a crash leaves is no checkpoint. A copy of it, made before
+and deleted last, marks the removal: without it, what is left would look like a version that has lost its metadata.
 Symbolic links are never followed.
 """
 
 from __future__ import annotations
 
-import os
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
-from pathlib import Path, PurePosixPath
+from itertools import groupby
 
-from msgspec.structs import replace
-
+from streamkeeper.checkpoints.log_codec import query_id_from
 from streamkeeper.checkpoints.prune_plan import (
-    REMOVED,
+    REMOVING,
     STAGES,
     Extent,
     PlannedRemoval,
     Pruned,
     PrunePlan,
-    look_at,
     order_of,
-    removed_path,
 )
-from streamkeeper.checkpoints.trees import check_inside, open_folder
+from streamkeeper.checkpoints.publishing import METADATA, is_published
+from streamkeeper.checkpoints.trees import Tree, check_inside
 from streamkeeper.crash_points import crash_point
 
 
-def carry_out(plan: PrunePlan) -> Pruned:
+def carry_out(tree: Tree, plan: PrunePlan) -> Pruned:
     """Remove what is planned, as far as it still is what was planned; a retired checkpoint that changed stays whole.
 
-    A whole directory is renamed first, so that what a crash leaves is no checkpoint: ``plan_leftovers`` finds it. Of
-    old batches the state goes before the commits, which tell it from what failed attempts left: so the batches that
-    stay can be restored at any time. Where a file cannot be removed, the logs after it stay. Empty folders go, too.
-    Raises InvalidInput for a path that leaves the directory.
+    Of old batches the state goes before the commits, which tell it from what failed attempts left: so the batches that
+    stay can be restored at any time. Where a file cannot be removed, the logs after it stay. Empty folders go, too, but
+    not in a live checkpoint. Raises InvalidInput for a path that leaves the tree.
     """
-    directory = Path(plan.directory).absolute()
-    directory = directory.parent.resolve() / directory.name
+    tree = tree.fresh()
     for file in plan.files:
         check_inside(file.path)
-    if plan.kept_whole or not directory.is_dir() or directory.is_symlink():
+    if plan.kept_whole:
         return Pruned()
-    if plan.extent is not Extent.LEFTOVERS and not REMOVED.fullmatch(directory.name):
-        if changed := _changed(directory, plan):
-            return Pruned(left=(f"{directory} stays whole: {changed}",))
-        if plan.extent is Extent.WHOLE:
-            directory = _rename(directory)
-    done = _remove_files(directory, plan)
     if plan.extent is Extent.LEFTOVERS:
-        return done
-    for _, folders, _, at in os.fwalk(directory, topdown=False):
-        for name in folders:
-            with suppress(OSError):
-                os.rmdir(name, dir_fd=at)
-    if plan.extent is Extent.WHOLE:
-        try:
-            os.rmdir(directory)
-        except OSError as error:
-            return replace(done, failed=(*done.failed, f"{directory}: {error.strerror}"))
+        return _remove_files(tree, plan)
+    if changed := _changed(tree, plan):
+        return Pruned(left=(f"{tree.where('')} stays whole: {changed}",))
+    done = _remove_version(tree, plan) if plan.extent is Extent.WHOLE else _remove_files(tree, plan)
+    if not done.failed:
+        tree.drop_empty_folders()
     return done
 
 
-def _changed(directory: Path, plan: PrunePlan) -> str:
+def is_being_removed(tree: Tree, query_id: str) -> bool:
+    """Whether the removal of a version of this query, empty for any, has begun and not come to its end."""
+    if is_published(tree):
+        return False
+    try:
+        found = query_id_from(tree.read(REMOVING))
+    except FileNotFoundError:
+        return False
+    return found is not None and query_id in ("", found)
+
+
+def _changed(tree: Tree, plan: PrunePlan) -> str:
     """What in a retired checkpoint is not as it was planned: somebody writes there. Empty where all is."""
-    seen, planned, kept = look_at(directory).files, {file.path: file for file in plan.files}, set(plan.kept)
-    for path, found in seen.items():
-        if path in planned and (found.st_size, found.st_mtime_ns) != (planned[path].size, planned[path].modified):
+    seen, planned, kept = tree.look(), {file.path: file for file in plan.files}, set(plan.kept)
+    if "" in seen.odd:
+        return "it is a symbolic link"
+    for path, found in seen.files.items():
+        if path in planned and not planned[path].is_still(found):
             return f"{path} changed since it was planned"
         if path not in planned and path not in kept:
             return f"{path} is new"
-    return next((f"{path} is gone" for path in plan.kept if path not in seen), "")
+    return next((f"{path} is gone" for path in plan.kept if path not in seen.files), "")
 
 
-def _rename(directory: Path) -> Path:
-    target = removed_path(directory)
+def _remove_version(tree: Tree, plan: PrunePlan) -> Pruned:
+    there = tree.look().files
     crash_point("prune.directory.before")
-    os.rename(directory, target)
-    with open_folder(target.parent) as parent:
-        os.fsync(parent)
+    if METADATA in there:
+        # A full disk has no room for the mark: then whoever is cut off leaves what a person has to look at.
+        with suppress(OSError):
+            tree.create(REMOVING, [tree.read(METADATA)])
+        if kept := tree.delete([METADATA]):
+            return _pruned([], kept, [])
     crash_point("prune.directory.after")
-    return target
+    rest = [file for file in plan.files if file.path in there and file.path not in (METADATA, REMOVING)]
+    kept = tree.delete(_one_by_one(rest))
+    others = tree.look().files.keys() - {REMOVING}
+    if not others:
+        tree.delete([REMOVING])
+    gone = [file for file in plan.files if file.path in there and file.path not in kept]
+    new = sorted(others - kept.keys())
+    return _pruned(gone, kept, [f"{path} is new" for path in new])
 
 
-def _remove_files(directory: Path, plan: PrunePlan) -> Pruned:
-    files, size, failed, left = 0, 0, [], []
+def _remove_files(tree: Tree, plan: PrunePlan) -> Pruned:
+    asked: list[PlannedRemoval] = []
+    left: list[str] = []
+    failed: dict[str, str] = {}
     last = len(STAGES)
-    for file in plan.files:
-        if plan.extent is Extent.OLD_BATCHES and order_of(file)[0] > last:
-            left.append(f"{file.path}: what it tells of could not be removed")
+    for (stage, _), files in groupby(plan.files, key=lambda file: order_of(file)[:2]):
+        if plan.extent is Extent.OLD_BATCHES and stage > last:
+            left += [f"{file.path}: what it tells of could not be removed" for file in files]
             continue
+        kept = tree.delete(_one_by_one(_unchanged(tree, files, asked, left)))
+        failed |= kept
+        last = min(last, stage) if kept else last
+    return _pruned([file for file in asked if file.path not in failed], failed, left)
+
+
+def _unchanged(
+    tree: Tree, files: Iterable[PlannedRemoval], asked: list[PlannedRemoval], left: list[str]
+) -> Iterator[PlannedRemoval]:
+    """Those that still are as planned, and are noted in ``asked``; a look at each, just before it goes."""
+    for file in files:
         try:
-            if _remove(directory, file):
-                files, size = files + 1, size + file.size
-            else:
-                left.append(f"{file.path} is not as it was planned")
-        except FileNotFoundError:
+            found = tree.stamp(file.path)
+        except (FileNotFoundError, NotADirectoryError):
             continue
-        except OSError as error:
-            failed.append(f"{file.path}: {error.strerror}")
-            last = min(last, order_of(file)[0])
-    return Pruned(files=files, bytes=size, failed=tuple(failed), left=tuple(left))
+        folder = file.path.rpartition("/")[0]
+        if not file.is_still(found) or (file.subject and tree.has(f"{folder}/{file.subject}".lstrip("/"))):
+            left.append(f"{file.path} is not as it was planned")
+            continue
+        asked.append(file)
+        yield file
 
 
-def _remove(directory: Path, one: PlannedRemoval) -> bool:
-    """Whether it was as planned and went; raises OSError, FileNotFoundError where it is gone already."""
-    path = PurePosixPath(one.path)
-    with open_folder(directory, path.parent.parts) as at:
-        has_subject = one.subject != "" and os.access(one.subject, os.F_OK, dir_fd=at, follow_symlinks=False)
-        found = os.stat(path.name, dir_fd=at, follow_symlinks=False)
-        if has_subject or (found.st_size, found.st_mtime_ns) != (one.size, one.modified):
-            return False
+def _one_by_one(files: Iterable[PlannedRemoval]) -> Iterator[str]:
+    for file in files:
         crash_point("prune.batch.before")
-        os.unlink(path.name, dir_fd=at)
+        yield file.path
         crash_point("prune.batch.after")
-        return True
+
+
+def _pruned(gone: Collection[PlannedRemoval], failed: Mapping[str, str], left: Iterable[str]) -> Pruned:
+    told = tuple(f"{path}: {why}" for path, why in failed.items())
+    return Pruned(files=len(gone), bytes=sum(file.size for file in gone), failed=told, left=tuple(left))

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 from botocore.exceptions import BotoCoreError, ClientError
 
-from streamkeeper.checkpoints.trees import Tree, check_inside
+from streamkeeper.checkpoints.trees import Seen, Tree, check_inside
 from streamkeeper.errors import CheckpointChanged, InvalidInput, StoreUnavailable
 from streamkeeper.model.snapshot import Stamp
 from streamkeeper.stores.s3 import connect
@@ -29,17 +29,21 @@ _CONFLICT_PAUSES_S = (0.05, 0.1, 0.2, 0.4, 0.8)
 
 
 class _Listing(msgspec.Struct):
-    """One look at a part of the bucket: folder -> names, as ``Tree.names`` gives them; path -> what the file was."""
+    """One look at a part of the bucket: folder -> names, as ``Tree.names`` gives them; path -> what the file was.
+
+    ``markers``: objects that s3a leaves for empty folders, their names end with ``/``.
+    """
 
     names: dict[str, set[str]] = {}
     stamps: dict[str, Stamp] = {}
+    markers: set[str] = set()
 
 
 class S3Tree(Tree):
     """``s3a://bucket/prefix`` or ``s3://bucket/prefix``; ``AWS_ENDPOINT_URL`` names a server other than Amazon's.
 
-    What is there is told by listings, each made when it is first needed: one of the tree itself, and one of each folder
-    in it with all that is below; ``fresh`` looks anew, and so does what is asked after a change. A file's first stamp
+    What is there is told by listings, each made when it is first needed: of everything, or one of the tree itself and
+    one of each folder in it with all that is below; ``fresh`` looks anew, and so does what is asked after a change. A file's first stamp
     is the listing's where there is one, any later one what the object is now. Threads may share it. Raises
     StoreUnavailable where the server does not answer.
     """
@@ -53,17 +57,22 @@ class S3Tree(Tree):
         self._bucket = found[1]
         self._prefix = f"{found[2]}/" if found[2] else ""
         self._client = client or connect(f"checkpoint {url}")
-        self._listings: dict[str, _Listing] = {}
+        self._listings: dict[str | None, _Listing] = {}
         self._stamped: set[str] = set()
 
     def fresh(self) -> S3Tree:
         return S3Tree(self.url, self._client)
 
     def names(self, folder: str) -> list[str]:
-        part = folder.partition("/")[0]
+        part = folder.partition("/")[0] if None not in self._listings else None
         if part not in self._listings:
             self._listings[part] = self._look(part)
         return sorted(self._listings[part].names.get(folder, ()))
+
+    def look(self) -> Seen:
+        if None not in self._listings:
+            self._listings[None] = self._look(None)
+        return Seen(dict(self._listings[None].stamps))
 
     def read(self, path: str) -> bytes:
         with self._told("read", path):
@@ -130,15 +139,26 @@ class S3Tree(Tree):
             )
 
     def delete(self, paths: Iterable[str]) -> dict[str, str]:
+        return self._delete_keys(self._address(path)["Key"] for path in paths)
+
+    def drop_empty_folders(self) -> None:
+        """Markers only: a bucket has no folders. None is left in which s3a would see one."""
+        found = self._look(None)
+        used = {path[: at + 1] for path in found.stamps for at, letter in enumerate(path) if letter == "/"}
+        used |= {"" for _ in found.stamps}
+        self._delete_keys(f"{self._prefix}{marker}" for marker in found.markers - used)
+
+    def _delete_keys(self, keys: Iterable[str]) -> dict[str, str]:
         self._forget()
         kept: dict[str, str] = {}
-        left = iter(paths)
-        while group := list(islice(left, _MOST_DELETED)):
-            keys = [{"Key": self._address(path)["Key"]} for path in group]
-            with self._told("delete", group[0]):
-                done = self._client.delete_objects(Bucket=self._bucket, Delete={"Objects": keys, "Quiet": True})
+        left = iter(keys)
+        while group := [{"Key": key} for key in islice(left, _MOST_DELETED)]:
+            with self._told("delete", group[0]["Key"].removeprefix(self._prefix)):
+                done = self._client.delete_objects(Bucket=self._bucket, Delete={"Objects": group, "Quiet": True})
             for error in done.get("Errors", ()):
                 kept[error["Key"].removeprefix(self._prefix)] = str(error.get("Message") or error.get("Code"))
+        # What was asked for while paths were still coming may have been listed before the last of them went.
+        self._forget()
         return kept
 
     def _forget(self) -> None:
@@ -174,13 +194,15 @@ class S3Tree(Tree):
     def _listing_of(self, path: str) -> _Listing | None:
         """The listing that would tell of a file, if it was made."""
         part, below, _ = path.partition("/")
-        return self._listings.get(part if below else "")
+        return self._listings.get(None) or self._listings.get(part if below else "")
 
-    def _look(self, part: str) -> _Listing:
-        """A folder of the tree with all that is below it; of the tree itself what is in it, whatever is below."""
+    def _look(self, part: str | None) -> _Listing:
+        """A folder of the tree with all that is below it; of the tree itself what is in it; of None everything."""
         found = _Listing()
-        wanted = {"Prefix": f"{self._prefix}{part}/"} if part else {"Prefix": self._prefix, "Delimiter": "/"}
-        with self._told("list", part):
+        wanted = {"Prefix": f"{self._prefix}{part}/" if part else self._prefix}
+        if part == "":
+            wanted["Delimiter"] = "/"
+        with self._told("list", part or ""):
             for page in self._client.get_paginator("list_objects_v2").paginate(Bucket=self._bucket, **wanted):
                 for folder in page.get("CommonPrefixes", ()):
                     if self._holds_something(folder["Prefix"]):
@@ -188,9 +210,10 @@ class S3Tree(Tree):
                 for entry in page.get("Contents", ()):
                     path = entry["Key"].removeprefix(self._prefix)
                     _add(found.names, path)
-                    # An object whose name ends with / is a marker that s3a leaves for an empty folder.
                     if path and not path.endswith("/"):
                         found.stamps[path] = _stamp(entry["Size"], entry["LastModified"], entry["ETag"])
+                    else:
+                        found.markers.add(path)
         return found
 
     def _holds_something(self, prefix: str) -> bool:

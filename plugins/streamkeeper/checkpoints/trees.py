@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
+
+import msgspec
 
 from streamkeeper.errors import CheckpointChanged, InvalidInput
 from streamkeeper.model.snapshot import Stamp
@@ -24,6 +27,16 @@ PART_BYTES = 4 * 1024 * 1024
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 _INSIDE = re.compile(r"[^/\0]+(/[^/\0]+)*")
 _UPWARDS = frozenset({".", ".."})
+NOT_THERE = "does not exist"
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """All that is in a tree, by paths. ``files``: what is no folder; ``odd``: of that what is no regular file either,
+    and ``""`` where the tree itself is a link.
+    """
+
+    files: dict[str, Stamp]
+    odd: tuple[str, ...] = ()
 
 
 class Tree(ABC):
@@ -47,6 +60,10 @@ class Tree(ABC):
         """Names in a folder, in order, those of folders with ``/`` at their end; none where there is no folder."""
 
     @abstractmethod
+    def look(self) -> Seen:
+        """Everything in it, by one look; no link is followed, and what disappears meanwhile is left out."""
+
+    @abstractmethod
     def read(self, path: str) -> bytes:
         """A whole small file."""
 
@@ -68,8 +85,12 @@ class Tree(ABC):
     def delete(self, paths: Iterable[str]) -> dict[str, str]:
         """Remove files; those that are gone count as removed. Path -> why, of those that could not be.
 
-        They go in any order, all before it returns, and with them the folders that are empty then.
+        They go in any order, all before it returns. On a local disk each goes as its path is asked for, and folders
+        stay: ``drop_empty_folders`` takes them.
         """
+
+    def drop_empty_folders(self) -> None:  # noqa: B027 - a tree may have none
+        """Remove every folder in which there is no file, also the tree itself; no link is followed."""
 
     def copy_within(self, source: Tree, path: str, expected: Stamp) -> None:
         """Create a file that is the same file of another tree; raises as ``parts`` and ``create`` do.
@@ -99,7 +120,7 @@ class Tree(ABC):
 
     def absence(self) -> str:
         """Why there is nothing to look at, as ``does not exist``; empty where there is."""
-        return "" if self.names("") else "does not exist"
+        return "" if self.names("") else NOT_THERE
 
     def files(self, folder: str) -> list[str]:
         """Names of a folder's files, in order; none where there is no folder. ``""`` is the tree itself."""
@@ -108,6 +129,9 @@ class Tree(ABC):
     def folders(self, folder: str) -> list[str]:
         """Names of a folder's folders, in order."""
         return [name[:-1] for name in self.names(folder) if name.endswith("/")]
+
+    def __str__(self) -> str:
+        return self.where("")
 
     def where(self, path: str) -> str:
         """A file's or folder's full name, for messages."""
@@ -139,7 +163,7 @@ class LocalTree(Tree):
     def absence(self) -> str:
         if self.root.is_dir():
             return ""
-        return "is no directory" if self.root.exists() else "does not exist"
+        return "is no directory" if os.path.lexists(self.root) else NOT_THERE
 
     def must_take_files(self) -> None:
         """The directory is made if it is not there, and stays."""
@@ -160,6 +184,27 @@ class LocalTree(Tree):
                 return sorted(f"{entry.name}/" if entry.is_dir() else entry.name for entry in entries)
         except (FileNotFoundError, NotADirectoryError):
             return []
+
+    def look(self) -> Seen:
+        if self.root.is_symlink():
+            return Seen({}, ("",))
+        files: dict[str, Stamp] = {}
+        odd: list[str] = []
+        waiting = [""]
+        while waiting:
+            folder = waiting.pop()
+            with suppress(FileNotFoundError, NotADirectoryError), os.scandir(f"{self._root}/{folder}") as entries:
+                for entry in entries:
+                    path = f"{folder}/{entry.name}".lstrip("/")
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(path)
+                        continue
+                    with suppress(FileNotFoundError):
+                        found = entry.stat(follow_symlinks=False)
+                        files[path] = _stamp(found)
+                        if not stat.S_ISREG(found.st_mode):
+                            odd.append(path)
+        return Seen(files, tuple(sorted(odd)))
 
     def read(self, path: str) -> bytes:
         with open(self._path(path), "rb") as file:
@@ -196,7 +241,6 @@ class LocalTree(Tree):
         except BaseException:
             with suppress(FileNotFoundError):
                 os.unlink(draft)
-            self._tidy(path.split("/")[:-1])
             raise
         os.unlink(draft)
         if self._lasting:
@@ -216,24 +260,19 @@ class LocalTree(Tree):
                 continue
             except OSError as error:
                 kept[path] = error.strerror or str(error)
-        for emptied in sorted(touched, key=len, reverse=True):
-            self._tidy(list(emptied))
+        for changed in touched if self._lasting else ():
+            with suppress(OSError), open_folder(self._root, changed) as folder:
+                os.fsync(folder)
         return kept
 
-    def _tidy(self, folders: list[str]) -> None:
-        """Sync a folder from which something went, and remove it, and those above it, as far as they are empty."""
-        while True:
-            try:
-                with open_folder(self._root, folders) as folder:
-                    os.fsync(folder)
-                if not folders:
-                    os.rmdir(self._root)
-                    return
-                name = folders.pop()
-                with open_folder(self._root, folders) as above:
-                    os.rmdir(name, dir_fd=above)
-            except OSError:
-                return
+    def drop_empty_folders(self) -> None:
+        with suppress(FileNotFoundError):
+            for _, folders, _, at in os.fwalk(self._root, topdown=False):
+                for name in folders:
+                    with suppress(OSError):
+                        os.rmdir(name, dir_fd=at)
+        with suppress(OSError):
+            os.rmdir(self._root)
 
     def _require(self, path: str, file: IO[bytes], expected: Stamp) -> None:
         if not _stamp(os.fstat(file.fileno())).is_same_file(expected):

@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.progress import Progress, TaskID
 from rich.text import Text
 
+from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.cli.caller import user_name
 from streamkeeper.cli.given import Conf, Json, Params, read_conf, read_params
 from streamkeeper.cli.job_files import read_job_file
@@ -231,7 +232,7 @@ def restore_(
             typer.echo(f"would write {snapshot.name} (batch {snapshot.batch}, {snapshot.bytes:,} bytes) to {target}")
             return
         with _bar(snapshot.name) as show:
-            restored = restore(catalogue, snapshot, target, show=show)
+            restored = restore(catalogue, snapshot, LocalTree(target), show=show)
         typer.echo(f"{snapshot.name} (batch {snapshot.batch}) is at {restored.target}: {restored.files} files")
         return
     site = site_of(catalogue.series)
@@ -293,7 +294,7 @@ def export(
         raise InvalidInput(f"{target} exists already", hint="export into a directory that does not exist")
     catalogue, snapshot = read_snapshot(read_place(series, checkpoint, store), id, batch, at)
     with TemporaryDirectory(prefix="streamkeeper-export-") as scratch:
-        restore(catalogue, snapshot, Path(scratch) / "checkpoint")
+        restore(catalogue, snapshot, LocalTree(Path(scratch) / "checkpoint", lasting=False))
         answer = export_state(Path(scratch) / "checkpoint", target, batch=snapshot.batch)
     if json:
         typer.echo(to_json(answer))

@@ -225,7 +225,7 @@ def _export(site: Installation, snapshot: Snapshot) -> None:
     """The snapshot's state as Parquet files in the store of the snapshots."""
     with tempfile.TemporaryDirectory(prefix="streamkeeper-export-") as scratch:
         checkpoint, target = Path(scratch) / "checkpoint", Path(scratch) / "state"
-        restore(Catalogue(site.snapshots, snapshot.series), snapshot, checkpoint)
+        restore(Catalogue(site.snapshots, snapshot.series), snapshot, LocalTree(checkpoint, lasting=False))
         export_state(checkpoint, target, batch=snapshot.batch)
         for file in sorted(path for path in target.rglob("*") if path.is_file()):
             key = export_prefix(snapshot) + file.relative_to(target).as_posix()

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 
+from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.errors import NotFound, PermanentError
 from streamkeeper.model.check import JobFile
 from streamkeeper.model.coding import from_json, to_json
@@ -92,7 +93,7 @@ def _resume(
     timeout_s: float,
 ) -> DrillAnswer:
     try:
-        restore(catalogue, snapshot, target)
+        restore(catalogue, snapshot, LocalTree(target, lasting=False))
     except PermanentError as error:
         return DrillAnswer(ok=False, message=f"it cannot be restored: {error}")
     secrets = resolve(find_references(place.job.params, place.job.conf), resolvers)

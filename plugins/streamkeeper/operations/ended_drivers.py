@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -15,7 +16,7 @@ from pathlib import Path
 
 import msgspec
 
-from streamkeeper.checkpoints.prune_plan import REMOVED, look_at, removed_path
+from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.crash_points import crash_point
 from streamkeeper.model.control import control_key
 from streamkeeper.model.job_state import InstanceState, JobState
@@ -25,6 +26,7 @@ from streamkeeper.operations.overview import read_job, recorded_jobs
 from streamkeeper.registry.control import Control
 
 _DAY_S = 24 * 3600.0
+_REMOVED = re.compile(r"\.removed-.+-[0-9a-f]{32}")
 _UNPACKING = ".unpacking-"
 _CUT_OFF = re.compile(r"drill-[0-9a-f]{32}|\.removed-drill-.+|dry-run-[a-z0-9_]{8}|\.removed-dry-run-.+")
 
@@ -88,7 +90,7 @@ def plan_unused(site: Installation, states: Iterable[JobState], now: datetime) -
     """
     needed = _bundles(site, states)
     for bundle in _folders(site.settings.bundles):
-        unfinished = bool(REMOVED.fullmatch(bundle.name)) or bundle.name.startswith(_UNPACKING)
+        unfinished = bool(_REMOVED.fullmatch(bundle.name)) or bundle.name.startswith(_UNPACKING)
         reason = "its unpacking or removal was cut off" if unfinished else "no driver runs it"
         if bundle.name not in needed and _age_s(bundle, now) > _DAY_S * (1 if unfinished else site.settings.ended_days):
             yield Unused(directory=str(bundle), used=_used(bundle), reason=reason)
@@ -111,7 +113,7 @@ def remove_ended(site: Installation, drivers: Iterable[EndedDriver], unused: Ite
             records += 1
         folders += map(Path, driver.files)
     for path in (*folders, *_set_aside(site, unused)):
-        found = [path.lstat()] if path.is_file() else list(look_at(path).files.values())
+        found = [path.lstat().st_size] if path.is_file() else [at.size for at in LocalTree(path).look().files.values()]
         try:
             path.unlink() if path.is_file() else shutil.rmtree(path)
         except FileNotFoundError:
@@ -120,7 +122,7 @@ def remove_ended(site: Installation, drivers: Iterable[EndedDriver], unused: Ite
             failed.append(f"{path}: {error.strerror}")
             continue
         files += len(found)
-        size += sum(stat.st_size for stat in found)
+        size += sum(found)
     return Removed(records=records, files=files, bytes=size, failed=tuple(failed))
 
 
@@ -193,7 +195,7 @@ def _set_aside(site: Installation, unused: Iterable[Unused]) -> Iterator[Path]:
     needed = _bundles(site, [read_job(site, job) for job in recorded_jobs(site)]) if planned else set()
     for entry in planned:
         path = Path(entry.directory)
-        target = removed_path(path)
+        target = path.with_name(f".removed-{path.name.lstrip('.')}-{uuid.uuid4().hex}")
         with suppress(FileNotFoundError):
             if path.name in needed or _used(path) != entry.used:
                 continue
@@ -213,7 +215,7 @@ def _folders(parent: Path) -> list[Path]:
 
 def _used(directory: Path) -> int:
     """When it, or a file in it, was changed last; ns since 1970. Raises FileNotFoundError."""
-    return max([directory.stat().st_mtime_ns, *(stat.st_mtime_ns for stat in look_at(directory).files.values())])
+    return max([directory.stat().st_mtime_ns, *(at.modified for at in LocalTree(directory).look().files.values())])
 
 
 def _age_s(directory: Path, now: datetime) -> float:

@@ -16,13 +16,12 @@ import msgspec
 
 from streamkeeper.checkpoints.growth import Growth, checkpoint_growth, sink_log_growth
 from streamkeeper.checkpoints.layout import last_committed
-from streamkeeper.checkpoints.prune_plan import Extent, PrunePlan, removed_path
-from streamkeeper.checkpoints.pruning import plan_leftovers, plan_live, plan_retired, plan_unpublished
+from streamkeeper.checkpoints.prune_plan import Extent, PrunePlan
+from streamkeeper.checkpoints.pruning import plan_live, plan_retired, plan_unpublished
 from streamkeeper.checkpoints.publishing import is_published
-from streamkeeper.checkpoints.removal import carry_out
-from streamkeeper.checkpoints.trees import LocalTree
+from streamkeeper.checkpoints.removal import carry_out, is_being_removed
+from streamkeeper.checkpoints.trees import LocalTree, Tree
 from streamkeeper.errors import CheckpointLost, InvalidInput, StreamkeeperError
-from streamkeeper.model.checkpoint_version import CheckpointVersion
 from streamkeeper.model.fleet import PruneRecord
 from streamkeeper.model.job_state import JobState
 from streamkeeper.operations.ended_drivers import (
@@ -43,7 +42,6 @@ from streamkeeper.operations.registered import (
 )
 from streamkeeper.registry.fleet import write_prune
 from streamkeeper.snapshots.catalogue import Catalogue, list_series
-from streamkeeper.snapshots.restore import stale_drafts
 from streamkeeper.snapshots.retention import Policy
 from streamkeeper.snapshots.sweep import GRACE_S, SweepPlan, plan_sweep, sweep, tell
 from streamkeeper.stores.contract import Store
@@ -69,7 +67,6 @@ class PruneRun(msgspec.Struct, frozen=True, kw_only=True):
 
     sweeps: tuple[SweepPlan, ...] = ()
     directories: tuple[PrunePlan, ...] = ()
-    drafts: tuple[str, ...] = ()
     growth: tuple[CheckpointGrowth, ...] = ()
     drivers: tuple[EndedDriver, ...] = ()
     unused: tuple[Unused, ...] = ()
@@ -122,7 +119,6 @@ def plan_prune(
     directories: list[PrunePlan] = []
     untold: list[str] = []
     growth: list[CheckpointGrowth] = []
-    drafts: list[str] = []
     drivers: list[EndedDriver] = []
     unused: list[Unused] = []
     states: list[JobState] = []
@@ -136,14 +132,10 @@ def plan_prune(
             states.append(state)
             drivers += plan_ended(site, state, moment)
             for query in sorted(state.versions):
-                for folder in _folders(site, state, query):
-                    drafts += stale_drafts(folder, older_than_s=STALE_S)
-                    directories += plan_leftovers(folder)
                 growth += _sink_logs(site, state, query)
-                for directory, plan in _versions(site, state, query, moment):
-                    tree = LocalTree(directory)
+                for tree, plan in _versions(site, state, query, moment):
                     if is_published(tree):
-                        growth.append(CheckpointGrowth(directory=str(directory), growth=checkpoint_growth(tree)))
+                        growth.append(CheckpointGrowth(directory=tree.where(""), growth=checkpoint_growth(tree)))
                     directories.append(plan)
     # Whose bundles are needed is known once every job could be read.
     if not job and len(states) == len(recorded_jobs(site)):
@@ -152,7 +144,6 @@ def plan_prune(
     return PruneRun(
         sweeps=tuple(sweeps),
         directories=tuple(directories),
-        drafts=tuple(drafts),
         growth=tuple(growth),
         drivers=tuple(drivers),
         unused=tuple(unused),
@@ -181,14 +172,8 @@ def prune(store: Store, run: PruneRun, site: Installation | None = None) -> Prun
         snapshots += len(plan.dropped)
         packs += len(plan.packs)
         size += plan.freed
-    for draft in run.drafts:
-        path = Path(draft)
-        path.rename(removed_path(path))
-    leftovers = [
-        leftover for folder in {Path(draft).parent for draft in run.drafts} for leftover in plan_leftovers(folder)
-    ]
-    for directory in (*run.directories, *leftovers):
-        pruned = carry_out(directory)
+    for directory in run.directories:
+        pruned = carry_out(LocalTree(Path(directory.directory)), directory)
         files += pruned.files
         size += pruned.bytes
         failed += pruned.failed
@@ -211,8 +196,6 @@ def tell_run(run: PruneRun) -> Iterator[str]:
     """The plan, a line for each thing that stays or goes and one for each directory."""
     for plan in run.sweeps:
         yield from tell(plan)
-    for draft in run.drafts:
-        yield f"delete {draft}: a restore that never ended"
     for removal in run.directories:
         if removal.kept_whole:
             yield f"keep {removal.directory}: {removal.kept_whole}"
@@ -239,15 +222,6 @@ def _telling(told: list[str], about: str) -> Iterator[None]:
         told.append(f"{about}: {error}")
 
 
-def _folders(site: Installation, state: JobState, query: str) -> list[Path]:
-    """Directories that hold, or held, versions of a query."""
-    mine = [
-        version.version for version in state.versions[query] if not find_foreign(site, state, query, version.version)
-    ]
-    found = {site.checkpoint(state, query, version).parent for version in mine}
-    return sorted({*found, site.new_checkpoints(state.job, query)})
-
-
 def _sink_logs(site: Installation, state: JobState, query: str) -> Iterator[CheckpointGrowth]:
     """A file sink's own logs, one for each version that it has written: Spark compacts them, and never drops a line."""
     release = state.serving_release
@@ -260,50 +234,56 @@ def _sink_logs(site: Installation, state: JobState, query: str) -> Iterator[Chec
             yield CheckpointGrowth(directory=str(log), growth=sink_log_growth(LocalTree(log)))
 
 
-def _versions(site: Installation, state: JobState, query: str, now: datetime) -> Iterator[tuple[Path, PrunePlan]]:
+def _versions(site: Installation, state: JobState, query: str, now: datetime) -> Iterator[tuple[Tree, PrunePlan]]:
     """Plans for the checkpoint versions of a query that are still there.
 
     How long ago a version was left is counted from the last commit of the one that serves: were it counted from now, a
     clock that is ahead would take the way back, and so would a job that stands still.
     """
     current = state.current_version(query)
-    serving = site.checkpoint(state, query, current.version) if current is not None else None
+    serving = LocalTree(site.checkpoint(state, query, current.version)) if current is not None else None
     epoch = state.epochs.get(query)
     for version in state.versions[query]:
         if find_foreign(site, state, query, version.version):
             continue
-        loss = find_version_loss(site, state, query, version.version)
-        directory = site.checkpoint(state, query, version.version)
-        if not directory.is_dir():
+        tree = LocalTree(site.checkpoint(state, query, version.version))
+        if tree.absence():
             continue
+        serves = current is not None and version.version == current.version
+        unpublished = not serves and not is_published(tree)
+        goes_on = unpublished and is_being_removed(tree, version.query_id)
+        # A restore names its batch before it has made anything; until a driver opens the version, nothing can be lost.
+        never_opened = unpublished and not (version.serves or version.claimed_by)
+        inherited = version.committed if never_opened else None
+        loss = "" if goes_on or never_opened else find_version_loss(site, state, query, version.version)
         if loss:
             # Its owner is unknown: nothing of it is removed.
             raise CheckpointLost(
                 f"checkpoint {version.version} of {state.job}/{query} is not what was recorded: {loss}"
             )
-        if directory == serving:
-            yield directory, plan_live(directory, now=now.timestamp())
+        if serves:
+            yield tree, plan_live(tree, now=now.timestamp())
         # Until a driver has claimed the newer version, the one before it may still be written.
         elif state.open_operation is not None or epoch is None or epoch.version == version.version:
             continue
-        elif _is_unpublished(directory, version):
-            yield directory, plan_unpublished(directory)
+        # One that has committed a batch of its own has lost its metadata: that is somebody's to look at.
+        elif unpublished and (goes_on or last_committed(tree) in (None, version.batch, inherited)):
+            # Whoever writes it may only be slow.
+            if goes_on or now.timestamp() - _last_changed(tree) > STALE_S:
+                yield tree, plan_unpublished(tree)
         else:
             retired_s = site.settings.retired_days * 24 * 3600
-            since = _last_written(serving) if serving is not None and serving.is_dir() else 0.0
-            over = _last_written(directory) < since - retired_s
-            yield directory, plan_retired(directory, 0 if over else RETIRED_BATCHES)
+            since = _last_written(serving) if serving is not None else 0.0
+            over = not unpublished and _last_written(tree) < since - retired_s
+            yield tree, plan_retired(tree, 0 if over else RETIRED_BATCHES)
 
 
-def _is_unpublished(directory: Path, version: CheckpointVersion) -> bool:
-    """Whether it is what a writer that died has left. One that has committed a batch of its own has lost its metadata:
-    that is somebody's to look at."""
-    tree = LocalTree(directory)
-    return not is_published(tree) and last_committed(tree) in (None, version.batch)
-
-
-def _last_written(directory: Path) -> float:
+def _last_written(tree: Tree) -> float:
     """When a checkpoint committed last, seconds since the epoch: by its commits, which a prune leaves as they are."""
-    commits = directory / "commits"
-    times = [path.stat().st_mtime for path in commits.iterdir()] if commits.is_dir() else []
-    return max(times, default=directory.stat().st_mtime)
+    commits = [tree.stamp(f"commits/{name}").modified for name in tree.files("commits")]
+    return max(commits) / 1e9 if commits else _last_changed(tree)
+
+
+def _last_changed(tree: Tree) -> float:
+    """When its newest file was written, seconds since the epoch."""
+    return max((found.modified for found in tree.look().files.values()), default=0) / 1e9

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 
 import msgspec
 
+from streamkeeper.checkpoints.publishing import is_published
+from streamkeeper.checkpoints.trees import NOT_THERE, LocalTree
 from streamkeeper.crash_points import crash_point
 from streamkeeper.errors import InvalidInput, OperationRefused
 from streamkeeper.model.job_state import JobState
@@ -131,10 +132,10 @@ class VersionActs:
 def free_version(site: Installation, state: JobState, query: str) -> str:
     """The name of a checkpoint version that was never recorded and that no directory has.
 
-    A restore that died before its record leaves a whole directory: a new version must not go on from that.
+    Whatever lies there is on no record: a new version must not go on from that.
     """
     root, name = site.new_checkpoints(state.job, query), state.next_version(query)
-    while os.path.lexists(root / name):
+    while LocalTree(root / name).absence() != NOT_THERE:
         name = version_name(version_number(name) + 1)
     return name
 
@@ -170,15 +171,16 @@ def fill_version(
     """Write a recorded version from its snapshot, unless it is there, or a driver has opened it since. Again is fine.
 
     Recorded first, under a name that no directory had: what is there under it now was restored from the same snapshot,
-    perhaps by a process that is slower than this one, and may serve already. It is never taken away.
+    perhaps by a process that is slower than this one, and may serve already. It is never taken away, and a part of it
+    is gone on from.
     """
-    recorded, target = state.version(query, version), site.checkpoint(state, query, version)
-    if recorded is None or recorded.claimed_by or target.exists():
+    recorded, target = state.version(query, version), LocalTree(site.checkpoint(state, query, version))
+    if recorded is None or recorded.claimed_by or is_published(target):
         return
     try:
         restore(catalogue or Catalogue(site.snapshots, snapshot.series), snapshot, target, show=show)
     except InvalidInput:
-        if not target.exists():
+        if not is_published(target):
             raise
 
 

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from streamkeeper.checkpoints.closed_set import closed_set
-from streamkeeper.checkpoints.trees import Tree
+from streamkeeper.checkpoints.trees import Seen, Tree
 from streamkeeper.errors import CheckpointChanged, CheckpointDamaged, SnapshotDamaged, SnapshotsChanged
 from streamkeeper.model.snapshot import Chunk, Pack, Snapshot, SnapshotFile, Stamp
 from streamkeeper.snapshots.anchor import Anchor, find_anchor
@@ -288,6 +288,9 @@ class _Watched(Tree):
 
     def names(self, folder: str) -> list[str]:
         return self._inner.names(folder)
+
+    def look(self) -> Seen:
+        return self._inner.look()
 
     def read(self, path: str) -> bytes:
         stamp = self._inner.stamp(path)

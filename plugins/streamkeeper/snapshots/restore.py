@@ -1,44 +1,33 @@
-"""A snapshot back as a checkpoint directory: bit for bit, from the store alone, visible only once it is whole.
+"""A snapshot back as a checkpoint: bit for bit, from the store alone, and no checkpoint before all of it is there.
 
 But for what a checkpoint says of its own place (``checkpoints.relocating``): that is said anew.
 """
 
 from __future__ import annotations
 
-import os
-import re
-import shutil
-import time
-import uuid
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from itertools import groupby
-from pathlib import Path, PurePosixPath
+from bisect import bisect_right
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator
+from threading import Lock
 
 import msgspec
 
+from streamkeeper.checkpoints.publishing import METADATA, publish_from
 from streamkeeper.checkpoints.relocating import names_its_place, relocated
-from streamkeeper.checkpoints.trees import LocalTree, check_inside
-from streamkeeper.crash_points import crash_point
+from streamkeeper.checkpoints.trees import Tree, check_inside
 from streamkeeper.errors import InvalidInput, PermanentError, SnapshotDamaged
-from streamkeeper.model.snapshot import Chunk, Pack, Snapshot
-from streamkeeper.private_files import FILE, make_folders
+from streamkeeper.model.snapshot import Chunk, Snapshot, SnapshotFile
 from streamkeeper.snapshots.catalogue import Catalogue
-from streamkeeper.snapshots.packs import open_chunk
+from streamkeeper.snapshots.packs import PACK_BYTES, open_chunk
 from streamkeeper.snapshots.sealing import hash_of
 
-_DRAFT = re.compile(r"\.restoring-.+-[0-9a-f]{32}")
-_WRITERS = 3
 _WHOLE_FROM = 0.5
 """From this share of a pack on, one request for all of it is quicker than several for its parts."""
 _SMALL = 1024 * 1024
 """A pack up to this size is always read whole, and its own hash checked."""
-_SYNCED_ALONE = 1000
-_SYNCERS = 8
-"""The file system writes its journal once for all who wait: 240 files take 0.05 s, one after the other 0.5 s."""
 _BRIDGED = 64 * 1024
 """Two parts with a gap smaller than this are read as one."""
+_HELD_BYTES = 4 * PACK_BYTES
 
 
 class Restored(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,169 +38,111 @@ class Restored(msgspec.Struct, frozen=True, kw_only=True):
     bytes: int
 
 
-class _Piece(msgspec.Struct, frozen=True):
-    """A chunk of a file and where it belongs in it."""
-
-    path: str
-    offset: int
-    chunk: Chunk
-
-
 Show = Callable[[int, int], None]
 """Bytes written, of how many."""
 
 
-def restore(catalogue: Catalogue, snapshot: Snapshot, target: Path, *, show: Show | None = None) -> Restored:
-    """Write the checkpoint of ``snapshot`` to ``target``, which must not exist; it appears whole or not at all.
+def restore(catalogue: Catalogue, snapshot: Snapshot, target: Tree, *, show: Show | None = None) -> Restored:
+    """Make ``target`` the checkpoint of ``snapshot``. There must be nothing, or what this same restore has left.
 
-    Raises InvalidInput (a target that exists, that cannot be made), SnapshotDamaged, PermanentError for a disk that
+    A restore that fails leaves what it has written, and no metadata: again, it goes on from there. Raises as
+    ``publish_from`` does (InvalidInput for a target that is taken), SnapshotDamaged, PermanentError for a disk that
     fills up, StoreUnavailable.
     """
-    _refuse_existing(target)
-    _check_paths(snapshot)
-    draft = target.parent / f".restoring-{target.name}-{uuid.uuid4().hex}"
+    _check(snapshot)
+    files = {file.path: file for file in sorted(snapshot.files, key=_first_chunk)}
+    packs, total, done = _Packs(catalogue, snapshot), snapshot.bytes, 0
+
+    def content(path: str) -> Iterable[bytes]:
+        parts = packs.content(files[path])
+        return [relocated(path, b"".join(parts), target.location)] if names_its_place(path) else parts
+
+    def written(path: str) -> None:
+        nonlocal done
+        done += files[path].stamp.size
+        if show is not None:
+            show(done, total)
+
     try:
-        make_folders(draft)
-        _write(catalogue, snapshot, draft, show)
-        _relocate(snapshot, draft, target)
-        _sync_all(draft, snapshot)
-        crash_point("restore.rename.before")
-        _refuse_existing(target)
-        draft.rename(target)
-        _sync(target.parent)
-        crash_point("restore.rename.after")
+        publish_from(target, files, content, written=written)
     except OSError as error:
         raise PermanentError(
-            f"{target} cannot be restored: {error.strerror or error}",
-            hint="nothing is left there; make room, and again",
+            f"{target.where('')} cannot be restored: {error.strerror or error}",
+            hint="there is no checkpoint yet, only a part of one: make room, and again",
         ) from error
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
-    return Restored(target=str(target), files=len(snapshot.files), bytes=snapshot.bytes)
+    return Restored(target=target.where(""), files=len(files), bytes=total)
 
 
-def stale_drafts(folder: Path, *, older_than_s: float) -> Iterator[str]:
-    """Directories in ``folder`` that killed restores left, older than ``older_than_s``."""
-    with suppress(FileNotFoundError):
-        for entry in os.scandir(folder):
-            # A restore that ends just now removes its draft.
-            with suppress(FileNotFoundError):
-                if _DRAFT.fullmatch(entry.name) and time.time() - entry.stat().st_mtime > older_than_s:
-                    yield entry.path
-
-
-def _refuse_existing(target: Path) -> None:
-    if os.path.lexists(target):
-        raise InvalidInput(f"{target} exists already", hint="restore into a directory that does not exist")
-
-
-def _check_paths(snapshot: Snapshot) -> None:
+def _check(snapshot: Snapshot) -> None:
+    """Raise SnapshotDamaged for what no capture makes."""
     for file in snapshot.files:
         try:
             check_inside(file.path)
         except InvalidInput:
             raise SnapshotDamaged(f"{snapshot.name} holds the file name {file.path!r}, which is not allowed") from None
-
-
-def _write(catalogue: Catalogue, snapshot: Snapshot, draft: Path, show: Show | None) -> None:
-    for folder in sorted({PurePosixPath(file.path).parent for file in snapshot.files}):
-        make_folders(draft / folder)
-    for file in snapshot.files:
-        if not file.chunks:
-            (draft / file.path).touch(FILE)
-    pieces = sorted(_pieces(snapshot), key=lambda piece: (piece.chunk.pack, piece.chunk.at))
-    total, done = sum(piece.chunk.size for piece in pieces), 0
-    with ThreadPoolExecutor(max_workers=_WRITERS, thread_name_prefix="restore") as writers:
-        for place, group in groupby(pieces, key=lambda piece: piece.chunk.pack):
-            for span in _spans(catalogue, snapshot.packs[place], list(group)):
-                for size in writers.map(lambda piece, span=span: span.put(piece, draft), span.pieces):
-                    done += size
-                if show is not None:
-                    show(done, total)
-
-
-def _relocate(snapshot: Snapshot, draft: Path, target: Path) -> None:
-    for saved in snapshot.files:
-        if names_its_place(saved.path):
-            file = draft / saved.path
-            file.write_bytes(relocated(saved.path, file.read_bytes(), LocalTree(target).location))
-
-
-def _pieces(snapshot: Snapshot) -> Iterator[_Piece]:
-    for file in snapshot.files:
-        offset = 0
-        for chunk in file.chunks:
-            yield _Piece(file.path, offset, chunk)
-            offset += chunk.size
-        if offset != file.stamp.size:
+        if sum(chunk.size for chunk in file.chunks) != file.stamp.size:
             raise SnapshotDamaged(f"{snapshot.name} does not hold all of {file.path}")
+    if METADATA not in {file.path for file in snapshot.files}:
+        raise SnapshotDamaged(f"{snapshot.name} holds no {METADATA}: no checkpoint can be made of it")
 
 
-class _Span:
-    """Bytes of one pack from ``start`` on, and the pieces that lie in them."""
-
-    def __init__(self, where: str, start: int, content: bytes, pieces: list[_Piece]) -> None:
-        self._where, self._start, self._content = where, start, memoryview(content)
-        self.pieces = pieces
-
-    def put(self, piece: _Piece, draft: Path) -> int:
-        """Write one piece into its file; its size."""
-        at = piece.chunk.at - self._start
-        data = open_chunk(self._content[at : at + piece.chunk.stored], piece.chunk, where=self._where)
-        file = os.open(draft / piece.path, os.O_CREAT | os.O_WRONLY, FILE)
-        try:
-            written = 0
-            while written < len(data):
-                written += os.pwrite(file, data[written:], piece.offset + written)
-        finally:
-            os.close(file)
-        return len(data)
+def _first_chunk(file: SnapshotFile) -> tuple[int, int]:
+    """In this order the files take from one pack after the other."""
+    return (file.chunks[0].pack, file.chunks[0].at) if file.chunks else (-1, 0)
 
 
-def _spans(catalogue: Catalogue, pack: Pack, pieces: list[_Piece]) -> Iterator[_Span]:
-    where = catalogue.pack_key(pack.name)
-    distinct = {(piece.chunk.at, piece.chunk.stored) for piece in pieces}
-    if pack.size <= _SMALL or sum(stored for _, stored in distinct) >= pack.size * _WHOLE_FROM:
-        content = catalogue.read_pack(pack)
+class _Packs:
+    """What a snapshot needs of its packs, by spans (start, end) of their bytes: each is read once, and held for the
+    files that need it, as long as that is not too much. Threads share it.
+    """
+
+    def __init__(self, catalogue: Catalogue, snapshot: Snapshot) -> None:
+        self._catalogue, self._packs = catalogue, snapshot.packs
+        chunks: dict[int, set[tuple[int, int]]] = {}
+        for chunk in (chunk for file in snapshot.files for chunk in file.chunks):
+            chunks.setdefault(chunk.pack, set()).add((chunk.at, chunk.at + chunk.stored))
+        self._spans = {place: _spans(snapshot.packs[place].size, sorted(found)) for place, found in chunks.items()}
+        self._held: OrderedDict[tuple[int, int], memoryview] = OrderedDict()
+        self._lock = Lock()
+
+    def content(self, file: SnapshotFile) -> Iterator[bytes]:
+        """A file's chunks, in order."""
+        for chunk in file.chunks:
+            start, held = self._around(chunk)
+            stored = held[chunk.at - start : chunk.at - start + chunk.stored]
+            yield open_chunk(stored, chunk, where=self._catalogue.pack_key(self._packs[chunk.pack].name))
+
+    def _around(self, chunk: Chunk) -> tuple[int, memoryview]:
+        spans = self._spans[chunk.pack]
+        start, end = spans[bisect_right(spans, chunk.at, key=lambda span: span[0]) - 1]
+        key = (chunk.pack, start)
+        with self._lock:
+            if key not in self._held:
+                while self._held and sum(map(len, self._held.values())) + end - start > _HELD_BYTES:
+                    self._held.popitem(last=False)
+                self._held[key] = memoryview(self._read(chunk.pack, start, end))
+            self._held.move_to_end(key)
+            return start, self._held[key]
+
+    def _read(self, place: int, start: int, end: int) -> bytes:
+        pack = self._packs[place]
+        if (start, end) != (0, pack.size):
+            return self._catalogue.read_part(pack, start, end - start)
+        content = self._catalogue.read_pack(pack)
         if hash_of(content) != pack.name:
+            where = self._catalogue.pack_key(pack.name)
             raise SnapshotDamaged(f"{where} is not what was stored: its hash differs")
-        yield _Span(where, 0, content, pieces)
-        return
-    for group in _close_together(pieces):
-        start = group[0].chunk.at
-        end = max(piece.chunk.at + piece.chunk.stored for piece in group)
-        yield _Span(where, start, catalogue.read_part(pack, start, end - start), group)
+        return content
 
 
-def _close_together(pieces: list[_Piece]) -> Iterator[list[_Piece]]:
-    group: list[_Piece] = []
-    end = 0
-    for piece in pieces:
-        if group and piece.chunk.at > end + _BRIDGED:
-            yield group
-            group = []
-        group.append(piece)
-        end = max(end, piece.chunk.at + piece.chunk.stored)
-    if group:
-        yield group
-
-
-def _sync_all(draft: Path, snapshot: Snapshot) -> None:
-    """On the disk itself before it is visible; of many files the whole system's buffers are the quicker way."""
-    if len(snapshot.files) > _SYNCED_ALONE:
-        os.sync()
-        return
-    files = [draft / file.path for file in snapshot.files]
-    folders = {path.parent for path in files} | {draft}
-    with ThreadPoolExecutor(max_workers=_SYNCERS, thread_name_prefix="sync") as syncers:
-        for paths in (files, folders):
-            for _ in syncers.map(_sync, paths):
-                pass
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+def _spans(size: int, chunks: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """What to read of a pack, in order: all of it, or the parts with its chunks (start, end), which are in order."""
+    if size <= _SMALL or sum(end - start for start, end in chunks) >= size * _WHOLE_FROM:
+        return [(0, size)]
+    spans = chunks[:1]
+    for start, end in chunks[1:]:
+        if start > spans[-1][1] + _BRIDGED:
+            spans.append((start, end))
+        else:
+            spans[-1] = (spans[-1][0], max(end, spans[-1][1]))
+    return spans
