@@ -43,9 +43,9 @@ class S3Tree(Tree):
     """``s3a://bucket/prefix`` or ``s3://bucket/prefix``; ``AWS_ENDPOINT_URL`` names a server other than Amazon's.
 
     What is there is told by listings, each made when it is first needed: of everything, or one of the tree itself and
-    one of each folder in it with all that is below; ``fresh`` looks anew, and so does what is asked after a change. A file's first stamp
-    is the listing's where there is one, any later one what the object is now. Threads may share it. Raises
-    StoreUnavailable where the server does not answer.
+    one of each folder in it with all that is below; ``fresh`` looks anew, and so does what is asked after a change. A
+    file's first stamp is the listing's where there is one, any later one what the object is now. Threads may share it.
+    Raises StoreUnavailable where the server does not answer.
     """
 
     def __init__(self, url: str, client: Any = None) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from streamkeeper.checkpoints.layout import last_committed, query_id
+from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.compatibility.assess import assess_evidence
 from streamkeeper.crash_points import crash_point
 from streamkeeper.errors import OperationRefused

@@ -16,6 +16,7 @@ import msgspec
 
 from streamkeeper.checkpoints.growth import Growth, checkpoint_growth, sink_log_growth
 from streamkeeper.checkpoints.layout import last_committed
+from streamkeeper.checkpoints.opening import tree_at
 from streamkeeper.checkpoints.prune_plan import Extent, PrunePlan
 from streamkeeper.checkpoints.pruning import plan_live, plan_retired, plan_unpublished
 from streamkeeper.checkpoints.publishing import is_published
@@ -173,7 +174,7 @@ def prune(store: Store, run: PruneRun, site: Installation | None = None) -> Prun
         packs += len(plan.packs)
         size += plan.freed
     for directory in run.directories:
-        pruned = carry_out(LocalTree(Path(directory.directory)), directory)
+        pruned = carry_out(tree_at(directory.directory), directory)
         files += pruned.files
         size += pruned.bytes
         failed += pruned.failed
@@ -241,12 +242,12 @@ def _versions(site: Installation, state: JobState, query: str, now: datetime) ->
     clock that is ahead would take the way back, and so would a job that stands still.
     """
     current = state.current_version(query)
-    serving = LocalTree(site.checkpoint(state, query, current.version)) if current is not None else None
+    serving = site.checkpoint(state, query, current.version) if current is not None else None
     epoch = state.epochs.get(query)
     for version in state.versions[query]:
         if find_foreign(site, state, query, version.version):
             continue
-        tree = LocalTree(site.checkpoint(state, query, version.version))
+        tree = site.checkpoint(state, query, version.version)
         if tree.absence():
             continue
         serves = current is not None and version.version == current.version

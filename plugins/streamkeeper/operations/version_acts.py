@@ -6,8 +6,9 @@ from collections.abc import Mapping
 
 import msgspec
 
+from streamkeeper.checkpoints.opening import tree_at
 from streamkeeper.checkpoints.publishing import is_published
-from streamkeeper.checkpoints.trees import NOT_THERE, LocalTree
+from streamkeeper.checkpoints.trees import NOT_THERE
 from streamkeeper.crash_points import crash_point
 from streamkeeper.errors import InvalidInput, OperationRefused
 from streamkeeper.model.job_state import JobState
@@ -135,7 +136,7 @@ def free_version(site: Installation, state: JobState, query: str) -> str:
     Whatever lies there is on no record: a new version must not go on from that.
     """
     root, name = site.new_checkpoints(state.job, query), state.next_version(query)
-    while LocalTree(root / name).absence() != NOT_THERE:
+    while tree_at(f"{root.spark_path}/{name}").absence() != NOT_THERE:
         name = version_name(version_number(name) + 1)
     return name
 
@@ -174,7 +175,7 @@ def fill_version(
     perhaps by a process that is slower than this one, and may serve already. It is never taken away, and a part of it
     is gone on from.
     """
-    recorded, target = state.version(query, version), LocalTree(site.checkpoint(state, query, version))
+    recorded, target = state.version(query, version), site.checkpoint(state, query, version)
     if recorded is None or recorded.claimed_by or is_published(target):
         return
     try:
