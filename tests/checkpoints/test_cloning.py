@@ -13,6 +13,7 @@ from streamkeeper.checkpoints import trees
 from streamkeeper.checkpoints.cloning import clone, clone_last_batch
 from streamkeeper.checkpoints.closed_set import closed_set
 from streamkeeper.checkpoints.layout import last_committed, open_batch
+from streamkeeper.checkpoints.publishing import is_published
 from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.errors import CheckpointChanged, CheckpointDamaged, InvalidInput
 from streamkeeper.model.snapshot import Stamp
@@ -120,6 +121,7 @@ def test_a_file_replaced_meanwhile_is_noticed(tmp_path: Path, meanwhile: Any) ->
     meanwhile(upload_again)
     with pytest.raises(CheckpointChanged, match=r"3\.zip"):
         clone(at(tmp_path / "live"), at(tmp_path / "copy"), 2)
+    assert not is_published(at(tmp_path / "copy")), "what the last look refuses was never a checkpoint"
 
 
 @pytest.mark.usefixtures("kind_of_tree")

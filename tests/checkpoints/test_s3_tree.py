@@ -37,6 +37,11 @@ class Bucket:
     def delete(self, path: str) -> None:
         self.client.delete_object(Bucket=self.bucket, Key=f"{self.prefix}/{path}")
 
+    def keys(self) -> list[str]:
+        """Every object's name, markers too."""
+        found = self.client.list_objects_v2(Bucket=self.bucket, Prefix=f"{self.prefix}/")
+        return [entry["Key"] for entry in found.get("Contents", ())]
+
     def upload(self, root: Path) -> None:
         for path in sorted(root.rglob("*")):
             if path.is_file():

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import pytest
@@ -262,3 +264,18 @@ def test_files_are_read_from_the_first_one_without_a_seed(old: Path, tmp_path: P
     """Nothing is made."""
     assert not seed_beginning(at(old), at(tmp_path / "v0002"), query_id=NEW_ID)
     assert at(tmp_path / "v0002").names("") == []
+
+
+def test_seeds_at_once_make_one_version_and_none_is_refused(old: Path, tmp_path: Path) -> None:
+    """Whoever is slower finds the version that it was to make."""
+    seed(at(old), at(tmp_path / "whole"), 12, number=12, query_id=NEW_ID)
+    for attempt in range(5):
+        target, start = at(tmp_path / f"v{attempt}"), Barrier(4)
+
+        def make(_: int, target: trees.Tree = target, start: Barrier = start) -> None:
+            start.wait()
+            seed(at(old), target, 12, number=12, query_id=NEW_ID)
+
+        with ThreadPoolExecutor(max_workers=4) as writers:
+            list(writers.map(make, range(4)))
+        assert contents(tmp_path / f"v{attempt}") == contents(tmp_path / "whole")

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from streamkeeper.checkpoints.opening import open_tree
+from streamkeeper.checkpoints.pruning import MARGIN_S, plan_live, plan_retired, plan_unpublished
+from streamkeeper.checkpoints.publishing import is_published
+from streamkeeper.checkpoints.removal import carry_out, is_being_removed
+from streamkeeper.checkpoints.s3_tree import S3Tree
 from streamkeeper.checkpoints.trees import LocalTree
-from streamkeeper.errors import SnapshotDamaged, StoreUnavailable
+from streamkeeper.errors import InvalidInput, SnapshotDamaged, StoreUnavailable
 from streamkeeper.snapshots.capture import capture
 from streamkeeper.snapshots.restore import restore
 from streamkeeper.snapshots.retention import Policy
@@ -18,6 +23,7 @@ from streamkeeper.snapshots.verify import verify
 from streamkeeper.stores.counting import CountingStore
 from streamkeeper.stores.opening import open_store
 from tests.checkpoints.test_s3_tree import Bucket
+from tests.checkpoints.trees import QUERY_ID, Tree
 from tests.snapshots.series import a_checkpoint, catalogue, files_below, salt_state, wanted
 
 pytestmark = pytest.mark.s3
@@ -50,6 +56,74 @@ def test_a_life_of_snapshots_in_a_bucket(tmp_path: Path, s3_url: str) -> None:
         sweep(series, plan_sweep(series, policy, now=now, grace_s=0), now=now)
     assert series.numbers() == [2]
     assert series.pack_names() == {pack.name for pack in second.packs}
+
+
+def test_a_version_is_restored_into_a_bucket_cut_back_and_removed(tmp_path: Path, s3_url: str) -> None:
+    """As on a disk: what a dead restore left is gone on from, and no marker of a folder outlives the version."""
+    a_checkpoint(tmp_path / "live", "format-2", batches=9)
+    series = catalogue(open_store(f"{s3_url}/store"))
+    snapshot = capture(LocalTree(tmp_path / "live"), series).snapshot
+    tree, bucket = S3Tree(f"{s3_url}/v0002"), Bucket(f"{s3_url}/v0002")
+    tree.create("offsets/8", [(tmp_path / "live/offsets/8").read_bytes()])
+    restore(series, snapshot, tree)
+    assert {path: tree.read(path) for path in tree.look().files} == wanted(tmp_path / "live", 8)
+    with pytest.raises(InvalidInput, match="exists already"):
+        restore(series, snapshot, S3Tree(tree.url))
+    bucket.upload(tmp_path / "live")
+    for marker in ("", "state/0/9/", "offsets/", "offsets/old/"):
+        bucket.put(marker, b"")
+    plan = plan_retired(tree.fresh(), 1)
+    assert carry_out(tree, plan).files == len(plan.files) > 50
+    assert tree.fresh().look().files.keys() == wanted(tmp_path / "live", 8).keys()
+    assert tree.fresh().folders("offsets") == []
+    done = carry_out(tree, plan_retired(tree.fresh(), 0))
+    assert (done.files, done.failed, done.left) == (len(plan.kept), (), ())
+    assert bucket.keys() == []
+
+
+def test_a_removal_in_a_bucket_that_was_cut_off_goes_on(tmp_path: Path, s3_url: str) -> None:
+    """Its metadata is gone first, and its mark is there until the last object is."""
+    a_checkpoint(tmp_path / "live", "hdfs", batches=3)
+    bucket = Bucket(f"{s3_url}/v0002")
+    bucket.upload(tmp_path / "live")
+    tree = S3Tree(bucket.url)
+    delete, dead = tree.delete, tree.fresh()
+
+    class Died(BaseException):
+        pass
+
+    def one_request(paths: Iterable[str]) -> dict[str, str]:
+        if [*paths] != ["metadata"]:
+            raise Died
+        return delete(["metadata"])
+
+    plan = plan_retired(dead, 0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(S3Tree, "fresh", lambda self: dead)
+        patch.setattr(dead, "delete", one_request)
+        with pytest.raises(Died):
+            carry_out(tree, plan)
+    tree = tree.fresh()
+    assert (is_published(tree), is_being_removed(tree, QUERY_ID)) == (False, True)
+    assert carry_out(tree, plan_unpublished(tree)).failed == ()
+    assert bucket.keys() == []
+
+
+def test_a_live_version_in_a_bucket_loses_what_its_owner_lost_sight_of(tmp_path: Path, s3_url: str) -> None:
+    """With the checksums of what goes, of which a listing from before still tells."""
+    Tree(tmp_path / "live", "hdfs", batches=3)
+    bucket = Bucket(f"{s3_url}/v0001")
+    bucket.upload(tmp_path / "live")
+    bucket.put("state/0/1/.gone.delta.crc", b"sum")
+    tree = S3Tree(bucket.url)
+    later = datetime.now(UTC).timestamp() + 2 * MARGIN_S
+    plan = plan_live(tree, now=later)
+    planned = {file.path for file in plan.files}
+    assert "state/0/1/.gone.delta.crc" in planned
+    assert {path for path in tree.look().files if path.endswith(".tmp")} <= planned
+    done = carry_out(tree, plan)
+    assert (done.files, done.failed, done.left) == (len(planned), (), ())
+    assert not planned & tree.fresh().look().files.keys()
 
 
 def test_a_checkpoint_in_a_bucket_that_goes_on_meanwhile_is_looked_at_anew(tmp_path: Path, s3_url: str) -> None:

@@ -162,7 +162,12 @@ def _is_there(target: Tree, query_id: str) -> bool:
 
 
 def _publish(target: Tree, query_id: str, files: dict[str, bytes]) -> None:
-    publish(target, files, metadata_content(query_id))
+    try:
+        publish(target, files, metadata_content(query_id))
+    except InvalidInput:
+        # Another one may have made the very same version meanwhile.
+        if not _is_there(target, query_id):
+            raise
 
 
 def _read(source: Tree, path: str) -> bytes:
