@@ -18,6 +18,7 @@ from streamkeeper.model.control import (
     CommandKind,
     DriverState,
     DriverStatus,
+    Gather,
     LaunchMode,
     LaunchSpec,
 )
@@ -123,6 +124,7 @@ class DriverHouse:
         lease_s: float = 60.0,
         rehearse_on: Mapping[str, str] | None = None,
         expected_manifests: Mapping[str, str] | None = None,
+        gather: Gather | None = None,
         secrets: Mapping[str, str] | None = None,
         environ: Mapping[str, str] | None = None,
         restarts: RestartPolicy | None = None,
@@ -142,6 +144,7 @@ class DriverHouse:
             checkpoints=str(self.root / "checkpoints"),
             rehearse_on=dict(rehearse_on or {}),
             expected_manifests=dict(expected_manifests or {}),
+            gather=gather,
             lease_s=lease_s,
             restarts=restarts or RestartPolicy(),
         )
