@@ -18,6 +18,7 @@ from streamkeeper.model.control import (
     CommandKind,
     DriverState,
     DriverStatus,
+    Gather,
     LaunchMode,
     LaunchSpec,
 )
@@ -126,6 +127,8 @@ class DriverHouse:
         secrets: Mapping[str, str] | None = None,
         environ: Mapping[str, str] | None = None,
         restarts: RestartPolicy | None = None,
+        gather: Gather | None = None,
+        installation: str = "",
     ) -> subprocess.Popen[bytes]:
         """Store the bundle and the launch, and start generation 1."""
         bundle = build_bundle(self.jobs_root, self.job)
@@ -144,6 +147,8 @@ class DriverHouse:
             expected_manifests=dict(expected_manifests or {}),
             lease_s=lease_s,
             restarts=restarts or RestartPolicy(),
+            gather=gather,
+            installation=installation,
         )
         assert self.control(instance).write_launch(spec)
         self.journal.append(
