@@ -128,6 +128,8 @@ class DriverHouse:
         secrets: Mapping[str, str] | None = None,
         environ: Mapping[str, str] | None = None,
         restarts: RestartPolicy | None = None,
+        gather: Gather | None = None,
+        installation: str = "",
     ) -> subprocess.Popen[bytes]:
         """Store the bundle and the launch, and start generation 1."""
         bundle = build_bundle(self.jobs_root, self.job)
@@ -147,6 +149,8 @@ class DriverHouse:
             gather=gather,
             lease_s=lease_s,
             restarts=restarts or RestartPolicy(),
+            gather=gather,
+            installation=installation,
         )
         assert self.control(instance).write_launch(spec)
         self.journal.append(

@@ -152,6 +152,7 @@ class Driver:
             record=asked.record,
             against=asked.release,
             served=asked.served,
+            installation=spec.installation,
             # A release that was described before has just been held against that.
             build_again=None if spec.expected_manifests else lambda: build_beside(session.spark, job, self._secrets),
         )
