@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from streamkeeper.compatibility.assess import RULES, assess, assess_evidence, find_changes
@@ -531,7 +531,12 @@ def test_state_that_means_something_else_is_never_resumed(old: Manifest, new: Ma
         assert verdict_of(find_changes(old, new)) is Verdict.SWITCH
 
 
+SUMMED_TWICE = (*AGGREGATE.values, StateColumn(meaning="max(source 0.x)", type="long"))
+
+
 @given(manifests, manifests)
+@example(STATEFUL, with_operator(STATEFUL, resolved=False, rows=(), values=SUMMED_TWICE, upstream=UPSTREAM))
+@example(STATEFUL, changed(STATEFUL, functions={"sink/0 save": "ab" * 32}))
 def test_every_finding_says_what_a_resume_would_do(old: Manifest, new: Manifest) -> None:
     """In a sentence, in no notation that only Streamkeeper knows; its hint says something else."""
     for each in assess({"q": old}, {"q": new}).queries["q"].findings:

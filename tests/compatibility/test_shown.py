@@ -14,6 +14,7 @@ from streamkeeper.compatibility.shown import (
     expression_change,
     expressions_change,
     lines_change,
+    parts_change,
     schema_change,
 )
 from streamkeeper.compatibility.sql_words import duration
@@ -108,6 +109,30 @@ def test_what_differs_in_nothing_that_can_be_shown_says_so() -> None:
     rows = "right: LocalRelation(data=r {}, isStreaming=False)"
     told = expression_change(rows.format("f7" * 32), rows.format("55" * 32))
     assert told == ("right: rows made in the job's code -> right: rows made in the job's code, not made of the same")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        ({"f": "a", "g": "b"}, {"f": "a", "g": "c"}, "g: b -> g: c"),
+        ({}, {"sink/0 save": "ab" * 32}, "nothing -> sink/0 save: …"),
+        ({"f": "ab" * 32}, {"f": "cd" * 32}, "f: … -> f: …, not made of the same"),
+        (("a", "b"), ("a",), "b -> nothing"),
+        (
+            [{"upstream": "~Aggregate [k#0]", "may_have_evicted": True, "rows": ["lessthan(3:long, source 0.x)"]}],
+            [{"upstream": "~Aggregate [k#0]", "may_have_evicted": False, "rows": ["lessthan(4:long, source 0.x)"]}],
+            "may have evicted: yes, x > 3 -> may have evicted: no, x > 4",
+        ),
+        (
+            [{"values": [{"meaning": "sum(source 0.x)", "type": "long"}]}],
+            [{"values": []}],
+            "sum(x), type: long -> nothing",
+        ),
+    ],
+)
+def test_of_two_values_only_the_parts_that_differ_are_told(before: object, after: object, told: str) -> None:
+    """By their names, and expressions as their author wrote them: what is the same on both sides is no evidence."""
+    assert parts_change(before, after) == told
 
 
 def test_a_list_of_expressions_is_cut_after_a_few() -> None:

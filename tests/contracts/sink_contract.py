@@ -11,6 +11,7 @@ from streamkeeper.model.serving import Span
 from streamkeeper.model.sink_capabilities import SinkCapabilities, capabilities_of
 from streamkeeper.sinks.asking import ask_output
 from streamkeeper.sinks.contract import OutputQuestion, Sink, SinkContext, SinkWriter, WriterRole
+from streamkeeper.sinks.fences import read_fences
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -64,6 +65,14 @@ class SinkContract:
         assert _opened(place, 2).last_batch() == told.batch == (1 if can.knows_batches else None)
         assert bool(told.unknown) is not can.knows_batches
 
+    def test_whose_it_is(self, place: Place, can: SinkCapabilities) -> None:
+        """Is told by its fence alone; an output that does not fence has no such place."""
+        _opened(place, 1, installation="a1")
+        assert bool(place.sink.fence_place) is can.fences
+        if can.fences:
+            (fence,) = read_fences(place.sink.fence_place)
+            assert (fence.output, fence.installation) == (place.sink.describe().output, "a1")
+
     def test_a_writer_that_was_superseded(self, place: Place, spark: SparkSession, can: SinkCapabilities) -> None:
         """Writes nothing where the output fences; elsewhere only its death keeps it out."""
         old = _opened(place, 1)
@@ -87,11 +96,25 @@ class SinkContract:
         assert (place.rows() == [FIRST]) is can.shadows
 
 
-def _opened(place: Place, epoch: int, version: str = "v0001", *, role: WriterRole = WriterRole.SERVING) -> SinkWriter:
+def _opened(
+    place: Place,
+    epoch: int,
+    version: str = "v0001",
+    *,
+    role: WriterRole = WriterRole.SERVING,
+    installation: str = "",
+) -> SinkWriter:
     """A writer of an epoch, its fence raised."""
     serving = () if role is WriterRole.SHADOW else (Span(version),)
     context = SinkContext(
-        job="sales", query="totals", version=version, epoch=epoch, output_mode="append", role=role, serving=serving
+        job="sales",
+        query="totals",
+        version=version,
+        epoch=epoch,
+        output_mode="append",
+        role=role,
+        serving=serving,
+        installation=installation,
     )
     writer = place.sink.open(context)
     writer.raise_fence()

@@ -18,6 +18,7 @@ from streamkeeper.model.control import (
     CommandKind,
     DriverState,
     DriverStatus,
+    Gather,
     LaunchMode,
     LaunchSpec,
 )
@@ -123,9 +124,11 @@ class DriverHouse:
         lease_s: float = 60.0,
         rehearse_on: Mapping[str, str] | None = None,
         expected_manifests: Mapping[str, str] | None = None,
+        gather: Gather | None = None,
         secrets: Mapping[str, str] | None = None,
         environ: Mapping[str, str] | None = None,
         restarts: RestartPolicy | None = None,
+        installation: str = "",
     ) -> subprocess.Popen[bytes]:
         """Store the bundle and the launch, and start generation 1."""
         bundle = build_bundle(self.jobs_root, self.job)
@@ -142,8 +145,10 @@ class DriverHouse:
             checkpoints=str(self.root / "checkpoints"),
             rehearse_on=dict(rehearse_on or {}),
             expected_manifests=dict(expected_manifests or {}),
+            gather=gather,
             lease_s=lease_s,
             restarts=restarts or RestartPolicy(),
+            installation=installation,
         )
         assert self.control(instance).write_launch(spec)
         self.journal.append(

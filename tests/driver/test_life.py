@@ -8,12 +8,13 @@ import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from harness.waiting import wait_for
 from streamkeeper.checkpoints.layout import last_committed, last_planned
 from streamkeeper.checkpoints.trees import LocalTree
-from streamkeeper.model.control import CommandKind, DriverState, ExitCode
+from streamkeeper.model.control import CommandKind, DriverState, ExitCode, Gather
 from streamkeeper.model.journal_keys import entry_key, journal_prefix
 from streamkeeper.sinks.file import newest_batch
 from tests.driver.driver_house import DriverHouse
@@ -93,6 +94,29 @@ def test_killed_driver_goes_on_by_itself(house: DriverHouse) -> None:
     assert (status.generation, status.queries["totals"].epoch) == (2, 2)
     house.send("first", again, CommandKind.DRAIN)
     assert house.wait_exit(again) == ExitCode.DRAINED
+
+
+def test_a_standby_whose_jvm_dies_while_it_looks_tells_nothing(house: DriverHouse) -> None:
+    """It ends and is started again, and the next generation looks; so nobody is asked about looks that were missed."""
+    house.add([("a", 1)])
+    first = house.launch("first")
+    house.wait_state("first", DriverState.STANDBY)
+    house.go("first", first, "totals")
+    wait_for("the first totals", lambda: house.totals() == house.oracle())
+    live = house.checkpoint("totals", "v0001")
+    wait_for("its commit", lambda: last_committed(LocalTree(live)) is not None)
+    second = house.launch("second", rehearse_on={"totals": str(live)}, gather=Gather(served=True))
+    wait_for("its rehearsal", lambda: [*(house.root / "home/scratch/second/rehearsal").glob("rehearsal-*")])
+    [jvm] = [child for child in psutil.Process(second.pid).children() if "java" in child.name()]
+    jvm.kill()
+    assert house.wait_exit(second) == ExitCode.FAILED
+    assert house.control("second").read_evidence() is None
+    assert house.status("second").error.startswith("the JVM ended by itself")  # type: ignore[union-attr]
+    house.start("second", 2)
+    wait_for("its standby", lambda: house.status("second").state is DriverState.STANDBY)  # type: ignore[union-attr]
+    evidence = house.control("second").read_evidence()
+    assert evidence is not None
+    assert not evidence.queries["totals"].not_looked
 
 
 def test_drain_by_the_gate_under_load(tmp_path: Path) -> None:

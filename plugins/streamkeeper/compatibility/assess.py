@@ -26,7 +26,7 @@ from streamkeeper.compatibility.effects import with_effects
 from streamkeeper.compatibility.observations import not_looked
 from streamkeeper.compatibility.older_manifests import in_one_format
 from streamkeeper.compatibility.rule import NEW_CHECKPOINT, Rule
-from streamkeeper.compatibility.shown import change, content_change
+from streamkeeper.compatibility.shown import change, parts_change
 from streamkeeper.compatibility.way_out import priced
 from streamkeeper.model.evidence import Evidence
 from streamkeeper.model.finding import Assessment, Finding, QueryAssessment, Severity, Verdict, verdict_of
@@ -152,10 +152,6 @@ def _unexplained(old: Manifest, new: Manifest) -> Iterator[Finding]:
                 rule="unexplained-difference",
                 severity=Severity.BREAKING,
                 where=field,
-                evidence=content_change(_text(before), _text(after)),
+                evidence=parts_change(msgspec.to_builtins(before), msgspec.to_builtins(after)),
                 hint=NEW_CHECKPOINT,
             )
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else msgspec.json.encode(value, order="sorted").decode()

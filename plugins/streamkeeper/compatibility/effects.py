@@ -165,6 +165,7 @@ FATAL: dict[str, str] = {
     "source-no-longer-holds-offsets": "the first batch would fail, or leave out what is gone without an error",
     "source-out-of-reach": "the first batch would fail: the source does not answer",
     "sink-ahead-of-checkpoint": "the sink would take new batches for those it has, and skip them without an error",
+    "output-of-another-installation": "its fence would refuse this installation's driver at the takeover",
     "sink-log-missing": "new files would get a log that does not know the old ones: readers would not see those",
 }
 

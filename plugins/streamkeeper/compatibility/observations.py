@@ -209,6 +209,18 @@ def sink_ahead(output: str, written: int, planned: int | None) -> Finding:
     )
 
 
+def output_of_another(output: str, owner: str, mine: str) -> Finding:
+    """A copied installation has the names of the one that it was copied from, and none of its outputs."""
+    return Finding(
+        rule="output-of-another-installation",
+        severity=Severity.FATAL,
+        where=f"sink {output}",
+        evidence=f"the installation {owner[:8]} writes it, and this one is {mine[:8]}",
+        hint="deploy with params that name an output of its own",
+        reference="docs/runbook.md: A home or a store was copied or moved",
+    )
+
+
 def sink_log_gone(directory: str, committed: int) -> Finding:
     """Readers follow the sink's log: one that begins in the middle cannot be read."""
     return Finding(

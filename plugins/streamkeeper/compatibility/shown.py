@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import zip_longest
 
 from streamkeeper.compatibility.plan_lines import plan_line
 from streamkeeper.compatibility.sql_words import without_digests
@@ -15,6 +16,8 @@ WIDTH = 72
 _MOST = 3
 _NULL_CHECK = re.compile(r"(?:(?:left|right|branch \d+): )?isnotnull\(")
 _COLUMN = re.compile(r"((?:source|static) (?:\d+|\"[^\"]*\"))\.(\w+)")
+_MEANINGS = frozenset({"meaning", "rows", "shape"})
+"""Parts of an operator that are expressions over the sources."""
 NOTHING = "nothing"
 OTHERWISE = ", not made of the same"
 SAME_WORDS = "the plan reads the same; a type, a schema, a literal or a setting in it is another"
@@ -58,10 +61,12 @@ def expressions_change(before: Sequence[str], after: Sequence[str]) -> str:
     )
 
 
-def content_change(before: str, after: str) -> str:
-    """The same of texts that nobody wrote."""
-    left, right = text_pieces(without_digests(before), without_digests(after), WIDTH)
-    return f"{left} -> {right}{OTHERWISE if left == right else ''}"
+def parts_change(before: object, after: object) -> str:
+    """The same of two values of one shape, of dicts and lists: only the parts that differ, by their names."""
+    parts = list(_parts_apart(before, after))
+    sides = [without_digests(", ".join(pair[side] for pair in parts if pair[side])) for side in (0, 1)]
+    left, right = text_pieces(sides[0], sides[1], WIDTH)
+    return f"{left or NOTHING} -> {right or NOTHING}{OTHERWISE if left == right else ''}"
 
 
 def lines_change(before: Sequence[str], after: Sequence[str]) -> str:
@@ -90,6 +95,30 @@ def _changed(before: str, after: str) -> tuple[str, str]:
     if same.startswith("window("):
         return same, f"{same}, of another gap, offset or time"
     return same, f"{same}{OTHERWISE}"
+
+
+def _parts_apart(before: object, after: object, name: str = "") -> Iterator[tuple[str, str]]:
+    if before == after:
+        return
+    match before, after:
+        case (dict() | None as old, dict() | None as new):
+            had, has = old or {}, new or {}
+            for key in sorted(had.keys() | has.keys()):
+                yield from _parts_apart(had.get(key), has.get(key), key)
+        case (list() | tuple() | None as old, list() | tuple() | None as new):
+            for pair in zip_longest(old or (), new or ()):
+                yield from _parts_apart(*pair, name)
+        case _:
+            yield _part(name, before), _part(name, after)
+
+
+def _part(name: str, value: object) -> str:
+    if value is None or value == "":
+        return ""
+    if name in _MEANINGS:
+        return expression(str(value))
+    told = ("no", "yes")[value] if isinstance(value, bool) else str(value)
+    return f"{name.replace('_', ' ')}: {told}" if name else told
 
 
 def _ambiguous(*meanings: str) -> bool:

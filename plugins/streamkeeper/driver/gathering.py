@@ -25,7 +25,7 @@ from streamkeeper.compatibility.state_keys import null_questions, without_nulls
 from streamkeeper.compatibility.watermarks import eviction_questions, without_eviction
 from streamkeeper.driver.faults import describe_fault
 from streamkeeper.driver.job_loading import PlannedQuery
-from streamkeeper.driver.preflight import look_at_history, look_at_sink, look_at_sources
+from streamkeeper.driver.preflight import look_at_history, look_at_owner, look_at_sink, look_at_sources
 from streamkeeper.driver.queries import restore_confs
 from streamkeeper.driver.warm_up import TIMEOUT_S, rehearse_query
 from streamkeeper.errors import CheckpointChanged
@@ -58,8 +58,9 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
     """What evidence is gathered of.
 
     ``deployed``: None where nothing is; ``checkpoints``: query -> directory; ``record``: query -> what is on record of
-    it; ``served``: whether a driver goes on writing them meanwhile; ``build_again``: a second build of the candidate,
-    None where its manifests were held against those of an earlier build already.
+    it; ``served``: whether a driver goes on writing them meanwhile; ``installation``: the id of the one that would
+    write the outputs, empty where none is to; ``build_again``: a second build of the candidate, None where its
+    manifests were held against those of an earlier build already.
     """
 
     job: str
@@ -69,6 +70,7 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
     record: Mapping[str, tuple[Finding, ...]] = {}
     against: str = ""
     served: bool = False
+    installation: str = ""
     build_again: Callable[[], Mapping[str, Manifest]] | None = None
     rehearse: bool = True
     timeout_s: float = TIMEOUT_S
@@ -146,6 +148,8 @@ class _QueryLooks:
         if checkpoint is not None and (not checkpoint.absence() or self._is_fatal(Look.RECORD)):
             batch = last_committed(checkpoint)
             deployed, manifest = self._look_at_checkpoint(checkpoint)
+        else:
+            self._look(Look.SINK, self._owner)
         return QueryEvidence(
             deployed=deployed,
             candidate=manifest,
@@ -163,7 +167,7 @@ class _QueryLooks:
         self._look(Look.DAMAGE, lambda: self._damage(checkpoint), unless=lost)
         fatal = _FORBIDDEN if self._is_fatal(*Look) else ""
         self._look(Look.SOURCES, lambda: self._sources(checkpoint), unless=fatal)
-        self._look(Look.SINK, lambda: look_at_sink(of.job, query, checkpoint), unless=fatal)
+        self._look(Look.SINK, lambda: (*self._owner(), *look_at_sink(of.job, query, checkpoint)), unless=fatal)
         fatal = _FORBIDDEN if self._is_fatal(*Look) else ""
         self._look(Look.REHEARSAL, lambda: self._rehearsal(checkpoint), unless=fatal)
         manifests: list[tuple[Manifest | None, Manifest]] = [(self._deployed, self._planned.manifest)]
@@ -191,6 +195,9 @@ class _QueryLooks:
 
     def _is_fatal(self, *looks: Look) -> bool:
         return any(found.severity is Severity.FATAL for look in looks for found in self._found.get(look, ()))
+
+    def _owner(self) -> Iterator[Finding]:
+        return look_at_owner(self._planned.query, self._of.installation)
 
     def _determinism(self) -> Iterator[Finding]:
         if self._unlike(self._name):

@@ -152,10 +152,14 @@ class Driver:
             record=asked.record,
             against=asked.release,
             served=asked.served,
+            installation=spec.installation,
             # A release that was described before has just been held against that.
             build_again=None if spec.expected_manifests else lambda: build_beside(session.spark, job, self._secrets),
         )
         evidence = redact_value(gather_evidence(subject, self._scratch / "rehearsal"), self._secrets)
+        if not session.answers():
+            # What was found in a JVM that died says nothing of the candidate: the next generation looks.
+            raise will_restart(session.last_word)
         self._line.write_evidence(evidence)
         self._board.gathered = True
         return evidence

@@ -10,9 +10,10 @@ from streamkeeper.checkpoints.open_input import gone_of_batch
 from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.compatibility import observations
 from streamkeeper.definition import Query
-from streamkeeper.errors import SourceOutOfReach
+from streamkeeper.errors import NotFound, SourceOutOfReach, StoreUnavailable
 from streamkeeper.model.finding import Finding
 from streamkeeper.sinks.contract import SinkContext
+from streamkeeper.sinks.fences import read_fences
 from streamkeeper.sinks.file import FileSink, newest_batch
 
 _LOG = "_spark_metadata"
@@ -38,6 +39,21 @@ def look_at_history(query: Query, checkpoint: Tree) -> Iterator[Finding]:
             yield observations.history_gone(f"{source} (kafka)", "; ".join(gap.told for gap in gaps))
     except SourceOutOfReach as error:
         yield observations.history_gone("(kafka)", f"what the topics hold is not known: {error}")
+
+
+def look_at_owner(query: Query, installation: str) -> Iterator[Finding]:
+    """Whether another installation writes the output, whose fence this one could not raise; one that does not answer
+    is asked again by the fence."""
+    place, output = query.sink.fence_place, query.sink.describe().output
+    if not (place and installation):
+        return
+    try:
+        owners = {fence.output: fence.installation for fence in read_fences(place)}
+    except (NotFound, StoreUnavailable):
+        return
+    owner = owners.get(output, "")
+    if owner not in ("", installation):
+        yield observations.output_of_another(output, owner, installation)
 
 
 def look_at_sink(job: str, query: Query, checkpoint: Tree) -> Iterator[Finding]:

@@ -37,6 +37,7 @@ _FOR_THE_UI = {
     "spark.ui.retainedTasks": "100",
 }
 """What Spark keeps of the past for its UI, which it does without one as well: 30 MiB of heap within half an hour."""
+_DYING_S = 1.0
 _OUT_OF_MEMORY = frozenset({3, 52})
 """Exit codes of a JVM: of -XX:+ExitOnOutOfMemoryError, and of Spark after an OutOfMemoryError in a task."""
 
@@ -101,9 +102,20 @@ class Session:
         """Whether the JVM is gone."""
         return self._process.poll() is not None
 
+    def answers(self) -> bool:
+        """Whether the JVM can be called: one that dies hangs up before it has ended."""
+        jvm: Any = self.spark._jvm
+        try:
+            jvm.java.lang.System.nanoTime()
+        except Exception:
+            return False
+        return True
+
     @property
     def last_word(self) -> str:
-        """How a JVM that is gone has ended: its code is all that it leaves."""
+        """How a JVM that is gone, or has hung up, has ended: its code is all that it leaves."""
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(timeout=_DYING_S)
         return describe_end(self._process.poll())
 
     def kill(self) -> None:

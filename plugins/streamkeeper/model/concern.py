@@ -45,6 +45,7 @@ _OF_RULE = {
     "open-batch-of-named-sources": Concern.CHECKPOINT,
     "output-changes-hands": Concern.UNEXPLAINED,
     "output-does-not-fit": Concern.OUTPUT,
+    "output-of-another-installation": Concern.OUTPUT,
     "refused-by-spark": Concern.UNEXPLAINED,
     "sink-ahead-of-checkpoint": Concern.SINK_AHEAD,
     "sink-option-changed": Concern.OUTPUT,

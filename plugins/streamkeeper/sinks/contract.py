@@ -96,6 +96,11 @@ class Sink(ABC):
     def open(self, context: SinkContext) -> SinkWriter:
         """A writer for one epoch; connects, but changes nothing yet."""
 
+    @property
+    def fence_place(self) -> str:
+        """Where ``fences.read_fences`` finds its fence: a URL, maybe with a password, or a directory; empty without."""
+        return ""
+
     @abstractmethod
     def rehearse(self, batch: DataFrame) -> None:
         """Run a batch through the same kind of work and keep nothing: the warm-up of a standby."""

@@ -89,6 +89,11 @@ class FileSink(Sink):
         """A writer for one epoch."""
         return FileWriter(self, context)
 
+    @property
+    def fence_place(self) -> str:
+        """The directory."""
+        return self.path
+
     def rehearse(self, batch: DataFrame) -> None:
         """Compute the batch and drop it."""
         self.check_columns(batch)

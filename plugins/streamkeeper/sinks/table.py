@@ -96,6 +96,11 @@ class TableSink(Sink):
             check_shadow_name(self.table, context.version)
         return TableWriter(self, context)
 
+    @property
+    def fence_place(self) -> str:
+        """The database."""
+        return self.url
+
     def rehearse(self, batch: DataFrame) -> None:
         """Convert and insert the batch into temporary tables of the workers, and roll back.
 

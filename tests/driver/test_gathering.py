@@ -1,0 +1,154 @@
+"""What a look at the output tells before anything is drained: whose it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from streamkeeper.compatibility.assess import assess_evidence
+from streamkeeper.driver.gathering import Subject, gather_evidence
+from streamkeeper.driver.job_loading import build_queries
+from streamkeeper.model.control import Gather, LaunchMode, LaunchSpec
+from streamkeeper.model.evidence import Look
+from streamkeeper.model.finding import Verdict
+from streamkeeper.sinks.contract import SinkContext
+from streamkeeper.sinks.table import TableSink
+from tests.driver.driver_house import DriverHouse
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from streamkeeper.driver.job_loading import PlannedQuery
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+
+Told = tuple[Verdict, list[str]]
+
+JOB = """
+from streamkeeper import FileSink, Param, Query, TableSink, streaming_job
+
+
+@streaming_job(name="sales", params={name: Param(str) for name in ("input", "table", "files")})
+def sales(spark, params):
+    rows = spark.readStream.schema("k string, x long").json(params["input"])
+    yield Query("rows", rows, sink=TableSink(params["table"], table="rows", key=["k"]))
+    yield Query("copy", rows, sink=FileSink(params["files"]))
+"""
+
+
+class House:
+    """A candidate of both kinds of output that fence, which an installation has claimed or nobody has."""
+
+    def __init__(self, root: Path, spark: SparkSession) -> None:
+        self.root = root
+        (root / "input").mkdir()
+        (root / "job.py").write_text(JOB)
+        params = {"input": root / "input", "files": root / "files", "table": f"sqlite:///{root / 'sales.db'}"}
+        spec = LaunchSpec(
+            instance="i1",
+            job="sales",
+            release="r0001",
+            mode=LaunchMode.DESCRIBE,
+            bundle="",
+            entry="job.py",
+            params={name: str(value) for name, value in params.items()},
+            conf={},
+            checkpoints="",
+        )
+        self.candidate: dict[str, PlannedQuery] = build_queries(spec, root, spark, {})
+
+    def claim(self, installation: str) -> None:
+        """Raise both fences in its name."""
+        for name, planned in self.candidate.items():
+            context = SinkContext(job="sales", query=name, version="v0001", epoch=1, installation=installation)
+            writer = planned.query.sink.open(context)
+            writer.raise_fence()
+            writer.close()
+
+    def restored(self) -> dict[str, str]:
+        """Query -> a checkpoint of one batch, at the places of versions that were restored."""
+        found = {}
+        for name, planned in self.candidate.items():
+            found[name] = str(self.root / name / "v0002")
+            plain = planned.query.df.writeStream.format("noop").option("checkpointLocation", found[name])
+            plain.trigger(availableNow=True).start().awaitTermination()
+        return found
+
+    def verdicts(self, installation: str, checkpoints: Mapping[str, str] | None = None) -> dict[str, Told]:
+        """Query -> verdict on a release by this installation, and what the look at the output found."""
+        subject = Subject(
+            job="sales",
+            deployed=None,
+            candidate=self.candidate,
+            checkpoints=checkpoints or {},
+            installation=installation,
+        )
+        evidence = gather_evidence(subject, self.root / "scratch")
+        judged = assess_evidence(evidence).queries
+        looks = {name: query.found[Look.SINK] for name, query in evidence.queries.items()}
+        return {name: (judged[name].verdict, [each.rule for each in look]) for name, look in looks.items()}
+
+
+@pytest.fixture
+def house(tmp_path: Path, spark: SparkSession) -> House:
+    return House(tmp_path, spark)
+
+
+def test_an_output_of_another_installation_is_refused_before_anything_is_drained(house: House) -> None:
+    """By its own fence, which this one's driver could not raise; a former installation's outputs stay its own."""
+    house.claim("a1")
+    refused = (Verdict.REFUSE, ["output-of-another-installation"])
+    assert house.verdicts("b2") == {"rows": refused, "copy": refused}
+
+
+@pytest.mark.parametrize("asking", ["a1", ""], ids=["its-own", "look-off"])
+def test_without_that_look_the_output_passes(house: House, asking: str) -> None:
+    """So does one of its own; where nobody says who asks, as in a check without an installation, it is not taken."""
+    house.claim("a1")
+    passed: Told = (Verdict.RESUME, [])
+    assert house.verdicts(asking) == {"rows": passed, "copy": passed}
+
+
+def test_an_output_that_nobody_has_claimed_is_left_unmade(house: House) -> None:
+    """The look finds nothing, and makes neither a database nor a directory."""
+    passed: Told = (Verdict.RESUME, [])
+    assert house.verdicts("b2") == {"rows": passed, "copy": passed}
+    assert {path.name for path in house.root.iterdir()} <= {"input", "job.py", "scratch"}
+
+
+@pytest.mark.parametrize(("asking", "found"), [("b2", ["output-of-another-installation"]), ("a1", [])])
+def test_a_restored_version_gives_nobody_a_right_to_the_former_output(
+    house: House, asking: str, found: list[str]
+) -> None:
+    """A copy's job goes on from a snapshot: its checkpoint is its own, and the output that its params name is not."""
+    (house.root / "input" / "0.json").write_text('{"k": "a", "x": 1}')
+    checkpoints = house.restored()
+    house.claim("a1")
+    assert {name: rules for name, (_, rules) in house.verdicts(asking, checkpoints).items()} == {
+        "rows": found,
+        "copy": found,
+    }
+
+
+def test_a_driver_asks_for_the_installation_that_starts_it(tmp_path: Path) -> None:
+    """The one that only describes, as for a dry run, has refused by its evidence what a takeover would run into."""
+    house = DriverHouse(tmp_path)
+    context = SinkContext(job=house.job, query="totals", version="v0001", epoch=1, installation="a1")
+    writer = TableSink(f"sqlite:///{house.warehouse}", table="sales_totals", key=["customer"]).open(context)
+    writer.raise_fence()
+    writer.close()
+    try:
+        process = house.launch("i1", mode=LaunchMode.DESCRIBE, gather=Gather(), installation="b2")
+        house.wait_exit(process, 300)
+        evidence = house.control("i1").read_evidence()
+    finally:
+        house.close()
+    assert evidence is not None
+    (told,) = evidence.queries["totals"].found[Look.SINK]
+    assert (told.rule, told.evidence) == (
+        "output-of-another-installation",
+        "the installation a1 writes it, and this one is b2",
+    )
