@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 
 from streamkeeper.cli.caller import user_name
 from streamkeeper.cli.main import app
-from streamkeeper.model.control import DriverExit, DriverState, DriverStatus, QueryStatus
+from streamkeeper.model.control import CommandKind, DriverExit, DriverState, DriverStatus, QueryStatus
 from streamkeeper.model.journal import (
     InstanceAppointed,
     InstancePlanned,
@@ -125,6 +125,24 @@ def test_history_tells_the_journal_in_sentences(home: Path) -> None:
     assert "op-1 started: deploy r0001, warm handover, by ann, because: first" in lines[1]
     assert "op-1 succeeded: r0001 serves" in lines[-1]
     assert run("history", "orders", "--limit", "2").stdout.splitlines() == lines[-2:]
+
+
+@pytest.mark.parametrize(
+    ("stray", "told"),
+    [
+        ("registry/orders/journal/notes.txt", "no entry"),
+        (f"control/orders/{DRIVER}/commands/000001.json.bak", "no order"),
+        (f"control/orders/{DRIVER}/commands/old/000001.json", "no order"),
+    ],
+)
+def test_history_names_what_is_passed_over(home: Path, stray: str, told: str) -> None:
+    """A file that somebody put among entries or orders stops nobody; it is named, and what is an order is not."""
+    push()
+    serve(home).send(CommandKind.DRAIN, "op-2")
+    (home / "store" / stray).parent.mkdir(parents=True, exist_ok=True)
+    (home / "store" / stray).write_text("a note")
+    passed = [line for line in run("history", "orders").stdout.splitlines() if "passed over" in line]
+    assert passed == [f"{told}, and passed over: {stray}"]
 
 
 def test_what_others_wrote_stays_text_in_history_and_status(home: Path) -> None:
