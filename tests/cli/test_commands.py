@@ -145,6 +145,45 @@ def test_history_names_what_is_passed_over(home: Path, stray: str, told: str) ->
     assert passed == [f"{told}, and passed over: {stray}"]
 
 
+@pytest.mark.parametrize("reason", ["", "why", "x" * 1001, "x" * 2**16], ids=len)
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("rollback", "orders"),
+        ("stop", "orders"),
+        ("forget", "orders"),
+        ("approve", "orders", "op"),
+        ("decline", "orders", "op"),
+        ("home", "new"),
+        ("home", "moved"),
+    ],
+    ids=" ".join,
+)
+def test_what_is_no_reason_is_refused_in_one_line(home: Path, words: tuple[str, ...], reason: str) -> None:
+    """As in Airflow's form, before anything is done."""
+    result = run(*words, "--reason", reason)
+    assert result.exit_code == 2
+    told = f"error: reason has {len(reason):,} characters (it is to have 5 to 1,000)\n"
+    assert result.stderr == told
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("deploy", "nope", "--params", PARAMS),
+        ("start", "nope"),
+        ("recover", "orders"),
+        ("registry", "rebuild", "--dry-run"),
+        ("snapshot", "pin", "orders/totals", "s0001"),
+    ],
+    ids=" ".join,
+)
+def test_a_reason_that_may_be_left_out_is_one_where_it_is_given(home: Path, words: tuple[str, ...]) -> None:
+    """Without one the command gets further, whatever becomes of it then."""
+    assert run(*words, "--reason", "why").stderr == "error: reason has 3 characters (it is to have 5 to 1,000)\n"
+    assert "reason has" not in run(*words).stderr
+
+
 def test_what_others_wrote_stays_text_in_history_and_status(home: Path) -> None:
     """A reason or an error with line breaks, escape sequences and markup steers no terminal and begins no line."""
     push()
@@ -261,8 +300,9 @@ def test_a_missing_home_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ("jobs",), ("jobs", "--now", "--json"), ("status", "orders"), ("history", "orders"), ("incidents",),
         ("release", "list", "orders"), ("snapshot", "list"), ("snapshot", "take"), ("recover", "orders"),
-        ("stop", "orders", "--reason", "r"), ("start", "orders", "--reason", "r"), ("prune",), ("logs", "orders"),
-        ("forget", "orders", "--reason", "r"), ("approve", "orders", "op", "--reason", "r"),
+        ("stop", "orders", "--reason", "a test"), ("start", "orders", "--reason", "a test"), ("prune",),
+        ("logs", "orders"),
+        ("forget", "orders", "--reason", "a test"), ("approve", "orders", "op", "--reason", "a test"),
     ],
     ids=" ".join,
 )  # fmt: skip
