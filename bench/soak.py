@@ -35,7 +35,7 @@ from harness.waiting import wait_for
 from streamkeeper.operations.installation import Installation
 
 TOTALS, COPIES = JOBS = ("sales_totals", "event_copy")
-HASTE = ("--drain-s", "30", "--first-commit-s", "120", "--probation-batches", "2", "--reason", "soak")
+HASTE = ("--drain-s", "30", "--first-commit-s", "120", "--probation-batches", "2", "--reason", "a soak")
 RETENTION = {"STREAMKEEPER_KEEP": "last=2,hourly=1,daily=1", "STREAMKEEPER_RETIRED_DAYS": "0.002"}
 OF_TODAY = {"STREAMKEEPER_ENDED_DAYS": "0.002"}
 """Three minutes for what is kept for days, so that a prune has something to take; not every older code knows all."""
@@ -265,7 +265,7 @@ def _kill_a_deploy(soak: Soak, job: str) -> str:
 
 def _roll_back(soak: Soak, job: str) -> str:
     # 2: there is nothing to go back to, said in a sentence.
-    return soak._command("rollback", job, "--reason", "soak", "--probation-batches", "2", may_end=(0, 2))
+    return soak._command("rollback", job, "--reason", "a soak", "--probation-batches", "2", may_end=(0, 2))
 
 
 def _take_snapshots(soak: Soak, job: str) -> str:

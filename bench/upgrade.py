@@ -53,7 +53,7 @@ class Run:
         self._step("first", self.before, "deploy", JOB, "--params", json.dumps(params), *HASTE)
         self._step("upgrade", self.after, "deploy", JOB, *HASTE[:2], "--accept-risk")
         self._repeat_events()
-        self._step("rollback", self.after, "rollback", JOB, "--reason", "back", *HASTE[:2], "--accept-risk")
+        self._step("rollback", self.after, "rollback", JOB, "--reason", "back again", *HASTE[:2], "--accept-risk")
         for each in self.bed.processes():
             each.send_signal(signal.SIGKILL)
         self._step("restart by the watch", self.after, "watch", "--once", until=DriverState.SERVING)

@@ -12,7 +12,8 @@ that the verdict asks for.
 
 When the new release does not hold, **fall_back** lets the old one serve again, by the way back that was assessed. A
 verdict without a way, a declined approval or an aborted dual run ends the deploy and leaves what serves as it is.
-**finish** gives the run the operation's outcome.
+**finish** gives the run the operation's outcome; of one that failed **announce_failure** updates the asset
+`streamkeeper://operations`.
 
 A task that failed or was killed continues when it is cleared: all that is done stands in the job's journal.
 """

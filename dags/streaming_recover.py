@@ -7,7 +7,8 @@ changes nothing, and with the action *diagnose* the run ends there.
 An action that loses or doubles anything waits in **accept** for a person, whose name is in the record; nobody answering
 is a no. **bundle** opens the operation: from here on it is a deploy of the serving release, with its ways chosen by
 what was announced: **standby**, **assess**, the **dual run** of a rebuild, the **takeover** with its probation, and
-**fall_back** where something can still serve. **finish** gives the run the operation's outcome.
+**fall_back** where something can still serve. **finish** gives the run the operation's outcome; of one that failed
+**announce_failure** updates the asset `streamkeeper://operations`.
 
 *restart*: the serving release, in its checkpoint versions. *restore*: each damaged query from its newest drilled
 snapshot, as its next checkpoint version. *rebuild*: each damaged query reads its sources again, unseen.

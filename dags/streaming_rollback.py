@@ -7,7 +7,8 @@ and written again, and whether the output takes that. A **dry run** stops there.
 
 **choose** goes on to the **takeover**: **handover** (drain what serves, prove it dead, restore if need be, go),
 **first_commit**, **snapshot** of the batch at which it changed hands, **probation**, **promote**. When the older
-release does not hold, **fall_back** lets the newer one serve again. **finish** gives the run the operation's outcome.
+release does not hold, **fall_back** lets the newer one serve again. **finish** gives the run the operation's outcome;
+of one that failed **announce_failure** updates the asset `streamkeeper://operations`.
 
 A task that failed or was killed continues when it is cleared: all that is done stands in the job's journal.
 """

@@ -101,7 +101,7 @@ def test_a_closed_set_goes_on_at_the_very_record(topic: Topic, tmp_path: Path, *
     done |= run(frame, tmp_path / "live")
     assert list(done) == [0, 1, 2, 3]
     assert examine(LocalTree(tmp_path / "live"), stateful=stateful) == ()
-    assert "sources/0/0" in plan_retired(tmp_path / "live", 1).kept
+    assert "sources/0/0" in plan_retired(LocalTree(tmp_path / "live"), 1).kept
     for batch, path in copies.items():
         again = run(frame, path)
         after = [row for number, rows in sorted(done.items()) if number > batch for row in rows]

@@ -79,11 +79,11 @@ def test_who_has_asked_for_it_is_told_in_one_line(job: Registered, monkeypatch: 
     """Also where they have asked in Airflow, under the same name; negative control: without the setting."""
     ask(job, OPERATION, requested_by=caller().removeprefix("cli:").upper())
     monkeypatch.setenv("STREAMKEEPER_FOUR_EYES", "yes")
-    result = run("approve", JOB, OPERATION, "--reason", "mine")
+    result = run("approve", JOB, OPERATION, "--reason", "my job")
     assert (result.exit_code, result.stdout) == (2, "")
     assert "has asked for it, and another person has to answer" in result.stderr
     monkeypatch.delenv("STREAMKEEPER_FOUR_EYES")
-    assert run("approve", JOB, OPERATION, "--reason", "mine").exit_code == 0
+    assert run("approve", JOB, OPERATION, "--reason", "my job").exit_code == 0
 
 
 @pytest.mark.parametrize("given", [" ", ",", "*"])
@@ -181,7 +181,7 @@ def test_where_nobody_is_asked_there_is_no_question(job: Registered) -> None:
 
 def test_every_option_reaches_the_request(requests: list[DeployRequest]) -> None:
     """No option is only for show."""
-    words = """deploy orders --release r0007 --strategy rebuild --handover cold --reason why --dry-run
+    words = """deploy orders --release r0007 --strategy rebuild --handover cold --reason because --dry-run
         --accept-state-loss --accept-risk --no-compare --most-missing 0.25 --most-differing 0.5
         --expect-different total --expect-different totals.largest --drain-s 5
         --standby-s 6 --first-commit-s 7 --approve-s 8 --catch-up-s 9 --probation-batches 0 --probation-s 10"""
@@ -192,7 +192,7 @@ def test_every_option_reaches_the_request(requests: list[DeployRequest]) -> None
         release="r0007",
         strategy=Strategy.REBUILD,
         handover=Handover.COLD,
-        reason="why",
+        reason="because",
         dry_run=True,
         requested_by=request.requested_by,
         accept_state_loss=True,

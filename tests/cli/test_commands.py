@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 
 from streamkeeper.cli.caller import user_name
 from streamkeeper.cli.main import app
-from streamkeeper.model.control import DriverExit, DriverState, DriverStatus, QueryStatus
+from streamkeeper.model.control import CommandKind, DriverExit, DriverState, DriverStatus, QueryStatus
 from streamkeeper.model.journal import (
     InstanceAppointed,
     InstancePlanned,
@@ -125,6 +125,63 @@ def test_history_tells_the_journal_in_sentences(home: Path) -> None:
     assert "op-1 started: deploy r0001, warm handover, by ann, because: first" in lines[1]
     assert "op-1 succeeded: r0001 serves" in lines[-1]
     assert run("history", "orders", "--limit", "2").stdout.splitlines() == lines[-2:]
+
+
+@pytest.mark.parametrize(
+    ("stray", "told"),
+    [
+        ("registry/orders/journal/notes.txt", "no entry"),
+        (f"control/orders/{DRIVER}/commands/000001.json.bak", "no order"),
+        (f"control/orders/{DRIVER}/commands/old/000001.json", "no order"),
+    ],
+)
+def test_history_names_what_is_passed_over(home: Path, stray: str, told: str) -> None:
+    """A file that somebody put among entries or orders stops nobody; it is named, and what is an order is not."""
+    push()
+    serve(home).send(CommandKind.DRAIN, "op-2")
+    (home / "store" / stray).parent.mkdir(parents=True, exist_ok=True)
+    (home / "store" / stray).write_text("a note")
+    passed = [line for line in run("history", "orders").stdout.splitlines() if "passed over" in line]
+    assert passed == [f"{told}, and passed over: {stray}"]
+
+
+@pytest.mark.parametrize("reason", ["", "why", "x" * 1001, "x" * 2**16], ids=len)
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("rollback", "orders"),
+        ("stop", "orders"),
+        ("forget", "orders"),
+        ("approve", "orders", "op"),
+        ("decline", "orders", "op"),
+        ("home", "new"),
+        ("home", "moved"),
+    ],
+    ids=" ".join,
+)
+def test_what_is_no_reason_is_refused_in_one_line(home: Path, words: tuple[str, ...], reason: str) -> None:
+    """As in Airflow's form, before anything is done."""
+    result = run(*words, "--reason", reason)
+    assert result.exit_code == 2
+    told = f"error: reason has {len(reason):,} characters (it is to have 5 to 1,000)\n"
+    assert result.stderr == told
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("deploy", "nope", "--params", PARAMS),
+        ("start", "nope"),
+        ("recover", "orders"),
+        ("registry", "rebuild", "--dry-run"),
+        ("snapshot", "pin", "orders/totals", "s0001"),
+    ],
+    ids=" ".join,
+)
+def test_a_reason_that_may_be_left_out_is_one_where_it_is_given(home: Path, words: tuple[str, ...]) -> None:
+    """Without one the command gets further, whatever becomes of it then."""
+    assert run(*words, "--reason", "why").stderr == "error: reason has 3 characters (it is to have 5 to 1,000)\n"
+    assert "reason has" not in run(*words).stderr
 
 
 def test_what_others_wrote_stays_text_in_history_and_status(home: Path) -> None:
@@ -243,8 +300,9 @@ def test_a_missing_home_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         ("jobs",), ("jobs", "--now", "--json"), ("status", "orders"), ("history", "orders"), ("incidents",),
         ("release", "list", "orders"), ("snapshot", "list"), ("snapshot", "take"), ("recover", "orders"),
-        ("stop", "orders", "--reason", "r"), ("start", "orders", "--reason", "r"), ("prune",), ("logs", "orders"),
-        ("forget", "orders", "--reason", "r"), ("approve", "orders", "op", "--reason", "r"),
+        ("stop", "orders", "--reason", "a test"), ("start", "orders", "--reason", "a test"), ("prune",),
+        ("logs", "orders"),
+        ("forget", "orders", "--reason", "a test"), ("approve", "orders", "op", "--reason", "a test"),
     ],
     ids=" ".join,
 )  # fmt: skip

@@ -52,12 +52,12 @@ def test_a_copy_shows_what_it_is_and_does_nothing(monkeypatch: pytest.MonkeyPatc
     before = sorted(copy.rglob("*"))
     for words in (
         ["deploy", JOB, "--release", "r0001"],
-        ["rollback", JOB, "--reason", "why"],
+        ["rollback", JOB, "--reason", "because"],
         ["prune"],
         ["snapshot", "take", f"{JOB}/{QUERY}"],
         ["snapshot", "restore", f"{JOB}/{QUERY}"],
         ["release", "push", JOB],
-        ["approve", JOB, "op", "--reason", "why"],
+        ["approve", JOB, "op", "--reason", "because"],
     ):
         refused = run(monkeypatch, copy, *words)
         told = " ".join(refused.output.split())

@@ -64,10 +64,10 @@ def test_a_stop_says_what_it_did_and_the_next_one_that_nothing_was_to_be_done(jo
 def test_what_is_wrong_is_one_line(job: Registered) -> None:
     """Exit code 2, the thing and the way out; nothing is recorded."""
     job.record(OperationStarted(operation="op2", request=DeployRequest(job=JOB), steps=()))
-    for verb in (("stop", "nope", "--reason", "x"), ("start", "nope"), ("logs", "nope")):
+    for verb in (("stop", "nope", "--reason", "a test"), ("start", "nope"), ("logs", "nope")):
         refused = run(*verb)
         assert (refused.exit_code, "job nope is not known" in refused.output) == (2, True)
-    for verb in (("stop", JOB, "--reason", "x"), ("start", JOB)):
+    for verb in (("stop", JOB, "--reason", "a test"), ("start", JOB)):
         refused = run(*verb)
         assert refused.exit_code == 2
         assert "has an open operation op2" in refused.output

@@ -167,7 +167,10 @@ def test_a_prune_prints_the_very_list_first(shell: Shell) -> None:
             "only one of them",
         ),
         (["snapshot", "pin", SERIES, "s0001", "--store", "{root}/store"], "a pin needs a reason"),
-        (["snapshot", "pin", SERIES, "s0009", "--store", "{root}/store", "--reason", "x"], "has no snapshot s0009"),
+        (
+            ["snapshot", "pin", SERIES, "s0009", "--store", "{root}/store", "--reason", "a test"],
+            "has no snapshot s0009",
+        ),
         (["prune", "--store", "{root}/store", "--keep", "yearly=1"], "no rule of a retention policy"),
         (["prune", "--store", "{root}/store", "--grace", "-1"], "is negative"),
     ],

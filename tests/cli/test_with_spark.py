@@ -181,7 +181,7 @@ def test_a_killed_deploy_is_carried_on_and_the_next_one_keeps_what_serves(place:
     assert (list(state.operations), state.serving_release) == ([operation], "r0001")
 
     (place / "jobs" / "orders.py").write_text(JOB + "\nMORE = 1\n")
-    kept = run("deploy", "orders", "--reason", "more")
+    kept = run("deploy", "orders", "--reason", "more of it")
     assert kept.exit_code == 0, kept.stderr
     told = "with the params (input, warehouse) and the conf (spark.sql.shuffle.partitions) of r0001"
     assert told in kept.stdout

@@ -70,7 +70,10 @@ def operation_of(installation: InstalledAirflow, run: Run) -> OperationState:
 
 
 def test_an_answer_from_elsewhere_ends_the_question(installation: InstalledAirflow, opaque: AirflowApi) -> None:
-    """Declined from the command line while Airflow asks: the run fails with that sentence, and nothing was touched."""
+    """Declined from the command line while Airflow asks: the run fails with that sentence, and nothing was touched.
+
+    A task that fails updates no asset; the run has updated its own all the same, with verdict and outcome.
+    """
     before = installation.state
     run = Run(opaque, installation.form())
     assert wait_until(lambda: asked(run), timeout_s=600)
@@ -86,6 +89,10 @@ def test_an_answer_from_elsewhere_ends_the_question(installation: InstalledAirfl
         "upstream_failed",
         "skipped",
     )
+    assert (states["finish"], states["announce_failure"]) == ("failed", "success")
+    (event,) = run.api.asset_events(DAG, run.run_id)
+    assert (event["operation"], event["outcome"], event["verdict"]) == (run.operation, "refused", "BACKUP")
+    assert event["sentence"] == operation_of(installation, run).sentence
     after = installation.state
     assert (after.serving_instance, after.appointed) == (before.serving_instance, before.appointed)
     assert site.runner.observe(SALES_TOTALS, after.serving_instance).life is Life.ALIVE

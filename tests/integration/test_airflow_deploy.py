@@ -176,6 +176,9 @@ def test_a_job_that_does_not_import_leaves_the_old_one_serving(installation: Ins
     assert (after.serving_instance, after.appointed) == (before.serving_instance, before.appointed)
     assert installation.system.site.runner.observe(SALES_TOTALS, after.serving_instance).life is Life.ALIVE
     assert run.states()["fall_back"] == "skipped"
+    (event,) = run.api.asset_events(DAG, run.run_id)
+    assert (event["job"], event["outcome"]) == (SALES_TOTALS, "not-opened")
+    assert told[0].endswith(event["sentence"])
     for task in ("bundle", "finish"):
         assert "Task exited" in run.log(task)
         assert "Task failed with exception" not in run.log(task), "Airflow shows a traceback"

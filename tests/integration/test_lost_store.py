@@ -1,6 +1,7 @@
 """The drill of docs/runbook.md, "The store is lost": a real driver under a store that is deleted, and what comes after.
 
-Nothing is lost and nothing doubled: the table equals the input in the end.
+Nothing is lost and nothing doubled: the output equals the input in the end, be it a table and the store a directory, or
+files and the store a bucket.
 """
 
 from __future__ import annotations
@@ -8,20 +9,29 @@ from __future__ import annotations
 import os
 import shutil
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from harness.ledger import Account, compare_events
+from harness.outputs import read_event_ids
 from harness.waiting import wait_for
+from streamkeeper.checkpoints.layout import open_batch
+from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.model.journal import About, Outcome
 from streamkeeper.model.request import DeployRequest
 from streamkeeper.model.step import Step
 from streamkeeper.operations.approval import answer_approval
+from streamkeeper.operations.backup import back_up
 from streamkeeper.operations.deploy import Deploy
 from streamkeeper.operations.installation import Installation
+from streamkeeper.operations.targets import query_target
 from streamkeeper.registry.installations import open_installation
 from streamkeeper.runners.leftovers import find_leftovers
+from streamkeeper.sinks.fences import read_fences
 from streamkeeper.stores.local import LocalStore
 from tests.integration.test_recovery import HASTE, JOB, QUERY, ROOT, House
 
@@ -110,3 +120,135 @@ def test_a_store_that_is_deleted_under_a_driver_is_rebuilt_and_nothing_is_lost_o
     assert house.fence[0] == before[0] + 1
     assert (house.fence[1], house.fence[3]) == (before[1], before[3])
     assert house.directory.name == "v0001"
+
+
+COPY, COPIES = "event_copy", "copy"
+
+
+class Copying:
+    """An installation whose store and snapshots are on S3, and the job that it serves: every event, into files."""
+
+    def __init__(self, root: Path, url: str) -> None:
+        self.root, self.input, self.output = root, root / "input", root / "copies"
+        self.events: list[str] = []
+        for folder in (self.input, root / "home", root / "drafts"):
+            folder.mkdir()
+        places = {"HOME": root / "home", "CHECKPOINTS": root / "cp", "JOBS": ROOT / "jobs"}
+        stores = {"STORE": f"{url}/store", "SNAPSHOTS": f"{url}/snapshots"}
+        self.environment = {f"STREAMKEEPER_{name}": str(place) for name, place in {**places, **stores}.items()}
+        self.open()
+
+    def open(self) -> None:
+        """The site as a command finds it."""
+        self.site = Installation.from_environment({**os.environ, **self.environment})
+
+    def command(self, *words: str) -> tuple[int, str]:
+        """What somebody types, in a process of its own: its exit code, and all that it says."""
+        done = subprocess.run(
+            [sys.executable, "-m", "streamkeeper.cli.main", *words],
+            env={**os.environ, **self.environment},
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        return done.returncode, done.stdout + done.stderr
+
+    def add(self, rows: int) -> None:
+        """One more file of events."""
+        name = f"{len(self.events):06d}.csv"
+        events = [f"e{len(self.events) + row}" for row in range(rows)]
+        draft = self.root / "drafts" / name
+        draft.write_text("".join(f"{event},ada,seen,1\n" for event in events))
+        os.rename(draft, self.input / name)
+        self.events += events
+
+    def open_deploy(self, operation: str) -> Deploy:
+        """Of the job as it is; not carried out."""
+        params = {"input": str(self.input), "output": str(self.output), "trigger": "200 milliseconds"}
+        conf = {"spark.master": "local[1]", "spark.sql.shuffle.partitions": "1"}
+        return Deploy.open(self.site, operation, DeployRequest(job=COPY, params=params, conf=conf, **HASTE))
+
+    @property
+    def ledger(self) -> Account:
+        return compare_events(COPY, self.events, read_event_ids(self.output))
+
+    @property
+    def checkpoint(self) -> LocalTree:
+        return LocalTree(self.root / "cp" / COPY / COPIES / "v0001")
+
+    def settle(self) -> None:
+        """Wait until every event is in the output, and the batch that brought the last is committed."""
+        wait_for("the copies", lambda: self.ledger.clean)
+        wait_for("the last commit", lambda: open_batch(self.checkpoint) is None)
+
+    def back_up(self) -> str:
+        """The name of the snapshot that was taken."""
+        return back_up(self.site.snapshots, query_target(self.site, COPY, COPIES)).snapshot.name
+
+    def lose_store(self) -> None:
+        """Every object of it, as a bucket is emptied."""
+        for key in list(self.site.store.list("")):
+            self.site.store.delete(key)
+
+    def close(self) -> None:
+        for leftover in find_leftovers(COPY, self.site.settings):
+            self.site.runner.kill(COPY, leftover.instance)
+
+
+@pytest.fixture
+def copying(tmp_path: Path, s3_url: str) -> Iterator[Copying]:
+    """A job that serves one batch, of which there is a snapshot."""
+    copying = Copying(tmp_path, s3_url)
+    try:
+        copying.add(3)
+        done = copying.open_deploy("first").run()
+        assert done.outcome is Outcome.SUCCEEDED, done.sentence
+        copying.settle()
+        assert copying.back_up() == "s0001"
+        yield copying
+    finally:
+        copying.close()
+
+
+@pytest.mark.s3
+def test_a_store_on_s3_that_is_deleted_under_a_driver_is_rebuilt_for_an_output_of_files(copying: Copying) -> None:
+    """Snapshots apart, on S3 as well, are still the installation's; the files hold every event once.
+
+    Negative control: the same deploy without the rebuild fails at the fence of the output, and writes nothing.
+    """
+    (before,) = read_fences(str(copying.output))
+    copying.lose_store()
+    copying.add(2)
+    wait_for("the driver's own end", lambda: not find_leftovers(COPY, copying.site.settings))
+    held = copying.ledger
+    assert (held.lost, held.duplicated) == (2, 0)
+
+    copying.open()
+    too_early = copying.open_deploy("too-early").run()
+    assert too_early.outcome is Outcome.FAILED, too_early.sentence
+    assert f"is written by the installation {before.installation[:8]}, not by this one" in too_early.sentence
+    assert (copying.ledger, read_fences(str(copying.output))) == (held, [before])
+    copying.lose_store()
+
+    words = ("registry", "rebuild", "--output", str(copying.output), "--no-driver-elsewhere")
+    code, told = copying.command(*words, "--reason", "the bucket was emptied")
+    assert code == 0, told
+    assert "query copy: v0001 served (batch 0 committed)" in told, told
+    copying.open()
+    state = copying.site.journal(COPY, "test").state()
+    assert copying.site.id == before.installation
+    assert (state.current, state.next_epoch(COPIES)) == ({COPIES: "v0001"}, before.epoch + 1)
+
+    deploy = copying.open_deploy("again")
+    deploy.run(Step.KEEP_STATE)
+    answer_approval(copying.site, COPY, "again", approved=True, by="ada", reason="the same code", about=About.STATE)
+    done = deploy.run()
+    assert done.outcome is Outcome.SUCCEEDED, done.sentence
+    copying.settle()
+    (after,) = read_fences(str(copying.output))
+    assert (after.epoch, after.version, after.installation) == (before.epoch + 1, "v0001", before.installation)
+    assert (before.batch, after.batch) == (0, 1)
+    # In the series that the first installation began, beside what the deploy itself has kept.
+    assert copying.back_up() > "s0001"
+    assert "s0001" in copying.command("snapshot", "list", f"{COPY}/{COPIES}")[1]

@@ -166,7 +166,7 @@ def test_a_home_of_the_previous_version_lives_on_and_goes_back(house: House) -> 
     house.goes_on()
 
     assert "upgrade" in house.before("history", JOB)
-    house.before("rollback", JOB, "--release", "r0001", *HASTE[:2], "--reason", "back")
+    house.before("rollback", JOB, "--release", "r0001", *HASTE[:2], "--reason", "back again")
     house.serves("r0001", house.previous)
     house.goes_on()
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from streamkeeper.errors import InvalidInput
 from streamkeeper.model.coding import to_json
 from streamkeeper.model.request import DeployRequest
-from streamkeeper.model.request_limits import check_request
+from streamkeeper.model.request_limits import check_length, check_request
 
 USUAL = DeployRequest(job="orders", params={"share": 0.5, "name": "größe"}, conf={"spark.ui.enabled": "false"})
 
@@ -43,6 +43,28 @@ def test_what_cannot_be_kept_as_it_was_given_is_refused(fields: dict[str, Any], 
 def test_a_usual_request_is_taken() -> None:
     """The refusals above are for their own fields."""
     check_request(USUAL)
+
+
+@pytest.mark.parametrize("reason", ["because", "why not", "x" * 1000, "größe", ""], ids=len)
+def test_a_reason_between_its_bounds_is_taken(reason: str) -> None:
+    """In characters, not bytes; and so is none, where none has to be given."""
+    check_length("reason", reason)
+
+
+@pytest.mark.parametrize(
+    ("reason", "told"),
+    [("", "0"), ("why", "3"), ("x" * 1001, "1,001"), ("x" * 2**20, "1,048,576")],
+    ids=["none", "short", "long", "a megabyte"],
+)
+def test_a_reason_beyond_its_bounds_is_refused(reason: str, told: str) -> None:
+    """In one line with how long it is and how long it may be, and without repeating it."""
+    with pytest.raises(InvalidInput, match=rf"^reason has {told} characters \(it is to have 5 to 1,000\)$"):
+        check_length("reason", reason, required=True)
+
+
+def test_what_is_said_without_a_person_may_be_longer() -> None:
+    """A driver's error in the reason of its restart must not keep it from being restarted."""
+    check_request(replace(USUAL, reason="x" * 5000))
 
 
 def test_text_that_is_not_unicode_is_refused_by_whatever_stores_it() -> None:

@@ -85,7 +85,7 @@ def test_a_job_is_stopped_stays_stopped_and_goes_on_from_where_it_stood(shop: Sh
 
     before = read_totals(shop.warehouse)
     shop.sell()
-    told = shop.says(0, "start", JOB, "--reason", "done")
+    told = shop.says(0, "start", JOB, "--reason", "all done")
     assert "r0001 serves" in told
     wait_for("the totals after the start", shop.is_exact, timeout_s=60)
     assert read_totals(shop.warehouse) != before

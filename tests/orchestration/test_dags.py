@@ -30,6 +30,7 @@ TAKEOVER = {
     "takeover.promote": ["takeover.probation"],
     "fall_back": ["takeover.promote"],
 }
+END = {"announce_failure": ["finish"], "done": ["announce_failure", "finish"]}
 
 LOOK = """
 import json, sys, time
@@ -150,6 +151,7 @@ def test_the_deploy_reads_like_the_runbook(seen: dict[str, Any]) -> None:
         "takeover.handover": ["choose", "choose_again", "dual_run.answer"],
         **TAKEOVER,
         "finish": ["choose", "choose_again", "fall_back"],
+        **END,
     }
     assert tasks["fall_back"]["rule"] == "one_failed"
     assert tasks["finish"]["rule"] == "all_done"
@@ -215,6 +217,7 @@ def test_the_rollback_reads_like_the_runbook(seen: dict[str, Any]) -> None:
         "takeover.handover": ["choose"],
         **TAKEOVER,
         "finish": ["choose", "fall_back"],
+        **END,
     }
     assert tasks["finish"]["rule"] == "all_done"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -69,16 +70,30 @@ def left(job: Registered) -> list[str]:
 
 
 def test_nothing_is_left_of_one_that_was_mistyped(job: Registered) -> None:
-    """The first task says what is wrong, and the last one with it; neither store nor home has anything more."""
+    """The first task says what is wrong, the last one and the asset with it; neither store nor home has more."""
     from streamkeeper.orchestration.operators import BundleOperator
 
     run, before = Run(), left(job)
     asked = context(run, inptu="/in")
     with task_fails(r"unknown param inptu \(perhaps input\)"):
         BundleOperator(task_id="bundle").execute(asked)
-    with pytest.raises(DeployFailed, match=r"unknown param inptu \(perhaps input\)"):
-        finish(run).work(asked)
+    with task_fails(r"unknown param inptu \(perhaps input\)"):
+        finish(run).execute(asked)
+    told = announce(run, asked)
+    assert (told["job"], told["operation"], told["outcome"]) == ("orders", "", "not-opened")
+    assert told["sentence"] == run.pushed["error"]
     assert left(job) == before
+
+
+def announce(run: Run, asked: Any) -> dict[str, Any]:
+    """What the asset is told by the task after the last one, once that has failed."""
+    from streamkeeper.orchestration.operators import OPERATIONS, AnnounceFailureOperator
+
+    given = {name: run.pushed.get(name, "") for name in ("operation", "tried_out")}
+    asked["outlet_events"] = {OPERATIONS: SimpleNamespace(extra={})}
+    AnnounceFailureOperator(task_id="announce_failure", finish="finish", job="orders", **given).work(asked)
+    told: dict[str, Any] = asked["outlet_events"][OPERATIONS].extra
+    return told
 
 
 def test_its_tasks_share_a_place_that_goes_with_the_last_one(job: Registered) -> None:
@@ -102,6 +117,9 @@ def test_its_tasks_share_a_place_that_goes_with_the_last_one(job: Registered) ->
     deploy.run()
     with pytest.raises(DeployFailed, match="enough"):
         finish(run).work(asked)
+    told = announce(run, asked)
+    assert (told["operation"], told["outcome"]) == (OPERATION, "aborted")
+    assert "enough" in told["sentence"]
     assert left(job) == before
     BundleOperator(task_id="bundle").execute({**asked, "params": {**asked["params"], "dry_run": False}})
     assert any("registry/orders/" in key for key in job.site.store.list(""))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -156,6 +157,7 @@ def test_a_rollback_is_the_request_of_its_own_form(tmp_path: Path) -> None:
         {"handover": "hot"},
         {"dry_run": "yes"},
         {"reason": "why"},
+        {"reason": "x" * 1001},
         {"drain_s": 0},
         {"approve_s": float("inf")},
         {"most_missing": 1.5},
@@ -175,13 +177,40 @@ def test_a_wrong_field_never_becomes_a_run(tmp_path: Path, wrong: dict[str, Any]
 
 
 def test_no_number_is_changed_by_the_page_that_takes_it(tmp_path: Path) -> None:
-    """Airflow's page turns one beyond a field's own bound into that bound: 1.5 into a share of all there is."""
+    """Airflow's page turns one beyond a field's own bound into that bound: 1.5 into a share of all there is.
+
+    Of a text that is too long it takes the beginning.
+    """
     from streamkeeper.orchestration.form import deploy_form, recover_form, rollback_form, stop_form
     from streamkeeper.orchestration.snapshot_forms import prune_form
 
     for form in (deploy_form, rollback_form, stop_form, recover_form, prune_form):
         for name, field in form(tmp_path).items():
-            assert not {"minimum", "maximum"} & field.schema.keys(), name
+            assert not {"minimum", "maximum", "maxLength"} & field.schema.keys(), name
+
+
+@pytest.mark.parametrize(("reason", "taken"), [("", True), ("why", False), ("a disk broke", True), ("x" * 1001, False)])
+def test_a_reason_may_be_left_out_of_a_recovery_and_is_one_where_it_is_given(
+    tmp_path: Path, reason: str, taken: bool
+) -> None:
+    """A diagnosis changes nothing, so nobody has to say why."""
+    from airflow.sdk.exceptions import ParamValidationError
+
+    from streamkeeper.orchestration.form import recover_form
+
+    with nullcontext() if taken else pytest.raises(ParamValidationError):
+        _fill(tmp_path, {"job": "sales_totals", "reason": reason}, recover_form)
+
+
+@pytest.mark.parametrize("reason", ["why", "x" * 1001], ids=len)
+def test_a_template_that_becomes_no_reason_is_refused_in_one_line(reason: str) -> None:
+    """The schema of a form does not see what a DAG of one's own asks."""
+    from streamkeeper.orchestration.desired import StopOperator
+
+    task = StopOperator(task_id="stop", request={"job": "sales_totals", "reason": "{{ params.why }}"})
+    task.request = {**(task.request or {}), "reason": reason}
+    with pytest.raises(InvalidInput, match="reason has .* characters"):
+        task.asked(context_of(Instance()))
 
 
 def test_examples_come_from_one_look_at_the_jobs_root(tmp_path: Path) -> None:

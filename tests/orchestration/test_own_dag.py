@@ -25,6 +25,7 @@ pytestmark = [pytest.mark.airflow, pytest.mark.timeout(600)]
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "docs" / "examples" / "release_event_copy.py"
 GROUP = "deploy_event_copy"
+OPERATIONS = "streamkeeper://operations/"
 
 TWO = """
 from airflow.sdk import dag, task
@@ -43,6 +44,22 @@ def two_jobs():
 two_jobs()
 """
 
+HASTY = """
+from airflow.sdk import Asset, dag, task
+from streamkeeper.airflow_tasks import deploy_streaming_job
+
+@dag(schedule=None)
+def hasty():
+    @task
+    def announce():
+        pass
+
+    copies = [Asset("event_copies")]
+    deploy_streaming_job("event_copy", reason="no driver is that quick", standby_s=1, outlets=copies) >> announce()
+
+hasty()
+"""
+
 RUN = (
     OPENED
     + """
@@ -54,12 +71,14 @@ for name, conf in json.loads(sys.argv[2]):
     tasks = run.get_task_instances()
     told[f"{name} {len(told)}"] = {
         "run": run.run_id,
+        "state": run.state,
         "states": {each.task_id: each.state for each in tasks},
         "left": {key: {each.task_id: each.xcom_pull(task_ids=each.task_id, key=key) for each in tasks}
                  for key in ("return_value", "error", "report", "_link_OutcomeLink")},
     }
 with create_session() as session:
-    events = [[each.source_task_id, each.asset.uri] for each in session.query(AssetEvent).all()]
+    events = [[each.source_run_id, each.source_task_id, each.asset.uri, each.extra]
+              for each in session.query(AssetEvent).all()]
 print("TOLD" + json.dumps({"runs": list(told.values()), "events": events}, default=str))
 """
 )
@@ -81,15 +100,18 @@ def environment(root: Path) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
-    """What became of a run of the example, of one whose first task fails, and of a DAG with two groups."""
+    """What became of a run of the example, of one whose first task fails, of a DAG with two groups, and of one whose
+    deploy is refused."""
     root = tmp_path_factory.mktemp("own")
     (root / "dags").mkdir()
     shutil.copy(EXAMPLE, root / "dags")
     (root / "dags" / "two.py").write_text(TWO)
+    (root / "dags" / "hasty.py").write_text(HASTY)
     (root / "events" / "in").mkdir(parents=True)
     (root / "events" / "in" / "1.csv").write_text("e1,ada,seen,1\n")
     runs = [("release_event_copy", {"folder": str(root / "events")}), ("release_event_copy", {"folder": "/proc"})]
-    command = [sys.executable, "-c", RUN, str(root / "dags"), json.dumps([*runs, ("two_jobs", {})])]
+    runs += [("two_jobs", {}), ("hasty", {})]
+    command = [sys.executable, "-c", RUN, str(root / "dags"), json.dumps(runs)]
     site = Installation.from_environment(environment(root))
     try:
         done = subprocess.run(command, env=environment(root), capture_output=True, text=True, timeout=500, check=False)
@@ -99,6 +121,12 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]
     finally:
         with suppress(NotFound):
             stop_job(site, "event_copy", requested_by="test", reason="over", operation="op-stop", drain_s=20)
+
+
+def updates(played: dict[str, Any], run: dict[str, Any]) -> list[tuple[str, str, str]]:
+    """Of each update of an asset by this run: the task of the group, the asset, the outcome that it says."""
+    mine = (event for event in played["events"] if event[0] == run["run"])
+    return sorted((task.removeprefix(f"{GROUP}."), asset, said.get("outcome", "")) for _, task, asset, said in mine)
 
 
 @pytest.mark.spark
@@ -112,10 +140,7 @@ def test_the_example_of_the_docs_deploys_a_job(played: dict[str, Any]) -> None:
     assert run["left"]["return_value"]["announce"].startswith("event_copy is released: ")
     assert "r0001" in run["left"]["report"][f"{GROUP}.finish"]
     assert run["left"]["_link_OutcomeLink"][f"{GROUP}.bundle"].endswith(f"/tasks/{GROUP}.finish/xcom")
-    assert sorted(played["events"]) == [
-        [f"{GROUP}.finish", "event_copies"],
-        [f"{GROUP}.finish", "streamkeeper://operations/"],
-    ]
+    assert updates(played, run) == [("finish", "event_copies", ""), ("finish", OPERATIONS, "succeeded")]
 
 
 @pytest.mark.spark
@@ -126,7 +151,25 @@ def test_what_comes_before_a_deploy_has_to_succeed(played: dict[str, Any]) -> No
     assert run["states"][f"{GROUP}.bundle"] == "upstream_failed"
     assert run["left"]["error"][f"{GROUP}.finish"] == "no operation was opened"
     assert run["states"]["announce"] == "upstream_failed"
-    assert len(played["state"].operations) == 1
+    assert len(played["state"].operations) == 2
+    assert updates(played, run) == [("announce_failure", OPERATIONS, "not-opened")]
+
+
+@pytest.mark.spark
+def test_a_refused_deploy_fails_its_group_and_says_so_with_the_asset(played: dict[str, Any]) -> None:
+    """The task after it does not run, and the assets of a deploy that succeeds are left alone.
+
+    Negative control: the deploy that succeeded has updated the same one.
+    """
+    run = played["runs"][3]
+    assert run["state"] == "failed"
+    assert (run["states"][f"{GROUP}.finish"], run["states"][f"{GROUP}.done"]) == ("failed", "upstream_failed")
+    assert run["states"]["announce"] == "upstream_failed"
+    assert updates(played, run) == [("announce_failure", OPERATIONS, "refused")]
+    (event,) = (event for event in played["events"] if event[0] == run["run"])
+    operation = operation_id("hasty", run["run"], GROUP)
+    assert event[3]["operation"] == operation
+    assert event[3]["sentence"] == played["state"].operations[operation].sentence
 
 
 @pytest.mark.spark

@@ -250,9 +250,15 @@ def test_every_field_of_the_form_reaches_what_is_asked(tmp_path: Path) -> None:
     assert fill(job="sales") == Asked(job="sales", action=RecoveryAction.DIAGNOSE, requested_by="ada")
     deadlines = {"drain_s": 1, "standby_s": 2, "first_commit_s": 3, "approve_s": 4, "catch_up_s": 5, "probation_s": 6}
     filled = fill(
-        job="sales", action="restore", query="totals", snapshot="s0007", reason="why", probation_batches=7, **deadlines
+        job="sales",
+        action="restore",
+        query="totals",
+        snapshot="s0007",
+        reason="because",
+        probation_batches=7,
+        **deadlines,
     )
     assert filled == Asked(
-        job="sales", action=RecoveryAction.RESTORE, queries=("totals",), snapshots={"totals": "s0007"}, reason="why",
-        requested_by="ada", probation_batches=7, **deadlines,
+        job="sales", action=RecoveryAction.RESTORE, queries=("totals",), snapshots={"totals": "s0007"},
+        reason="because", requested_by="ada", probation_batches=7, **deadlines,
     )  # fmt: skip

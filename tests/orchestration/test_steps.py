@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -86,6 +87,16 @@ def test_a_step_that_the_verdict_does_not_ask_for_is_skipped(job: Registered, st
     ask(job, OPERATION)
     with pytest.raises(AirflowSkipException, match=f"does not ask for {step.label}"):
         StepOperator(task_id="a_step", step=step, **CARRIED).work(context())
+
+
+def test_a_run_that_left_its_operation_open_says_so_with_the_asset() -> None:
+    """Nothing has ended, so nothing tells how; the store, which may be what has failed, is not asked."""
+    from streamkeeper.orchestration.operators import OPERATIONS, AnnounceFailureOperator
+
+    asked = {**context(), "outlet_events": {OPERATIONS: SimpleNamespace(extra={})}}
+    AnnounceFailureOperator(task_id="announce_failure", finish="finish", **CARRIED).work(asked)
+    told = asked["outlet_events"][OPERATIONS].extra
+    assert (told["job"], told["operation"], told["outcome"]) == (JOB, OPERATION, "open")
 
 
 def test_the_standby_rests_and_the_task_does_not_wait_for_the_answer(job: Registered) -> None:

@@ -36,7 +36,8 @@ def work(self, context):
         self._skip("not asked for")
     return "done"
 rooms = (operators.BundleOperator, operators.StepOperator, operators.AssessOperator, operators.HandoverOperator,
-         operators.FallBackOperator, operators.FinishOperator, approvals.ApproveOperator, approvals.AnswerOperator,
+         operators.FallBackOperator, operators.FinishOperator, operators.AnnounceFailureOperator,
+         approvals.ApproveOperator, approvals.AnswerOperator,
          recoveries.DiagnoseOperator, recoveries.AcceptOperator, recoveries.RecoverOperator,
          recoveries.RecoveredOperator)
 for room in rooms:
@@ -58,6 +59,7 @@ PLAYS: dict[str, dict[str, Any]] = {
     "resume": {"dag": DEPLOY, "branches": {"choose": "takeover"}},
     "backup": {"dag": DEPLOY, "branches": {"choose": "backup", "choose_again": "takeover"}},
     "rebuild": {"dag": DEPLOY, "branches": {"choose": "dual_run"}, "skips": ["dual_run.review"]},
+    "not asked for": {"dag": DEPLOY, "branches": {"choose": "finish"}, "skips": ["finish"]},
     "both": {"dag": DEPLOY, "branches": {"choose": "backup", "choose_again": "dual_run"}},
     "over": {"dag": DEPLOY, "branches": {"choose": "finish"}, "fails": ["finish"]},
     "risk accepted": {
@@ -86,6 +88,7 @@ BACKUP = ["backup.keep_state", "backup.rest", "backup.approve", "backup.answer",
 DUAL_RUN = [f"dual_run.{name}" for name in ("shadow", "catch_up", "compare", "review", "answer")]
 TAKEOVER = [f"takeover.{name}" for name in ("handover", "first_commit", "snapshot", "probation", "promote")]
 END = ["finish"]
+FAILED = ["finish", "announce_failure"]
 
 
 @pytest.fixture(scope="module")
@@ -116,19 +119,20 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         ("backup", [*BEGIN, *BACKUP, *TAKEOVER, *END]),
         ("rebuild", [*BEGIN, *DUAL_RUN[:4], *TAKEOVER, *END]),
         ("both", [*BEGIN, *BACKUP, *DUAL_RUN, *TAKEOVER, *END]),
-        ("over", [*BEGIN, *END]),
+        ("not asked for", [*BEGIN, *END]),
+        ("over", [*BEGIN, *FAILED]),
         ("risk accepted", [*BEGIN, *BACKUP[:2], *TAKEOVER, *END]),
         ("differs", [*BEGIN, *DUAL_RUN, *TAKEOVER, *END]),
-        ("differs, declined", [*BEGIN, *DUAL_RUN, "fall_back", *END]),
-        ("declined", [*BEGIN, *BACKUP[:4], "fall_back", *END]),
-        ("aborted", [*BEGIN, *DUAL_RUN[:2], "fall_back", *END]),
-        ("broken", [*BEGIN, *TAKEOVER[:4], "fall_back", *END]),
+        ("differs, declined", [*BEGIN, *DUAL_RUN, "fall_back", *FAILED]),
+        ("declined", [*BEGIN, *BACKUP[:4], "fall_back", *FAILED]),
+        ("aborted", [*BEGIN, *DUAL_RUN[:2], "fall_back", *FAILED]),
+        ("broken", [*BEGIN, *TAKEOVER[:4], "fall_back", *FAILED]),
         ("rollback", [*BEGIN, *TAKEOVER, *END]),
         ("diagnosed", ["diagnose", *END]),
         ("restored", ["diagnose", *BEGIN, *TAKEOVER, *END]),
         ("loss accepted", ["diagnose", "accept", *BEGIN, *DUAL_RUN, *TAKEOVER, *END]),
-        ("loss declined", ["diagnose", "accept", "bundle", "fall_back", *END]),
-        ("no way back", [*BEGIN, *END]),
+        ("loss declined", ["diagnose", "accept", "bundle", "fall_back", *FAILED]),
+        ("no way back", [*BEGIN, *FAILED]),
     ],
 )
 def test_only_the_chosen_groups_run_and_the_end_always_does(played: dict[str, Any], play: str, ran: list[str]) -> None:
@@ -137,7 +141,18 @@ def test_only_the_chosen_groups_run_and_the_end_always_does(played: dict[str, An
     assert told["ran"] == ran
     failed = bool(PLAYS[play].get("fails"))
     assert told["run"] == ("failed" if failed else "success")
+    assert told["states"]["announce_failure"] == ("success" if failed else "skipped")
     assert None not in told["states"].values()
+
+
+@pytest.mark.parametrize(
+    ("play", "state"), [("resume", "success"), ("over", "upstream_failed"), ("not asked for", "skipped")]
+)
+def test_what_comes_after_a_deploy_comes_after_one_that_succeeded(
+    played: dict[str, Any], play: str, state: str
+) -> None:
+    """The task that is last is what the deploy is, although the announcement of a failure succeeds."""
+    assert played[play]["states"]["done"] == state
 
 
 def test_a_way_that_was_not_taken_is_skipped_and_not_failed(played: dict[str, Any]) -> None:

@@ -8,6 +8,7 @@ import typer
 from rich.console import Console
 from rich.markdown import Markdown
 
+from streamkeeper.cli import options
 from streamkeeper.cli.caller import caller
 from streamkeeper.cli.given import Job, open_site, open_to_look
 from streamkeeper.errors import OperationRefused
@@ -18,7 +19,7 @@ from streamkeeper.operations.overview import read_job
 from streamkeeper.operations.questions import render_question, subject_of
 
 Operation = Annotated[str, typer.Argument(metavar="OPERATION", help="As status and history name it")]
-Reason = Annotated[str, typer.Option("--reason", help="Why; kept in the journal")]
+Reason = Annotated[str, options.asked("reason")]
 Bundle = Annotated[str, typer.Option("--bundle", metavar="SHA256", help="Only if it is about this bundle")]
 Asked = Annotated[About | None, typer.Option("--about", help="Only if this is what is asked about")]
 

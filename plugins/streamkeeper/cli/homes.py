@@ -9,6 +9,7 @@ import typer
 
 from streamkeeper.cli.caller import caller
 from streamkeeper.cli.given import Json
+from streamkeeper.cli.options import asked
 from streamkeeper.model.coding import to_json
 from streamkeeper.model.installation_record import InstallationRecord
 from streamkeeper.model.settings import read_settings
@@ -17,7 +18,7 @@ from streamkeeper.stores.opening import open_store
 
 app = typer.Typer(no_args_is_help=True, help="The installation: which one it is, and whether it is where it belongs.")
 
-Reason = Annotated[str, typer.Option("--reason", help="Why; kept with the record")]
+Reason = Annotated[str, asked("reason", help="Why; kept with the record")]
 
 
 @app.command("show")

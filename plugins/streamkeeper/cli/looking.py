@@ -26,6 +26,7 @@ from streamkeeper.model.standing import Standing
 from streamkeeper.model.step import label_of
 from streamkeeper.operations.overview import JobOverview, job_overview, read_job
 from streamkeeper.operations.watching import look_now
+from streamkeeper.registry.control import stray_orders
 from streamkeeper.registry.fleet import read_index
 
 REFRESH_S = 2.0
@@ -103,6 +104,8 @@ def history(
         console.print(Text(f"{entry.number:6}  {entry.at[:19]}  {one_line(render_record(entry.record))}"))
     for key in journal.strays():
         console.print(Text(f"no entry, and passed over: {one_line(key)}", style="dim"))
+    for key in stray_orders(site.store, job):
+        console.print(Text(f"no order, and passed over: {one_line(key)}", style="dim"))
 
 
 class BeatWatch:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import typer
 
 from streamkeeper.model.asked_fields import asked_fields
 from streamkeeper.model.request import DeployRequest
+from streamkeeper.model.request_limits import check_length
 
 
 def asked(name: str, **other: Any) -> Any:
@@ -15,7 +17,8 @@ def asked(name: str, **other: Any) -> Any:
     field = asked_fields(DeployRequest)[name]
     flags = [] if field.default is True else [f"--{name.replace('_', '-')}"]
     description = f"{field.description}; repeatable" if isinstance(field.default, tuple) else field.description
-    shown = {"help": description, **_bounds(field.extra), **other}
+    held = {"callback": _held_to_length(name)} if "maxLength" in field.extra else {}
+    shown = {"help": description, **_bounds(field.extra), **held, **other}
     return typer.Option(*flags, **{**shown, "help": shown["help"].replace("`", "")})
 
 
@@ -24,3 +27,11 @@ def _bounds(extra: dict[str, Any]) -> dict[str, Any]:
     if "exclusiveMinimum" in extra:
         return {"min": extra["exclusiveMinimum"] + 1}
     return {"min": extra.get("minimum"), "max": extra.get("maximum")}
+
+
+def _held_to_length(name: str) -> Callable[[typer.CallbackParam, str], str]:
+    def check(param: typer.CallbackParam, value: str) -> str:
+        check_length(name, value, required=param.required)
+        return value
+
+    return check

@@ -8,6 +8,7 @@ from typing import Annotated
 import pendulum
 import typer
 
+from streamkeeper.cli import options
 from streamkeeper.cli.caller import caller
 from streamkeeper.cli.given import open_to_look
 from streamkeeper.errors import InvalidInput
@@ -49,7 +50,7 @@ def rebuild(
     no_driver_elsewhere: Annotated[
         bool, typer.Option("--no-driver-elsewhere", help="You have seen to it that none runs where nobody can look")
     ] = False,
-    reason: Annotated[str, typer.Option("--reason", help="Why; kept in the journals")] = "",
+    reason: Annotated[str, options.asked("reason", help="Why; kept in the journals")] = "",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be recorded, and why what not")] = False,
 ) -> None:
     """Make the journals of a lost store again, from checkpoints, outputs and snapshots; never over one that is there.

@@ -19,6 +19,7 @@ from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.cli.caller import user_name
 from streamkeeper.cli.given import Conf, Json, Params, read_conf, read_params
 from streamkeeper.cli.job_files import read_job_file
+from streamkeeper.cli.options import asked
 from streamkeeper.cli.snapshot_list import described, list_snapshots, print_json, said_of, show_snapshots
 from streamkeeper.cli.snapshot_places import (
     At,
@@ -259,7 +260,7 @@ def pin(
     id: Annotated[str, typer.Argument(metavar="ID", help="A snapshot, like s0007")],
     *,
     store: StoreOption = "",
-    reason: Annotated[str, typer.Option("--reason", help="Why it must stay")] = "",
+    reason: Annotated[str, asked("reason", help="Why it must stay")] = "",
     remove: Annotated[bool, typer.Option("--remove", help="Leave it to the retention policy again")] = False,
 ) -> None:
     """Keep a snapshot whatever the retention policy says, or stop doing so."""

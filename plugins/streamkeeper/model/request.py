@@ -81,7 +81,14 @@ class DeployRequest(msgspec.Struct, frozen=True, kw_only=True):
             " release",
         ),
     ] = {}
-    reason: Annotated[str, Meta(title="Reason", description="Why; kept in the journal")] = ""
+    reason: Annotated[
+        str,
+        Meta(
+            title="Reason",
+            description="Why; kept in the journal",
+            extra={"minLength": 5, "maxLength": 1000},
+        ),
+    ] = ""
     strategy: Annotated[
         Strategy,
         Meta(

@@ -7,6 +7,7 @@ import math
 import msgspec
 
 from streamkeeper.errors import InvalidInput
+from streamkeeper.model.asked_fields import asked_fields
 from streamkeeper.model.names import shorten
 from streamkeeper.model.request import LONGEST_S, DeployRequest
 
@@ -44,6 +45,17 @@ def check_seconds(name: str, value: float) -> None:
     """Raise InvalidInput for a span that is none, not above zero, or longer than a year."""
     if not 0 < value <= LONGEST_S:
         raise InvalidInput(f"{name}={value:g} is no deadline", hint=f"seconds, above 0 and up to {LONGEST_S:.0f}")
+
+
+def check_length(name: str, value: str, *, required: bool = False) -> None:
+    """Raise InvalidInput for a text of a person's beyond the lengths that its field declares, in characters.
+
+    An empty one was not given, which is refused where it is ``required``. What Streamkeeper says by itself, as in the
+    reason of a restart, is not held to it.
+    """
+    least, most = (asked_fields(DeployRequest)[name].extra[bound] for bound in ("minLength", "maxLength"))
+    if (value or required) and not least <= len(value) <= most:
+        raise InvalidInput(f"{name} has {len(value):,} characters", hint=f"it is to have {least} to {most:,}")
 
 
 def check_text(name: str, value: str) -> None:

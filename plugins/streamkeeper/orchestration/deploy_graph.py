@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import Asset, TaskGroup, TriggerRule, chain, task_group
 
 from streamkeeper.model.step import Step
@@ -15,6 +16,7 @@ from streamkeeper.orchestration.approvals import AnswerOperator, ApproveOperator
 from streamkeeper.orchestration.dual_runs import CatchUpOperator, CompareOperator, ShadowOperator
 from streamkeeper.orchestration.operators import (
     SECONDS_S,
+    AnnounceFailureOperator,
     AssessOperator,
     BundleOperator,
     ChooseOperator,
@@ -50,8 +52,8 @@ def deploy_streaming_job(
 
     ``request``: fields of the form of *Deploy a streaming job*: ``release``, ``params``, ``conf``, ``strategy``,
     ``handover``, ``dry_run``, ``on_open``, the deadlines and so on, with its defaults. Values may be templates, and but
-    for the job XComArgs as well. ``outlets``: assets that a deploy which succeeds updates, besides
-    ``streamkeeper://operations``. The group fails when the deploy does. Raises InvalidInput for an unknown field.
+    for the job XComArgs as well. ``outlets``: assets that a deploy which succeeds updates; ``streamkeeper://operations``
+    is updated by any. The group fails when the deploy does. Raises InvalidInput for an unknown field.
     """
     asked = {"job": job, "reason": reason, **request}
     with TaskGroup(group_id=group_id or f"deploy_{job}", default_args=default_args()) as group:
@@ -83,6 +85,7 @@ def rollback_graph(request: Mapping[str, Any] | None = None) -> None:
     choose = ChooseOperator(task_id="choose", ways={}, go_on=taken_over.group_id, end=finish.task_id, **carried_on)
     chain(bundle, *_assessed(carried_on), choose, taken_over, _fall_back(carried_on), finish)
     choose >> finish
+    _end(finish, carried_on)
 
 
 def recovery_graph() -> None:
@@ -128,6 +131,7 @@ def _from_release_on(opened: OpeningTask, finish: FinishOperator) -> None:
     chain(taken_over, _fall_back(carried_on), finish)
     choose >> [choose_again, rebuilt, taken_over, finish]
     choose_again >> [taken_over, finish]
+    _end(finish, carried_on)
 
 
 def _assessed(carried_on: Mapping[str, Any]) -> tuple[StepOperator, AssessOperator]:
@@ -174,3 +178,16 @@ def takeover(carried_on: Mapping[str, Any]) -> None:
 def _fall_back(carried_on: Mapping[str, Any]) -> FallBackOperator:
     """What follows a takeover that failed."""
     return FallBackOperator(task_id="fall_back", trigger_rule=TriggerRule.ONE_FAILED, **carried_on)
+
+
+def _end(finish: FinishOperator, carried_on: Mapping[str, Any]) -> None:
+    """Where ``finish`` failed it is announced; the last task, which nobody runs, is what ``finish`` is.
+
+    Alone at the end, an announcement that succeeds would make the run of a failed deploy a success.
+    """
+    announced = AnnounceFailureOperator(
+        task_id="announce_failure", finish=finish.task_id, trigger_rule=TriggerRule.ONE_FAILED, **carried_on
+    )
+    done = EmptyOperator(task_id="done", trigger_rule=GO_ON)
+    chain(finish, announced, done)
+    finish >> done

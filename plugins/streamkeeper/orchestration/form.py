@@ -109,7 +109,7 @@ def recover_form(jobs: Path) -> dict[str, Param]:
             title="Snapshot",
             description_md="Of that query, like `s0007`; empty: the one that the diagnosis names",
         ),
-        "reason": _field("reason", default="", type="string"),
+        "reason": _reason(required=False),
         **_fields(*DEADLINE_FIELDS),
     }
 
@@ -150,9 +150,10 @@ def _field(name: str, **other: Any) -> Param:
 def unclamped(schema: Mapping[str, Any]) -> dict[str, Any]:
     """The schema with its bounds where Airflow's page does not see them, and what is sent is held to them all the same.
 
-    The page would turn a number beyond a bound into that bound without a word: a share of 1.5 into all there is.
+    The page would turn a number beyond a bound into that bound without a word: a share of 1.5 into all there is. And of
+    a text that is too long it would take the beginning.
     """
-    bounds = {key: value for key, value in schema.items() if key in ("minimum", "maximum")}
+    bounds = {key: value for key, value in schema.items() if key in ("minimum", "maximum", "maxLength")}
     rest = {key: value for key, value in schema.items() if key not in bounds}
     return {**rest, "allOf": [bounds]} if bounds else rest
 
@@ -173,10 +174,13 @@ def _job(jobs: Path, description: str) -> Param:
     return _field("job", examples=list_job_examples(jobs), description=description)
 
 
-def _reason() -> Param:
-    """That must be given: whoever asks in Airflow is asked why."""
-    words = _ASKED["reason"]
-    return Param(type="string", minLength=5, title=words.title, description=words.description)
+def _reason(*, required: bool = True) -> Param:
+    """Whoever asks in Airflow is asked why; where nothing is changed it may stay empty."""
+    field = _ASKED["reason"]
+    shown = {"type": "string", "title": field.title, "description": field.description}
+    if required:
+        return Param(**shown, **unclamped(field.extra))
+    return Param("", **shown, **{"if": {"minLength": 1}, "then": field.extra})
 
 
 def _inherit() -> Param:

@@ -36,7 +36,7 @@ SECONDS_S = 10.0
 LOOK_AGAIN_S = 20.0
 """A driver that dies without a word changes nothing in the store: a task looks at its processes this often."""
 OPERATIONS = Asset(name="streamkeeper_operations", uri="streamkeeper://operations")
-"""Updated by every operation that ends well or falls back; its event says how."""
+"""Updated by every run of a deploy, a rollback or a recovery; its event says what became of it."""
 GOOD = frozenset({"succeeded", "dry-run"})
 """Outcomes of a deploy that did what it was asked to."""
 
@@ -247,14 +247,13 @@ def choose_group(operation: OperationState, ways: Mapping[Step, str], *, go_on: 
 class FallBackOperator(StepOperator):
     """The way out once the serving driver was touched: the operation goes on until something serves or cannot.
 
-    The task itself succeeds when the old release serves again; the run's state is for ``finish`` to give, and the event
-    of such an end is this task's: Airflow makes none of a task that fails.
+    The task itself succeeds when the old release serves again; the run's state is for ``finish`` to give.
     """
 
     accepted = GOOD | {"fell-back", "refused", "aborted"}
 
     def __init__(self, **kwargs: Any) -> None:
-        super().__init__(step=Step.FALL_BACK, outlets=[OPERATIONS], **kwargs)
+        super().__init__(step=Step.FALL_BACK, **kwargs)
 
     def work(self, context: Context) -> str:
         """Returns the operation's sentence; is skipped when nothing was touched."""
@@ -265,11 +264,6 @@ class FallBackOperator(StepOperator):
         if not deploy.state.operations[deploy.operation].has_begun(Step.DRAIN):
             self._skip(f"operation {deploy.operation} has touched nothing that serves")
         return super().work(context)
-
-    def _advance(self, context: Context, *, on: str, waited_s: float, told: str) -> str:
-        sentence = super()._advance(context, on=on, waited_s=waited_s, told=told)
-        tell_end(context, self.load())
-        return sentence
 
 
 class FinishOperator(StepOperator):
@@ -322,14 +316,45 @@ class FinishOperator(StepOperator):
             clear_place(self._site(), self.job)
 
 
+class AnnounceFailureOperator(OperationTask):
+    """Updates the asset where ``finish`` failed, and succeeds: Airflow makes no event of a task that fails.
+
+    It says what ``finish`` has left, and asks no store: the one that the operation is in may be gone by now. Where no
+    operation has ended, its ``outcome`` is ``open``, or ``not-opened``.
+    """
+
+    def __init__(self, *, finish: str, **kwargs: Any) -> None:
+        super().__init__(outlets=[OPERATIONS], **kwargs)
+        self.finish = finish
+
+    def work(self, context: Context) -> str:
+        """Returns the sentence of what became of the run."""
+        ti = context["ti"]
+        ending = ti.xcom_pull(task_ids=self.finish, key="ending") or {
+            "job": self.job,
+            "operation": self.operation,
+            "outcome": "open" if self.operation else "not-opened",
+            "sentence": ti.xcom_pull(task_ids=self.finish, key="error") or "the run failed, and did not say why",
+        }
+        update_asset(context, ending)
+        return str(ending["sentence"])
+
+
 def tell_end(context: Context, deploy: Deploy) -> None:
-    """What became of an operation, as the task's ``report``, and with the event of the asset."""
+    """What became of an operation: the task's ``report``, its ``ending`` as a value, and the event of the asset."""
     from streamkeeper.operations.endings import read_ending, render_ending
 
     ending = read_ending(deploy.site.journal(deploy.job, f"task:{deploy.operation}"), deploy.operation)
+    told = msgspec.to_builtins(ending)
     context["ti"].xcom_push(key="report", value=render_ending(ending))
+    context["ti"].xcom_push(key="ending", value=told)
+    update_asset(context, told)
+
+
+def update_asset(context: Context, told: Mapping[str, Any]) -> None:
+    """Say this with the event that Airflow makes of the task if it succeeds."""
     if "outlet_events" in context:
-        context["outlet_events"][OPERATIONS].extra = msgspec.to_builtins(ending)
+        context["outlet_events"][OPERATIONS].extra = dict(told)
 
 
 def _announced(deploy: Deploy) -> tuple[PlannedStep, ...]:

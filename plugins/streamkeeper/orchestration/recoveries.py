@@ -19,7 +19,7 @@ from streamkeeper.model.step import Step
 from streamkeeper.orchestration.answer_trigger import APPROVE, DECLINE
 from streamkeeper.orchestration.form import DEADLINE_FIELDS, recover_form
 from streamkeeper.orchestration.notifiers import tell_all
-from streamkeeper.orchestration.operators import OPERATIONS, FinishOperator, accept
+from streamkeeper.orchestration.operators import FinishOperator, accept, update_asset
 from streamkeeper.orchestration.people import answered_by, assigned_users, required_actions, triggered_by
 from streamkeeper.orchestration.tasks import OpeningTask, open_site
 
@@ -203,7 +203,5 @@ class RecoveredOperator(_RecoveryTask, FinishOperator):
         told = self.found(context)
         if not told:
             raise DeployFailed(self.found(context, "error") or "nothing was seen")
-        if "outlet_events" in context:
-            diagnosed = {"job": self.asked(context)["job"], "outcome": "diagnosed", "sentence": str(told)}
-            context["outlet_events"][OPERATIONS].extra = diagnosed
+        update_asset(context, {"job": self.asked(context)["job"], "outcome": "diagnosed", "sentence": str(told)})
         return str(told)

@@ -15,6 +15,7 @@ from airflow.sdk.exceptions import AirflowSkipException, ParamValidationError
 
 from streamkeeper.errors import InvalidInput, NotFound, PermanentError, StreamkeeperError
 from streamkeeper.model.names import refuse_unknown
+from streamkeeper.model.request_limits import check_length
 from streamkeeper.orchestration.connections import SCHEME, resolve_connection
 from streamkeeper.orchestration.links import OutcomeLink, ReportLink
 from streamkeeper.orchestration.run_names import operation_id
@@ -123,11 +124,13 @@ class AskedTask(StreamkeeperTask):
         self.request = None if request is None else fill_form(type(self).form(Path(os.devnull)), request)
 
     def asked(self, context: Context) -> Mapping[str, Any]:
-        """Every field; raises InvalidInput for a key in the run's conf that the form does not have."""
-        if self.request is not None:
-            return self.request
-        refuse_unknown_fields(context)
-        return context["params"]
+        """Every field; raises InvalidInput for a key in the run's conf that the form does not have, or a reason that is
+        none."""
+        if self.request is None:
+            refuse_unknown_fields(context)
+        asked: Mapping[str, Any] = context["params"] if self.request is None else self.request
+        check_length("reason", str(asked.get("reason") or ""))
+        return asked
 
 
 class OpeningTask(AskedTask):

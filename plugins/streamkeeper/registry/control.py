@@ -37,6 +37,17 @@ def instances(store: Store, job: str) -> list[str]:
     )
 
 
+def stray_orders(store: Store, job: str) -> list[str]:
+    """The keys beside the orders to a job's instances that are none; they are passed over. One listing."""
+    folder = control_key(check_name("job", job), "")
+    strays = []
+    for key in store.list(folder):
+        instance, _, inside = key.removeprefix(folder).partition("/")
+        if inside.startswith("commands/") and key_number(key, partial(command_key, job, instance)) is None:
+            strays.append(key)
+    return strays
+
+
 class Control:
     """One instance's control folder: create-only, but for status, history and evidence.
 
