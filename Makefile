@@ -17,11 +17,8 @@ connectors: setup ## the JVM's jars for Kafka and s3a, fetched once and held to 
 wheel: setup ## the wheel for an Airflow that is there already, in build/dist
 	@scripts/wheel
 
-# A JVM that is not Spark's, or a changed one, passes over the archive, and would say so.
-CLASSES := -XX:SharedArchiveFile=$(CURDIR)/.venv/spark-classes.jsa -Xlog:cds=off -Xlog:cds+dynamic=off
-
 # Their JVMs live for seconds to minutes: compiling hot code twice and collecting in parallel costs more than it gives.
-demo demo-kafka up test test-fast campaign: export JDK_JAVA_OPTIONS ?= -XX:TieredStopAtLevel=1 -XX:+UseSerialGC $(CLASSES)
+demo demo-kafka up test test-fast campaign: export JDK_JAVA_OPTIONS ?= -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
 
 demo: setup ## deploy, switch, kill, back up and roll back two streaming jobs through real Airflow, under one ledger
 	@$(RUN) python -m demo
