@@ -20,6 +20,9 @@ wheel: setup ## the wheel for an Airflow that is there already, in build/dist
 # Their JVMs live for seconds to minutes: compiling hot code twice and collecting in parallel costs more than it gives.
 demo demo-kafka up test test-fast campaign: export JDK_JAVA_OPTIONS ?= -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
 
+# Where a machine forbids Python to keep what it compiles, each of thousands of processes compiles it again.
+unexport PYTHONDONTWRITEBYTECODE
+
 demo: setup ## deploy, switch, kill, back up and roll back two streaming jobs through real Airflow, under one ledger
 	@$(RUN) python -m demo
 
