@@ -17,11 +17,11 @@ connectors: setup ## the JVM's jars for Kafka and s3a, fetched once and held to 
 wheel: setup ## the wheel for an Airflow that is there already, in build/dist
 	@scripts/wheel
 
-# A JVM that is not Spark's, or a changed one, passes over the archive, and would say so.
-CLASSES := -XX:SharedArchiveFile=$(CURDIR)/.venv/spark-classes.jsa -Xlog:cds=off -Xlog:cds+dynamic=off
-
 # Their JVMs live for seconds to minutes: compiling hot code twice and collecting in parallel costs more than it gives.
-demo demo-kafka up test test-fast campaign: export JDK_JAVA_OPTIONS ?= -XX:TieredStopAtLevel=1 -XX:+UseSerialGC $(CLASSES)
+demo demo-kafka up test test-fast campaign: export JDK_JAVA_OPTIONS ?= -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
+
+# Where a machine forbids Python to keep what it compiles, each of thousands of processes compiles it again.
+unexport PYTHONDONTWRITEBYTECODE
 
 demo: setup ## deploy, switch, kill, back up and roll back two streaming jobs through real Airflow, under one ledger
 	@$(RUN) python -m demo
@@ -35,10 +35,11 @@ up: setup ## the same system at a local address, for a person
 down: setup ## stop what `make up` started
 	@$(RUN) python -m demo down
 
-# Three at a time, a file to each: on two cores too, for much of a test's time it waits for processes of its own.
+# Three at a time, a file to each: on two cores too, for much of a test's time it waits for processes of its own. In the
+# order of tests/conftest.py: xdist's own takes the files with the fewest tests last, which here are the longest.
 test: setup ## every test, the fast ones first
 	@scripts/connectors if-there
-	@$(PYTEST) -n 3 --dist loadfile
+	@$(PYTEST) -n 3 --dist loadfile --no-loadscope-reorder
 
 test-fast: setup ## the tests that need no Spark, server or Airflow: under a minute
 	@$(PYTEST) -n 2 --dist loadfile -m "not (spark or s3 or postgres or kafka or airflow)"

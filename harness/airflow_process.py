@@ -102,7 +102,7 @@ def airflow_environment(*, root: Path, home: Path, url: str, log_ports: tuple[in
         "API__BASE_URL": url,
         "API_AUTH__JWT_SECRET_CMD": f"cat {key_file}",  # a command keeps the key out of every child's environment
         "WORKERS__EXECUTION_API_TIMEOUT": "60",  # with 5 s the first calls after a cold start fail the whole run
-        "SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.2",
+        "SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.5",  # the default's 1 s is felt; each look takes 20 ms of CPU
         "SCHEDULER__TRIGGER_TIMEOUT_CHECK_INTERVAL": "2",
         # What died in a handover is to go on in a minute, not in the default's five: nothing serves meanwhile.
         "SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "60",

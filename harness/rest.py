@@ -140,7 +140,7 @@ class AirflowApi:
         }
         self._call("POST", f"/api/v2/dags/{dag_id}/clearTaskInstances", body)
 
-    def wait_for_run(self, dag_id: str, run_id: str, *, timeout_s: float, poll_s: float = 0.5) -> str:
+    def wait_for_run(self, dag_id: str, run_id: str, *, timeout_s: float, poll_s: float = 1.0) -> str:
         """The run's final state; raises StillWaiting when late."""
         deadline = time.monotonic() + timeout_s
         while (state := self.run_state(dag_id, run_id)) not in _ENDED:

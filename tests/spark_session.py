@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from streamkeeper.driver.session import class_archive
 from streamkeeper.jvm.local_files import write_without_processes
 from streamkeeper.registry.environments import installed_jars
 
@@ -43,6 +44,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         ),
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
         "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",
+        "spark.driver.extraJavaOptions": class_archive(),
         "spark.jars": ",".join(installed_jars("")),
     }
     builder = SparkSession.builder.appName("tests")

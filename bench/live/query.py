@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.state_layouts import LAYOUTS
+from streamkeeper.driver.session import class_archive
+from streamkeeper.jvm.local_files import write_without_processes
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -27,7 +29,7 @@ SCHEMA = "customer string, amount long"
 
 
 def session(layout: str, scratch: Path, name: str, haste: dict[str, str]) -> SparkSession:
-    """A small local session."""
+    """A small local session, which writes its checkpoints as a driver's does."""
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.master("local[2]").appName(name)
@@ -37,6 +39,7 @@ def session(layout: str, scratch: Path, name: str, haste: dict[str, str]) -> Spa
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.sql.shuffle.partitions": "2",
+        "spark.driver.extraJavaOptions": class_archive(),
         "spark.local.dir": str(scratch),
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         **LAYOUTS[layout],
@@ -46,6 +49,7 @@ def session(layout: str, scratch: Path, name: str, haste: dict[str, str]) -> Spa
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
+    write_without_processes(spark)
     return spark
 
 

@@ -175,7 +175,7 @@ class DriverHouse:
                 "STREAMKEEPER_HOME": str(self.root / "home"),
                 "STREAMKEEPER_STORE": str(self.store_directory),
                 "STREAMKEEPER_SECRETS": json.dumps(dict(secrets or {})),
-                **({"JAVA_HOME": os.environ["JAVA_HOME"]} if "JAVA_HOME" in os.environ else {}),
+                **{name: os.environ[name] for name in ("JAVA_HOME", "JDK_JAVA_OPTIONS") if name in os.environ},
                 **(environ or {}),
             },
             cwd=self.root,

@@ -1,11 +1,18 @@
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from streamkeeper.driver.session import session_conf
+from streamkeeper.driver import session
+from streamkeeper.driver.session import class_archive, session_conf
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 RETAINED = ("spark.sql.ui.retainedExecutions", "spark.ui.retainedJobs", "spark.ui.retainedStages")
 
 
@@ -24,3 +31,25 @@ def test_a_job_with_a_ui_keeps_what_spark_keeps(tmp_path: Path, given: dict[str,
 def test_a_releases_own_confs_win(tmp_path: Path) -> None:
     """What a release says counts, whatever the driver's default is."""
     assert session_conf({RETAINED[0]: "7"}, tmp_path, "job")[RETAINED[0]] == "7"
+
+
+def test_a_driver_takes_spark_s_classes_ready_made_where_they_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever starts it need not know of them; where there are none no JVM is told to look, and a release's own win."""
+    archive = tmp_path / "a place" / "classes.jsa"
+    monkeypatch.setattr(session, "_CLASSES", archive)
+    assert "SharedArchiveFile" not in session_conf({}, tmp_path, "job")[JAVA_OPTIONS]
+    archive.parent.mkdir()
+    archive.touch()
+    own = "-XX:SharedArchiveFile=own.jsa"
+    options = shlex.split(session_conf({JAVA_OPTIONS: own}, tmp_path, "job")[JAVA_OPTIONS])
+    assert [each for each in options if "Archive" in each] == [f"-XX:SharedArchiveFile={archive}", own]
+
+
+@pytest.mark.spark
+@pytest.mark.skipif(not class_archive(), reason="no archive of Spark's classes: make setup")
+def test_a_jvm_does_not_pass_over_the_classes_that_setup_keeps(spark: SparkSession) -> None:
+    """It would do so in silence where they were made from other jars or options, and start in twice the time."""
+    archive = Path(shlex.split(class_archive())[0].partition("=")[2]).resolve()
+    assert str(archive) in Path(f"/proc/{spark.sparkContext._gateway.proc.pid}/maps").read_text()

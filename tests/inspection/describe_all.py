@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from streamkeeper.driver.session import class_archive
 from streamkeeper.inspection.describe import describe
 from streamkeeper.model.coding import to_json
 from tests.inspection.queries import query, varied
@@ -15,6 +16,7 @@ def main(folder: str, root: str) -> None:
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
+    builder = builder.config("spark.driver.extraJavaOptions", class_archive())
     spark = builder.config("spark.sql.shuffle.partitions", "2").getOrCreate()
     spark.sparkContext.setLogLevel("OFF")
     for name, build in varied(spark, Path(folder)).items():

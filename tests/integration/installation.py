@@ -116,7 +116,7 @@ class Run:
                 self.api.answer(self.dag, self.run_id, task_id, option, reason=reason)
             return False
 
-        assert wait_until(taken, timeout_s=120)
+        assert wait_until(taken, timeout_s=120, poll_s=1)
 
     def mapped(self, task_id: str) -> dict[str, dict[str, Any]]:
         """What a mapped task's instances are called -> each, as Airflow describes it."""

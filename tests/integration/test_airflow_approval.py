@@ -60,9 +60,9 @@ def edit(installation: InstalledAirflow, replaces: tuple[tuple[str, str], ...]) 
     file.write_text(text)
 
 
-def asked(run: Run, task: str = ASKS) -> bool:
-    """Whether the run waits for a person; the task that asks holds no worker meanwhile."""
-    return run.states()[task] in ("deferred", "awaiting_input")
+def asks(run: Run, task: str = ASKS) -> bool:
+    """Whether the run comes to wait for a person; the task that asks holds no worker meanwhile."""
+    return wait_until(lambda: run.states()[task] in ("deferred", "awaiting_input"), timeout_s=600, poll_s=1)
 
 
 def operation_of(installation: InstalledAirflow, run: Run) -> OperationState:
@@ -76,7 +76,7 @@ def test_an_answer_from_elsewhere_ends_the_question(installation: InstalledAirfl
     """
     before = installation.state
     run = Run(opaque, installation.form())
-    assert wait_until(lambda: asked(run), timeout_s=600)
+    assert asks(run)
     standby = [each for each in installation.state.instances.values() if each.operation == run.operation]
     assert [each.ended for each in standby] == [True], "the standby does not rest"
     site = installation.system.site
@@ -105,7 +105,7 @@ def test_a_rebuilt_output_that_differs_serves_only_if_a_person_says_so(
     before, totals = installation.state, read_totals(installation.places.warehouse)
     edit(installation, OTHER_SUMS)
     run = Run(opaque, installation.form(strategy="rebuild"))
-    assert wait_until(lambda: asked(run, REVIEWS), timeout_s=600), run.told()
+    assert asks(run, REVIEWS), run.told()
     question = opaque.question(DAG, run.run_id, REVIEWS)
     assert "its code changed, and nothing proves what that means to its output" in question
     assert "3 of 3 common rows differ (squares 3, total 3)" in question
@@ -133,7 +133,7 @@ def test_an_approved_change_takes_over_and_there_is_a_way_back(
     lost or doubled.
     """
     run = Run(opaque, installation.form())
-    assert wait_until(lambda: asked(run), timeout_s=600)
+    assert asks(run)
     assert "r0002" in opaque.question(DAG, run.run_id, ASKS)
     run.answer(ASKS, "Approve", reason="only int() around it")
     assert run.wait() == "success", run.told()
@@ -181,7 +181,7 @@ def test_an_answer_by_rest_of_who_may_not_give_it_is_not_heard(
     edit(installation, OTHER_CODE)
     before = installation.state
     run = Run(opaque, installation.form())
-    assert wait_until(lambda: asked(run), timeout_s=600)
+    assert asks(run)
     assert "May answer: cli:ada." in opaque.question(DAG, run.run_id, ASKS)
     assert "+    return int(amount)" in opaque.question(DAG, run.run_id, ASKS)
 
@@ -194,7 +194,7 @@ def test_an_answer_by_rest_of_who_may_not_give_it_is_not_heard(
         return False
 
     assert wait_until(not_heard, timeout_s=120, poll_s=5)
-    assert wait_until(lambda: asked(run), timeout_s=120)
+    assert asks(run)
     assert operation_of(installation, run).approval is None
 
     site = installation.system.site

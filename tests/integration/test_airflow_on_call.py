@@ -150,7 +150,9 @@ def test_a_restart_of_a_lost_checkpoint_is_refused_with_the_reason(
 def test_a_restore_waits_for_a_person_and_brings_it_back(installation: InstalledAirflow, broken: AirflowApi) -> None:
     """Whose name is in the record; after it the table equals what was sold, and the next look finds nothing wrong."""
     run = Run(broken, {"job": SALES_TOTALS, "action": "restore"}, dag=RECOVER)
-    assert wait_until(lambda: run.states()["accept"] in ("deferred", "awaiting_input"), timeout_s=300), run.told()
+    assert wait_until(lambda: run.states()["accept"] in ("deferred", "awaiting_input"), timeout_s=300, poll_s=1), (
+        run.told()
+    )
     assert "LOSES perhaps some of it" in broken.question(RECOVER, run.run_id, "accept")
     run.answer("accept", "Approve", reason="nothing deletes sales files")
     assert run.wait() == "success", run.told()

@@ -38,6 +38,8 @@ _FOR_THE_UI = {
 }
 """What Spark keeps of the past for its UI, which it does without one as well: 30 MiB of heap within half an hour."""
 _DYING_S = 1.0
+_CLASSES = Path(sys.prefix, "spark-classes.jsa")
+"""Spark's classes ready-made, where `make setup` has kept them."""
 _OUT_OF_MEMORY = frozenset({3, 52})
 """Exit codes of a JVM: of -XX:+ExitOnOutOfMemoryError, and of Spark after an OutOfMemoryError in a task."""
 
@@ -75,9 +77,23 @@ def session_conf(given: Mapping[str, str], scratch: Path, name: str) -> dict[str
         conf = {**s3a_conf(os.environ), **conf}
     # A killed JVM leaves its temporary files (RocksDB's library alone is 15 MB): they go with the scratch directory.
     # Without its native library Hadoop forks a chmod for each file that a sink writes: vfork makes that half as dear.
-    ours = f"-Djava.io.tmpdir={scratch / 'tmp'} -XX:-UsePerfData -Djdk.lang.Process.launchMechanism=VFORK"
+    # Spark's classes fill 100 MB of metaspace: without a size the JVM collects the whole heap on the way there.
+    ours = (
+        f"-Djava.io.tmpdir={scratch / 'tmp'} -XX:-UsePerfData -XX:MetaspaceSize=256m "
+        f"-Djdk.lang.Process.launchMechanism=VFORK {class_archive()}"
+    )
     conf[_JAVA_OPTIONS] = f"{ours} {given.get(_JAVA_OPTIONS, '')}".strip()
     return conf
+
+
+def class_archive() -> str:
+    """Java options for Spark's classes ready-made; empty where there are none.
+
+    A JVM that is not Spark's, or a changed one, passes over them, and would say so.
+    """
+    if not _CLASSES.exists():
+        return ""
+    return f"-XX:SharedArchiveFile={shlex.quote(str(_CLASSES))} -Xlog:cds=off -Xlog:cds+dynamic=off"
 
 
 class Session:
