@@ -19,14 +19,16 @@ _SLOW_DOWN = b"<Error><Code>SlowDown</Code><Message>Reduce your request rate.</M
 class FaultProxy:
     """Passes requests on to ``endpoint``, but for the faults that it is told to make; ``made`` counts them by kind.
 
-    ``lose``: so many answers to PUTs from now on are swallowed. ``refuse_share`` and ``lose_share``: of all requests,
-    and of those that write, the shares that are answered 503 without being passed on, and whose answer is swallowed;
-    drawn from ``seed``.
+    ``overwrites``: it is a store that knows no ``If-None-Match``: a client of ``endpoint`` which takes away what is
+    there before a PUT. ``lose``: so many answers to PUTs from now on are swallowed. ``refuse_share`` and
+    ``lose_share``: of all requests, and of those that write, the shares that are answered 503 without being passed on,
+    and whose answer is swallowed; drawn from ``seed``.
     """
 
     def __init__(self, endpoint: str, *, seed: int = 0) -> None:
         parts = urlsplit(endpoint)
         self.target = (str(parts.hostname), int(parts.port or 80))
+        self.overwrites: Any = None
         self.lose = 0
         self.refuse_share = 0.0
         self.lose_share = 0.0
@@ -92,6 +94,9 @@ class _Handler(BaseHTTPRequestHandler):
         if proxy.refuses():
             self._answer(503, [("Content-Type", "application/xml")], _SLOW_DOWN)
             return
+        if proxy.overwrites is not None and self.command == "PUT" and self.headers.get("If-None-Match"):
+            bucket, _, key = self.path.partition("?")[0].lstrip("/").partition("/")
+            proxy.overwrites.delete_object(Bucket=bucket, Key=key)
         connection = http.client.HTTPConnection(*proxy.target, timeout=30)
         try:
             connection.putrequest(self.command, self.path, skip_host=True, skip_accept_encoding=True)

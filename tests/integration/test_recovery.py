@@ -15,7 +15,7 @@ import pytest
 
 from harness.waiting import wait_for
 from streamkeeper.checkpoints.layout import last_committed, open_batch
-from streamkeeper.checkpoints.trees import LocalTree
+from streamkeeper.checkpoints.trees import LocalTree, Tree
 from streamkeeper.errors import OperationRefused
 from streamkeeper.model.journal import Outcome
 from streamkeeper.model.recovery import Cause, Diagnosis, RecoveryAction
@@ -42,12 +42,15 @@ HASTE = {"probation_batches": 1, "first_commit_s": 120.0, "probation_s": 120.0}
 class House:
     """One installation that serves one job; ``expected``: what its table must hold."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, checkpoints: str = "") -> None:
         self.root, self.input, self.warehouse = root, root / "input", root / "warehouse.db"
         self.input.mkdir()
         (root / "home").mkdir()
         settings = Settings(
-            store=str(root / "store"), checkpoints=str(root / "cp"), jobs=str(ROOT / "jobs"), home=str(root / "home")
+            store=str(root / "store"),
+            checkpoints=checkpoints or str(root / "cp"),
+            jobs=str(ROOT / "jobs"),
+            home=str(root / "home"),
         )
         store = LocalStore(root / "store")
         self.site = Installation(settings=settings, store=store, runner=LocalProcessRunner(store, settings))
@@ -73,14 +76,20 @@ class House:
     @property
     def directory(self) -> Path:
         """The checkpoint version that serves."""
-        current = self.site.journal(JOB, "test").state().current_version(QUERY)
+        return self.root / "cp" / JOB / QUERY / self.checkpoint.name
+
+    @property
+    def checkpoint(self) -> Tree:
+        """The same as a tree of files, wherever it lies."""
+        state = self.site.journal(JOB, "test").state()
+        current = state.current_version(QUERY)
         assert current is not None
-        return self.root / "cp" / JOB / QUERY / current.version
+        return self.site.checkpoint(state, QUERY, current.version)
 
     @property
     def version(self) -> int:
         """The number in its name."""
-        return int(self.directory.name.removeprefix("v"))
+        return int(self.checkpoint.name.removeprefix("v"))
 
     @property
     def instance(self) -> str:
@@ -98,8 +107,8 @@ class House:
         """Wait until the table holds all that was added, and the checkpoint and the driver's word say so."""
         wait_for("the table", lambda: self.totals() == self.oracle)
         # The table has a batch before its commit is there.
-        wait_for("the last commit", lambda: open_batch(LocalTree(self.directory)) is None)
-        wait_for("the driver's word", lambda: self._told() == last_committed(LocalTree(self.directory)))
+        wait_for("the last commit", lambda: open_batch(self.checkpoint) is None)
+        wait_for("the driver's word", lambda: self._told() == last_committed(self.checkpoint))
 
     def _told(self) -> int | None:
         status = Control(self.site.store, JOB, self.instance).read_status()
