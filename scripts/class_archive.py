@@ -37,19 +37,24 @@ def main() -> int:
 
 
 def run_queries(root: Path) -> None:
-    """A file source through Python and through state of both kinds, into files and a function; ends with the JVM."""
+    """Files, by a pattern, through Python and state of both kinds, into files and a function; ends with the JVM."""
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
     from pyspark.sql import functions as F
 
+    from streamkeeper.jvm.local_files import write_without_processes
+    from streamkeeper.registry.environments import installed_jars
+
     (root / "in").mkdir()
     (root / "in" / "first.csv").write_text("a,1,2026-01-01 00:00:00\nb,2,2026-01-01 00:10:00\n")
     quiet = {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2", "spark.log.level": "ERROR"}
+    quiet["spark.jars"] = ",".join(installed_jars(""))
     builder = SparkSession.builder.master("local[2]").config(map=quiet)
     spark = builder.getOrCreate()
+    write_without_processes(spark)
     process = SparkContext._gateway.proc
     rocksdb = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-    lines = spark.readStream.schema("key string, value long, at timestamp").csv(str(root / "in"))
+    lines = spark.readStream.schema("key string, value long, at timestamp").csv(str(root / "i*"))
     windows = F.window("at", "5 minutes")
     counts = lines.withWatermark("at", "1 minute").groupBy("key", windows).agg(F.count("*"), F.sum("value"))
     for provider in ("", rocksdb):
