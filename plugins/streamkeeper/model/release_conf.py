@@ -12,7 +12,7 @@ from streamkeeper.model.spark_confs import meant_key
 
 _ELSEWHERE = "executors would run where the proof of a driver's death does not look"
 _STATE_FORMAT = "every checkpoint version is written in the state format that its record names"
-_FILES = "checkpoints are local directories, written by Spark's own checkpoint file manager"
+_FILES = "how a checkpoint's files are written is the installation's to decide"
 
 _REFUSED = {
     "spark.sql.streaming.checkpointLocation": "each query's checkpoint is given to it at launch",
