@@ -7,12 +7,17 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from harness import s3_server
 from harness.places import ROOT
-from streamkeeper.jvm.create_only import s3a_conf
+from streamkeeper.errors import JobUnusable
+from streamkeeper.jvm.create_only import MANAGER, create_only, must_be_create_only, s3a_conf
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.spark, pytest.mark.s3]
 
@@ -43,6 +48,21 @@ def test_of_two_writers_one_wins_and_both_know(tmp_path: Path) -> None:
     assert (told["ours"]["two_won"], told["ours"]["told_wrong"]) == (0, 0)
     assert told["sparks"]["two_won"] > 0
     assert told["hadoops"]["told_wrong"] > 0
+
+
+def test_a_session_that_lets_two_writers_win_gets_no_checkpoint_on_s3(spark: SparkSession) -> None:
+    """As after a setting was changed under a version that lies there; once the manager is ours it gets it."""
+    checkpoint = "s3a://bucket/checkpoints/sales/totals/v0001"
+    must_be_create_only(spark, "/checkpoints/sales/totals/v0001")
+    with pytest.raises(JobUnusable, match="both of two drivers could write it"):
+        must_be_create_only(spark, checkpoint)
+    context: Any = spark.sparkContext
+    configuration = context._jsc.hadoopConfiguration()
+    try:
+        create_only(spark)
+        must_be_create_only(spark, checkpoint)
+    finally:
+        configuration.unset(MANAGER)
 
 
 def test_s3a_finds_the_server_that_boto3_finds() -> None:

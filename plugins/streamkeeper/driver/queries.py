@@ -23,6 +23,7 @@ from streamkeeper.driver.faults import describe_fault, describe_text
 from streamkeeper.driver.gate import Gate
 from streamkeeper.driver.job_loading import PlannedQuery
 from streamkeeper.driver.progress import RunEnded
+from streamkeeper.jvm.create_only import must_be_create_only
 from streamkeeper.model.restarts import Cause, RestartPolicy, pause
 from streamkeeper.sinks.contract import SinkWriter
 
@@ -96,6 +97,7 @@ class ServedQuery:
         crash_point("driver.open.before")
         self._continuity.check_start()
         spark: Any = query.df.sparkSession
+        must_be_create_only(spark, self.checkpoint.spark_path)
         restore_confs(spark, self._planned.confs)
         trigger = parse_trigger(query.trigger)
         timing: dict[str, Any] = {"availableNow": True} if trigger.available_now else {"processingTime": trigger.text}

@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from streamkeeper.errors import JobUnusable
 from streamkeeper.jvm.classes import load_class
+from streamkeeper.locations import scheme_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,6 +27,20 @@ def create_only(spark: SparkSession) -> None:
     source = Path(__file__).with_name("CreateOnlyCheckpointFileManager.java")
     context: Any = spark.sparkContext
     context._jsc.hadoopConfiguration().set(MANAGER, load_class(spark, source).getName())
+
+
+def must_be_create_only(spark: SparkSession, checkpoint: str) -> None:
+    """Raise JobUnusable for a checkpoint on S3, as Spark is given its place, in a session that writes it otherwise.
+
+    A version keeps the root that it was made below, whatever the installation's setting is by now.
+    """
+    context: Any = spark.sparkContext
+    if scheme_of(checkpoint) == "s3a" and context._jsc.hadoopConfiguration().get(MANAGER) != OURS:
+        raise JobUnusable(
+            f"checkpoint {checkpoint} is on S3, and this installation's checkpoints are not: both of two drivers could"
+            " write it",
+            hint="set STREAMKEEPER_CHECKPOINTS to the root on S3, or deploy with --strategy rebuild",
+        )
 
 
 def s3a_conf(environ: Mapping[str, str]) -> dict[str, str]:
