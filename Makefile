@@ -20,8 +20,8 @@ wheel: setup ## the wheel for an Airflow that is there already, in build/dist
 # Their JVMs live for seconds to minutes: compiling hot code twice and collecting in parallel costs more than it gives.
 demo demo-kafka up test test-fast campaign: export JDK_JAVA_OPTIONS ?= -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
 
-# Where a machine forbids Python to keep what it compiles, each of thousands of processes compiles it again.
-unexport PYTHONDONTWRITEBYTECODE
+# Tests write a job's file anew within a second, at the same size: compiled code that was kept would pass for the new.
+test test-fast: export PYTHONDONTWRITEBYTECODE := 1
 
 demo: setup ## deploy, switch, kill, back up and roll back two streaming jobs through real Airflow, under one ledger
 	@$(RUN) python -m demo
@@ -39,6 +39,7 @@ down: setup ## stop what `make up` started
 # order of tests/conftest.py: xdist's own takes the files with the fewest tests last, which here are the longest.
 test: setup ## every test, the fast ones first
 	@scripts/connectors if-there
+	@$(RUN) python -m compileall -q plugins harness
 	@$(PYTEST) -n 3 --dist loadfile --no-loadscope-reorder
 
 test-fast: setup ## the tests that need no Spark, server or Airflow: under a minute

@@ -66,7 +66,7 @@ def main() -> None:
     checkpoint, source, layout = sys.argv[1:]
     spark = session(layout, Path(checkpoint).with_name("spark-local"), "live", HASTE)
     query = totals(spark, Path(source)).writeStream.outputMode("update").format("noop")
-    query.option("checkpointLocation", checkpoint).trigger(processingTime="0 seconds").start().awaitTermination()
+    query.option("checkpointLocation", checkpoint).trigger(processingTime="400 milliseconds").start().awaitTermination()
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from harness.kafka_broker import KafkaBroker
 from harness.processes import free_ports
 from harness.waiting import wait_for
+from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.driver.control import StoreLine
 from streamkeeper.driver.progress import EventListener, StatusBoard
 from streamkeeper.driver.source_looks import SourceLooks
@@ -169,7 +170,7 @@ def served(frame: DataFrame, checkpoint: Path) -> Any:
     from types import SimpleNamespace
 
     planned = SimpleNamespace(query=SimpleNamespace(df=frame), manifest=SimpleNamespace(sources=()))
-    return SimpleNamespace(name="q", checkpoint=checkpoint, planned=planned)
+    return SimpleNamespace(name="q", checkpoint=LocalTree(checkpoint), planned=planned)
 
 
 @pytest.fixture

@@ -83,7 +83,7 @@ def test_a_process_whose_mark_cannot_be_read_is_found_by_its_session(place: Plac
         end(each)
     wait_for("the end of the others", lambda: not any(is_running(each) for each in (supervisor, driver, child)))
     assert is_running(other)
-    assert find_tree(mark(JOB, "one")) == []
+    assert find_tree(mark(JOB, "one", store=place.store.url)) == []
     assert place.life() is Life.ALIVE
     place.runner.kill(JOB, "one")
     place.wait_dead()

@@ -163,9 +163,12 @@ class LocalTree(Tree):
         self.spark_path = self._root
 
     def absence(self) -> str:
-        if self.root.is_dir():
-            return ""
-        return "is no directory" if os.path.lexists(self.root) else NOT_THERE
+        try:
+            found = os.stat(self._root)
+        except (FileNotFoundError, NotADirectoryError):
+            # A link to nothing is in the way; a directory that was made meanwhile is not.
+            return "is no directory" if os.path.islink(self._root) else NOT_THERE
+        return "" if stat.S_ISDIR(found.st_mode) else "is no directory"
 
     def must_take_files(self) -> None:
         """The directory is made if it is not there, and stays."""

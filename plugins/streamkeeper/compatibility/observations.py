@@ -216,7 +216,7 @@ def output_of_another(output: str, owner: str, mine: str) -> Finding:
         severity=Severity.FATAL,
         where=f"sink {output}",
         evidence=f"the installation {owner[:8]} writes it, and this one is {mine[:8]}",
-        hint="deploy with params that name an output of its own",
+        hint="deploy with params that name an output of its own; if the store was lost: streamkeeper registry rebuild",
         reference="docs/runbook.md: A home or a store was copied or moved",
     )
 
