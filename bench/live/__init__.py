@@ -1,1 +1,1 @@
-"""Snapshots of a checkpoint that is written and cleaned up as fast as Spark can, each resumed at its own commit."""
+"""Snapshots of a checkpoint that is written and cleaned up twice a second, each resumed at its own commit."""

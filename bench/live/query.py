@@ -1,4 +1,4 @@
-"""A query that commits as fast as it can and keeps as little as Spark allows: ``python -m bench.live.query …``.
+"""A query that commits twice a second and keeps as little as Spark allows: ``python -m bench.live.query …``.
 
 ``<checkpoint> <input> <layout>``; it runs until it is killed.
 """
