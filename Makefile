@@ -35,12 +35,11 @@ up: setup ## the same system at a local address, for a person
 down: setup ## stop what `make up` started
 	@$(RUN) python -m demo down
 
-# Three at a time, a file to each: on two cores too, for much of a test's time it waits for processes of its own. In the
-# order of tests/conftest.py: xdist's own takes the files with the fewest tests last, which here are the longest.
+# Three at a time, a file to each: on two cores too, for much of a test's time it waits for processes of its own.
 test: setup ## every test, the fast ones first
 	@scripts/connectors if-there
 	@$(RUN) python -m compileall -q plugins harness
-	@$(PYTEST) -n 3 --dist loadfile --no-loadscope-reorder
+	@$(PYTEST) -n 3 --dist loadfile
 
 test-fast: setup ## the tests that need no Spark, server or Airflow: under a minute
 	@$(PYTEST) -n 2 --dist loadfile -m "not (spark or s3 or postgres or kafka or airflow)"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -22,26 +21,10 @@ TIERS = ("s3", "postgres", "airflow", "kafka", "spark")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Fast tests first, so that no failure comes late; then the files that may take longest, and in each tier by tier.
-
-    A long one that came last would keep one worker busy while the others have nothing left.
-    """
-    tiers = {item: _tier(item) for item in items}
-    longest: dict[Path, float] = {}
-    for item in items:
-        if tiers[item]:
-            longest[item.path] = max(longest.get(item.path, 0), _timeout_s(item))
-    items.sort(key=lambda item: (tiers[item] > 0, -longest.get(item.path, 0) if tiers[item] else 0, tiers[item]))
-
-
-def _tier(item: pytest.Item) -> int:
-    """0 for a fast test."""
-    return max((TIERS.index(tier) + 1 for tier in TIERS if item.get_closest_marker(tier)), default=0)
-
-
-def _timeout_s(item: pytest.Item) -> float:
-    marker = item.get_closest_marker("timeout")
-    return float(marker.args[0]) if marker is not None else float(item.config.getini("timeout"))
+    """Fast tests first, then a tier at a time, so that a process starts each server once and no failure comes late."""
+    items.sort(
+        key=lambda item: max((TIERS.index(each) + 1 for each in TIERS if item.get_closest_marker(each)), default=0)
+    )
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[1]
 
 
+_STARTED: list[tuple[SparkSession, dict[str, str]]] = []
+
+
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A session with RocksDB state, as drivers have it; tests must stop the queries they start."""
@@ -55,5 +58,16 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     write_without_processes(session)
     # It tells of each connection that it closes, the last ones after pytest has closed what it would tell them to.
     logging.getLogger("py4j").setLevel(logging.WARNING)
+    _STARTED.append((session, conf))
     yield session
+    _STARTED.clear()
     session.stop()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def untouched_session() -> None:
+    """Each module finds the shared session's confs as it was started with, whatever ran before it."""
+    for session, conf in _STARTED:
+        for key, value in conf.items():
+            if session.conf.isModifiable(key) and session.conf.get(key, None) != value:
+                session.conf.set(key, value)
