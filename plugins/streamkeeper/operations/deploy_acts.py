@@ -35,7 +35,6 @@ from streamkeeper.lifecycle.actions import (
 )
 from streamkeeper.lifecycle.fall_back import ways_back
 from streamkeeper.lifecycle.right_to_answer import may_change_approvers
-from streamkeeper.locations import scheme_of
 from streamkeeper.model.coding import to_json
 from streamkeeper.model.control import CommandKind, Gather, LaunchMode, LaunchSpec
 from streamkeeper.model.job_state import JobState
@@ -187,10 +186,8 @@ class DeployActs:
 
     def _check_checkpoint_root(self) -> None:
         settings = self._site.settings
-        s3a = any(
-            Path(jar).name.startswith("hadoop-aws") for jar in installed_jars(settings.jars, settings.checkpoints)
-        )
-        if scheme_of(settings.checkpoints) == "s3a" and not s3a:
+        jars = installed_jars(settings.jars, settings.checkpoints) if settings.checkpoint_directory is None else None
+        if jars is not None and not any(Path(jar).name.startswith("hadoop-aws") for jar in jars):
             hint = "`make connectors` fetches them; STREAMKEEPER_JARS names a directory that holds them"
             raise InvalidInput("checkpoints on S3 need s3a's jars, and there is no hadoop-aws among them", hint=hint)
         try:
