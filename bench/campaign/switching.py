@@ -59,7 +59,8 @@ class SwitchStage(Stage):
             trace.unlink(missing_ok=True)
             self._prepare(chosen.ask)
             self._go(chosen.ask)
-        self._revive_here()
+            # What follows a release that broke and could not go back may have to be approved.
+            self._revive_here()
         self._calm()
         return list(dict.fromkeys(trace.read_text().split()))
 

@@ -138,11 +138,11 @@ def test_a_batch_whose_records_are_gone_is_not_rehearsed(topic: Topic, tmp_path:
     topic.put(4)
     query, live = topic.query(tmp_path), tmp_path / "v0001"
     run(topic.read(), live)
-    ran = rehearse(topic.spark, query, LocalTree(live), tmp_path / "scratch", timeout_s=120)
+    ran = rehearse(topic.spark, query, LocalTree(live), str(tmp_path / "scratch"), timeout_s=120)
     assert (ran.ok, ran.batch, ran.message) == (True, 1, "")
     for partition in (0, 1):
         topic.broker.delete_records(topic.name, 4, partition=partition)
-    not_run = rehearse(topic.spark, query, LocalTree(live), tmp_path / "scratch", timeout_s=120)
+    not_run = rehearse(topic.spark, query, LocalTree(live), str(tmp_path / "scratch"), timeout_s=120)
     assert (not_run.ok, not_run.batch) == (True, None)
     assert f"batch 1 did not run again: {topic.name} partition 0: offsets 2 to 3 are gone" in not_run.message
     assert list(look_at_sources(query, LocalTree(live), served=False)) == []
@@ -223,7 +223,7 @@ def test_brokers_out_of_reach_are_told_from_lost_records(
     (finding,) = look_at_sources(query, LocalTree(live), served=False)
     assert (finding.rule, finding.severity.name) == ("source-out-of-reach", "FATAL")
     assert "Kafka at 127.0.0.1:1 does not answer: TimeoutException" in finding.evidence
-    found = rehearse(topic.spark, query, LocalTree(live), tmp_path / "scratch", timeout_s=120)
+    found = rehearse(topic.spark, query, LocalTree(live), str(tmp_path / "scratch"), timeout_s=120)
     assert (found.ok, found.error_class) == (False, OUT_OF_REACH)
 
 
@@ -246,7 +246,7 @@ def test_brokers_that_die_in_a_rehearsal_are_not_the_candidates_fault(
     def rehearsed(topic: Topic, victim: int) -> Rehearsal:
         frame = topic.read().withColumn("offset", F.udf(failing(victim), "long")("offset"))
         query = replace(topic.query(tmp_path), df=frame)
-        return rehearse(spark, query, LocalTree(tmp_path / topic.name), tmp_path / "scratch", timeout_s=120)
+        return rehearse(spark, query, LocalTree(tmp_path / topic.name), str(tmp_path / "scratch"), timeout_s=120)
 
     with running_broker(tmp_path / "broker") as mortal:
         topics = [Topic(spark, kafka), Topic(spark, mortal)]

@@ -86,7 +86,7 @@ class House:
             checkpoints=checkpoints or {},
             installation=installation,
         )
-        evidence = gather_evidence(subject, self.root / "scratch")
+        evidence = gather_evidence(subject, str(self.root / "scratch"))
         judged = assess_evidence(evidence).queries
         looks = {name: query.found[Look.SINK] for name, query in evidence.queries.items()}
         return {name: (judged[name].verdict, [each.rule for each in look]) for name, look in looks.items()}

@@ -55,7 +55,7 @@ def deployed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> D
 def run(spark: SparkSession, deployed: Deployed, tmp_path: Path) -> Callable[..., Any]:
     def rehearsed(df: DataFrame, *, checkpoint: Path | None = None, timeout_s: float = 90, **changes: Any) -> Any:
         where = checkpoint or deployed.checkpoint
-        return rehearse(spark, query(df, **changes), LocalTree(where), tmp_path / "scratch", timeout_s=timeout_s)
+        return rehearse(spark, query(df, **changes), LocalTree(where), str(tmp_path / "scratch"), timeout_s=timeout_s)
 
     return rehearsed
 

@@ -42,7 +42,7 @@ HASTE = {"probation_batches": 1, "first_commit_s": 120.0, "probation_s": 120.0}
 class House:
     """One installation that serves one job; ``expected``: what its table must hold."""
 
-    def __init__(self, root: Path, checkpoints: str = "") -> None:
+    def __init__(self, root: Path, checkpoints: str = "", master: str = "") -> None:
         self.root, self.input, self.warehouse = root, root / "input", root / "warehouse.db"
         self.input.mkdir()
         (root / "home").mkdir()
@@ -51,6 +51,7 @@ class House:
             checkpoints=checkpoints or str(root / "cp"),
             jobs=str(ROOT / "jobs"),
             home=str(root / "home"),
+            master=master,
         )
         store = LocalStore(root / "store")
         self.site = Installation(settings=settings, store=store, runner=LocalProcessRunner(store, settings))
@@ -142,6 +143,7 @@ class House:
         """What somebody types, in a process of its own."""
         settings = self.site.settings
         own = {"HOME": settings.home, "STORE": settings.store, "CHECKPOINTS": settings.checkpoints}
+        own["MASTER"] = settings.master
         return subprocess.run(
             [sys.executable, "-m", "streamkeeper.cli.main", *words],
             env={**os.environ, **{f"STREAMKEEPER_{name}": value for name, value in own.items()}, **environ},

@@ -102,3 +102,27 @@ def test_four_eyes_are_switched_on_by_a_clear_yes(tmp_path: Path) -> None:
     for unclear in ("true", "1", "on", "y"):
         with pytest.raises(InvalidInput, match="STREAMKEEPER_FOUR_EYES"):
             read_settings({**home, "STREAMKEEPER_FOUR_EYES": unclear})
+
+
+def test_a_master_is_a_standalone_clusters(tmp_path: Path) -> None:
+    """One or several hosts with ports; without the variable a driver runs its tasks itself."""
+    far = {"STREAMKEEPER_HOME": str(tmp_path), "STREAMKEEPER_CHECKPOINTS": "s3a://bucket/cp"}
+    assert read_settings(far).master == ""
+    for master in ("spark://one:7077", "spark://one:7077,two.example:7078"):
+        assert read_settings({**far, "STREAMKEEPER_MASTER": master}).master == master
+
+
+@pytest.mark.parametrize("master", ["yarn", "k8s://https://10.0.0.1", "local[4]", "spark://one", "spark://u@one:1"])
+def test_any_other_master_is_refused(tmp_path: Path, master: str) -> None:
+    """In a line that says how one is written."""
+    far = {"STREAMKEEPER_HOME": str(tmp_path), "STREAMKEEPER_CHECKPOINTS": "s3a://bucket/cp"}
+    with pytest.raises(InvalidInput, match="spark://host:7077") as refused:
+        read_settings({**far, "STREAMKEEPER_MASTER": master})
+    assert f"STREAMKEEPER_MASTER={master}" in str(refused.value)
+
+
+def test_executors_elsewhere_need_checkpoints_that_they_can_write(tmp_path: Path) -> None:
+    """A directory would be another one on each of their machines."""
+    here = {"STREAMKEEPER_HOME": str(tmp_path), "STREAMKEEPER_MASTER": "spark://one:7077"}
+    with pytest.raises(InvalidInput, match="cannot write the checkpoints in .*STREAMKEEPER_CHECKPOINTS"):
+        read_settings(here)

@@ -55,8 +55,7 @@ def clone_last_batch(checkpoint: Tree, target: Tree, *, again: bool = True) -> i
             clone(checkpoint, target, last - 1 if again else last, pending=again)
             return last
         except (CheckpointChanged, CheckpointDamaged) as error:
-            target.delete(target.fresh().look().files)
-            target.drop_empty_folders()
+            target.empty()
             failure = error
             if last_committed(checkpoint.fresh()) == last and isinstance(error, CheckpointDamaged):
                 break

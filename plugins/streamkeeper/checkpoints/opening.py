@@ -26,13 +26,13 @@ def open_tree(location: str) -> Tree:
     return tree
 
 
-def tree_at(location: str) -> Tree:
-    """The same, whether anything is there or not."""
+def tree_at(location: str, *, lasting: bool = True) -> Tree:
+    """The same, whether anything is there or not; ``lasting``: as in ``LocalTree``."""
     if not location:
         raise InvalidInput("the checkpoint's location is empty", hint=_WAYS)
     match scheme_of(location):
         case "" | "file":
-            return LocalTree(local_path("checkpoint", location))
+            return LocalTree(local_path("checkpoint", location), lasting=lasting)
         case "s3a" | "s3":
             from streamkeeper.checkpoints.s3_tree import S3Tree  # boto3 is slow to load and often not needed
 

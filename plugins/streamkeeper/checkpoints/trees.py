@@ -92,6 +92,11 @@ class Tree(ABC):
     def drop_empty_folders(self) -> None:  # noqa: B027 - a tree may have none
         """Remove every folder in which there is no file, also the tree itself; no link is followed."""
 
+    def empty(self) -> None:
+        """Remove all that is in it, and what holds it; as far as that goes."""
+        self.delete(self.fresh().look().files)
+        self.drop_empty_folders()
+
     def copy_within(self, source: Tree, path: str, expected: Stamp) -> None:
         """Create a file that is the same file of another tree; raises as ``parts`` and ``create`` do.
 
@@ -233,10 +238,9 @@ class LocalTree(Tree):
         """A hard link to a finished file: the file system lets exactly one writer make it."""
         target = self._path(path)
         folder = os.path.dirname(target)
-        make_folders(folder, lasting=self._lasting)
-        draft = os.path.join(folder, f".{uuid.uuid4().hex}.tmp")
+        draft = f"{folder}/.{uuid.uuid4().hex}.tmp"
         try:
-            with open(draft, "xb", opener=opener) as file:
+            with self._begin(draft, folder) as file:
                 for part in content:
                     file.write(part)
                 if self._lasting:
@@ -250,6 +254,14 @@ class LocalTree(Tree):
         os.unlink(draft)
         if self._lasting:
             sync_folder(folder)
+
+    def _begin(self, draft: str, folder: str) -> IO[bytes]:
+        try:
+            return open(draft, "xb", opener=opener)
+        except (FileNotFoundError, NotADirectoryError):
+            # Most files come where others are.
+            make_folders(folder, lasting=self._lasting)
+            return open(draft, "xb", opener=opener)
 
     def delete(self, paths: Iterable[str]) -> dict[str, str]:
         """No link is followed, of a file or a folder."""

@@ -68,7 +68,7 @@ class Checker:
                 rehearse=request.rehearse,
                 timeout_s=request.timeout_s,
             ),
-            self._scratch,
+            str(self._scratch),
         )
         gathered = time.monotonic()
         assessment = assess_evidence(evidence)

@@ -7,7 +7,6 @@ Nothing of the checkpoint or the outputs is touched, and a driver may go on writ
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -76,8 +75,8 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
     timeout_s: float = TIMEOUT_S
 
 
-def gather_evidence(of: Subject, scratch: Path) -> Evidence:
-    """All looks at every query; ``scratch`` is the caller's to remove. What a look raises is why it was not taken."""
+def gather_evidence(of: Subject, scratch: str) -> Evidence:
+    """All looks at every query; ``scratch``: as ``rehearse`` has it. What a look raises is why it was not taken."""
     deployed = of.deployed or {}
     unlike = _built_otherwise(of)
     queries = {
@@ -121,7 +120,7 @@ class _QueryLooks:
         name: str,
         planned: PlannedQuery,
         deployed: Manifest | None,
-        scratch: Path,
+        scratch: str,
         unlike: Callable[[str], bool],
     ) -> None:
         self._of = of

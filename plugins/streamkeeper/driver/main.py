@@ -16,6 +16,7 @@ from streamkeeper.crash_points import crash_point
 from streamkeeper.driver.control import StoreLine
 from streamkeeper.driver.discarding import discard_left
 from streamkeeper.driver.ending import Ending, end_process, ending_for, log_as, say, will_restart
+from streamkeeper.driver.executors import must_fit, wait_for_executors
 from streamkeeper.driver.faults import describe_fault
 from streamkeeper.driver.job_loading import PlannedQuery, build_queries, check_manifests
 from streamkeeper.driver.lease import Heartbeat, Lease
@@ -27,6 +28,7 @@ from streamkeeper.driver.taking_over import Surroundings
 from streamkeeper.driver.wakeups import Wakeups
 from streamkeeper.errors import InvalidInput, NotFound, StoreUnavailable, StreamkeeperError
 from streamkeeper.model.check import JobFile
+from streamkeeper.model.checkpoint_version import scratch_location
 from streamkeeper.model.control import SECRETS, Command, CommandKind, DriverState, ExitCode, LaunchMode, LaunchSpec
 from streamkeeper.model.evidence import Evidence
 from streamkeeper.model.redaction import redact, redact_value
@@ -37,6 +39,7 @@ from streamkeeper.registry.bundles import unpack_job
 from streamkeeper.stores.counting import CountingStore
 from streamkeeper.stores.opening import open_store
 
+_MASTER = "spark.master"
 _STANDBY_LOOK_S = 0.25
 _STANDBY_JOURNAL_S = 5.0
 _PACKAGES = Path(__file__).resolve().parents[2]
@@ -56,6 +59,11 @@ class Driver:
             raise NotFound(f"instance {instance} of job {job} was never launched", hint="its launch.json is missing")
         self._spec: LaunchSpec = spec
         self._scratch = settings.scratch / instance
+        self._master = "" if _MASTER in spec.conf else settings.master
+        """Whose executors run the tasks; empty where this process does."""
+        self._rehearsal = (
+            scratch_location(settings.checkpoints, instance) if self._master else f"{self._scratch}/rehearsal"
+        )
         self._spans = Spans()
         self._wakeups = Wakeups()
         before = self._line.read_status()
@@ -86,10 +94,14 @@ class Driver:
         self._tell()
         root = unpack_job(self._store, self._spec.job, self._spec.bundle, self._settings)
         session = self._session = self._start_session(root)
+        if self._master:
+            wait_for_executors(session.spark, self._master, root, self._scratch)
         self._board.spark = session.spark.version
         crash_point("driver.describe.before")
         planned = build_queries(self._spec, root, session.spark, self._secrets)
         described = {name: query.manifest for name, query in planned.items()}
+        if self._master:
+            must_fit(described.values(), self._master)
         check_manifests(self._spec, described, self._store, self._secrets)
         self._line.write_manifests(described)
         crash_point("driver.describe.after")
@@ -130,7 +142,7 @@ class Driver:
         shutil.rmtree(self._scratch, ignore_errors=True)
         make_folders(self._scratch)
         filled = substitute(self._spec.conf, self._secrets)
-        conf = session_conf(filled, self._scratch, f"{self._spec.job} {self._spec.release}")
+        conf = session_conf(filled, self._scratch, f"{self._spec.job} {self._spec.release}", master=self._master)
         secret = {key: conf[key] for key, value in self._spec.conf.items() if filled[key] != value}
         return start_session(conf, secret, self._scratch, [root, _PACKAGES])
 
@@ -156,7 +168,7 @@ class Driver:
             # A release that was described before has just been held against that.
             build_again=None if spec.expected_manifests else lambda: build_beside(session.spark, job, self._secrets),
         )
-        evidence = redact_value(gather_evidence(subject, self._scratch / "rehearsal"), self._secrets)
+        evidence = redact_value(gather_evidence(subject, self._rehearsal), self._secrets)
         if not session.answers():
             # What was found in a JVM that died says nothing of the candidate: the next generation looks.
             raise will_restart(session.last_word)
@@ -174,7 +186,7 @@ class Driver:
             evidence = self._gather(session, planned, root)
             live = self._spec.rehearse_on if evidence is None else {}
             rehearsed = {name: query.rehearsal for name, query in evidence.queries.items()} if evidence else {}
-            found = warm_up(session.spark, planned, live, self._scratch / "rehearsal", rehearsed)
+            found = warm_up(session.spark, planned, live, self._rehearsal, rehearsed)
             self._board.warm_up = redact(found, self._secrets)
         # Read now, so that little is left to read between ``go`` and the first batch.
         with suppress(StoreUnavailable):

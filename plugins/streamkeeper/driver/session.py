@@ -16,7 +16,7 @@ import psutil
 
 from streamkeeper.definition import check_conf
 from streamkeeper.driver.wakeups import Wakeup, Wakeups
-from streamkeeper.errors import PermanentError
+from streamkeeper.errors import PermanentError, TemporaryError
 from streamkeeper.java import check_java, find_java
 from streamkeeper.jvm.create_only import create_only, s3a_conf
 from streamkeeper.jvm.local_files import write_without_processes
@@ -37,6 +37,9 @@ _FOR_THE_UI = {
     "spark.ui.retainedTasks": "100",
 }
 """What Spark keeps of the past for its UI, which it does without one as well: 30 MiB of heap within half an hour."""
+_HERE = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+_ELSEWHERE = {"spark.cores.max": "2"}
+"""Without a limit an application takes all the cores that there are, and a standby beside it gets none."""
 _DYING_S = 1.0
 _CLASSES = Path(sys.prefix, "spark-classes.jsa")
 """Spark's classes ready-made, where `make setup` has kept them."""
@@ -44,30 +47,26 @@ _OUT_OF_MEMORY = frozenset({3, 52})
 """Exit codes of a JVM: of -XX:+ExitOnOutOfMemoryError, and of Spark after an OutOfMemoryError in a task."""
 
 
-def session_conf(given: Mapping[str, str], scratch: Path, name: str) -> dict[str, str]:
+def session_conf(given: Mapping[str, str], scratch: Path, name: str, *, master: str = "") -> dict[str, str]:
     """The session's confs: the release's own, defaults where it says nothing, and the installation's jars with its own.
 
-    Raises Unsupported.
+    ``master``: whose executors run its tasks; empty for its own threads. Raises Unsupported.
     """
     check_conf(given)
     conf = {
-        "spark.master": "local[2]",
+        "spark.master": master or "local[2]",
         "spark.app.name": name,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+        "spark.sql.shuffle.partitions": "2",
+        "spark.local.dir": str(scratch / "local"),
         **FIXED,
     }
     if given.get("spark.ui.enabled", "").lower() != "true":
         conf |= _FOR_THE_UI
-    if given.get("spark.master", "local").startswith("local"):
-        conf |= {
-            "spark.driver.host": "127.0.0.1",
-            "spark.driver.bindAddress": "127.0.0.1",
-            "spark.sql.shuffle.partitions": "2",
-            "spark.local.dir": str(scratch / "local"),
-        }
+    conf |= _ELSEWHERE if master else _HERE
     conf |= given
     checkpoints = os.environ.get("STREAMKEEPER_CHECKPOINTS", "")
     jars = (given.get(_JARS, ""), *installed_jars(os.environ.get("STREAMKEEPER_JARS", ""), checkpoints))
@@ -182,7 +181,7 @@ def start_session(
     try:
         spark = builder.getOrCreate()
     except Exception as error:
-        raise _explain(error) from error
+        raise _explain(error, conf["spark.master"]) from error
     finally:
         if secret_file is not None:
             secret_file.unlink()
@@ -212,8 +211,13 @@ def _property(value: str) -> str:
     )
 
 
-def _explain(error: Exception) -> Exception:
-    """A PermanentError when Java's version is to blame, else the error itself."""
+def _explain(error: Exception, master: str) -> Exception:
+    """In a clear line, where Java's version or the cluster is to blame; else the error itself."""
+    if not master.startswith("local"):
+        return TemporaryError(
+            f"no session on {master}: its executors end as they start, or it took no application",
+            hint="see the logs of its workers",
+        )
     if "JAVA_GATEWAY_EXITED" in str(error):
         try:
             check_java(os.environ)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from streamkeeper.checkpoints.opening import tree_at
@@ -27,7 +26,7 @@ def warm_up(
     spark: SparkSession,
     planned: Mapping[str, PlannedQuery],
     live: Mapping[str, str],
-    scratch: Path,
+    scratch: str,
     rehearsed: Mapping[str, str],
 ) -> str:
     """How it went, one clause per query: ``ok: …``, or Spark's error class first. It never fails.
@@ -38,7 +37,7 @@ def warm_up(
     told: list[str] = []
     for name, query in planned.items():
         try:
-            told.append(rehearsed.get(name, "") or _warm_up(spark, query, live.get(name), scratch / name))
+            told.append(rehearsed.get(name, "") or _warm_up(spark, query, live.get(name), f"{scratch}/{name}"))
         except Exception as error:
             told.append(f"{describe_fault(error)} (query {name})")
     failed = [sentence for sentence in told if not sentence.startswith("ok: ")]
@@ -46,7 +45,7 @@ def warm_up(
 
 
 def rehearse_query(
-    spark: SparkSession, query: Query, checkpoint: Tree, scratch: Path, *, timeout_s: float
+    spark: SparkSession, query: Query, checkpoint: Tree, scratch: str, *, timeout_s: float
 ) -> tuple[str, tuple[Finding, ...]]:
     """How a rehearsal on a clone of ``checkpoint`` went, as a clause, and what it found.
 
@@ -63,7 +62,7 @@ def rehearse_query(
     return told, tuple(_findings_of(found))
 
 
-def _warm_up(spark: SparkSession, planned: PlannedQuery, live: str | None, scratch: Path) -> str:
+def _warm_up(spark: SparkSession, planned: PlannedQuery, live: str | None, scratch: str) -> str:
     query, told = planned.query, ""
     restore_confs(query.df.sparkSession, planned.confs)
     checkpoint = tree_at(live) if live is not None else None

@@ -9,17 +9,17 @@ the JVM up as well. Neither the live checkpoint nor the sink's output is touched
 
 from __future__ import annotations
 
-import shutil
 import time
 import uuid
-from pathlib import Path
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from streamkeeper.checkpoints.cloning import begins_at_its_last_commit, clone_last_batch, clone_to_go_on
 from streamkeeper.checkpoints.layout import can_restart_open, last_committed
-from streamkeeper.checkpoints.trees import LocalTree, Tree
+from streamkeeper.checkpoints.opening import tree_at
+from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.errors import CheckpointDamaged, SourceOutOfReach, StreamkeeperError
 from streamkeeper.inspection.diverted import Diverted, Fault, missing_files, run_next, run_planned
 from streamkeeper.inspection.kafka_topics import missing_in
@@ -53,15 +53,15 @@ class Rehearsal(msgspec.Struct, frozen=True, kw_only=True):
     again: bool = False
 
 
-def rehearse(spark: SparkSession, query: Query, checkpoint: Tree, scratch: Path, *, timeout_s: float) -> Rehearsal:
+def rehearse(spark: SparkSession, query: Query, checkpoint: Tree, scratch: str, *, timeout_s: float) -> Rehearsal:
     """Run the last committed batch of ``checkpoint`` through ``query``, on a clone below ``scratch``, and keep nothing.
 
-    Batch 0 runs on empty state. Never raises for what the candidate or its checkpoint does wrong. ``scratch`` is the
-    caller's to remove: Spark's own maintenance may still write there for a minute.
+    Batch 0 runs on empty state. Never raises for what the candidate or its checkpoint does wrong. ``scratch``: a
+    location that all see who run the session's tasks. It is the caller's to remove: Spark's own maintenance may still
+    write there for a minute.
     """
     started = time.monotonic()
-    copy = scratch / f"rehearsal-{uuid.uuid4().hex}"
-    target = LocalTree(copy, lasting=False)
+    target = tree_at(f"{scratch}/rehearsal-{uuid.uuid4().hex}", lasting=False)
     batch: int | None = None
     fault: Fault | None = None
     gone = did = ""
@@ -91,7 +91,8 @@ def rehearse(spark: SparkSession, query: Query, checkpoint: Tree, scratch: Path,
     except (StreamkeeperError, OSError) as error:
         fault = Fault(CLONE_FAILED, str(error))
     finally:
-        shutil.rmtree(copy, ignore_errors=True)
+        with suppress(StreamkeeperError, OSError):
+            target.empty()
     return Rehearsal(
         ok=fault is None,
         batch=batch,

@@ -1,7 +1,7 @@
 """Classes from Java sources: compiled by the Janino that ships in Spark, once per environment, and loaded for all.
 
 They join Spark's own mutable class loader, the context loader of every thread that Python calls in and the parent of
-what a local master's tasks load with.
+what a local master's tasks load with; executors elsewhere get them as a jar.
 """
 
 from __future__ import annotations
@@ -27,9 +27,21 @@ def load_class(spark: SparkSession, source: Path) -> Any:
     jvm: Any = spark._jvm
     loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
     code = source.read_text()
-    loader.addURL(jvm.java.io.File(str(_compiled(jvm, loader, source.stem, code, spark.version))).toURI().toURL())
+    compiled = _compiled(jvm, loader, source.stem, code, spark.version)
+    loader.addURL(jvm.java.io.File(str(compiled)).toURI().toURL())
     [package] = re.findall(r"^package (.+);$", code, re.MULTILINE)
     return loader.loadClass(f"{package}.{source.stem}")
+
+
+def send_class(spark: SparkSession, source: Path) -> None:
+    """Let executors elsewhere load the classes of a source; ``load_class`` comes first."""
+    jvm: Any = spark._jvm
+    context: Any = spark.sparkContext
+    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    compiled = _compiled(jvm, loader, source.stem, source.read_text(), spark.version)
+    folder = Path(tempfile.mkdtemp(dir=str(jvm.java.lang.System.getProperty("java.io.tmpdir"))))
+    archive = shutil.make_archive(str(folder / compiled.name), "zip", compiled)
+    context._jsc.addJar(str(Path(archive).rename(folder / f"{compiled.name}.jar")))
 
 
 def _compiled(jvm: Any, loader: Any, name: str, code: str, spark_version: str) -> Path:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from streamkeeper.errors import JobUnusable
-from streamkeeper.jvm.classes import load_class
+from streamkeeper.jvm.classes import load_class, send_class
 from streamkeeper.locations import scheme_of
 
 if TYPE_CHECKING:
@@ -27,6 +27,9 @@ def create_only(spark: SparkSession) -> None:
     source = Path(__file__).with_name("CreateOnlyCheckpointFileManager.java")
     context: Any = spark.sparkContext
     context._jsc.hadoopConfiguration().set(MANAGER, load_class(spark, source).getName())
+    if not context._jsc.isLocal():
+        # Executors write state files through it.
+        send_class(spark, source)
 
 
 def must_be_create_only(spark: SparkSession, checkpoint: str) -> None:

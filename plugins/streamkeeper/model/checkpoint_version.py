@@ -44,6 +44,12 @@ def checkpoint_location(root: str, job: str, query: str = "", version: str = "")
     return "/".join(part for part in (root.rstrip("/"), job, query, version) if part)
 
 
+def scratch_location(root: str, instance: str = "") -> str:
+    """``<root>/.scratch/<instance>``: what an instance and its executors share, and nobody needs once it is dead; all
+    of them without one. No job's name begins with a dot."""
+    return checkpoint_location(root, ".scratch", instance)
+
+
 def created(record: CheckpointVersionCreated) -> CheckpointVersion:
     """A version of which there is its first record only."""
     return CheckpointVersion(

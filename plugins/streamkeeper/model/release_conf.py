@@ -41,10 +41,13 @@ _IN_THE_DRIVER = re.compile(r"local(\[(\d+|\*)(, *\d+)?\])?")
 
 _USUAL = (
     "spark.cleaner.periodicGC.interval",
+    "spark.cores.max",
     "spark.default.parallelism",
     "spark.driver.cores",
     "spark.driver.maxResultSize",
     "spark.driver.memory",
+    "spark.executor.cores",
+    "spark.executor.memory",
     "spark.locality.wait",
     "spark.master",
     "spark.memory.fraction",
@@ -62,10 +65,13 @@ _VALUES = {
     _FLAG: re.compile("true|false", re.IGNORECASE),
 }
 _KINDS = {
+    "spark.cores.max": _COUNT,
     "spark.default.parallelism": _COUNT,
     "spark.driver.cores": _COUNT,
     "spark.driver.maxResultSize": _SIZE,
     "spark.driver.memory": _SIZE,
+    "spark.executor.cores": _COUNT,
+    "spark.executor.memory": _SIZE,
     "spark.speculation": _FLAG,
     "spark.sql.shuffle.partitions": _COUNT,
     "spark.task.maxFailures": _COUNT,

@@ -19,7 +19,7 @@ SECRET_PREFIX = "STREAMKEEPER_SECRET_"
 _KNOWN = (
     *("HOME", "STORE", "CHECKPOINTS", "JOBS", "SNAPSHOTS", "KEEP", "BACKUP_OBJECTIVE_S", "RETIRED_DAYS", "JARS"),
     *("BACKUP_SCHEDULE", "DRILL_SCHEDULE", "PRUNE_SCHEDULE", "WATCH_SCHEDULE", "WATCH_ACTS", "NOTIFIERS"),
-    *("DRIVER_METRICS", "CONFS", "ENDED_DAYS", "APPROVERS", "FOUR_EYES"),
+    *("DRIVER_METRICS", "CONFS", "ENDED_DAYS", "APPROVERS", "FOUR_EYES", "MASTER"),
 )
 """The variables that an installation is set by, without their prefix."""
 _LIKENESS = 0.7
@@ -27,6 +27,7 @@ _LIKENESS = 0.7
 _OF_A_SERVICE = re.compile(r"_(SERVICE|PORT)(_|$)")
 """Kubernetes tells every pod of the services beside it: one named ``streamkeeper-store`` sets STORE_PORT_9000_TCP."""
 _BUCKET = re.compile(r"s3a?://([^/]+(?:/[^/]+)+)/*")
+_STANDALONE = re.compile(r"spark://[^/,:@\s]+:\d{1,5}(,[^/,:@\s]+:\d{1,5})*")
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,7 +41,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     driver are. ``jars``: directories, with ``:`` between them, whose
     jars every driver gets; empty for those of ``make connectors``. ``driver_metrics``: where each driver serves its
     metrics, as ``9470-9569``: on the first of these ports that is free; empty for nowhere. ``confs``: Spark confs that
-    a deploy may set beside the usual ones, by name or as ``spark.hadoop.fs.s3a.*``.
+    a deploy may set beside the usual ones, by name or as ``spark.hadoop.fs.s3a.*``. ``master``: whose executors run
+    the tasks of drivers, as ``spark://host:7077``; empty for the drivers' own threads.
 
     ``approvers``: who may answer what operations ask, as ``ada``, ``cli:ada`` or ``ada=3``; empty for whoever may
     trigger. ``four_eyes``: nobody answers what they have asked for.
@@ -60,6 +62,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     confs: tuple[str, ...] = ()
     approvers: tuple[str, ...] = ()
     four_eyes: bool = False
+    master: str = ""
 
     @property
     def bundles(self) -> Path:
@@ -89,7 +92,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 def read_settings(environ: Mapping[str, str]) -> Settings:
     """Settings from ``STREAMKEEPER_HOME``, ``_STORE``, ``_CHECKPOINTS``, ``_JOBS``, ``_SNAPSHOTS``, ``_KEEP``,
     ``_BACKUP_OBJECTIVE_S``, ``_RETIRED_DAYS``, ``_ENDED_DAYS``, ``_JARS``, ``_DRIVER_METRICS``, ``_CONFS``,
-    ``_APPROVERS`` and ``_FOUR_EYES``.
+    ``_APPROVERS``, ``_FOUR_EYES`` and ``_MASTER``.
 
     Only the home is required; store and checkpoints default to folders in it, jobs to ``jobs`` in the working
     directory. Raises InvalidInput or Unsupported, naming the variable.
@@ -104,9 +107,10 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
             f"STREAMKEEPER_HOME={home} is relative: another directory wherever a command runs", hint=hint
         )
     base = local_path("STREAMKEEPER_HOME", home, hint="the home is a local directory; STREAMKEEPER_STORE may be s3://…")
+    checkpoints = _checkpoints(environ, base / "checkpoints")
     return Settings(
         store=environ.get("STREAMKEEPER_STORE") or (base / "store").as_uri(),
-        checkpoints=_checkpoints(environ, base / "checkpoints"),
+        checkpoints=checkpoints,
         jobs=_directory("STREAMKEEPER_JOBS", environ, Path("jobs")),
         home=str(base),
         snapshots=environ.get("STREAMKEEPER_SNAPSHOTS", ""),
@@ -119,6 +123,7 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
         confs=_confs("STREAMKEEPER_CONFS", environ),
         approvers=_approvers("STREAMKEEPER_APPROVERS", environ),
         four_eyes=_yes_or_no("STREAMKEEPER_FOUR_EYES", environ),
+        master=_master("STREAMKEEPER_MASTER", environ, checkpoints),
     )
 
 
@@ -177,6 +182,21 @@ def _checkpoints(environ: Mapping[str, str], default: Path) -> str:
     if found is None:
         raise InvalidInput(f"{variable}={value}: no bucket and prefix", hint="write s3a://bucket/prefix")
     return f"s3a://{found[1]}"
+
+
+def _master(variable: str, environ: Mapping[str, str], checkpoints: str) -> str:
+    value = environ.get(variable, "").strip()
+    if not value:
+        return ""
+    if not _STANDALONE.fullmatch(value):
+        kind = Unsupported if value.startswith(("yarn", "k8s:", "mesos:")) else InvalidInput
+        raise kind(f"{variable}={value} is no standalone master", hint="write spark://host:7077, or leave it out")
+    if not scheme_of(checkpoints):
+        raise InvalidInput(
+            f"{variable}={value}: executors elsewhere cannot write the checkpoints in {checkpoints}",
+            hint="set STREAMKEEPER_CHECKPOINTS to s3a://bucket/prefix",
+        )
+    return value
 
 
 def _confs(variable: str, environ: Mapping[str, str]) -> tuple[str, ...]:

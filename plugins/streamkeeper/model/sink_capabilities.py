@@ -47,7 +47,8 @@ class SinkCapabilities(msgspec.Struct, frozen=True, kw_only=True):
     beside what serves, unseen, compared with it, and swapped. ``numbering``: of a handed-over version's batches.
     ``reconciles``: what becomes of what it holds beyond a restored checkpoint. ``one_place``: every checkpoint version
     writes into the same place, which has to take the new rows; else each has its own. ``names_place``: its identity is
-    the place that it writes to. ``columns``: file format, or ``""`` -> the changes of its columns that it takes.
+    the place that it writes to. ``not_from_elsewhere``: why executors on other machines cannot write it, as a clause;
+    empty where they can. ``columns``: file format, or ``""`` -> the changes of its columns that it takes.
     """
 
     takes_again: str = ""
@@ -58,6 +59,7 @@ class SinkCapabilities(msgspec.Struct, frozen=True, kw_only=True):
     reconciles: Reconciliation = Reconciliation.REFUSE
     one_place: bool = False
     names_place: bool = True
+    not_from_elsewhere: str = "nothing says that it does not take what one writes that outlives its driver"
     columns: Mapping[str, frozenset[ColumnChange]] = {}
 
 
@@ -75,6 +77,7 @@ _SINKS = {
         numbering=Numbering.KEEP,
         reconciles=Reconciliation.REPLAY,
         one_place=True,
+        not_from_elsewhere="",
         columns={"": frozenset({ColumnChange.REORDERED, ColumnChange.NULLABLE})},
     ),
     "file": SinkCapabilities(
@@ -84,10 +87,15 @@ _SINKS = {
         shadows=True,
         numbering=Numbering.REBASE,
         reconciles=Reconciliation.CUT_BACK,
+        not_from_elsewhere="its directory would be one on each machine",
         columns={"json": _EVERY, "orc": _BY_NAME, "parquet": _BY_NAME},
     ),
     # A function decides itself, and only its author knows how.
-    "foreach": SinkCapabilities(names_place=False, columns={"": _EVERY}),
+    "foreach": SinkCapabilities(
+        names_place=False,
+        not_from_elsewhere="nothing keeps an executor that outlives its driver from what its function writes",
+        columns={"": _EVERY},
+    ),
 }
 
 

@@ -16,8 +16,10 @@ from pathlib import Path
 
 import msgspec
 
+from streamkeeper.checkpoints.opening import tree_at
 from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.crash_points import crash_point
+from streamkeeper.model.checkpoint_version import scratch_location
 from streamkeeper.model.control import control_key
 from streamkeeper.model.job_state import InstanceState, JobState
 from streamkeeper.model.liveness import Life
@@ -32,12 +34,15 @@ _CUT_OFF = re.compile(r"drill-[0-9a-f]{32}|\.removed-drill-.+|dry-run-[a-z0-9_]{
 
 
 class EndedDriver(msgspec.Struct, frozen=True, kw_only=True):
-    """A dead instance: its records by their keys, in the order in which they go, and its files on this machine."""
+    """A dead instance: its records by their keys, in the order in which they go, its files on this machine, and the
+    location of what it shared with executors elsewhere, empty without.
+    """
 
     job: str
     instance: str
     keys: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
+    shared: str = ""
     reason: str
 
 
@@ -63,6 +68,7 @@ class Removed(msgspec.Struct, frozen=True, kw_only=True):
 def plan_ended(site: Installation, state: JobState, now: datetime) -> Iterator[EndedDriver]:
     """The scratch space of each dead instance at once, its records and logs ``ended_days`` after its last sign."""
     recorded = set(site.store.folders(control_key(state.job, "")))
+    sharing = set(tree_at(scratch_location(site.settings.checkpoints)).folders(""))
     for driver in _dead(site, state):
         if driver.instance in _needed(state):
             continue
@@ -70,18 +76,20 @@ def plan_ended(site: Installation, state: JobState, now: datetime) -> Iterator[E
         logs = tuple(str(path) for path in (log, log.with_name(f"{log.name}.1")) if path.is_file())
         scratch = site.settings.scratch / driver.instance
         left = (str(scratch),) if scratch.is_dir() and not scratch.is_symlink() else ()
-        if not (logs or left or driver.instance in recorded):
+        shared = scratch_location(site.settings.checkpoints, driver.instance) if driver.instance in sharing else ""
+        if not (logs or left or shared or driver.instance in recorded):
             continue
         last = _last_sign(site, state, driver)
         if now.timestamp() - last > site.settings.ended_days * _DAY_S:
             keys = tuple(sorted(site.store.list(control_key(state.job, driver.instance, "")), key=_going))
             day = datetime.fromtimestamp(last, UTC).date()
             reason = f"it is dead, and its last sign of {day} is older than {site.settings.ended_days:g} days"
-            yield EndedDriver(job=state.job, instance=driver.instance, keys=keys, files=(*logs, *left), reason=reason)
-        elif left:
-            yield EndedDriver(
-                job=state.job, instance=driver.instance, files=left, reason="the scratch space of the dead"
-            )
+            files = (*logs, *left)
+        elif left or shared:
+            keys, files, reason = (), left, "the scratch space of the dead"
+        else:
+            continue
+        yield EndedDriver(job=state.job, instance=driver.instance, keys=keys, files=files, shared=shared, reason=reason)
 
 
 def plan_unused(site: Installation, states: Iterable[JobState], now: datetime) -> Iterator[Unused]:
@@ -112,6 +120,11 @@ def remove_ended(site: Installation, drivers: Iterable[EndedDriver], unused: Ite
             site.store.delete(key)
             records += 1
         folders += map(Path, driver.files)
+        if driver.shared:
+            tree = tree_at(driver.shared)
+            shared = tree.look().files.values()
+            tree.empty()
+            files, size = files + len(shared), size + sum(stamp.size for stamp in shared)
     for path in (*folders, *_set_aside(site, unused)):
         found = [path.lstat().st_size] if path.is_file() else [at.size for at in LocalTree(path).look().files.values()]
         try:
@@ -130,7 +143,9 @@ def tell_ended(drivers: Iterable[EndedDriver], unused: Iterable[Unused]) -> Iter
     """A line for each driver and each directory."""
     for driver in drivers:
         what = [f"{len(driver.keys)} records"] if driver.keys else []
-        yield f"delete {', '.join([*what, *driver.files])} of driver {driver.instance} of {driver.job}: {driver.reason}"
+        shared = [driver.shared] if driver.shared else []
+        left = ", ".join([*what, *driver.files, *shared])
+        yield f"delete {left} of driver {driver.instance} of {driver.job}: {driver.reason}"
     for directory in unused:
         yield f"delete {directory.directory}: {directory.reason}"
 

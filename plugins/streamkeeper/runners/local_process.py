@@ -32,6 +32,7 @@ from streamkeeper.registry.control import Control
 from streamkeeper.runners import process_tree
 from streamkeeper.runners.contract import Life, Liveness, Runner
 from streamkeeper.runners.machine import Machine, Sight, this_machine
+from streamkeeper.runners.masters import check_master
 from streamkeeper.runners.process_tree import Mark, Process, ProcessTable, Root
 from streamkeeper.stores.contract import Store
 
@@ -92,8 +93,10 @@ class LocalProcessRunner(Runner):
         self._installation = installation
 
     def check_place(self) -> None:
-        """See Runner; drivers start Spark with the Java that this machine has."""
+        """See Runner; drivers start Spark with the Java that this machine has, and ask the master for executors."""
         check_java(self._environ)
+        if self._settings.master:
+            check_master(self._settings.master)
 
     def launch(self, spec: LaunchSpec, secrets: dict[str, str]) -> None:
         """See Runner; returns when the supervisor's process exists, before its claim is stored."""
@@ -307,6 +310,7 @@ def driver_variables(environ: Mapping[str, str], settings: Settings) -> dict[str
         "STREAMKEEPER_JOBS": settings.jobs,
         "STREAMKEEPER_JARS": settings.jars,
         "STREAMKEEPER_DRIVER_METRICS": settings.driver_metrics,
+        "STREAMKEEPER_MASTER": settings.master,
     }
 
 

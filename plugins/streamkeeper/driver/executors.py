@@ -1,0 +1,74 @@
+"""Executors elsewhere: which queries may run there, what reaches them, and that there are any.
+
+Logs are written by the driver alone, and state files have names of their own (checkpoint format 2): an executor that
+outlives its driver writes files that no log names. What an output takes from one decides its kind of sink.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from streamkeeper.driver.ending import will_restart
+from streamkeeper.driver.faults import describe_fault
+from streamkeeper.errors import PermanentError, Unsupported
+from streamkeeper.model.manifest import Manifest
+from streamkeeper.model.restarts import Cause
+from streamkeeper.model.sink_capabilities import capabilities_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+EXECUTOR_S = 60.0
+"""How long a driver waits for its first executor: a worker starts one within seconds where there is room."""
+_LOOK_S = 0.2
+_PACKAGE = Path(__file__).resolve().parents[1]
+_STAY = "deploy it with --conf spark.master=local[2]: its tasks run in its driver then"
+
+
+def must_fit(manifests: Iterable[Manifest], master: str) -> None:
+    """Raise Unsupported for a query whose output an executor elsewhere cannot write, or may write after its driver."""
+    for manifest in manifests:
+        sink = manifest.sink
+        why = capabilities_of(sink.kind).not_from_elsewhere
+        if not why and sink.output.startswith("sqlite:"):
+            why = "a SQLite database is a file of one machine"
+        if why:
+            raise Unsupported(f"query {manifest.query} cannot run on the executors of {master}: {why}", hint=_STAY)
+
+
+def wait_for_executors(spark: SparkSession, master: str, root: Path, scratch: Path) -> None:
+    """Send the job's code after the first executor has come, and try it there.
+
+    ``root``: of the job's code. Raises Ending where none comes in time, PermanentError where its Python lacks what this
+    one has.
+    """
+    context: Any = spark.sparkContext
+    deadline = time.monotonic() + EXECUTOR_S
+    while len(context._jsc.sc().statusTracker().getExecutorInfos()) < 2:
+        # The driver counts as one.
+        if time.monotonic() > deadline:
+            raise will_restart(f"no executor of {master} came within {EXECUTOR_S:g} s: is there room?", Cause.CAPACITY)
+        time.sleep(_LOOK_S)
+    for archive in _archives(root, scratch):
+        context.addPyFile(archive)
+    try:
+        context.parallelize([0], 1).foreach(_import_here)
+    except Exception as error:
+        raise PermanentError(
+            f"Python on an executor of {master} cannot run this job: {describe_fault(error)}",
+            hint="every worker needs the drivers' environment, at the same path",
+        ) from error
+
+
+def _archives(root: Path, scratch: Path) -> Iterator[str]:
+    """The job's code, and this package's without what it may be installed beside."""
+    yield shutil.make_archive(str(scratch / "job"), "zip", root)
+    yield shutil.make_archive(str(scratch / "streamkeeper"), "zip", _PACKAGE.parent, _PACKAGE.name)
+
+
+def _import_here(_: int) -> None:
+    import streamkeeper.sinks.staging  # noqa: F401 - the only one of ours that tasks run
