@@ -78,7 +78,8 @@ OP = "op"
 @dataclass
 class Instance:
     """One process tree. ``serves``: what happens at go; ``drains``: what happens at drain; ``killable``: by SIGKILL;
-    ``takes_over``: at go; else it ``waits`` for a sink that is down, or fails to for another cause.
+    ``takes_over``: at go; else it ``waits`` for a sink that is down, or fails to for another cause. ``held_up``: what
+    it says that it waits for.
     """
 
     name: str
@@ -92,6 +93,7 @@ class Instance:
     takes_over: bool = True
     waits: bool = True
     cause: str = ""
+    held_up: str = ""
     drains: bool = True
     killable: bool = True
     reachable: bool = True
@@ -134,6 +136,7 @@ class Instance:
                 compared={"q": self.compared} if self.compared is not None else {},
                 gathered=self.gathered,
                 cause=self.cause,
+                waiting=self.held_up,
             )
         ended = self.life is Life.DEAD and self.state is not None and self.state.terminal
         last = DriverExit(instance=self.name, state=self.state, code=0) if ended and self.state else None

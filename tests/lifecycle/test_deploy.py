@@ -506,6 +506,13 @@ def test_a_describer_that_finds_no_end_is_refused_and_ended(request_: dict[str, 
     assert world.instances["op-describer"].life is Life.DEAD
 
 
+def test_a_standby_that_is_held_up_is_given_up_with_what_holds_it_up() -> None:
+    """Not with its deadline alone, of which nobody could mend anything."""
+    world = World(traits={"candidate": {"becomes_ready": False, "held_up": "no executor came"}})
+    assert world.play().outcome is Outcome.REFUSED
+    assert world.operation.sentence.startswith("op-candidate did not reach standby within 300 s: no executor came")
+
+
 def test_a_cold_deploy_looks_again_once_a_person_has_approved() -> None:
     """The old release has served on meanwhile: another describer gathers what is there by now."""
     world = World(handover=Handover.COLD, verdict=Verdict.BACKUP)

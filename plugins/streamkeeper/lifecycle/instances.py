@@ -64,7 +64,8 @@ def not_yet(at: Observation, step: Step, name: str, what: str) -> Decision:
     if seen.life is Life.UNKNOWN:
         return give_up(step, f"{name} cannot be observed: {seen.liveness.why}")
     if at.waited_s > limit:
-        return give_up(step, f"{name} did not reach {what} within {limit:g} s")
+        why = f": {seen.held_up_by}" if seen.held_up_by else ""
+        return give_up(step, f"{name} did not reach {what} within {limit:g} s{why}")
     return say(step, Wait(f"{name}: {what}", limit), f"{name} is {seen.state.value if seen.state else 'starting'}")
 
 

@@ -43,6 +43,11 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
         return self.status.error if self.status is not None else ""
 
     @property
+    def held_up_by(self) -> str:
+        """What it waits for, else the last error it told; empty where it told neither."""
+        return (self.status.waiting if self.status is not None else "") or self.error
+
+    @property
     def gathered(self) -> bool:
         """Whether the evidence that it was asked for is there."""
         return self.status is not None and self.status.gathered
