@@ -3,7 +3,7 @@ RUN := scripts/run
 PYTEST := $(RUN) python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help setup connectors wheel demo demo-kafka up down test test-fast lint format campaign bench-handover bench-switching bench-driver bench-check bench-matrix bench-fuzz bench-snapshots bench-watch bad-inputs lock clean
+.PHONY: help setup connectors wheel demo demo-kafka up down test test-fast lint format campaign bench-handover bench-switching bench-driver bench-check bench-matrix bench-fuzz bench-snapshots bench-watch bench-executors bad-inputs lock clean
 
 help: ## what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 18
@@ -18,7 +18,7 @@ wheel: setup ## the wheel for an Airflow that is there already, in build/dist
 	@scripts/wheel
 
 # Their JVMs live for seconds to minutes: compiling hot code twice and collecting in parallel costs more than it gives.
-demo demo-kafka up test test-fast campaign: export JDK_JAVA_OPTIONS ?= -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
+demo demo-kafka up test test-fast campaign bench-executors: export JDK_JAVA_OPTIONS ?= -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
 
 # Tests write a job's file anew within a second, at the same size: compiled code that was kept would pass for the new.
 test test-fast: export PYTHONDONTWRITEBYTECODE := 1
@@ -81,6 +81,9 @@ bench-snapshots: setup ## snapshots against restic, rclone and s5cmd
 
 bench-watch: setup ## a pass of the watch over 1,000 jobs, `jobs` and `jobs --now`; on a directory and on S3
 	@$(RUN) python -m bench.watch && $(RUN) python -m bench.watch --s3
+
+bench-executors: connectors ## executors of a cluster killed and frozen under a job, and every row counted; goes on where it stopped
+	@$(RUN) python -m bench.executor_blows
 
 bad-inputs: setup ## what a person sees who gives a bad input to the commands or to Airflow, and what it leaves behind
 	@$(RUN) python -m bench.bad_inputs
