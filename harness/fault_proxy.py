@@ -4,16 +4,27 @@ from __future__ import annotations
 
 import http.client
 import random
+import re
 import threading
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 _BETWEEN_HOPS = frozenset({"connection", "expect", "keep-alive", "transfer-encoding"})
+_MEETING_S = 6.0
 _SLOW_DOWN = b"<Error><Code>SlowDown</Code><Message>Reduce your request rate.</Message></Error>"
+
+
+class Heard(NamedTuple):
+    """A request; ``path`` with its query, ``client``: what names itself its user agent."""
+
+    method: str
+    path: str
+    client: str
+    body: bytes
 
 
 class FaultProxy:
@@ -22,7 +33,9 @@ class FaultProxy:
     ``overwrites``: it is a store that knows no ``If-None-Match``: a client of ``endpoint`` which takes away what is
     there before a PUT. ``lose``: so many answers to PUTs from now on are swallowed. ``refuse_share`` and
     ``lose_share``: of all requests, and of those that write, the shares that are answered 503 without being passed on,
-    and whose answer is swallowed; drawn from ``seed``.
+    and whose answer is swallowed; drawn from ``seed``. ``heard`` is told of every request as it comes. ``meets``: a PUT
+    of an object whose path fits waits for another one of the same object, some seconds long: both are passed on at
+    once.
     """
 
     def __init__(self, endpoint: str, *, seed: int = 0) -> None:
@@ -32,7 +45,10 @@ class FaultProxy:
         self.lose = 0
         self.refuse_share = 0.0
         self.lose_share = 0.0
+        self.heard: Callable[[Heard], None] = lambda request: None
+        self.meets: re.Pattern[str] | None = None
         self.made: Counter[str] = Counter()
+        self._waiting: dict[str, threading.Barrier] = {}
         self._drawn = random.Random(seed)
         self._lock = threading.Lock()
         self._server = _Server(("127.0.0.1", 0), _Handler)
@@ -60,6 +76,22 @@ class FaultProxy:
                 return self._note("lost", True)
             writes = method in ("PUT", "POST", "DELETE")
             return self._note("lost", writes and self._drawn.random() < self.lose_share)
+
+    def meet(self, path: str) -> None:
+        """Return once another writer of this object is here, or has not come."""
+        if self.meets is None or not self.meets.search(path):
+            return
+        with self._lock:
+            first = path not in self._waiting
+            barrier = self._waiting.setdefault(path, threading.Barrier(2))
+            if not first:
+                del self._waiting[path]
+        with suppress(threading.BrokenBarrierError):
+            barrier.wait(_MEETING_S)
+            self.made["met"] += first
+        with self._lock:
+            if self._waiting.get(path) is barrier:
+                del self._waiting[path]
 
     def _note(self, kind: str, happens: bool) -> bool:
         self.made[kind] += happens
@@ -91,6 +123,9 @@ class _Handler(BaseHTTPRequestHandler):
     def _pass_on(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         proxy = self.server.proxy
+        proxy.heard(Heard(self.command, self.path, self.headers.get("User-Agent", ""), body))
+        if self.command == "PUT":
+            proxy.meet(self.path.partition("?")[0])
         if proxy.refuses():
             self._answer(503, [("Content-Type", "application/xml")], _SLOW_DOWN)
             return
