@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from harness.fault_proxy import fault_proxy
@@ -19,6 +20,8 @@ from streamkeeper.model.release import ParamValue
 from streamkeeper.model.request import DeployRequest, Strategy
 from streamkeeper.model.ways import Way
 from streamkeeper.operations.deploy import Deploy
+from streamkeeper.operations.installation import Installation
+from streamkeeper.runners.local_process import LocalProcessRunner
 from streamkeeper.stores.s3 import connect
 from tests.integration.test_recovery import JOB, QUERY, ROOT, House
 
@@ -27,6 +30,11 @@ pytestmark = [pytest.mark.spark, pytest.mark.s3, pytest.mark.timeout(900)]
 
 class Remote(House):
     """A house with its checkpoints in a bucket."""
+
+    def move(self, checkpoints: str) -> None:
+        """From now on new checkpoint versions lie elsewhere."""
+        settings, store = msgspec.structs.replace(self.site.settings, checkpoints=checkpoints), self.site.store
+        self.site = Installation(settings=settings, store=store, runner=LocalProcessRunner(store, settings))
 
     def next(self, operation: str, *, trigger: str, strategy: Strategy = Strategy.AUTO) -> tuple[Way, str]:
         """Deploy again: the way it went, and the checkpoint version that serves then."""
@@ -97,6 +105,30 @@ def test_a_life_on_s3(house: Remote, tmp_path: Path) -> None:
     assert open_batch(house.checkpoint) is None
     assert not (tmp_path / "cp").exists()
     assert "s3a:" not in os.listdir(Path.cwd())
+
+
+def test_a_job_moves_to_a_directory_and_back(house: Remote, tmp_path: Path) -> None:
+    """By a rebuild each time, after the setting was changed; every row once. Back where the setting no longer leads the
+    way is not gone: a driver of a directory's setting writes nothing on S3."""
+    bucket = house.site.settings.checkpoints
+    house.move(str(tmp_path / "cp"))
+    assert house.next("out", trigger="300 milliseconds", strategy=Strategy.REBUILD) == (Way.REBUILD, "v0002")
+    assert house.checkpoint.url.startswith("file:")
+    house.add(("a", 3))
+    house.settle()
+
+    told = house.command("rollback", JOB, "--reason", "back to the bucket", "--probation-batches", "1")
+    assert told.returncode != 0
+    assert "set STREAMKEEPER_CHECKPOINTS to the root on S3" in " ".join((told.stdout + told.stderr).split())
+    house.add(("b", 4))
+    house.settle()
+
+    house.move(bucket)
+    name = house.next("back", trigger="400 milliseconds", strategy=Strategy.REBUILD)[1]
+    assert (name > "v0002", house.checkpoint.url) == (True, f"{bucket}/{JOB}/{QUERY}/{name}")
+    house.add(("c", 5))
+    house.settle()
+    assert house.serves()
 
 
 BROKEN = (
