@@ -8,13 +8,13 @@ import re
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 _BETWEEN_HOPS = frozenset({"connection", "expect", "keep-alive", "transfer-encoding"})
-_MEETING_S = 6.0
+_MEETING_S = 45.0
 _SLOW_DOWN = b"<Error><Code>SlowDown</Code><Message>Reduce your request rate.</Message></Error>"
 
 
@@ -34,8 +34,8 @@ class FaultProxy:
     there before a PUT. ``lose``: so many answers to PUTs from now on are swallowed. ``refuse_share`` and
     ``lose_share``: of all requests, and of those that write, the shares that are answered 503 without being passed on,
     and whose answer is swallowed; drawn from ``seed``. ``heard`` is told of every request as it comes. ``meets``: a PUT
-    of an object whose path fits waits for another one of the same object, some seconds long: both are passed on at
-    once.
+    of an object whose path fits waits for another one of the same object, and both are passed on at once; none waits
+    any more after ``let_go``.
     """
 
     def __init__(self, endpoint: str, *, seed: int = 0) -> None:
@@ -48,7 +48,8 @@ class FaultProxy:
         self.heard: Callable[[Heard], None] = lambda request: None
         self.meets: re.Pattern[str] | None = None
         self.made: Counter[str] = Counter()
-        self._waiting: dict[str, threading.Barrier] = {}
+        self._alone: set[str] = set()
+        self._meeting = threading.Condition()
         self._drawn = random.Random(seed)
         self._lock = threading.Lock()
         self._server = _Server(("127.0.0.1", 0), _Handler)
@@ -77,21 +78,26 @@ class FaultProxy:
             writes = method in ("PUT", "POST", "DELETE")
             return self._note("lost", writes and self._drawn.random() < self.lose_share)
 
+    def let_go(self) -> None:
+        """Nobody waits for another writer any more."""
+        with self._meeting:
+            self.meets = None
+            self._meeting.notify_all()
+
     def meet(self, path: str) -> None:
-        """Return once another writer of this object is here, or has not come."""
-        if self.meets is None or not self.meets.search(path):
+        """Return once another writer of this object is here as well."""
+        meets = self.meets
+        if meets is None or not meets.search(path):
             return
-        with self._lock:
-            first = path not in self._waiting
-            barrier = self._waiting.setdefault(path, threading.Barrier(2))
-            if not first:
-                del self._waiting[path]
-        with suppress(threading.BrokenBarrierError):
-            barrier.wait(_MEETING_S)
-            self.made["met"] += first
-        with self._lock:
-            if self._waiting.get(path) is barrier:
-                del self._waiting[path]
+        with self._meeting:
+            if path in self._alone:
+                self._alone.remove(path)
+                self._note("met", True)
+                self._meeting.notify_all()
+                return
+            self._alone.add(path)
+            self._meeting.wait_for(lambda: path not in self._alone or self.meets is None, _MEETING_S)
+            self._alone.discard(path)
 
     def _note(self, kind: str, happens: bool) -> bool:
         self.made[kind] += happens

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -100,14 +101,16 @@ class Site:
         """Whether it has not ended."""
         return not self.status(instance).state.terminal
 
-    def wait_for_batch(self, batch: int) -> None:
+    def wait_for_batch(self, batch: int, *, somebody_ended: Callable[[], None] = lambda: None) -> None:
         """Until everybody who lives has committed it."""
 
         def is_through() -> bool:
             living = [name for name in self.drivers if self.lives(name)]
+            if len(living) < len(self.drivers):
+                somebody_ended()
             return all(self.committed(name) >= batch for name in living)
 
-        wait_for(f"batch {batch}", is_through, timeout_s=120)
+        wait_for(f"batch {batch}", is_through, timeout_s=240)
 
     def wrong(self) -> str:
         """How the table differs from the input."""
@@ -129,7 +132,8 @@ def run_race(root: Path, off: str = "") -> Raced:
         proxy.meets = _LOGS
         for batch in range(1, _RACED_FILES + 1):
             site.add()
-            site.wait_for_batch(batch)
+            # Whoever is left would wait for nobody.
+            site.wait_for_batch(batch, somebody_ended=proxy.let_go)
         batches = range(1, _RACED_FILES + 1)
         lives = {name: site.lives(name) for name in site.drivers}
         return Raced(
