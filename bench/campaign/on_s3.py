@@ -51,7 +51,7 @@ class BucketStage(SwitchStage):
 def bucket_bed(root: Path, job_files: list[Path]) -> Iterator[tuple[Bed, FaultProxy]]:
     """A bed in an empty directory with its checkpoints in an empty bucket, and the proxy before that: no faults yet."""
     with (
-        s3_server(root.with_name(f"{root.name}-s3"), volume_mb=64, volumes=20) as server,
+        s3_server(root.absolute().with_name(f"{root.name}-s3"), volume_mb=64, volumes=20) as server,
         fault_proxy(server.endpoint) as proxy,
         _set({**server.environment, "AWS_ENDPOINT_URL": proxy.endpoint}),
         fresh_bed(root, job_files, f"s3a://{FIRST_BUCKET}/checkpoints") as bed,
