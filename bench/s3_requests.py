@@ -49,7 +49,7 @@ _CHECKPOINT = re.compile(r"(served|alone)/([^/]+)/[^/]+/v0001(?:/([^/]*))?")
 _COMMIT = re.compile(r"/commits/(\d+)$")
 
 
-class Asked(NamedTuple):
+class CheckpointRequest(NamedTuple):
     """One request about a checkpoint."""
 
     at: float
@@ -63,7 +63,7 @@ class Ear:
     """What the proxy heard, by side and job."""
 
     def __init__(self) -> None:
-        self.heard: dict[tuple[str, str], list[Asked]] = {}
+        self.heard: dict[tuple[str, str], list[CheckpointRequest]] = {}
 
     def __call__(self, request: Heard) -> None:
         path, asked = urlsplit(request.path)[2], parse_qs(urlsplit(request.path).query, keep_blank_values=True)
@@ -78,7 +78,7 @@ class Ear:
         who = "ours" if "boto" in request.client.lower() else "spark"
         committed = _COMMIT.search(place) if request.method == "PUT" else None
         folder = f"{found[3] or '.'}{' checksums' if place.endswith('.crc') else ''}"
-        told = Asked(time.monotonic(), who, kind, folder, int(committed[1]) if committed else None)
+        told = CheckpointRequest(time.monotonic(), who, kind, folder, int(committed[1]) if committed else None)
         self.heard.setdefault((found[1], found[2]), []).append(told)
 
     def batches(self, side: str) -> int:

@@ -59,7 +59,7 @@ class Lossy(msgspec.Struct, frozen=True, kw_only=True):
     damage: str
 
 
-class Site:
+class ServedSite:
     """A bed that serves one job, and who serves it; ``off``: the protections that its drivers lack."""
 
     def __init__(self, bed: Bed, off: str) -> None:
@@ -124,7 +124,7 @@ class Site:
 def run_race(root: Path, off: str = "") -> Raced:
     """On a fresh site; ``off``: protections that are out of the way besides."""
     with bucket_bed(root, [ROOT / f"jobs/{JOB}.py"]) as (bed, proxy):
-        site = Site(bed, "+".join(filter(None, [LET_TWO_LIVE, off])))
+        site = ServedSite(bed, "+".join(filter(None, [LET_TWO_LIVE, off])))
         site.deploy()
         site.add()
         site.wait_for_batch(0)
@@ -147,7 +147,7 @@ def run_race(root: Path, off: str = "") -> Raced:
 def serve_through_faults(root: Path, off: str = "", *, batches: int = 60, refused: float, lost: float) -> Lossy:
     """On a fresh site; ``refused``, ``lost``: shares of the requests, and of the answers to writes."""
     with bucket_bed(root, [ROOT / f"jobs/{JOB}.py"]) as (bed, proxy):
-        site = Site(bed, off)
+        site = ServedSite(bed, off)
         site.deploy()
         proxy.refuse_share, proxy.lose_share = refused, lost
         (driver,) = site.drivers

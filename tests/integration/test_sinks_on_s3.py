@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-import signal
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
+import psutil
 import pytest
 
 from harness.bed import Bed
@@ -24,7 +25,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.s3, pytest.mark.timeout(600)]
 HASTE = ("--probation-batches", "1", "--conf", "spark.master=local[1]", "--conf", "spark.sql.shuffle.partitions=1")
 
 
-class Life:
+class JobOnS3:
     """A site with its checkpoints in a bucket that serves one job."""
 
     def __init__(self, bed: Bed, job: str) -> None:
@@ -43,8 +44,10 @@ class Life:
         instance = self.bed.site.journal(self.job, "test").state().serving_instance
         control = Control(self.bed.site.store, self.job, instance)
         for process in list(self.bed.processes()):
-            if not any("supervisor" in word for word in process.cmdline()):
-                process.send_signal(signal.SIGKILL)
+            # Some go with one that was killed before them.
+            with suppress(psutil.NoSuchProcess):
+                if not any("supervisor" in word for word in process.cmdline()):
+                    process.kill()
 
         def serves_again() -> bool:
             status = control.read_status()
@@ -54,14 +57,14 @@ class Life:
 
 
 @pytest.fixture
-def life_of(tmp_path: Path, s3_url: str) -> Iterator[Callable[[str], Life]]:
+def job_on_s3(tmp_path: Path, s3_url: str) -> Iterator[Callable[[str], JobOnS3]]:
     """A site for a job; it is ended after the test."""
     beds: list[Bed] = []
 
-    def begin(job: str) -> Life:
+    def begin(job: str) -> JobOnS3:
         checkpoints = f"{s3_url.replace('s3://', 's3a://')}/checkpoints"
         beds.append(Bed(tmp_path, [ROOT / f"jobs/{job}.py"], checkpoints))
-        return Life(beds[-1], job)
+        return JobOnS3(beds[-1], job)
 
     yield begin
     for bed in beds:
@@ -69,31 +72,31 @@ def life_of(tmp_path: Path, s3_url: str) -> Iterator[Callable[[str], Life]]:
 
 
 @pytest.mark.kafka
-def test_a_topic_becomes_a_table(life_of: Callable[[str], Life], kafka: KafkaBroker, tmp_path: Path) -> None:
+def test_a_topic_becomes_a_table(job_on_s3: Callable[[str], JobOnS3], kafka: KafkaBroker, tmp_path: Path) -> None:
     """Deployed, killed and started again, rebuilt from where the first checkpoint began: every event counts once."""
-    life, topic, warehouse = life_of("event_counts"), kafka.create_topic(partitions=2), tmp_path / "warehouse.db"
+    job, topic, warehouse = job_on_s3("event_counts"), kafka.create_topic(partitions=2), tmp_path / "warehouse.db"
     given = events(0, 60)
     kafka.produce(topic, given[:40])
     kafka.produce(topic, given[40:], partition=1)
     params = {"servers": kafka.servers, "topic": topic, "warehouse": f"sqlite:///{warehouse}"}
-    life.deploy({**params, "trigger": "100 milliseconds"})
+    job.deploy({**params, "trigger": "100 milliseconds"})
     wait_for("the first counts", lambda: counted(warehouse) == expected(given))
 
-    life.kill_driver()
+    job.kill_driver()
     given += (more := events(60, 40))
     kafka.produce(topic, more)
     wait_for("the counts of the driver that was started again", lambda: counted(warehouse) == expected(given))
 
-    life.deploy({**params, "trigger": "110 milliseconds"}, "--strategy", "rebuild")
+    job.deploy({**params, "trigger": "110 milliseconds"}, "--strategy", "rebuild")
     given += (more := events(100, 40))
     kafka.produce(topic, more, partition=1)
     wait_for("the rebuilt counts", lambda: counted(warehouse) == expected(given))
 
 
-def test_files_are_copied(life_of: Callable[[str], Life], tmp_path: Path) -> None:
+def test_files_are_copied(job_on_s3: Callable[[str], JobOnS3], tmp_path: Path) -> None:
     """Deployed, killed and started again, released anew, rolled back: every event is in the copies once."""
-    life = life_of("event_copy")
-    folder, output = life.bed.input / EVENTS, tmp_path / "copies"
+    job = job_on_s3("event_copy")
+    folder, output = job.bed.input / EVENTS, tmp_path / "copies"
     numbers = iter(range(100))
 
     def add() -> None:
@@ -105,16 +108,16 @@ def test_files_are_copied(life_of: Callable[[str], Life], tmp_path: Path) -> Non
 
     params = {"input": str(folder), "output": str(output)}
     add()
-    life.deploy({**params, "trigger": "100 milliseconds"})
+    job.deploy({**params, "trigger": "100 milliseconds"})
     wait_for("the first copies", copied)
 
-    life.kill_driver()
+    job.kill_driver()
     add()
     wait_for("the copies of the driver that was started again", copied)
 
-    life.deploy({**params, "trigger": "110 milliseconds"})
+    job.deploy({**params, "trigger": "110 milliseconds"})
     add()
     wait_for("the copies of the second release", copied)
-    life.run("rollback", "--probation-batches", "1")
+    job.run("rollback", "--probation-batches", "1")
     add()
     wait_for("the copies after the rollback", copied)
