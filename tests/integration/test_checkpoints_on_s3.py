@@ -48,6 +48,7 @@ class Remote(House):
             conf={"spark.master": "local[1]", "spark.sql.shuffle.partitions": "1"},
             strategy=strategy,
             accept_risk=accept_risk,
+            requested_by="ada",
             probation_batches=1,
             first_commit_s=120.0,
             probation_s=120.0,
