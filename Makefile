@@ -3,7 +3,7 @@ RUN := scripts/run
 PYTEST := $(RUN) python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help setup connectors wheel demo demo-kafka up down test test-fast lint format campaign bench-handover bench-switching bench-driver bench-check bench-matrix bench-fuzz bench-snapshots bench-watch bench-executors bad-inputs lock clean
+.PHONY: help setup connectors wheel demo demo-kafka up down test test-fast lint format campaign bench-handover bench-switching bench-driver bench-check bench-matrix bench-fuzz bench-snapshots bench-watch bench-executors bench-requests bad-inputs lock clean
 
 help: ## what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 18
@@ -84,6 +84,9 @@ bench-watch: setup ## a pass of the watch over 1,000 jobs, `jobs` and `jobs --no
 
 bench-executors: connectors ## executors of a cluster killed and frozen under a job, and every row counted; goes on where it stopped
 	@$(RUN) python -m bench.executor_blows
+
+bench-requests: connectors ## requests to S3 by the batch, with checkpoints there, against Spark alone
+	@$(RUN) python -m bench.s3_requests
 
 bad-inputs: setup ## what a person sees who gives a bad input to the commands or to Airflow, and what it leaves behind
 	@$(RUN) python -m bench.bad_inputs

@@ -23,14 +23,18 @@ COMMAND = ("-m", "streamkeeper.cli.main")
 
 
 class Bed:
-    """``root/home``: the site; ``root/jobs``: the job files; ``root/input``: what the producer writes."""
+    """``root/home``: the site; ``root/jobs``: the job files; ``root/input``: what the producer writes.
 
-    def __init__(self, root: Path, job_files: list[Path]) -> None:
+    ``checkpoints``: where they lie, if not in the site.
+    """
+
+    def __init__(self, root: Path, job_files: list[Path], checkpoints: str = "") -> None:
         # A home refuses a relative place, and URIs have none.
         self.root = root = root.absolute()
         self.home = root / "home"
         self.input = root / "input"
         self.jobs = root / "jobs"
+        self.checkpoints = checkpoints
         for folder in (self.home, self.jobs):
             folder.mkdir(parents=True, exist_ok=True)
         for file in job_files:
@@ -48,6 +52,8 @@ class Bed:
             "STREAMKEEPER_HOME": str(self.home),
             "STREAMKEEPER_JOBS": str(self.jobs),
         }
+        if self.checkpoints:
+            here["STREAMKEEPER_CHECKPOINTS"] = self.checkpoints
         return {**kept, **here}
 
     @property
@@ -119,10 +125,10 @@ class Bed:
 
 
 @contextmanager
-def fresh_bed(root: Path, job_files: list[Path]) -> Iterator[Bed]:
+def fresh_bed(root: Path, job_files: list[Path], checkpoints: str = "") -> Iterator[Bed]:
     """A bed in an empty directory, closed at the end, also on Ctrl-C."""
     shutil.rmtree(root, ignore_errors=True)
-    bed = Bed(root, job_files)
+    bed = Bed(root, job_files, checkpoints)
     try:
         yield bed
     finally:

@@ -4,16 +4,27 @@ from __future__ import annotations
 
 import http.client
 import random
+import re
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 _BETWEEN_HOPS = frozenset({"connection", "expect", "keep-alive", "transfer-encoding"})
+_MEETING_S = 45.0
 _SLOW_DOWN = b"<Error><Code>SlowDown</Code><Message>Reduce your request rate.</Message></Error>"
+
+
+class Heard(NamedTuple):
+    """A request; ``path`` with its query, ``client``: what names itself its user agent."""
+
+    method: str
+    path: str
+    client: str
+    body: bytes
 
 
 class FaultProxy:
@@ -22,7 +33,9 @@ class FaultProxy:
     ``overwrites``: it is a store that knows no ``If-None-Match``: a client of ``endpoint`` which takes away what is
     there before a PUT. ``lose``: so many answers to PUTs from now on are swallowed. ``refuse_share`` and
     ``lose_share``: of all requests, and of those that write, the shares that are answered 503 without being passed on,
-    and whose answer is swallowed; drawn from ``seed``.
+    and whose answer is swallowed; drawn from ``seed``. ``heard`` is told of every request as it comes. ``meets``: a PUT
+    of an object whose path fits waits for another one of the same object, and both are passed on at once; none waits
+    any more after ``let_go``.
     """
 
     def __init__(self, endpoint: str, *, seed: int = 0) -> None:
@@ -32,7 +45,11 @@ class FaultProxy:
         self.lose = 0
         self.refuse_share = 0.0
         self.lose_share = 0.0
+        self.heard: Callable[[Heard], None] = lambda request: None
+        self.meets: re.Pattern[str] | None = None
         self.made: Counter[str] = Counter()
+        self._alone: set[str] = set()
+        self._meeting = threading.Condition()
         self._drawn = random.Random(seed)
         self._lock = threading.Lock()
         self._server = _Server(("127.0.0.1", 0), _Handler)
@@ -60,6 +77,27 @@ class FaultProxy:
                 return self._note("lost", True)
             writes = method in ("PUT", "POST", "DELETE")
             return self._note("lost", writes and self._drawn.random() < self.lose_share)
+
+    def let_go(self) -> None:
+        """Nobody waits for another writer any more."""
+        with self._meeting:
+            self.meets = None
+            self._meeting.notify_all()
+
+    def meet(self, path: str) -> None:
+        """Return once another writer of this object is here as well."""
+        meets = self.meets
+        if meets is None or not meets.search(path):
+            return
+        with self._meeting:
+            if path in self._alone:
+                self._alone.remove(path)
+                self._note("met", True)
+                self._meeting.notify_all()
+                return
+            self._alone.add(path)
+            self._meeting.wait_for(lambda: path not in self._alone or self.meets is None, _MEETING_S)
+            self._alone.discard(path)
 
     def _note(self, kind: str, happens: bool) -> bool:
         self.made[kind] += happens
@@ -91,6 +129,9 @@ class _Handler(BaseHTTPRequestHandler):
     def _pass_on(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         proxy = self.server.proxy
+        proxy.heard(Heard(self.command, self.path, self.headers.get("User-Agent", ""), body))
+        if self.command == "PUT":
+            proxy.meet(self.path.partition("?")[0])
         if proxy.refuses():
             self._answer(503, [("Content-Type", "application/xml")], _SLOW_DOWN)
             return

@@ -11,7 +11,9 @@
 --points a,b      only these points, broker's or Airflow's cases, or frozen/… of the switches;
                   --seeds N: how many random cases after them (60; of attacks, 4 of each kind)
 --scenarios a,b   of the switches, only these; --everywhere: each point in every one of them that reaches it;
-                  --from-seed K: the first of their seeds
+                  --from-seed K: the first of their seeds; --no-points: nothing but the seeds
+--on-s3           of the switches: with checkpoints in a bucket, behind a proxy at which one request in twenty fails and
+                  one answer to a write in twenty gets lost; lines in bench/results/switch-crash-s3.jsonl
 --controls        the negative controls instead: with a protection switched off they must find damage, else exit 1
                   with --attacks: of each kind, the first of its seeds that does harm
                   with --drills: of each kind, the rules that name it; its cause must be missed
@@ -28,19 +30,22 @@ from bench.campaign.attack_runs import run_attacks
 from bench.campaign.attacks.kinds import KINDS
 from bench.campaign.broker_runs import run_broker
 from bench.campaign.cases import Stage, is_of_a_broken_release, is_of_a_first_deploy
-from bench.campaign.controls import CONTROLS, PROTECTED, run_control
+from bench.campaign.controls import CONTROLS, ON_S3, PROTECTED, run_control
 from bench.campaign.drill_runs import run_drills
 from bench.campaign.drills.kinds import KINDS as DRILLS
+from bench.campaign.on_s3 import in_a_bucket
 from bench.campaign.recovering import RecoverStage
 from bench.campaign.results import Results
 from bench.campaign.scenarios import RECOVERIES, SCENARIOS, of_a_driver
-from bench.campaign.switch_runs import run_switching
+from bench.campaign.switch_runs import FROZEN, in_directories, run_switching
+from bench.campaign.switching import SwitchStage
 from harness.bed import fresh_bed
 from harness.places import ROOT
 
 USUAL = {
     "deploys": "build/campaign.jsonl",
     "switching": "bench/results/switch-crash.jsonl",
+    "switching-on-s3": "bench/results/switch-crash-s3.jsonl",
     "recovering": "bench/results/recover-crash.jsonl",
     "broker": "bench/results/broker-crash.jsonl",
     "airflow": "bench/results/airflow-crash.jsonl",
@@ -55,7 +60,8 @@ def main() -> int:
     """Run the campaign; 1 when a case found damage, or a negative control found none."""
     chosen = _arguments()
     points = chosen.points.split(",") if chosen.points else []
-    results = Results(chosen.results or ROOT / USUAL[chosen.kind])
+    where = "-on-s3" if chosen.on_s3 else ""
+    results = Results(chosen.results or ROOT / USUAL[f"{chosen.kind}{where}"])
     usual = SEEDS.get(chosen.kind, 60)
     seeds = range(chosen.from_seed, chosen.from_seed + (usual if chosen.seeds is None else chosen.seeds))
     if chosen.kind == "attacks":
@@ -73,11 +79,25 @@ def main() -> int:
     if chosen.kind == "recovering":
         scenarios = [each for each in chosen.scenarios.split(",") if each in RECOVERIES] or list(RECOVERIES)
         asked = {"points": points, "seeds": seeds, "everywhere": chosen.everywhere}
-        return run_switching(chosen.root, results, scenarios, stage=RecoverStage, freezes=(), **asked)
+        opened = in_directories(RecoverStage)
+        return run_switching(chosen.root, results, scenarios, opened=opened, freezes=(), **asked)
     if chosen.kind == "switching":
-        scenarios = chosen.scenarios.split(",")
-        return run_switching(chosen.root, results, scenarios, points=points, seeds=seeds, everywhere=chosen.everywhere)
+        return _run_switches(chosen, results, points, seeds)
     return _run_deploys(chosen.root, results, points, len(seeds))
+
+
+def _run_switches(chosen: argparse.Namespace, results: Results, points: list[str], seeds: range) -> int:
+    scenarios = [] if chosen.no_points else chosen.scenarios.split(",")
+    return run_switching(
+        chosen.root,
+        results,
+        scenarios,
+        points=points,
+        seeds=seeds,
+        everywhere=chosen.everywhere,
+        opened=in_a_bucket if chosen.on_s3 else in_directories(SwitchStage),
+        freezes=() if chosen.no_points else FROZEN,
+    )
 
 
 def _run_deploys(root: Path, results: Results, points: list[str], seeds: int) -> int:
@@ -123,15 +143,20 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--from-seed", type=int, default=0)
     parser.add_argument("--scenarios", default=",".join(SCENARIOS))
     parser.add_argument("--everywhere", action="store_true")
+    parser.add_argument("--no-points", action="store_true")
+    parser.add_argument("--on-s3", action="store_true")
     parser.add_argument("--controls", action="store_true")
-    parser.add_argument("--only", default=",".join(CONTROLS))
-    return parser.parse_args()
+    parser.add_argument("--only", default=",".join([*CONTROLS, *ON_S3]))
+    chosen = parser.parse_args()
+    if chosen.on_s3 and chosen.kind != "switching":
+        parser.error("--on-s3 goes with --switching")
+    return chosen
 
 
 def _run_controls(chosen: argparse.Namespace, results: Results) -> int:
     wrong = 0
     only = chosen.only.split(",")
-    runs = [*((name, False) for name in CONTROLS), *((name, True) for name in PROTECTED)]
+    runs = [*((name, False) for name in (*CONTROLS, *ON_S3)), *((name, True) for name in (*PROTECTED, *ON_S3))]
     for name, protected in [each for each in runs if each[0] in only]:
         found = run_control(name, chosen.root, protected=protected)
         wrong += bool(found) is protected

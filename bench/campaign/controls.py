@@ -12,12 +12,15 @@ one's place, and asks nobody but its table whether it may. ``handoff-death-proof
 in the same directory, numbered from 0.
 
 Of stops: ``desired-state``: a job that was stopped is looked at by the watch while its input goes on.
+
+Of checkpoints on S3: ``create-only``: two drivers write the same files of one checkpoint, with Spark's own manager of
+checkpoint files. ``marks``: answers get lost, and a file does not say whose it is.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -25,6 +28,7 @@ import psutil
 
 from bench.campaign.cases import JOB, started_without
 from bench.campaign.ledger import count_replays, find_second_writers, read_accounts
+from bench.campaign.racing import run_race, serve_through_faults
 from bench.campaign.recovering import find_stirring
 from harness.bed import Bed, fresh_bed
 from harness.ledger import Account
@@ -175,8 +179,16 @@ PROTECTED = {
 up: ``death-proof`` itself would say no more than ``handoff-death-proof``."""
 
 
+ON_S3: dict[str, Callable[[Path, str], str]] = {
+    "create-only": lambda root, off: run_race(root, off).damage,
+    "marks": lambda root, off: serve_through_faults(root, off, refused=0.05, lost=0.2).damage,
+}
+
+
 def run_control(name: str, root: Path, *, protected: bool = False) -> str:
     """The damage found; empty when there was none."""
+    if name in ON_S3:
+        return ON_S3[name](root, "" if protected else name)
     off, scenario = (PROTECTED if protected else CONTROLS)[name]
     with fresh_bed(root, [ROOT / "bench/campaign/jobs/ledgers.py"]) as bed:
         return scenario(Control(bed, off))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from functools import partial
 from pathlib import Path
 
 from bench.campaign.playing import play
@@ -15,7 +14,7 @@ from bench.campaign.switching import SwitchStage
 from harness.bed import fresh_bed
 from harness.places import ROOT
 
-_JOBS = [ROOT / "bench/campaign/jobs/ledgers.py"]
+JOBS = [ROOT / "bench/campaign/jobs/ledgers.py"]
 
 FROZEN = (
     "frozen/serving-python@catch-up",
@@ -39,6 +38,20 @@ Who is frozen in the drain stays so beyond the appointment, which is over before
 """
 
 
+OpenSwitchStage = Callable[[Path], AbstractContextManager[SwitchStage]]
+
+
+def in_directories(kind: type[SwitchStage]) -> OpenSwitchStage:
+    """Stages of this kind whose checkpoints are in the site's own directory."""
+
+    @contextmanager
+    def opened(root: Path) -> Iterator[SwitchStage]:
+        with fresh_bed(root, JOBS) as bed:
+            yield kind(bed)
+
+    return opened
+
+
 def run_switching(
     root: Path,
     results: Results,
@@ -47,40 +60,31 @@ def run_switching(
     points: list[str],
     seeds: range,
     everywhere: bool,
-    stage: type[SwitchStage] = SwitchStage,
-    freezes: tuple[str, ...] = FROZEN,
+    opened: OpenSwitchStage,
+    freezes: tuple[str, ...],
 ) -> int:
     """Run what was not run yet; 1 when a case found damage, or a point or a frozen process was never hit.
 
-    ``points``: of the points and of the frozen ones, only these. ``stage``: what plays the cases.
+    ``points``: of the points and of the frozen ones, only these. ``opened``: what plays the cases.
     """
     frozen = [case for case in freezes if not points or case in points]
-    _open = partial(_open_stage, stage)
     if not points or set(points) - set(frozen):
-        _trace(root, results, scenarios, _open)
+        _trace(root, results, scenarios, opened)
     traced = {name: results.traced.get(name, []) for name in scenarios}
     if points:
         traced = {name: [each for each in reached if each in points] for name, reached in traced.items()}
     plans = plan_points(traced, everywhere=everywhere)
-    play(root, results, plans, _open)
+    play(root, results, plans, opened)
     # What one death kept another from being reached is tried again alone.
     alone = plan_points({name: _missed(results, each) for name, each in traced.items()}, everywhere=False)
-    play(root, results, [f"{head}:{name}" for head, _, group in _parts(alone) for name in group.split("+")], _open)
-    play(root, results, frozen, _open)
-    play(root, results, [f"seed:{seed}" for seed in seeds], _open)
+    play(root, results, [f"{head}:{name}" for head, _, group in _parts(alone) for name in group.split("+")], opened)
+    play(root, results, frozen, opened)
+    play(root, results, [f"seed:{seed}" for seed in seeds], opened)
     wanted = {each for reached in traced.values() for each in reached}
     return results.conclude(wanted | {name for case in frozen for name in names_of(case)})
 
 
-@contextmanager
-def _open_stage(kind: type[SwitchStage], root: Path) -> Iterator[SwitchStage]:
-    with fresh_bed(root, _JOBS) as bed:
-        yield kind(bed)
-
-
-def _trace(
-    root: Path, results: Results, scenarios: list[str], opened: Callable[[Path], AbstractContextManager[SwitchStage]]
-) -> None:
+def _trace(root: Path, results: Results, scenarios: list[str], opened: OpenSwitchStage) -> None:
     missing = [name for name in scenarios if name not in results.traced]
     if not missing:
         return

@@ -10,7 +10,6 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import pendulum
 
@@ -21,6 +20,8 @@ from bench.campaign.striking import Striker, names_of
 from bench.campaign.watching import Watch, find_steps_back
 from harness.bed import Bed
 from harness.waiting import wait_for
+from streamkeeper.checkpoints.opening import tree_at
+from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.model.job_state import JobState
 from streamkeeper.model.journal import About, FallBackDecided
 from streamkeeper.model.operation import OperationState
@@ -87,9 +88,9 @@ class SwitchStage(Stage):
                 outcomes += self._revive_here()
             except TimeoutError as error:  # outputs that never hold all of the input are what is looked for
                 self._seen.append(str(error))
-        root = Path(self.bed.site.settings.checkpoints, JOB)
+        checkpoints = tree_at(f"{self.bed.site.settings.checkpoints}/{JOB}")
         operations = list(self.state().operations.values())[before:]
-        damage = [*self._seen, *self.look(), *find_unrecorded(root, self.state()), *find_differing(operations)]
+        damage = [*self._seen, *self.look(), *find_unrecorded(checkpoints, self.state()), *find_differing(operations)]
         return CaseResult(
             case=case,
             hits=hits,
@@ -316,12 +317,13 @@ class SwitchStage(Stage):
         return float("inf")
 
 
-def find_unrecorded(checkpoints: Path, state: JobState) -> list[str]:
-    """Checkpoint version directories that the journal does not know."""
+def find_unrecorded(checkpoints: Tree, state: JobState) -> list[str]:
+    """Checkpoint versions, or what is left of them, that the journal does not know."""
     return [
-        f"{directory.relative_to(checkpoints)} is not recorded"
-        for directory in sorted(checkpoints.glob("*/*"))
-        if _VERSION.fullmatch(directory.name) and state.version(directory.parent.name, directory.name) is None
+        f"{query}/{name} is not recorded"
+        for query in checkpoints.folders("")
+        for name in checkpoints.folders(query)
+        if _VERSION.fullmatch(name) and state.version(query, name) is None
     ]
 
 

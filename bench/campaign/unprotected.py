@@ -178,14 +178,51 @@ def without_directories() -> None:
     epoch._refuse_if_ahead = lambda writer, claim, planned: None
 
 
+def without_obeying() -> None:
+    """A driver passes over every order to end."""
+    from streamkeeper.driver.serving import Serving
+
+    Serving._obey = lambda self: None
+
+
+def without_create_only() -> None:
+    """Spark's own manager writes checkpoints on S3, and nobody minds."""
+    from streamkeeper.driver import queries, session
+
+    session.create_only = lambda spark: None
+    queries.must_be_create_only = lambda spark, checkpoint: None
+
+
+def without_marks() -> None:
+    """A file of a checkpoint on S3 has no mark of its writer: its answer is all that tells who has won."""
+    import tempfile
+
+    from streamkeeper.jvm import create_only
+
+    load = create_only.load_class
+
+    def load_without(spark, source):
+        """What is refused is another's."""
+        code, mine = source.read_text(), "!mark.equals(new String(found, StandardCharsets.UTF_8))"
+        assert mine in code
+        changed = Path(tempfile.mkdtemp(), source.name)
+        changed.write_text(code.replace(mine, "true"))
+        return load(spark, changed)
+
+    create_only.load_class = load_without
+
+
 SWITCHES = {
     **OF_ATTACKS,
     "closing": without_closing,
+    "create-only": without_create_only,
     "death-proof": without_death_proof,
     "desired-state": without_desired_state,
     "fence": without_fence,
     "gate": without_gate,
     "lease": without_lease,
+    "marks": without_marks,
+    "obeying": without_obeying,
     "owner": without_owner,
     "one-directory": without_directories,
     "sink-log": without_sink_log,

@@ -13,6 +13,7 @@ import pytest
 from bench.campaign.scenarios import FEW, MANY, plan_points
 from bench.campaign.switching import find_unrecorded
 from bench.campaign.watching import Sight, Watch, find_steps_back
+from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.model.checkpoint_version import CheckpointVersion
 from streamkeeper.model.job_state import JobState
 
@@ -83,7 +84,8 @@ def test_a_checkpoint_version_that_nobody_recorded_is_found(tmp_path: Path) -> N
         (tmp_path / name).mkdir(parents=True)
     known = CheckpointVersion(query="totals", version="v0001", release="r0001", origin="fresh", state_format="")
     state = JobState(job="ledgers", versions={"totals": (known,)})
-    assert find_unrecorded(tmp_path, state) == ["copies/v0001 is not recorded", "totals/v0002 is not recorded"]
+    found = find_unrecorded(LocalTree(tmp_path), state)
+    assert found == ["copies/v0001 is not recorded", "totals/v0002 is not recorded"]
 
 
 def test_each_point_is_hit_in_the_first_scenario_that_reaches_it() -> None:

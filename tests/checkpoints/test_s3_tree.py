@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -169,3 +170,23 @@ def test_a_path_never_leads_out_of_the_checkpoint(bucket: Bucket, path: str) -> 
     """As on a local disk."""
     with pytest.raises(InvalidInput):
         S3Tree(bucket.url).read(path)
+
+
+def test_trees_of_one_process_share_a_client(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other settings have another one, and so has a child that was forked, which reads by it."""
+    bucket.put("offsets/0", b"v1")
+    tree = S3Tree(bucket.url)
+    assert S3Tree(f"{bucket.url}/v0001")._client is tree._client
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            own = S3Tree(bucket.url)
+            code = int(own._client is tree._client or own.read("offsets/0") != b"v1")
+        finally:
+            os._exit(code)
+    assert os.waitpid(child, 0)[1] == 0
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wrong")
+    with pytest.raises(StoreUnavailable):
+        S3Tree(bucket.url).read("offsets/0")
+    assert tree.read("offsets/0") == b"v1"

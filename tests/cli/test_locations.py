@@ -10,6 +10,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.cli import snapshots
 from streamkeeper.cli.main import app
 from tests.operations.registered_job import JOB, QUERY, Registered
@@ -27,13 +28,14 @@ COMMANDS: dict[tuple[str, str], list[str]] = {
     ("check", "markdown"): ["check", "--changed", "--markdown", "{url}"],
     ("check", "diff_to"): ["check", "--changed", "--diff-to", "{url}"],
     ("deploy", "diff_to"): ["deploy", JOB, "--dry-run", "--diff-to", "{url}"],
-    ("snapshot restore", "to"): ["snapshot", "restore", SERIES, "--to", "{url}"],
     ("snapshot export", "to"): ["snapshot", "export", SERIES, "--to", "{url}"],
     ("snapshot drill", "job_file"): ["snapshot", "drill", SERIES, "--job-file", "{url}.py:job"],
 }
 """Options whose place must be a local one."""
 FOR_ITS_KIND = {"checkpoint", "directory", "store"}
 """s3a://… is a checkpoint there, and s3://… a store; their own tests refuse the rest."""
+RESTORED_TO = ("snapshot restore", "to")
+"""A checkpoint's place as well."""
 
 
 def options(command: Any, name: str = "") -> Iterator[tuple[str, Any]]:
@@ -67,7 +69,7 @@ def test_every_option_that_names_a_place_is_in_the_sweep() -> None:
         for name, parameter in options(typer.main.get_command(app))
         if getattr(parameter, "metavar", None) in PLACES
     }
-    local = {option for option in found if option[1] not in FOR_ITS_KIND}
+    local = {option for option in found if option[1] not in FOR_ITS_KIND and option != RESTORED_TO}
     assert local == set(COMMANDS)
 
 
@@ -87,6 +89,7 @@ def test_a_checkpoint_and_a_store_are_what_they_say(here: Path, url: str) -> Non
     """A scheme that is neither a checkpoint's nor a store's is refused where only those are meant."""
     for words in (
         ["snapshot", "take", "--checkpoint", url, "--store", f"{here.parent}/store"],
+        ["snapshot", "restore", SERIES, "--to", url],
         ["snapshot", "list", "--store", url],
         ["offsets", url],
         ["fsck", url],
@@ -124,7 +127,7 @@ def test_checkpoints_are_in_a_directory_or_below_a_prefix(
 
 def test_without_that_look_a_url_becomes_a_folder(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The negative control: a restore that reports success, and has made a folder called ``s3a:``."""
-    monkeypatch.setattr(snapshots, "local_path", lambda what, location, **_: Path(location).absolute())
+    monkeypatch.setattr(snapshots, "tree_at", lambda location: LocalTree(Path(location).absolute()))
     result = CliRunner().invoke(app, ["snapshot", "restore", SERIES, "--to", "s3a://bucket/there"])
     assert result.exit_code == 0
     assert (here / "s3a:" / "bucket" / "there" / "metadata").is_file()

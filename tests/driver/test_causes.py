@@ -124,6 +124,12 @@ Caused by: org.apache.spark.api.python.PythonException: Traceback (most recent c
 """
 
 
+ANOTHER_WRITER = """Multiple streaming queries are concurrently using s3a://b/cp/offsets
+Caused by: org.apache.hadoop.fs.FileAlreadyExistsException: s3a://b/cp/offsets/7: another writer was first
+Suppressed: java.net.SocketTimeoutException: Read timed out
+"""
+
+
 @pytest.mark.parametrize(
     ("condition", "text", "cause"),
     [
@@ -153,6 +159,7 @@ Caused by: org.apache.spark.api.python.PythonException: Traceback (most recent c
         ("CONCURRENT_STREAM_LOG_UPDATE", "two", Cause.PERMANENT),
         ("KAFKA_DATA_LOSS.START_OFFSET_DOES_NOT_MATCH_ASSIGNED", "gone", Cause.PERMANENT),
         ("STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE", "Caused by: java.net.UnknownHostException: s3", Cause.DEPENDENCY),
+        ("_LEGACY_ERROR_TEMP_2207", ANOTHER_WRITER, Cause.PERMANENT),
         ("DIVIDE_BY_ZERO", "Division by zero", Cause.FAILURE),
         ("", "", Cause.FAILURE),
     ],

@@ -27,3 +27,17 @@ def test_of_a_traceback_its_last_line_is_told() -> None:
     """The rest of it is Spark's."""
     text = 'Traceback (most recent call last):\n  File "x.py", line 1\nValueError: a row is wrong\n'
     assert describe_text(text) == "ValueError: a row is wrong"
+
+
+def test_a_file_that_another_driver_has_written_is_named() -> None:
+    """Spark tells of a folder, and in its own words."""
+    text = (
+        "Multiple streaming queries are concurrently using s3a://b/cp/offsets\nCaused by: org.apache.hadoop.fs."
+        "FileAlreadyExistsException: s3a://b/cp/offsets/7: another writer was first\n\tat streamkeeper.jvm"
+    )
+    assert describe_text(text, "_LEGACY_ERROR_TEMP_2207") == (
+        "another driver writes this checkpoint: s3a://b/cp/offsets/7 was there before it was written"
+    )
+    assert describe_text("s3a://b/cp/offsets/7: another writer was first") == (
+        "s3a://b/cp/offsets/7: another writer was first"
+    )

@@ -65,3 +65,12 @@ def test_another_spark_is_named_for_what_it_is(tmp_path: Path) -> None:
         PermanentError, match=r"was checked under Spark 4\.1\.4, and this is Spark .*streamkeeper deploy j"
     ):
         check(tmp_path, stored, {})
+
+
+def test_other_settings_are_named_for_what_they_are(tmp_path: Path) -> None:
+    """As of a release from before the installation's checkpoints were moved off S3: its queries are what they were."""
+    stored = to_json(msgspec.structs.replace(FOUND, confs={**FOUND.confs, "spark.hadoop.fs.s3a.endpoint": "a value"}))
+    with pytest.raises(
+        PermanentError, match=r"with other settings than there are here: spark\.hadoop\.fs\.s3a\.endpoint"
+    ):
+        check(tmp_path, stored, {})

@@ -6,8 +6,10 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from harness.fault_proxy import fault_proxy
@@ -19,6 +21,8 @@ from streamkeeper.model.release import ParamValue
 from streamkeeper.model.request import DeployRequest, Strategy
 from streamkeeper.model.ways import Way
 from streamkeeper.operations.deploy import Deploy
+from streamkeeper.operations.installation import Installation
+from streamkeeper.runners.local_process import LocalProcessRunner
 from streamkeeper.stores.s3 import connect
 from tests.integration.test_recovery import JOB, QUERY, ROOT, House
 
@@ -28,7 +32,14 @@ pytestmark = [pytest.mark.spark, pytest.mark.s3, pytest.mark.timeout(900)]
 class Remote(House):
     """A house with its checkpoints in a bucket."""
 
-    def next(self, operation: str, *, trigger: str, strategy: Strategy = Strategy.AUTO) -> tuple[Way, str]:
+    def move(self, checkpoints: str) -> None:
+        """From now on new checkpoint versions lie elsewhere."""
+        settings, store = msgspec.structs.replace(self.site.settings, checkpoints=checkpoints), self.site.store
+        self.site = Installation(settings=settings, store=store, runner=LocalProcessRunner(store, settings))
+
+    def next(
+        self, operation: str, *, trigger: str, strategy: Strategy = Strategy.AUTO, accept_risk: bool = False
+    ) -> tuple[Way, str]:
         """Deploy again: the way it went, and the checkpoint version that serves then."""
         params: dict[str, ParamValue] = {"input": str(self.input), "warehouse": f"sqlite:///{self.warehouse}"}
         request = DeployRequest(
@@ -36,6 +47,8 @@ class Remote(House):
             params={**params, "trigger": trigger},
             conf={"spark.master": "local[1]", "spark.sql.shuffle.partitions": "1"},
             strategy=strategy,
+            accept_risk=accept_risk,
+            requested_by="ada",
             probation_batches=1,
             first_commit_s=120.0,
             probation_s=120.0,
@@ -97,6 +110,32 @@ def test_a_life_on_s3(house: Remote, tmp_path: Path) -> None:
     assert open_batch(house.checkpoint) is None
     assert not (tmp_path / "cp").exists()
     assert "s3a:" not in os.listdir(Path.cwd())
+
+
+def test_a_job_moves_to_a_directory_and_back(house: Remote, tmp_path: Path) -> None:
+    """By a rebuild each time, whose risk is accepted for s3a's jars are code; every row once. Nobody goes back to where
+    the setting does not lead any more: a driver of a directory's setting writes nothing on S3."""
+    bucket = house.site.settings.checkpoints
+    house.move(str(tmp_path / "cp"))
+    rebuild = partial(house.next, strategy=Strategy.REBUILD, accept_risk=True)
+    assert rebuild("out", trigger="300 milliseconds") == (Way.REBUILD, "v0002")
+    assert house.checkpoint.url.startswith("file:")
+    house.add(("a", 3))
+    house.settle()
+
+    told = house.command("rollback", JOB, "--reason", "back to the bucket", "--probation-batches", "1")
+    assert told.returncode != 0
+    said = " ".join((told.stdout + told.stderr).split())
+    assert "was checked with other settings than there are here: spark.hadoop.fs.s3a.endpoint" in said, said
+    house.add(("b", 4))
+    house.settle()
+
+    house.move(bucket)
+    name = rebuild("back", trigger="400 milliseconds")[1]
+    assert (name > "v0002", house.checkpoint.url) == (True, f"{bucket}/{JOB}/{QUERY}/{name}")
+    house.add(("c", 5))
+    house.settle()
+    assert house.serves()
 
 
 BROKEN = (

@@ -60,11 +60,11 @@ def expected(given: list[Event]) -> Counts:
     return found
 
 
-def counted(house: DriverHouse) -> Counts:
+def counted(warehouse: Path) -> Counts:
     """What the table holds."""
-    if not house.warehouse.exists():
+    if not warehouse.exists():
         return {}
-    with sqlite3.connect(house.warehouse, timeout=30) as connection:
+    with sqlite3.connect(warehouse, timeout=30) as connection:
         if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'event_counts'").fetchone():
             return {}
         rows = connection.execute("SELECT customer, minute, events, amount FROM event_counts").fetchall()
@@ -95,7 +95,7 @@ def test_a_topic_is_handed_over_exactly(house: DriverHouse, kafka: KafkaBroker) 
     first = house.launch("first", params=given)
     house.wait_state("first", DriverState.STANDBY)
     house.go("first", first, "counts")
-    wait_for("the first counts", lambda: counted(house) == expected(held))
+    wait_for("the first counts", lambda: counted(house.warehouse) == expected(held))
     wait_for("its start to be recorded", lambda: house.journal.state().versions["counts"][0].start_offsets is not None)
     assert house.journal.state().versions["counts"][0].start_offsets == (f'{{"{topic}":{{"0":5,"1":0}}}}',)
 
@@ -109,7 +109,7 @@ def test_a_topic_is_handed_over_exactly(house: DriverHouse, kafka: KafkaBroker) 
     kafka.produce(topic, more[:30])
     kafka.produce(topic, more[30:], partition=1)
     house.go("second", second, "counts")
-    wait_for("the counts of the second driver", lambda: counted(house) == expected([*held, *more]))
+    wait_for("the counts of the second driver", lambda: counted(house.warehouse) == expected([*held, *more]))
     status = house.wait_state("second", DriverState.SERVING)
     assert status.queries["counts"].epoch == 2
     house.send("second", second, CommandKind.DRAIN)

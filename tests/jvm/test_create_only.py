@@ -25,16 +25,51 @@ pytestmark = [pytest.mark.spark, pytest.mark.s3]
 def test_of_two_writers_one_wins_and_both_know(tmp_path: Path) -> None:
     """Also when answers are lost and requests refused. Controls: Spark's manager lets both win; of a conditional PUT
     alone, a winner whose answer was lost is told that it has lost."""
+    _run("bench.checkpoint_races", "--rounds", "60", "--lost", "0.2", "--controls", "12", "--out", str(tmp_path))
+    told = json.loads((tmp_path / "checkpoint-races.json").read_text())
+    assert told["ours"]["faults"]["lost"] > 0
+    assert (told["ours"]["two_won"], told["ours"]["told_wrong"]) == (0, 0)
+    assert told["sparks"]["two_won"] > 0
+    assert told["hadoops"]["told_wrong"] > 0
+
+
+def test_nothing_is_asked_that_the_answer_tells_anyway(tmp_path: Path) -> None:
+    """A create is one PUT, a removal one DELETE, and a log does not ask for its next entry; what another has made there
+    its create is told of. A folder goes with all that is in it."""
+    told = json.loads(_run("tests.jvm.manager_calls", str(tmp_path)).splitlines()[-1])
+    assert {
+        call: (found["answer"], "".join(f"{kind} " for kind in found["requests"])) for call, found in told.items()
+    } == {
+        "first exists": (False, "HEAD GET "),
+        "first create": ("written", "PUT "),
+        "its exists": (True, "HEAD "),
+        "next exists": (False, ""),
+        "create of another": ("written", "PUT "),
+        "next exists after it": (False, ""),
+        "create after it": ("taken", "PUT HEAD "),
+        "exists of another's next": (False, "HEAD GET "),
+        "state": ("written", "PUT "),
+        "state again": ("written", "PUT "),
+        "delete": (None, "DELETE "),
+        "delete of state": (None, "DELETE "),
+        "delete of nothing": (None, "DELETE "),
+        "exists after delete": (False, "HEAD GET "),
+        "delete of a folder": (None, "HEAD GET GET DELETE GET "),
+        "exists in the folder": (False, "HEAD GET "),
+    }
+
+
+def _run(module: str, *words: str) -> str:
+    """What a module prints in a process of its own; skips, with the reason, where its server or jars are missing."""
     try:
         s3_server.find_program()
     except SystemExit as missing:
         pytest.skip(str(missing))
     if not (Path(sys.prefix) / "connectors" / "s3a").is_dir():
         pytest.skip("no s3a jars (make connectors)")
-    command = [sys.executable, "-m", "bench.checkpoint_races", "--rounds", "60", "--lost", "0.2", "--controls", "12"]
     environ = os.environ | {"PYTHONPATH": f"{ROOT / 'plugins'}{os.pathsep}{ROOT}"}
     run = subprocess.run(
-        [*command, "--out", str(tmp_path)],
+        [sys.executable, "-m", module, *words],
         cwd=ROOT,
         env=environ,
         capture_output=True,
@@ -43,11 +78,7 @@ def test_of_two_writers_one_wins_and_both_know(tmp_path: Path) -> None:
         check=False,
     )
     assert run.returncode == 0, run.stderr[-2000:]
-    told = json.loads((tmp_path / "checkpoint-races.json").read_text())
-    assert told["ours"]["faults"]["lost"] > 0
-    assert (told["ours"]["two_won"], told["ours"]["told_wrong"]) == (0, 0)
-    assert told["sparks"]["two_won"] > 0
-    assert told["hadoops"]["told_wrong"] > 0
+    return run.stdout
 
 
 def test_a_session_that_lets_two_writers_win_gets_no_checkpoint_on_s3(spark: SparkSession) -> None:

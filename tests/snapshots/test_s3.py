@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from streamkeeper.checkpoints.opening import open_tree
 from streamkeeper.checkpoints.pruning import MARGIN_S, plan_live, plan_retired, plan_unpublished
@@ -14,6 +16,7 @@ from streamkeeper.checkpoints.publishing import is_published
 from streamkeeper.checkpoints.removal import carry_out, is_being_removed
 from streamkeeper.checkpoints.s3_tree import S3Tree
 from streamkeeper.checkpoints.trees import LocalTree
+from streamkeeper.cli.main import app
 from streamkeeper.errors import InvalidInput, SnapshotDamaged, StoreUnavailable
 from streamkeeper.snapshots.capture import capture
 from streamkeeper.snapshots.restore import restore
@@ -79,6 +82,23 @@ def test_a_version_is_restored_into_a_bucket_cut_back_and_removed(tmp_path: Path
     done = carry_out(tree, plan_retired(tree.fresh(), 0))
     assert (done.files, done.failed, done.left) == (len(plan.kept), (), ())
     assert bucket.keys() == []
+
+
+def test_a_snapshot_is_restored_into_a_bucket_by_its_command(tmp_path: Path, s3_url: str) -> None:
+    """Every file as in a directory; what is there already is not written over, and no folder of its name is made."""
+    a_checkpoint(tmp_path / "live", "format-2", batches=9)
+    at = ["--checkpoint", str(tmp_path / "live"), "--store", f"{s3_url}/store"]
+    assert CliRunner().invoke(app, ["snapshot", "take", *at]).exit_code == 0
+    there = f"{s3_url.replace('s3://', 's3a://')}/back"
+    dry = CliRunner().invoke(app, ["snapshot", "restore", *at, "--to", there, "--dry-run"])
+    assert (dry.exit_code, there in dry.output, Bucket(f"{s3_url}/back").keys()) == (0, True, [])
+    done = CliRunner().invoke(app, ["snapshot", "restore", *at, "--to", there])
+    assert (done.exit_code, f"is at {there}" in done.output) == (0, True), done.output
+    tree = S3Tree(there)
+    assert {path: tree.read(path) for path in tree.look().files} == wanted(tmp_path / "live", 8)
+    again = CliRunner().invoke(app, ["snapshot", "restore", *at, "--to", there])
+    assert (again.exit_code, "exists already" in again.output) == (2, True)
+    assert not [name for name in os.listdir() if name.startswith("s3a")]
 
 
 def test_a_removal_in_a_bucket_that_was_cut_off_goes_on(tmp_path: Path, s3_url: str) -> None:

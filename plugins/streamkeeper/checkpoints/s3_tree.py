@@ -26,6 +26,7 @@ _PART_BYTES = 16 * 1024 * 1024
 _LARGEST_COPY = 5 * 1024**3
 _MOST_DELETED = 1000
 _CONFLICT_PAUSES_S = (0.05, 0.1, 0.2, 0.4, 0.8)
+_clients: dict[tuple[object, ...], Any] = {}
 
 
 class _Listing(msgspec.Struct):
@@ -56,7 +57,7 @@ class S3Tree(Tree):
         self.location = self.spark_path = f"s3a://{found[1]}/{found[2]}".rstrip("/")
         self._bucket = found[1]
         self._prefix = f"{found[2]}/" if found[2] else ""
-        self._client = client or connect(f"checkpoint {url}")
+        self._client = client or _shared_client(f"checkpoint {url}")
         self._listings: dict[str | None, _Listing] = {}
         self._stamped: set[str] = set()
 
@@ -243,6 +244,17 @@ class S3Tree(Tree):
             why = " ".join(str(error).split())
             hint = "check that the server runs, that AWS_ENDPOINT_URL names it, and the credentials"
             raise StoreUnavailable(f"cannot {operation} {self.where(path)}: {why}", hint=hint) from error
+
+
+def _shared_client(what: str) -> Any:
+    """One for all trees of this process and these settings: it takes 40 ms to make, and keeps connections open.
+
+    A child that was forked makes its own: two processes would read each other's answers from one connection.
+    """
+    settings = (os.getpid(), *sorted(item for item in os.environ.items() if item[0].startswith("AWS_")))
+    if settings not in _clients:
+        _clients[settings] = connect(what)
+    return _clients[settings]
 
 
 class _Conflict(Exception):

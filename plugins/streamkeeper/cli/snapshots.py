@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.progress import Progress, TaskID
 from rich.text import Text
 
+from streamkeeper.checkpoints.opening import tree_at
 from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.cli.caller import user_name
 from streamkeeper.cli.given import Conf, Json, Params, read_conf, read_params
@@ -218,22 +219,23 @@ def restore_(
     batch: Batch = None,
     at: At = "",
     to: Annotated[
-        str, typer.Option("--to", metavar="DIR", help="A directory that does not exist; else the next version")
+        str,
+        typer.Option("--to", metavar="DIR", help="A directory or s3a://… that does not exist; else the next version"),
     ] = "",
     accept_replay: Annotated[
         bool, typer.Option("--accept-replay", help="The sink's function takes batches a second time")
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing")] = False,
 ) -> None:
-    """Restore a snapshot: into a directory, or as the next checkpoint version of a deployed query."""
-    target = local_path("--to", to, hint=_ONLY_LOCAL) if to else None
+    """Restore a snapshot: into a directory or a bucket, or as the next checkpoint version of a deployed query."""
+    target = tree_at(to) if to else None
     catalogue, snapshot = read_snapshot(read_place(series, checkpoint, store), id, batch, at)
     if target is not None:
         if dry_run:
             typer.echo(f"would write {snapshot.name} (batch {snapshot.batch}, {snapshot.bytes:,} bytes) to {target}")
             return
         with _bar(snapshot.name) as show:
-            restored = restore(catalogue, snapshot, LocalTree(target), show=show)
+            restored = restore(catalogue, snapshot, target, show=show)
         typer.echo(f"{snapshot.name} (batch {snapshot.batch}) is at {restored.target}: {restored.files} files")
         return
     site = site_of(catalogue.series)

@@ -10,7 +10,7 @@ import errno
 import re
 from collections.abc import Iterator
 
-from streamkeeper.driver.faults import condition_of
+from streamkeeper.driver.faults import another_writers_file, condition_of
 from streamkeeper.errors import JobUnusable, PermanentError, SourceOutOfReach, StoreUnavailable
 from streamkeeper.model.restarts import Cause
 
@@ -79,6 +79,8 @@ def cause_of_error(error: BaseException) -> Cause:
 
 def cause_of_text(text: str, condition: str = "") -> Cause:
     """Of what Spark tells of a run that ended; ``condition``: its error condition."""
+    if another_writers_file(text):
+        return Cause.PERMANENT
     if any(words in text for words in _NO_ROOM):
         return Cause.CAPACITY
     classes = _CLASS.findall(text)

@@ -10,6 +10,8 @@ from streamkeeper.job_code import locate
 
 _PYTHON = re.compile(r"^\s*([\w.]*(?:Error|Exception|Exit|Warning)\b:? ?.*)$", re.MULTILINE)
 _LONGEST = 500
+_TAKEN = re.compile(r"FileAlreadyExistsException: (\S+): another writer was first")
+"""What ``CreateOnlyCheckpointFileManager`` says, somewhere in Spark's text."""
 _NO_SESSION = "[SESSION_OR_CONTEXT_NOT_EXISTS]"
 _WHERE_NO_SESSION = (
     " (a Python worker imports the job's file to find a function in it, and has no session for what stands beside it: "
@@ -29,6 +31,8 @@ def describe_fault(error: BaseException, root: Path | None = None) -> str:
 
 def describe_text(text: str, condition: str = "") -> str:
     """One line of what Spark says; of a Python traceback in it, its last line."""
+    if taken := another_writers_file(text):
+        return f"another driver writes this checkpoint: {taken} was there before it was written"
     python = _PYTHON.findall(text) if "Traceback (most recent call last)" in text else []
     line = (
         python[-1]
@@ -39,6 +43,12 @@ def describe_text(text: str, condition: str = "") -> str:
     if python and _NO_SESSION in line:
         line += _WHERE_NO_SESSION
     return (f"{condition}: {line}" if condition else line)[:_LONGEST]
+
+
+def another_writers_file(text: str) -> str:
+    """The file of its checkpoint that a run has found written by another driver, as Spark tells it; empty otherwise."""
+    found = _TAKEN.search(text)
+    return found[1] if found else ""
 
 
 def condition_of(error: BaseException) -> str:

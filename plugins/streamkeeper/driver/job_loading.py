@@ -89,15 +89,18 @@ def check_manifests(
         if name not in expected or name not in described or not _is_stored(store, spec, name, described[name], secrets)
     )
     if differing:
-        _check_spark(spec, described, store)
+        _check_surroundings(spec, described, store)
         raise PermanentError(
             f"release {spec.release} of job {spec.job} is not what was checked: {', '.join(differing)} differs",
             hint="build the same queries every time: no random names, times or unordered sets in the plan",
         )
 
 
-def _check_spark(spec: LaunchSpec, described: Mapping[str, Manifest], store: Store) -> None:
-    """Raise PermanentError when the release was described under another Spark: that says it all."""
+def _check_surroundings(spec: LaunchSpec, described: Mapping[str, Manifest], store: Store) -> None:
+    """Raise PermanentError when the release was described under another Spark or with other settings.
+
+    Its own settings are part of it, so that what differs is the installation's, or its environment's.
+    """
     for name in sorted({*spec.expected_manifests} & {*described}):
         try:
             before, now = read_manifest(store, spec.job, spec.expected_manifests[name]), described[name]
@@ -109,6 +112,15 @@ def _check_spark(spec: LaunchSpec, described: Mapping[str, Manifest], store: Sto
                 f"Spark {now.spark_version}: a start is no upgrade",
                 hint=f"deploy the code as it is now: streamkeeper deploy {spec.job} checks it under "
                 f"Spark {now.spark_version}; or start {spec.release} where Spark {before.spark_version} is installed",
+            )
+        if others := [
+            key for key in sorted({*before.confs, *now.confs}) if before.confs.get(key) != now.confs.get(key)
+        ]:
+            raise PermanentError(
+                f"release {spec.release} of job {spec.job} was checked with other settings than there are here: "
+                f"{', '.join(others)}",
+                hint="put them back (STREAMKEEPER_CHECKPOINTS and AWS_ENDPOINT_URL make those of s3a), or deploy the "
+                f"code as it is now: streamkeeper deploy {spec.job}",
             )
 
 

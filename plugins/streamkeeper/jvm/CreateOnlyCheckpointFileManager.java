@@ -3,9 +3,14 @@ package streamkeeper.jvm;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
+import java.util.Collections;
+import java.util.List;
 import java.util.UUID;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 
 import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.BulkDelete;
 import org.apache.hadoop.fs.FSDataOutputStream;
 import org.apache.hadoop.fs.FSDataOutputStreamBuilder;
 import org.apache.hadoop.fs.FileAlreadyExistsException;
@@ -23,11 +28,15 @@ import org.apache.spark.sql.execution.streaming.checkpointing.FileContextBasedCh
  */
 public final class CreateOnlyCheckpointFileManager extends FileContextBasedCheckpointFileManager {
   private static final String CREATE_ONLY = "fs.option.create.conditional.overwrite";
+  private static final String NO_PROBES = "fs.s3a.create.performance";
   private static final String MARK = "x-streamkeeper-writer";
   private static final String MARK_OPTION = "fs.s3a.create.header." + MARK;
   private static final String MARK_ATTRIBUTE = "header." + MARK;
 
+  private static final Pattern NUMBER = Pattern.compile("(\\d{1,18})(\\.compact)?");
+
   private final FileSystem fs;
+  private volatile Path newest;
 
   public CreateOnlyCheckpointFileManager(Path path, Configuration conf) throws IOException {
     super(path, conf);
@@ -46,27 +55,77 @@ public final class CreateOnlyCheckpointFileManager extends FileContextBasedCheck
       builder.create();
       builder.recursive();
       builder.overwrite(true);
+      builder.must(NO_PROBES, true);
       if (!overwrite) {
         builder.must(CREATE_ONLY, true);
         builder.must(MARK_OPTION, mark);
       }
-      return new Whole(fs, (FSDataOutputStream) builder.build(), path, overwrite ? null : mark);
+      return new Whole((FSDataOutputStream) builder.build(), path, overwrite ? null : mark);
     } catch (IOException error) {
       throw new UncheckedIOException(error);
     }
   }
 
+  /** Of the entry after its own newest one a log need not ask: if another writer has made it, its create says so. */
+  @Override
+  public boolean exists(Path path) {
+    return !isNext(path) && super.exists(path);
+  }
+
+  /** A file goes by one request; Hadoop looks before what it is, and after whether its folder is to stay. */
+  @Override
+  public void delete(Path path) {
+    if (!"s3a".equals(fs.getScheme()) || !isFile(path)) {
+      super.delete(path);
+      return;
+    }
+    try {
+      BulkDelete alone = fs.createBulkDelete(path.getParent());
+      try {
+        List kept = alone.bulkDelete(Collections.singletonList(path));
+        if (!kept.isEmpty()) {
+          throw new IOException("cannot delete " + kept.get(0));
+        }
+      } finally {
+        alone.close();
+      }
+    } catch (IOException error) {
+      throw new UncheckedIOException(error);
+    }
+  }
+
+  private boolean isNext(Path path) {
+    Path before = newest;
+    return before != null
+        && before.getParent().equals(path.getParent())
+        && numberOf(before) >= 0
+        && numberOf(path) == numberOf(before) + 1;
+  }
+
+  /** Of a log's entry; -1 for every other file. */
+  private static long numberOf(Path path) {
+    Matcher found = NUMBER.matcher(path.getName());
+    return found.matches() ? Long.parseLong(found.group(1)) : -1;
+  }
+
+  /** Whether it is surely none of a checkpoint's folders: an entry of a log, or a name with an ending. */
+  private static boolean isFile(Path path) {
+    Path folder = path.getParent();
+    return path.getName().indexOf('.') > 0
+        || "offsets".equals(folder.getName())
+        || "commits".equals(folder.getName())
+        || (folder.getParent() != null && "sources".equals(folder.getParent().getName()));
+  }
+
   /** A file that is there, whole, once it is closed; {@code mark}: its writer's, or null for what may be replaced. */
-  private static final class Whole extends CancellableFSDataOutputStream {
-    private final FileSystem fs;
+  private final class Whole extends CancellableFSDataOutputStream {
     private final FSDataOutputStream out;
     private final Path path;
     private final String mark;
     private boolean ended;
 
-    Whole(FileSystem fs, FSDataOutputStream out, Path path, String mark) {
+    Whole(FSDataOutputStream out, Path path, String mark) {
       super(out);
-      this.fs = fs;
       this.out = out;
       this.path = path;
       this.mark = mark;
@@ -92,6 +151,9 @@ public final class CreateOnlyCheckpointFileManager extends FileContextBasedCheck
         if (mark == null || !isThereAsMine(error)) {
           throw error;
         }
+      }
+      if (mark != null) {
+        newest = path;
       }
     }
 
