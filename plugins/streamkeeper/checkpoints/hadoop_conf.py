@@ -19,8 +19,8 @@ def webhdfs_url(authority: str, environ: Mapping[str, str]) -> str:
     """``http://host:port`` of the NameNode that ``hdfs://<authority>`` names by its RPC address.
 
     By the HTTP address that belongs to it in ``HADOOP_CONF_DIR``; without one it is the same host's, at Hadoop's
-    default port. Raises Unsupported for a nameservice of several NameNodes, Kerberos and HTTPS, InvalidInput for files that
-    cannot be read.
+    default port. Raises Unsupported for a nameservice of several NameNodes, Kerberos and HTTPS, InvalidInput for files
+    that cannot be read.
     """
     conf = read_hadoop_conf(environ)
     known_services = conf.get("dfs.nameservices", "").replace(",", " ").split()

@@ -21,7 +21,7 @@ _URL = re.compile(r"(hdfs://[^/]+)((?:/[^/]+)+)/*")
 _MILLISECOND_NS = 1_000_000
 _AT_ONCE = 8
 _DELETED_AT_ONCE = 100
-_BUFFERED_BYTES = 16 * 1024 * 1024
+_BUFFERED_BYTES = 8 * 1024 * 1024
 
 
 class HdfsTree(Tree):
@@ -59,7 +59,10 @@ class HdfsTree(Tree):
     def must_take_files(self) -> None:
         """The directory is made if it is not there, and stays."""
         self._hdfs.must_be_rpc_port()
-        super().must_take_files()
+        try:
+            super().must_take_files()
+        except OSError as error:
+            raise InvalidInput(f"{self.url} cannot be made: {error.filename}: {error.strerror}") from error
 
     def names(self, folder: str) -> list[str]:
         found = self._list(folder).items()
@@ -166,10 +169,22 @@ class HdfsTree(Tree):
         if folder not in listings:
             try:
                 found = self._hdfs.list(self._where(folder))
-            except (FileNotFoundError, NotADirectoryError):
+            except FileNotFoundError:
+                found = []
+            except Refused:
+                # Below a file it denies access.
+                if not self._is_absent(folder):
+                    raise
                 found = []
             listings[folder] = {status.path_suffix: status for status in found if status.path_suffix}
         return listings[folder]
+
+    def _is_absent(self, folder: str) -> bool:
+        try:
+            self._hdfs.status(self._where(folder))
+        except FileNotFoundError:
+            return True
+        return False
 
     def _file(self, path: str) -> FileStatus:
         found = self._hdfs.status(self._path(path))

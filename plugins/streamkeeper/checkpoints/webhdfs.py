@@ -7,20 +7,22 @@ from __future__ import annotations
 
 import errno
 import os
+import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import partial
 from typing import TypeVar
 from urllib.parse import quote
 
 import msgspec
 import requests
 from requests.adapters import HTTPAdapter
-from urllib3.util import Retry
 
 from streamkeeper.errors import CheckpointChanged, StoreUnavailable
 
 _T = TypeVar("_T")
 _TIMEOUTS_S = (5.0, 30.0)
+_PAUSES_S = (0.2, 0.4)
 _CONNECTIONS = 16
 _WRONG_PORT = "Hadoop IPC port"
 """In what a NameNode's RPC port answers to HTTP."""
@@ -94,8 +96,7 @@ class WebHdfs:
         self._session = requests.Session()
         # Neither a proxy nor a password that somebody keeps in .netrc is meant for a cluster.
         self._session.trust_env = False
-        retries = Retry(total=2, backoff_factor=0.2, allowed_methods=("GET",))
-        self._session.mount("http://", HTTPAdapter(pool_maxsize=_CONNECTIONS, max_retries=retries))
+        self._session.mount("http://", HTTPAdapter(pool_maxsize=_CONNECTIONS))
 
     def status(self, path: str) -> FileStatus:
         """What the NameNode knows of a file or folder."""
@@ -173,16 +174,21 @@ class WebHdfs:
         told: str = "",
         **params: str,
     ) -> requests.Response:
+        request = partial(
+            self._session.request,
+            method,
+            f"{self.url}/webhdfs/v1{quote(path)}",
+            params={"op": operation, "user.name": self._user, **params},
+            timeout=_TIMEOUTS_S,
+            allow_redirects=redirect,
+            stream=stream,
+        )
         with self._told(what, told or path):
-            answer = self._session.request(
-                method,
-                f"{self.url}/webhdfs/v1{quote(path)}",
-                params={"op": operation, "user.name": self._user, **params},
-                timeout=_TIMEOUTS_S,
-                allow_redirects=redirect,
-                stream=stream,
-            )
-            return self._checked(what, told or path, answer)
+            for pause in _PAUSES_S if method == "GET" else ():
+                with suppress(requests.ConnectionError):
+                    return self._checked(what, path, request())
+                time.sleep(pause)
+            return self._checked(what, told or path, request())
 
     def _checked(self, what: str, path: str, answer: requests.Response) -> requests.Response:
         if answer.status_code < 400:
