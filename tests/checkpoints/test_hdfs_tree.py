@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -27,6 +26,7 @@ from streamkeeper.checkpoints.seeding import seed
 from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.checkpoints.webhdfs import WebHdfs
 from streamkeeper.errors import CheckpointChanged, InvalidInput, NotFound, StoreUnavailable
+from tests.checkpoints.tree_kinds import uploaded, write
 from tests.checkpoints.trees import QUERY_ID, Tree
 from tests.contracts.tree_contract import TreeContract
 
@@ -47,19 +47,6 @@ class TestHdfsTree(TreeContract):
         return HdfsTree(f"{hdfs_url}/v0002")
 
 
-def upload(root: Path, tree: HdfsTree) -> None:
-    """Write a local checkpoint's files there, as its owner does."""
-    files = [path for path in root.rglob("*") if path.is_file()]
-    with ThreadPoolExecutor(8) as writers:
-        list(writers.map(lambda path: tree.create(path.relative_to(root).as_posix(), [path.read_bytes()]), files))
-
-
-def overwrite(tree: HdfsTree, path: str, content: bytes) -> None:
-    """Write over what is there, as its owner does."""
-    tree.fresh().delete([path])
-    tree.fresh().create(path, [content])
-
-
 def test_the_contract_sees_a_rename_that_overwrites(tree: HdfsTree, monkeypatch: pytest.MonkeyPatch) -> None:
     """Negative control: where the NameNode is not told to keep what is there, both of two writers win."""
 
@@ -77,7 +64,7 @@ def test_the_contract_sees_a_rename_that_overwrites(tree: HdfsTree, monkeypatch:
 def test_the_closed_set_is_that_of_the_same_local_checkpoint(tmp_path: Path, tree: HdfsTree, kind: str) -> None:
     """Every kind of state; names and contents are the same."""
     Tree(tmp_path, kind, batches=12, snapshots=(4, 9)).plan(12)
-    upload(tmp_path, tree)
+    uploaded(tmp_path, tree)
     local, found = LocalTree(tmp_path), open_tree(f"{tree.url}/")
     for batch, pending in ((-1, True), (3, False), (9, True), (11, True)):
         files = closed_set(found, batch, pending=pending)
@@ -90,7 +77,7 @@ def test_the_closed_set_is_that_of_the_same_local_checkpoint(tmp_path: Path, tre
 def test_a_version_is_seeded_cloned_and_removed(tmp_path: Path, tree: HdfsTree, hdfs_url: str) -> None:
     """The same files as on a local disk, and none of them more; of what is removed no folder is left."""
     Tree(tmp_path / "v0001", "stateless", batches=12).plan(12)
-    upload(tmp_path / "v0001", tree)
+    uploaded(tmp_path / "v0001", tree)
     made: dict[str, dict[str, bytes]] = {}
     for old, new, copy in (
         (tree, HdfsTree(f"{hdfs_url}/v0002"), HdfsTree(f"{hdfs_url}/copy")),
@@ -116,7 +103,7 @@ def test_a_file_overwritten_after_its_stamp_is_noticed(tree: HdfsTree, content: 
     assert tree.names("state/0/0") == ["3.zip"]
     planned = tree.stamp("state/0/0/3.zip")
     assert tree.stamp("state/0/0/3.zip") == planned
-    overwrite(tree, "state/0/0/3.zip", content)
+    write(tree, "state/0/0/3.zip", content)
     with pytest.raises(CheckpointChanged):
         list(tree.parts("state/0/0/3.zip", 100, planned))
     assert not tree.stamp("state/0/0/3.zip").is_same_file(planned)
