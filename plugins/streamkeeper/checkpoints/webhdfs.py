@@ -24,7 +24,7 @@ _T = TypeVar("_T")
 _TIMEOUTS_S = (5.0, 30.0)
 _PAUSES_S = (0.2, 0.4)
 _CONNECTIONS = 16
-_WRONG_PORT = "Hadoop IPC port"
+_RPC_SAYS = "Hadoop IPC port"
 """In what a NameNode's RPC port answers to HTTP."""
 _FILE_ERRORS: dict[str, type[OSError]] = {
     "FileNotFoundException": FileNotFoundError,
@@ -157,7 +157,7 @@ class WebHdfs:
         except requests.RequestException as error:
             why = f"nobody answers at {address} ({_reason(error)})"
             raise Refused(f"{self.root}: {why}", hint="write the NameNode's RPC address") from error
-        if _WRONG_PORT not in answer:
+        if _RPC_SAYS not in answer:
             raise Refused(
                 f"{self.root}: {address} is no RPC port", hint=f"write the NameNode's, not that of {self.url}"
             )
