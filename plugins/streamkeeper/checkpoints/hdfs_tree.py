@@ -27,10 +27,8 @@ _BUFFERED_BYTES = 8 * 1024 * 1024
 class HdfsTree(Tree):
     """``hdfs://namenode:port/prefix``, where the NameNode's WebHDFS is found by ``HADOOP_CONF_DIR``.
 
-    What is there is told by listings of folders, each made when it is first needed, by one request; ``fresh`` looks
-    anew, and so does what is asked after a change. A file's first stamp is the listing's where there is one, any later
-    one what the file is now. Threads may share it. Raises StoreUnavailable where the NameNode or a DataNode does not
-    answer, or refuses.
+    A folder's names and a file's stamp are one request each, and what is there now. Threads may share it. Raises
+    StoreUnavailable where the NameNode or a DataNode does not answer, or refuses.
     """
 
     def __init__(self, url: str, hdfs: WebHdfs | None = None) -> None:
@@ -43,16 +41,11 @@ class HdfsTree(Tree):
             address = webhdfs_url(root.removeprefix("hdfs://"), os.environ)
             hdfs = WebHdfs(root, address, hadoop_user(os.environ))
         self._hdfs = hdfs
-        self._listings: dict[str, dict[str, FileStatus]] = {}
-        self._stamped: set[str] = set()
-
-    def fresh(self) -> HdfsTree:
-        return HdfsTree(self.url, self._hdfs)
 
     def absence(self) -> str:
         try:
             found = self._hdfs.status(self._root)
-        except (FileNotFoundError, NotADirectoryError):
+        except FileNotFoundError:
             return NOT_THERE
         return "" if found.type == "DIRECTORY" else "is no directory"
 
@@ -91,23 +84,7 @@ class HdfsTree(Tree):
         self._require(path, expected)
 
     def stamp(self, path: str) -> Stamp:
-        folder, _, name = path.rpartition("/")
-        known = self._listings.get(folder, {}).get(name)
-        if known is not None and known.type != "DIRECTORY" and path not in self._stamped:
-            self._stamped.add(path)
-            return _stamp(known)
         return _stamp(self._file(path))
-
-    def has(self, path: str) -> bool:
-        folder, _, name = path.rpartition("/")
-        if folder in self._listings:
-            found = self._listings[folder].get(name)
-            return found is not None and found.type != "DIRECTORY"
-        try:
-            self._file(path)
-        except (FileNotFoundError, NotADirectoryError):
-            return False
-        return True
 
     def create(self, path: str, content: Iterable[bytes]) -> None:
         """A draft beside it that is given its name: the NameNode lets exactly one writer do that.
@@ -119,7 +96,6 @@ class HdfsTree(Tree):
         parts = iter(content)
         begin = _gathered(parts)
         more = next(parts, None)
-        self._forget()
         try:
             self._hdfs.create(draft, begin if more is None else chain([begin, more], parts))
             self._hdfs.rename(draft, target)
@@ -127,29 +103,23 @@ class HdfsTree(Tree):
             with suppress(OSError, StoreUnavailable):
                 self._hdfs.delete(draft)
             raise
-        self._forget()
 
     def delete(self, paths: Iterable[str]) -> dict[str, str]:
         """A request for each file, several at once."""
-        self._forget()
         kept: dict[str, str] = {}
         left = iter(paths)
         with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="delete") as pool:
             while group := list(islice(left, _DELETED_AT_ONCE)):
                 kept |= {path: why for path, why in zip(group, pool.map(self._delete, group), strict=True) if why}
-        # What was asked for while paths were still coming may have been listed before the last of them went.
-        self._forget()
         return kept
 
     def drop_empty_folders(self) -> None:
         """The NameNode keeps a folder in which there is something by now."""
-        self._forget()
         if self.absence():
             return
         for folder in reversed([folder for folder, _ in self._walk()]):
             with suppress(Refused):
                 self._hdfs.delete(self._where(folder))
-        self._forget()
 
     def _walk(self) -> Iterator[tuple[str, dict[str, FileStatus]]]:
         """Every folder, the upper ones first, with what is in it by its path in the tree."""
@@ -164,20 +134,16 @@ class HdfsTree(Tree):
                 level = below
 
     def _list(self, folder: str) -> dict[str, FileStatus]:
-        # What a change has made out of date meanwhile is forgotten with its listings.
-        listings = self._listings
-        if folder not in listings:
-            try:
-                found = self._hdfs.list(self._where(folder))
-            except FileNotFoundError:
-                found = []
-            except Refused:
-                # Below a file it denies access.
-                if not self._is_absent(folder):
-                    raise
-                found = []
-            listings[folder] = {status.path_suffix: status for status in found if status.path_suffix}
-        return listings[folder]
+        try:
+            found = self._hdfs.list(self._where(folder))
+        except FileNotFoundError:
+            return {}
+        except Refused:
+            # Below a file it denies access.
+            if self._is_absent(folder):
+                return {}
+            raise
+        return {status.path_suffix: status for status in found if status.path_suffix}
 
     def _is_absent(self, folder: str) -> bool:
         try:
@@ -205,9 +171,6 @@ class HdfsTree(Tree):
         except Refused as error:
             return error.message
         return ""
-
-    def _forget(self) -> None:
-        self._listings = {}
 
     def _path(self, path: str) -> str:
         return self._where(check_inside(path))
