@@ -1,6 +1,6 @@
 """The kinds of tree on which the tests of checkpoints run: a directory, and one in memory that behaves as S3 does.
 
-With ``--on-hdfs`` a folder of a real HDFS as well, which takes minutes.
+With ``--on-hdfs`` a folder of a real HDFS as well, which takes half an hour.
 """
 
 from __future__ import annotations
@@ -74,8 +74,9 @@ def write(tree: Tree, path: str, content: bytes) -> None:
     if isinstance(tree, MemoryTree):
         tree.put(path, content)
     elif isinstance(tree, HdfsTree):
-        tree.fresh().delete([path])
-        tree.fresh().create(path, [content])
+        owners = HdfsTree(tree.url)
+        owners.delete([path])
+        owners.create(path, [content])
     else:
         (Path(tree.where("")) / path).write_bytes(content)
 

@@ -19,6 +19,7 @@ import requests
 from requests.adapters import HTTPAdapter
 
 from streamkeeper.errors import CheckpointChanged, StoreUnavailable
+from streamkeeper.model.coding import decoder_of
 
 _T = TypeVar("_T")
 _TIMEOUTS_S = (5.0, 30.0)
@@ -194,7 +195,7 @@ class WebHdfs:
         if answer.status_code < 400:
             return answer
         try:
-            failure = msgspec.json.decode(answer.content, type=_Failure).remote_exception
+            failure = decoder_of(_Failure).decode(answer.content).remote_exception
         except msgspec.MsgspecError:
             failure = _Remote(f"HTTP {answer.status_code}", answer.reason or "")
         if kind := _FILE_ERRORS.get(failure.exception):
@@ -205,7 +206,7 @@ class WebHdfs:
 
     def _decoded(self, answer: requests.Response, kind: type[_T], path: str) -> _T:
         try:
-            return msgspec.json.decode(answer.content, type=kind)
+            return decoder_of(kind).decode(answer.content)
         except msgspec.MsgspecError as error:
             raise Refused(f"cannot look at {self.root}{path}: {self.url} is no WebHDFS", hint=_NOBODY) from error
 
