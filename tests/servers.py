@@ -43,7 +43,7 @@ def _hdfs_server() -> Iterator[HdfsServer]:
     """A NameNode and a DataNode; skips, with the reason, where their jars were not fetched."""
     if not hdfs_server.has_jars():
         pytest.skip("no HDFS jars (make connectors)")
-    with hdfs_server.hdfs_server(Path(tempfile.mkdtemp(prefix="streamkeeper-hdfs-")) / "home") as running:
+    with hdfs_server.hdfs_server(Path(tempfile.mkdtemp(prefix="streamkeeper-hdfs-"))) as running:
         yield running
 
 
