@@ -11,7 +11,7 @@ help: ## what there is to make
 setup: ## .venv from the locked requirements, and Java 17
 	@scripts/setup
 
-connectors: setup ## the JVM's jars for Kafka and s3a, fetched once and held to their hashes
+connectors: setup ## the JVM's jars for Kafka, s3a and HDFS's servers, fetched once and held to their hashes
 	@scripts/connectors
 
 wheel: setup ## the wheel for an Airflow that is there already, in build/dist
@@ -42,7 +42,7 @@ test: setup ## every test, the fast ones first
 	@$(PYTEST) -n 3 --dist loadfile
 
 test-fast: setup ## the tests that need no Spark, server or Airflow: under a minute
-	@$(PYTEST) -n 2 --dist loadfile -m "not (spark or s3 or postgres or kafka or airflow)"
+	@$(PYTEST) -n 2 --dist loadfile -m "not (spark or s3 or hdfs or postgres or kafka or airflow)"
 
 lint: setup ## style, types and import contracts
 	$(RUN) ruff check .

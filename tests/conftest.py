@@ -17,7 +17,7 @@ pytest_plugins = [
     "tests.checkpoints.tree_kinds",
 ]
 
-TIERS = ("s3", "postgres", "airflow", "kafka", "spark")
+TIERS = ("s3", "hdfs", "postgres", "airflow", "kafka", "spark")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

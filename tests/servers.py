@@ -1,4 +1,4 @@
-"""Real servers for the tests marked ``s3``, ``postgres`` and ``kafka``: each started once and stopped at the end."""
+"""Real servers for the tests marked ``s3``, ``hdfs``, ``postgres`` and ``kafka``: each started once, then stopped."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from harness import kafka_broker, postgres_server, s3_server
+from harness import hdfs_server, kafka_broker, postgres_server, s3_server
+from harness.hdfs_server import HdfsServer
 from harness.kafka_broker import KafkaBroker
 from harness.s3_server import FIRST_BUCKET, S3Server
 
@@ -35,6 +36,24 @@ def s3_url(s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> str:
     for name, value in s3_server.environment.items():
         monkeypatch.setenv(name, value)
     return f"s3://{FIRST_BUCKET}/{uuid.uuid4().hex}"
+
+
+@pytest.fixture(scope="session", name="hdfs_server")
+def _hdfs_server() -> Iterator[HdfsServer]:
+    """A NameNode and a DataNode; skips, with the reason, where their jars were not fetched."""
+    if not hdfs_server.has_jars():
+        pytest.skip("no HDFS jars (make connectors)")
+    with hdfs_server.hdfs_server(Path(tempfile.mkdtemp(prefix="streamkeeper-hdfs-"))) as running:
+        yield running
+
+
+@pytest.fixture
+def hdfs_url(hdfs_server: HdfsServer, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A fresh ``hdfs://127.0.0.1:<port>/<prefix>``, with the environment that reaches it."""
+    monkeypatch.delenv("HADOOP_USER_NAME", raising=False)
+    for name, value in hdfs_server.environment.items():
+        monkeypatch.setenv(name, value)
+    return f"{hdfs_server.url}/{uuid.uuid4().hex}"
 
 
 @pytest.fixture(scope="session", name="postgres_server")

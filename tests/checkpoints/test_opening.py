@@ -31,15 +31,15 @@ def test_a_local_checkpoint_must_be_a_directory(tmp_path: Path) -> None:
             open_tree(location)
 
 
-@pytest.mark.parametrize("location", ["hdfs://name:9000/c", "gs://bucket/c", "abfss://c@account/c", "s3n://bucket/c"])
+@pytest.mark.parametrize("location", ["gs://bucket/c", "viewfs://name/c", "abfss://c@account/c", "s3n://bucket/c"])
 def test_another_scheme_is_refused_with_a_way_out(location: str) -> None:
     """Nothing is promised for a file system that nothing here can read."""
     with pytest.raises(Unsupported, match=r"scheme .*:// is not supported \(use a directory"):
         open_tree(location)
 
 
-@pytest.mark.parametrize("location", ["", "file://host/path", "s3a:///prefix"])
+@pytest.mark.parametrize("location", ["", "file://host/path", "s3a:///prefix", "hdfs:///path", "hdfs://name:8020"])
 def test_a_location_that_names_nothing_is_refused(location: str) -> None:
-    """A missing bucket, another machine's disk."""
+    """A missing bucket, a NameNode alone or a path without one, another machine's disk."""
     with pytest.raises(InvalidInput):
         open_tree(location)

@@ -1,16 +1,22 @@
-"""The kinds of tree on which the tests of checkpoints run: a directory, and one in memory that behaves as S3 does."""
+"""The kinds of tree on which the tests of checkpoints run: a directory, and one in memory that behaves as S3 does.
+
+With ``--on-hdfs`` a folder of a real HDFS as well, which takes half an hour.
+"""
 
 from __future__ import annotations
 
 import errno
 import os
+import uuid
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
 from itertools import count
 from pathlib import Path
 
 import pytest
 
+from streamkeeper.checkpoints.hdfs_tree import HdfsTree
 from streamkeeper.checkpoints.listed import Listed
 from streamkeeper.checkpoints.trees import LocalTree, Seen, Tree, check_inside
 from streamkeeper.errors import CheckpointChanged
@@ -18,21 +24,33 @@ from streamkeeper.model.snapshot import Stamp
 
 KINDS = ("disk", "memory")
 _chosen = "disk"
+_hdfs_url = ""
 _clock = count(1_700_000_000)
-_made: dict[Path, MemoryTree] = {}
+_made: dict[Path, Tree] = {}
 
 
-@pytest.fixture(params=KINDS)
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--on-hdfs", action="store_true", help="run what runs on every kind of tree on HDFS, too")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run what asks for ``kind_of_tree`` on each kind."""
+    if "kind_of_tree" in metafunc.fixturenames:
+        on_hdfs = [pytest.param("hdfs", marks=pytest.mark.hdfs)] if metafunc.config.getoption("--on-hdfs") else []
+        metafunc.parametrize("kind_of_tree", [*KINDS, *on_hdfs], indirect=True)
+
+
+@pytest.fixture
 def kind_of_tree(request: pytest.FixtureRequest) -> Iterator[str]:
-    """Run the test on each kind of tree, as ``at`` gives it."""
-    _choose(request.param)
+    """The kind of tree that ``at`` gives."""
+    _choose(request.param, request.getfixturevalue("hdfs_url") if request.param == "hdfs" else "")
     yield request.param
     _choose(KINDS[0])
 
 
-def _choose(kind: str) -> None:
-    global _chosen
-    _chosen = kind
+def _choose(kind: str, hdfs_url: str = "") -> None:
+    global _chosen, _hdfs_url
+    _chosen, _hdfs_url = kind, hdfs_url
     _made.clear()
 
 
@@ -40,6 +58,8 @@ def at(root: Path) -> Tree:
     """What lies in a directory by now, or was made there, as a tree of the kind that the test runs on."""
     if _chosen == "disk":
         return LocalTree(root)
+    if _chosen == "hdfs":
+        return uploaded(root, _on_hdfs(root)) if root.exists() else _made.setdefault(root, _on_hdfs(root))
     return MemoryTree.of(root) if root.exists() else _made.setdefault(root, MemoryTree(str(root)))
 
 
@@ -53,8 +73,35 @@ def write(tree: Tree, path: str, content: bytes) -> None:
     """Write as a checkpoint's owner does: over what is there."""
     if isinstance(tree, MemoryTree):
         tree.put(path, content)
+    elif isinstance(tree, HdfsTree):
+        owners = HdfsTree(tree.url)
+        owners.delete([path])
+        owners.create(path, [content])
     else:
         (Path(tree.where("")) / path).write_bytes(content)
+
+
+def uploaded(root: Path, tree: HdfsTree) -> HdfsTree:
+    """The tree with a copy of a directory in it, its empty folders and the times of its files as well."""
+    folders, files = [], []
+    for path in sorted(root.rglob("*")):
+        (folders if path.is_dir() else files).append(path)
+
+    def upload(path: Path) -> None:
+        name = path.relative_to(root).as_posix()
+        tree.create(name, [path.read_bytes()])
+        modified = path.stat().st_mtime_ns // 1_000_000
+        tree._hdfs._ask("date", "PUT", tree._path(name), "SETTIMES", modificationtime=str(modified))
+
+    with ThreadPoolExecutor(8) as writers:
+        list(writers.map(upload, files))
+    for folder in folders:
+        tree._hdfs._ask("make", "PUT", tree._path(folder.relative_to(root).as_posix()), "MKDIRS")
+    return tree.fresh()
+
+
+def _on_hdfs(root: Path) -> HdfsTree:
+    return HdfsTree(f"{_hdfs_url}/{uuid.uuid4().hex}/{root.name}")
 
 
 class MemoryTree(Tree):

@@ -33,7 +33,7 @@ COMMANDS: dict[tuple[str, str], list[str]] = {
 }
 """Options whose place must be a local one."""
 FOR_ITS_KIND = {"checkpoint", "directory", "store"}
-"""s3a://… is a checkpoint there, and s3://… a store; their own tests refuse the rest."""
+"""s3a://… and hdfs://… are checkpoints there, and s3://… a store; their own tests refuse the rest."""
 RESTORED_TO = ("snapshot restore", "to")
 """A checkpoint's place as well."""
 
@@ -84,7 +84,7 @@ def test_a_url_is_refused_by_name_and_becomes_no_path(here: Path, command: tuple
     assert sorted(here.rglob("*")) == before
 
 
-@pytest.mark.parametrize("url", [each for each in NOT_LOCAL if not each.startswith("s3a:")])
+@pytest.mark.parametrize("url", [each for each in NOT_LOCAL if not each.startswith(("s3a:", "hdfs:"))])
 def test_a_checkpoint_and_a_store_are_what_they_say(here: Path, url: str) -> None:
     """A scheme that is neither a checkpoint's nor a store's is refused where only those are meant."""
     for words in (
@@ -113,15 +113,24 @@ def test_a_variable_that_names_a_directory_takes_no_url(
     assert [path.name for path in here.iterdir()] == ["jobs"]
 
 
-@pytest.mark.parametrize("place", ["s3a://bucket", "s3://bucket/", "hdfs://name:9000/there", "gs://bucket/there"])
+@pytest.mark.parametrize(
+    ("place", "way_out"),
+    [
+        ("s3a://bucket", "s3a://bucket/prefix"),
+        ("s3://bucket/", "s3a://bucket/prefix"),
+        ("hdfs://name:9000/", "hdfs://namenode:port/path"),
+        ("hdfs:///there", "hdfs://namenode:port/path"),
+        ("gs://bucket/there", "s3a://bucket/prefix or hdfs://namenode:port/path"),
+    ],
+)
 def test_checkpoints_are_in_a_directory_or_below_a_prefix(
-    here: Path, monkeypatch: pytest.MonkeyPatch, place: str
+    here: Path, monkeypatch: pytest.MonkeyPatch, place: str, way_out: str
 ) -> None:
-    """Of a bucket, not the bucket itself; other schemes are refused by name."""
+    """Of a bucket or a NameNode, not the whole of it; other schemes are refused by name."""
     monkeypatch.setenv("STREAMKEEPER_CHECKPOINTS", place)
     result = CliRunner().invoke(app, ["jobs"])
     assert result.exit_code == 2
-    assert "s3a://bucket/prefix" in " ".join(result.output.split())
+    assert way_out in " ".join(result.output.split())
     assert [path.name for path in here.iterdir()] == ["jobs"]
 
 

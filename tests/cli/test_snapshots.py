@@ -152,7 +152,7 @@ def test_a_prune_prints_the_very_list_first(shell: Shell) -> None:
         (["snapshot", "take", "--checkpoint", "{root}/nothing", "--store", "{root}/store"], "does not exist"),
         (["snapshot", "take", "--checkpoint", "{root}", "--store", "{root}/store"], "is not a checkpoint"),
         (["snapshot", "take", "--checkpoint", "{root}/live"], "name one: --store URL"),
-        (["snapshot", "take", "--checkpoint", "hdfs://x/y", "--store", "{root}/store"], "hdfs://"),
+        (["snapshot", "take", "--checkpoint", "gs://x/y", "--store", "{root}/store"], "gs://"),
         (["snapshot", "take", "--checkpoint", "{root}/live", "--store", "gs://x"], "gs:// is not supported"),
         (["snapshot", "take", "a/b", "--checkpoint", "{root}/live"], "name one of them"),
         (["snapshot", "take", "../x", "--store", "{root}/store"], "not allowed"),

@@ -160,6 +160,8 @@ Suppressed: java.net.SocketTimeoutException: Read timed out
         ("KAFKA_DATA_LOSS.START_OFFSET_DOES_NOT_MATCH_ASSIGNED", "gone", Cause.PERMANENT),
         ("STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE", "Caused by: java.net.UnknownHostException: s3", Cause.DEPENDENCY),
         ("_LEGACY_ERROR_TEMP_2207", ANOTHER_WRITER, Cause.PERMANENT),
+        ("", "org.apache.hadoop.hdfs.server.namenode.SafeModeException: Cannot create /cp/1", Cause.DEPENDENCY),
+        ("", "org.apache.hadoop.ipc.RemoteException(org.apache.hadoop.ipc.StandbyException): READ", Cause.DEPENDENCY),
         ("DIVIDE_BY_ZERO", "Division by zero", Cause.FAILURE),
         ("", "", Cause.FAILURE),
     ],

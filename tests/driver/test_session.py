@@ -1,6 +1,10 @@
 from __future__ import annotations
 
+import json
+import os
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +17,17 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+SESSION = """
+import json, os, sys
+from pathlib import Path
+from streamkeeper.driver.session import session_conf, start_session
+
+scratch = Path(sys.argv[1])
+session = start_session(session_conf({}, scratch, "job"), {}, scratch, [])
+found = session.spark.sparkContext._jsc.hadoopConfiguration()
+print(json.dumps([found.get("dfs.of.a.cluster"), found.get("fs.defaultFS"), os.environ["HADOOP_CONF_DIR"]]))
+session.kill()
+"""
 RETAINED = ("spark.sql.ui.retainedExecutions", "spark.ui.retainedJobs", "spark.ui.retainedStages")
 
 
@@ -53,3 +68,17 @@ def test_a_jvm_does_not_pass_over_the_classes_that_setup_keeps(spark: SparkSessi
     """It would do so in silence where they were made from other jars or options, and start in twice the time."""
     archive = Path(shlex.split(class_archive())[0].partition("=")[2]).resolve()
     assert str(archive) in Path(f"/proc/{spark.sparkContext._gateway.proc.pid}/maps").read_text()
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(("checkpoints", "read"), [("hdfs://127.0.0.1:9/cp", "its own"), ("/cp", None)])
+def test_a_plain_path_is_local_whatever_hadoop_says(tmp_path: Path, checkpoints: str, read: str | None) -> None:
+    """A cluster's configuration is read only where checkpoints are on HDFS, and then for all but that."""
+    properties = {"fs.defaultFS": "hdfs://127.0.0.1:9", "dfs.of.a.cluster": "its own"}
+    rows = (f"<property><name>{name}</name><value>{value}</value></property>" for name, value in properties.items())
+    (tmp_path / "core-site.xml").write_text(f"<configuration>{''.join(rows)}</configuration>")
+    environ = os.environ | {"HADOOP_CONF_DIR": str(tmp_path), "STREAMKEEPER_CHECKPOINTS": checkpoints}
+    command = [sys.executable, "-c", SESSION, str(tmp_path / "scratch")]
+    run = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=240, check=False)
+    assert run.returncode == 0, run.stderr[-2000:]
+    assert json.loads(run.stdout) == [read, "file:///", str(tmp_path)]

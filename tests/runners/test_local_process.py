@@ -19,9 +19,10 @@ from harness.waiting import wait_for
 from streamkeeper.errors import InvalidInput
 from streamkeeper.model.control import DriverState, ProcessRecord
 from streamkeeper.model.installation_record import InstallationRecord
+from streamkeeper.model.settings import Settings
 from streamkeeper.runners import local_process, process_tree
 from streamkeeper.runners.contract import Life
-from streamkeeper.runners.local_process import LocalProcessRunner
+from streamkeeper.runners.local_process import LocalProcessRunner, driver_variables
 from streamkeeper.runners.machine import this_machine
 from streamkeeper.runners.process_tree import find_tree, mark, read_process
 from tests.contracts.runner_contract import RunnerContract
@@ -305,6 +306,16 @@ def test_looking_for_a_tree_is_cheap(place: Place) -> None:
         place.runner.observe(JOB, "one")
         spans.append(time.perf_counter() - began)
     assert min(spans) < 0.02
+
+
+def test_a_driver_gets_what_it_needs_of_whoever_starts_it() -> None:
+    """Where the cluster is that holds its checkpoints, and as whom it is asked; nothing that is not meant for it."""
+    settings = Settings(store="/s", checkpoints="hdfs://namenode:8020/cp", jobs="/j", home="/h")
+    needed = {"HADOOP_CONF_DIR": "/etc/hadoop", "HADOOP_USER_NAME": "streams", "AWS_REGION": "eu-central-1"}
+    found = driver_variables({**needed, "HTTP_PROXY": "http://proxy", "KRB5CCNAME": "/tmp/cc"}, settings)
+    assert needed.items() <= found.items()
+    assert found["STREAMKEEPER_CHECKPOINTS"] == settings.checkpoints
+    assert not {"HTTP_PROXY", "KRB5CCNAME"} & found.keys()
 
 
 def test_a_supervisor_is_light(place: Place) -> None:

@@ -4,25 +4,21 @@ from __future__ import annotations
 
 from streamkeeper.checkpoints.layout import must_be_directory
 from streamkeeper.checkpoints.trees import LocalTree, Tree
-from streamkeeper.errors import InvalidInput, NotFound, Unsupported
+from streamkeeper.errors import InvalidInput, Unsupported
 from streamkeeper.locations import local_path, scheme_of
 
-_WAYS = "use a directory, file:///path, s3a://bucket/prefix or s3://bucket/prefix"
+_WAYS = "use a directory, file:///path, s3a://bucket/prefix or hdfs://namenode:port/path"
 
 
 def open_tree(location: str) -> Tree:
-    """The tree at a plain path, ``file:///path``, ``s3a://bucket/prefix`` or ``s3://bucket/prefix``.
+    """The tree at a plain path, ``file:///path``, ``s3a://bucket/prefix``, ``s3://bucket/prefix`` or
+    ``hdfs://namenode:port/path``.
 
     Raises NotFound when nothing is there, Unsupported for another scheme, InvalidInput for a location that names
     nothing, StoreUnavailable.
     """
     tree = tree_at(location)
-    if isinstance(tree, LocalTree):
-        must_be_directory(tree, location)
-    elif not tree.names(""):
-        raise NotFound(
-            f"checkpoint {location} does not exist", hint="there is no object with this prefix in the bucket"
-        )
+    must_be_directory(tree, location)
     return tree
 
 
@@ -37,5 +33,9 @@ def tree_at(location: str, *, lasting: bool = True) -> Tree:
             from streamkeeper.checkpoints.s3_tree import S3Tree  # boto3 is slow to load and often not needed
 
             return S3Tree(location)
+        case "hdfs":
+            from streamkeeper.checkpoints.hdfs_tree import HdfsTree  # as rarely needed
+
+            return HdfsTree(location)
         case other:
             raise Unsupported(f"checkpoint {location}: scheme {other}:// is not supported", hint=_WAYS)

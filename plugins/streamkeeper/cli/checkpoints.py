@@ -28,7 +28,7 @@ from streamkeeper.model.coding import to_json
 from streamkeeper.model.damage import Damage
 from streamkeeper.operations.registered import find_damage
 
-Directory = Annotated[str, typer.Argument(metavar="DIR", help="A query's checkpoint directory, or s3a://bucket/prefix")]
+Directory = Annotated[str, typer.Argument(metavar="DIR", help="A query's checkpoint directory, s3a://… or hdfs://…")]
 
 
 def offsets(

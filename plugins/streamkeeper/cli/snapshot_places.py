@@ -25,7 +25,8 @@ Series = Annotated[
     str, typer.Argument(metavar="[JOB[/QUERY]]", help="A deployed job or query, or a series that list shows")
 ]
 CheckpointOption = Annotated[
-    str, typer.Option("--checkpoint", metavar="DIR", help="Any Spark checkpoint instead; a directory or s3a://…")
+    str,
+    typer.Option("--checkpoint", metavar="DIR", help="Any Spark checkpoint instead; a directory, s3a://… or hdfs://…"),
 ]
 StoreOption = Annotated[str, typer.Option("--store", metavar="URL", help="Where the snapshots are; else the site's")]
 Id = Annotated[str, typer.Option("--id", metavar="ID", help="This snapshot, like s0007; else the latest")]

@@ -50,6 +50,8 @@ _UNREACHABLE = frozenset(
         *("SocketException", "PortUnreachableException", "ConnectTimeoutException", "HttpHostConnectException"),
         *("SQLTransientConnectionException", "SQLNonTransientConnectionException", "DisconnectException"),
         *("NetworkException", "BrokerNotAvailableException", "LeaderNotAvailableException"),
+        # A NameNode that starts, or is not the one that serves.
+        *("SafeModeException", "StandbyException"),
         *("org.apache.kafka.common.errors.TimeoutException", "SdkClientException", "ClosedChannelException"),
     }
 )

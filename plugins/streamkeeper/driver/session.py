@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _JARS = "spark.jars"
+_HADOOP_CONF = "HADOOP_CONF_DIR"
 _FOR_THE_UI = {
     "spark.sql.ui.retainedExecutions": "20",
     "spark.ui.retainedJobs": "20",
@@ -59,7 +60,7 @@ def session_conf(given: Mapping[str, str], scratch: Path, name: str, *, master: 
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
-        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+        "spark.sql.warehouse.dir": (scratch / "warehouse").absolute().as_uri(),
         "spark.sql.shuffle.partitions": "2",
         "spark.local.dir": str(scratch / "local"),
         **FIXED,
@@ -172,6 +173,9 @@ def start_session(
     )
     os.environ["PYSPARK_PYTHON"] = sys.executable
     secret_file = _write_secrets(secret_conf, scratch)
+    checkpoints = scheme_of(os.environ.get("STREAMKEEPER_CHECKPOINTS", ""))
+    # Whatever else somebody's Hadoop needs, such as Kerberos, is not asked of drivers that need no Hadoop.
+    hadoop = os.environ.pop(_HADOOP_CONF, None) if checkpoints != "hdfs" else None
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder
@@ -185,11 +189,24 @@ def start_session(
     finally:
         if secret_file is not None:
             secret_file.unlink()
+        if hadoop is not None:
+            os.environ[_HADOOP_CONF] = hadoop
     spark.sparkContext.setLogLevel("WARN")
     write_without_processes(spark)
-    if scheme_of(os.environ.get("STREAMKEEPER_CHECKPOINTS", "")) == "s3a":
+    if checkpoints == "s3a":
         create_only(spark)
+    if checkpoints == "hdfs":
+        _take_plain_paths_for_local(spark)
     return Session(spark)
+
+
+def _take_plain_paths_for_local(spark: SparkSession) -> None:
+    """As without HDFS, and as all that looks at them does; Hadoop's configuration may say that they are in HDFS.
+
+    Set beside what a job can set: its confs are part of its description.
+    """
+    context: Any = spark.sparkContext
+    context._jsc.hadoopConfiguration().set("fs.defaultFS", "file:///")
 
 
 def _write_secrets(secret_conf: Mapping[str, str], scratch: Path) -> Path | None:

@@ -28,11 +28,12 @@ _OF_A_SERVICE = re.compile(r"_(SERVICE|PORT)(_|$)")
 """Kubernetes tells every pod of the services beside it: one named ``streamkeeper-store`` sets STORE_PORT_9000_TCP."""
 _BUCKET = re.compile(r"s3a?://([^/]+(?:/[^/]+)+)/*")
 _STANDALONE = re.compile(r"spark://[^/,:@\s]+:\d{1,5}(,[^/,:@\s]+:\d{1,5})*")
+_NAMENODE = re.compile(r"(hdfs://[^/]+(?:/[^/]+)+)/*")
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """``store``: URL of the store; ``checkpoints``: an absolute local directory or ``s3a://bucket/prefix``; ``jobs``,
-    ``home``: absolute local directories.
+    """``store``: URL of the store; ``checkpoints``: an absolute local directory, ``s3a://bucket/prefix`` or
+    ``hdfs://namenode:port/path``; ``jobs``, ``home``: absolute local directories.
 
     ``home`` holds logs and scratch space; nothing in it is needed after a restart. ``snapshots``: URL of the store for
     snapshots, empty for the same one. ``keep``: which snapshots a prune keeps, as ``last=3,hourly=24,daily=7``;
@@ -176,12 +177,18 @@ def _directory(
 def _checkpoints(environ: Mapping[str, str], default: Path) -> str:
     variable = "STREAMKEEPER_CHECKPOINTS"
     value = environ.get(variable, "")
-    if scheme_of(value) not in ("s3", "s3a"):
-        return _directory(variable, environ, default, hint="use a local directory, or s3a://bucket/prefix")
-    found = _BUCKET.fullmatch(value)
-    if found is None:
-        raise InvalidInput(f"{variable}={value}: no bucket and prefix", hint="write s3a://bucket/prefix")
-    return f"s3a://{found[1]}"
+    match scheme_of(value):
+        case "s3" | "s3a":
+            if found := _BUCKET.fullmatch(value):
+                return f"s3a://{found[1]}"
+            raise InvalidInput(f"{variable}={value}: no bucket and prefix", hint="write s3a://bucket/prefix")
+        case "hdfs":
+            if found := _NAMENODE.fullmatch(value):
+                return found[1]
+            raise InvalidInput(f"{variable}={value}: no NameNode and path", hint="write hdfs://namenode:port/path")
+        case _:
+            hint = "use a local directory, s3a://bucket/prefix or hdfs://namenode:port/path"
+            return _directory(variable, environ, default, hint=hint)
 
 
 def _master(variable: str, environ: Mapping[str, str], checkpoints: str) -> str:
@@ -191,9 +198,9 @@ def _master(variable: str, environ: Mapping[str, str], checkpoints: str) -> str:
     if not _STANDALONE.fullmatch(value):
         kind = Unsupported if value.startswith(("yarn", "k8s:", "mesos:")) else InvalidInput
         raise kind(f"{variable}={value} is no standalone master", hint="write spark://host:7077, or leave it out")
-    if not scheme_of(checkpoints):
-        raise InvalidInput(
-            f"{variable}={value}: executors elsewhere cannot write the checkpoints in {checkpoints}",
+    if scheme_of(checkpoints) != "s3a":
+        raise Unsupported(
+            f"{variable}={value}: of checkpoints in {checkpoints} nothing shows that executors elsewhere can write them",
             hint="set STREAMKEEPER_CHECKPOINTS to s3a://bucket/prefix",
         )
     return value

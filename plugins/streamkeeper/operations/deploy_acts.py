@@ -35,6 +35,7 @@ from streamkeeper.lifecycle.actions import (
 )
 from streamkeeper.lifecycle.fall_back import ways_back
 from streamkeeper.lifecycle.right_to_answer import may_change_approvers
+from streamkeeper.locations import scheme_of
 from streamkeeper.model.coding import to_json
 from streamkeeper.model.control import CommandKind, Gather, LaunchMode, LaunchSpec
 from streamkeeper.model.job_state import JobState
@@ -186,10 +187,12 @@ class DeployActs:
 
     def _check_checkpoint_root(self) -> None:
         settings = self._site.settings
-        jars = installed_jars(settings.jars, settings.checkpoints) if settings.checkpoint_directory is None else None
-        if jars is not None and not any(Path(jar).name.startswith("hadoop-aws") for jar in jars):
-            hint = "`make connectors` fetches them; STREAMKEEPER_JARS names a directory that holds them"
-            raise InvalidInput("checkpoints on S3 need s3a's jars, and there is no hadoop-aws among them", hint=hint)
+        if scheme_of(settings.checkpoints) == "s3a":
+            jars = installed_jars(settings.jars, settings.checkpoints)
+            if not any(Path(jar).name.startswith("hadoop-aws") for jar in jars):
+                hint = "`make connectors` fetches them; STREAMKEEPER_JARS names a directory that holds them"
+                what = "checkpoints on S3 need s3a's jars, and there is no hadoop-aws among them"
+                raise InvalidInput(what, hint=hint)
         try:
             self._site.checkpoints.must_take_files()
         except (InvalidInput, StoreUnavailable) as error:

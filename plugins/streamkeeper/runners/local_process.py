@@ -44,7 +44,7 @@ _PASSED_ON = frozenset(
     {
         *("HOME", "LOGNAME", "PATH", "TMPDIR", "USER"),
         *("LANG", "LC_ALL", "TZ"),
-        *("HADOOP_USER_NAME", "JAVA_HOME", "JDK_JAVA_OPTIONS", "SPARK_LOCAL_IP"),
+        *("HADOOP_CONF_DIR", "HADOOP_USER_NAME", "JAVA_HOME", "JDK_JAVA_OPTIONS", "SPARK_LOCAL_IP"),
     }
 )
 _PASSED_ON_PREFIXES = ("AWS_", "STREAMKEEPER_CRASH")

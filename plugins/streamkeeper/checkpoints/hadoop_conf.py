@@ -1,0 +1,87 @@
+"""Where a NameNode answers WebHDFS, and as whom it is asked: by ``HADOOP_CONF_DIR``, as Hadoop's clients find out."""
+
+from __future__ import annotations
+
+import getpass
+from collections.abc import Mapping
+from pathlib import Path
+from xml.etree import ElementTree
+
+from streamkeeper.errors import InvalidInput, Unsupported
+
+_FILES = ("core-site.xml", "hdfs-site.xml")
+_RPC, _HTTP = "dfs.namenode.rpc-address", "dfs.namenode.http-address"
+_RPC_PORT, _HTTP_PORT = 8020, 9870
+_ANY_HOST = ("0.0.0.0", "")
+
+
+def webhdfs_url(authority: str, environ: Mapping[str, str]) -> str:
+    """``http://host:port`` of the NameNode that ``hdfs://<authority>`` names by its RPC address.
+
+    By the HTTP address that belongs to it in ``HADOOP_CONF_DIR``; without one it is the same host's, at Hadoop's
+    default port. Raises Unsupported for a nameservice of several NameNodes, Kerberos and HTTPS, InvalidInput for files
+    that cannot be read.
+    """
+    conf = read_hadoop_conf(environ)
+    known_services = conf.get("dfs.nameservices", "").replace(",", " ").split()
+    if authority in known_services or f"dfs.ha.namenodes.{authority}" in conf:
+        raise Unsupported(
+            f"hdfs://{authority} is a nameservice, which may be of several NameNodes: not supported",
+            hint="write host:port of one NameNode",
+        )
+    if conf.get("hadoop.security.authentication", "simple").lower() != "simple":
+        raise Unsupported(
+            f"hdfs://{authority}: HADOOP_CONF_DIR asks for Kerberos, which is not supported for checkpoints",
+            hint="use a cluster with simple authentication, S3 or a local directory",
+        )
+    if conf.get("dfs.http.policy", "").upper() == "HTTPS_ONLY":
+        raise Unsupported(
+            f"hdfs://{authority}: its WebHDFS is on HTTPS only, which is not supported",
+            hint="let dfs.http.policy be HTTP_AND_HTTPS",
+        )
+    host = authority.partition(":")[0]
+    address = _http_address(authority, conf)
+    if "${" in address:
+        raise InvalidInput(f"{_HTTP} is {address}: variables are not resolved here", hint="write the address itself")
+    http_host, _, port = address.rpartition(":")
+    return f"http://{host if http_host in _ANY_HOST else http_host}:{port or _HTTP_PORT}"
+
+
+def hadoop_user(environ: Mapping[str, str]) -> str:
+    """``HADOOP_USER_NAME``, else the operating system's user."""
+    return environ.get("HADOOP_USER_NAME") or getpass.getuser()
+
+
+def read_hadoop_conf(environ: Mapping[str, str]) -> dict[str, str]:
+    """What ``core-site.xml`` and ``hdfs-site.xml`` in ``HADOOP_CONF_DIR`` set; nothing without the variable."""
+    folder = environ.get("HADOOP_CONF_DIR", "")
+    conf: dict[str, str] = {}
+    if folder and not Path(folder).is_dir():
+        raise InvalidInput(
+            f"HADOOP_CONF_DIR={folder} is no directory", hint="name the one with hdfs-site.xml, or unset it"
+        )
+    for file in (Path(folder, name) for name in _FILES if folder):
+        try:
+            found = ElementTree.parse(file).getroot()
+        except FileNotFoundError:
+            continue
+        except (OSError, ElementTree.ParseError) as error:
+            raise InvalidInput(f"{file} cannot be read: {error}", hint="HADOOP_CONF_DIR names its directory") from error
+        for each in found.iter("property"):
+            conf[each.findtext("name", "").strip()] = each.findtext("value", "").strip()
+    return conf
+
+
+def _http_address(authority: str, conf: Mapping[str, str]) -> str:
+    """Of the configured NameNode whose RPC address is this one; empty where the configuration is of other clusters."""
+    for key, address in conf.items():
+        if key.startswith(_RPC) and _rpc_address(address) == _rpc_address(authority):
+            return conf.get(_HTTP + key.removeprefix(_RPC), "")
+    if _rpc_address(conf.get("fs.defaultFS", "").removeprefix("hdfs://").rstrip("/")) == _rpc_address(authority):
+        return conf.get(_HTTP, "")
+    return ""
+
+
+def _rpc_address(text: str) -> tuple[str, str]:
+    host, _, port = text.lower().partition(":")
+    return host, port or str(_RPC_PORT)

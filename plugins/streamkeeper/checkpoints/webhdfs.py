@@ -1,0 +1,243 @@
+"""WebHDFS: the files of a NameNode over HTTP, every failure told in one line.
+
+Of a file the NameNode knows names and sizes; its bytes go to and come from a DataNode that it names.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import TypeVar
+from urllib.parse import quote
+
+import msgspec
+import requests
+from requests.adapters import HTTPAdapter
+
+from streamkeeper.errors import CheckpointChanged, StoreUnavailable
+from streamkeeper.model.coding import decoder_of
+
+_T = TypeVar("_T")
+_TIMEOUTS_S = (5.0, 30.0)
+_PAUSES_S = (0.2, 0.4)
+_CONNECTIONS = 16
+_RPC_SAYS = "Hadoop IPC port"
+"""In what a NameNode's RPC port answers to HTTP."""
+_FILE_ERRORS: dict[str, type[OSError]] = {
+    "FileNotFoundException": FileNotFoundError,
+    "FileAlreadyExistsException": FileExistsError,
+    "ParentNotDirectoryException": NotADirectoryError,
+}
+_NUMBERS = {FileNotFoundError: errno.ENOENT, FileExistsError: errno.EEXIST, NotADirectoryError: errno.ENOTDIR}
+_HINTS = {
+    "SafeModeException": "wait until the NameNode has left safe mode: hdfs dfsadmin -safemode get",
+    "AccessControlException": "give this user the right to do that there, or name another in HADOOP_USER_NAME",
+    "StandbyException": "name the NameNode that is active",
+    "SecurityException": "only clusters with simple authentication are supported, no Kerberos",
+}
+_NOBODY = "check that it runs; hdfs-site.xml in HADOOP_CONF_DIR tells where: dfs.namenode.http-address"
+_NO_DATANODE = "check that the DataNode runs, and that it is reached from here by the name under which it is known"
+
+
+class FileStatus(msgspec.Struct, frozen=True, rename="camel"):
+    """A file or folder. ``file_id``: of no other file before or after; ``modification_time``: epoch milliseconds;
+    ``path_suffix``: its name in a listing of its folder; ``type``: FILE, DIRECTORY or SYMLINK."""
+
+    file_id: int
+    length: int
+    modification_time: int
+    path_suffix: str
+    type: str
+
+
+class _Statuses(msgspec.Struct, rename="pascal"):
+    file_status: list[FileStatus]
+
+
+class _Status(msgspec.Struct, rename="pascal"):
+    file_status: FileStatus
+
+
+class _Listing(msgspec.Struct, rename="pascal"):
+    file_statuses: _Statuses
+
+
+class _Deleted(msgspec.Struct):
+    boolean: bool
+
+
+class _Remote(msgspec.Struct):
+    exception: str
+    message: str = ""
+
+
+class _Failure(msgspec.Struct, rename="pascal"):
+    remote_exception: _Remote
+
+
+class Refused(StoreUnavailable):
+    """The server has answered, and will not do it."""
+
+
+class WebHdfs:
+    """The files of one NameNode, ``http://host:port``, as ``user``; threads may share it. Paths are absolute.
+
+    ``root``: its RPC URL, which messages name. Every call raises FileNotFoundError, FileExistsError or
+    NotADirectoryError as the same call on a disk would, Refused for any other answer, StoreUnavailable for none.
+    Connecting is bounded by 5 s, a silence by 30 s; what only reads is tried three times.
+    """
+
+    def __init__(self, root: str, url: str, user: str) -> None:
+        self.root, self.url = root, url
+        self._user = user
+        self._session = requests.Session()
+        # Neither a proxy nor a password that somebody keeps in .netrc is meant for a cluster.
+        self._session.trust_env = False
+        self._session.mount("http://", HTTPAdapter(pool_maxsize=_CONNECTIONS))
+
+    def status(self, path: str) -> FileStatus:
+        """What the NameNode knows of a file or folder."""
+        return self._decoded(self._ask("look at", "GET", path, "GETFILESTATUS"), _Status, path).file_status
+
+    def list(self, path: str) -> list[FileStatus]:
+        """What is in a folder, in one request; of a file itself, without a name."""
+        return self._decoded(self._ask("list", "GET", path, "LISTSTATUS"), _Listing, path).file_statuses.file_status
+
+    def read(self, path: str) -> bytes:
+        """A whole file."""
+        with self._told("read", path):
+            return self._ask("read", "GET", path, "OPEN").content
+
+    def stream(self, path: str, size: int) -> Iterator[bytes]:
+        """A file's content, ``size`` bytes at a time, by one request, whatever becomes of its name meanwhile."""
+        with self._told("read", path), self._ask("read", "GET", path, "OPEN", stream=True) as answer:
+            yield from answer.iter_content(size)
+
+    def create(self, path: str, content: bytes | Iterable[bytes]) -> None:
+        """Write a file that is not there, with the folders above it; raises what ``content`` raises.
+
+        A DataNode completes whatever it has got of a writer that dies: under the name of a draft, therefore.
+        """
+        where = self._ask("create", "PUT", path, "CREATE", redirect=False, overwrite="false").headers["Location"]
+        broken: list[OSError] = []
+        body = content if isinstance(content, bytes) else _noting(content, broken)
+        with self._told("create", path):
+            try:
+                answer = self._session.put(where, data=body, timeout=_TIMEOUTS_S)
+            except requests.ConnectionError:
+                if broken:
+                    raise broken[0] from None
+                raise
+            self._checked("create", path, answer)
+
+    def rename(self, path: str, new: str) -> None:
+        """Give a file another name, which nothing has: the NameNode lets exactly one succeed.
+
+        Without ``renameoptions`` it would answer ``false``, and move the file into a folder of that name.
+        """
+        try:
+            self._ask("create", "PUT", path, "RENAME", destination=new, renameoptions="NONE", told=new)
+        except FileNotFoundError:
+            raise CheckpointChanged(f"{self.root}{path} was removed while {new} was being written") from None
+
+    def delete(self, path: str) -> bool:
+        """Remove a file, or a folder with nothing in it; whether it was there."""
+        answer = self._ask("delete", "DELETE", path, "DELETE", recursive="false")
+        return self._decoded(answer, _Deleted, path).boolean
+
+    def must_be_rpc_port(self) -> None:
+        """Raise Refused unless the port of ``root``, which drivers are given, is one of a NameNode's RPC."""
+        address = self.root.removeprefix("hdfs://")
+        address = address if ":" in address else f"{address}:8020"
+        try:
+            answer = self._session.get(f"http://{address}/", timeout=_TIMEOUTS_S, allow_redirects=False).text
+        except requests.RequestException as error:
+            why = f"nobody answers at {address} ({_reason(error)})"
+            raise Refused(f"{self.root}: {why}", hint="write the NameNode's RPC address") from error
+        if _RPC_SAYS not in answer:
+            raise Refused(
+                f"{self.root}: {address} is no RPC port", hint=f"write the NameNode's, not that of {self.url}"
+            )
+
+    def _ask(
+        self,
+        what: str,
+        method: str,
+        path: str,
+        operation: str,
+        *,
+        redirect: bool = True,
+        stream: bool = False,
+        told: str = "",
+        **params: str,
+    ) -> requests.Response:
+        request = partial(
+            self._session.request,
+            method,
+            f"{self.url}/webhdfs/v1{quote(path)}",
+            params={"op": operation, "user.name": self._user, **params},
+            timeout=_TIMEOUTS_S,
+            allow_redirects=redirect,
+            stream=stream,
+        )
+        with self._told(what, told or path):
+            for pause in _PAUSES_S if method == "GET" else ():
+                with suppress(requests.ConnectionError):
+                    return self._checked(what, path, request())
+                time.sleep(pause)
+            return self._checked(what, told or path, request())
+
+    def _checked(self, what: str, path: str, answer: requests.Response) -> requests.Response:
+        if answer.status_code < 400:
+            return answer
+        try:
+            failure = decoder_of(_Failure).decode(answer.content).remote_exception
+        except msgspec.MsgspecError:
+            failure = _Remote(f"HTTP {answer.status_code}", answer.reason or "")
+        if kind := _FILE_ERRORS.get(failure.exception):
+            raise kind(_NUMBERS[kind], os.strerror(_NUMBERS[kind]), f"{self.root}{path}")
+        why = " ".join(failure.message.split()) or failure.exception
+        hint = _HINTS.get(failure.exception, _HINTS["SecurityException"] if answer.status_code == 401 else "")
+        raise Refused(f"cannot {what} {self.root}{path}: {why}", hint=hint)
+
+    def _decoded(self, answer: requests.Response, kind: type[_T], path: str) -> _T:
+        try:
+            return decoder_of(kind).decode(answer.content)
+        except msgspec.MsgspecError as error:
+            raise Refused(f"cannot look at {self.root}{path}: {self.url} is no WebHDFS", hint=_NOBODY) from error
+
+    @contextmanager
+    def _told(self, what: str, path: str) -> Iterator[None]:
+        try:
+            yield
+        except requests.RequestException as error:
+            asked = str(error.request.url) if error.request is not None else self.url
+            is_namenode = asked.startswith(self.url)
+            server = self.url if is_namenode else "/".join(asked.split("/")[:3])
+            raise StoreUnavailable(
+                f"cannot {what} {self.root}{path}: {server} does not answer ({_reason(error)})",
+                hint=_NOBODY if is_namenode else _NO_DATANODE,
+            ) from error
+
+
+def _noting(content: Iterable[bytes], broken: list[OSError]) -> Iterator[bytes]:
+    """The content, whose own errors the client would take for the connection's."""
+    try:
+        yield from content
+    except OSError as error:
+        broken.append(error)
+        raise
+
+
+def _reason(error: BaseException) -> str:
+    """What the operating system says, without the names of all that has passed it on."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, OSError) and cause.strerror:
+            return cause.strerror
+        cause = cause.__cause__ or cause.__context__
+    return "timed out" if isinstance(error, requests.Timeout) else type(error).__name__

@@ -1,0 +1,90 @@
+"""Where a NameNode answers WebHDFS, by files as a cluster's administrator gives them out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from streamkeeper.checkpoints.hadoop_conf import hadoop_user, webhdfs_url
+from streamkeeper.errors import InvalidInput, Unsupported
+
+Given = Callable[[dict[str, str]], dict[str, str]]
+RPC, HTTP = "dfs.namenode.rpc-address", "dfs.namenode.http-address"
+
+
+@pytest.fixture
+def given(tmp_path: Path) -> Given:
+    """The environment of a configuration with these properties."""
+
+    def write(conf: dict[str, str]) -> dict[str, str]:
+        for name, of_core in (("core-site.xml", True), ("hdfs-site.xml", False)):
+            rows = "".join(
+                f"<property>\n<name>{key}</name>\n<value> {value} </value><final>true</final></property>"
+                for key, value in conf.items()
+                if key.startswith(("fs.", "hadoop.")) is of_core
+            )
+            (tmp_path / name).write_text(f"<?xml version='1.0'?><configuration>{rows}</configuration>")
+        return {"HADOOP_CONF_DIR": str(tmp_path)}
+
+    return write
+
+
+@pytest.mark.parametrize(
+    ("authority", "conf", "url"),
+    [
+        ("nn:8020", {}, "http://nn:9870"),
+        ("nn", {HTTP: "web:50070", "fs.defaultFS": "hdfs://nn:8020/"}, "http://web:50070"),
+        ("nn:9000", {HTTP: "0.0.0.0:50070", RPC: "nn:9000"}, "http://nn:50070"),
+        ("other:8020", {HTTP: "web:50070", RPC: "nn:8020", "fs.defaultFS": "hdfs://nn"}, "http://other:9870"),
+        ("n2:8020", {f"{RPC}.a.n1": "n1:8020", f"{RPC}.a.n2": "n2", f"{HTTP}.a.n2": "w2:1"}, "http://w2:1"),
+    ],
+    ids=["no file says", "the default one", "any address", "another cluster's", "one of a nameservice"],
+)
+def test_a_namenode_is_asked_where_its_own_configuration_says(
+    given: Given, authority: str, conf: dict[str, str], url: str
+) -> None:
+    """By its RPC address, never where another cluster's NameNode answers; else on its own host."""
+    assert webhdfs_url(authority, given(conf)) == url
+
+
+def test_without_a_configuration_hadoops_own_port_is_asked() -> None:
+    """As Spark finds such a cluster too."""
+    assert webhdfs_url("nn:8020", {}) == "http://nn:9870"
+
+
+@pytest.mark.parametrize(
+    ("conf", "told"),
+    [
+        ({"dfs.nameservices": "other,ns1"}, "hdfs://ns1 is a nameservice"),
+        ({"dfs.ha.namenodes.ns1": "n1,n2"}, "hdfs://ns1 is a nameservice"),
+        ({"hadoop.security.authentication": "kerberos"}, "asks for Kerberos, which is not supported"),
+        ({"dfs.http.policy": "HTTPS_ONLY"}, "on HTTPS only"),
+    ],
+)
+def test_a_cluster_of_which_nothing_is_promised_is_refused_by_name(
+    given: Given, conf: dict[str, str], told: str
+) -> None:
+    """With what to write instead."""
+    with pytest.raises(Unsupported, match=told):
+        webhdfs_url("ns1", given(conf))
+
+
+def test_a_configuration_that_cannot_be_read_is_told(given: Given, tmp_path: Path) -> None:
+    """A directory that is not there, a file that is no XML, an address of variables."""
+    with pytest.raises(InvalidInput, match="is no directory"):
+        webhdfs_url("nn", {"HADOOP_CONF_DIR": str(tmp_path / "none")})
+    environ = given({"fs.defaultFS": "hdfs://nn", HTTP: "${nn.host}:50070"})
+    with pytest.raises(InvalidInput, match="variables are not resolved"):
+        webhdfs_url("nn", environ)
+    (tmp_path / "hdfs-site.xml").write_text("<configuration>")
+    with pytest.raises(InvalidInput, match=r"hdfs-site.xml cannot be read"):
+        webhdfs_url("nn", environ)
+
+
+def test_it_is_asked_as_spark_asks_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By Hadoop's variable, else as the operating system's user."""
+    monkeypatch.setenv("USER", "ada")
+    monkeypatch.setenv("LOGNAME", "ada")
+    assert (hadoop_user({}), hadoop_user({"HADOOP_USER_NAME": "streams"})) == ("ada", "streams")

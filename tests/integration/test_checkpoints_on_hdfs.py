@@ -1,0 +1,108 @@
+"""Jobs whose checkpoints lie in HDFS: real drivers, a real NameNode and DataNode, and every verb."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from harness.hdfs_server import HdfsServer
+from streamkeeper.checkpoints.hdfs_tree import HdfsTree
+from tests.integration.remote_house import live_a_life, remote_house, told_at_dry_run
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.hdfs, pytest.mark.timeout(900)]
+ROUNDS = 15
+Write = Callable[[int, threading.Barrier], None]
+
+
+@pytest.fixture
+def checkpoints(hdfs_url: str) -> str:
+    return f"{hdfs_url}/checkpoints"
+
+
+def test_a_life_on_hdfs(tmp_path: Path, checkpoints: str) -> None:
+    """From the first release to a restore and a prune, every row once, although its plain paths are local ones."""
+    with remote_house(tmp_path, checkpoints) as house:
+        live_a_life(house)
+
+
+def spark_writer(spark: SparkSession, root: str, *, overwriting: bool = False) -> Write:
+    """Writes a file of a checkpoint as Spark does, by a manager of its own; told at its close who was first."""
+    jvm: Any = spark._jvm
+    state: Any = spark._jsparkSession.sessionState()
+    conf = state.newHadoopConf()
+    conf.set("dfs.client.block.write.locateFollowingBlock.initial.delay.ms", "5")
+    path = jvm.org.apache.hadoop.fs.Path
+    manager = jvm.org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager.create(path(root), conf)
+    manager.mkdirs(path(root))
+
+    def write(number: int, together: threading.Barrier) -> None:
+        stream = manager.createAtomic(path(f"{root}/{number}"), overwriting)
+        stream.write(bytearray(b"spark"))
+        together.wait(60)
+        try:
+            stream.close()
+        except Exception as error:
+            raise (FileExistsError if "FileAlreadyExistsException" in str(error) else AssertionError)(error) from None
+
+    return write
+
+
+def tree_writer(root: str) -> Write:
+    """Writes it as a restore does."""
+    tree = HdfsTree(root)
+
+    def write(number: int, together: threading.Barrier) -> None:
+        together.wait(60)
+        tree.create(str(number), [b"tree"])
+
+    return write
+
+
+def winners(*writers: Write) -> Counter[int]:
+    """In how many rounds how many of the writers of one new file were told that it is theirs."""
+
+    def wins(write: Write, number: int, together: threading.Barrier) -> bool:
+        try:
+            write(number, together)
+        except FileExistsError:
+            return False
+        return True
+
+    rounds: Counter[int] = Counter()
+    with ThreadPoolExecutor(len(writers)) as pool:
+        for number in range(ROUNDS):
+            together = threading.Barrier(len(writers))
+            running = [pool.submit(wins, write, number, together) for write in writers]
+            rounds[sum(told.result(120) for told in running)] += 1
+    return rounds
+
+
+def test_of_two_writers_one_wins_and_both_know(spark: SparkSession, hdfs_url: str) -> None:
+    """Two drivers, or a driver and a restore, at one checkpoint. Control: where Spark is to overwrite, both win."""
+    drivers, mixed, control = (f"{hdfs_url}/{name}/offsets" for name in ("drivers", "mixed", "control"))
+    assert winners(spark_writer(spark, drivers), spark_writer(spark, drivers)) == {1: ROUNDS}
+    assert winners(spark_writer(spark, mixed), tree_writer(mixed)) == {1: ROUNDS}
+    overwriting = [spark_writer(spark, control, overwriting=True) for _ in range(2)]
+    assert winners(*overwriting)[2] > 0
+
+
+def test_a_place_where_nothing_can_be_written_is_told_at_the_dry_run(
+    tmp_path: Path, checkpoints: str, hdfs_server: HdfsServer
+) -> None:
+    """In a line that says what to do, before a driver is started: no right, a NameNode in safe mode."""
+    assert "Permission denied: user=bob" in told_at_dry_run(tmp_path, checkpoints, {"HADOOP_USER_NAME": "bob"})
+    hdfs_server.set_safe_mode("enter")
+    try:
+        told = told_at_dry_run(tmp_path, checkpoints, {})
+    finally:
+        hdfs_server.set_safe_mode("leave")
+    assert "wait until the NameNode has left safe mode" in told
