@@ -125,5 +125,5 @@ def test_any_other_master_is_refused(tmp_path: Path, master: str) -> None:
 def test_executors_elsewhere_need_checkpoints_that_they_can_write(tmp_path: Path, checkpoints: str) -> None:
     """A directory would be another one on each of their machines; with HDFS it was not shown."""
     here = {"STREAMKEEPER_HOME": str(tmp_path), "STREAMKEEPER_MASTER": "spark://one:7077"}
-    with pytest.raises(Unsupported, match="nothing shows that executors elsewhere can write them .*s3a://"):
+    with pytest.raises(Unsupported, match="nothing shows that executors elsewhere write them .*s3a://"):
         read_settings({**here, "STREAMKEEPER_CHECKPOINTS": checkpoints})

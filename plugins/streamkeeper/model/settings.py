@@ -200,7 +200,7 @@ def _master(variable: str, environ: Mapping[str, str], checkpoints: str) -> str:
         raise kind(f"{variable}={value} is no standalone master", hint="write spark://host:7077, or leave it out")
     if scheme_of(checkpoints) != "s3a":
         raise Unsupported(
-            f"{variable}={value}: of checkpoints in {checkpoints} nothing shows that executors elsewhere can write them",
+            f"{variable}={value}: of checkpoints in {checkpoints} nothing shows that executors elsewhere write them",
             hint="set STREAMKEEPER_CHECKPOINTS to s3a://bucket/prefix",
         )
     return value
