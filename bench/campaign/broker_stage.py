@@ -103,7 +103,10 @@ class BrokerStage(SwitchStage):
         self._take_away(how, random.Random(name).uniform(*LONG_AWAY_S), step)
         return True
 
-    def _kill_around_in(self, chance: random.Random, hits: list[str], over: threading.Event) -> None:
+    def _kill_around_in(
+        self, chance: random.Random, hits: list[str], over: threading.Event, most: int, within_s: float
+    ) -> None:
+        """By time alone: what a broker's death breaks shows in whatever step it falls."""
         before = len(self.state().operations)
         for number in range(chance.randint(1, 3)):
             if over.wait(chance.uniform(0.5, 20.0)):

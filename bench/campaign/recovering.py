@@ -127,9 +127,12 @@ class RecoverStage(SwitchStage):
         wait_for("its end", lambda: runner.observe(JOB, appointed).life is Life.DEAD, timeout_s=60)
 
     def _checkpoint(self, query: str) -> Path:
-        current = self.state().current_version(query)
+        state = self.state()
+        current = state.current_version(query)
         assert current is not None
-        return self.bed.site.new_checkpoints(JOB, query) / current.version
+        tree = self.bed.site.checkpoint(state, query, current.version)
+        assert isinstance(tree, LocalTree)
+        return tree.root
 
     def _committed(self, query: str) -> int | None:
         return last_committed(LocalTree(self._checkpoint(query)))

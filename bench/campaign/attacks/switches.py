@@ -30,12 +30,14 @@ def without_continuity() -> None:
 
 def without_roots() -> None:
     """A checkpoint is looked for where the variables of the moment say."""
+    from streamkeeper.checkpoints.opening import tree_at
+    from streamkeeper.model.checkpoint_version import checkpoint_location
     from streamkeeper.operations import registered
     from streamkeeper.operations.installation import Installation
 
     def below_the_present_root(site, state, query, version):
         """Whatever root was recorded."""
-        return site.new_checkpoints(state.job, query) / version
+        return tree_at(checkpoint_location(site.settings.checkpoints, state.job, query, version))
 
     Installation.checkpoint = below_the_present_root
     registered.recorded_findings = lambda site, state: {}
@@ -43,17 +45,16 @@ def without_roots() -> None:
 
 def without_reservation() -> None:
     """A restore takes away what lies in its place, whoever wrote it."""
-    from streamkeeper.checkpoints.trees import LocalTree
     from streamkeeper.operations import version_acts
     from streamkeeper.snapshots.catalogue import Catalogue
     from streamkeeper.snapshots.restore import restore
 
-    def fill(site, state, query, version, snapshot, *, show=None):
+    def fill(site, state, query, version, snapshot, *, catalogue=None, show=None):
         """In the place of what is there."""
         target = site.checkpoint(state, query, version)
-        if target.exists():
-            shutil.move(target, target.with_name(f".{version}.aside"))
-        restore(Catalogue(site.snapshots, snapshot.series), snapshot, LocalTree(target), show=show)
+        if target.root.exists():
+            shutil.move(target.root, target.root.with_name(f".{version}.aside"))
+        restore(catalogue or Catalogue(site.snapshots, snapshot.series), snapshot, target, show=show)
 
     version_acts.fill_version = fill
 
