@@ -3,7 +3,7 @@ RUN := scripts/run
 PYTEST := $(RUN) python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help setup connectors wheel demo demo-kafka up down test test-fast lint format campaign bench-handover bench-switching bench-driver bench-check bench-matrix bench-fuzz bench-snapshots bench-watch bench-executors bench-requests bad-inputs lock clean
+.PHONY: help setup connectors wheel demo demo-kafka up down test test-storage test-fast lint format campaign bench-handover bench-switching bench-driver bench-check bench-matrix bench-fuzz bench-snapshots bench-watch bench-executors bench-requests bad-inputs lock clean
 
 help: ## what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 18
@@ -18,10 +18,10 @@ wheel: setup ## the wheel for an Airflow that is there already, in build/dist
 	@scripts/wheel
 
 # Their JVMs live for seconds to minutes: compiling hot code twice and collecting in parallel costs more than it gives.
-demo demo-kafka up test test-fast campaign bench-executors: export JDK_JAVA_OPTIONS ?= -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
+demo demo-kafka up test test-storage test-fast campaign bench-executors: export JDK_JAVA_OPTIONS ?= -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
 
 # Tests write a job's file anew within a second, at the same size: compiled code that was kept would pass for the new.
-test test-fast: export PYTHONDONTWRITEBYTECODE := 1
+test test-storage test-fast: export PYTHONDONTWRITEBYTECODE := 1
 
 demo: setup ## deploy, switch, kill, back up and roll back two streaming jobs through real Airflow, under one ledger
 	@$(RUN) python -m demo
@@ -40,6 +40,11 @@ test: setup ## every test, the fast ones first
 	@scripts/connectors if-there
 	@$(RUN) python -m compileall -q plugins harness
 	@$(PYTEST) -n 3 --dist loadfile
+
+STORAGE := tests/campaign/test_on_s3.py $(addprefix tests/integration/test_,checkpoints_on_s3.py checkpoints_on_hdfs.py sinks_on_s3.py executors.py)
+
+test-storage: connectors ## lives with checkpoints on S3 and in HDFS, and with executors elsewhere; `make test` has two of them
+	@$(PYTEST) -n 2 --dist loadfile --storage $(STORAGE)
 
 test-fast: setup ## the tests that need no Spark, server or Airflow: under a minute
 	@$(PYTEST) -n 2 --dist loadfile -m "not (spark or s3 or hdfs or postgres or kafka or airflow)"

@@ -10,7 +10,7 @@ import pytest
 from bench.campaign.racing import run_race, serve_through_faults
 from harness import s3_server
 
-pytestmark = [pytest.mark.spark, pytest.mark.s3, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.storage, pytest.mark.spark, pytest.mark.s3, pytest.mark.timeout(600)]
 
 
 @pytest.fixture(autouse=True)

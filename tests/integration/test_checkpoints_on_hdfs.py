@@ -28,6 +28,7 @@ def checkpoints(hdfs_url: str) -> str:
     return f"{hdfs_url}/checkpoints"
 
 
+@pytest.mark.storage
 def test_a_life_on_hdfs(tmp_path: Path, checkpoints: str) -> None:
     """From the first release to a restore and a prune, every row once, although its plain paths are local ones."""
     with remote_house(tmp_path, checkpoints) as house:

@@ -29,6 +29,7 @@ def test_a_life_on_s3(tmp_path: Path, checkpoints: str) -> None:
         live_a_life(house)
 
 
+@pytest.mark.storage
 def test_a_job_moves_to_a_directory_and_back(tmp_path: Path, checkpoints: str) -> None:
     """By a rebuild each time, whose risk is accepted for s3a's jars are code; every row once. Nobody goes back to where
     the setting does not lead any more: a driver of a directory's setting writes nothing on S3."""

@@ -21,7 +21,7 @@ from streamkeeper.model.control import DriverState
 from streamkeeper.registry.control import Control
 from tests.integration.test_kafka_life import counted, events, expected
 
-pytestmark = [pytest.mark.spark, pytest.mark.s3, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.storage, pytest.mark.spark, pytest.mark.s3, pytest.mark.timeout(600)]
 HASTE = ("--probation-batches", "1", "--conf", "spark.master=local[1]", "--conf", "spark.sql.shuffle.partitions=1")
 
 
