@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import pwd
 from collections.abc import Callable
 from pathlib import Path
 
@@ -84,7 +86,8 @@ def test_a_configuration_that_cannot_be_read_is_told(given: Given, tmp_path: Pat
 
 
 def test_it_is_asked_as_spark_asks_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By Hadoop's variable, else as the operating system's user."""
+    """By Hadoop's variable, else as the operating system's user, whom no other variable names."""
     monkeypatch.setenv("USER", "ada")
     monkeypatch.setenv("LOGNAME", "ada")
-    assert (hadoop_user({}), hadoop_user({"HADOOP_USER_NAME": "streams"})) == ("ada", "streams")
+    mine = pwd.getpwuid(os.geteuid()).pw_name
+    assert (hadoop_user({}), hadoop_user({"HADOOP_USER_NAME": "streams"})) == (mine, "streams")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import getpass
+import os
+import pwd
 from collections.abc import Mapping
 from pathlib import Path
 from xml.etree import ElementTree
@@ -48,8 +49,14 @@ def webhdfs_url(authority: str, environ: Mapping[str, str]) -> str:
 
 
 def hadoop_user(environ: Mapping[str, str]) -> str:
-    """``HADOOP_USER_NAME``, else the operating system's user."""
-    return environ.get("HADOOP_USER_NAME") or getpass.getuser()
+    """``HADOOP_USER_NAME``, else the operating system's effective user; a number where it has no name."""
+    if named := environ.get("HADOOP_USER_NAME"):
+        return named
+    number = os.geteuid()
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return str(number)
 
 
 def read_hadoop_conf(environ: Mapping[str, str]) -> dict[str, str]:
