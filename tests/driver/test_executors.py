@@ -1,11 +1,13 @@
-"""Which queries may run on executors elsewhere, by what they write."""
+"""Executors elsewhere: which queries may run there, by what they write, and what an executor's failure means."""
 
 from __future__ import annotations
 
 import pytest
 
-from streamkeeper.driver.executors import must_fit
+from streamkeeper.driver.ending import Ending
+from streamkeeper.driver.executors import lacks_python, must_answer, must_fit
 from streamkeeper.errors import Unsupported
+from streamkeeper.model.control import ExitCode
 from streamkeeper.model.manifest import Manifest, SinkDescription
 
 MASTER = "spark://one:7077"
@@ -48,3 +50,24 @@ def test_any_other_output_is_refused_by_name(kind: str, output: str, why: str) -
     with pytest.raises(Unsupported, match=f"query totals cannot run on the executors of {MASTER}: .*{why}") as refused:
         must_fit([writes(kind, output)], MASTER)
     assert "--conf spark.master=local[2]" in str(refused.value)
+
+
+def test_a_master_that_is_down_is_waited_for() -> None:
+    """It costs a driver that serves none of its restarts."""
+    with pytest.raises(Ending, match="does not answer") as ended:
+        must_answer("spark://127.0.0.1:9")
+    assert ended.value.code is ExitCode.DEPENDENCY_DOWN
+
+
+@pytest.mark.parametrize(
+    ("told", "for_good"),
+    [
+        ("org.apache.spark.api.python.PythonException: ModuleNotFoundError: No module named 'msgspec'", True),
+        ("[PYTHON_VERSION_MISMATCH] Python in worker has different version: 3.10 than that in driver: 3.11", True),
+        ('java.io.IOException: Cannot run program "/opt/python": error=2, No such file or directory', True),
+        ("ExecutorLostFailure (executor 0 exited caused by one of the running tasks): exit code 137", False),
+    ],
+)
+def test_an_executor_that_ends_is_no_reason_to_give_up(told: str, for_good: bool) -> None:
+    """Another one has the same Python, but need not end."""
+    assert lacks_python(told) is for_good

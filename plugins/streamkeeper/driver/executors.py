@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from streamkeeper.driver.ending import will_restart
 from streamkeeper.driver.faults import describe_fault
-from streamkeeper.errors import PermanentError, Unsupported
+from streamkeeper.errors import PermanentError, TemporaryError, Unsupported
+from streamkeeper.masters import check_master
 from streamkeeper.model.manifest import Manifest
 from streamkeeper.model.restarts import Cause
 from streamkeeper.model.sink_capabilities import capabilities_of
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 EXECUTOR_S = 60.0
 """How long a driver waits for its first executor: a worker starts one within seconds where there is room."""
 _LOOK_S = 0.2
+_OF_ITS_PYTHON = ("ModuleNotFoundError", "ImportError", "PYTHON_VERSION_MISMATCH", "Cannot run program")
+"""In what Spark tells of a task whose Python is not there, or lacks what the driver's has."""
 _PACKAGE = Path(__file__).resolve().parents[1]
 _STAY = "deploy it with --conf spark.master=local[2]: its tasks run in its driver then"
 
@@ -40,11 +43,19 @@ def must_fit(manifests: Iterable[Manifest], master: str) -> None:
             raise Unsupported(f"query {manifest.query} cannot run on the executors of {master}: {why}", hint=_STAY)
 
 
+def must_answer(master: str) -> None:
+    """Raise Ending where the master is not there now: it is waited for, as any dependency that is down."""
+    try:
+        check_master(master)
+    except TemporaryError as error:
+        raise will_restart(str(error), Cause.DEPENDENCY) from error
+
+
 def wait_for_executors(spark: SparkSession, master: str, root: Path, scratch: Path) -> None:
     """Send the job's code after the first executor has come, and try it there.
 
     ``root``: of the job's code. Raises Ending where none comes in time, PermanentError where its Python lacks what this
-    one has.
+    one has, and what Spark raises of an executor that ends meanwhile.
     """
     context: Any = spark.sparkContext
     deadline = time.monotonic() + EXECUTOR_S
@@ -58,10 +69,17 @@ def wait_for_executors(spark: SparkSession, master: str, root: Path, scratch: Pa
     try:
         context.parallelize([0], 1).foreach(_import_here)
     except Exception as error:
+        if not lacks_python(str(error)):
+            raise
         raise PermanentError(
             f"Python on an executor of {master} cannot run this job: {describe_fault(error)}",
             hint="every worker needs the drivers' environment, at the same path",
         ) from error
+
+
+def lacks_python(told: str) -> bool:
+    """Whether what Spark tells of a failed task is for good: the same executor would fail with the next one."""
+    return any(sign in told for sign in _OF_ITS_PYTHON)
 
 
 def _archives(root: Path, scratch: Path) -> Iterator[str]:

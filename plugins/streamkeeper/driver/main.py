@@ -16,7 +16,7 @@ from streamkeeper.crash_points import crash_point
 from streamkeeper.driver.control import StoreLine
 from streamkeeper.driver.discarding import discard_left
 from streamkeeper.driver.ending import Ending, end_process, ending_for, log_as, say, will_restart
-from streamkeeper.driver.executors import must_fit, wait_for_executors
+from streamkeeper.driver.executors import must_answer, must_fit, wait_for_executors
 from streamkeeper.driver.faults import describe_fault
 from streamkeeper.driver.job_loading import PlannedQuery, build_queries, check_manifests
 from streamkeeper.driver.lease import Heartbeat, Lease
@@ -93,6 +93,8 @@ class Driver:
     def _describe_and_serve(self) -> NoReturn:
         self._tell()
         root = unpack_job(self._store, self._spec.job, self._spec.bundle, self._settings)
+        if self._master:
+            must_answer(self._master)
         session = self._session = self._start_session(root)
         if self._master:
             wait_for_executors(session.spark, self._master, root, self._scratch)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import psutil
 
 from streamkeeper.definition import check_conf
+from streamkeeper.driver.faults import describe_fault
 from streamkeeper.driver.wakeups import Wakeup, Wakeups
 from streamkeeper.errors import PermanentError, TemporaryError
 from streamkeeper.java import check_java, find_java
@@ -229,15 +230,15 @@ def _property(value: str) -> str:
 
 
 def _explain(error: Exception, master: str) -> Exception:
-    """In a clear line, where Java's version or the cluster is to blame; else the error itself."""
-    if not master.startswith("local"):
-        return TemporaryError(
-            f"no session on {master}: its executors end as they start, or it took no application",
-            hint="see the logs of its workers",
-        )
+    """In a clear line, where Java's version or the cluster may be to blame; else the error itself."""
     if "JAVA_GATEWAY_EXITED" in str(error):
         try:
             check_java(os.environ)
         except PermanentError as found:
             return found
+    if not master.startswith("local"):
+        return TemporaryError(
+            f"no session on {master}: {describe_fault(error)}",
+            hint="if its executors end as they start, the logs of its workers say why",
+        )
     return error

@@ -23,6 +23,7 @@ import streamkeeper
 from streamkeeper.crash_points import crash_point
 from streamkeeper.errors import InvalidInput, KeyExists, StreamkeeperError, TemporaryError
 from streamkeeper.java import check_java
+from streamkeeper.masters import check_master
 from streamkeeper.model.coding import from_json, to_json
 from streamkeeper.model.control import SECRETS, LaunchSpec, ProcessRecord, control_key
 from streamkeeper.model.installation_record import InstallationRecord
@@ -32,7 +33,6 @@ from streamkeeper.registry.control import Control
 from streamkeeper.runners import process_tree
 from streamkeeper.runners.contract import Life, Liveness, Runner
 from streamkeeper.runners.machine import Machine, Sight, this_machine
-from streamkeeper.runners.masters import check_master
 from streamkeeper.runners.process_tree import Mark, Process, ProcessTable, Root
 from streamkeeper.stores.contract import Store
 

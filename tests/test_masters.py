@@ -7,7 +7,7 @@ import socket
 import pytest
 
 from streamkeeper.errors import TemporaryError
-from streamkeeper.runners.masters import check_master
+from streamkeeper.masters import check_master
 
 
 def test_a_master_answers_by_one_of_its_places() -> None:
