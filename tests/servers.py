@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 import tempfile
 import uuid
 from collections.abc import Iterator
@@ -16,13 +17,24 @@ from harness.kafka_broker import KafkaBroker
 from harness.s3_server import FIRST_BUCKET, S3Server
 
 
-@pytest.fixture(scope="session", name="s3_server")
-def _s3_server() -> Iterator[S3Server]:
-    """The server; skips, with the reason, where its program is not installed."""
+def skip_without_s3a() -> None:
+    """Skip, with the reason, where an S3 server or the JVM's client for it is missing."""
+    _skip_without_s3()
+    if not (Path(sys.prefix) / "connectors" / "s3a").is_dir():
+        pytest.skip("no s3a jars (make connectors)")
+
+
+def _skip_without_s3() -> None:
     try:
         s3_server.find_program()
     except SystemExit as missing:
         pytest.skip(str(missing))
+
+
+@pytest.fixture(scope="session", name="s3_server")
+def _s3_server() -> Iterator[S3Server]:
+    """The server; skips, with the reason, where its program is not installed."""
+    _skip_without_s3()
     home = Path(tempfile.mkdtemp(prefix="streamkeeper-s3-"))
     with s3_server.s3_server(home, volume_mb=64, volumes=40) as running:
         yield running

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
 
 from bench.campaign.racing import run_race, serve_through_faults
-from harness import s3_server
+from tests.servers import skip_without_s3a
 
 pytestmark = [pytest.mark.storage, pytest.mark.spark, pytest.mark.s3, pytest.mark.timeout(600)]
 
 
 @pytest.fixture(autouse=True)
 def _programs() -> None:
-    try:
-        s3_server.find_program()
-    except SystemExit as missing:
-        pytest.skip(str(missing))
-    if not (Path(sys.prefix) / "connectors" / "s3a").is_dir():
-        pytest.skip("no s3a jars (make connectors)")
+    skip_without_s3a()
 
 
 def test_of_two_drivers_on_one_checkpoint_one_goes_on(tmp_path: Path) -> None:

@@ -10,7 +10,8 @@ import sys
 
 import pytest
 
-from streamkeeper.cli.caller import caller, user_name
+from streamkeeper.cli.caller import caller
+from streamkeeper.system_user import user_name
 
 CLAIMED = ("LOGNAME", "USER", "LNAME", "USERNAME")
 

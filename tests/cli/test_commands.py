@@ -11,7 +11,6 @@ import pytest
 from msgspec.structs import replace
 from typer.testing import CliRunner, Result
 
-from streamkeeper.cli.caller import user_name
 from streamkeeper.cli.main import app
 from streamkeeper.model.control import CommandKind, DriverExit, DriverState, DriverStatus, QueryStatus
 from streamkeeper.model.journal import (
@@ -31,6 +30,7 @@ from streamkeeper.operations.deploy import Deploy
 from streamkeeper.registry.control import Control
 from streamkeeper.registry.journal import Journal
 from streamkeeper.stores.local import LocalStore
+from streamkeeper.system_user import user_name
 
 JOB = """
 from streamkeeper import Param, streaming_job

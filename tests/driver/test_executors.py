@@ -9,26 +9,14 @@ from streamkeeper.driver.executors import lacks_python, must_answer, must_fit
 from streamkeeper.errors import Unsupported
 from streamkeeper.model.control import ExitCode
 from streamkeeper.model.manifest import Manifest, SinkDescription
+from tests.compatibility.manifests import STATELESS, changed
 
 MASTER = "spark://one:7077"
 
 
 def writes(kind: str, output: str) -> Manifest:
     """A query of which only the output counts."""
-    return Manifest(
-        query="totals",
-        spark_version="4.2.0",
-        sources=(),
-        watermarks=(),
-        operators=(),
-        plan="",
-        output_schema="",
-        output_mode="update",
-        trigger="5 seconds",
-        sink=SinkDescription(kind=kind, output=output, options={}),
-        confs={},
-        functions={},
-    )
+    return changed(STATELESS, sink=SinkDescription(kind=kind, output=output, options={}))
 
 
 def test_a_table_of_a_database_server_takes_rows_from_elsewhere() -> None:
@@ -47,7 +35,9 @@ def test_a_table_of_a_database_server_takes_rows_from_elsewhere() -> None:
 )
 def test_any_other_output_is_refused_by_name(kind: str, output: str, why: str) -> None:
     """With the query, the cluster, the reason and the way out; so is a kind of which nothing is known."""
-    with pytest.raises(Unsupported, match=f"query totals cannot run on the executors of {MASTER}: .*{why}") as refused:
+    with pytest.raises(
+        Unsupported, match=f"query {STATELESS.query} cannot run on the executors of {MASTER}: .*{why}"
+    ) as refused:
         must_fit([writes(kind, output)], MASTER)
     assert "--conf spark.master=local[2]" in str(refused.value)
 

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import ClassVar
 
 import msgspec
 
@@ -26,6 +27,13 @@ from tests.integration.test_recovery import JOB, QUERY, ROOT, House
 class Remote(House):
     """A house with its checkpoints somewhere else."""
 
+    conf: ClassVar[dict[str, str]] = {"spark.master": "local[1]", "spark.sql.shuffle.partitions": "1"}
+
+    @property
+    def database(self) -> str:
+        """The URL of the one that its table is in."""
+        return f"sqlite:///{self.warehouse}"
+
     def move(self, checkpoints: str) -> None:
         """From now on new checkpoint versions lie elsewhere."""
         settings, store = msgspec.structs.replace(self.site.settings, checkpoints=checkpoints), self.site.store
@@ -35,11 +43,11 @@ class Remote(House):
         self, operation: str, *, trigger: str, strategy: Strategy = Strategy.AUTO, accept_risk: bool = False
     ) -> tuple[Way, str]:
         """Deploy again: the way it went, and the checkpoint version that serves then."""
-        params: dict[str, ParamValue] = {"input": str(self.input), "warehouse": f"sqlite:///{self.warehouse}"}
+        params: dict[str, ParamValue] = {"input": str(self.input), "warehouse": self.database, "trigger": trigger}
         request = DeployRequest(
             job=JOB,
-            params={**params, "trigger": trigger},
-            conf={"spark.master": "local[1]", "spark.sql.shuffle.partitions": "1"},
+            params=params,
+            conf=self.conf,
             strategy=strategy,
             accept_risk=accept_risk,
             requested_by="ada",
@@ -51,6 +59,15 @@ class Remote(House):
         done = deploy.run()
         assert done.outcome is Outcome.SUCCEEDED, done.sentence
         return deploy.state.operations[operation].ways[QUERY].way, self.checkpoint.name
+
+    def must(self, *words: str) -> None:
+        """What somebody types, and what must end well."""
+        done = self.command(*words)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    def roll_back(self) -> None:
+        """To the release before."""
+        self.must("rollback", JOB, "--reason", "the totals are off", "--probation-batches", "1")
 
 
 @contextmanager
@@ -79,8 +96,7 @@ def live_a_life(house: Remote) -> None:
     house.add(("c", 6))
     house.settle()
 
-    told = house.command("rollback", JOB, "--reason", "the totals are off", "--probation-batches", "1")
-    assert told.returncode == 0, told.stdout + told.stderr
+    house.roll_back()
     house.add(("d", 7))
     house.settle()
     assert house.take() > "s0001"
@@ -99,8 +115,7 @@ def live_a_life(house: Remote) -> None:
     assert house.checkpoint.name > lost.name
     assert house.look().cause is Cause.NOTHING_WRONG
     for words in (["offsets", str(house.checkpoint)], ["fsck", str(house.checkpoint)], ["prune", JOB], ["jobs"]):
-        done = house.command(*words)
-        assert done.returncode == 0, done.stdout + done.stderr
+        house.must(*words)
     assert house.serves()
     assert open_batch(house.checkpoint) is None
     assert not (house.root / "cp").exists()

@@ -6,21 +6,20 @@ import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import ClassVar
 
 import psycopg
 import pytest
 
 from harness.spark_cluster import SparkCluster, spark_cluster
-from streamkeeper.model.journal import Outcome
 from streamkeeper.model.recovery import Cause, RecoveryAction
-from streamkeeper.model.release import ParamValue
-from streamkeeper.model.request import DeployRequest, Strategy
+from streamkeeper.model.request import Strategy
 from streamkeeper.model.ways import Way
-from streamkeeper.operations.deploy import Deploy
-from tests.integration.test_recovery import JOB, QUERY, House
+from tests.integration.remote_house import Remote
+from tests.integration.test_recovery import JOB
+from tests.servers import skip_without_s3a
 
 pytestmark = [pytest.mark.spark, pytest.mark.s3, pytest.mark.postgres, pytest.mark.timeout(900)]
-SMALL = {"spark.executor.memory": "512m", "spark.sql.shuffle.partitions": "2"}
 
 
 @pytest.fixture(scope="module")
@@ -30,35 +29,21 @@ def cluster() -> Iterator[SparkCluster]:
         yield running
 
 
-class Spread(House):
-    """A house whose executors are a cluster's."""
+class Spread(Remote):
+    """A house whose executors are a cluster's, and whose table is in PostgreSQL."""
 
-    def __init__(self, root: Path, checkpoints: str, master: str, database: str) -> None:
+    conf: ClassVar[dict[str, str]] = {"spark.executor.memory": "512m", "spark.sql.shuffle.partitions": "2"}
+
+    def __init__(self, root: Path, checkpoints: str, master: str, server: str) -> None:
         super().__init__(root, checkpoints, master=master)
-        self._database = database
+        self._server = server
 
-    def next(
-        self, operation: str, *, trigger: str = "200 milliseconds", strategy: Strategy = Strategy.AUTO
-    ) -> tuple[Way, str]:
-        """Deploy: the way it went, and the checkpoint version that serves then."""
-        url = self._database.replace("postgresql://", "postgresql+psycopg://")
-        params: dict[str, ParamValue] = {"input": str(self.input), "warehouse": url, "trigger": trigger}
-        request = DeployRequest(
-            job=JOB,
-            params=params,
-            conf=SMALL,
-            strategy=strategy,
-            probation_batches=1,
-            first_commit_s=120.0,
-            probation_s=120.0,
-        )
-        deploy = Deploy.open(self.site, operation, request)
-        done = deploy.run()
-        assert done.outcome is Outcome.SUCCEEDED, done.sentence
-        return deploy.state.operations[operation].ways[QUERY].way, self.checkpoint.name
+    @property
+    def database(self) -> str:
+        return self._server.replace("postgresql://", "postgresql+psycopg://")
 
     def totals(self) -> dict[str, tuple[int, int]]:
-        with psycopg.connect(self._database) as connection:
+        with psycopg.connect(self._server) as connection:
             return {row[0]: row[1:] for row in connection.execute("SELECT customer, sales, total FROM sales_totals")}
 
 
@@ -66,6 +51,7 @@ class Spread(House):
 def house(
     tmp_path: Path, s3_url: str, postgres_server: str, cluster: SparkCluster, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Spread]:
+    skip_without_s3a()
     monkeypatch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
     with psycopg.connect(postgres_server, autocommit=True) as connection:
         name = f"t{os.urandom(4).hex()}"
@@ -82,7 +68,7 @@ def house(
 def test_a_life_on_executors_elsewhere(house: Spread, cluster: SparkCluster) -> None:
     """First release, its executors killed, then frozen until another driver has taken over, resume, rebuild, rollback:
     the table holds every row once, and nothing is left of what drivers shared with executors."""
-    assert house.next("first") == (Way.START, "v0001")
+    assert house.next("first", trigger="200 milliseconds") == (Way.START, "v0001")
     house.settle()
     assert cluster.strike("kill") > 0
     house.add(("a", 3))
@@ -104,11 +90,9 @@ def test_a_life_on_executors_elsewhere(house: Spread, cluster: SparkCluster) -> 
     assert house.next("rebuild", trigger="200 milliseconds", strategy=Strategy.REBUILD) == (Way.REBUILD, "v0002")
     house.add(("d", 7))
     house.settle()
-    told = house.command("rollback", JOB, "--reason", "the totals are off", "--probation-batches", "1")
-    assert told.returncode == 0, told.stdout + told.stderr
+    house.roll_back()
     house.add(("e", 8))
     house.settle()
     assert house.serves()
-    told = house.command("prune", JOB)
-    assert told.returncode == 0, told.stdout + told.stderr
+    house.must("prune", JOB)
     assert house.site.checkpoints.folders(".scratch") == []

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from harness import s3_server
 from harness.places import ROOT
 from streamkeeper.errors import JobUnusable
 from streamkeeper.jvm.create_only import MANAGER, create_only, must_be_create_only, s3a_conf
+from tests.servers import skip_without_s3a
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -61,12 +61,7 @@ def test_nothing_is_asked_that_the_answer_tells_anyway(tmp_path: Path) -> None:
 
 def _run(module: str, *words: str) -> str:
     """What a module prints in a process of its own; skips, with the reason, where its server or jars are missing."""
-    try:
-        s3_server.find_program()
-    except SystemExit as missing:
-        pytest.skip(str(missing))
-    if not (Path(sys.prefix) / "connectors" / "s3a").is_dir():
-        pytest.skip("no s3a jars (make connectors)")
+    skip_without_s3a()
     environ = os.environ | {"PYTHONPATH": f"{ROOT / 'plugins'}{os.pathsep}{ROOT}"}
     run = subprocess.run(
         [sys.executable, "-m", module, *words],

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import pwd
 from collections.abc import Mapping
 from pathlib import Path
 from xml.etree import ElementTree
 
 from streamkeeper.errors import InvalidInput, Unsupported
+from streamkeeper.system_user import user_name
 
 _FILES = ("core-site.xml", "hdfs-site.xml")
 _RPC, _HTTP = "dfs.namenode.rpc-address", "dfs.namenode.http-address"
@@ -49,14 +48,8 @@ def webhdfs_url(authority: str, environ: Mapping[str, str]) -> str:
 
 
 def hadoop_user(environ: Mapping[str, str]) -> str:
-    """``HADOOP_USER_NAME``, else the operating system's effective user; a number where it has no name."""
-    if named := environ.get("HADOOP_USER_NAME"):
-        return named
-    number = os.geteuid()
-    try:
-        return pwd.getpwuid(number).pw_name
-    except KeyError:
-        return str(number)
+    """``HADOOP_USER_NAME``, else the operating system's user."""
+    return environ.get("HADOOP_USER_NAME") or user_name()
 
 
 def read_hadoop_conf(environ: Mapping[str, str]) -> dict[str, str]:

@@ -92,10 +92,12 @@ class Tree(ABC):
     def drop_empty_folders(self) -> None:  # noqa: B027 - a tree may have none
         """Remove every folder in which there is no file, also the tree itself; no link is followed."""
 
-    def empty(self) -> None:
-        """Remove all that is in it, and what holds it; as far as that goes."""
-        self.delete(self.fresh().look().files)
+    def empty(self) -> dict[str, Stamp]:
+        """Remove all that is in it, and what holds it, as far as that goes; what was there."""
+        files = self.fresh().look().files
+        self.delete(files)
         self.drop_empty_folders()
+        return files
 
     def copy_within(self, source: Tree, path: str, expected: Stamp) -> None:
         """Create a file that is the same file of another tree; raises as ``parts`` and ``create`` do.

@@ -17,7 +17,6 @@ from rich.text import Text
 
 from streamkeeper.checkpoints.opening import tree_at
 from streamkeeper.checkpoints.trees import LocalTree
-from streamkeeper.cli.caller import user_name
 from streamkeeper.cli.given import Conf, Json, Params, read_conf, read_params
 from streamkeeper.cli.job_files import read_job_file
 from streamkeeper.cli.options import asked
@@ -47,6 +46,7 @@ from streamkeeper.snapshots.capture import CaptureProgress
 from streamkeeper.snapshots.catalogue import Catalogue
 from streamkeeper.snapshots.restore import restore
 from streamkeeper.snapshots.verify import verify
+from streamkeeper.system_user import user_name
 
 app = typer.Typer(no_args_is_help=True, help="Verified, restorable copies of checkpoints in a store.")
 

@@ -18,7 +18,7 @@ from streamkeeper.errors import PermanentError, TemporaryError, Unsupported
 from streamkeeper.masters import check_master
 from streamkeeper.model.manifest import Manifest
 from streamkeeper.model.restarts import Cause
-from streamkeeper.model.sink_capabilities import capabilities_of
+from streamkeeper.model.sink_capabilities import why_not_from_elsewhere
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,11 +35,7 @@ _STAY = "deploy it with --conf spark.master=local[2]: its tasks run in its drive
 def must_fit(manifests: Iterable[Manifest], master: str) -> None:
     """Raise Unsupported for a query whose output an executor elsewhere cannot write, or may write after its driver."""
     for manifest in manifests:
-        sink = manifest.sink
-        why = capabilities_of(sink.kind).not_from_elsewhere
-        if not why and sink.output.startswith("sqlite:"):
-            why = "a SQLite database is a file of one machine"
-        if why:
+        if why := why_not_from_elsewhere(manifest.sink.kind, manifest.sink.output):
             raise Unsupported(f"query {manifest.query} cannot run on the executors of {master}: {why}", hint=_STAY)
 
 

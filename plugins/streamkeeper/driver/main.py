@@ -32,6 +32,7 @@ from streamkeeper.model.checkpoint_version import scratch_location
 from streamkeeper.model.control import SECRETS, Command, CommandKind, DriverState, ExitCode, LaunchMode, LaunchSpec
 from streamkeeper.model.evidence import Evidence
 from streamkeeper.model.redaction import redact, redact_value
+from streamkeeper.model.release_conf import MASTER
 from streamkeeper.model.secret_references import substitute
 from streamkeeper.model.settings import Settings, read_settings
 from streamkeeper.private_files import make_folders
@@ -39,7 +40,6 @@ from streamkeeper.registry.bundles import unpack_job
 from streamkeeper.stores.counting import CountingStore
 from streamkeeper.stores.opening import open_store
 
-_MASTER = "spark.master"
 _STANDBY_LOOK_S = 0.25
 _STANDBY_JOURNAL_S = 5.0
 _PACKAGES = Path(__file__).resolve().parents[2]
@@ -59,7 +59,7 @@ class Driver:
             raise NotFound(f"instance {instance} of job {job} was never launched", hint="its launch.json is missing")
         self._spec: LaunchSpec = spec
         self._scratch = settings.scratch / instance
-        self._master = "" if _MASTER in spec.conf else settings.master
+        self._master = "" if MASTER in spec.conf else settings.master
         """Whose executors run the tasks; empty where this process does."""
         self._rehearsal = (
             scratch_location(settings.checkpoints, instance) if self._master else f"{self._scratch}/rehearsal"

@@ -25,30 +25,38 @@ def load_class(spark: SparkSession, source: Path) -> Any:
     Asked for again it is the same: a JVM loads a class once.
     """
     jvm: Any = spark._jvm
-    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
-    code = source.read_text()
-    compiled = _compiled(jvm, loader, source.stem, code, spark.version)
-    loader.addURL(jvm.java.io.File(str(compiled)).toURI().toURL())
-    [package] = re.findall(r"^package (.+);$", code, re.MULTILINE)
+    loader = _loader(jvm)
+    loader.addURL(jvm.java.io.File(str(_classes_of(spark, source))).toURI().toURL())
+    [package] = re.findall(r"^package (.+);$", source.read_text(), re.MULTILINE)
     return loader.loadClass(f"{package}.{source.stem}")
 
 
 def send_class(spark: SparkSession, source: Path) -> None:
-    """Let executors elsewhere load the classes of a source; ``load_class`` comes first."""
-    jvm: Any = spark._jvm
+    """Let executors elsewhere load the classes of a source."""
     context: Any = spark.sparkContext
-    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
-    compiled = _compiled(jvm, loader, source.stem, source.read_text(), spark.version)
-    folder = Path(tempfile.mkdtemp(dir=str(jvm.java.lang.System.getProperty("java.io.tmpdir"))))
+    compiled = _classes_of(spark, source)
+    folder = Path(tempfile.mkdtemp(dir=_temporary(spark._jvm)))
     archive = shutil.make_archive(str(folder / compiled.name), "zip", compiled)
     context._jsc.addJar(str(Path(archive).rename(folder / f"{compiled.name}.jar")))
+
+
+def _loader(jvm: Any) -> Any:
+    return jvm.java.lang.Thread.currentThread().getContextClassLoader()
+
+
+def _temporary(jvm: Any) -> str:
+    return str(jvm.java.lang.System.getProperty("java.io.tmpdir"))
+
+
+def _classes_of(spark: SparkSession, source: Path) -> Path:
+    return _compiled(spark._jvm, _loader(spark._jvm), source.stem, source.read_text(), spark.version)
 
 
 def _compiled(jvm: Any, loader: Any, name: str, code: str, spark_version: str) -> Path:
     """The directory of its classes: the environment's, or one of this JVM's where that cannot be written."""
     key = hashlib.sha256(f"{spark_version}\n{code}".encode()).hexdigest()[:16]
     # Beside the packages that it is compiled against: whoever may write there may change Spark itself.
-    for parent in (Path(sys.prefix, "share", "streamkeeper"), Path(jvm.java.lang.System.getProperty("java.io.tmpdir"))):
+    for parent in (Path(sys.prefix, "share", "streamkeeper"), Path(_temporary(jvm))):
         cache = parent / f"{name}-{key}"
         if cache.is_dir() or _compile(jvm, loader, code, cache):
             return cache

@@ -36,7 +36,7 @@ _REFUSED = {
 }
 _REASONS = {key.lower(): reason for key, reason in _REFUSED.items()}
 _STATE_FORMAT_VERSION = re.compile(r"spark\.sql\.streaming\.\w+\.stateformatversion")
-_MASTER = "spark.master"
+MASTER = "spark.master"
 _IN_THE_DRIVER = re.compile(r"local(\[(\d+|\*)(, *\d+)?\])?")
 
 _USUAL = (
@@ -112,7 +112,7 @@ def check_release_conf(conf: Mapping[str, str], allowed: Iterable[str] = ()) -> 
             raise InvalidInput(f"conf {key}: {value!r} is not text", hint='write every conf value as text, "200" too')
         if not key.startswith("spark."):
             raise InvalidInput(f"conf {key} is not a Spark conf", hint="Spark reads names that start with spark. only")
-        if key.lower() == _MASTER and not _IN_THE_DRIVER.fullmatch(value):
+        if key.lower() == MASTER and not _IN_THE_DRIVER.fullmatch(value):
             hint = "leave it out, or write local[N] for N cores"
             raise InvalidInput(f"conf {key}={value} cannot be set: {_ELSEWHERE}", hint=hint)
         if key.lower() in _JAVA_OPTIONS and "-Dspark." in value:

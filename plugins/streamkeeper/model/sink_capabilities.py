@@ -99,6 +99,13 @@ _SINKS = {
 }
 
 
+def why_not_from_elsewhere(kind: str, output: str) -> str:
+    """Why executors on other machines cannot write an output, as its description has both; empty where they can."""
+    if kind == "table" and output.startswith("sqlite:"):
+        return "a SQLite database is a file of one machine"
+    return capabilities_of(kind).not_from_elsewhere
+
+
 def capabilities_of(kind: str) -> SinkCapabilities:
     """Those of a kind, as a manifest names it; of one that is not known, none."""
     return _SINKS.get(kind, _UNKNOWN)

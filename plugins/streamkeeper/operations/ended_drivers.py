@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import shutil
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -65,10 +65,19 @@ class Removed(msgspec.Struct, frozen=True, kw_only=True):
     failed: tuple[str, ...] = ()
 
 
-def plan_ended(site: Installation, state: JobState, now: datetime) -> Iterator[EndedDriver]:
-    """The scratch space of each dead instance at once, its records and logs ``ended_days`` after its last sign."""
+def sharing_instances(site: Installation) -> set[str]:
+    """Names of the instances, of whatever job, that have left something where executors elsewhere see it."""
+    return set(tree_at(scratch_location(site.settings.checkpoints)).folders(""))
+
+
+def plan_ended(
+    site: Installation, state: JobState, now: datetime, sharing: Collection[str] = ()
+) -> Iterator[EndedDriver]:
+    """The scratch space of each dead instance at once, its records and logs ``ended_days`` after its last sign.
+
+    ``sharing``: ``sharing_instances``.
+    """
     recorded = set(site.store.folders(control_key(state.job, "")))
-    sharing = set(tree_at(scratch_location(site.settings.checkpoints)).folders(""))
     for driver in _dead(site, state):
         if driver.instance in _needed(state):
             continue
@@ -121,10 +130,8 @@ def remove_ended(site: Installation, drivers: Iterable[EndedDriver], unused: Ite
             records += 1
         folders += map(Path, driver.files)
         if driver.shared:
-            tree = tree_at(driver.shared)
-            shared = tree.look().files.values()
-            tree.empty()
-            files, size = files + len(shared), size + sum(stamp.size for stamp in shared)
+            gone = tree_at(driver.shared).empty().values()
+            files, size = files + len(gone), size + sum(stamp.size for stamp in gone)
     for path in (*folders, *_set_aside(site, unused)):
         found = [path.lstat().st_size] if path.is_file() else [at.size for at in LocalTree(path).look().files.values()]
         try:

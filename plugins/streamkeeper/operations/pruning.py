@@ -32,6 +32,7 @@ from streamkeeper.operations.ended_drivers import (
     plan_ended,
     plan_unused,
     remove_ended,
+    sharing_instances,
     tell_ended,
 )
 from streamkeeper.operations.installation import Installation
@@ -127,11 +128,14 @@ def plan_prune(
         if not job or series.startswith(f"{job}/"):
             with _telling(untold, series):
                 sweeps.append(plan_sweep(Catalogue(site.snapshots, series), chosen, now=moment, grace_s=grace_s))
+    sharing: set[str] = set()
+    with _telling(untold, "scratch space"):
+        sharing = sharing_instances(site)
     for name in [job] if job else recorded_jobs(site):
         with _telling(untold, name):
             state = read_job(site, name)
             states.append(state)
-            drivers += plan_ended(site, state, moment)
+            drivers += plan_ended(site, state, moment, sharing)
             for query in sorted(state.versions):
                 growth += _sink_logs(site, state, query)
                 for tree, plan in _versions(site, state, query, moment):
