@@ -105,14 +105,17 @@ def test_four_eyes_are_switched_on_by_a_clear_yes(tmp_path: Path) -> None:
 
 
 def test_a_master_is_a_standalone_clusters(tmp_path: Path) -> None:
-    """One or several hosts with ports; without the variable a driver runs its tasks itself."""
+    """One or several hosts with ports, or an Airflow connection; without the variable a driver runs its tasks."""
     far = {"STREAMKEEPER_HOME": str(tmp_path), "STREAMKEEPER_CHECKPOINTS": "s3a://bucket/cp"}
     assert read_settings(far).master == ""
-    for master in ("spark://one:7077", "spark://one:7077,two.example:7078"):
+    for master in ("spark://one:7077", "spark://one:7077,two.example:7078", "airflow://spark_default"):
         assert read_settings({**far, "STREAMKEEPER_MASTER": master}).master == master
 
 
-@pytest.mark.parametrize("master", ["yarn", "k8s://https://10.0.0.1", "local[4]", "spark://one", "spark://u@one:1"])
+@pytest.mark.parametrize(
+    "master",
+    ["yarn", "k8s://https://10.0.0.1", "local[4]", "spark://one", "spark://u@one:1", "airflow://", "airflow://a/b"],
+)
 def test_any_other_master_is_refused(tmp_path: Path, master: str) -> None:
     """In a line that says how one is written."""
     far = {"STREAMKEEPER_HOME": str(tmp_path), "STREAMKEEPER_CHECKPOINTS": "s3a://bucket/cp"}

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from streamkeeper.errors import InvalidInput
+from streamkeeper.errors import InvalidInput, StreamkeeperError
 
 pytestmark = pytest.mark.airflow
 
@@ -53,3 +53,43 @@ def test_what_is_not_there_is_named_without_any_value(field: str) -> None:
         read_field(_connection(), field)
     assert f"secret://airflow/warehouse/{field}" in str(caught.value)
     assert "s3cret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("written", "master"),
+    [
+        ("spark://one:7077", "spark://one:7077"),
+        ('{"conn_type": "spark", "host": "spark://one", "port": 7077}', "spark://one:7077"),
+        ('{"conn_type": "spark", "host": "spark://one:7077,two:7077"}', "spark://one:7077,two:7077"),
+        ('{"conn_type": "spark", "host": "spark://one:7077", "extra": {"deploy-mode": "client"}}', "spark://one:7077"),
+    ],
+)
+def test_a_spark_connection_names_a_master(monkeypatch: pytest.MonkeyPatch, written: str, master: str) -> None:
+    """As a URI and as the form stores it."""
+    from streamkeeper.orchestration.connections import resolve_master
+
+    monkeypatch.setenv("AIRFLOW_CONN_CLUSTER", written)
+    assert resolve_master("cluster") == master
+
+
+@pytest.mark.parametrize(
+    ("written", "told"),
+    [
+        ('{"conn_type": "spark", "host": "yarn"}', "'cluster' names yarn, which is no standalone master"),
+        ("spark://one", "names one, which is no standalone master"),
+        ('{"conn_type": "spark", "host": "spark://one:7077", "extra": {"deploy-mode": "cluster"}}', "deploy mode"),
+        ('{"conn_type": "spark", "host": "spark://one:7077", "extra": {"keytab": "c2Vj"}}', "has a keytab"),
+        ('{"conn_type": "spark", "host": "spark://one:7077", "extra": {"spark-home": "/s"}}', "Spark's provider"),
+        (None, "there is no Airflow connection 'cluster'"),
+    ],
+)
+def test_a_connection_that_cannot_be_used_is_refused(
+    monkeypatch: pytest.MonkeyPatch, written: str | None, told: str
+) -> None:
+    """In a line that names it, rather than taken for another cluster, as Spark's provider takes a missing one."""
+    from streamkeeper.orchestration.connections import resolve_master
+
+    if written is not None:
+        monkeypatch.setenv("AIRFLOW_CONN_CLUSTER", written)
+    with pytest.raises(StreamkeeperError, match=told):
+        resolve_master("cluster")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -16,7 +17,7 @@ import pytest
 from msgspec.structs import replace
 
 from harness.waiting import wait_for
-from streamkeeper.errors import InvalidInput
+from streamkeeper.errors import InvalidInput, TemporaryError
 from streamkeeper.model.control import DriverState, ProcessRecord
 from streamkeeper.model.installation_record import InstallationRecord
 from streamkeeper.model.settings import Settings
@@ -316,6 +317,30 @@ def test_a_driver_gets_what_it_needs_of_whoever_starts_it() -> None:
     assert needed.items() <= found.items()
     assert found["STREAMKEEPER_CHECKPOINTS"] == settings.checkpoints
     assert not {"HTTP_PROXY", "KRB5CCNAME"} & found.keys()
+
+
+def test_a_master_of_an_airflow_connection_is_asked_for_at_each_launch(place: Place) -> None:
+    """A driver gets what the connection names by then; a process that cannot read connections says so at once."""
+    program, said = place.folder / "program", place.folder / "said"
+    program.write_text(f'#!/bin/sh\necho "$STREAMKEEPER_MASTER" > {said}.draft; mv {said}.draft {said}\n')
+    program.chmod(0o700)
+    settings = replace(place.settings, master="airflow://cluster", checkpoints="s3a://bucket/checkpoints")
+    masters: dict[str, str] = {}
+    runner = LocalProcessRunner(
+        place.store, settings, driver=(str(program),), resolve_master=lambda name: masters[name]
+    )
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        masters["cluster"] = f"spark://127.0.0.1:{server.getsockname()[1]}"
+        runner.check_place()
+    with pytest.raises(TemporaryError, match=f"the master {masters['cluster']} does not answer"):
+        runner.check_place()
+    runner.launch(place.spec(restart_budget=0), {})
+    wait_for("the driver", said.exists)
+    assert said.read_text().strip() == masters["cluster"]
+    place.wait_dead()
+    with pytest.raises(InvalidInput, match="airflow://cluster can be read by Airflow's tasks alone"):
+        LocalProcessRunner(place.store, settings).launch(place.spec("two"), {})
+    assert place.life("two") is Life.ABSENT
 
 
 def test_a_supervisor_is_light(place: Place) -> None:

@@ -27,6 +27,9 @@ _LIKENESS = 0.7
 _OF_A_SERVICE = re.compile(r"_(SERVICE|PORT)(_|$)")
 """Kubernetes tells every pod of the services beside it: one named ``streamkeeper-store`` sets STORE_PORT_9000_TCP."""
 _BUCKET = re.compile(r"s3a?://([^/]+(?:/[^/]+)+)/*")
+CONNECTION = "airflow://"
+"""What a master begins with that an Airflow connection tells."""
+_CONNECTION = re.compile(rf"{CONNECTION}[A-Za-z0-9_.\-]+")
 _STANDALONE = re.compile(r"spark://[^/,:@\s]+:\d{1,5}(,[^/,:@\s]+:\d{1,5})*")
 _NAMENODE = re.compile(r"(hdfs://[^/]+(?:/[^/]+)+)/*")
 
@@ -43,7 +46,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     jars every driver gets; empty for those of ``make connectors``. ``driver_metrics``: where each driver serves its
     metrics, as ``9470-9569``: on the first of these ports that is free; empty for nowhere. ``confs``: Spark confs that
     a deploy may set beside the usual ones, by name or as ``spark.hadoop.fs.s3a.*``. ``master``: whose executors run
-    the tasks of drivers, as ``spark://host:7077``; empty for the drivers' own threads.
+    the tasks of drivers, as ``spark://host:7077``, or ``airflow://CONN_ID`` for the one that an Airflow connection
+    names; empty for the drivers' own threads.
 
     ``approvers``: who may answer what operations ask, as ``ada``, ``cli:ada`` or ``ada=3``; empty for whoever may
     trigger. ``four_eyes``: nobody answers what they have asked for.
@@ -195,15 +199,21 @@ def _master(variable: str, environ: Mapping[str, str], checkpoints: str) -> str:
     value = environ.get(variable, "").strip()
     if not value:
         return ""
-    if not _STANDALONE.fullmatch(value):
-        kind = Unsupported if value.startswith(("yarn", "k8s:", "mesos:")) else InvalidInput
-        raise kind(f"{variable}={value} is no standalone master", hint="write spark://host:7077, or leave it out")
+    if not _CONNECTION.fullmatch(value):
+        check_standalone(f"{variable}={value}", value)
     if scheme_of(checkpoints) != "s3a":
         raise Unsupported(
             f"{variable}={value}: of checkpoints in {checkpoints} nothing shows that executors elsewhere write them",
             hint="set STREAMKEEPER_CHECKPOINTS to s3a://bucket/prefix",
         )
     return value
+
+
+def check_standalone(told: str, master: str) -> None:
+    """Raise Unsupported or InvalidInput, which begins with ``told``, unless it is a standalone cluster's master."""
+    if not _STANDALONE.fullmatch(master):
+        kind = Unsupported if master.startswith(("yarn", "k8s:", "mesos:")) else InvalidInput
+        raise kind(f"{told} is no standalone master", hint="write spark://host:7077, or leave it out")
 
 
 def _confs(variable: str, environ: Mapping[str, str]) -> tuple[str, ...]:

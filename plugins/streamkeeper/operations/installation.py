@@ -51,16 +51,24 @@ class Installation:
 
     @classmethod
     def from_environment(
-        cls, environ: Mapping[str, str], *, resolvers: Mapping[str, Resolver] | None = None, looking: bool = False
+        cls,
+        environ: Mapping[str, str],
+        *,
+        resolvers: Mapping[str, Resolver] | None = None,
+        resolve_master: Resolver | None = None,
+        looking: bool = False,
     ) -> Installation:
         """The one that the ``STREAMKEEPER_*`` variables describe; raises InvalidInput or Unsupported.
+
+        ``resolve_master``: the master that an Airflow connection names, by its id; asked when a driver is to start.
 
         Raises OperationRefused for a copied or moved one, unless it is for ``looking`` only.
         """
         settings = read_settings(environ)
         store = open_store(settings.store)
         record = read_installation(store) if looking else open_installation(store, settings.home)
-        return cls.of(settings, store, {**built_in_resolvers(environ), **(resolvers or {})}, record)
+        every = {**built_in_resolvers(environ), **(resolvers or {})}
+        return cls.of(settings, store, every, record, resolve_master=resolve_master)
 
     @classmethod
     def of(
@@ -69,9 +77,11 @@ class Installation:
         store: Store,
         resolvers: Mapping[str, Resolver],
         record: InstallationRecord | None = None,
+        *,
+        resolve_master: Resolver | None = None,
     ) -> Installation:
         """With the runner that its drivers have."""
-        runner = LocalProcessRunner(store, settings, installation=record)
+        runner = LocalProcessRunner(store, settings, installation=record, resolve_master=resolve_master)
         return cls(settings, store, runner, resolvers, record)
 
     @property

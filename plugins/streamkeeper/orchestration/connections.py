@@ -1,11 +1,14 @@
-"""Secrets from Airflow connections: ``secret://airflow/CONN_ID[/field]``, without the value ever reaching a log."""
+"""What Airflow connections tell: secrets, as ``secret://airflow/CONN_ID[/field]``, and a master, as
+``STREAMKEEPER_MASTER=airflow://CONN_ID``. No secret ever reaches a log.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from streamkeeper.errors import InvalidInput, NotFound
+from streamkeeper.errors import InvalidInput, NotFound, Unsupported
+from streamkeeper.model.settings import check_standalone
 
 if TYPE_CHECKING:
     from airflow.sdk import Connection
@@ -16,18 +19,47 @@ _FIELDS = "uri, password, login, host, port, schema or extra.KEY"
 
 def resolve_connection(path: str) -> str:
     """The value behind ``CONN_ID`` (its URL) or ``CONN_ID/field``; raises NotFound or InvalidInput."""
-    from airflow.sdk import BaseHook
-    from airflow.sdk.exceptions import AirflowNotFoundException
     from airflow.sdk.log import mask_secret
 
     name, _, field = path.partition("/")
-    try:
-        connection = BaseHook.get_connection(name)
-    except AirflowNotFoundException:
-        raise NotFound(f"there is no Airflow connection {name!r}", hint="make it under Admin, Connections") from None
-    value = read_field(connection, field or "uri")
+    value = read_field(_connection(name), field or "uri")
     mask_secret(value)
     return value
+
+
+def resolve_master(name: str) -> str:
+    """The standalone master that a Spark connection names, as Spark's provider reads it: for one that was typed into
+    the form and for one of a URI alike. Raises NotFound, InvalidInput or Unsupported.
+    """
+    connection = _connection(name)
+    where = f"the Airflow connection {name!r}"
+    extra = connection.extra_dejson
+    if extra.get("deploy-mode", "client") != "client":
+        raise Unsupported(
+            f"{where} has the deploy mode {extra['deploy-mode']!r}: drivers are started here, where their death can be"
+            " proven",
+            hint="set it to client",
+        )
+    if named := sorted({"keytab", "principal"} & extra.keys()):
+        raise Unsupported(f"{where} has a {named[0]}: a standalone master asks for none", hint="take it out")
+    from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
+
+    try:
+        master = str(SparkSubmitHook(conn_id=name)._resolve_connection()["master"])
+    except (RuntimeError, ValueError) as error:
+        raise InvalidInput(f"{where} is refused by Spark's provider: {error}", hint="mend it there") from error
+    check_standalone(f"{where} names {master}, which", master)
+    return master
+
+
+def _connection(name: str) -> Connection:
+    from airflow.sdk import BaseHook
+    from airflow.sdk.exceptions import AirflowNotFoundException
+
+    try:
+        return BaseHook.get_connection(name)
+    except AirflowNotFoundException:
+        raise NotFound(f"there is no Airflow connection {name!r}", hint="make it under Admin, Connections") from None
 
 
 def read_field(connection: Connection, field: str) -> str:

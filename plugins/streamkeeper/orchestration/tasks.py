@@ -16,7 +16,7 @@ from airflow.sdk.exceptions import AirflowSkipException, ParamValidationError
 from streamkeeper.errors import InvalidInput, NotFound, PermanentError, StreamkeeperError
 from streamkeeper.model.names import refuse_unknown
 from streamkeeper.model.request_limits import check_length
-from streamkeeper.orchestration.connections import SCHEME, resolve_connection
+from streamkeeper.orchestration.connections import SCHEME, resolve_connection, resolve_master
 from streamkeeper.orchestration.links import OutcomeLink, ReportLink
 from streamkeeper.orchestration.run_names import operation_id
 
@@ -210,7 +210,9 @@ def refuse_unknown_fields(context: Context) -> None:
 
 
 def open_site() -> Installation:
-    """The site of this installation, with Airflow's connections as a source of secrets."""
+    """The site of this installation, with Airflow's connections as a source of secrets and of the master."""
     from streamkeeper.operations.installation import Installation
 
-    return Installation.from_environment(os.environ, resolvers={SCHEME: resolve_connection})
+    return Installation.from_environment(
+        os.environ, resolvers={SCHEME: resolve_connection}, resolve_master=resolve_master
+    )

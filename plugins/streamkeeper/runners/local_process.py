@@ -13,7 +13,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,7 +27,7 @@ from streamkeeper.masters import check_master
 from streamkeeper.model.coding import from_json, to_json
 from streamkeeper.model.control import SECRETS, LaunchSpec, ProcessRecord, control_key
 from streamkeeper.model.installation_record import InstallationRecord
-from streamkeeper.model.settings import Settings
+from streamkeeper.model.settings import CONNECTION, Settings
 from streamkeeper.private_files import make_folders, opener
 from streamkeeper.registry.control import Control
 from streamkeeper.runners import process_tree
@@ -84,6 +84,7 @@ class LocalProcessRunner(Runner):
         machine: Machine | None = None,
         environ: Mapping[str, str] | None = None,
         installation: InstallationRecord | None = None,
+        resolve_master: Callable[[str], str] | None = None,
     ) -> None:
         self._store = store
         self._settings = settings
@@ -91,12 +92,13 @@ class LocalProcessRunner(Runner):
         self._machine = machine
         self._environ = os.environ if environ is None else environ
         self._installation = installation
+        self._resolve_master = resolve_master
 
     def check_place(self) -> None:
         """See Runner; drivers start Spark with the Java that this machine has, and ask the master for executors."""
         check_java(self._environ)
-        if self._settings.master:
-            check_master(self._settings.master)
+        if master := self._master():
+            check_master(master)
 
     def launch(self, spec: LaunchSpec, secrets: dict[str, str]) -> None:
         """See Runner; returns when the supervisor's process exists, before its claim is stored."""
@@ -286,9 +288,22 @@ class LocalProcessRunner(Runner):
         if code != 0:
             raise StreamkeeperError(f"{job}/{instance} cannot be started: /bin/sh ended with {code}", hint=f"see {log}")
 
+    def _master(self) -> str:
+        told = self._settings.master
+        name = told.removeprefix(CONNECTION)
+        if name == told:
+            return told
+        if self._resolve_master is None:
+            raise InvalidInput(
+                f"STREAMKEEPER_MASTER={told} can be read by Airflow's tasks alone",
+                hint="do it by the DAG; or set spark://host:port for this command",
+            )
+        return self._resolve_master(name)
+
     def _child_environment(self, job: str, instance: str, secrets: Mapping[str, str]) -> dict[str, str]:
         return {
             **driver_variables(self._environ, self._settings),
+            "STREAMKEEPER_MASTER": self._master(),
             **self._mark(job, instance).variables(),
             SECRETS: json.dumps(dict(secrets)),
         }
