@@ -12,11 +12,12 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from airflow.sdk import Asset, BaseBranchOperator
+from airflow.sdk import Asset
 
 from streamkeeper.errors import DeployFailed, NotFound, OperationRefused
 from streamkeeper.lifecycle.steps import PlannedStep, path, plan_deploy
 from streamkeeper.model.step import Step
+from streamkeeper.orchestration.branching import BranchOperator
 from streamkeeper.orchestration.form import deploy_form, read_request, rollback_form
 from streamkeeper.orchestration.people import triggered_by
 from streamkeeper.orchestration.tasks import OpeningTask, OperationTask, open_site
@@ -217,7 +218,7 @@ class HandoverOperator(OperationTask):
         return accept(self.load().run(self.step, on_progress=show))
 
 
-class ChooseOperator(OperationTask, BaseBranchOperator):
+class ChooseOperator(OperationTask, BranchOperator):
     """Follows the verdict. ``ways``: step -> the group that begins with it; else ``go_on``, and ``end`` when over."""
 
     def __init__(self, *, ways: Mapping[Step, str], go_on: str, end: str, **kwargs: Any) -> None:

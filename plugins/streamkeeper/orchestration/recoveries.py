@@ -7,7 +7,6 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.standard.operators.hitl import HITLOperator
-from airflow.sdk import BaseBranchOperator
 from airflow.sdk.timezone import utcnow
 
 from streamkeeper.errors import DeployFailed
@@ -17,6 +16,7 @@ from streamkeeper.model.markdown_text import escaped
 from streamkeeper.model.recovery import RecoveryAction
 from streamkeeper.model.step import Step
 from streamkeeper.orchestration.answer_trigger import APPROVE, DECLINE
+from streamkeeper.orchestration.branching import BranchOperator
 from streamkeeper.orchestration.form import DEADLINE_FIELDS, recover_form
 from streamkeeper.orchestration.notifiers import tell_all
 from streamkeeper.orchestration.operators import FinishOperator, accept, update_asset
@@ -102,7 +102,7 @@ class DiagnoseOperator(_RecoveryTask):
         return found.sentence
 
 
-class DecideOperator(_RecoveryTask, BaseBranchOperator):
+class DecideOperator(_RecoveryTask, BranchOperator):
     """Ends a diagnosis; asks a person where the action loses or doubles; else goes on."""
 
     def __init__(self, *, ask: str, go_on: str, end: str, **kwargs: Any) -> None:
