@@ -198,10 +198,10 @@ def _master(variable: str, environ: Mapping[str, str], checkpoints: str) -> str:
     if not _STANDALONE.fullmatch(value):
         kind = Unsupported if value.startswith(("yarn", "k8s:", "mesos:")) else InvalidInput
         raise kind(f"{variable}={value} is no standalone master", hint="write spark://host:7077, or leave it out")
-    if scheme_of(checkpoints) != "s3a":
+    if scheme_of(checkpoints) not in ("s3a", "hdfs"):
         raise Unsupported(
-            f"{variable}={value}: of checkpoints in {checkpoints} nothing shows that executors elsewhere write them",
-            hint="set STREAMKEEPER_CHECKPOINTS to s3a://bucket/prefix",
+            f"{variable}={value}: {checkpoints} would be another directory on each executor's machine",
+            hint="set STREAMKEEPER_CHECKPOINTS to s3a://bucket/prefix or hdfs://namenode:port/path",
         )
     return value
 
