@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 import urllib.request
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -102,6 +103,26 @@ class HdfsServer:
     def set_safe_mode(self, wanted: str) -> None:
         """``enter`` or ``leave``."""
         self._run(_ADMIN, "-safemode", wanted)
+
+    def give(self, url: str, user: str) -> None:
+        """Make a directory, and make it that user's, who may write nowhere else."""
+        path = url.removeprefix(self.url)
+        for wanted in ("MKDIRS", f"SETOWNER&owner={user}"):
+            asked = f"{self.http}/webhdfs/v1{path}?op={wanted}&user.name={getpass.getuser()}"
+            urllib.request.urlopen(urllib.request.Request(asked, method="PUT"), timeout=10).close()
+
+    def owners(self, url: str) -> Counter[str]:
+        """Whose the files below a directory are: how many of each user."""
+        path, found = url.removeprefix(self.url), Counter[str]()
+        asked = f"{self.http}/webhdfs/v1{path}?op=LISTSTATUS&user.name={getpass.getuser()}"
+        with urllib.request.urlopen(asked, timeout=10) as answer:
+            entries = json.load(answer)["FileStatuses"]["FileStatus"]
+        for entry in entries:
+            if entry["type"] == "DIRECTORY":
+                found += self.owners(f"{url}/{entry['pathSuffix']}")
+            else:
+                found[entry["owner"]] += 1
+        return found
 
     def _launch(self, program: str) -> None:
         with open(self.home / "log", "ab") as log:

@@ -68,7 +68,8 @@ class SparkCluster:
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self._pages}/json/", timeout=10) as answer:
                 return len(json.load(answer)["workers"])
-        except urllib.error.URLError:
+        except (urllib.error.URLError, json.JSONDecodeError):
+            # Its page answers before that part of it does.
             return 0
 
     def executors(self) -> list[psutil.Process]:

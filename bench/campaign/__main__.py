@@ -14,6 +14,7 @@
                   --from-seed K: the first of their seeds; --no-points: nothing but the seeds
 --on-s3           of the switches: with checkpoints in a bucket, behind a proxy at which one request in twenty fails and
                   one answer to a write in twenty gets lost; lines in bench/results/switch-crash-s3.jsonl
+--on-hdfs         of the switches: with checkpoints in HDFS; lines in bench/results/switch-crash-hdfs.jsonl
 --controls        the negative controls instead: with a protection switched off they must find damage, else exit 1
                   with --attacks: of each kind, the first of its seeds that does harm
                   with --drills: of each kind, the rules that name it; its cause must be missed
@@ -33,6 +34,7 @@ from bench.campaign.cases import Stage, is_of_a_broken_release, is_of_a_first_de
 from bench.campaign.controls import CONTROLS, ON_S3, PROTECTED, run_control
 from bench.campaign.drill_runs import run_drills
 from bench.campaign.drills.kinds import KINDS as DRILLS
+from bench.campaign.on_hdfs import in_hdfs
 from bench.campaign.on_s3 import in_a_bucket
 from bench.campaign.recovering import RecoverStage
 from bench.campaign.results import Results
@@ -46,6 +48,7 @@ USUAL = {
     "deploys": "build/campaign.jsonl",
     "switching": "bench/results/switch-crash.jsonl",
     "switching-on-s3": "bench/results/switch-crash-s3.jsonl",
+    "switching-on-hdfs": "bench/results/switch-crash-hdfs.jsonl",
     "recovering": "bench/results/recover-crash.jsonl",
     "broker": "bench/results/broker-crash.jsonl",
     "airflow": "bench/results/airflow-crash.jsonl",
@@ -53,6 +56,8 @@ USUAL = {
     "drills": "bench/results/drills.jsonl",
 }
 """Where the lines of each kind of campaign go."""
+PLACES = {"": in_directories(SwitchStage), "on-s3": in_a_bucket, "on-hdfs": in_hdfs}
+"""Where the checkpoints of the switches lie."""
 SEEDS = {"attacks": 4, "drills": 1}
 
 
@@ -60,8 +65,7 @@ def main() -> int:
     """Run the campaign; 1 when a case found damage, or a negative control found none."""
     chosen = _arguments()
     points = chosen.points.split(",") if chosen.points else []
-    where = "-on-s3" if chosen.on_s3 else ""
-    results = Results(chosen.results or ROOT / USUAL[f"{chosen.kind}{where}"])
+    results = Results(chosen.results or ROOT / USUAL["-".join(filter(None, (chosen.kind, chosen.place)))])
     usual = SEEDS.get(chosen.kind, 60)
     seeds = range(chosen.from_seed, chosen.from_seed + (usual if chosen.seeds is None else chosen.seeds))
     if chosen.kind == "attacks":
@@ -95,7 +99,7 @@ def _run_switches(chosen: argparse.Namespace, results: Results, points: list[str
         points=points,
         seeds=seeds,
         everywhere=chosen.everywhere,
-        opened=in_a_bucket if chosen.on_s3 else in_directories(SwitchStage),
+        opened=PLACES[chosen.place],
         freezes=() if chosen.no_points else FROZEN,
     )
 
@@ -144,12 +148,14 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--scenarios", default=",".join(SCENARIOS))
     parser.add_argument("--everywhere", action="store_true")
     parser.add_argument("--no-points", action="store_true")
-    parser.add_argument("--on-s3", action="store_true")
+    places = parser.add_mutually_exclusive_group()
+    for place in filter(None, PLACES):
+        places.add_argument(f"--{place}", dest="place", action="store_const", const=place, default="")
     parser.add_argument("--controls", action="store_true")
     parser.add_argument("--only", default=",".join([*CONTROLS, *ON_S3]))
     chosen = parser.parse_args()
-    if chosen.on_s3 and chosen.kind != "switching":
-        parser.error("--on-s3 goes with --switching")
+    if chosen.place and chosen.kind != "switching":
+        parser.error(f"--{chosen.place} goes with --switching")
     return chosen
 
 

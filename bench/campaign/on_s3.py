@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from bench.campaign.switching import SwitchStage
 from harness.bed import Bed, fresh_bed
 from harness.fault_proxy import FaultProxy, fault_proxy
 from harness.s3_server import FIRST_BUCKET, s3_server
+from harness.variables import set_variables
 
 REFUSED = LOST = 0.05
 """The shares of all requests that are answered 503, and of those that write whose answer gets lost."""
@@ -53,7 +53,7 @@ def bucket_bed(root: Path, job_files: list[Path]) -> Iterator[tuple[Bed, FaultPr
     with (
         s3_server(root.absolute().with_name(f"{root.name}-s3"), volume_mb=64, volumes=20) as server,
         fault_proxy(server.endpoint) as proxy,
-        _set({**server.environment, "AWS_ENDPOINT_URL": proxy.endpoint}),
+        set_variables({**server.environment, "AWS_ENDPOINT_URL": proxy.endpoint}),
         fresh_bed(root, job_files, f"s3a://{FIRST_BUCKET}/checkpoints") as bed,
     ):
         yield bed, proxy
@@ -65,15 +65,3 @@ def in_a_bucket(root: Path) -> Iterator[BucketStage]:
     with bucket_bed(root, JOBS) as (bed, proxy):
         proxy.refuse_share, proxy.lose_share = REFUSED, LOST
         yield BucketStage(bed, proxy)
-
-
-@contextmanager
-def _set(variables: Mapping[str, str]) -> Iterator[None]:
-    """In this process too: it looks at the checkpoints itself."""
-    before = dict(os.environ)
-    os.environ.update(variables)
-    try:
-        yield
-    finally:
-        os.environ.clear()
-        os.environ.update(before)

@@ -1,8 +1,9 @@
-"""Jobs whose tasks run on a standalone cluster's executors, with checkpoints on S3 and a table in PostgreSQL."""
+"""Jobs whose tasks run on a standalone cluster's executors, checkpoints on S3 or in HDFS, a table in PostgreSQL."""
 
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +12,9 @@ from typing import ClassVar
 import psycopg
 import pytest
 
+from harness.hdfs_server import HdfsServer
 from harness.spark_cluster import SparkCluster, spark_cluster
+from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.model.recovery import Cause, RecoveryAction
 from streamkeeper.model.request import Strategy
 from streamkeeper.model.ways import Way
@@ -19,7 +22,9 @@ from tests.integration.remote_house import Remote
 from tests.integration.test_recovery import JOB
 from tests.servers import skip_without_s3a
 
-pytestmark = [pytest.mark.spark, pytest.mark.s3, pytest.mark.postgres, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.spark, pytest.mark.postgres, pytest.mark.timeout(900)]
+USER = "streams"
+_NAME_OF_ITS_OWN = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 @pytest.fixture(scope="module")
@@ -48,16 +53,40 @@ class Spread(Remote):
 
 
 @pytest.fixture
-def house(
-    tmp_path: Path, s3_url: str, postgres_server: str, cluster: SparkCluster, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Spread]:
+def on_s3(s3_url: str) -> str:
     skip_without_s3a()
+    return f"{s3_url.replace('s3://', 's3a://')}/checkpoints"
+
+
+@pytest.fixture
+def in_hdfs(hdfs_url: str, hdfs_server: HdfsServer, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A directory of a user who is not the one that all processes run as."""
+    hdfs_server.give(f"{hdfs_url}/checkpoints", USER)
+    monkeypatch.setenv("HADOOP_USER_NAME", USER)
+    return f"{hdfs_url}/checkpoints"
+
+
+@pytest.fixture(
+    params=[
+        pytest.param("on_s3", marks=pytest.mark.s3),
+        pytest.param("in_hdfs", marks=[pytest.mark.hdfs, pytest.mark.storage]),
+    ]
+)
+def checkpoints(request: pytest.FixtureRequest) -> str:
+    where: str = request.getfixturevalue(request.param)
+    return where
+
+
+@pytest.fixture
+def house(
+    tmp_path: Path, checkpoints: str, postgres_server: str, cluster: SparkCluster, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Spread]:
     monkeypatch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
     with psycopg.connect(postgres_server, autocommit=True) as connection:
         name = f"t{os.urandom(4).hex()}"
         connection.execute(f"CREATE DATABASE {name}")
     database = postgres_server.replace("/postgres", f"/{name}")
-    house = Spread(tmp_path, f"{s3_url.replace('s3://', 's3a://')}/checkpoints", cluster.master, database)
+    house = Spread(tmp_path, checkpoints, cluster.master, database)
     try:
         house.add(("a", 1), ("b", 2))
         yield house
@@ -65,7 +94,16 @@ def house(
         house.close()
 
 
-def test_a_life_on_executors_elsewhere(house: Spread, cluster: SparkCluster) -> None:
+def shared_names(checkpoint: Tree) -> list[str]:
+    """State files that another attempt at the same batch would name alike; the driver writes what describes them."""
+    state = [path for path in checkpoint.fresh().look().files if path.startswith("state/") and "_metadata/" not in path]
+    assert state
+    return [path for path in state if not _NAME_OF_ITS_OWN.search(path)]
+
+
+def test_a_life_on_executors_elsewhere(
+    house: Spread, cluster: SparkCluster, checkpoints: str, request: pytest.FixtureRequest
+) -> None:
     """First release, its executors killed, then frozen until another driver has taken over, resume, rebuild, rollback:
     the table holds every row once, and nothing is left of what drivers shared with executors."""
     assert house.next("first", trigger="200 milliseconds") == (Way.START, "v0001")
@@ -94,5 +132,10 @@ def test_a_life_on_executors_elsewhere(house: Spread, cluster: SparkCluster) -> 
     house.add(("e", 8))
     house.settle()
     assert house.serves()
+    assert shared_names(house.checkpoint) == []
     house.must("prune", JOB)
     assert house.site.checkpoints.folders(".scratch") == []
+    if checkpoints.startswith("hdfs:"):
+        # Executors write as their driver's user, without a variable or a file of Hadoop's on their machines.
+        hdfs_server: HdfsServer = request.getfixturevalue("hdfs_server")
+        assert set(hdfs_server.owners(checkpoints)) == {USER}

@@ -104,9 +104,10 @@ def test_four_eyes_are_switched_on_by_a_clear_yes(tmp_path: Path) -> None:
             read_settings({**home, "STREAMKEEPER_FOUR_EYES": unclear})
 
 
-def test_a_master_is_a_standalone_clusters(tmp_path: Path) -> None:
+@pytest.mark.parametrize("checkpoints", ["s3a://bucket/cp", "hdfs://namenode:8020/cp"])
+def test_a_master_is_a_standalone_clusters(tmp_path: Path, checkpoints: str) -> None:
     """One or several hosts with ports, or an Airflow connection; without the variable a driver runs its tasks."""
-    far = {"STREAMKEEPER_HOME": str(tmp_path), "STREAMKEEPER_CHECKPOINTS": "s3a://bucket/cp"}
+    far = {"STREAMKEEPER_HOME": str(tmp_path), "STREAMKEEPER_CHECKPOINTS": checkpoints}
     assert read_settings(far).master == ""
     for master in ("spark://one:7077", "spark://one:7077,two.example:7078", "airflow://spark_default"):
         assert read_settings({**far, "STREAMKEEPER_MASTER": master}).master == master
@@ -124,9 +125,9 @@ def test_any_other_master_is_refused(tmp_path: Path, master: str) -> None:
     assert f"STREAMKEEPER_MASTER={master}" in str(refused.value)
 
 
-@pytest.mark.parametrize("checkpoints", ["", "hdfs://namenode:8020/checkpoints"])
+@pytest.mark.parametrize("checkpoints", ["", "/mnt/shared/checkpoints"])
 def test_executors_elsewhere_need_checkpoints_that_they_can_write(tmp_path: Path, checkpoints: str) -> None:
-    """A directory would be another one on each of their machines; with HDFS it was not shown."""
+    """A directory would be another one on each of their machines, and nothing shows that it is a shared one."""
     here = {"STREAMKEEPER_HOME": str(tmp_path), "STREAMKEEPER_MASTER": "spark://one:7077"}
-    with pytest.raises(Unsupported, match="nothing shows that executors elsewhere write them .*s3a://"):
+    with pytest.raises(Unsupported, match="another directory on each executor's machine .*s3a://.*hdfs://"):
         read_settings({**here, "STREAMKEEPER_CHECKPOINTS": checkpoints})

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
 from streamkeeper.errors import InvalidInput, JobUnusable, OperationRefused
+from streamkeeper.lifecycle.actions import Decision, Launch
 from streamkeeper.model.coding import to_json
-from streamkeeper.model.journal import OperationFinished, Outcome, ReleaseDescribed, ReleaseRegistered
+from streamkeeper.model.control import LaunchMode, LaunchSpec
+from streamkeeper.model.journal import (
+    InstancePlanned,
+    OperationFinished,
+    OperationStarted,
+    Outcome,
+    ReleaseDescribed,
+    ReleaseRegistered,
+    Role,
+)
 from streamkeeper.model.request import DeployRequest
 from streamkeeper.model.step import Step
 from streamkeeper.operations import deploy as deploying
@@ -101,3 +112,26 @@ def test_a_dry_run_neither_carries_on_nor_ends_what_is_open(job: Registered, on_
     with pytest.raises(InvalidInput, match=f"a dry run would {on_open.value} what is open"):
         Deploy.open(job.site, "op3", DeployRequest(job=JOB, release="r0001", dry_run=True), on_open=on_open)
     assert job.site.journal(JOB, "test").state().open_operation.operation == "op2"
+
+
+def test_tasks_stay_in_the_driver_while_a_version_lies_in_a_directory(
+    job: Registered, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Executors elsewhere would write its state to disks of their own; once it is gone they get the job's tasks."""
+    launched: list[LaunchSpec] = []
+    monkeypatch.setattr(job.runner, "launch", lambda spec, secrets: launched.append(spec))
+    job.set(master="spark://elsewhere:7077")
+    job.record(OperationStarted(operation="op2", request=DeployRequest(job=JOB), steps=()))
+
+    def master_of(release: str, instance: str) -> str:
+        planned = InstancePlanned(operation="op2", instance=instance, release=release, role=Role.CANDIDATE)
+        job.record(planned)
+        acts = deploy_acts.DeployActs(job.site, job.site.journal(JOB, "test"), JOB, "op2")
+        action = Launch(instance, LaunchMode.STANDBY)
+        acts.carry_out(Decision(step=Step.STANDBY, action=action, reason="to see"))
+        return launched[-1].conf.get("spark.master", "")
+
+    assert master_of("r0001", "one") == "local[2]"
+    assert master_of(with_release(job, {"spark.master": "local[1]"}), "two") == "local[1]"
+    shutil.rmtree(job.directory)
+    assert master_of("r0001", "three") == ""

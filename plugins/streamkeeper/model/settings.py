@@ -201,10 +201,10 @@ def _master(variable: str, environ: Mapping[str, str], checkpoints: str) -> str:
         return ""
     if not _CONNECTION.fullmatch(value):
         check_standalone(f"{variable}={value}", value)
-    if scheme_of(checkpoints) != "s3a":
+    if scheme_of(checkpoints) not in ("s3a", "hdfs"):
         raise Unsupported(
-            f"{variable}={value}: of checkpoints in {checkpoints} nothing shows that executors elsewhere write them",
-            hint="set STREAMKEEPER_CHECKPOINTS to s3a://bucket/prefix",
+            f"{variable}={value}: {checkpoints} would be another directory on each executor's machine",
+            hint="set STREAMKEEPER_CHECKPOINTS to s3a://bucket/prefix or hdfs://namenode:port/path",
         )
     return value
 

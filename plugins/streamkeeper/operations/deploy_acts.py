@@ -7,6 +7,7 @@ from typing import assert_never
 
 from streamkeeper.checkpoints.layout import last_committed
 from streamkeeper.checkpoints.opening import tree_at
+from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.compatibility.output_columns import columns_that_may_differ
 from streamkeeper.errors import InvalidInput, NotFound, OperationRefused, StoreUnavailable
 from streamkeeper.lifecycle.actions import (
@@ -51,7 +52,7 @@ from streamkeeper.model.journal import (
 )
 from streamkeeper.model.operation import OperationState
 from streamkeeper.model.release import Release
-from streamkeeper.model.release_conf import check_release_conf
+from streamkeeper.model.release_conf import MASTER, check_release_conf
 from streamkeeper.model.secret_references import find_references, resolve
 from streamkeeper.model.snapshot import Snapshot
 from streamkeeper.model.step import Step
@@ -76,6 +77,8 @@ from streamkeeper.registry.control import Control
 from streamkeeper.registry.environments import installed_jars
 from streamkeeper.registry.journal import Journal
 from streamkeeper.registry.objects import put_object
+
+_OWN_THREADS = "local[2]"
 
 
 class DeployActs:
@@ -211,7 +214,7 @@ class DeployActs:
             bundle=content.bundle,
             entry=content.entry,
             params=content.params,
-            conf=content.conf,
+            conf={**self._kept_here(state), **content.conf},
             checkpoints=self._site.settings.checkpoints,
             rehearse_on=live_checkpoints(self._site, state),
             expected_manifests=state.described.get(release.name, {}),
@@ -221,6 +224,17 @@ class DeployActs:
         )
         secrets = resolve(find_references(content.params, content.conf), self._site.resolvers)
         self._site.runner.launch(spec, secrets)
+
+    def _kept_here(self, state: JobState) -> dict[str, str]:
+        """The master of a driver that may open a version in a directory, although the installation has executors
+        elsewhere: they would write its state to disks of their own.
+        """
+        if not self._site.settings.master:
+            return {}
+        versions = [version for query in state.versions.values() for version in query]
+        places = [self._site.checkpoint(state, version.query, version.version) for version in versions]
+        here = any(isinstance(place, LocalTree) and not place.absence() for place in places)
+        return {MASTER: _OWN_THREADS} if here else {}
 
     def _gather(self, state: JobState) -> Gather | None:
         """Against what evidence is asked for: before the assessment, and again once a person has approved."""
