@@ -7,6 +7,8 @@ import sqlite3
 from pathlib import Path
 
 import msgspec
+import psycopg
+import pytest
 
 from harness.ledger import Totals
 from harness.topic_feed import PARTITIONS, Event, make_events, read_events
@@ -81,3 +83,24 @@ def test_both_tables_are_read_as_the_sink_writes_them(tmp_path: Path) -> None:
     assert read_counts(file)["c001", "2026-03-01 00:07"] == Totals(2, 30)
     assert read_sums(file) == {"c001": Totals(3, 35)}
     assert read_table(file) == [Event("e1", "c001", "sale", 10, "2026-03-01T00:07:01Z")]
+
+
+@pytest.mark.postgres
+def test_both_tables_are_read_from_postgresql(postgres_server: str) -> None:
+    """In UTC, wherever the reader is; a database without the tables holds nothing."""
+    assert (read_counts(postgres_server), read_sums(postgres_server), read_table(postgres_server)) == ({}, {}, [])
+    with psycopg.connect(postgres_server, options="-c timezone=Asia/Tokyo") as connection:
+        connection.execute(
+            "CREATE TABLE event_counts (customer text, minute timestamptz, events bigint, amount bigint)"
+        )
+        connection.execute("INSERT INTO event_counts VALUES ('c001', '2026-03-01 00:07:00Z', 2, 30)")
+        connection.execute("INSERT INTO event_counts VALUES ('c001', '2026-03-01 00:08:00Z', 1, 5)")
+        connection.execute(
+            "CREATE TABLE events (event_id text, customer text, kind text, amount bigint, at timestamptz)"
+        )
+        connection.execute("INSERT INTO events VALUES ('e1', 'c001', 'sale', 10, '2026-03-01 00:07:01Z')")
+    assert read_counts(postgres_server)["c001", "2026-03-01 00:07"] == Totals(2, 30)
+    assert read_sums(postgres_server) == {"c001": Totals(3, 35)}
+    assert read_table(postgres_server) == [Event("e1", "c001", "sale", 10, "2026-03-01T00:07:01Z")]
+    with psycopg.connect(postgres_server) as connection:
+        connection.execute("DROP TABLE event_counts, events")
