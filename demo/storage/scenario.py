@@ -116,10 +116,10 @@ class Acts:
         )
 
     def _form(self, *, per_trigger: int, reason: str) -> dict[str, Any]:
-        wanted = form(self.topic.broker.servers, EVENT_COUNTS, per_trigger=per_trigger, reason=reason)
         # The master is the installation's.
         conf = {name: value for name, value in CONF.items() if name != "spark.master"}
-        return {**wanted, "conf": {**conf, "spark.executor.memory": "512m"}}
+        conf["spark.executor.memory"] = "512m"
+        return form(self.topic.broker.servers, EVENT_COUNTS, per_trigger=per_trigger, reason=reason, conf=conf)
 
     @property
     def _read(self) -> Callable[[], Any]:
