@@ -13,6 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from psycopg import Connection
+from psycopg.errors import UndefinedTable
+from psycopg.rows import dict_row
 
 from harness.ledger import Account, Totals, compare_events, compare_totals
 from harness.topic_feed import Event
@@ -21,8 +24,13 @@ Counts = dict[tuple[str, str], Totals]
 """(customer, minute) -> the events of that minute, their amount, and the largest where the table has it."""
 
 
-Database = Path | str
-"""SQLite's file, or the URL of a PostgreSQL."""
+Database = Path | Connection
+"""SQLite's file, or a connection of ``connect``."""
+
+
+def connect(url: str) -> Connection:
+    """To a PostgreSQL, for ``with``: it may read in several threads, and tells moments in UTC."""
+    return Connection.connect(url, options="-c timezone=UTC", autocommit=True)
 
 
 def read_counts(database: Database) -> Counts:
@@ -102,15 +110,11 @@ def _read(database: Database, query: str) -> list[dict[str, Any]]:
     return _read_sqlite(database, query) if isinstance(database, Path) else _read_postgres(database, query)
 
 
-def _read_postgres(url: str, query: str) -> list[dict[str, Any]]:
-    import psycopg
-    from psycopg.rows import dict_row
-
-    with psycopg.connect(url, options="-c timezone=UTC", row_factory=dict_row) as connection:
-        try:
-            return connection.execute(query).fetchall()
-        except psycopg.errors.UndefinedTable:
-            return []
+def _read_postgres(connection: Connection, query: str) -> list[dict[str, Any]]:
+    try:
+        return connection.cursor(row_factory=dict_row).execute(query).fetchall()
+    except UndefinedTable:
+        return []
 
 
 def _read_sqlite(file: Path, query: str) -> list[dict[str, Any]]:

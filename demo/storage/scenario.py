@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from psycopg import Connection
 
 from demo.acts.going_back import roll_back
 from demo.acts.stage import Act, Stage
@@ -30,7 +31,7 @@ from harness.processes import StartedProcess, is_running
 from harness.remote_servers import Whereabouts, find_programs
 from harness.spark_cluster import find_executors
 from harness.system import System
-from harness.topic_ledger import counts_so_far, read_counts, read_sums
+from harness.topic_ledger import connect, counts_so_far, read_counts, read_sums
 from harness.waiting import wait_until
 from streamkeeper.errors import DeployFailed, InvalidInput, StillWaiting
 from streamkeeper.model.finding import Verdict
@@ -65,11 +66,12 @@ def run_storage_demo(places: Places, screen: Screen) -> bool:
             system.wait_for_dag(airflow, dag)
         screen.tell(f"Airflow is healthy at {airflow.url}, Kafka at {topic.broker.servers}")
         stage = Stage(system, airflow, Deployer(system, airflow, screen.tell), screen.tell)
-        played = Acts(topic, servers, where.database)
-        acts = play_all(stage, played.all(), played.ledger, screen)
-        screen.tell("no more events; the job reads what is left")
-        topic.stop_feed()
-        accounts = settle(system, (EVENT_COUNTS,), played.ledger, screen)
+        with connect(where.database) as database:
+            played = Acts(topic, servers, database)
+            acts = play_all(stage, played.all(), played.ledger, screen)
+            screen.tell("no more events; the job reads what is left")
+            topic.stop_feed()
+            accounts = settle(system, (EVENT_COUNTS,), played.ledger, screen)
     return write_report(places, acts, accounts, screen)
 
 
@@ -97,7 +99,7 @@ class Acts:
 
     topic: Topic
     servers: StartedProcess
-    database: str
+    database: Connection
 
     def ledger(self) -> list[Account]:
         """As it stands: what came out is read first, so that all of it has been written down by then."""

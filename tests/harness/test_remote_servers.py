@@ -15,7 +15,7 @@ from harness import remote_servers
 from harness.places import ROOT, Places
 from harness.processes import StartedProcesses, session_of
 from harness.remote_servers import Whereabouts, find_programs
-from harness.topic_ledger import read_counts
+from harness.topic_ledger import connect, read_counts
 from harness.waiting import wait_for
 from streamkeeper.errors import NotFound
 from tests.servers import skip_without_s3a
@@ -64,7 +64,8 @@ def test_asked_to_end_they_leave_nothing(tmp_path: Path, *, ready: bool) -> None
         postgres = wait_for("PostgreSQL", lambda: [p for p in session_of(started) if p.name() == "postgres"], 120)
         if ready:
             wait_for("the servers", file.exists, 120)
-            assert read_counts(msgspec.json.decode(file.read_bytes(), type=Whereabouts).database) == {}
+            with connect(msgspec.json.decode(file.read_bytes(), type=Whereabouts).database) as database:
+                assert read_counts(database) == {}
     finally:
         processes.stop_all(grace_s=60)
     assert not any(process.is_running() and process.status() != psutil.STATUS_ZOMBIE for process in postgres)

@@ -12,7 +12,7 @@ import pytest
 
 from harness.ledger import Totals
 from harness.topic_feed import PARTITIONS, Event, make_events, read_events
-from harness.topic_ledger import counts_of, counts_so_far, read_counts, read_sums, read_table, table_so_far
+from harness.topic_ledger import connect, counts_of, counts_so_far, read_counts, read_sums, read_table, table_so_far
 
 EVENTS = list(itertools.islice(make_events(seed=1, customers=4), 300))
 
@@ -88,19 +88,15 @@ def test_both_tables_are_read_as_the_sink_writes_them(tmp_path: Path) -> None:
 @pytest.mark.postgres
 def test_both_tables_are_read_from_postgresql(postgres_server: str) -> None:
     """In UTC, wherever the reader is; a database without the tables holds nothing."""
-    assert (read_counts(postgres_server), read_sums(postgres_server), read_table(postgres_server)) == ({}, {}, [])
-    with psycopg.connect(postgres_server, options="-c timezone=Asia/Tokyo") as connection:
-        connection.execute(
-            "CREATE TABLE event_counts (customer text, minute timestamptz, events bigint, amount bigint)"
-        )
-        connection.execute("INSERT INTO event_counts VALUES ('c001', '2026-03-01 00:07:00Z', 2, 30)")
-        connection.execute("INSERT INTO event_counts VALUES ('c001', '2026-03-01 00:08:00Z', 1, 5)")
-        connection.execute(
-            "CREATE TABLE events (event_id text, customer text, kind text, amount bigint, at timestamptz)"
-        )
-        connection.execute("INSERT INTO events VALUES ('e1', 'c001', 'sale', 10, '2026-03-01 00:07:01Z')")
-    assert read_counts(postgres_server)["c001", "2026-03-01 00:07"] == Totals(2, 30)
-    assert read_sums(postgres_server) == {"c001": Totals(3, 35)}
-    assert read_table(postgres_server) == [Event("e1", "c001", "sale", 10, "2026-03-01T00:07:01Z")]
-    with psycopg.connect(postgres_server) as connection:
-        connection.execute("DROP TABLE event_counts, events")
+    with connect(postgres_server) as read, psycopg.connect(postgres_server, autocommit=True) as write:
+        assert (read_counts(read), read_sums(read), read_table(read)) == ({}, {}, [])
+        write.execute("SET timezone = 'Asia/Tokyo'")
+        write.execute("CREATE TABLE event_counts (customer text, minute timestamptz, events bigint, amount bigint)")
+        write.execute("INSERT INTO event_counts VALUES ('c001', '2026-03-01 00:07:00Z', 2, 30)")
+        write.execute("INSERT INTO event_counts VALUES ('c001', '2026-03-01 00:08:00Z', 1, 5)")
+        write.execute("CREATE TABLE events (event_id text, customer text, kind text, amount bigint, at timestamptz)")
+        write.execute("INSERT INTO events VALUES ('e1', 'c001', 'sale', 10, '2026-03-01 00:07:01Z')")
+        assert read_counts(read)["c001", "2026-03-01 00:07"] == Totals(2, 30)
+        assert read_sums(read) == {"c001": Totals(3, 35)}
+        assert read_table(read) == [Event("e1", "c001", "sale", 10, "2026-03-01T00:07:01Z")]
+        write.execute("DROP TABLE event_counts, events")
