@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 
 from demo.acts.stage import Act, Stage
-from demo.acts.switching import rebuild_watched
+from demo.acts.switching import answer_about_output, rebuild_watched
 from demo.deploys import Asked, Deployer, StepReport
 from demo.kafka.jobs import EVENT_COUNTS, EVENT_TABLE, JOBS, WITH_LARGEST, form
 from demo.playing import from_nothing, play_all, settle, write_report
@@ -107,5 +107,6 @@ class Acts:
             form=form(self._servers, EVENT_COUNTS, per_trigger=2000, reason="one more aggregate"),
             verdict=Verdict.SWITCH,
             way=Way.REBUILD,
+            meanwhile=answer_about_output(stage, "the ledger tells"),
         )
         return [rebuild_watched(stage, asked, lambda: read_sums(stage.places.warehouse))]

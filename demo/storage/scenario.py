@@ -15,7 +15,7 @@ from psycopg import Connection
 
 from demo.acts.going_back import roll_back
 from demo.acts.stage import Act, Stage
-from demo.acts.switching import deploy_watched, rebuild_watched
+from demo.acts.switching import answer_about_output, deploy_watched, rebuild_watched
 from demo.deploys import Asked, Deployer, StepReport
 from demo.kafka.jobs import EVENT_COUNTS, WITH_LARGEST, form
 from demo.killing import serving_driver
@@ -148,6 +148,7 @@ class Acts:
             form=self._form(per_trigger=2000, reason="one more aggregate"),
             verdict=Verdict.SWITCH,
             way=Way.REBUILD,
+            meanwhile=answer_about_output(stage, "the ledger tells"),
         )
         return [rebuild_watched(stage, asked, self._read)]
 
