@@ -11,8 +11,6 @@ from __future__ import annotations
 import argparse
 import json
 import random
-import shutil
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,12 +21,10 @@ import psycopg
 
 from bench.campaign.cases import CaseResult
 from bench.campaign.results import Results
-from harness import postgres_server
 from harness.bed import Bed, fresh_bed
 from harness.ledger import Totals, compare_totals, expected_totals
 from harness.places import ROOT
-from harness.s3_server import FIRST_BUCKET, S3Server, s3_server
-from harness.spark_cluster import SparkCluster, spark_cluster
+from harness.remote_servers import RemoteServers, remote_servers
 from harness.waiting import wait_for
 from streamkeeper.model.liveness import Life
 
@@ -42,14 +38,9 @@ _BLOWS = ("kill", "freeze", "freeze and kill the driver")
 class Stage:
     """The job as it serves on the cluster, and what is done to it."""
 
-    def __init__(self, bed: Bed, cluster: SparkCluster, server: S3Server, database: str) -> None:
-        self._bed, self._cluster, self._database = bed, cluster, database
-        self._environ = {
-            **server.environment,
-            "SPARK_LOCAL_IP": "127.0.0.1",
-            "STREAMKEEPER_CHECKPOINTS": f"s3a://{FIRST_BUCKET}/checkpoints",
-            "STREAMKEEPER_MASTER": cluster.master,
-        }
+    def __init__(self, bed: Bed, servers: RemoteServers) -> None:
+        self._bed, self._cluster, self._database = bed, servers.cluster, servers.database
+        self._environ = servers.whereabouts.environment
 
     def deploy(self) -> None:
         """Serve the job, with input coming."""
@@ -116,25 +107,10 @@ class Stage:
 
 @contextmanager
 def _stage(root: Path) -> Iterator[Stage]:
-    programs = postgres_server.find_programs()
-    if programs is None:
-        raise SystemExit("no PostgreSQL server programs (Debian: apt-get install postgresql)")
-    home = Path(tempfile.mkdtemp(prefix="streamkeeper-blows-"))
-    # PostgreSQL's own user goes through here.
-    home.chmod(0o755)
-    (home / "postgres").mkdir()
-    try:
-        with (
-            s3_server(home / "s3", volume_mb=64, volumes=40) as server,
-            postgres_server.postgres_server(home / "postgres", programs) as database,
-            spark_cluster(home / "cluster") as cluster,
-            fresh_bed(root, [ROOT / "jobs" / f"{JOB}.py"]) as bed,
-        ):
-            stage = Stage(bed, cluster, server, database)
-            stage.deploy()
-            yield stage
-    finally:
-        shutil.rmtree(home, ignore_errors=True)
+    with remote_servers() as servers, fresh_bed(root, [ROOT / "jobs" / f"{JOB}.py"]) as bed:
+        stage = Stage(bed, servers)
+        stage.deploy()
+        yield stage
 
 
 def main() -> int:

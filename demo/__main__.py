@@ -1,4 +1,4 @@
-"""``python -m demo [kafka|up|down]``: the demo, the one on Kafka, or the first one's system kept for a person."""
+"""``python -m demo [kafka|storage|up|down]``: the demo, its likes, or the first one's system kept for a person."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from harness.places import ROOT, Places
 from harness.processes import PRIVATE
 from streamkeeper.errors import InvalidInput, OperationRefused, StreamkeeperError
 
-_USAGE = "use `python -m demo`, `python -m demo kafka`, `python -m demo up` or `python -m demo down`"
+_USAGE = "use `python -m demo`, and `kafka`, `storage`, `up` or `down` behind it"
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -36,6 +36,11 @@ def main(arguments: Sequence[str]) -> int:
 
                 with only_one(build / "demo-kafka.lock"):
                     return 0 if run_kafka_demo(Places(build / "demo-kafka"), screen) else 1
+            case ["storage"]:
+                from demo.storage.scenario import run_storage_demo
+
+                with only_one(build / "demo-storage.lock"):
+                    return 0 if run_storage_demo(Places(build / "demo-storage"), screen) else 1
             case ["up"]:
                 with only_one(build / "up.lock"):
                     bring_up(Places(build / "up"), screen, port=_wanted_port())

@@ -37,7 +37,7 @@ def kill_and_watch(
 
     def all_came_back() -> bool:
         for job, killed in before.items():
-            now = _serving(system, job)
+            now = serving_driver(system, job)
             if job not in reports and _came_back(killed, now):
                 reports[job] = _report(f"kill the {victims[job].value} of {job}", now, time.monotonic() - began, tell)
         return len(reports) == len(before)
@@ -48,8 +48,18 @@ def kill_and_watch(
     return [reports[job] for job in victims]
 
 
+def serving_driver(system: System, job: str) -> DriverStatus:
+    """What the serving driver tells of itself; raises DeployFailed where there is none."""
+    site = system.site
+    instance = site.journal(job, "demo").state().serving_instance
+    status = Control(site.store, job, instance).read_status() if instance else None
+    if status is None:
+        raise DeployFailed(f"{job} has no serving driver to kill")
+    return status
+
+
 def _kill(system: System, job: str, victim: Victim, tell: Tell) -> DriverStatus:
-    status = _serving(system, job)
+    status = serving_driver(system, job)
     pid = _find(job, status.instance, victim)
     tell(f"  kill -9 {pid}: the {victim.value} of {job}, at batch {_batch(status)}")
     os.kill(pid, signal.SIGKILL)
@@ -66,15 +76,6 @@ def _report(name: str, now: DriverStatus, wall_s: float, tell: Tell) -> StepRepo
     told = f"back from its checkpoint as generation {now.generation}, batch {_batch(now)}"
     tell(f"[green]{name}[/]: {told} ({wall_s:.0f} s)")
     return StepReport(name=name, outcome="came back", wall_s=round(wall_s, 1), told=told)
-
-
-def _serving(system: System, job: str) -> DriverStatus:
-    site = system.site
-    instance = site.journal(job, "demo").state().serving_instance
-    status = Control(site.store, job, instance).read_status() if instance else None
-    if status is None:
-        raise DeployFailed(f"{job} has no serving driver to kill")
-    return status
 
 
 def _batch(status: DriverStatus) -> int:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 import msgspec
 
@@ -36,6 +38,20 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     wall_s: float
 
 
+@contextmanager
+def from_nothing(places: Places, screen: Screen, settings: Mapping[str, str]) -> Iterator[System]:
+    """A system with new folders; everything that the body started is stopped, however it ends."""
+    system = System(places, screen.tell)
+    system.environment.update(settings)
+    system.stop()
+    shutil.rmtree(places.root, ignore_errors=True)
+    places.prepare()
+    try:
+        yield system
+    finally:
+        system.stop()
+
+
 def play_all(stage: Stage, acts: Sequence[Act], ledger: Ledger, screen: Screen) -> list[ActReport]:
     """Every act; raises when one did not become what it was to, or left a row lost or doubled."""
     reports: list[ActReport] = []
@@ -54,7 +70,7 @@ def settle(system: System, jobs: tuple[str, ...], ledger: Ledger, screen: Screen
     """Once nothing is produced any more: let the jobs read what is left, drain them, and close the ledger."""
     wait_until(lambda: not any(each.in_flight for each in ledger()), timeout_s=600, poll_s=0.5)
     system.drain(jobs)
-    screen.tell("both jobs are drained")
+    screen.tell(f"drained: {', '.join(jobs)}")
     return [account.closed for account in ledger()]
 
 

@@ -22,7 +22,7 @@ from streamkeeper.registry.incidents import IncidentLog
 from streamkeeper.snapshots.catalogue import Catalogue
 
 BACKUP, DRILL, WATCH, RECOVER = "streaming_backup", "streaming_drill", "streaming_watch", "streaming_recover"
-LOST = "checkpoint-missing"
+LOST, DEAD = "checkpoint-missing", "driver-dead"
 QUERY = "totals"
 SERIES = series_of_query(SALES_TOTALS, QUERY)
 
@@ -87,10 +87,10 @@ def lose_and_recover(system: System, airflow: Airflow, deployer: Deployer, tell:
     Raises DeployFailed where the watch names something else, or still does afterwards.
     """
     checkpoint = Path(query_target(system.site, SALES_TOTALS, QUERY).location)
-    _kill(system)
+    _kill(system, SALES_TOTALS)
     shutil.rmtree(checkpoint)
     tell(f"  the checkpoint {checkpoint.name} of {SERIES} is deleted under its killed driver")
-    raised = _watched(system, airflow, tell, wanted=LOST)
+    raised = _watched(system, airflow, tell, SALES_TOTALS, wanted=LOST)
     recovery = Asked(
         name=f"{SALES_TOTALS}: recovered",
         form={"job": SALES_TOTALS, "action": "restore", "reason": "its checkpoint was deleted"},
@@ -98,34 +98,51 @@ def lose_and_recover(system: System, airflow: Airflow, deployer: Deployer, tell:
         dag=RECOVER,
         meanwhile=Approver(airflow.api, tell, "accept", "nothing deletes sales files"),
     )
-    return [raised, deployer.deploy(recovery), _watched(system, airflow, tell, wanted="")]
+    return [raised, deployer.deploy(recovery), _watched(system, airflow, tell, SALES_TOTALS, wanted="")]
 
 
-def _watched(system: System, airflow: Airflow, tell: Tell, *, wanted: str, timeout_s: float = 120) -> StepReport:
+def kill_and_recover(system: System, airflow: Airflow, deployer: Deployer, tell: Tell, job: str) -> list[StepReport]:
+    """Kill every process of the driver; the watch, which may only tell, raises it, and the recovery starts it again.
+
+    Raises as ``lose_and_recover`` does.
+    """
+    tell(f"  {_kill(system, job)} is killed, and its supervisor too")
+    raised = _watched(system, airflow, tell, job, wanted=DEAD)
+    recovery = Asked(
+        name=f"{job}: recovered",
+        form={"job": job, "action": "restart", "reason": "its driver was killed"},
+        way=Way.RESUME,
+        dag=RECOVER,
+    )
+    return [raised, deployer.deploy(recovery), _watched(system, airflow, tell, job, wanted="")]
+
+
+def _watched(
+    system: System, airflow: Airflow, tell: Tell, job: str, *, wanted: str, timeout_s: float = 120
+) -> StepReport:
     """One pass of the watch, by hand; ``wanted``: the rule that has to be open then, empty where that must be none."""
     began = time.monotonic()
     state = airflow.api.wait_for_run(WATCH, airflow.api.trigger(WATCH, {}), timeout_s=timeout_s)
-    found = IncidentLog(system.site.store, SALES_TOTALS).state().open.values()
+    found = IncidentLog(system.site.store, job).state().open.values()
     pages = {each.symptom.rule: each.symptom for each in found if each.symptom.severity is Severity.PAGE}
     if state != "success" or set(pages) != ({wanted} if wanted else set()):
         told = ", ".join(each.cause for each in pages.values()) or "nothing"
-        raise DeployFailed(
-            f"the watch ended as {state}, and says: {told}", hint=f"streamkeeper incidents {SALES_TOTALS}"
-        )
+        raise DeployFailed(f"the watch ended as {state}, and says: {told}", hint=f"streamkeeper incidents {job}")
     told = pages[wanted].cause if wanted else "nothing is wrong any more"
     return _report("watch", told, began, tell)
 
 
-def _kill(system: System) -> None:
-    """Every process of the serving driver, so that nobody starts it again."""
-    instance = system.site.journal(SALES_TOTALS, "demo").state().serving_instance
+def _kill(system: System, job: str) -> str:
+    """Every process of the serving driver, so that nobody starts it again; its name."""
+    instance = system.site.journal(job, "demo").state().serving_instance
 
     def dead() -> bool:
-        system.site.runner.kill(SALES_TOTALS, instance)
-        return system.site.runner.observe(SALES_TOTALS, instance).life is Life.DEAD
+        system.site.runner.kill(job, instance)
+        return system.site.runner.observe(job, instance).life is Life.DEAD
 
     if not wait_until(dead, timeout_s=30):
         raise StillWaiting(f"{instance} does not end")
+    return instance
 
 
 def _scheduled_run(airflow: Airflow, before: set[str], timeout_s: float) -> str:

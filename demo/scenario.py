@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
-
 from demo.acts.deploying import deploy_first, kill_drivers, resume_and_hand_off
 from demo.acts.going_back import ask_for_failure, check_fall_back, roll_back
 from demo.acts.stage import Act, Stage
 from demo.acts.switching import ask_for_approval, check_approval, rebuild
 from demo.deploys import Deployer, StepReport
-from demo.playing import play_all, settle, write_report
+from demo.playing import from_nothing, play_all, settle, write_report
 from demo.recovery import SCHEDULES, back_up_by_schedule, drill, hold_backups, lose_and_recover
 from demo.show import Screen
 from harness.forms import EVENT_COPY, JOBS, ROLLBACK_DAG, SALES_TOTALS
@@ -17,7 +15,6 @@ from harness.ledger import Account, events_so_far, read_rows, totals_so_far
 from harness.outputs import read_event_ids, read_totals
 from harness.places import Places
 from harness.producer import EVENTS, SALES
-from harness.system import System
 
 
 def approve_and_fall_back(stage: Stage) -> list[StepReport]:
@@ -56,12 +53,7 @@ ACTS = (
 
 def run_demo(places: Places, screen: Screen) -> bool:
     """Run it from nothing; whether the ledger is clean. Everything it started is stopped, however it ends."""
-    system = System(places, screen.tell)
-    system.environment.update(SCHEDULES)
-    system.stop()
-    shutil.rmtree(places.root, ignore_errors=True)
-    places.prepare()
-    try:
+    with from_nothing(places, screen, SCHEDULES) as system:
         screen.tell("starting the producer and Airflow")
         system.start_producer()
         airflow = system.start_airflow()
@@ -74,8 +66,6 @@ def run_demo(places: Places, screen: Screen) -> bool:
         screen.tell("stopping the producer; the jobs read what is left")
         system.stop_producer()
         accounts = settle(system, JOBS, lambda: draw_up(places), screen)
-    finally:
-        system.stop()
     return write_report(places, acts, accounts, screen)
 
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import pwd
 import shutil
+import signal
 import subprocess
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from harness.processes import free_ports
+from harness.waiting import wait_for
 
 USER = "streamkeeper"
 
@@ -21,24 +23,49 @@ def find_programs() -> Path | None:
     on_path = shutil.which("initdb")
     folders = [Path(on_path).resolve().parent] if on_path else []
     folders += sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
-    return next((each for each in folders if (each / "initdb").exists() and (each / "pg_ctl").exists()), None)
+    return next((each for each in folders if (each / "initdb").exists() and (each / "postgres").exists()), None)
 
 
 @contextmanager
 def postgres_server(home: Path, programs: Path) -> Iterator[str]:
     """``postgresql://streamkeeper@127.0.0.1:<port>/postgres``: a new one in ``home``, removed at the end."""
     data, port = home / "data", free_ports(1)[0]
+    url = f"postgresql://{USER}@127.0.0.1:{port}/postgres"
     if os.geteuid() == 0:
         owner = _owner()
         os.chown(home, owner.pw_uid, owner.pw_gid)
-    _run([programs / "initdb", "-D", data, "-U", USER, "--auth=trust", "--no-sync", "--encoding=UTF8"])
-    options = f"-h 127.0.0.1 -p {port} -k {home} -c fsync=off -c max_connections=40"
-    _run([programs / "pg_ctl", "-D", data, "-w", "-t", "60", "-l", home / "log", "-o", options, "start"])
+    subprocess.run(
+        [programs / "initdb", "-D", data, "-U", USER, "--auth=trust", "--no-sync", "--encoding=UTF8"],
+        stdout=subprocess.DEVNULL,
+        timeout=120,
+        check=True,
+        **_as_owner(),
+    )
+    settings = ["fsync=off", "max_connections=40", "listen_addresses=127.0.0.1", f"unix_socket_directories={home}"]
+    with open(home / "log", "wb") as log:
+        # A child, where pg_ctl would leave a process in a session of its own: it ends with whoever starts it.
+        server = subprocess.Popen(
+            [programs / "postgres", "-D", data, "-p", str(port), *(f"-c{setting}" for setting in settings)],
+            stdout=log,
+            stderr=log,
+            **_as_owner(),
+        )
     try:
-        yield f"postgresql://{USER}@127.0.0.1:{port}/postgres"
+        wait_for("PostgreSQL", lambda: _answers(server, url, home / "log"), 60)
+        yield url
     finally:
-        _run([programs / "pg_ctl", "-D", data, "-w", "-m", "immediate", "stop"])
+        server.send_signal(signal.SIGQUIT)  # nothing of it is kept
+        server.wait(30)
         shutil.rmtree(home, ignore_errors=True)
+
+
+def _answers(server: subprocess.Popen[bytes], url: str, log: Path) -> bool:
+    import psycopg
+
+    assert server.poll() is None, f"PostgreSQL ended: {log.read_text()[-2000:]}"
+    with suppress(psycopg.OperationalError), psycopg.connect(url, connect_timeout=5):
+        return True
+    return False
 
 
 def _owner() -> pwd.struct_passwd:
@@ -47,19 +74,13 @@ def _owner() -> pwd.struct_passwd:
     return pwd.getpwnam("postgres" if "postgres" in names else "nobody")
 
 
-def _run(command: Sequence[object]) -> None:
-    as_owner: dict[str, Any] = {}
-    if os.geteuid() == 0:
-        owner = _owner()
-        as_owner = {"user": owner.pw_uid, "group": owner.pw_gid, "extra_groups": []}
-    done = subprocess.run(
-        [str(each) for each in command],
-        cwd="/",
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        timeout=120,
-        env={"PATH": os.environ["PATH"], "LC_ALL": "C"},
-        **as_owner,
-    )
-    assert done.returncode == 0, f"{command[0]}: {done.stderr.decode()}"
+def _as_owner() -> dict[str, Any]:
+    common: dict[str, Any] = {
+        "cwd": "/",
+        "stdin": subprocess.DEVNULL,
+        "env": {"PATH": os.environ["PATH"], "LC_ALL": "C"},
+    }
+    if os.geteuid() != 0:
+        return common
+    owner = _owner()
+    return {**common, "user": owner.pw_uid, "group": owner.pw_gid, "extra_groups": []}

@@ -74,13 +74,7 @@ class SparkCluster:
 
     def executors(self) -> list[psutil.Process]:
         """The JVMs of all executors that run, whoever's they are."""
-        found = []
-        for worker in self.processes[1:]:
-            with suppress(psutil.NoSuchProcess):
-                for child in psutil.Process(worker.pid).children():
-                    if any("CoarseGrainedExecutorBackend" in word for word in child.cmdline()):
-                        found.append(child)
-        return found
+        return [executor for worker in self.processes[1:] for executor in find_executors(worker.pid)]
 
     def strike(self, blow: str) -> int:
         """``kill``, ``suspend`` or ``resume`` all executors with their Python workers; how many executors it hit."""
@@ -104,6 +98,17 @@ class SparkCluster:
                 member.kill()
         for process in self.processes:
             process.wait(10)
+
+
+def find_executors(above: int) -> list[psutil.Process]:
+    """The JVMs of the executors that run below the process ``above``."""
+    found = []
+    with suppress(psutil.NoSuchProcess):
+        for child in psutil.Process(above).children(recursive=True):
+            with suppress(psutil.NoSuchProcess):
+                if any("CoarseGrainedExecutorBackend" in word for word in child.cmdline()):
+                    found.append(child)
+    return found
 
 
 _OPENED = (

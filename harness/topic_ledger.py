@@ -10,8 +10,12 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import msgspec
+from psycopg import Connection
+from psycopg.errors import UndefinedTable
+from psycopg.rows import dict_row
 
 from harness.ledger import Account, Totals, compare_events, compare_totals
 from harness.topic_feed import Event
@@ -20,22 +24,31 @@ Counts = dict[tuple[str, str], Totals]
 """(customer, minute) -> the events of that minute, their amount, and the largest where the table has it."""
 
 
-def read_counts(warehouse: Path) -> Counts:
+Database = Path | Connection
+"""SQLite's file, or a connection of ``connect``."""
+
+
+def connect(url: str) -> Connection:
+    """To a PostgreSQL, for ``with``: it may read in several threads, and tells moments in UTC."""
+    return Connection.connect(url, options="-c timezone=UTC", autocommit=True)
+
+
+def read_counts(database: Database) -> Counts:
     """The table of event_counts; empty while there is none. ``squares`` are not kept there: 0."""
-    rows = _read(warehouse, "SELECT * FROM event_counts")
-    return {(row["customer"], row["minute"][:16]): _totals(row) for row in rows}
+    rows = _read(database, "SELECT * FROM event_counts")
+    return {(row["customer"], str(row["minute"])[:16]): _totals(row) for row in rows}
 
 
-def read_sums(warehouse: Path) -> dict[str, Totals]:
+def read_sums(database: Database) -> dict[str, Totals]:
     """The same table added up by customer, which takes a reader that looks all the time a hundredth of that."""
-    query = "SELECT customer, SUM(events), SUM(amount) FROM event_counts GROUP BY customer"
-    return {customer: Totals(int(events), int(amount)) for customer, events, amount in _read(warehouse, query)}
+    query = "SELECT customer, SUM(events) AS events, SUM(amount) AS amount FROM event_counts GROUP BY customer"
+    return {row["customer"]: _totals(row) for row in _read(database, query)}
 
 
-def read_table(warehouse: Path) -> list[Event]:
+def read_table(database: Database) -> list[Event]:
     """The rows of event_table; none while there is no table."""
-    rows = _read(warehouse, "SELECT event_id, customer, kind, amount, at FROM events")
-    return [Event(event, customer, kind, amount, _iso(at)) for event, customer, kind, amount, at in rows]
+    rows = _read(database, "SELECT event_id, customer, kind, amount, at FROM events")
+    return [Event(**{**row, "at": _iso(str(row["at"]))}) for row in rows]
 
 
 def counts_of(events: Iterable[Event]) -> Counts:
@@ -89,18 +102,28 @@ def _line(event: Event) -> str:
     return msgspec.json.encode(event).decode()
 
 
-def _totals(row: sqlite3.Row) -> Totals:
-    largest = int(row["largest"]) if "largest" in row.keys() else None  # noqa: SIM118 (a Row iterates over values)
-    return Totals(int(row["events"]), int(row["amount"]), 0, largest)
+def _totals(row: Mapping[str, Any]) -> Totals:
+    return Totals(int(row["events"]), int(row["amount"]), 0, row.get("largest"))
 
 
-def _read(warehouse: Path, query: str) -> list[sqlite3.Row]:
-    if not warehouse.exists():
+def _read(database: Database, query: str) -> list[dict[str, Any]]:
+    return _read_sqlite(database, query) if isinstance(database, Path) else _read_postgres(database, query)
+
+
+def _read_postgres(connection: Connection, query: str) -> list[dict[str, Any]]:
+    try:
+        return connection.cursor(row_factory=dict_row).execute(query).fetchall()
+    except UndefinedTable:
         return []
-    with closing(sqlite3.connect(f"file:{warehouse}?mode=ro", uri=True, timeout=10)) as connection:
+
+
+def _read_sqlite(file: Path, query: str) -> list[dict[str, Any]]:
+    if not file.exists():
+        return []
+    with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True, timeout=10)) as connection:
         connection.row_factory = sqlite3.Row
         try:
-            return connection.execute(query).fetchall()
+            return [dict(row) for row in connection.execute(query)]
         except sqlite3.OperationalError as error:
             if "no such table" in str(error):
                 return []

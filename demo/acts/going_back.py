@@ -54,29 +54,29 @@ def check_fall_back(stage: Stage, report: StepReport) -> StepReport:
     return report
 
 
-def roll_back(stage: Stage) -> list[StepReport]:
+def roll_back(stage: Stage, job: str = SALES_TOTALS) -> list[StepReport]:
     """To the release before the rebuild, on the checkpoint version that it left; its blast radius is shown before."""
-    state = stage.state(SALES_TOTALS)
-    release = _before_rebuild(stage)
-    form = {"job": SALES_TOTALS, "release": release, "reason": f"back to {release}"}
+    state = stage.state(job)
+    release = _before_rebuild(stage, job)
+    form = {"job": job, "release": release, "reason": f"back to {release}"}
     stage.tell(f"  {state.serving_release} serves; a dry run says what going back to {release} means")
     dry = Asked(
-        name="sales_totals: rollback, dry run",
+        name=f"{job}: rollback, dry run",
         form={**form, "dry_run": True},
         dag=ROLLBACK_DAG,
         verdict=Verdict.SWITCH,
         way=Way.RETURN,
         outcome=Outcome.DRY_RUN,
     )
-    back = Asked(name="sales_totals: rollback", form=form, dag=ROLLBACK_DAG, verdict=Verdict.SWITCH, way=Way.RETURN)
+    back = Asked(name=f"{job}: rollback", form=form, dag=ROLLBACK_DAG, verdict=Verdict.SWITCH, way=Way.RETURN)
     reports = [stage.deployer.deploy(dry), stage.deployer.deploy(back)]
-    if stage.state(SALES_TOTALS).serving_release != release:
+    if stage.state(job).serving_release != release:
         raise DeployFailed(f"{back.name}: {release} was to serve")
     return reports
 
 
-def _before_rebuild(stage: Stage) -> str:
+def _before_rebuild(stage: Stage, job: str) -> str:
     """The release that served last on another checkpoint version than the serving one."""
-    state = stage.state(SALES_TOTALS)
+    state = stage.state(job)
     now = state.served[state.serving_release]
     return [release for release, versions in state.served.items() if versions != now][-1]

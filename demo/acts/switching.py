@@ -31,23 +31,38 @@ def rebuild(stage: Stage) -> list[StepReport]:
         form=stage.form(SALES_TOTALS, "one more aggregate"),
         verdict=Verdict.SWITCH,
         way=Way.REBUILD,
-        meanwhile=Approver(stage.airflow.api, stage.tell, _ABOUT_OUTPUT, "both outputs are the same so far"),
+        meanwhile=answer_about_output(stage, "both outputs are the same so far"),
     )
     return [rebuild_watched(stage, asked, lambda: read_totals(stage.places.warehouse))]
 
 
 def rebuild_watched(stage: Stage, asked: Asked, read: Read) -> StepReport:
-    """Deploy while ``read`` looks at the serving table all the time; raises DeployFailed for what it saw."""
+    """The same of a rebuild, with what its comparison found."""
+    report = deploy_watched(stage, asked, read)
+    found = stage.last_operation(asked.job).compared.values()
+    compared = "; ".join(comparison.sentence for comparison in found) or "nothing"
+    stage.tell(f"  compared: {compared}")
+    return msgspec.structs.replace(report, told=f"{report.told}; compared: {compared}")
+
+
+def answer_about_output(stage: Stage, reason: str) -> Approver:
+    """Approves a rebuilt output, where a person is asked about it: a comparison may find no moment to look at."""
+    return Approver(stage.airflow.api, stage.tell, _ABOUT_OUTPUT, reason)
+
+
+def deploy_watched(stage: Stage, asked: Asked, read: Read) -> StepReport:
+    """Deploy while ``read`` looks at the serving table all the time; raises DeployFailed for what it saw.
+
+    Where no commit's moment is known (S3 has whole seconds), the gap is how long the reader saw the table stand still.
+    """
     with Sampler(read) as sampler:
         report = stage.deployer.deploy(asked)
     seen = sampler.samples
     stage.tell(f"  a reader of the table meanwhile: {seen.sentence}")
     if seen.wrong or seen.per_second < LEAST_PER_SECOND:
         raise DeployFailed(f"{asked.name}: what a reader saw: {seen.sentence}")
-    found = stage.last_operation(asked.job).compared.values()
-    compared = "; ".join(comparison.sentence for comparison in found) or "nothing"
-    stage.tell(f"  compared: {compared}")
-    return msgspec.structs.replace(report, told=f"{report.told}; compared: {compared}; a reader: {seen.sentence}")
+    gap_s = report.handover_gap_s if report.handover_gap_s is not None else round(seen.longest_still_s, 3)
+    return msgspec.structs.replace(report, told=f"{report.told}; a reader: {seen.sentence}", handover_gap_s=gap_s)
 
 
 def ask_for_approval(stage: Stage) -> Asked:

@@ -7,10 +7,12 @@ import sqlite3
 from pathlib import Path
 
 import msgspec
+import psycopg
+import pytest
 
 from harness.ledger import Totals
 from harness.topic_feed import PARTITIONS, Event, make_events, read_events
-from harness.topic_ledger import counts_of, counts_so_far, read_counts, read_sums, read_table, table_so_far
+from harness.topic_ledger import connect, counts_of, counts_so_far, read_counts, read_sums, read_table, table_so_far
 
 EVENTS = list(itertools.islice(make_events(seed=1, customers=4), 300))
 
@@ -81,3 +83,20 @@ def test_both_tables_are_read_as_the_sink_writes_them(tmp_path: Path) -> None:
     assert read_counts(file)["c001", "2026-03-01 00:07"] == Totals(2, 30)
     assert read_sums(file) == {"c001": Totals(3, 35)}
     assert read_table(file) == [Event("e1", "c001", "sale", 10, "2026-03-01T00:07:01Z")]
+
+
+@pytest.mark.postgres
+def test_both_tables_are_read_from_postgresql(postgres_server: str) -> None:
+    """In UTC, wherever the reader is; a database without the tables holds nothing."""
+    with connect(postgres_server) as read, psycopg.connect(postgres_server, autocommit=True) as write:
+        assert (read_counts(read), read_sums(read), read_table(read)) == ({}, {}, [])
+        write.execute("SET timezone = 'Asia/Tokyo'")
+        write.execute("CREATE TABLE event_counts (customer text, minute timestamptz, events bigint, amount bigint)")
+        write.execute("INSERT INTO event_counts VALUES ('c001', '2026-03-01 00:07:00Z', 2, 30)")
+        write.execute("INSERT INTO event_counts VALUES ('c001', '2026-03-01 00:08:00Z', 1, 5)")
+        write.execute("CREATE TABLE events (event_id text, customer text, kind text, amount bigint, at timestamptz)")
+        write.execute("INSERT INTO events VALUES ('e1', 'c001', 'sale', 10, '2026-03-01 00:07:01Z')")
+        assert read_counts(read)["c001", "2026-03-01 00:07"] == Totals(2, 30)
+        assert read_sums(read) == {"c001": Totals(3, 35)}
+        assert read_table(read) == [Event("e1", "c001", "sale", 10, "2026-03-01T00:07:01Z")]
+        write.execute("DROP TABLE event_counts, events")

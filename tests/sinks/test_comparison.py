@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ import pytest
 from streamkeeper.model.coding import from_json, to_json
 from streamkeeper.model.comparison import OutputComparison
 from streamkeeper.model.serving import Span
+from streamkeeper.sinks.comparison import named_row
 from streamkeeper.sinks.contract import SinkContext, WriterRole
 from streamkeeper.sinks.file import FileSink, FileWriter
 from streamkeeper.sinks.table import TableWriter
@@ -271,3 +273,9 @@ def test_files_without_a_common_column_or_a_batch_cannot_be_compared(files: File
     assert shadow.compare("v0001", 1, 0, files.spark).why == "the new output holds no batch yet"
     files.write(shadow, [("a", 1.5)], schema="name string, total double")
     assert "no column in common" in shadow.compare("v0001", 1, 0, files.spark).why
+
+
+def test_a_row_is_named_by_plain_values() -> None:
+    """A person is to read its key: no class of Python's."""
+    at = datetime(2026, 3, 1, 0, 7, tzinfo=UTC)
+    assert named_row(["customer", "minute"], ("a", at, 3)) == "customer='a', minute='2026-03-01 00:07:00+00:00'"

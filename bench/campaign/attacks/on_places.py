@@ -17,7 +17,7 @@ from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.locations import local_path
 from streamkeeper.model.liveness import Life
 
-URLS = ("s3a://bucket/there", "hdfs://name:9000/there", "gs://bucket/there", "dbfs:/there", "abfss://c@a.dfs/there")
+URLS = ("gs://bucket/there", "dbfs:/there", "abfss://c@a.dfs/there")
 COMMANDS = (
     ("offsets", "{url}"),
     ("fsck", "{url}"),
@@ -28,7 +28,7 @@ COMMANDS = (
     ("snapshot", "export", "{series}", "--to", "{url}"),
     ("snapshot", "drill", "{series}", "--job-file", "{url}.py:job"),
 )
-"""What takes a local directory; the sweep over every option there is stands in ``tests/cli/test_locations.py``."""
+"""What takes a place; the sweep over every option there is stands in ``tests/cli/test_locations.py``."""
 NAMED = (
     *("--conf", "spark.sql.streaming.queryEvolution.enableSourceEvolution=true"),
     *("--conf", "spark.sql.streaming.offsetLog.formatVersion=2"),
@@ -130,7 +130,7 @@ def _the_same(at: Attack) -> list[str]:
 
 
 def urls(at: Attack, chance: random.Random) -> None:
-    """A URL where a directory is meant: in commands, and in the variables of the installation."""
+    """A URL of what is not supported: in commands, and in the variables of the installation."""
     here = at.bed.root / "here"
     here.mkdir()
     with at.ended():
@@ -141,7 +141,7 @@ def urls(at: Attack, chance: random.Random) -> None:
             url = chance.choice(URLS)
             answer = at.run(*(word.format(url=url, **names) for word in words), cwd=here)
             at.did.append(" ".join(words).format(url=url, **names))
-            at.refused(words[0], answer, f"{url.partition(':')[0]}:// is not supported here")
+            at.refused(words[0], answer, f"{url.partition(':')[0]}:// is not supported")
         variable, url = chance.choice(VARIABLES), chance.choice(URLS)
         answer = at.run("jobs", extra={f"STREAMKEEPER_{variable}": url}, cwd=here)
         at.did.append(f"STREAMKEEPER_{variable}={url}")

@@ -6,6 +6,7 @@ Values are equal when they are the same, to the last digit: sums of ``double`` i
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from datetime import date
 from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
@@ -135,11 +136,11 @@ def _sample_tables(
     for row in connection.execute(sa.select(*both).select_from(pairs).where(differ).limit(SAMPLED)):
         values = row[len(key) :]
         changed = zip(others, values[::2], values[1::2], strict=True)
-        told = _named(key, row)
+        told = named_row(key, row)
         sample += [(told, name, _text(was), _text(now)) for name, was, now in changed if was != now]
     for table, condition, sides in ((old, only_old, ("there", "missing")), (new, only_new, ("missing", "there"))):
         rows = connection.execute(sa.select(*(table.c[name] for name in key)).where(condition).limit(SAMPLED))
-        sample += [(_named(key, row), "", *sides) for row in rows]
+        sample += [(named_row(key, row), "", *sides) for row in rows]
     return tuple(sample[:SAMPLED])
 
 
@@ -162,8 +163,15 @@ def _names(columns: Iterable[Any]) -> list[str]:
     return [str(column.name) for column in columns]
 
 
-def _named(key: list[str], row: Any) -> str:
-    return ", ".join(f"{name}={value!r}" for name, value in zip(key, row, strict=False))
+def named_row(key: Iterable[str], row: Iterable[object]) -> str:
+    """``customer='a', minute='2026-03-01 00:07:00+00:00'``: a row by its key; ``row`` may go on after it."""
+    pairs = zip(key, row, strict=False)
+    return ", ".join(f"{name}={_plain(value)!r}" for name, value in pairs)
+
+
+def _plain(value: object) -> object:
+    # A moment's repr is Python's, and names classes.
+    return str(value) if isinstance(value, date) else value
 
 
 def _text(value: object) -> str:

@@ -21,7 +21,7 @@ from streamkeeper.crash_points import crash_point
 from streamkeeper.errors import InvalidInput, PermanentError, StreamkeeperError
 from streamkeeper.model.manifest import SinkDescription
 from streamkeeper.sinks.columns import TableColumn, columns_of, find_differences, refuse_differences
-from streamkeeper.sinks.comparison import OutputComparison, compare_tables
+from streamkeeper.sinks.comparison import OutputComparison, compare_tables, named_row
 from streamkeeper.sinks.contract import OutputAnswer, OutputQuestion, Sink, SinkContext, SinkWriter, WriterRole, compute
 from streamkeeper.sinks.databases import identity, lock_creation, open_engine, parse_url
 from streamkeeper.sinks.staging import (
@@ -328,7 +328,7 @@ class TableWriter(SinkWriter):
         twice = sa.select(*key).where(mine).group_by(*key).having(sa.func.count() > 1).limit(1)
         found = connection.execute(twice).first()
         if found is not None:
-            shown = ", ".join(f"{name}={value!r}" for name, value in zip(self._sink.key, found, strict=True))
+            shown = named_row(self._sink.key, found)
             raise PermanentError(
                 f"table {table}: batch {batch_id} holds the key {shown} more than once",
                 hint="which row is the last cannot be known: deduplicate or aggregate by the key",

@@ -1,0 +1,106 @@
+"""The servers of a job of which only the driver is here: S3 for its checkpoints, PostgreSQL for its table, executors.
+
+``python -m harness.remote_servers FILE`` runs them until SIGTERM; once all answer, ``FILE`` says where they are.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+
+import msgspec
+
+from harness import postgres_server
+from harness.kafka_broker import CONNECTORS
+from harness.s3_server import FIRST_BUCKET, S3Server, find_program, s3_server
+from harness.spark_cluster import SparkCluster, spark_cluster
+from streamkeeper.errors import NotFound
+from streamkeeper.private_files import write_file
+
+
+class Whereabouts(msgspec.Struct, frozen=True, kw_only=True):
+    """``environment``: what operations and drivers need to reach S3 and the executors; ``database``: libpq's URL."""
+
+    environment: dict[str, str]
+    database: str
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteServers:
+    """The running servers."""
+
+    s3: S3Server
+    cluster: SparkCluster
+    database: str
+
+    @property
+    def whereabouts(self) -> Whereabouts:
+        """Where they are."""
+        environment = {
+            **self.s3.environment,
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "STREAMKEEPER_CHECKPOINTS": f"s3a://{FIRST_BUCKET}/checkpoints",
+            "STREAMKEEPER_MASTER": self.cluster.master,
+        }
+        return Whereabouts(environment=environment, database=self.database)
+
+
+def find_programs() -> Path:
+    """The folder of PostgreSQL's programs; raises NotFound where those of one of the servers are missing."""
+    programs = postgres_server.find_programs()
+    if programs is None:
+        raise NotFound("there are no PostgreSQL server programs", hint="Debian: apt-get install postgresql")
+    try:
+        find_program()
+    except SystemExit as missing:
+        raise NotFound(str(missing), hint="make setup") from None
+    if not any((CONNECTORS / "s3a").glob("*.jar")):
+        raise NotFound("s3a's jars are not there", hint="make connectors")
+    return programs
+
+
+@contextmanager
+def remote_servers() -> Iterator[RemoteServers]:
+    """All of them, with two workers; ended and removed at the end. Raises NotFound where programs are missing."""
+    programs = find_programs()
+    home = Path(tempfile.mkdtemp(prefix="streamkeeper-remote-"))
+    # PostgreSQL's own user goes through here.
+    home.chmod(0o755)
+    (home / "postgres").mkdir()
+    try:
+        with (
+            s3_server(home / "s3", volume_mb=64, volumes=40) as s3,
+            postgres_server.postgres_server(home / "postgres", programs) as database,
+            spark_cluster(home / "cluster") as cluster,
+        ):
+            yield RemoteServers(s3, cluster, database)
+    finally:
+        shutil.rmtree(home, ignore_errors=True)
+
+
+def main(file: Path) -> None:
+    """Run them until SIGTERM, which is listened to once."""
+
+    def end(_number: int, _frame: FrameType | None) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        raise SystemExit(0)
+
+    signal.signal(signal.SIGTERM, end)
+    with remote_servers() as servers:
+        draft = file.with_suffix(".new")
+        write_file(draft, msgspec.json.encode(servers.whereabouts))
+        os.replace(draft, file)
+        while True:
+            signal.pause()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
