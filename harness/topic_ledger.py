@@ -30,7 +30,8 @@ Database = Path | Connection
 
 def connect(url: str) -> Connection:
     """To a PostgreSQL, for ``with``: it may read in several threads, and tells moments in UTC."""
-    return Connection.connect(url, options="-c timezone=UTC", autocommit=True)
+    # Nothing is prepared: what a view shows changes its columns with a cutover.
+    return Connection.connect(url, options="-c timezone=UTC", autocommit=True, prepare_threshold=None)
 
 
 def read_counts(database: Database) -> Counts:
