@@ -87,7 +87,7 @@ def test_both_tables_are_read_as_the_sink_writes_them(tmp_path: Path) -> None:
 
 @pytest.mark.postgres
 def test_both_tables_are_read_from_postgresql(postgres_server: str) -> None:
-    """In UTC, wherever the reader is; a database without the tables holds nothing."""
+    """In UTC, wherever the reader is; a database without the tables holds nothing, and columns may come meanwhile."""
     with connect(postgres_server) as read, psycopg.connect(postgres_server, autocommit=True) as write:
         assert (read_counts(read), read_sums(read), read_table(read)) == ({}, {}, [])
         write.execute("SET timezone = 'Asia/Tokyo'")
@@ -99,4 +99,9 @@ def test_both_tables_are_read_from_postgresql(postgres_server: str) -> None:
         assert read_counts(read)["c001", "2026-03-01 00:07"] == Totals(2, 30)
         assert read_sums(read) == {"c001": Totals(3, 35)}
         assert read_table(read) == [Event("e1", "c001", "sale", 10, "2026-03-01T00:07:01Z")]
+        for column in ("more", "and_more"):
+            # A query that its connection has prepared, after five times, fails once the columns are others.
+            counted = [read_counts(read) for _ in range(7)]
+            write.execute(f"ALTER TABLE event_counts ADD COLUMN {column} bigint")
+            assert counted == [read_counts(read)] * 7
         write.execute("DROP TABLE event_counts, events")
