@@ -11,6 +11,8 @@ import pytest
 
 from streamkeeper.checkpoints.closed_set import closed_set
 from streamkeeper.checkpoints.fsck import examine
+from streamkeeper.checkpoints.hdfs_tree import HdfsTree
+from streamkeeper.checkpoints.s3_tree import S3Tree
 from streamkeeper.checkpoints.shapes import SHAPES
 from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.compatibility.checkpoint_damage import damage_findings
@@ -412,3 +414,16 @@ def test_what_is_safe_is_a_note_and_the_rest_stops_a_deploy() -> None:
     )
     assert (verdict_of([first, second]), verdict_of([second])) == (Verdict.REFUSE, Verdict.RESUME)
     assert damage_findings(()) == ()
+
+
+def test_checksums_are_missed_only_where_they_are_made(tmp_path: Path) -> None:
+    """On S3 and in HDFS there are none: a note there would stand beside every checkpoint."""
+
+    class Elsewhere(LocalTree):
+        checksums = False
+
+    root = tree(tmp_path / "cp", "hdfs").root
+    remove("*/.*.crc", "state/0/*/.*.crc")(root)
+    assert [each.shape for each in examine(LocalTree(root))] == ["checksums-missing"]
+    assert [each.shape for each in examine(Elsewhere(root))] == []
+    assert (S3Tree.checksums, HdfsTree.checksums) == (False, False)

@@ -101,11 +101,16 @@ def uploaded(root: Path, tree: HdfsTree) -> HdfsTree:
 
 
 def _on_hdfs(root: Path) -> HdfsTree:
-    return HdfsTree(f"{_hdfs_url}/{uuid.uuid4().hex}/{root.name}")
+    tree = HdfsTree(f"{_hdfs_url}/{uuid.uuid4().hex}/{root.name}")
+    tree.checksums = True
+    return tree
 
 
 class MemoryTree(Tree):
     """Objects by path. Folders exist as far as there is something in them, or as markers, as s3a leaves them."""
+
+    checksums = True
+    """As in the directory of which it is a copy."""
 
     def __init__(self, url: str = "memory://tree") -> None:
         self.url = self.location = url

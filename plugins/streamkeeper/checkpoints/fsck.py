@@ -216,7 +216,7 @@ def _leftovers(tree: Tree) -> Iterator[Damage]:
         yield damage("leftover-temporary-files", halves[0], f"{len(halves)} of them")
     logs = ("offsets", "commits")
     checksums = [name for log in logs for name in tree.files(log) if name.startswith(".") and name.endswith(".crc")]
-    if not checksums and any(numbered(tree, log) for log in logs):
+    if tree.checksums and not checksums and any(numbered(tree, log) for log in logs):
         yield damage("checksums-missing", ".", "offsets and commits have no .crc files")
 
 

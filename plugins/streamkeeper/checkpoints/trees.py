@@ -43,12 +43,14 @@ class Tree(ABC):
     """Paths are relative and ``/``-separated. A file that is gone raises FileNotFoundError, as opening one does.
 
     ``url``: where it lies; ``location``: the same as Hadoop writes paths, without escapes, such as ``file:/path``;
-    ``spark_path``: as Spark is given it.
+    ``spark_path``: as Spark is given it. ``checksums``: whether a ``.crc`` file stands beside each of Spark's, as it
+    does on a local disk.
     """
 
     url: str
     location: str
     spark_path: str
+    checksums = False
 
     @property
     def name(self) -> str:
@@ -160,6 +162,8 @@ class LocalTree(Tree):
 
     ``lasting``: and on the disk itself before it has its name; scratch space need not outlive a power cut.
     """
+
+    checksums = True
 
     def __init__(self, root: Path, *, lasting: bool = True) -> None:
         self.root = root
