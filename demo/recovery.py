@@ -90,7 +90,6 @@ def lose_and_recover(system: System, airflow: Airflow, deployer: Deployer, tell:
     _kill(system, SALES_TOTALS)
     shutil.rmtree(checkpoint)
     tell(f"  the checkpoint {checkpoint.name} of {SERIES} is deleted under its killed driver")
-    raised = _watched(system, airflow, tell, SALES_TOTALS, wanted=LOST)
     recovery = Asked(
         name=f"{SALES_TOTALS}: recovered",
         form={"job": SALES_TOTALS, "action": "restore", "reason": "its checkpoint was deleted"},
@@ -98,7 +97,7 @@ def lose_and_recover(system: System, airflow: Airflow, deployer: Deployer, tell:
         dag=RECOVER,
         meanwhile=Approver(airflow.api, tell, "accept", "nothing deletes sales files"),
     )
-    return [raised, deployer.deploy(recovery), _watched(system, airflow, tell, SALES_TOTALS, wanted="")]
+    return _raise_and_recover(system, airflow, deployer, tell, recovery, wanted=LOST)
 
 
 def kill_and_recover(system: System, airflow: Airflow, deployer: Deployer, tell: Tell, job: str) -> list[StepReport]:
@@ -107,14 +106,21 @@ def kill_and_recover(system: System, airflow: Airflow, deployer: Deployer, tell:
     Raises as ``lose_and_recover`` does.
     """
     tell(f"  {_kill(system, job)} is killed, and its supervisor too")
-    raised = _watched(system, airflow, tell, job, wanted=DEAD)
     recovery = Asked(
         name=f"{job}: recovered",
         form={"job": job, "action": "restart", "reason": "its driver was killed"},
         way=Way.RESUME,
         dag=RECOVER,
     )
-    return [raised, deployer.deploy(recovery), _watched(system, airflow, tell, job, wanted="")]
+    return _raise_and_recover(system, airflow, deployer, tell, recovery, wanted=DEAD)
+
+
+def _raise_and_recover(
+    system: System, airflow: Airflow, deployer: Deployer, tell: Tell, recovery: Asked, *, wanted: str
+) -> list[StepReport]:
+    """The watch, which has to raise this rule, the recovery, and the watch again, which has nothing to say then."""
+    raised = _watched(system, airflow, tell, recovery.job, wanted=wanted)
+    return [raised, deployer.deploy(recovery), _watched(system, airflow, tell, recovery.job, wanted="")]
 
 
 def _watched(

@@ -17,6 +17,7 @@ from streamkeeper.driver.faults import describe_fault
 from streamkeeper.errors import PermanentError, TemporaryError, Unsupported
 from streamkeeper.masters import check_master
 from streamkeeper.model.manifest import Manifest
+from streamkeeper.model.release_conf import MASTER, OWN_THREADS
 from streamkeeper.model.restarts import Cause
 from streamkeeper.model.sink_capabilities import why_not_from_elsewhere
 
@@ -29,7 +30,7 @@ _LOOK_S = 0.2
 _OF_ITS_PYTHON = ("ModuleNotFoundError", "ImportError", "PYTHON_VERSION_MISMATCH", "Cannot run program")
 """In what Spark tells of a task whose Python is not there, or lacks what the driver's has."""
 _PACKAGE = Path(__file__).resolve().parents[1]
-_STAY = "deploy it with --conf spark.master=local[2]: its tasks run in its driver then"
+_STAY = f"deploy it with --conf {MASTER}={OWN_THREADS}: its tasks run in its driver then"
 
 
 def must_fit(manifests: Iterable[Manifest], master: str) -> None:

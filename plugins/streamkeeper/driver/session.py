@@ -22,7 +22,7 @@ from streamkeeper.java import check_java, find_java
 from streamkeeper.jvm.create_only import create_only, s3a_conf
 from streamkeeper.jvm.local_files import write_without_processes
 from streamkeeper.locations import scheme_of
-from streamkeeper.model.release_conf import FIXED
+from streamkeeper.model.release_conf import FIXED, OWN_THREADS
 from streamkeeper.private_files import make_folders
 from streamkeeper.registry.environments import installed_jars
 
@@ -56,7 +56,7 @@ def session_conf(given: Mapping[str, str], scratch: Path, name: str, *, master: 
     """
     check_conf(given)
     conf = {
-        "spark.master": master or "local[2]",
+        "spark.master": master or OWN_THREADS,
         "spark.app.name": name,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",

@@ -37,6 +37,8 @@ _REFUSED = {
 _REASONS = {key.lower(): reason for key, reason in _REFUSED.items()}
 _STATE_FORMAT_VERSION = re.compile(r"spark\.sql\.streaming\.\w+\.stateformatversion")
 MASTER = "spark.master"
+OWN_THREADS = "local[2]"
+"""The master of a driver that runs its tasks itself."""
 _IN_THE_DRIVER = re.compile(r"local(\[(\d+|\*)(, *\d+)?\])?")
 
 _USUAL = (

@@ -52,7 +52,7 @@ from streamkeeper.model.journal import (
 )
 from streamkeeper.model.operation import OperationState
 from streamkeeper.model.release import Release
-from streamkeeper.model.release_conf import MASTER, check_release_conf
+from streamkeeper.model.release_conf import MASTER, OWN_THREADS, check_release_conf
 from streamkeeper.model.secret_references import find_references, resolve
 from streamkeeper.model.snapshot import Snapshot
 from streamkeeper.model.step import Step
@@ -77,8 +77,6 @@ from streamkeeper.registry.control import Control
 from streamkeeper.registry.environments import installed_jars
 from streamkeeper.registry.journal import Journal
 from streamkeeper.registry.objects import put_object
-
-_OWN_THREADS = "local[2]"
 
 
 class DeployActs:
@@ -234,7 +232,7 @@ class DeployActs:
         versions = [version for query in state.versions.values() for version in query]
         places = [self._site.checkpoint(state, version.query, version.version) for version in versions]
         here = any(isinstance(place, LocalTree) and not place.absence() for place in places)
-        return {MASTER: _OWN_THREADS} if here else {}
+        return {MASTER: OWN_THREADS} if here else {}
 
     def _gather(self, state: JobState) -> Gather | None:
         """Against what evidence is asked for: before the assessment, and again once a person has approved."""

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
 import streamkeeper
 from streamkeeper.crash_points import crash_point
@@ -302,8 +303,7 @@ class LocalProcessRunner(Runner):
 
     def _child_environment(self, job: str, instance: str, secrets: Mapping[str, str]) -> dict[str, str]:
         return {
-            **driver_variables(self._environ, self._settings),
-            "STREAMKEEPER_MASTER": self._master(),
+            **driver_variables(self._environ, replace(self._settings, master=self._master())),
             **self._mark(job, instance).variables(),
             SECRETS: json.dumps(dict(secrets)),
         }
