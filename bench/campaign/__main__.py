@@ -14,7 +14,8 @@
                   --from-seed K: the first of their seeds; --no-points: nothing but the seeds
 --on-s3           of the switches: with checkpoints in a bucket, behind a proxy at which one request in twenty fails and
                   one answer to a write in twenty gets lost; lines in bench/results/switch-crash-s3.jsonl
---on-hdfs         of the switches: with checkpoints in HDFS; lines in bench/results/switch-crash-hdfs.jsonl
+--on-hdfs         of the switches: with checkpoints in HDFS, tables in PostgreSQL, and tasks on executors of a cluster,
+                  which die and freeze too; lines in bench/results/switch-crash-hdfs.jsonl
 --controls        the negative controls instead: with a protection switched off they must find damage, else exit 1
                   with --attacks: of each kind, the first of its seeds that does harm
                   with --drills: of each kind, the rules that name it; its cause must be missed

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import signal
 import threading
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -15,7 +16,7 @@ from bench.campaign.ledger import audited_ids
 from bench.campaign.scenarios import Ask, Scenario
 from bench.campaign.striking import names_of, running_after
 from bench.campaign.switching import SwitchStage
-from bench.campaign.watching import Watch
+from bench.campaign.watching import Watch, sum_in_file
 from harness.ledger import Account, compare_events
 from harness.outputs import read_event_ids
 from harness.topic_feed import read_events
@@ -76,7 +77,7 @@ class BrokerStage(SwitchStage):
         return read_topic_accounts(self.bed.sent, self.output)
 
     def _watch(self) -> Watch:
-        return Watch(self.output / "warehouse.db", "event_counts", "events")
+        return Watch(partial(sum_in_file, self.output / "warehouse.db", "event_counts", "events"))
 
     def _params_of(self, ask: Ask) -> dict[str, object]:
         now = self.state()

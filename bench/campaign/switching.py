@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 import pendulum
 
@@ -17,7 +18,7 @@ from bench.campaign.cases import JOB, CaseResult, Stage, signal_somebody
 from bench.campaign.ledger import count_replays
 from bench.campaign.scenarios import SCENARIOS, Ask, Scenario, of_a_driver
 from bench.campaign.striking import Striker, names_of
-from bench.campaign.watching import Watch, find_steps_back
+from bench.campaign.watching import Watch, find_steps_back, sum_in_file
 from harness.bed import Bed
 from harness.waiting import wait_for
 from streamkeeper.checkpoints.opening import tree_at
@@ -113,7 +114,7 @@ class SwitchStage(Stage):
 
     def _watch(self) -> Watch:
         """A reader of the serving table, for one operation."""
-        return Watch(self.output / "warehouse.db")
+        return Watch(partial(sum_in_file, self.output / "warehouse.db"))
 
     def _at_points_in(self, scenario: Scenario, names: list[str]) -> tuple[list[str], list[str]]:
         """One operation that dies at each of the points in turn; once more for those of the driver that it ends."""
@@ -278,7 +279,7 @@ class SwitchStage(Stage):
     @contextmanager
     def _with(self, extra: dict[str, str]) -> Iterator[None]:
         """What else is in the environment of every command meanwhile."""
-        before, self._extra = self._extra, extra
+        before, self._extra = self._extra, {**self._extra, **extra}
         try:
             yield
         finally:

@@ -5,11 +5,18 @@ from __future__ import annotations
 import sqlite3
 import threading
 import time
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import msgspec
+import psycopg
 
 PAUSE_S = 0.05
+
+
+class NoSight(Exception):
+    """Nothing could be read just then: the database is busy, or not there yet."""
 
 
 class Sight(msgspec.Struct, frozen=True):
@@ -20,12 +27,15 @@ class Sight(msgspec.Struct, frozen=True):
 
 
 class Watch:
-    """Sums up a column of a table again and again, in a thread; a context manager."""
+    """Reads a sum again and again, in a thread; a context manager.
 
-    def __init__(self, warehouse: Path, table: str = "totals", column: str = "sales") -> None:
-        self._warehouse, self._table, self._column = warehouse, table, column
+    ``read``: the sum, None where there is no table; raises NoSight.
+    """
+
+    def __init__(self, read: Callable[[], int | None]) -> None:
+        self._read = read
         self._over = threading.Event()
-        self._thread = threading.Thread(target=self._look, name=f"watch {table}", daemon=True)
+        self._thread = threading.Thread(target=self._look, name="watch", daemon=True)
         self._began = time.monotonic()
         self._ended = self._began
         self.sights: list[Sight] = []
@@ -50,23 +60,37 @@ class Watch:
         while not self._over.wait(PAUSE_S):
             try:
                 count = self._read()
-            except sqlite3.OperationalError as error:
-                if "no such table" not in str(error):
-                    # Busy, or not there at all yet: that is no sight.
-                    continue
-                count = None
+            except NoSight:
+                continue
             self.looks += 1
             if not self.sights or self.sights[-1].count != count:
                 self.sights.append(Sight(time.time(), count))
 
-    def _read(self) -> int:
-        # A connection of its own each time, as readers come: none keeps an old table alive.
-        connection = sqlite3.connect(f"file:{self._warehouse}?mode=ro", uri=True, timeout=10)
-        try:
-            found = connection.execute(f"SELECT coalesce(sum({self._column}), 0) FROM {self._table}").fetchone()
-        finally:
-            connection.close()
-        return int(found[0])
+
+def sum_in_file(warehouse: Path, table: str = "totals", column: str = "sales") -> int | None:
+    """A column of a table of SQLite's, summed up; raises NoSight."""
+    # A connection of its own each time, as readers come: none keeps an old table alive.
+    try:
+        with closing(sqlite3.connect(f"file:{warehouse}?mode=ro", uri=True, timeout=10)) as connection:
+            found = connection.execute(f"SELECT coalesce(sum({column}), 0) FROM {table}").fetchone()
+    except sqlite3.OperationalError as error:
+        if "no such table" in str(error):
+            return None
+        raise NoSight from error
+    return int(found[0])
+
+
+def sum_in_database(url: str) -> int | None:
+    """The sales of all ``totals`` in a database of PostgreSQL's; raises NoSight."""
+    try:
+        with psycopg.connect(url) as connection:
+            found = connection.execute("SELECT coalesce(sum(sales), 0) FROM totals").fetchone()
+    except psycopg.errors.UndefinedTable:
+        return None
+    except psycopg.OperationalError as error:
+        raise NoSight from error
+    assert found is not None
+    return int(found[0])
 
 
 def find_steps_back(sights: list[Sight], *, until: float = float("inf")) -> list[str]:

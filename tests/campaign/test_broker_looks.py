@@ -8,6 +8,7 @@ import sqlite3
 import threading
 import time
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -17,7 +18,7 @@ import pytest
 
 from bench.campaign.broker_bed import TOPIC, MortalBroker
 from bench.campaign.broker_stage import read_topic_accounts
-from bench.campaign.watching import Watch, find_steps_back
+from bench.campaign.watching import Watch, find_steps_back, sum_in_file
 from harness.kafka_broker import has_jars
 from harness.topic_feed import PARTITIONS, Event, Feed, make_events, read_events
 from harness.topic_ledger import counts_of
@@ -98,7 +99,7 @@ def test_what_is_doubled_is_seen_in_each_output(site: Site) -> None:
 
 def test_counts_that_go_back_are_seen(site: Site) -> None:
     """The reader of the serving table sees fewer events than before."""
-    with Watch(site.output / "warehouse.db", "event_counts", "events") as watch:
+    with Watch(partial(sum_in_file, site.output / "warehouse.db", "event_counts", "events")) as watch:
         time.sleep(0.3)
         site.count(EVENTS[:10])
         time.sleep(0.3)

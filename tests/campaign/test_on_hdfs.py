@@ -1,4 +1,4 @@
-"""Switches that things die in, by real drivers whose checkpoints are in a real HDFS."""
+"""Switches that things die in, by real drivers with executors of a real cluster and checkpoints in a real HDFS."""
 
 from __future__ import annotations
 
@@ -7,16 +7,18 @@ from pathlib import Path
 import pytest
 
 from bench.campaign.on_hdfs import in_hdfs
-from harness import hdfs_server
+from harness import hdfs_server, postgres_server
 
-pytestmark = [pytest.mark.storage, pytest.mark.spark, pytest.mark.hdfs, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.storage, pytest.mark.spark, pytest.mark.hdfs, pytest.mark.postgres, pytest.mark.timeout(900)]
 KILLED = "switch/points:driver.claim.after"
 
 
 def test_a_driver_that_is_killed_in_a_switch_loses_nothing(tmp_path: Path) -> None:
-    """It has claimed its checkpoint in HDFS; the switch is carried on, and all three outputs hold every row once."""
+    """It has claimed its checkpoint in HDFS; the switch is carried on, and both tables hold every row once."""
     if not hdfs_server.has_jars():
         pytest.skip("no HDFS jars (make connectors)")
+    if postgres_server.find_programs() is None:
+        pytest.skip("no PostgreSQL server programs (initdb)")
     with in_hdfs(tmp_path / "site") as stage:
         played = stage.play(KILLED)
         assert (played.damage, len(played.hits)) == ([], 1), played

@@ -6,13 +6,14 @@ import sqlite3
 import time
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from bench.campaign.scenarios import FEW, MANY, plan_points
 from bench.campaign.switching import find_unrecorded
-from bench.campaign.watching import Sight, Watch, find_steps_back
+from bench.campaign.watching import Sight, Watch, find_steps_back, sum_in_file
 from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.model.checkpoint_version import CheckpointVersion
 from streamkeeper.model.job_state import JobState
@@ -70,7 +71,10 @@ def test_a_reader_sees_a_swap_that_is_not_one_transaction(
     warehouse: Path, swap: Callable[[sqlite3.Connection], None], found: int
 ) -> None:
     """It looks often enough to find the table missing, and finds nothing where the swap is whole."""
-    with Watch(warehouse) as watch, closing(sqlite3.connect(warehouse, isolation_level=None)) as connection:
+    with (
+        Watch(partial(sum_in_file, warehouse)) as watch,
+        closing(sqlite3.connect(warehouse, isolation_level=None)) as connection,
+    ):
         time.sleep(0.3)
         swap(connection)
         time.sleep(0.3)

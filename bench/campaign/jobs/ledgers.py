@@ -2,6 +2,7 @@
 
 ``shape`` odd: another table for ``totals`` (rebuild), another layout for ``copies`` (handoff), the same ``audit``
 (resume). ``code``: a constant in a Python function below the state of ``totals``: another one is an opaque change.
+``warehouse``: a database for ``totals`` and, as a table, for ``copies``: all that tasks on other machines may write.
 """
 
 import json
@@ -68,6 +69,7 @@ def totalled(sales, amount, shape):
     params={
         "input": Param(str, help="folder with sales/ and events/"),
         "output": Param(str, help="folder for all three outputs"),
+        "warehouse": Param(str, default="", help="database URL, where tasks run elsewhere; no audit then"),
         "trigger": Param(str, default="400 milliseconds", help="of every query"),
         "slow_s": Param(float, default=0.0, help="how long an audit batch lasts after its write"),
         "broken": Param(bool, default=False, help="fail every batch: a release that cannot serve"),
@@ -96,10 +98,14 @@ def ledgers(spark, params):
         sales = sales.where(F.when(first, F.raise_error(F.lit("this release is broken: shadow"))).isNull())
     if params["broken"]:
         events = events.where(F.raise_error(F.lit("this release is broken")).isNull())
-    warehouse = TableSink(f"sqlite:///{output}/warehouse.db", table="totals", key=["customer"])
-    copies = FileSink(f"{output}/copies", partition_by=["kind"] if params["shape"] % 2 else [])
-    lines = ForeachBatch(audit(f"{output}/audit.jsonl", params["slow_s"], params["breaks"]))
+    database = params["warehouse"] or f"sqlite:///{output}/warehouse.db"
+    warehouse = TableSink(database, table="totals", key=["customer"])
     totals = totalled(sales, amount, params["shape"])
     yield Query("totals", totals, sink=warehouse, output_mode="update", trigger=trigger)
+    if params["warehouse"]:
+        yield Query("copies", events, sink=TableSink(database, table="copies", key=["event_id"]), trigger=trigger)
+        return
+    copies = FileSink(f"{output}/copies", partition_by=["kind"] if params["shape"] % 2 else [])
+    lines = ForeachBatch(audit(f"{output}/audit.jsonl", params["slow_s"], params["breaks"]))
     yield Query("copies", events, sink=copies, trigger=trigger)
     yield Query("audit", events, sink=lines, trigger=trigger)
