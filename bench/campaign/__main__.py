@@ -11,7 +11,7 @@
 --points a,b      only these points, broker's or Airflow's cases, or frozen/… of the switches;
                   --seeds N: how many random cases after them (60; of attacks, 4 of each kind)
 --scenarios a,b   of the switches, only these; --everywhere: each point in every one of them that reaches it;
-                  --from-seed K: the first of their seeds; --no-points: nothing but the seeds
+                  --from-seed K: the first of their seeds; --no-points: nothing but the seeds (not of deploys)
 --on-s3           of the switches: with checkpoints in a bucket, behind a proxy at which one request in twenty fails and
                   one answer to a write in twenty gets lost; lines in bench/results/switch-crash-s3.jsonl
 --on-hdfs         of the switches: with checkpoints in HDFS, tables in PostgreSQL, and tasks on executors of a cluster,
@@ -27,10 +27,10 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from bench.campaign.airflow_runs import run_airflow
+from bench.campaign.airflow_runs import NAMED, run_airflow
 from bench.campaign.attack_runs import run_attacks
 from bench.campaign.attacks.kinds import KINDS
-from bench.campaign.broker_runs import run_broker
+from bench.campaign.broker_runs import GROUPS, run_broker
 from bench.campaign.cases import Stage, is_of_a_broken_release, is_of_a_first_deploy
 from bench.campaign.controls import CONTROLS, ON_S3, PROTECTED, run_control
 from bench.campaign.drill_runs import run_drills
@@ -78,9 +78,11 @@ def main() -> int:
     if chosen.controls:
         return _run_controls(chosen, results)
     if chosen.kind == "broker":
-        return run_broker(chosen.root, results, points=points, seeds=len(seeds))
+        groups = [] if chosen.no_points else points or list(GROUPS)
+        return run_broker(chosen.root, results, groups=groups, seeds=seeds)
     if chosen.kind == "airflow":
-        return run_airflow(chosen.root, results, points=points, seeds=len(seeds))
+        named = [] if chosen.no_points else [case for case in NAMED if not points or case in points]
+        return run_airflow(chosen.root, results, named=named, seeds=seeds)
     if chosen.kind == "recovering":
         scenarios = [each for each in chosen.scenarios.split(",") if each in RECOVERIES] or list(RECOVERIES)
         asked = {"points": points, "seeds": seeds, "everywhere": chosen.everywhere}

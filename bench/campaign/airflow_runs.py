@@ -78,17 +78,13 @@ _SETTLED = frozenset({"success", "failed", "skipped", "upstream_failed"})
 T = TypeVar("T")
 
 
-def run_airflow(root: Path, results: Results, *, points: list[str], seeds: int) -> int:
-    """Run what was not run yet: the named cases, then seeds; 1 when a case found damage or a named one hit nothing.
-
-    ``points``: of the named cases, only these.
-    """
-    named = [case for case in NAMED if not points or case in points]
+def run_airflow(root: Path, results: Results, *, named: list[str], seeds: range) -> int:
+    """Run what was not run yet: the named cases, then seeds; 1 when a case found damage or a named one hit nothing."""
     wanted = [name for case in named for name in _strikes(case)]
     play(root, results, named, _open)
     # What one death kept another from being reached is tried again alone.
     play(root, results, [f"airflow/{name}" for name in wanted if name not in results.hit], _open)
-    play(root, results, [f"seed:{seed}" for seed in range(seeds)], _open)
+    play(root, results, [f"seed:{seed}" for seed in seeds], _open)
     return results.conclude(wanted)
 
 

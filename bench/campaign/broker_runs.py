@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -21,13 +21,13 @@ GROUPS = (
 """Without its broker a candidate is refused as a rule; further on, one switch finds it gone at every step."""
 
 
-def run_broker(root: Path, results: Results, *, points: list[str], seeds: int) -> int:
-    """Run what was not run yet; 1 when a case found damage or a named step was never hit. ``points``: only these."""
-    named = [name for group in GROUPS for name in names_of(group) if not points or name in points]
-    play(root, results, points or list(GROUPS), _open)
+def run_broker(root: Path, results: Results, *, groups: Sequence[str], seeds: range) -> int:
+    """Run what was not run yet: the named groups, then seeds; 1 when one found damage or a named step was never hit."""
+    named = [name for group in groups for name in names_of(group)]
+    play(root, results, list(groups), _open)
     # What one outage kept another from being reached is tried again alone.
     play(root, results, [name for name in named if name not in results.hit], _open)
-    play(root, results, [f"seed:{seed}" for seed in range(seeds)], _open)
+    play(root, results, [f"seed:{seed}" for seed in seeds], _open)
     return results.conclude(named)
 
 
