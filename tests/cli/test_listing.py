@@ -9,7 +9,8 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
-from streamkeeper.cli.listing import Row, one_line, print_rows, tell_age, tell_size
+from streamkeeper.cli.listing import Row, one_line, print_rows
+from streamkeeper.model.quantities import tell_age, tell_size
 
 ROWS = [
     Row(cells=("orders", "3"), notes=(Text("well"),)),

@@ -8,10 +8,11 @@ from typing import TypeVar
 from rich.console import Console
 from rich.text import Text
 
-from streamkeeper.cli.listing import Row, one_line, print_rows, tell_age
+from streamkeeper.cli.listing import Row, one_line, print_rows
 from streamkeeper.health.rule import tell_span
 from streamkeeper.model.fleet import FleetIndex, JobRow, QueryRow
 from streamkeeper.model.health import Severity
+from streamkeeper.model.quantities import tell_age
 from streamkeeper.model.standing import Standing
 from streamkeeper.model.step import label_of
 

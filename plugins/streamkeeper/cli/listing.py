@@ -56,27 +56,6 @@ def one_line(text: str) -> str:
     return visible(" ".join(text.split()))
 
 
-def tell_age(seconds: float | None, *, unknown: str = "-") -> str:
-    """45 s, 3.5 min, 12 h, 4 d."""
-    if seconds is None:
-        return unknown
-    left = max(0.0, seconds)
-    for least, size, unit in ((172_800.0, 86_400.0, "d"), (7200.0, 3600.0, "h"), (120.0, 60.0, "min")):
-        if left >= least:
-            return f"{left / size:.{0 if left >= 10 * size else 1}f}".removesuffix(".0") + f" {unit}"
-    return f"{left:.0f} s"
-
-
-def tell_size(count: int) -> str:
-    """512 B, 1.4 MiB."""
-    size, unit = float(count), "B"
-    for larger in ("KiB", "MiB", "GiB", "TiB"):
-        if size < 1024:
-            break
-        size, unit = size / 1024, larger
-    return f"{size:.0f} {unit}" if unit == "B" or size >= 100 else f"{size:.1f} {unit}"
-
-
 def _line(cells: Sequence[str], widths: Sequence[int], styles: Sequence[tuple[int, str]]) -> Text:
     styled, line = dict(styles), Text()
     for number, (cell, width) in enumerate(zip(cells, widths, strict=True)):

@@ -9,9 +9,10 @@ import msgspec
 import typer
 from rich.text import Text
 
-from streamkeeper.cli.listing import Row, one_line, print_rows, tell_age, tell_size
+from streamkeeper.cli.listing import Row, one_line, print_rows
 from streamkeeper.errors import FormatTooNew, NotFound, SnapshotDamaged
 from streamkeeper.model.coding import to_json
+from streamkeeper.model.quantities import tell_age, tell_size
 from streamkeeper.model.snapshot import DrillResult, Hold, Pin, Snapshot, snapshot_name
 from streamkeeper.snapshots.catalogue import Catalogue
 from streamkeeper.snapshots.retention import Candidate, Policy, decide_retention

@@ -1,0 +1,77 @@
+"""The application behind the page: guarded routes, its own files, headers, and errors in one sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from http import HTTPStatus
+
+from fastapi import APIRouter, FastAPI, HTTPException, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException as AnyHTTPException
+from starlette.responses import Response
+
+from streamkeeper.errors import InvalidInput, NotFound, StreamkeeperError, TemporaryError
+from streamkeeper.operations.installation import Installation
+from streamkeeper.pages import fleet_routes
+from streamkeeper.pages.headers import SafeHeaders
+from streamkeeper.pages.rendering import render_error
+from streamkeeper.pages.static_files import StaticPages
+from streamkeeper.pages.viewer import Viewer
+
+MakeRouter = Callable[[Callable[[], Installation], Callable[..., Viewer]], APIRouter]
+
+ROUTERS: tuple[MakeRouter, ...] = (fleet_routes.router_of,)
+"""Each a module's ``router_of(site, viewer)``: GET routes alone, all of them ``guarded``."""
+
+
+def make_app(site: Callable[[], Installation], viewer: Callable[..., Viewer]) -> FastAPI:
+    """The application, to be mounted anywhere.
+
+    ``site``: the installation, for looking only, asked for by each view; ``viewer``: a dependency of FastAPI's that
+    raises HTTPException 401 where nobody is signed in.
+    """
+    app = FastAPI(title="Streamkeeper", openapi_url=None)
+    for router_of in ROUTERS:
+        app.include_router(router_of(site, viewer))
+    app.mount("/static", StaticPages())
+    app.add_middleware(SafeHeaders)
+    app.add_exception_handler(AnyHTTPException, _refused)
+    app.add_exception_handler(RequestValidationError, _not_understood)
+    app.add_exception_handler(StreamkeeperError, _told)
+    app.add_exception_handler(Exception, _unexpected)
+    return app
+
+
+def _refused(request: Request, error: Exception) -> Response:
+    assert isinstance(error, AnyHTTPException)
+    sentence = error.detail
+    if error.status_code == HTTPStatus.UNAUTHORIZED:
+        sentence = "you are not signed in: sign in to Airflow, then come back"
+    elif error.status_code == HTTPStatus.NOT_FOUND and not isinstance(error, HTTPException):
+        # Starlette's own: no route.
+        sentence = "there is no such page"
+    return render_error(request, error.status_code, sentence, headers=error.headers)
+
+
+def _not_understood(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    names = ", ".join(sorted({str(each["loc"][-1]) for each in error.errors()}))
+    return render_error(request, HTTPStatus.BAD_REQUEST, f"the address says what cannot be read: {names}")
+
+
+def _told(request: Request, error: Exception) -> Response:
+    match error:
+        case NotFound() | InvalidInput():
+            status = HTTPStatus.NOT_FOUND
+        case TemporaryError():
+            status = HTTPStatus.SERVICE_UNAVAILABLE
+        case _:
+            status = HTTPStatus.INTERNAL_SERVER_ERROR
+    return render_error(request, status, str(error))
+
+
+def _unexpected(request: Request, error: Exception) -> Response:
+    """Nothing of the error: its text may be anybody's. The server's log has it."""
+    return render_error(
+        request, HTTPStatus.INTERNAL_SERVER_ERROR, "the page failed: the log of Airflow's API server says why"
+    )

@@ -1,0 +1,34 @@
+"""The page's own files: they ship with the package, say nothing of any job, and are the only ones that anybody gets."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from starlette.responses import Response
+from starlette.staticfiles import StaticFiles
+
+STATIC = Path(__file__).with_name("static")
+_KEPT_S = 24 * 3600
+
+
+class StaticPages(StaticFiles):
+    """Kept by the browser for a day: an address names the file's hash, so a new version has another one."""
+
+    def __init__(self) -> None:
+        super().__init__(directory=STATIC)
+
+    def file_response(self, *args: Any, **kwargs: Any) -> Response:
+        """With how long it may be kept."""
+        response = super().file_response(*args, **kwargs)
+        response.headers["Cache-Control"] = f"private, max-age={_KEPT_S}"
+        return response
+
+
+@cache
+def static_path(name: str) -> str:
+    """``page.css`` -> ``static/page.css?v=0f3c…``."""
+    digest = hashlib.sha256((STATIC / name).read_bytes()).hexdigest()
+    return f"static/{name}?v={digest[:12]}"

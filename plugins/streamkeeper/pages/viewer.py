@@ -1,0 +1,41 @@
+"""Who looks at a page, and what they may: asked of whoever serves the page, for each DAG."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from fastapi import Depends, HTTPException
+
+DEPLOY = "streaming_deploy"
+ROLLBACK = "streaming_rollback"
+RECOVER = "streaming_recover"
+START = "streaming_start"
+STOP = "streaming_stop"
+WATCH = "streaming_watch"
+
+Right = Literal["see", "run", "answer"]
+"""To read a DAG; to create runs of it; to answer what its runs ask of a person."""
+
+
+@dataclass(frozen=True, slots=True)
+class Viewer:
+    """``name``: as Airflow knows them; ``may``: whether they have a right to a DAG, by its id."""
+
+    name: str
+    may: Callable[[Right, str], bool]
+
+
+def guarded(viewer: Callable[..., Viewer], dag_id: str) -> Any:
+    """The default of a route's ``who: Viewer``: the viewer, once sure that they may see the DAG.
+
+    ``viewer``: a dependency of FastAPI's, which raises HTTPException 401 where nobody is signed in; 403 is raised here.
+    """
+
+    def seeing(who: Viewer = Depends(viewer)) -> Viewer:
+        if not who.may("see", dag_id):
+            raise HTTPException(403, f"{who.name} may not see {dag_id}: ask for the right to read this DAG")
+        return who
+
+    return Depends(seeing)

@@ -1,0 +1,82 @@
+"""The page as a browser asks for it, without a server: an installation of its own, a viewer with chosen rights."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import httpx
+from fastapi import FastAPI, HTTPException, Request
+from starlette.applications import Starlette
+from starlette.routing import Mount
+
+from streamkeeper.model.fleet import FleetIndex, JobRow
+from streamkeeper.model.settings import read_settings
+from streamkeeper.operations.installation import Installation
+from streamkeeper.pages.app import make_app
+from streamkeeper.pages.viewer import Right, Viewer
+from streamkeeper.registry.fleet import write_index
+from streamkeeper.registry.installations import open_installation
+from streamkeeper.stores.contract import Store
+from streamkeeper.stores.local import LocalStore
+
+NAME = "X-Viewer"
+"""Who asks, in these tests; nobody is signed in without it."""
+
+
+def everything(right: Right, dag_id: str) -> bool:
+    """An admin."""
+    return True
+
+
+def reads(right: Right, dag_id: str) -> bool:
+    """SimpleAuthManager's viewer."""
+    return right == "see"
+
+
+def make_site(root: Path, store: Store | None = None) -> Installation:
+    """An installation with nothing in it; ``store``: instead of a directory."""
+    settings = read_settings({"STREAMKEEPER_HOME": str(root / "home"), "STREAMKEEPER_JOBS": str(root / "jobs")})
+    found = store or LocalStore(root / "store")
+    return Installation.of(settings, found, {}, open_installation(found, settings.home))
+
+
+def leave_index(site: Installation, *rows: JobRow, started: float = 1_800_000_000.0) -> None:
+    """What a pass of the watch would have left."""
+    write_index(site.store, FleetIndex(number=7, started=started, installation=site.id, rows=rows))
+
+
+def make_viewed(
+    site: Callable[[], Installation] | Installation, may: Callable[[Right, str], bool] = everything
+) -> FastAPI:
+    """The application; its viewer is who the request's header says."""
+
+    def viewer(request: Request) -> Viewer:
+        name = request.headers.get(NAME)
+        if not name:
+            raise HTTPException(401, "Not authenticated")
+        return Viewer(name=name, may=may)
+
+    return make_app(site if callable(site) else lambda: site, viewer)
+
+
+def get(
+    app: FastAPI,
+    path: str,
+    *,
+    who: str = "ada",
+    method: str = "GET",
+    headers: Mapping[str, str] | None = None,
+    under: str = "",
+) -> httpx.Response:
+    """One request; ``under``: the application is mounted there, as Airflow does it."""
+    mounted = Starlette(routes=[Mount(under, app)]) if under else app
+    told = {**({NAME: who} if who else {}), **(headers or {})}
+
+    async def ask() -> httpx.Response:
+        transport = httpx.ASGITransport(mounted, raise_app_exceptions=False)
+        async with httpx.AsyncClient(transport=transport, base_url="http://page") as client:
+            return await client.request(method, under + path, headers=told)
+
+    return asyncio.run(ask())

@@ -1,0 +1,164 @@
+"""The application: guarded, GET only, safe headers on everything, and errors in one sentence."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from pathlib import Path
+
+import pytest
+from fastapi import APIRouter, FastAPI
+from fastapi.routing import APIRoute
+
+from streamkeeper.errors import NotFound, RegistryDamaged, StoreUnavailable
+from streamkeeper.operations.installation import Installation
+from streamkeeper.pages import app as app_module
+from streamkeeper.pages.headers import POLICY
+from streamkeeper.pages.static_files import STATIC
+from tests.pages.asking import everything, get, leave_index, make_site, make_viewed, reads
+
+MARKUP = "<img src=x onerror=alert(1)>"
+
+
+def raising(error: Exception) -> FastAPI:
+    """An application whose installation cannot be opened."""
+
+    def site() -> Installation:
+        raise error
+
+    return make_viewed(site)
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> FastAPI:
+    site = make_site(tmp_path)
+    leave_index(site)
+    return make_viewed(site)
+
+
+def test_every_route_only_reads(page: FastAPI) -> None:
+    """No route takes anything but GET; whoever posts is told, and nothing is done."""
+    routes = [route for route in page.routes if isinstance(route, APIRoute)]
+    assert routes
+    assert {method for route in routes for method in route.methods} == {"GET"}
+    for method in ("POST", "PUT", "PATCH", "DELETE"):
+        assert get(page, "/", method=method).status_code == 405
+
+
+def test_every_route_is_guarded(tmp_path: Path) -> None:
+    """Nobody signed in: 401 and no page; without the right to the DAG: 403. Negative control: with it, the page."""
+    site = make_site(tmp_path)
+    leave_index(site)
+    allowed, refused = make_viewed(site, reads), make_viewed(site, lambda right, dag_id: False)
+    for route in [route for route in allowed.routes if isinstance(route, APIRoute)]:
+        path = route.path.format(**dict.fromkeys(route.param_convertors, "orders"))
+        assert get(allowed, path, who="").status_code == 401, path
+        assert get(refused, path).status_code == 403, path
+    assert "sign in" in get(allowed, "/", who="").text
+    assert "ada may not see streaming_watch" in get(refused, "/").text
+    assert "<table" not in get(refused, "/").text
+    assert "<table" in get(allowed, "/").text
+
+
+@pytest.mark.parametrize("path", ["/", "/nowhere", "/static/page.css", "/static/nowhere.js", "/?part=nothing"])
+@pytest.mark.parametrize("who", ["ada", ""])
+def test_every_response_has_the_headers(page: FastAPI, path: str, who: str) -> None:
+    """Page, part, file or error: what it may load and who may frame it is said, and its kind is not guessed."""
+    headers = get(page, path, who=who).headers
+    assert headers["Content-Security-Policy"] == POLICY
+    assert headers["X-Content-Type-Options"] == "nosniff"
+    assert headers["Referrer-Policy"] == "same-origin"
+    assert headers["Cache-Control"] == ("private, max-age=86400" if path == "/static/page.css" else "no-store")
+
+
+def test_a_page_that_fails_has_them_too() -> None:
+    """An error that nobody foresaw is told without its text, which may be anybody's."""
+    answer = get(raising(ValueError("password=hunter2")), "/")
+    assert answer.status_code == 500
+    assert answer.headers["Content-Security-Policy"] == POLICY
+    assert "hunter2" not in answer.text
+    assert "log of Airflow" in answer.text
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (NotFound(f"job {MARKUP} is not known", hint="known jobs: none yet"), 404),
+        (StoreUnavailable("the store does not answer", hint="see that it runs"), 503),
+        (RegistryDamaged("entry 7 cannot be read"), 500),
+    ],
+)
+def test_an_error_is_one_sentence(error: Exception, status: int) -> None:
+    """It names the thing and the way out, markup in it stays text; a script gets the bare sentence."""
+    answer = get(raising(error), "/")
+    assert answer.status_code == status
+    assert str(error).replace("<", "&lt;").replace(">", "&gt;") in answer.text
+    assert MARKUP not in answer.text
+    bare = get(raising(error), "/", headers={"HX-Request": "true"})
+    assert (bare.status_code, bare.text) == (status, str(error))
+    assert bare.headers["Content-Type"].startswith("text/plain")
+
+
+def test_links_lead_where_the_application_is_mounted(page: FastAPI) -> None:
+    """Under a prefix every address begins with it, and what belongs to Airflow with Airflow's."""
+    text = get(page, "/", under="/air/streamkeeper").text
+    assert 'href="/air/streamkeeper/"' in text
+    assert 'src="/air/streamkeeper/static/page.js?v=' in text
+    assert 'href="/air/"' in get(page, "/", who="", under="/air/streamkeeper").text
+
+
+@pytest.mark.parametrize("path", ["/static/../app.py", "/static/%2e%2e/app.py", "/static//etc/passwd"])
+def test_only_the_pages_own_files_are_served(page: FastAPI, path: str) -> None:
+    """No address leads out of the folder; negative control: what is in it is served."""
+    assert get(page, path).status_code == 404
+    assert get(page, "/static/page.js").status_code == 200
+
+
+def test_vendored_files_are_what_was_published() -> None:
+    """By their hashes, each with its licence; no other library is there."""
+    vendored = json.loads((STATIC / "vendored.json").read_text())
+    for name, told in vendored.items():
+        assert hashlib.sha256((STATIC / name).read_bytes()).hexdigest() == told["sha256"], name
+        assert (STATIC / told["licence"]).stat().st_size > 500
+    ours = {"page.css", "page.js", "vendored.json"}
+    licences = {told["licence"] for told in vendored.values()}
+    assert {path.name for path in STATIC.iterdir()} == {*vendored, *licences, *ours}
+
+
+def test_no_template_has_a_script_or_style_of_its_own() -> None:
+    """The policy forbids them, so they would do nothing; and no value is let through as markup."""
+    for path in (STATIC.parent / "templates").glob("*.html"):
+        text = path.read_text()
+        assert "|safe" not in text.replace(" ", ""), path
+        assert " style=" not in text, path
+        assert "<style" not in text, path
+        assert not re.search(r"<[^>]*\son\w+\s*=", text), path
+        assert text.count("<script") == text.count("<script src="), path
+
+
+def test_a_part_is_what_the_page_shows(page: FastAPI) -> None:
+    """A part is a block of the page, word for word; one that is none is not there."""
+    whole, part = get(page, "/").text, get(page, "/?part=jobs").text
+    assert "<table" in part
+    assert "<html" not in part
+    assert part.split("<caption")[0].strip() in whole
+    assert get(page, "/?part=nothing").status_code == 404
+
+
+def test_a_room_beside_it_is_added_by_its_router(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a module's ``router_of`` gives is part of the application, with its errors and headers."""
+
+    def router_of(site: object, viewer: object) -> APIRouter:
+        router = APIRouter()
+
+        @router.get("/jobs/{job}")
+        def job(job: str) -> None:
+            raise NotFound(f"job {job} is not known")
+
+        return router
+
+    monkeypatch.setattr(app_module, "ROUTERS", (*app_module.ROUTERS, router_of))
+    answer = get(make_viewed(make_site(tmp_path), everything), "/jobs/orders")
+    assert (answer.status_code, answer.headers["Content-Security-Policy"]) == (404, POLICY)
+    assert "job orders is not known" in answer.text
