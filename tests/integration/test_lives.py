@@ -10,10 +10,10 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-import psycopg
 import pytest
 
 from harness.hdfs_server import HdfsServer
+from harness.postgres_server import new_database
 from harness.spark_cluster import SparkCluster, spark_cluster
 from tests.integration.remote_house import Remote, Spread, live_a_life, opened, outlive_executors, told_at_dry_run
 from tests.servers import skip_without_s3a
@@ -80,7 +80,8 @@ def test_a_life_on_executors_elsewhere(
 ) -> None:
     """Executors die and freeze first; at the end nothing is left of what drivers shared with them."""
     monkeypatch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
-    with opened(Spread(tmp_path, checkpoints, cluster.master, new_database(postgres_server))) as house:
+    database = new_database(postgres_server, f"t{os.urandom(4).hex()}")
+    with opened(Spread(tmp_path, checkpoints, cluster.master, database)) as house:
         outlive_executors(house, cluster)
         live_a_life(house)
         house.must("prune")
@@ -100,10 +101,3 @@ def test_executors_are_refused_with_checkpoints_in_a_directory(tmp_path: Path) -
     told = told_at_dry_run(tmp_path, str(tmp_path / "cp"), {"STREAMKEEPER_MASTER": "spark://127.0.0.1:7077"})
     assert "STREAMKEEPER_MASTER=spark://127.0.0.1:7077" in told
     assert "STREAMKEEPER_CHECKPOINTS" in told
-
-
-def new_database(server: str) -> str:
-    name = f"t{os.urandom(4).hex()}"
-    with psycopg.connect(server, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name}")
-    return server.replace("/postgres", f"/{name}")
