@@ -106,6 +106,8 @@ class Spread(Remote):
     """A house whose executors are a cluster's, and whose tables are in PostgreSQL."""
 
     conf: ClassVar[dict[str, str]] = {"spark.executor.memory": "512m", "spark.sql.shuffle.partitions": "2"}
+    # Executors that were killed are started again, with their Python workers.
+    patience_s = 300.0
 
     def __init__(self, root: Path, checkpoints: str, master: str, server: str) -> None:
         super().__init__(root, checkpoints, master=master)

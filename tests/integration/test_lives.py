@@ -18,7 +18,7 @@ from harness.spark_cluster import SparkCluster, spark_cluster
 from tests.integration.remote_house import Remote, Spread, live_a_life, opened, outlive_executors, told_at_dry_run
 from tests.servers import skip_without_s3a
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(1500)]
 USER = "streams"
 
 

@@ -44,6 +44,7 @@ class House:
     """One installation that serves one job; ``expected``: what its table must hold."""
 
     jobs: ClassVar[tuple[str, ...]] = (JOB,)
+    patience_s: ClassVar[float] = 120.0
 
     def __init__(self, root: Path, checkpoints: str = "", master: str = "") -> None:
         self.root, self.input, self.warehouse = root, root / "input", root / "warehouse.db"
@@ -114,7 +115,7 @@ class House:
 
     def settle(self) -> None:
         """Wait until the table holds all that was added, and the checkpoint and the driver's word say so."""
-        wait_for("the table", lambda: self.totals() == self.oracle)
+        wait_for("the table", lambda: self.totals() == self.oracle, self.patience_s)
         # The table has a batch before its commit is there.
         wait_for("the last commit", lambda: open_batch(self.checkpoint) is None)
         wait_for("the driver's word", lambda: self._told() == last_committed(self.checkpoint))
