@@ -16,7 +16,8 @@ from datetime import timedelta
 from airflow import plugins_manager
 apps, _ = plugins_manager.get_fastapi_plugins()
 views, _ = plugins_manager._get_ui_plugins()
-early = sorted(name for name in ("streamkeeper.pages.app", "streamkeeper.operations.installation") if name in sys.modules)
+behind = ("streamkeeper.pages.app", "streamkeeper.operations.installation")
+early = [name for name in behind if name in sys.modules]
 from airflow.utils.db import initdb
 initdb()
 from fastapi import FastAPI
