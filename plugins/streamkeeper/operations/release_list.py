@@ -12,7 +12,7 @@ from streamkeeper.model.journal import Entry, Outcome, ReleaseRegistered
 from streamkeeper.model.operation import OperationState
 from streamkeeper.model.release import Release
 from streamkeeper.operations.installation import Installation
-from streamkeeper.operations.job_facts import release_of
+from streamkeeper.operations.job_facts import find_bringing, release_of
 
 _READERS = 8
 SERVES, BEFORE, PUSHED, OPEN = "serves", "before", "pushed", "under way"
@@ -60,9 +60,7 @@ def _registrations(site: Installation, state: JobState) -> dict[str, Entry]:
 
 
 def _listed(release: Release, entry: Entry | None, operations: list[OperationState], state: JobState) -> ListedRelease:
-    in_order = sorted(operations, key=lambda operation: operation.started)
-    brought = next((operation for operation in in_order if operation.outcome is Outcome.SUCCEEDED), None)
-    brought = brought or next(reversed(in_order), None)
+    brought = find_bringing(operations)
     by = entry.by.partition("#")[0] if entry is not None else ""
     return ListedRelease(
         release=release,

@@ -55,8 +55,9 @@ def _refused(request: Request, error: Exception) -> Response:
 
 def _not_understood(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    names = ", ".join(sorted({str(each["loc"][-1]) for each in error.errors()}))
-    return render_error(request, HTTPStatus.BAD_REQUEST, f"the address says what cannot be read: {names}")
+    said = {str(each["loc"][1]): str(each["msg"]) for each in error.errors()}
+    told = "; ".join(f"{name}: {message}" for name, message in said.items())
+    return render_error(request, HTTPStatus.BAD_REQUEST, f"this address cannot be read: {told}")
 
 
 def _told(request: Request, error: Exception) -> Response:
