@@ -62,7 +62,7 @@ def render_question(
     lines = [
         f"**{release}** is to take over from **{state.predecessor}**, asked for by {escaped(asked_by)}.",
         "",
-        f"{escaped(_deadline(state, operation, until))} May answer: {escaped(_who_may(site, state, operation))}.",
+        f"{escaped(_deadline(state, operation, until))} May answer: {escaped(who_may(site, state, operation))}.",
         "",
         render_assessment(site.store, state.job, operation),
         *(_rebuilt_outputs(operation) if about_output else _kept_state(operation)),
@@ -97,7 +97,7 @@ def compose_question(
     why = reasons_to_review(operation) if about_output else (operation.verdict_sentence,)
     lines = [
         f"{release} is to take over from {state.predecessor}, asked for by {_asked_by(operation)}.",
-        f"{_deadline(state, operation, until)} May answer: {_who_may(site, state, operation)}.",
+        f"{_deadline(state, operation, until)} May answer: {who_may(site, state, operation)}.",
         "",
         *why,
         "",
@@ -133,7 +133,8 @@ def _deadline(state: JobState, operation: OperationState, until: datetime | None
     return f"Unless it is answered {when}, it counts as declined, and {stays}."
 
 
-def _who_may(site: Installation, state: JobState, operation: OperationState) -> str:
+def who_may(site: Installation, state: JobState, operation: OperationState) -> str:
+    """Who may answer what the operation asks, as a clause."""
     return right_to_answer(site.settings, state, operation.request.requested_by).sentence
 
 
@@ -190,10 +191,11 @@ def _rebuilt_outputs(operation: OperationState) -> Iterator[str]:
 def _ways_back(state: JobState, operation: OperationState) -> Iterator[tuple[str, str]]:
     for query, way in sorted(operation.ways.items()):
         if way.way is not Way.START:
-            yield query, _way_back(way, state.predecessor)
+            yield query, told_way_back(way, state.predecessor)
 
 
-def _way_back(way: QueryWay, serving: str) -> str:
+def told_way_back(way: QueryWay, serving: str) -> str:
+    """What it costs one query to go back to the release that serves until the cutover, as it was assessed."""
     match way.back:
         case Way.RESUME:
             return f"nothing is written again: {serving} goes on from the last commit of the new release"
