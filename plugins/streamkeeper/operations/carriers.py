@@ -63,6 +63,12 @@ def read_carrier(store: Store, job: str, operation: str) -> Carrier | None:
         return None
 
 
+def job_of(store: Store, operation: str) -> str:
+    """The job of an operation that somebody has carried on, by one listing; empty for an unknown one."""
+    keys = (key.split("/") for key in store.list("carriers/"))
+    return next((job for _, job, name in (key for key in keys if len(key) == 3) if name == f"{operation}.json"), "")
+
+
 def is_abandoned(store: Store, job: str, operation: str, run_is_over: RunIsOver = nobody_knows) -> bool:
     """Whether provably nobody carries the operation on; False where nobody has said who does."""
     carrier = read_carrier(store, job, operation)

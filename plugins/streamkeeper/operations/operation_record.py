@@ -11,7 +11,7 @@ from streamkeeper.errors import NotFound, RegistryDamaged
 from streamkeeper.model.coding import from_json
 from streamkeeper.model.finding import Assessment
 from streamkeeper.model.job_state import UNKNOWN_RELEASE, JobState
-from streamkeeper.model.journal import Entry, OperationFinished, Outcome
+from streamkeeper.model.journal import Entry, OperationFinished, Outcome, Role
 from streamkeeper.model.names import check_instance
 from streamkeeper.model.operation import OperationState
 from streamkeeper.operations.carriers import Carrier, read_carrier
@@ -73,9 +73,10 @@ def served_before(state: JobState, operation: OperationState) -> str:
         if other.outcome is Outcome.SUCCEEDED and other.started < operation.started
     ]
     last = max(earlier, key=lambda other: other.started, default=None)
-    if last is not None and last.release:
-        return last.release
-    return UNKNOWN_RELEASE if state.rebuilt is not None else ""
+    if last is None:
+        return UNKNOWN_RELEASE if state.rebuilt is not None else ""
+    appointed = (each.release for each in state.instances_of(last.operation, Role.CANDIDATE) if each.appointed)
+    return last.release or next(appointed, "")
 
 
 def _entries_of(journal: Journal, operation: OperationState, newest: int) -> Iterator[Entry]:

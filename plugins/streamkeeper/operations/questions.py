@@ -93,7 +93,7 @@ def compose_question(
     """The question for those who are to answer it, wherever they are: what, by when, what it costs, and where."""
     job, release = state.job, operation.release
     about_output = current_step(operation) is Step.REVIEW
-    files = [difference.title for difference in _find_code_differences(site, state, release)]
+    files = [difference.title for difference in find_code_differences(site, state, state.serving_release, release)]
     why = reasons_to_review(operation) if about_output else (operation.verdict_sentence,)
     lines = [
         f"{release} is to take over from {state.predecessor}, asked for by {_asked_by(operation)}.",
@@ -138,22 +138,24 @@ def who_may(site: Installation, state: JobState, operation: OperationState) -> s
     return right_to_answer(site.settings, state, operation.request.requested_by).sentence
 
 
-def _find_code_differences(site: Installation, state: JobState, release: str) -> tuple[Difference, ...]:
-    """In params, confs and files, the plan left out; one that only says why they are not known, where it is so."""
-    if not state.serving_release:
-        return (Difference(title="not known", note=f"{state.predecessor} is on no record"),)
+def find_code_differences(site: Installation, state: JobState, before: str, release: str) -> tuple[Difference, ...]:
+    """In params, confs and files of two releases, the plan left out; one that only says why they are not known, where
+    it is so.
+    """
+    if before not in state.releases:
+        return (Difference(title="not known", note=f"{before or state.predecessor} is on no record"),)
     try:
-        before, after = (released_version(site, state, name) for name in (state.serving_release, release))
+        versions = [released_version(site, state, name) for name in (before, release)]
     except (RegistryDamaged, KeyMissing) as error:
         return (Difference(title="not known", note=str(error)),)
-    without_plan = (msgspec.structs.replace(released, manifests={}) for released in (before, after))
+    without_plan = (msgspec.structs.replace(released, manifests={}) for released in versions)
     return find_differences(*without_plan)
 
 
 def _code_differences(site: Installation, state: JobState, operation: OperationState, *, most: int) -> str:
     shown: list[Difference] = []
     left = most
-    for difference in _find_code_differences(site, state, operation.release):
+    for difference in find_code_differences(site, state, state.serving_release, operation.release):
         over = len(difference.lines) - left
         if over > 0:
             note = f"{over:,} more lines: streamkeeper question {state.job} {operation.operation}"

@@ -64,9 +64,9 @@ class StreamkeeperTask(BaseOperator):
     def own_operation(self, context: Context) -> str:
         """The id of the operation that this run starts, or this task group of it."""
         run = context["dag_run"]
-        return operation_id(run.dag_id, run.run_id, self._own_group())
+        return operation_id(run.dag_id, run.run_id, self._group_id())
 
-    def _own_group(self) -> str:
+    def _group_id(self) -> str:
         return (self.task_group and self.task_group.group_id) or ""
 
     def first_error(self, context: Context) -> str:
@@ -160,7 +160,7 @@ class OpeningTask(AskedTask):
 
         run = context["dag_run"]
         context["ti"].xcom_push(key="operation", value=deploy.operation)
-        carrier = Carrier(dag=run.dag_id, run=run.run_id, group=self._own_group())
+        carrier = Carrier(dag=run.dag_id, run=run.run_id, group=self._group_id())
         note_carrier(deploy.site.store, deploy.job, deploy.operation, carrier)
         for planned in steps:
             self.log.info("%s: %s; else %s", planned.step.label, planned.does, planned.otherwise)
