@@ -2,7 +2,7 @@
 
 **diagnose** looks at driver, machine, checkpoints, sources, outputs, snapshots and journal, names one cause with its
 evidence, and says of each action what it reads again, writes again or loses, per output; its report is the run's. It
-changes nothing, and with the action *diagnose* the run ends there.
+changes nothing, and with the action *diagnose*, or in a **dry run**, the run ends there.
 
 An action that loses or doubles anything waits in **accept** for a person, whose name is in the record; nobody answering
 is a no. **bundle** opens the operation: from here on it is a deploy of the serving release, with its ways chosen by

@@ -17,8 +17,8 @@ from streamkeeper.errors import DeployFailed, StillWaiting
 from streamkeeper.model.finding import Verdict
 from streamkeeper.model.journal import Outcome
 from streamkeeper.model.operation import OperationState
+from streamkeeper.model.run_names import operation_id
 from streamkeeper.model.ways import Way
-from streamkeeper.orchestration.run_names import operation_id
 
 
 class StepReport(msgspec.Struct, frozen=True, kw_only=True):

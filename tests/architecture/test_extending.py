@@ -104,9 +104,10 @@ def test_a_field_of_a_request_is_an_option_by_its_name(monkeypatch: pytest.Monke
 @pytest.mark.airflow
 def test_a_field_of_a_request_is_in_the_form_by_its_declaration_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing else is written for the form of a deploy."""
+    from streamkeeper.model import trigger_forms
     from streamkeeper.orchestration import form
 
-    monkeypatch.setattr(form, "_ASKED", asked_fields(WiderRequest))
+    monkeypatch.setattr(trigger_forms, "_ASKED", asked_fields(WiderRequest))
     field = form.deploy_form(Path("no-such-folder"))["hold_s"]
     words = {"title": "Hold (s)", "description_md": "After this, `it` goes on"}
     assert (field.value, field.schema) == (7.0, {"type": "number", "exclusiveMinimum": 0, **words})

@@ -18,7 +18,7 @@ from harness.rest import AirflowApi, Conflict
 from harness.system import System
 from harness.waiting import wait_until
 from streamkeeper.model.job_state import JobState
-from streamkeeper.orchestration.run_names import operation_id
+from streamkeeper.model.run_names import operation_id
 
 CRASH_AT = "act.prove-dead.recordend.after"
 """The old driver has ended and the new one does not go yet: the worst moment for the task to die."""

@@ -12,10 +12,10 @@ import pytest
 
 from streamkeeper.errors import DeployFailed
 from streamkeeper.model.journal import AbortRequested, About, ApprovalAnswered
+from streamkeeper.model.run_names import operation_id
 from streamkeeper.model.step import Step
 from streamkeeper.operations.approval import answer_approval
 from streamkeeper.operations.installation import Installation
-from streamkeeper.orchestration.run_names import operation_id
 from tests.operations.registered_job import JOB, Registered
 from tests.orchestration.asking import BUNDLE, ask, ask_about_output, asked
 from tests.orchestration.installed import install

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.airflow
 
 ONLY_TYPED = {
     "deploy": {"no_inherit", "diff", "diff_to"},
-    "recover": {"dry_run", "accept_replay", "accept_loss", "json"},
+    "recover": {"accept_replay", "accept_loss", "json"},
     "prune": {"series", "checkpoint", "store", "grace", "json"},
     "watch": {"once"},
 }

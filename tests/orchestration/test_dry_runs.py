@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from streamkeeper.errors import DeployFailed
+from streamkeeper.model.run_names import operation_id
 from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.trying_out import place_of
-from streamkeeper.orchestration.run_names import operation_id
 from tests.operations.registered_job import Registered
 from tests.orchestration.installed import install
 from tests.orchestration.running import Instance, context_of, task_fails

@@ -16,9 +16,9 @@ import pytest
 
 from streamkeeper.errors import InvalidInput, NotFound
 from streamkeeper.model.journal import Outcome
+from streamkeeper.model.run_names import operation_id
 from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.stopping import stop_job
-from streamkeeper.orchestration.run_names import operation_id
 from tests.orchestration.playing import OPENED
 
 pytestmark = [pytest.mark.airflow, pytest.mark.timeout(600)]

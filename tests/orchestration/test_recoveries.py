@@ -11,8 +11,8 @@ import pytest
 from streamkeeper.errors import InvalidInput, OperationRefused
 from streamkeeper.model.journal import StartOffsetsKnown
 from streamkeeper.model.recovery import RecoveryAction
+from streamkeeper.model.run_names import operation_id
 from streamkeeper.operations.recovering import Asked
-from streamkeeper.orchestration.run_names import operation_id
 from tests.checkpoints.damaging import lose
 from tests.checkpoints.trees import QUERY_ID
 from tests.operations.registered_job import JOB, QUERY, Registered
@@ -96,6 +96,18 @@ def test_a_diagnosis_is_the_runs_report_and_ends_it(job: Registered) -> None:
     assert "checkpoint-lost" in run.pushed["report"]
     assert decide(run, action="diagnose") == "finish"
     assert job.site.journal(JOB, "test").state().open_operation is None
+
+
+def test_a_dry_run_tells_the_price_of_its_action_and_ends(job: Registered) -> None:
+    """Of the snapshot that is named; nobody is asked, nothing is opened. One that is not possible says so."""
+    run = Run()
+    diagnose(run, dry_run=True, query=QUERY, snapshot="s0001")
+    assert "LOSES" in run.pushed["report"]
+    assert decide(run, dry_run=True) == "finish"
+    assert decide(run) == "accept"
+    assert job.site.journal(JOB, "test").state().open_operation is None
+    with pytest.raises(OperationRefused, match="restart of sales is not possible"):
+        diagnose(Run(), action="restart", dry_run=True)
 
 
 def test_a_loss_is_asked_about_and_whose_yes_it_was_is_recorded(job: Registered) -> None:

@@ -19,9 +19,9 @@ from streamkeeper.model.journal import (
     StepDone,
 )
 from streamkeeper.model.request import DeployRequest
+from streamkeeper.model.run_names import operation_id
 from streamkeeper.model.step import Step
 from streamkeeper.model.ways import QueryWay, Way
-from streamkeeper.orchestration.run_names import operation_id
 from tests.operations.registered_job import JOB, QUERY, Registered
 from tests.orchestration.asking import ask, asked
 from tests.orchestration.installed import install

@@ -19,10 +19,12 @@ from streamkeeper.cli.deploying import (
     render_plan,
 )
 from streamkeeper.cli.given import Job, Json, open_site, open_to_look
+from streamkeeper.cli.options import asked as asked_option
 from streamkeeper.errors import InvalidInput, StoreUnavailable
 from streamkeeper.lifecycle.steps import plan_deploy
 from streamkeeper.model.coding import to_json
 from streamkeeper.model.recovery import Cause, RecoveryAction
+from streamkeeper.model.request import RECOVERY
 from streamkeeper.operations.diagnoses import render_diagnosis
 from streamkeeper.operations.diagnosing import diagnose_without_store
 from streamkeeper.operations.recovering import Asked, diagnose_for, must_be_possible, open_recovery, recovery_request
@@ -35,7 +37,7 @@ Snapshots = Annotated[
     list[str] | None,
     typer.Option("--snapshot", metavar="QUERY=ID", help="restore: this one instead; repeatable"),
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the diagnosis and the steps; change nothing")]
+DryRun = Annotated[bool, asked_option("dry_run", help=RECOVERY["dry_run"])]
 Replay = Annotated[bool, typer.Option("--accept-replay", help="The output's function may get batches twice")]
 Loss = Annotated[bool, typer.Option("--accept-loss", help="What is said to be lost may be lost")]
 

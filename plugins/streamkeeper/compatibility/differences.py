@@ -140,6 +140,11 @@ def _value(key: str, value: ParamValue) -> str:
     return MASK if is_secret(key) else json.dumps(_place(value), ensure_ascii=False)
 
 
+def is_shown_whole(key: str, value: str) -> bool:
+    """Whether a param's or a conf's value holds nothing that has to be masked."""
+    return is_reference(value) or not (is_secret(key) or _place(value).count(MASK) > value.count(MASK))
+
+
 def _place(value: str) -> str:
     """A path is masked folder by folder: as a whole it may look like a token."""
     return "/".join(map(masked, value.split("/"))) if value.startswith("/") else masked(value)

@@ -242,3 +242,5 @@ ROLLBACK = {
     "dry_run": "Say which way back there is and what would be written again, then stop",
 }
 """What these fields mean in a rollback."""
+RECOVERY = {"dry_run": "Say what the action would do and what that costs, then stop"}
+"""And in a recovery."""

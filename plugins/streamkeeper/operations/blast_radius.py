@@ -7,10 +7,13 @@ from streamkeeper.checkpoints.layout import last_committed
 from streamkeeper.checkpoints.reach import Position, compare, position
 from streamkeeper.errors import CheckpointChanged, CheckpointDamaged, NotFound, SnapshotDamaged
 from streamkeeper.model.job_state import JobState
+from streamkeeper.model.journal import Outcome
 from streamkeeper.model.snapshot import series_of_query, snapshot_number
 from streamkeeper.model.ways import QueryWay, Way
 from streamkeeper.operations.installation import Installation
+from streamkeeper.operations.operation_record import OperationRecord
 from streamkeeper.operations.outputs import ask, takes_again
+from streamkeeper.operations.questions import told_way_back
 from streamkeeper.operations.registered import stored_manifests
 from streamkeeper.snapshots.catalogue import Catalogue
 
@@ -25,6 +28,38 @@ def told_replay(site: Installation, state: JobState, query: str, way: QueryWay) 
     beyond = _beyond_the_checkpoint(site, state, query, way)
     told = f"{again} into {sink.output}" if again else "" if beyond else f"nothing is written again into {sink.output}"
     return f"query {query}: {'; '.join(filter(None, (told, beyond)))}; {takes_again(sink.kind)}"
+
+
+def told_going_back(site: Installation, record: OperationRecord) -> dict[str, str]:
+    """Query -> what a rollback to the release before would read and write again, as things are now.
+
+    Only while the release of this operation serves where it left it: empty otherwise, and where nothing served before.
+    Starts nothing; asks checkpoints and outputs. Raises StoreUnavailable.
+    """
+    state, operation = record.state, record.operation
+    served_on = state.served.get(state.serving_release, {})
+    serves = operation.outcome is Outcome.SUCCEEDED and operation.release == state.serving_release
+    stands = all(way.version == served_on.get(query) for query, way in operation.ways.items())
+    if not (serves and stands and record.before):
+        return {}
+    told = {query: _going_back(site, record, query, way) for query, way in sorted(operation.ways.items())}
+    return {query: sentence for query, sentence in told.items() if sentence}
+
+
+def _going_back(site: Installation, record: OperationRecord, query: str, way: QueryWay) -> str:
+    state, operation = record.state, record.operation
+    match way.back:
+        case Way.RETURN:
+            back = QueryWay(way=Way.RETURN, before=way.version, version=way.before)
+        case Way.RESTORE:
+            name = operation.cutover_snapshots.taken.get(query, "")
+            if not name:
+                return f"query {query}: there is no snapshot of its last batch before the cutover"
+            batch = operation.last_batches.get(query)
+            back = QueryWay(way=Way.RESTORE, before=way.version, batch=batch, snapshot=name)
+        case _:
+            return "" if way.way is Way.START else f"query {query}: {told_way_back(way, record.before)}"
+    return told_replay(site, state, query, back)
 
 
 def _again(site: Installation, state: JobState, query: str, way: QueryWay) -> str:

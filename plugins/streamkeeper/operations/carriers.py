@@ -19,7 +19,10 @@ from streamkeeper.stores.contract import Store
 
 
 class Carrier(msgspec.Struct, frozen=True, kw_only=True):
-    """A process of a machine, or a run of a DAG (``dag`` and ``run``). ``started``: clock ticks since boot."""
+    """A process of a machine, or a run of a DAG (``dag`` and ``run``). ``started``: clock ticks since boot.
+
+    ``group``: the task group that is the operation, in a DAG that is more than one.
+    """
 
     format: int = 1
     machine: str = ""
@@ -28,6 +31,7 @@ class Carrier(msgspec.Struct, frozen=True, kw_only=True):
     started: int = 0
     dag: str = ""
     run: str = ""
+    group: str = ""
 
 
 RunIsOver = Callable[[str, str], bool]
@@ -50,12 +54,25 @@ def note_carrier(store: Store, job: str, operation: str, carrier: Carrier) -> No
     store.replace(_key(job, operation), to_json(carrier))
 
 
-def is_abandoned(store: Store, job: str, operation: str, run_is_over: RunIsOver = nobody_knows) -> bool:
-    """Whether provably nobody carries the operation on; False where nobody has said who does."""
+def read_carrier(store: Store, job: str, operation: str) -> Carrier | None:
+    """Who carries the operation on, or did last; None where nobody has said so. Raises StoreUnavailable."""
     key = _key(job, operation)
     try:
-        carrier = from_json(store.read(key), Carrier, where=key, newest_format=1)
+        return from_json(store.read(key), Carrier, where=key, newest_format=1)
     except KeyMissing:
+        return None
+
+
+def job_of(store: Store, operation: str) -> str:
+    """The job of an operation that somebody has carried on, by one listing; empty for an unknown one."""
+    keys = (key.split("/") for key in store.list("carriers/"))
+    return next((job for _, job, name in (key for key in keys if len(key) == 3) if name == f"{operation}.json"), "")
+
+
+def is_abandoned(store: Store, job: str, operation: str, run_is_over: RunIsOver = nobody_knows) -> bool:
+    """Whether provably nobody carries the operation on; False where nobody has said who does."""
+    carrier = read_carrier(store, job, operation)
+    if carrier is None:
         return False
     if carrier.dag:
         return run_is_over(carrier.dag, carrier.run)

@@ -62,7 +62,7 @@ def render_question(
     lines = [
         f"**{release}** is to take over from **{state.predecessor}**, asked for by {escaped(asked_by)}.",
         "",
-        f"{escaped(_deadline(state, operation, until))} May answer: {escaped(_who_may(site, state, operation))}.",
+        f"{escaped(_deadline(state, operation, until))} May answer: {escaped(who_may(site, state, operation))}.",
         "",
         render_assessment(site.store, state.job, operation),
         *(_rebuilt_outputs(operation) if about_output else _kept_state(operation)),
@@ -93,11 +93,11 @@ def compose_question(
     """The question for those who are to answer it, wherever they are: what, by when, what it costs, and where."""
     job, release = state.job, operation.release
     about_output = current_step(operation) is Step.REVIEW
-    files = [difference.title for difference in _find_code_differences(site, state, release)]
+    files = [difference.title for difference in find_code_differences(site, state, state.serving_release, release)]
     why = reasons_to_review(operation) if about_output else (operation.verdict_sentence,)
     lines = [
         f"{release} is to take over from {state.predecessor}, asked for by {_asked_by(operation)}.",
-        f"{_deadline(state, operation, until)} May answer: {_who_may(site, state, operation)}.",
+        f"{_deadline(state, operation, until)} May answer: {who_may(site, state, operation)}.",
         "",
         *why,
         "",
@@ -133,26 +133,29 @@ def _deadline(state: JobState, operation: OperationState, until: datetime | None
     return f"Unless it is answered {when}, it counts as declined, and {stays}."
 
 
-def _who_may(site: Installation, state: JobState, operation: OperationState) -> str:
+def who_may(site: Installation, state: JobState, operation: OperationState) -> str:
+    """Who may answer what the operation asks, as a clause."""
     return right_to_answer(site.settings, state, operation.request.requested_by).sentence
 
 
-def _find_code_differences(site: Installation, state: JobState, release: str) -> tuple[Difference, ...]:
-    """In params, confs and files, the plan left out; one that only says why they are not known, where it is so."""
-    if not state.serving_release:
-        return (Difference(title="not known", note=f"{state.predecessor} is on no record"),)
+def find_code_differences(site: Installation, state: JobState, before: str, release: str) -> tuple[Difference, ...]:
+    """In params, confs and files of two releases, the plan left out; one that only says why they are not known, where
+    it is so.
+    """
+    if before not in state.releases:
+        return (Difference(title="not known", note=f"{before or state.predecessor} is on no record"),)
     try:
-        before, after = (released_version(site, state, name) for name in (state.serving_release, release))
+        versions = [released_version(site, state, name) for name in (before, release)]
     except (RegistryDamaged, KeyMissing) as error:
         return (Difference(title="not known", note=str(error)),)
-    without_plan = (msgspec.structs.replace(released, manifests={}) for released in (before, after))
+    without_plan = (msgspec.structs.replace(released, manifests={}) for released in versions)
     return find_differences(*without_plan)
 
 
 def _code_differences(site: Installation, state: JobState, operation: OperationState, *, most: int) -> str:
     shown: list[Difference] = []
     left = most
-    for difference in _find_code_differences(site, state, operation.release):
+    for difference in find_code_differences(site, state, state.serving_release, operation.release):
         over = len(difference.lines) - left
         if over > 0:
             note = f"{over:,} more lines: streamkeeper question {state.job} {operation.operation}"
@@ -190,10 +193,11 @@ def _rebuilt_outputs(operation: OperationState) -> Iterator[str]:
 def _ways_back(state: JobState, operation: OperationState) -> Iterator[tuple[str, str]]:
     for query, way in sorted(operation.ways.items()):
         if way.way is not Way.START:
-            yield query, _way_back(way, state.predecessor)
+            yield query, told_way_back(way, state.predecessor)
 
 
-def _way_back(way: QueryWay, serving: str) -> str:
+def told_way_back(way: QueryWay, serving: str) -> str:
+    """What it costs one query to go back to the release that serves until the cutover, as it was assessed."""
     match way.back:
         case Way.RESUME:
             return f"nothing is written again: {serving} goes on from the last commit of the new release"

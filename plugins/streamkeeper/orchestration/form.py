@@ -1,10 +1,9 @@
-"""The trigger forms of a deploy and of a rollback: their fields, and the request that a filled-in form is."""
+"""The trigger forms as Airflow's params, and the request that a filled-in form is."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -12,17 +11,12 @@ import msgspec
 from airflow.sdk import Param
 
 from streamkeeper.errors import InvalidInput
-from streamkeeper.model.asked_fields import AskedField, asked_fields
-from streamkeeper.model.recovery import RecoveryAction
-from streamkeeper.model.request import DEADLINES, ROLLBACK, DeployRequest
+from streamkeeper.model import trigger_forms
+from streamkeeper.model.asked_fields import asked_fields
+from streamkeeper.model.request import DeployRequest
+from streamkeeper.model.trigger_forms import INHERIT, Form
 
 _MOST_EXAMPLES = 50
-_ASKED = asked_fields(DeployRequest)
-_SECRET = "A secret is `secret://airflow/CONN_ID/password`"
-DEADLINE_FIELDS = tuple(name for name, field in _ASKED.items() if field.extra.get("section") == DEADLINES)
-"""Of a deploy, and so of a recovery."""
-INHERIT = "inherit"
-"""The field by which an empty params or conf means the serving release's."""
 
 
 def list_job_examples(jobs: Path) -> list[str]:
@@ -35,88 +29,33 @@ def list_job_examples(jobs: Path) -> list[str]:
 
 
 def deploy_form(jobs: Path) -> dict[str, Param]:
-    """The fields of ``streaming_deploy``; what their schemas refuse never becomes a run."""
-    names = list(_ASKED)
-    own_values = names.index("conf") + 1
-    form = {**_fields(*names[:own_values]), INHERIT: _inherit(), **_fields(*names[own_values:])}
-    return {
-        **form,
-        "job": _job(jobs, "A job file under the jobs root, without .py; or the job of a pushed release"),
-        "params": _field("params", description=f"{_ASKED['params'].description}. {_SECRET}"),
-        "reason": _reason(),
-        "on_open": _on_open("deploy"),
-    }
+    """The fields of ``streaming_deploy``."""
+    return _params(trigger_forms.deploy_fields(list_job_examples(jobs)))
 
 
 def rollback_form(jobs: Path) -> dict[str, Param]:
     """The fields of ``streaming_rollback``."""
-    return {
-        "job": _job(jobs, "The job whose older release is to serve again"),
-        "release": _field("release", description=ROLLBACK["release"]),
-        "reason": _reason(),
-        "handover": _field("handover"),
-        "dry_run": _field("dry_run", description=ROLLBACK["dry_run"]),
-        "accept_risk": _field("accept_risk", section=None),
-        **_fields("drain_s", "standby_s", "first_commit_s", "probation_batches", "probation_s"),
-        "on_open": _on_open("roll back"),
-    }
+    return _params(trigger_forms.rollback_fields(list_job_examples(jobs)))
 
 
 def stop_form(jobs: Path) -> dict[str, Param]:
     """The fields of ``streaming_stop``."""
-    return {
-        "job": _job(jobs, "The job that is to serve no more, until somebody starts or deploys it"),
-        "reason": _reason(),
-        **_fields("drain_s"),
-    }
+    return _params(trigger_forms.stop_fields(list_job_examples(jobs)))
 
 
 def start_form(jobs: Path) -> dict[str, Param]:
     """The fields of ``streaming_start``."""
-    return {
-        "job": _job(jobs, "The job whose last release is to serve again, from where its checkpoints stand"),
-        "reason": _reason(),
-    }
+    return _params(trigger_forms.start_fields(list_job_examples(jobs)))
 
 
 def recover_form(jobs: Path) -> dict[str, Param]:
     """The fields of ``streaming_recover``."""
-    return {
-        "job": _job(jobs, "The job that does not do what it should"),
-        "action": Param(
-            RecoveryAction.DIAGNOSE.value,
-            type="string",
-            enum=[action.value for action in RecoveryAction],
-            values_display={
-                "diagnose": "Diagnose: say what is wrong and what can be done",
-                "restart": "Restart: the serving release, on its checkpoints",
-                "restore": "Restore: damaged queries from snapshots",
-                "rebuild": "Rebuild: damaged queries read everything again",
-            },
-            title="Action",
-        ),
-        "query": Param(
-            None,
-            type=["null", "string"],
-            pattern="^([a-z][a-z0-9_]{0,62})?$",
-            title="Query",
-            description="Empty: those that are damaged",
-        ),
-        "snapshot": Param(
-            None,
-            type=["null", "string"],
-            pattern="^(s[0-9]{4,10})?$",
-            title="Snapshot",
-            description_md="Of that query, like `s0007`; empty: the one that the diagnosis names",
-        ),
-        "reason": _reason(required=False),
-        **_fields(*DEADLINE_FIELDS),
-    }
+    return _params(trigger_forms.recover_fields(list_job_examples(jobs)))
 
 
 def read_request(params: Mapping[str, Any], *, requested_by: str, rollback: bool = False) -> DeployRequest:
     """The request of a filled-in form; raises InvalidInput, naming the field."""
-    known = {name: params[name] for name in _ASKED if name in params}
+    known = {name: params[name] for name in asked_fields(DeployRequest) if name in params}
     release = params.get("release") or None
     inherits = bool(params.get(INHERIT)) and release is None and not rollback
     values = {
@@ -133,75 +72,5 @@ def read_request(params: Mapping[str, Any], *, requested_by: str, rollback: bool
         raise InvalidInput(f"the form is wrong: {error}") from error
 
 
-def _fields(*names: str) -> dict[str, Param]:
-    return {name: _field(name) for name in names}
-
-
-def _field(name: str, **other: Any) -> Param:
-    """A field as the request declares it; ``other``: what this form says otherwise, None for what it leaves out."""
-    field = _ASKED[name]
-    description = f"{field.description}; a line each" if isinstance(field.default, tuple) else field.description
-    shown = {**_json_type(field), **unclamped(field.extra), "title": field.title, "description": description, **other}
-    if "`" in shown["description"]:
-        shown["description_md"] = shown.pop("description")
-    return Param(**{key: value for key, value in shown.items() if value is not None or key == "default"})
-
-
-def unclamped(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The schema with its bounds where Airflow's page does not see them, and what is sent is held to them all the same.
-
-    The page would turn a number beyond a bound into that bound without a word: a share of 1.5 into all there is. And of
-    a text that is too long it would take the beginning.
-    """
-    bounds = {key: value for key, value in schema.items() if key in ("minimum", "maximum", "maxLength")}
-    rest = {key: value for key, value in schema.items() if key not in bounds}
-    return {**rest, "allOf": [bounds]} if bounds else rest
-
-
-def _json_type(field: AskedField) -> dict[str, Any]:
-    """The JSON schema of a field's type, as Airflow's form reads it, and its default unless it is required."""
-    if isinstance(field.default, Enum):
-        return {"default": field.default.value, "type": "string", "enum": [choice.value for choice in field.kind]}
-    schema = msgspec.json.schema(field.kind)
-    if "anyOf" in schema:
-        schema = {"type": ["null", schema["anyOf"][0]["type"]]}
-    if field.default is msgspec.NODEFAULT:
-        return schema
-    return {"default": list(field.default) if isinstance(field.default, tuple) else field.default, **schema}
-
-
-def _job(jobs: Path, description: str) -> Param:
-    return _field("job", examples=list_job_examples(jobs), description=description)
-
-
-def _reason(*, required: bool = True) -> Param:
-    """Whoever asks in Airflow is asked why; where nothing is changed it may stay empty."""
-    field = _ASKED["reason"]
-    shown = {"type": "string", "title": field.title, "description": field.description}
-    if required:
-        return Param(**shown, **unclamped(field.extra))
-    return Param("", **shown, **{"if": {"minLength": 1}, "then": field.extra})
-
-
-def _inherit() -> Param:
-    return Param(
-        True,
-        type="boolean",
-        title="Keep what serves",
-        description="Params or conf that are left empty are the serving release's; off: there are none",
-    )
-
-
-def _on_open(verb: str) -> Param:
-    return Param(
-        "refuse",
-        type="string",
-        enum=["refuse", "continue", "abort"],
-        values_display={
-            "refuse": "Refuse, and name it",
-            "continue": "Continue that operation",
-            "abort": f"Abort that operation, then {verb}",
-        },
-        title="If another operation of the job is open",
-        section=DEADLINES,
-    )
+def _params(form: Form) -> dict[str, Param]:
+    return {name: Param(**field) for name, field in form.items()}

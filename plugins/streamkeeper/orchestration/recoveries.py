@@ -15,9 +15,10 @@ from streamkeeper.model.health import Severity
 from streamkeeper.model.markdown_text import escaped
 from streamkeeper.model.recovery import RecoveryAction
 from streamkeeper.model.step import Step
+from streamkeeper.model.trigger_forms import DEADLINE_FIELDS
 from streamkeeper.orchestration.answer_trigger import APPROVE, DECLINE
 from streamkeeper.orchestration.branching import BranchOperator
-from streamkeeper.orchestration.form import DEADLINE_FIELDS, recover_form
+from streamkeeper.orchestration.form import recover_form
 from streamkeeper.orchestration.notifiers import tell_all
 from streamkeeper.orchestration.operators import FinishOperator, accept, update_asset
 from streamkeeper.orchestration.people import answered_by, assigned_users, required_actions, triggered_by
@@ -56,9 +57,10 @@ class _RecoveryTask(OpeningTask):
         super().__init__(**kwargs)
         self.diagnosed = diagnosed
 
-    def is_diagnosis(self, context: Context) -> bool:
-        """Whether the run only looks."""
-        return bool(self.asked(context)["action"] == RecoveryAction.DIAGNOSE.value)
+    def only_looks(self, context: Context) -> bool:
+        """Whether nothing is to be changed: a diagnosis, or the dry run of an action."""
+        asked = self.asked(context)
+        return bool(asked["action"] == RecoveryAction.DIAGNOSE.value or asked.get("dry_run"))
 
     def found(self, context: Context, key: str = "return_value") -> Any:
         """What the diagnosis has left; None where it left nothing."""
@@ -95,7 +97,7 @@ class DiagnoseOperator(_RecoveryTask):
         asked = read_asked(params, requested_by=triggered_by(context))
         found = diagnose_for(site, asked)
         self._report(context, render_diagnosis(found).splitlines())
-        if not self.is_diagnosis(context):
+        if asked.action is not RecoveryAction.DIAGNOSE:
             option = must_be_possible(found, asked.action)
             context["ti"].xcom_push(key="announced", value=list(announcements(option)))
             context["ti"].xcom_push(key="asks", value=option.asks)
@@ -103,7 +105,7 @@ class DiagnoseOperator(_RecoveryTask):
 
 
 class DecideOperator(_RecoveryTask, BranchOperator):
-    """Ends a diagnosis; asks a person where the action loses or doubles; else goes on."""
+    """Ends what only looks; asks a person where the action loses or doubles; else goes on."""
 
     def __init__(self, *, ask: str, go_on: str, end: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -115,7 +117,7 @@ class DecideOperator(_RecoveryTask, BranchOperator):
 
     def choose_branch(self, context: Context) -> str:
         """The next task."""
-        if self.is_diagnosis(context):
+        if self.only_looks(context):
             return self.end
         return self.ask if self.found(context, "asks") else self.go_on
 
@@ -192,13 +194,13 @@ class RecoverOperator(_RecoveryTask):
 
 
 class RecoveredOperator(_RecoveryTask, FinishOperator):
-    """Gives the run the recovery's outcome; a diagnosis has none, and succeeds when it was made."""
+    """Gives the run the recovery's outcome; what only looks has none, and succeeds when it has."""
 
     template_fields: Sequence[str] = (*OpeningTask.template_fields, *FinishOperator.template_fields)
 
     def work(self, context: Context) -> str:
         """Returns its sentence; raises DeployFailed unless it succeeded."""
-        if not self.is_diagnosis(context):
+        if not self.only_looks(context):
             return super().work(context)
         told = self.found(context)
         if not told:

@@ -14,7 +14,8 @@ from airflow.sdk import Param
 
 from streamkeeper.errors import InvalidInput
 from streamkeeper.model.snapshot import snapshot_number
-from streamkeeper.orchestration.form import list_job_examples, unclamped
+from streamkeeper.model.trigger_forms import unclamped
+from streamkeeper.orchestration.form import list_job_examples
 
 if TYPE_CHECKING:
     from streamkeeper.snapshots.retention import Policy

@@ -16,9 +16,9 @@ from airflow.sdk.exceptions import AirflowSkipException, ParamValidationError
 from streamkeeper.errors import InvalidInput, NotFound, PermanentError, StreamkeeperError
 from streamkeeper.model.names import refuse_unknown
 from streamkeeper.model.request_limits import check_length
+from streamkeeper.model.run_names import operation_id
 from streamkeeper.orchestration.connections import SCHEME, resolve_connection, resolve_master
 from streamkeeper.orchestration.links import OutcomeLink, ReportLink
-from streamkeeper.orchestration.run_names import operation_id
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -64,7 +64,10 @@ class StreamkeeperTask(BaseOperator):
     def own_operation(self, context: Context) -> str:
         """The id of the operation that this run starts, or this task group of it."""
         run = context["dag_run"]
-        return operation_id(run.dag_id, run.run_id, (self.task_group and self.task_group.group_id) or "")
+        return operation_id(run.dag_id, run.run_id, self._group_id())
+
+    def _group_id(self) -> str:
+        return (self.task_group and self.task_group.group_id) or ""
 
     def first_error(self, context: Context) -> str:
         """The first error that a task of this run told, or of this task group; empty when none did."""
@@ -157,7 +160,8 @@ class OpeningTask(AskedTask):
 
         run = context["dag_run"]
         context["ti"].xcom_push(key="operation", value=deploy.operation)
-        note_carrier(deploy.site.store, deploy.job, deploy.operation, Carrier(dag=run.dag_id, run=run.run_id))
+        carrier = Carrier(dag=run.dag_id, run=run.run_id, group=self._group_id())
+        note_carrier(deploy.site.store, deploy.job, deploy.operation, carrier)
         for planned in steps:
             self.log.info("%s: %s; else %s", planned.step.label, planned.does, planned.otherwise)
 

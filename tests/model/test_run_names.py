@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from streamkeeper.model.names import check_instance
-from streamkeeper.orchestration.run_names import operation_id
+from streamkeeper.model.run_names import operation_id
 
 RUN = "manual__2026-11-21T01:27:26.405315+00:00_Zx9kLmQp"
 

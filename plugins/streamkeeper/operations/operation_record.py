@@ -1,0 +1,93 @@
+"""All that is on record of one operation, for whoever looks at it: nothing is started, nothing is written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import msgspec
+
+from streamkeeper.errors import NotFound, RegistryDamaged
+from streamkeeper.model.coding import from_json
+from streamkeeper.model.finding import Assessment
+from streamkeeper.model.job_state import UNKNOWN_RELEASE, JobState
+from streamkeeper.model.journal import Entry, OperationFinished, Outcome, Role
+from streamkeeper.model.names import check_instance
+from streamkeeper.model.operation import OperationState
+from streamkeeper.operations.carriers import Carrier, read_carrier
+from streamkeeper.operations.installation import Installation
+from streamkeeper.operations.overview import read_job
+from streamkeeper.registry.journal import Journal
+from streamkeeper.registry.objects import read_object
+
+_READERS = 8
+_TOGETHER = 32
+"""Entries asked for before anybody looks whether the operation has ended."""
+
+
+class OperationRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """One operation. ``entries``: the journal's, from its beginning to its end, or to now.
+
+    ``before``: the release that served when it began, empty where there was none. ``assessment``: None before there is
+    one, or where it cannot be read, which ``unreadable`` tells. ``carrier``: who carries it on, or did last.
+    """
+
+    state: JobState
+    operation: OperationState
+    entries: tuple[Entry, ...]
+    before: str
+    assessment: Assessment | None = None
+    unreadable: str = ""
+    carrier: Carrier | None = None
+
+
+def read_operation(site: Installation, job: str, name: str) -> OperationRecord:
+    """What is on record; raises NotFound for an unknown job or operation, StoreUnavailable, FormatTooNew."""
+    state = read_job(site, job)
+    operation = state.operations.get(check_instance(name))
+    if operation is None:
+        raise NotFound(f"job {job} has no operation {name}")
+    assessment, unreadable = None, ""
+    if operation.report:
+        try:
+            data = read_object(site.store, job, "reports", operation.report, ".json")
+            assessment = from_json(data, Assessment, where=f"report {operation.report}")
+        except RegistryDamaged as error:
+            unreadable = str(error)
+    return OperationRecord(
+        state=state,
+        operation=operation,
+        entries=tuple(_entries_of(site.journal(job, "reader"), operation, state.number)),
+        before=served_before(state, operation),
+        assessment=assessment,
+        unreadable=unreadable,
+        carrier=read_carrier(site.store, job, name),
+    )
+
+
+def served_before(state: JobState, operation: OperationState) -> str:
+    """The release that served when an operation began, empty where there was none: only an operation promotes one."""
+    earlier = [
+        other
+        for other in state.operations.values()
+        if other.outcome is Outcome.SUCCEEDED and other.started < operation.started
+    ]
+    last = max(earlier, key=lambda other: other.started, default=None)
+    if last is None:
+        return UNKNOWN_RELEASE if state.rebuilt is not None else ""
+    appointed = (each.release for each in state.instances_of(last.operation, Role.CANDIDATE) if each.appointed)
+    return last.release or next(appointed, "")
+
+
+def _entries_of(journal: Journal, operation: OperationState, newest: int) -> Iterator[Entry]:
+    """From its beginning on, to its end where it has one; what a newer version has recorded is left out."""
+    # entry() keeps nothing, so that one journal can be read by several threads.
+    with ThreadPoolExecutor(_READERS) as pool:
+        for first in range(operation.started, newest + 1, _TOGETHER):
+            for entry in pool.map(journal.entry, range(first, min(first + _TOGETHER, newest + 1))):
+                if not isinstance(entry, Entry):
+                    continue
+                yield entry
+                record = entry.record
+                if isinstance(record, OperationFinished) and record.operation == operation.operation:
+                    return

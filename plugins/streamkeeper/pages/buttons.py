@@ -1,0 +1,137 @@
+"""Which buttons somebody gets for a job: those whose DAG they may run, where the job is such that it means something.
+
+The row is ``buttons.html``, which any page of a job includes with ``buttons`` among its values; each button loads its
+dialog. A page that lists snapshots links each to ``restore_path`` where ``may_restore``.
+"""
+
+from __future__ import annotations
+
+from urllib.parse import quote, urlencode
+
+import msgspec
+
+from streamkeeper.lifecycle.approval import answer_about
+from streamkeeper.model.approvers import airflow_user
+from streamkeeper.model.job_state import JobState
+from streamkeeper.model.journal import About
+from streamkeeper.model.operation import OperationState
+from streamkeeper.model.recovery import RecoveryAction
+from streamkeeper.operations.approval import asked_about, right_of
+from streamkeeper.operations.carriers import Carrier, read_carrier
+from streamkeeper.operations.installation import Installation
+from streamkeeper.operations.questions import subject_of, who_may
+from streamkeeper.pages.viewer import DEPLOY, RECOVER, ROLLBACK, START, STOP, Viewer
+
+_TASKS = {About.STATE: "backup.approve", About.OUTPUT: "dual_run.review"}
+"""The task of our graphs that asks."""
+
+
+class Button(msgspec.Struct, frozen=True, kw_only=True):
+    """``path``: of its dialog, below where the application is mounted; ``main``: the one that is looked for first."""
+
+    label: str
+    path: str
+    main: bool = False
+
+
+class Asking(msgspec.Struct, frozen=True, kw_only=True):
+    """What an open operation asks a person, and whether this viewer may answer it here.
+
+    ``task_path``: of the task that asks, in Airflow's API, empty where no DAG run carries the operation on; ``may``:
+    who may answer; ``objection``: why this viewer may not, or cannot here, empty where they can. ``command``: for a
+    shell.
+    """
+
+    job: str
+    operation: str
+    about: About
+    subject: str
+    dag: str
+    task_path: str
+    may: str
+    objection: str
+    command: str
+
+
+class Buttons(msgspec.Struct, frozen=True, kw_only=True):
+    """``asking``: what waits for a person, None where nothing does."""
+
+    row: tuple[Button, ...] = ()
+    asking: Asking | None = None
+    may_restore: bool = False
+
+
+def read_buttons(site: Installation, state: JobState, who: Viewer, *, runs: bool = True) -> Buttons:
+    """What the viewer may do with the job as it is now; reads who carries on an operation that waits for a person.
+
+    ``runs``: whether its driver lives, as far as the page knows: one that has ended can be started.
+    """
+    asking = read_asking(site, state, who)
+    answer = (
+        [Button(label="Approve or decline", path=f"jobs/{state.job}/dialogs/answer", main=True)]
+        if asking is not None and not asking.objection
+        else []
+    )
+    row = [Button(label=label, path=f"jobs/{state.job}/dialogs/{name}") for name, label in _offered(state, who, runs)]
+    return Buttons(
+        row=(*answer, *row),
+        asking=asking,
+        may_restore=bool(state.serving_release) and state.forgotten is None and who.may("run", RECOVER),
+    )
+
+
+def restore_path(job: str, query: str, snapshot: str) -> str:
+    """Of the dialog that restores one snapshot."""
+    filled = {"action": RecoveryAction.RESTORE.value, "query": query, "snapshot": snapshot}
+    return f"jobs/{job}/dialogs/recover?{urlencode(filled)}"
+
+
+def read_asking(site: Installation, state: JobState, who: Viewer) -> Asking | None:
+    """What the job's open operation asks a person now; None where it asks nobody. Raises StoreUnavailable."""
+    operation = state.open_operation
+    about = asked_about(operation) if operation is not None else None
+    if operation is None or about is None or operation.abort or answer_about(operation, about) is not None:
+        return None
+    carrier = read_carrier(site.store, state.job, operation.operation)
+    return Asking(
+        job=state.job,
+        operation=operation.operation,
+        about=about,
+        subject=subject_of(state, operation),
+        dag=carrier.dag if carrier is not None else "",
+        task_path=_task_path(carrier, about),
+        may=who_may(site, state, operation),
+        objection=_objection(site, state, operation, carrier, who),
+        command=f"streamkeeper approve {state.job} {operation.operation} --about {about.value} --reason …",
+    )
+
+
+def _objection(
+    site: Installation, state: JobState, operation: OperationState, carrier: Carrier | None, who: Viewer
+) -> str:
+    if carrier is None or not carrier.dag:
+        return "no DAG run carries this operation on: answer from the command line"
+    if not who.may("answer", carrier.dag):
+        return f"{who.name} may not answer what runs of {carrier.dag} ask"
+    return right_of(site, state, operation).objection(airflow_user(who.name))
+
+
+def _task_path(carrier: Carrier | None, about: About) -> str:
+    if carrier is None or not carrier.dag:
+        return ""
+    task = f"{carrier.group}.{_TASKS[about]}" if carrier.group else _TASKS[about]
+    return f"dags/{quote(carrier.dag, safe='')}/dagRuns/{quote(carrier.run, safe='')}/taskInstances/{task}"
+
+
+def _offered(state: JobState, who: Viewer, runs: bool) -> list[tuple[str, str]]:
+    """Name of its dialog and label of each, the mildest last."""
+    served = bool(state.serving_release) and state.forgotten is None
+    free = served and state.open_operation is None
+    offered = (
+        ("deploy", "Deploy", DEPLOY, True),
+        ("rollback", "Roll back", ROLLBACK, served and len(state.served) > 1),
+        ("recover", "Recover", RECOVER, served),
+        ("start", "Start", START, free and (state.stopped is not None or not runs)),
+        ("stop", "Stop", STOP, free and state.stopped is None),
+    )
+    return [(name, label) for name, label, dag, meant in offered if meant and who.may("run", dag)]

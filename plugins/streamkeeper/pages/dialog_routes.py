@@ -1,0 +1,76 @@
+"""``/jobs/{job}/dialogs/{name}``: what a job's buttons load. Nothing is done here: a dialog's script asks Airflow."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Mapping
+
+from fastapi import APIRouter, HTTPException, Request
+from starlette.responses import Response
+
+from streamkeeper.errors import NotFound
+from streamkeeper.model.job_state import JobState
+from streamkeeper.model.names import check_name
+from streamkeeper.operations.installation import Installation
+from streamkeeper.operations.overview import read_job
+from streamkeeper.pages import dialogs
+from streamkeeper.pages.buttons import read_asking
+from streamkeeper.pages.dialogs import Dialog
+from streamkeeper.pages.rendering import render
+from streamkeeper.pages.viewer import DEPLOY, Viewer, guarded
+
+_PLAIN: Mapping[str, Callable[[JobState], Dialog]] = {
+    "deploy": dialogs.deploy_dialog,
+    "rollback": dialogs.rollback_dialog,
+    "stop": dialogs.stop_dialog,
+    "start": dialogs.start_dialog,
+}
+
+
+def router_of(site: Callable[[], Installation], viewer: Callable[..., Viewer]) -> APIRouter:
+    """The dialogs' routes; ``viewer`` as in ``make_app``."""
+    router = APIRouter()
+
+    @router.get("/jobs/{job}/dialogs/answer")
+    def answer(request: Request, job: str, who: Viewer = guarded(viewer, DEPLOY)) -> Response:
+        here = site()
+        asking = read_asking(here, read_job(here, check_name("job", job)), who)
+        if asking is None:
+            raise NotFound(f"no operation of job {job} waits for an answer")
+        if asking.objection:
+            raise HTTPException(403, asking.objection)
+        return render(request, who, "answer_dialog.html", {"asking": asking})
+
+    @router.get("/jobs/{job}/dialogs/recover")
+    def recover(
+        request: Request,
+        job: str,
+        action: str = "",
+        query: str = "",
+        snapshot: str = "",
+        who: Viewer = guarded(viewer, DEPLOY),
+    ) -> Response:
+        state = read_job(site(), check_name("job", job))
+        made = dialogs.recover_dialog(state, action=action, query=query, snapshot=snapshot)
+        return _shown(request, who, job, made)
+
+    @router.get("/jobs/{job}/dialogs/{name}")
+    def plain(request: Request, job: str, name: str, who: Viewer = guarded(viewer, DEPLOY)) -> Response:
+        state = read_job(site(), check_name("job", job))
+        if name not in _PLAIN:
+            raise NotFound("there is no such dialog")
+        return _shown(request, who, job, _PLAIN[name](state))
+
+    return router
+
+
+def new_run_id() -> str:
+    """Of a run that a dialog is to create, once however often it is sent."""
+    return f"page__{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}_{secrets.token_hex(4)}"
+
+
+def _shown(request: Request, who: Viewer, job: str, dialog: Dialog) -> Response:
+    if not who.may("run", dialog.dag):
+        raise HTTPException(403, f"{who.name} may not run {dialog.dag}: ask for the right to create runs of it")
+    return render(request, who, "dialog.html", {"dialog": dialog, "job": job, "run": new_run_id()})

@@ -1,0 +1,259 @@
+"""The dialogs behind the buttons: the fields of a DAG's trigger form, filled in with what serves. Pure.
+
+A dialog sends nothing to the page's own application: its script creates a run of the DAG in the viewer's own session.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from streamkeeper.compatibility.differences import is_shown_whole
+from streamkeeper.model.job_state import JobState
+from streamkeeper.model.recovery import RecoveryAction
+from streamkeeper.model.release import ParamValue
+from streamkeeper.model.secret_names import literal_secrets
+from streamkeeper.model.secret_references import MASK
+from streamkeeper.model.trigger_forms import (
+    Field,
+    Form,
+    deploy_fields,
+    recover_fields,
+    rollback_fields,
+    start_fields,
+    stop_fields,
+)
+from streamkeeper.pages.viewer import DEPLOY, RECOVER, ROLLBACK, START, STOP
+
+_NOT_ASKED = frozenset({"job", "dry_run"})
+"""Whose job it is, the page knows; whether it is a dry run, the button says."""
+
+
+class Input(msgspec.Struct, frozen=True, kw_only=True):
+    """One field. ``kind``: text, prose, json, lines, number, whole, flag or choice; ``value``: what stands in it.
+
+    ``default``: what is not sent because it is meant anyway, as JSON, empty for a field that is always sent. ``same``:
+    a value that stands for what serves, and is not sent while it is untouched. Bounds are as HTML has them.
+    """
+
+    name: str
+    kind: str
+    title: str
+    help: str
+    value: str = ""
+    default: str = ""
+    same: bool = False
+    choices: tuple[tuple[str, str], ...] = ()
+    suggestions: tuple[str, ...] = ()
+    required: bool = False
+    pattern: str = ""
+    least: float | None = None
+    most: float | None = None
+    shortest: int | None = None
+    longest: int | None = None
+
+
+class Dialog(msgspec.Struct, frozen=True, kw_only=True):
+    """One button's dialog. ``dry``: whether its DAG has a dry run; ``folds``: title -> fields that few people need.
+
+    ``told_by``: tasks that tell an error; ``words_of``: tasks whose report says what a run without an operation found.
+    ``asks``: the task that may ask a person before there is an operation; ``opens``: whether the run opens one.
+    """
+
+    name: str
+    dag: str
+    title: str
+    sentence: str
+    submit: str
+    inputs: tuple[Input, ...]
+    folds: tuple[tuple[str, tuple[Input, ...]], ...] = ()
+    dry: bool = False
+    opens: bool = True
+    told_by: tuple[str, ...]
+    words_of: tuple[str, ...] = ()
+    asks: str = ""
+
+
+def deploy_dialog(state: JobState) -> Dialog:
+    """Filled in with the params and the conf that serve."""
+    serving = state.releases.get(state.serving_release)
+    filled: dict[str, str] = {}
+    if serving is not None:
+        secrets = set(literal_secrets(serving.content.params)) | set(literal_secrets(serving.content.conf))
+        filled = {
+            "params": _shown_values(serving.content.params, secrets),
+            "conf": _shown_values(serving.content.conf, secrets),
+        }
+    serves = f"{state.serving_release} serves until the new release has taken over. " if serving is not None else ""
+    return _dialog(
+        deploy_fields(),
+        filled,
+        name="deploy",
+        dag=DEPLOY,
+        title=f"Deploy {state.job}",
+        sentence=f"{serves}Params and conf that are left as they are stay those that serve.",
+        submit="Deploy",
+        same=("params", "conf"),
+        dry=True,
+        told_by=("bundle", "standby", "assess"),
+        words_of=("finish", "assess"),
+    )
+
+
+def rollback_dialog(state: JobState) -> Dialog:
+    """With the releases that served before as suggestions, the last one first."""
+    earlier = [release for release in reversed(state.served) if release != state.serving_release]
+    return _dialog(
+        rollback_fields(),
+        {},
+        name="rollback",
+        dag=ROLLBACK,
+        title=f"Roll back {state.job}",
+        sentence=f"{state.serving_release} serves; {earlier[0] if earlier else 'nothing'} served before it."
+        " A dry run says which way back there is, and what would be written again.",
+        submit="Roll back",
+        suggested={"release": earlier},
+        dry=True,
+        told_by=("bundle", "standby", "assess"),
+    )
+
+
+def recover_dialog(state: JobState, *, action: str = "", query: str = "", snapshot: str = "") -> Dialog:
+    """``query`` and ``snapshot``: filled in, where somebody has chosen a snapshot to restore."""
+    fields = recover_fields()
+    # A diagnosis is what a dry run tells of any action.
+    fields["action"] = {
+        **fields["action"],
+        "default": RecoveryAction.RESTART.value,
+        "enum": [each for each in fields["action"]["enum"] if each != RecoveryAction.DIAGNOSE.value],
+    }
+    chosen = action if action in fields["action"]["enum"] else RecoveryAction.RESTART.value
+    return _dialog(
+        fields,
+        {"action": chosen, "query": query, "snapshot": snapshot},
+        name="recover",
+        dag=RECOVER,
+        title=f"Restore {query} of {state.job} from {snapshot}" if snapshot else f"Recover {state.job}",
+        sentence="A dry run looks at driver, checkpoints, outputs and snapshots, and says what the action would read"
+        " again, write again or lose. An action that loses or doubles anything waits for a person's word first.",
+        submit="Restore" if snapshot else "Recover",
+        suggested={"query": sorted(state.versions)},
+        always=("action",),
+        dry=True,
+        told_by=("diagnose", "bundle", "standby", "assess"),
+        words_of=("diagnose",),
+        asks="accept",
+    )
+
+
+def stop_dialog(state: JobState) -> Dialog:
+    """A stop has no operation: its run says what became of it."""
+    return _dialog(
+        stop_fields(),
+        {},
+        name="stop",
+        dag=STOP,
+        title=f"Stop {state.job}",
+        sentence="Its driver finishes the open batch and ends. Nothing but a person starts the job again; it then goes"
+        " on from where it stood.",
+        submit="Stop",
+        opens=False,
+        told_by=("stop",),
+    )
+
+
+def start_dialog(state: JobState) -> Dialog:
+    """The release that served last, from where its checkpoints stand."""
+    return _dialog(
+        start_fields(),
+        {},
+        name="start",
+        dag=START,
+        title=f"Start {state.job}",
+        sentence=f"{state.serving_release} serves again, from where its checkpoints stand.",
+        submit="Start",
+        told_by=("start",),
+    )
+
+
+def _dialog(
+    form: Form,
+    filled: Mapping[str, str],
+    *,
+    suggested: Mapping[str, Iterable[str]] | None = None,
+    same: tuple[str, ...] = (),
+    always: tuple[str, ...] = (),
+    **told: Any,
+) -> Dialog:
+    inputs: list[Input] = []
+    folds: dict[str, list[Input]] = {}
+    for name, field in form.items():
+        if name in _NOT_ASKED:
+            continue
+        made = _input(name, field, filled.get(name), tuple((suggested or {}).get(name, ())))
+        made = msgspec.structs.replace(
+            made, same=name in same and name in filled, default="" if name in always else made.default
+        )
+        folds.setdefault(field["section"], []).append(made) if "section" in field else inputs.append(made)
+    return Dialog(inputs=tuple(inputs), folds=tuple((title, tuple(each)) for title, each in folds.items()), **told)
+
+
+def _input(name: str, field: Field, filled: str | None, suggestions: tuple[str, ...]) -> Input:
+    schema = {**field, **(field.get("allOf") or [{}])[0], **field.get("then", {})}
+    kind = _kind(name, schema)
+    return Input(
+        name=name,
+        kind=kind,
+        title=schema["title"],
+        help=(schema.get("description") or schema.get("description_md") or "").replace("`", ""),
+        value=_value(kind, schema.get("default")) if filled is None else filled,
+        default=json.dumps(schema["default"]) if "default" in schema else "",
+        choices=tuple((each, schema.get("values_display", {}).get(each, each)) for each in schema.get("enum", ())),
+        suggestions=suggestions,
+        required="default" not in schema,
+        pattern=schema.get("pattern", ""),
+        least=schema.get("minimum", schema.get("exclusiveMinimum")),
+        most=schema.get("maximum"),
+        shortest=schema.get("minLength"),
+        longest=schema.get("maxLength"),
+    )
+
+
+_KINDS = {"boolean": "flag", "number": "number", "integer": "whole", "object": "json", "array": "lines"}
+
+
+def _kind(name: str, schema: Field) -> str:
+    if "enum" in schema:
+        return "choice"
+    kinds = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
+    found = next((_KINDS[kind] for kind in kinds if kind in _KINDS), "text")
+    return "prose" if found == "text" and name == "reason" else found
+
+
+def _value(kind: str, default: object) -> str:
+    """What stands in a field that nobody has filled in."""
+    match default:
+        case None | {} | []:
+            return ""
+        case bool():
+            return "yes" if default else ""
+        case float():
+            return f"{default:g}"
+        case _:
+            return str(default)
+
+
+def _shown_values(values: Mapping[str, ParamValue], secrets: set[str]) -> str:
+    """As JSON, a line each. A secret that stands there instead of a reference is masked: the mask is never sent."""
+
+    def shown(name: str, value: ParamValue) -> ParamValue:
+        if not isinstance(value, str):
+            return value
+        hidden = any(secret in value for secret in secrets) or not is_shown_whole(name, value)
+        return MASK if hidden else value
+
+    told = {name: shown(name, value) for name, value in sorted(values.items())}
+    return json.dumps(told, indent=2, ensure_ascii=False)

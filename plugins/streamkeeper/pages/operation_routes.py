@@ -1,0 +1,81 @@
+"""``/jobs/{job}/operations/{operation}``, and the way there from a DAG run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from urllib.parse import quote
+
+from fastapi import APIRouter, Request
+from starlette.responses import RedirectResponse, Response
+
+from streamkeeper.compatibility.differences import Difference
+from streamkeeper.errors import NotFound
+from streamkeeper.model.names import check_instance, check_name
+from streamkeeper.model.run_names import operation_id
+from streamkeeper.operations.blast_radius import told_going_back
+from streamkeeper.operations.carriers import job_of
+from streamkeeper.operations.installation import Installation
+from streamkeeper.operations.operation_record import OperationRecord, read_operation
+from streamkeeper.operations.overview import read_job
+from streamkeeper.operations.questions import find_code_differences
+from streamkeeper.pages.buttons import read_buttons
+from streamkeeper.pages.operation_view import mask_of, view_operation
+from streamkeeper.pages.rendering import render
+from streamkeeper.pages.viewer import DEPLOY, Viewer, guarded
+from streamkeeper.registry.journal import grew_beyond
+
+
+def router_of(site: Callable[[], Installation], viewer: Callable[..., Viewer]) -> APIRouter:
+    """The operation's routes; ``viewer`` as in ``make_app``."""
+    router = APIRouter()
+
+    @router.get("/jobs/{job}/operations/{operation}")
+    def operation(
+        request: Request,
+        job: str,
+        operation: str,
+        part: str = "",
+        after: int = 0,
+        who: Viewer = guarded(viewer, DEPLOY),
+    ) -> Response:
+        """``after``: the entry up to which the asker has seen it; 204 where nothing was recorded since."""
+        here = site()
+        check_name("job", job)
+        check_instance(operation)
+        if after > 0 and not grew_beyond(here.store, job, after):
+            return Response(status_code=204)
+        record = read_operation(here, job, operation)
+        values = {
+            "op": view_operation(record),
+            "buttons": read_buttons(here, record.state, who),
+            "asked_back": part == "back",
+            "going_back": _going_back(here, record) if part == "back" else (),
+            "asked_code": part == "code",
+            "differences": _differences(here, record) if part == "code" else (),
+        }
+        return render(request, who, "operation.html", values, part=part)
+
+    @router.get("/runs")
+    def run(
+        request: Request, dag: str, run: str, job: str = "", part: str = "", who: Viewer = guarded(viewer, DEPLOY)
+    ) -> Response:
+        """To the operation of a DAG run; 404 as long as it has none."""
+        here, name = site(), operation_id(dag, run)
+        found = job_of(here.store, name) if not job else check_name("job", job)
+        if not found or name not in read_job(here, found).operations:
+            raise NotFound("this run has no operation on record")
+        base = str(request.scope.get("root_path", "")).rstrip("/")
+        query = f"?part={quote(part, safe='')}" if part else ""
+        return RedirectResponse(f"{base}/jobs/{found}/operations/{name}{query}", 303)
+
+    return router
+
+
+def _going_back(site: Installation, record: OperationRecord) -> tuple[str, ...]:
+    return tuple(map(mask_of(record), told_going_back(site, record).values()))
+
+
+def _differences(site: Installation, record: OperationRecord) -> tuple[Difference, ...]:
+    """Between what served when it began and its own release; none without both."""
+    release = record.operation.release
+    return find_code_differences(site, record.state, record.before, release) if record.before and release else ()

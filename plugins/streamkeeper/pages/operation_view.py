@@ -1,0 +1,299 @@
+"""What the page of an operation says: who wanted what and why, how far it is, what was found, what became of it. Pure.
+
+The texts in it are by whomever: no secret that stands in a param is left of them, and the templates escape them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import msgspec
+
+from streamkeeper.compatibility.report import strictest_first, told_way
+from streamkeeper.lifecycle.approval import answer_about
+from streamkeeper.lifecycle.review import reasons_to_review
+from streamkeeper.lifecycle.steps import current_step, told_inherited
+from streamkeeper.model.asked_fields import asked_fields
+from streamkeeper.model.comparison import OutputComparison
+from streamkeeper.model.finding import Finding
+from streamkeeper.model.journal import About, ApprovalAnswered, InstanceEnded, Outcome
+from streamkeeper.model.markdown_text import visible
+from streamkeeper.model.operation import OperationState
+from streamkeeper.model.redaction import Structure, change_texts, redact
+from streamkeeper.model.request import DeployRequest
+from streamkeeper.model.secret_names import literal_secrets
+from streamkeeper.model.step import Step
+from streamkeeper.model.ways import Way
+from streamkeeper.operations.approval import asked_about
+from streamkeeper.operations.carriers import Carrier
+from streamkeeper.operations.operation_record import OperationRecord
+from streamkeeper.operations.questions import told_way_back
+from streamkeeper.pages.step_lines import Moments, StepLine, find_moments, moment_of, step_lines
+
+_SHOWN_ELSEWHERE = frozenset({"job", "release", "params", "conf", "reason", "dry_run"})
+
+
+class QueryLine(msgspec.Struct, frozen=True, kw_only=True):
+    """What was found of one query. ``goes``: its way; ``back``: what a way back costs, empty where there is none to go.
+
+    ``findings``: the strictest first; ``new``: nothing was there to hold it against.
+    """
+
+    query: Structure
+    verdict: Structure = ""
+    goes: str = ""
+    back: str = ""
+    new: bool = False
+    findings: tuple[Finding, ...] = ()
+
+
+class EndedLine(msgspec.Struct, frozen=True, kw_only=True):
+    """A driver that is proven to be gone. ``was``: what it was to the operation; ``exit``: its own last word."""
+
+    instance: Structure
+    was: Structure
+    at: float | None
+    proof: str
+    exit: str
+
+
+class AnswerLine(msgspec.Struct, frozen=True, kw_only=True):
+    """What a person has said."""
+
+    about: str
+    approved: bool
+    by: str
+    reason: str
+    at: float | None
+
+
+class Question(msgspec.Struct, frozen=True, kw_only=True):
+    """What a person is asked now. ``due``: when it counts as declined, about."""
+
+    about: About
+    why: tuple[str, ...]
+    asked: float | None
+    due: float | None
+
+
+class ComparedLine(msgspec.Struct, frozen=True, kw_only=True):
+    """A rebuilt output against the serving one."""
+
+    query: Structure
+    found: OutputComparison
+
+
+class OperationView(msgspec.Struct, frozen=True, kw_only=True):
+    """One operation. ``entry``: the journal's newest number when it was looked at.
+
+    ``before``: the release that served when it began; ``settings``: title and value of what was asked otherwise than
+    usual; ``announced``: what a recovery was to do to each output. ``given_up``: why the candidate does not serve, with
+    whether anything that served was ``touched`` by then. ``carrier``: who carries it on.
+    """
+
+    job: Structure
+    operation: Structure
+    entry: int
+    kind: Structure
+    dry_run: bool
+    release: Structure
+    before: Structure
+    asked_by: str
+    reason: str
+    settings: tuple[tuple[str, str], ...]
+    announced: tuple[str, ...]
+    moments: Moments
+    steps: tuple[StepLine, ...]
+    step: Structure
+    outcome: Structure
+    sentence: str
+    verdict: Structure
+    decision: str
+    unreadable: str
+    queries: tuple[QueryLine, ...]
+    ended: tuple[EndedLine, ...]
+    question: Question | None
+    answers: tuple[AnswerLine, ...]
+    compared: tuple[ComparedLine, ...]
+    given_up: str
+    touched: bool
+    aborted: str
+    carrier: Carrier | None
+
+    @property
+    def is_open(self) -> bool:
+        return not self.outcome
+
+    @property
+    def tone(self) -> str:
+        """How its outcome is to be coloured: good, warn or bad; empty while it is open."""
+        return _TONES.get(self.outcome, "bad") if self.outcome else ""
+
+
+_TONES = {
+    Outcome.SUCCEEDED.value: "good",
+    Outcome.DRY_RUN.value: "good",
+    Outcome.FELL_BACK.value: "warn",
+    Outcome.REFUSED.value: "warn",
+    Outcome.ABORTED.value: "warn",
+}
+
+
+def mask_of(record: OperationRecord) -> Callable[[str], str]:
+    """What makes a text fit to be shown: no secret that stands in params of the releases that it may be about, and
+    nothing that would change the order of reading."""
+    names = (record.before, record.operation.release)
+    contents = [record.state.releases[name].content for name in names if name in record.state.releases]
+    values = [{**content.params, **content.conf} for content in contents]
+    secrets = {secret: secret for each in values for secret in literal_secrets(each)}
+    return lambda text: visible(redact(text, secrets))
+
+
+def view_operation(record: OperationRecord) -> OperationView:
+    """Everything that the page says of it."""
+    return change_texts(_view(record), mask_of(record))
+
+
+def _view(record: OperationRecord) -> OperationView:
+    operation, request = record.operation, record.operation.request
+    moments = find_moments(record.entries, operation.operation)
+    dry = operation.untouched is Outcome.DRY_RUN
+    return OperationView(
+        job=record.state.job,
+        operation=operation.operation,
+        entry=record.state.number,
+        kind=kind_of(request),
+        dry_run=request.dry_run,
+        release=operation.release or request.release or "",
+        before=record.before,
+        asked_by=request.requested_by or "somebody",
+        reason=request.reason or "no reason given",
+        settings=tuple(_settings(request)),
+        announced=request.recover.announced if request.recover is not None else (),
+        moments=moments,
+        steps=step_lines(record, moments),
+        step=current_step(operation).label if operation.outcome is None else "",
+        outcome=operation.outcome.value if operation.outcome is not None else "",
+        sentence=operation.sentence,
+        verdict=operation.verdict.name if operation.verdict is not None else "",
+        decision=operation.verdict_sentence,
+        unreadable=record.unreadable,
+        queries=tuple(_queries(record)),
+        ended=tuple(_ended(record)),
+        question=_question(record, moments),
+        answers=tuple(_answers(record)),
+        compared=tuple(ComparedLine(query=query, found=found) for query, found in sorted(operation.compared.items())),
+        given_up="" if dry else operation.fall_back,
+        touched=operation.has_begun(Step.DRAIN),
+        aborted=operation.abort,
+        carrier=record.carrier,
+    )
+
+
+def kind_of(request: DeployRequest) -> str:
+    """What somebody asked for, in one word."""
+    if request.recover is not None:
+        return request.recover.action.value
+    return "start" if request.start else "rollback" if request.rollback else "deploy"
+
+
+def _settings(request: DeployRequest) -> Iterator[tuple[str, str]]:
+    """What was asked otherwise than usual; params and conf are the release's, and told there."""
+    usual = DeployRequest(job=request.job)
+    if request.inherited_from:
+        yield "Inherits", told_inherited(request).removeprefix(" ")
+    for name, field in asked_fields(DeployRequest).items():
+        value = getattr(request, name)
+        if name not in _SHOWN_ELSEWHERE and value != getattr(usual, name):
+            yield field.title, _told(value)
+
+
+def _told(value: object) -> str:
+    match value:
+        case bool():
+            return "yes" if value else "no"
+        case float():
+            return f"{value:g}"
+        case tuple():
+            return ", ".join(map(str, value))
+        case _:
+            return str(getattr(value, "value", value))
+
+
+def _queries(record: OperationRecord) -> Iterator[QueryLine]:
+    operation = record.operation
+    judged = record.assessment.queries if record.assessment is not None else {}
+    for query in sorted({*operation.ways, *judged}):
+        way, found = operation.ways.get(query), judged.get(query)
+        new = way is not None and way.way is Way.START
+        yield QueryLine(
+            query=query,
+            verdict=found.verdict.name if found is not None and not new else "",
+            goes=told_way(way) if way is not None else "",
+            back=told_way_back(way, record.before) if way is not None and not new else "",
+            new=new,
+            findings=tuple(strictest_first(found)) if found is not None else (),
+        )
+
+
+def _ended(record: OperationRecord) -> Iterator[EndedLine]:
+    instances, mine = record.state.instances, record.operation.operation
+    for entry in record.entries:
+        match entry.record:
+            case InstanceEnded(operation=operation, instance=name, proof=proof, exit=last) if operation == mine:
+                known = instances.get(name)
+                if known is None:
+                    continue
+                was = known.role.value if known.operation == mine else "served before"
+                yield EndedLine(
+                    instance=name, was=f"{known.release}, {was}", at=moment_of(entry), proof=proof, exit=last
+                )
+
+
+_ASKED_AFTER = {About.STATE: (Step.KEEP_STATE,), About.OUTPUT: (Step.COMPARE, Step.CATCH_UP)}
+"""The step after which a person is asked: the first of these that is done."""
+
+
+def _question(record: OperationRecord, moments: Moments) -> Question | None:
+    operation = record.operation
+    about = asked_about(operation)
+    if about is None or answer_about(operation, about) is not None or operation.abort:
+        return None
+    asked = next((moments.done[step.tag] for step in _ASKED_AFTER[about] if step.tag in moments.done), None)
+    return Question(
+        about=about,
+        why=reasons_to_review(operation) if about is About.OUTPUT else (operation.verdict_sentence,),
+        asked=asked,
+        due=None if asked is None else asked + operation.request.approve_s,
+    )
+
+
+_ABOUT = {About.STATE: "taking over the state", About.OUTPUT: "the rebuilt output"}
+
+
+def _answers(record: OperationRecord) -> Iterator[AnswerLine]:
+    """Those that count; and who took beforehand what a recovery loses or doubles."""
+    operation = record.operation
+    recover = operation.request.recover
+    if recover is not None and recover.accepted_by:
+        yield AnswerLine(
+            about="what the recovery loses or doubles",
+            approved=True,
+            by=recover.accepted_by,
+            reason=operation.request.reason,
+            at=None,
+        )
+    for entry in record.entries:
+        answer = entry.record
+        if isinstance(answer, ApprovalAnswered) and _counts(operation, answer):
+            yield AnswerLine(
+                about=_ABOUT[answer.about],
+                approved=answer.approved,
+                by=answer.by,
+                reason=answer.reason or "no reason given",
+                at=moment_of(entry),
+            )
+
+
+def _counts(operation: OperationState, answer: ApprovalAnswered) -> bool:
+    return answer.operation == operation.operation and answer == answer_about(operation, answer.about)

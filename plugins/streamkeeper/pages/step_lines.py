@@ -1,0 +1,208 @@
+"""The steps of an operation as a person sees them: which are done, which one is under way, until when. Pure."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable
+from enum import Enum
+
+import msgspec
+
+from streamkeeper.lifecycle.steps import PlannedStep, current_step, path, plan_deploy
+from streamkeeper.model.journal import (
+    Assessed,
+    Entry,
+    FallBackDecided,
+    OperationFinished,
+    OperationStarted,
+    Outcome,
+    StepBegun,
+    StepDone,
+)
+from streamkeeper.model.operation import OperationState
+from streamkeeper.model.redaction import Structure
+from streamkeeper.model.step import Step
+from streamkeeper.model.step_results import CutoverSnapshots
+from streamkeeper.operations.operation_record import OperationRecord
+
+
+class Mark(Enum):
+    """Where a step is."""
+
+    DONE = "done"
+    UNDER_WAY = "under way"
+    ASKS = "waits for a person"
+    TO_COME = "to come"
+    NOT_NEEDED = "not needed"
+    GIVEN_UP = "given up"
+    NOT_REACHED = "not reached"
+
+
+class StepLine(msgspec.Struct, frozen=True, kw_only=True):
+    """One step. Moments are seconds since 1970, by the clock of whoever recorded them; None where there is none.
+
+    ``began``: recorded, or when the step before was done. ``due``: of one under way, after which ``otherwise`` happens.
+    ``told``: what it has left.
+    """
+
+    label: Structure
+    does: str
+    mark: Mark
+    began: float | None = None
+    done: float | None = None
+    due: float | None = None
+    deadline_s: float | None = None
+    otherwise: str = ""
+    told: str = ""
+
+    @property
+    def took_s(self) -> float | None:
+        """None unless it has ended."""
+        return None if self.began is None or self.done is None else max(0.0, self.done - self.began)
+
+
+class Moments(msgspec.Struct, frozen=True, kw_only=True):
+    """When what happened: of the operation, and of its steps by their tags."""
+
+    started: float | None = None
+    finished: float | None = None
+    given_up: float | None = None
+    begun: dict[str, float] = {}
+    done: dict[str, float] = {}
+
+
+def moment_of(entry: Entry) -> float | None:
+    """When an entry was written, by its writer's clock; None where that cannot be read."""
+    try:
+        return datetime.datetime.fromisoformat(entry.at).timestamp()
+    except ValueError:
+        return None
+
+
+def find_moments(entries: Iterable[Entry], operation: str) -> Moments:
+    """Of one operation; of what was recorded twice the first counts, as for the journal."""
+    whole: dict[str, float] = {}
+    begun: dict[str, float] = {}
+    done: dict[str, float] = {}
+    for entry in entries:
+        at = moment_of(entry)
+        if at is None:
+            continue
+        match entry.record:
+            case OperationStarted(operation=mine) if mine == operation:
+                whole.setdefault("started", at)
+            case StepBegun(operation=mine, step=step) if mine == operation:
+                begun.setdefault(step, at)
+            case StepDone(operation=mine, step=step) if mine == operation:
+                done.setdefault(step, at)
+            case Assessed(operation=mine) if mine == operation:
+                done.setdefault(Step.ASSESS.tag, at)
+            case FallBackDecided(operation=mine) if mine == operation:
+                whole.setdefault("given_up", at)
+            case OperationFinished(operation=mine) if mine == operation:
+                whole.setdefault("finished", at)
+    return Moments(**whole, begun=begun, done=done)
+
+
+def step_lines(record: OperationRecord, moments: Moments) -> tuple[StepLine, ...]:
+    """The announced steps in their order, and the way back where the operation went it."""
+    operation, state = record.operation, record.state
+    stopped = state.stopped if operation.outcome is None else None
+    lines: list[StepLine] = []
+    began = moments.started
+    for planned in plan_deploy(operation.request, serving=record.before, stopped=stopped):
+        step = planned.step
+        if step.tag not in operation.steps and not operation.has_done(step):
+            continue
+        lines.append(_line(operation, planned, moments.begun.get(step.tag, began), moments))
+        began = moments.done.get(step.tag, began)
+    if operation.fall_back and operation.untouched is not Outcome.DRY_RUN:
+        lines.append(_way_back(record, moments))
+    return tuple(lines)
+
+
+def _line(operation: OperationState, planned: PlannedStep, began: float | None, moments: Moments) -> StepLine:
+    mark = _mark(operation, planned.step)
+    live = mark in (Mark.UNDER_WAY, Mark.ASKS)
+    done = {Mark.DONE: moments.done.get(planned.step.tag), Mark.GIVEN_UP: moments.given_up}.get(mark)
+    return StepLine(
+        label=planned.step.label,
+        does=planned.does,
+        mark=mark,
+        began=began if live or done is not None else None,
+        done=done,
+        due=began + planned.deadline_s if live and began is not None else None,
+        deadline_s=planned.deadline_s,
+        otherwise=planned.otherwise,
+        told=_left(operation, planned.step) if mark is Mark.DONE else "",
+    )
+
+
+def _mark(operation: OperationState, step: Step) -> Mark:
+    over = operation.outcome is not None or bool(operation.fall_back)
+    if operation.has_done(step) or (step is Step.ASSESS and _is_looked_at(operation)):
+        return Mark.DONE
+    if step not in path(operation):
+        return Mark.NOT_NEEDED if over or _is_settled(operation, step) else Mark.TO_COME
+    if not over:
+        if step is not current_step(operation):
+            return Mark.TO_COME
+        return Mark.ASKS if step in (Step.APPROVE, Step.REVIEW) else Mark.UNDER_WAY
+    first = next(each for each in path(operation) if not operation.has_done(each))
+    return Mark.GIVEN_UP if step is first and operation.fall_back else Mark.NOT_REACHED
+
+
+def _is_looked_at(operation: OperationState) -> bool:
+    """Whether a dry run has done the last thing that it does, which is not recorded as a step."""
+    return operation.verdict is not None and operation.untouched is Outcome.DRY_RUN
+
+
+def _is_settled(operation: OperationState, step: Step) -> bool:
+    """Whether it is known by now that an open operation does not ask for the step."""
+    if operation.verdict is None:
+        return False
+    on_path = path(operation)
+    still_compares = Step.COMPARE in on_path and not operation.has_done(Step.COMPARE)
+    return not (step is Step.REVIEW and still_compares)
+
+
+def _way_back(record: OperationRecord, moments: Moments) -> StepLine:
+    operation, before = record.operation, record.before
+    if operation.has_begun(Step.DRAIN) and before:
+        does = f"end the candidate, and let {before} serve again, by the way back that was assessed"
+    else:
+        does = f"end the candidate; {before} stays as it was" if before else "end the candidate"
+    over = operation.outcome is not None
+    return StepLine(
+        label=Step.FALL_BACK.label,
+        does=does,
+        mark=Mark.DONE if over else Mark.UNDER_WAY,
+        began=moments.given_up,
+        done=moments.finished if over else None,
+    )
+
+
+def _left(operation: OperationState, step: Step) -> str:
+    """What a step has left for later ones, as a clause."""
+    match step:
+        case Step.BUNDLE:
+            return operation.release
+        case Step.KEEP_STATE:
+            return _named(operation.kept_state)
+        case Step.COMPARE:
+            return _named({query: found.sentence for query, found in operation.compared.items()})
+        case Step.PROVE_DEAD:
+            return _named({query: f"batch {batch}" for query, batch in operation.last_batches.items()})
+        case Step.SNAPSHOT:
+            return _told_snapshots(operation.cutover_snapshots)
+        case _:
+            return ""
+
+
+def _told_snapshots(snapshots: CutoverSnapshots) -> str:
+    failed = {query: f"none: {why}" for query, why in snapshots.failed.items()}
+    return _named({**snapshots.taken, **failed})
+
+
+def _named(of_query: dict[str, str]) -> str:
+    return ", ".join(f"{query}: {told}" for query, told in sorted(of_query.items()))

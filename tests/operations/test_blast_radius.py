@@ -1,0 +1,107 @@
+"""What going back to the release before would write again, counted while the new one serves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from streamkeeper.model.finding import Verdict
+from streamkeeper.model.journal import (
+    Assessed,
+    InstanceAppointed,
+    InstancePlanned,
+    OperationFinished,
+    OperationStarted,
+    Outcome,
+    Record,
+    ReleaseDescribed,
+    ReleasePromoted,
+    ReleaseRegistered,
+    Role,
+    StepDone,
+)
+from streamkeeper.model.request import DeployRequest
+from streamkeeper.model.ways import QueryWay, Way
+from streamkeeper.operations.blast_radius import told_going_back
+from streamkeeper.operations.operation_record import read_operation
+from tests.operations.registered_job import JOB, QUERY, Registered
+
+FORWARD = QueryWay(way=Way.RESUME, before="v0001", version="v0001")
+
+
+def deployed(job: Registered, way: QueryWay, *, snapshot: str = "", outcome: Outcome = Outcome.SUCCEEDED) -> None:
+    """A second release took over after batch 7; ``snapshot``: of that batch."""
+    state = job.site.journal(JOB, "test").state()
+    release = state.releases["r0001"]
+    content = replace(release.content, bundle="c" * 64)
+    records: tuple[Record, ...] = (
+        ReleaseRegistered(release=replace(release, number=2, content=content)),
+        ReleaseDescribed(release="r0002", manifests=state.described["r0001"]),
+        OperationStarted(operation="op2", request=DeployRequest(job=JOB), steps=()),
+        StepDone(operation="op2", step="bundle", result={"release": "r0002"}),
+        Assessed(
+            operation="op2",
+            verdict=Verdict.RESUME,
+            reverse=Verdict.BACKUP,
+            sentence="RESUME",
+            report="",
+            ways={QUERY: way},
+        ),
+        InstancePlanned(operation="op2", instance="op2-candidate", release="r0002", role=Role.CANDIDATE),
+        StepDone(operation="op2", step="prove-dead", result={QUERY: "7"}),
+        InstanceAppointed(operation="op2", instance="op2-candidate", versions={QUERY: way.version}),
+        StepDone(operation="op2", step="boundary", result={QUERY: snapshot or "failed: no room"}),
+        ReleasePromoted(operation="op2", release="r0002", instance="op2-candidate"),
+        OperationFinished(operation="op2", outcome=outcome, sentence="r0002 serves"),
+    )
+    for record in records:
+        job.record(record)
+
+
+def told(job: Registered) -> dict[str, str]:
+    return told_going_back(job.site, read_operation(job.site, JOB, "op2"))
+
+
+def test_a_way_back_by_a_snapshot_costs_what_came_after_it(tmp_path: Path) -> None:
+    """The batches since the cutover, and what the output holds beyond them; nothing is started to know that."""
+    job = Registered(tmp_path)
+    deployed(job, replace(FORWARD, back=Way.RESTORE), snapshot=job.take())
+    job.write_table(7)
+    assert "nothing is written again" in told(job)[QUERY]
+    job.commit(8)
+    job.commit(9)
+    job.write_table(10)
+    assert "2 batches" in told(job)[QUERY]
+    assert "holds batch 10, and only 9 is committed" in told(job)[QUERY]
+    assert "each row replaces the one with its key" in told(job)[QUERY]
+
+
+@pytest.mark.parametrize(
+    ("way", "sentence"),
+    [
+        (replace(FORWARD, back=Way.RESUME), "r0001 goes on from the last commit of the new release"),
+        (replace(FORWARD, no_way_back="its output would get batches twice"), "there is NONE (its output would get"),
+        (replace(FORWARD, back=Way.RESTORE), "there is no snapshot of its last batch before the cutover"),
+    ],
+    ids=["forward", "none", "no snapshot"],
+)
+def test_what_costs_nothing_and_what_cannot_be_is_said(tmp_path: Path, way: QueryWay, sentence: str) -> None:
+    """By the way back that was assessed."""
+    job = Registered(tmp_path)
+    deployed(job, way)
+    assert sentence in told(job)[QUERY]
+
+
+def test_only_the_release_that_serves_is_gone_back_from(tmp_path: Path) -> None:
+    """A release that did not come to serve, and one that another has followed since, are nobody's to go back from."""
+    job = Registered(tmp_path)
+    deployed(job, replace(FORWARD, back=Way.RESUME))
+    assert told(job)
+    job.record(ReleasePromoted(operation="op3", release="r0001", instance="op-candidate"))
+    assert told(job) == {}
+    fell = Registered(tmp_path / "fell")
+    deployed(fell, replace(FORWARD, back=Way.RESUME), outcome=Outcome.FELL_BACK)
+    assert told(fell) == {}
+    assert told_going_back(fell.site, read_operation(fell.site, JOB, "op")) == {}

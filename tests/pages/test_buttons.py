@@ -1,0 +1,150 @@
+"""Who gets which button, for what, and when."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from streamkeeper.model.job_state import JobState
+from streamkeeper.model.journal import DesiredChanged, JobForgotten
+from streamkeeper.operations.carriers import Carrier, note_carrier
+from streamkeeper.operations.installation import Installation
+from streamkeeper.pages.buttons import Buttons, read_buttons, restore_path
+from streamkeeper.pages.viewer import Right, Viewer
+from tests.operations.registered_job import JOB, Registered
+from tests.orchestration.asking import ask, ask_about_output
+from tests.pages.asking import everything, make_site, reads
+
+ALL = ["Deploy", "Roll back", "Recover", "Stop"]
+SERVED = JobState(job="sales", number=9, serving_release="r0002", served={"r0001": {}, "r0002": {}})
+STOPPED = DesiredChanged(serve=False, requested_by="ada", reason="")
+FORGOTTEN = JobForgotten(requested_by="ada", reason="")
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Installation:
+    return make_site(tmp_path)
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Registered:
+    return Registered(tmp_path)
+
+
+def carried(job: Registered, dag: str = "streaming_deploy", group: str = "") -> None:
+    note_carrier(job.site.store, JOB, "op2", Carrier(dag=dag, run="manual__1+00:00", group=group))
+
+
+def of(job: Registered, may: Callable[[Right, str], bool] = everything, name: str = "ada") -> Buttons:
+    return read_buttons(job.site, job.site.journal(JOB, "test").state(), Viewer(name=name, may=may))
+
+
+def labels(site: Installation, state: JobState, may: Callable[[Right, str], bool], **more: bool) -> list[str]:
+    return [each.label for each in read_buttons(site, state, Viewer(name="ada", may=may), **more).row]
+
+
+@pytest.mark.parametrize(
+    ("state", "runs", "offered"),
+    [
+        (SERVED, True, ALL),
+        (SERVED, False, ["Deploy", "Roll back", "Recover", "Start", "Stop"]),
+        (replace(SERVED, stopped=STOPPED), True, ["Deploy", "Roll back", "Recover", "Start"]),
+        (replace(SERVED, served={"r0002": {}}), True, ["Deploy", "Recover", "Stop"]),
+        (replace(SERVED, stopped=STOPPED, forgotten=FORGOTTEN), True, ["Deploy"]),
+        (JobState(job="sales", number=1), True, ["Deploy"]),
+    ],
+    ids=["serves", "its driver ended", "stopped", "first release", "forgotten", "never served"],
+)
+def test_a_button_is_there_where_it_means_something(
+    site: Installation, state: JobState, runs: bool, offered: list[str]
+) -> None:
+    """Nobody is offered what would be refused at once."""
+    assert labels(site, state, everything, runs=runs) == offered
+
+
+def test_while_an_operation_is_open_nothing_is_stopped(job: Registered) -> None:
+    """A stop and a start would be refused; a deploy asks what to do about the open one."""
+    ask(job, "op2", backup=False)
+    assert [each.label for each in of(job).row] == ["Deploy", "Recover"]
+
+
+@pytest.mark.parametrize(
+    ("label", "dag"),
+    [
+        ("Deploy", "streaming_deploy"),
+        ("Roll back", "streaming_rollback"),
+        ("Recover", "streaming_recover"),
+        ("Stop", "streaming_stop"),
+    ],
+)
+def test_each_button_is_for_those_who_may_run_its_dag(site: Installation, label: str, dag: str) -> None:
+    """By the right to that DAG and no other; a viewer, who may only read, gets none."""
+    assert labels(site, SERVED, lambda right, asked: (right, asked) == ("run", dag)) == [label]
+    assert set(labels(site, SERVED, lambda right, asked: asked != dag)) == set(ALL) - {label}
+    assert labels(site, SERVED, reads) == []
+
+
+def test_a_snapshot_is_restored_by_those_who_may_recover(site: Installation) -> None:
+    """And where something serves that it could be restored for."""
+    for may, allowed in ((everything, True), (reads, False)):
+        assert read_buttons(site, SERVED, Viewer(name="ada", may=may)).may_restore is allowed
+    assert not read_buttons(site, JobState(job="sales", number=1), Viewer(name="ada", may=everything)).may_restore
+    assert restore_path("sales", "totals", "s0007&x") == (
+        "jobs/sales/dialogs/recover?action=restore&query=totals&snapshot=s0007%26x"
+    )
+
+
+@pytest.mark.parametrize(("group", "task"), [("", "backup.approve"), ("deploy_sales", "deploy_sales.backup.approve")])
+def test_an_answer_goes_to_the_task_that_asks(job: Registered, group: str, task: str) -> None:
+    """Of the run that carries the operation on, in a DAG of one's own too; its id may be anything."""
+    ask(job, "op2")
+    carried(job, group=group)
+    found = of(job)
+    assert found.asking is not None
+    assert found.asking.task_path == f"dags/streaming_deploy/dagRuns/manual__1%2B00%3A00/taskInstances/{task}"
+    assert (found.asking.objection, found.row[0].label, found.row[0].main) == ("", "Approve or decline", True)
+
+
+def test_an_output_is_asked_about_by_another_task(job: Registered) -> None:
+    """A review of a rebuild."""
+    ask_about_output(job, "op2")
+    carried(job)
+    found = of(job).asking
+    assert found is not None
+    assert found.task_path.endswith("/dual_run.review")
+    assert "rebuilt output" in found.subject
+
+
+def test_who_may_not_answer_is_told_and_gets_no_button(job: Registered) -> None:
+    """Without the right to Airflow's questions; by the installation's list; and of what the command line carries on.
+
+    Negative control: who may, gets it.
+    """
+    ask(job, "op2", requested_by="ada")
+    assert "command line" in told(job)
+    carried(job)
+    assert told(job) == ""
+    assert "ada may not answer what runs of streaming_deploy ask" in told(job, may=reads)
+    job.set(approvers=("bob",))
+    assert "ada is not among the approvers" in told(job)
+    assert told(job, name="bob") == ""
+    job.set(approvers=(), four_eyes=True)
+    assert "another person has to answer" in told(job)
+
+
+def told(job: Registered, may: Callable[[Right, str], bool] = everything, name: str = "ada") -> str:
+    """The objection, which stands in place of the button."""
+    found = of(job, may, name)
+    assert found.asking is not None
+    assert bool(found.asking.objection) is (found.row[:1] == () or found.row[0].label != "Approve or decline")
+    return found.asking.objection
+
+
+def test_nobody_is_asked_before_and_after(job: Registered) -> None:
+    """As long as the state is not kept there is no question."""
+    ask(job, "op2", backup=False)
+    carried(job)
+    assert of(job).asking is None

@@ -1,0 +1,173 @@
+"""The dialogs behind the buttons: what is filled in, what is never shown, and that a filled-in one is a form's conf."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from streamkeeper.model.job_state import JobState
+from streamkeeper.model.release import Environment, ParamValue, Release, ReleaseContent
+from streamkeeper.model.secret_references import MASK
+from streamkeeper.model.trigger_forms import (
+    Form,
+    deploy_fields,
+    recover_fields,
+    rollback_fields,
+    start_fields,
+    stop_fields,
+)
+from streamkeeper.pages.dialogs import (
+    Dialog,
+    Input,
+    deploy_dialog,
+    recover_dialog,
+    rollback_dialog,
+    start_dialog,
+    stop_dialog,
+)
+
+CONTENT = ReleaseContent(
+    bundle="b",
+    bundle_bytes=1,
+    entry="sales.py",
+    params={},
+    conf={},
+    environment=Environment(python="3.11", spark="4.2.0", packages_sha256="p", jars_sha256="j", digest="d"),
+    state_format="",
+)
+DIALOGS: tuple[tuple[Callable[[JobState], Dialog], Form], ...] = (
+    (deploy_dialog, deploy_fields()),
+    (rollback_dialog, rollback_fields()),
+    (recover_dialog, recover_fields()),
+    (stop_dialog, stop_fields()),
+    (start_dialog, start_fields()),
+)
+
+
+def served(conf: dict[str, str] | None = None, **params: ParamValue) -> JobState:
+    """A job whose second release serves, with these params."""
+    content = replace(CONTENT, params=params, conf=conf or {})
+    releases = {name: Release(job="sales", number=int(name[1:]), content=content) for name in ("r0001", "r0002")}
+    return JobState(
+        job="sales", number=9, releases=releases, serving_release="r0002", served={"r0001": {}, "r0002": {}}
+    )
+
+
+def inputs(dialog: Dialog) -> dict[str, Input]:
+    return {each.name: each for each in (*dialog.inputs, *(each for _, fold in dialog.folds for each in fold))}
+
+
+@pytest.mark.parametrize(("make", "form"), DIALOGS)
+def test_a_dialog_has_every_field_of_its_form(make: Callable[[JobState], Dialog], form: Form) -> None:
+    """But for the job, which the page knows, and the dry run, which is a button; folded as in Airflow's form."""
+    dialog = make(served())
+    assert set(inputs(dialog)) == set(form) - {"job", "dry_run"}
+    assert dialog.dry is ("dry_run" in form)
+    folded = {each.name for _, fold in dialog.folds for each in fold}
+    assert folded == {name for name, field in form.items() if "section" in field}
+
+
+@pytest.mark.parametrize(("make", "form"), DIALOGS)
+def test_an_untouched_field_is_the_forms_default(make: Callable[[JobState], Dialog], form: Form) -> None:
+    """What stands in it means what its form means by leaving it out; what is required has no default."""
+    for name, each in inputs(make(served())).items():
+        if name == "action":
+            continue
+        assert each.required is ("default" not in form[name]), name
+        if not each.required:
+            assert sent(each) == form[name]["default"] or (not sent(each) and not form[name]["default"]), name
+
+
+def sent(each: Input) -> Any:
+    """What the script makes of an untouched field."""
+    if each.same:
+        return None
+    match each.kind:
+        case "flag":
+            return bool(each.value)
+        case "number" | "whole":
+            return float(each.value)
+        case "json":
+            return json.loads(each.value) if each.value else {}
+        case _:
+            return each.value
+
+
+def test_a_deploy_is_filled_in_with_what_serves() -> None:
+    """Params and conf as JSON; untouched they stand for what serves, so nothing of them is sent."""
+    dialog = deploy_dialog(served({"spark.driver.memory": "512m"}, input="/in", files=3, strict=True, none=None))
+    found = inputs(dialog)
+    assert json.loads(found["params"].value) == {"input": "/in", "files": 3, "strict": True, "none": None}
+    assert json.loads(found["conf"].value) == {"spark.driver.memory": "512m"}
+    assert found["params"].same
+    assert found["conf"].same
+    assert "r0002 serves" in dialog.sentence
+
+
+def test_a_first_release_is_filled_in_with_nothing() -> None:
+    """And its empty params are none that stand for others."""
+    found = inputs(deploy_dialog(JobState(job="sales", number=1)))
+    assert (found["params"].value, found["params"].same) == ("", False)
+
+
+def test_a_secret_is_shown_as_a_reference_or_not_at_all() -> None:
+    """A reference names where it is; a literal, wherever it stands, is masked. Negative control: a plain value."""
+    state = served(
+        {"spark.hadoop.token": "hunter22"},
+        warehouse="secret://env/WAREHOUSE",
+        password="opensesame",
+        url="postgresql://ada:opensesame@host/db",
+        other="postgresql://bob:swordfish@host/db",
+        path="/data/in",
+        wide="two  spaces",
+    )
+    found = inputs(deploy_dialog(state))
+    assert json.loads(found["params"].value) == {
+        "warehouse": "secret://env/WAREHOUSE",
+        "password": MASK,
+        "url": MASK,
+        "other": MASK,
+        "path": "/data/in",
+        "wide": "two  spaces",
+    }
+    assert json.loads(found["conf"].value) == {"spark.hadoop.token": MASK}
+    assert not {"hunter22", "opensesame", "swordfish"} & set(str(deploy_dialog(state)).replace('"', " ").split())
+
+
+def test_a_rollback_suggests_what_served_before() -> None:
+    """The last one first; the serving one is none."""
+    state = replace(served(), served={"r0001": {}, "r0003": {}, "r0002": {}})
+    dialog = rollback_dialog(state)
+    assert inputs(dialog)["release"].suggestions == ("r0003", "r0001")
+    assert "r0003 served before it" in dialog.sentence
+
+
+def test_a_snapshot_is_restored_by_its_name() -> None:
+    """The action, the query and the snapshot are filled in, and the action is always sent."""
+    dialog = recover_dialog(served(), action="restore", query="totals", snapshot="s0007")
+    found = inputs(dialog)
+    assert [found[name].value for name in ("action", "query", "snapshot")] == ["restore", "totals", "s0007"]
+    assert (found["action"].default, dialog.submit) == ("", "Restore")
+    assert "s0007" in dialog.title
+
+
+@pytest.mark.parametrize("action", ["", "diagnose", "<script>"])
+def test_an_action_that_is_none_is_a_restart(action: str) -> None:
+    """A diagnosis is what every dry run is; what somebody wrote into the address is not believed."""
+    found = inputs(recover_dialog(served(), action=action))["action"]
+    assert found.value == "restart"
+    assert [value for value, _ in found.choices] == ["restart", "restore", "rebuild"]
+    assert action == "" or action not in dict(found.choices)
+
+
+def test_bounds_are_those_of_the_request() -> None:
+    """A browser says which field is wrong before anything is sent."""
+    found = inputs(deploy_dialog(served()))
+    assert (found["most_missing"].least, found["most_missing"].most) == (0, 1)
+    assert (found["reason"].shortest, found["reason"].longest, found["reason"].required) == (5, 1000, True)
+    assert found["release"].pattern
+    assert found["drain_s"].least == 0

@@ -1,0 +1,234 @@
+"""The page of an operation and the dialogs, as a browser gets them."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from fastapi import FastAPI
+from msgspec.structs import replace
+
+from streamkeeper.model.journal import InstanceEnded, OperationFinished, OperationStarted, Outcome, ReleaseRegistered
+from streamkeeper.model.request import DeployRequest
+from streamkeeper.model.run_names import operation_id
+from streamkeeper.operations.carriers import Carrier, note_carrier
+from streamkeeper.pages.dialog_routes import new_run_id
+from streamkeeper.registry.bundles import build_bundle
+from streamkeeper.registry.objects import put_object
+from tests.operations.registered_job import JOB, Registered
+from tests.orchestration.asking import ask, ask_about_output
+from tests.pages.asking import everything, get, make_viewed, reads
+
+PAGE = f"/jobs/{JOB}/operations/op2"
+RUN = "manual__2026-11-25T12:00:00+00:00"
+MARKUP = "<img src=x onerror=alert(1)>"
+DIALOGS = ("deploy", "rollback", "recover", "stop", "start")
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Registered:
+    """Its second release waits for a person."""
+    made = Registered(tmp_path)
+    ask(made, "op2")
+    note_carrier(made.site.store, JOB, "op2", Carrier(dag="streaming_deploy", run=RUN))
+    return made
+
+
+@pytest.fixture
+def page(job: Registered) -> FastAPI:
+    return make_viewed(job.site)
+
+
+def test_the_page_tells_steps_question_and_findings(page: FastAPI) -> None:
+    """With the way to the run in Airflow, by its own id, and back to the job."""
+    text = get(page, PAGE, under="/air/streamkeeper").text
+    assert "Let r0002 of sales take over the state of r0001?" in text
+    assert 'id="step-bundle" data-mark="done"' in text
+    assert "code-in-state-changed" in text
+    assert "goes back to its last batch, by a snapshot" in text
+    assert f'href="/air/dags/streaming_deploy/runs/{RUN.replace(":", "%3A").replace("+", "%2B")}"' in text
+    assert f'href="/air/streamkeeper/jobs/{JOB}"' in text
+    assert "Approve or decline" in text
+
+
+def test_an_open_operation_is_looked_at_again_and_only_told_what_is_new(job: Registered, page: FastAPI) -> None:
+    """The page asks from the entry that it has seen; nothing new costs one read; over, it asks no more."""
+    asked = re.search(r'hx-get="\?part=live&amp;after=(\d+)"', get(page, PAGE).text)
+    assert asked is not None
+    since = f"{PAGE}?part=live&after={asked[1]}"
+    assert (get(page, since).status_code, get(page, since).text) == (204, "")
+    job.record(OperationFinished(operation="op2", outcome=Outcome.REFUSED, sentence="not approved by ada: no"))
+    live = get(page, since)
+    assert live.status_code == 200
+    assert "<html" not in live.text
+    assert "not approved by ada: no" in live.text
+    assert "data-refresh" not in live.text
+    assert "Approve or decline" not in live.text
+
+
+def test_the_words_of_a_dry_run_say_when_there_are_no_more(job: Registered, page: FastAPI) -> None:
+    """The part that its dialog shows."""
+    words = get(page, f"{PAGE}?part=words").text
+    assert "BACKUP" in words
+    assert "data-over" not in words
+    job.record(OperationFinished(operation="op2", outcome=Outcome.DRY_RUN, sentence="dry run: BACKUP"))
+    assert "data-over" in get(page, f"{PAGE}?part=words").text
+
+
+def test_rows_that_differ_are_shown(tmp_path: Path) -> None:
+    """Of a rebuild whose outputs were compared."""
+    job = Registered(tmp_path)
+    ask_about_output(job, "op2")
+    text = get(make_viewed(job.site), PAGE).text
+    assert "customer=&#39;a|b&#39;" in text
+    assert "4 of 4 common rows differ" in text
+    assert "no DAG run carries this operation on" in text
+    assert f"streamkeeper approve {JOB} op2 --about output" in text
+
+
+def test_the_death_of_what_served_is_evidence(job: Registered, page: FastAPI) -> None:
+    """How it is known, and its own last word."""
+    job.record(InstanceEnded(operation="op2", instance="op-candidate", proof="no process is left", exit="drained"))
+    text = get(page, PAGE).text
+    assert "no process is left" in text
+    assert "r0001, served before" in text
+
+
+def test_what_is_counted_or_compared_is_asked_for_alone(job: Registered, page: FastAPI) -> None:
+    """The page itself offers both; nothing differs between releases without bundles, and that is said."""
+    text = get(page, PAGE).text
+    assert 'hx-get="?part=back"' in text
+    assert 'hx-get="?part=code"' in text
+    assert "there is nothing to go back from" in get(page, f"{PAGE}?part=back").text
+    assert "not known" in get(page, f"{PAGE}?part=code").text
+
+
+def test_code_that_differs_is_shown_without_its_secrets(job: Registered, page: FastAPI, tmp_path: Path) -> None:
+    """Markup in code stays text."""
+    jobs = tmp_path / "jobs"
+    jobs.mkdir()
+    state = job.site.journal(JOB, "test").state()
+    for number, line in ((1, "a = 1"), (2, f'a = "{MARKUP}"\npassword = "hunter22"')):
+        (jobs / "sales.py").write_text(f"{line}\n")
+        bundle = build_bundle(jobs, JOB)
+        put_object(job.site.store, JOB, "bundles", bundle.data, ".zip")
+        content = replace(state.releases[f"r{number:04d}"].content, bundle=bundle.sha256, entry=bundle.entry)
+        job.record(ReleaseRegistered(release=replace(state.releases["r0001"], number=number, content=content)))
+    text = get(page, f"{PAGE}?part=code").text
+    assert "+a = &#34;&lt;img src=x onerror=alert(1)&gt;&#34;" in text
+    assert "hunter22" not in text
+    assert "+password" in text
+
+
+def test_what_others_wrote_stays_text(tmp_path: Path) -> None:
+    """In a reason, a name, a sentence, a proof; and what turns the order of reading is spelled out."""
+    job = Registered(tmp_path)
+    request = DeployRequest(job=JOB, reason=f"{MARKUP} \u202egnp.exe", requested_by=MARKUP, expect_different=(MARKUP,))
+    job.record(OperationStarted(operation="op2", request=request, steps=("bundle",)))
+    job.record(InstanceEnded(operation="op2", instance="op-candidate", proof=MARKUP, exit=MARKUP))
+    job.record(OperationFinished(operation="op2", outcome=Outcome.FAILED, sentence=MARKUP))
+    text = get(make_viewed(job.site), PAGE).text
+    assert text.count("&lt;img src=x onerror=alert(1)&gt;") == 7
+    assert MARKUP not in text
+    assert "\u202e" not in text
+    assert "\\u202egnp.exe" in text
+
+
+def test_a_secret_in_a_param_is_on_no_page(tmp_path: Path) -> None:
+    """A literal where a reference should stand: neither in an error nor in a dialog. Negative control: a plain one."""
+    job = Registered(tmp_path)
+    state = job.site.journal(JOB, "test").state()
+    release = state.releases["r0001"]
+    params = {"password": "opensesame", "input": "/data/in"}
+    job.record(ReleaseRegistered(release=replace(release, content=replace(release.content, params=params))))
+    ask(job, "op2")
+    job.record(OperationFinished(operation="op2", outcome=Outcome.FAILED, sentence="no login: opensesame, /data/in"))
+    page = make_viewed(job.site)
+    for path in (PAGE, f"/jobs/{JOB}/dialogs/deploy"):
+        text = get(page, path).text
+        assert "opensesame" not in text, path
+        assert "/data/in" in text, path
+
+
+def test_a_viewer_gets_no_button_and_no_dialog(job: Registered) -> None:
+    """Who may only read sees everything else. Negative control: an admin."""
+    page, admins = make_viewed(job.site, reads), make_viewed(job.site, everything)
+    text = get(page, PAGE).text
+    assert "code-in-state-changed" in text
+    assert "/dialogs/" not in text
+    assert "/dialogs/" in get(admins, PAGE).text
+    for name in (*DIALOGS, "answer"):
+        refused = get(page, f"/jobs/{JOB}/dialogs/{name}")
+        assert (refused.status_code, "<form" in refused.text) == (403, False), name
+        assert "<form" in get(admins, f"/jobs/{JOB}/dialogs/{name}").text, name
+
+
+@pytest.mark.parametrize("name", DIALOGS)
+def test_a_dialog_posts_to_airflow_and_nowhere_else(page: FastAPI, name: str) -> None:
+    """Its form has no action of its own: the script sends it, under an id that the dialog was given."""
+    text = get(page, f"/jobs/{JOB}/dialogs/{name}", under="/air/streamkeeper").text
+    form = text[text.index("<form") : text.index(">", text.index("<form"))]
+    assert "action=" not in form
+    assert "method=" not in form
+    assert 'data-api="/air/api/v2"' in form
+    assert re.search(r'data-run="page__\d{8}T\d{6}Z_[0-9a-f]{8}"', form)
+    assert form != get(page, f"/jobs/{JOB}/dialogs/{name}", under="/air/streamkeeper").text[: len(form)]
+
+
+def test_every_field_of_a_dialog_has_a_label(page: FastAPI) -> None:
+    """And what is sent for it, and what it means by itself, stands with it."""
+    for name in DIALOGS:
+        text = get(page, f"/jobs/{JOB}/dialogs/{name}").text
+        fields = re.findall(r'<(?:input|select|textarea) id="(field-[a-z_]+)"', text)
+        assert fields, name
+        assert [each for each in fields if f'<label for="{each}">' not in text] == [], name
+        for default in re.findall(r'data-default="([^"]+)"', text):
+            json.loads(default.replace("&#34;", '"'))
+
+
+def test_a_run_leads_to_its_operation(tmp_path: Path) -> None:
+    """By job, or by a search where none is named; a run without an operation is not found."""
+    job = Registered(tmp_path)
+    name = operation_id("streaming_deploy", RUN)
+    ask(job, name)
+    note_carrier(job.site.store, JOB, name, Carrier(dag="streaming_deploy", run=RUN))
+    page = make_viewed(job.site)
+    query = f"dag=streaming_deploy&run={RUN.replace('+', '%2B')}"
+    for more in ("", f"&job={JOB}"):
+        answer = get(page, f"/runs?{query}{more}", under="/air/streamkeeper")
+        assert answer.status_code == 303
+        assert answer.headers["Location"] == f"/air/streamkeeper/jobs/{JOB}/operations/{name}"
+    assert get(page, f"/runs?{query}&part=words").headers["Location"].endswith(f"{name}?part=words")
+    for wrong in ("dag=streaming_deploy&run=other", f"{query}x&job={JOB}"):
+        assert get(page, f"/runs?{wrong}").status_code == 404
+    assert get(page, "/runs?dag=streaming_deploy").status_code == 400
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        f"/jobs/{JOB}/operations/none",
+        f"/jobs/{JOB}/operations/..%2F..%2Fetc",
+        f"/jobs/{JOB}/operations/OP",
+        "/jobs/none/operations/op",
+        "/jobs/..%2Fsales/operations/op",
+        "/jobs/Sales/dialogs/deploy",
+        f"/jobs/{JOB}/dialogs/drop",
+        "/jobs/none/dialogs/deploy",
+        f"/jobs/{JOB}/operations/op?part=nothing",
+        "/jobs/..%2Fx/operations/op?part=live&after=3",
+    ],
+)
+def test_what_is_not_there_is_a_sentence(page: FastAPI, path: str) -> None:
+    """Whatever somebody writes into an address, nothing is read for it but by a checked name."""
+    answer = get(page, path)
+    assert answer.status_code == 404
+    assert "<h1>Not Found</h1>" in answer.text
+
+
+def test_no_two_dialogs_create_the_same_run() -> None:
+    """And any of its ids may be a run's and lead to an operation's."""
+    assert len({new_run_id() for _ in range(100)}) == 100
+    assert operation_id("streaming_deploy", new_run_id()).startswith("page-20")

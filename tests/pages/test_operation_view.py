@@ -1,0 +1,177 @@
+"""What the page of an operation says of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from streamkeeper.model.comparison import OutputComparison
+from streamkeeper.model.finding import Assessment, Finding, QueryAssessment, Severity, Verdict
+from streamkeeper.model.journal import About, ApprovalAnswered, Outcome
+from streamkeeper.model.recovery import Recovery, RecoveryAction
+from streamkeeper.model.request import Strategy
+from streamkeeper.model.ways import Way
+from streamkeeper.operations.operation_record import read_operation
+from streamkeeper.pages.operation_view import OperationView, view_operation
+from tests.lifecycle.deploy_world import OP
+from tests.operations.registered_job import JOB, QUERY, Registered
+from tests.orchestration.asking import DIFFERING, ask, ask_about_output
+from tests.pages.played import Played
+
+
+def view(played: Played, **read: object) -> OperationView:
+    return view_operation(played.read(**read))  # type: ignore[arg-type]
+
+
+def test_who_wanted_what_and_why() -> None:
+    """And what was asked otherwise than usual, by the words of the form; the rest is not repeated."""
+    request = {
+        "requested_by": "ada",
+        "reason": "faster",
+        "strategy": Strategy.RESUME,
+        "accept_risk": True,
+        "expect_different": ("total", "count"),
+        "drain_s": 5.0,
+        "inherit_params": True,
+        "inherited_from": "r0001",
+        "params": {"input": "/in"},
+    }
+    told = view(Played(request=request))
+    assert (told.asked_by, told.reason, told.kind, told.before) == ("ada", "faster", "deploy", "r0001")
+    assert dict(told.settings) == {
+        "Inherits": "with the params (input) of r0001",
+        "Strategy": "resume",
+        "Accept the risk": "yes",
+        "Columns that are meant to differ": "total, count",
+        "Drain (s)": "5",
+    }
+    assert "/in" not in str(told.settings)
+
+
+def test_an_open_operation_says_its_step() -> None:
+    """It has no outcome, and no tone."""
+    played = Played()
+    played.play_until("standby")
+    told = view(played)
+    assert (told.is_open, told.step, told.outcome, told.tone) == (True, "standby", "", "")
+    assert told.entry == played.state.number
+
+
+def test_a_finished_operation_says_what_became_of_it() -> None:
+    """With the drivers that were proven dead for it, and what each was to it."""
+    played = Played()
+    played.play()
+    told = view(played)
+    assert (told.is_open, told.outcome, told.tone) == (False, "succeeded", "good")
+    assert "r0002 serves" in told.sentence
+    (ended,) = told.ended
+    assert (ended.instance, ended.was) == ("old", "r0001, served before")
+    assert ended.proof
+    assert told.moments.started is not None
+    assert told.moments.finished is not None
+
+
+def test_a_fall_back_says_why_and_that_something_was_touched() -> None:
+    """Negative control: a refusal touched nothing, and a dry run gave nothing up."""
+    fell = Played(traits={"candidate": {"serves": False}})
+    fell.play()
+    told = view(fell)
+    assert (told.outcome, told.tone, told.touched) == ("fell-back", "warn", True)
+    assert "it broke" in told.given_up
+    assert [each.was for each in told.ended] == ["r0001, served before", "r0002, candidate"]
+    refused = Played(verdict=Verdict.REFUSE)
+    refused.play()
+    assert (view(refused).touched, bool(view(refused).given_up)) == (False, True)
+    dry = Played(dry_run=True)
+    dry.play()
+    assert (view(dry).given_up, view(dry).dry_run, view(dry).outcome) == ("", True, "dry-run")
+
+
+def test_findings_stand_beside_the_way_of_their_query() -> None:
+    """Those that ask for most first, and what going back would cost."""
+    findings = tuple(
+        Finding(rule=severity.value, severity=severity, where="q", evidence="a -> b")
+        for severity in (Severity.NOTE, Severity.FATAL, Severity.OPAQUE)
+    )
+    found = Assessment(
+        verdict=Verdict.RESUME, queries={"q": QueryAssessment(verdict=Verdict.RESUME, findings=findings)}
+    )
+    played = Played(back=Way.RESTORE)
+    played.play()
+    (query,) = view(played, assessment=found).queries
+    assert (query.verdict, query.goes) == ("RESUME", "goes on in v0001")
+    assert query.back.startswith("r0001 goes back to its last batch, by a snapshot")
+    assert [each.rule for each in query.findings] == ["fatal", "opaque", "note"]
+
+
+def test_a_question_says_about_what_since_when_and_until_when() -> None:
+    """Once it is answered it is none; the answer has its author, and the second one of two counts for nothing."""
+    played = Played(verdict=Verdict.BACKUP, answer=None, request={"approve_s": 60.0})
+    played.play_until("approve")
+    question = view(played).question
+    assert question is not None
+    assert question.about is About.STATE
+    assert question.asked is not None
+    assert question.due == question.asked + 60
+    for by in ("ada", "bob"):
+        played.record(
+            ApprovalAnswered(operation=OP, approved=True, by=by, reason="read it", bundle="b", batches={"q": "7"})
+        )
+    told = view(played)
+    assert told.question is None
+    assert [(each.by, each.approved, each.about) for each in told.answers] == [("ada", True, "taking over the state")]
+
+
+def test_a_question_about_an_output_says_why(tmp_path: Path) -> None:
+    """With what was compared, and rows that differ."""
+    job = Registered(tmp_path)
+    ask_about_output(job, "op2")
+    told = view_operation(read_operation(job.site, JOB, "op2"))
+    assert told.question is not None
+    assert told.question.about is About.OUTPUT
+    assert "4 of 4 common rows differ" in told.question.why[0]
+    (compared,) = told.compared
+    assert (compared.query, compared.found) == (QUERY, DIFFERING)
+
+
+def test_a_recovery_says_what_it_was_to_do_and_who_took_that() -> None:
+    """Its kind is its action."""
+    recovery = Recovery(action=RecoveryAction.RESTORE, announced=("loses 3 rows",), accepted_by="ada")
+    told = view(Played(request={"recover": recovery, "reason": "a disk broke"}))
+    assert (told.kind, told.announced) == ("restore", ("loses 3 rows",))
+    assert [(each.by, each.reason) for each in told.answers] == [("ada", "a disk broke")]
+    assert [view(Played(request=each)).kind for each in ({"rollback": True}, {"start": True})] == ["rollback", "start"]
+
+
+def test_a_report_that_is_gone_is_told_in_its_place(tmp_path: Path) -> None:
+    """The rest of the page stands."""
+    job = Registered(tmp_path)
+    ask(job, "op2")
+    whole = read_operation(job.site, JOB, "op2")
+    assert (whole.unreadable, whole.assessment is not None, whole.before) == ("", True, "r0001")
+    job.site.store.delete(f"registry/{JOB}/reports/{whole.operation.report}.json")
+    told = view_operation(read_operation(job.site, JOB, "op2"))
+    assert "is missing" in told.unreadable
+    assert [each.query for each in told.queries] == [QUERY]
+
+
+def test_what_came_after_an_operation_is_not_told_of_it(tmp_path: Path) -> None:
+    """Its entries end with its own end, however long the journal grew; every one of them is read in order."""
+    job = Registered(tmp_path)
+    ask(job, "op2")
+    record = read_operation(job.site, JOB, "op")
+    state = job.site.journal(JOB, "test").state()
+    assert record.operation.outcome is Outcome.SUCCEEDED
+    numbers = [entry.number for entry in record.entries]
+    assert numbers == list(range(record.operation.started, numbers[-1] + 1))
+    assert numbers[-1] < state.number
+    assert replace(record, entries=()).before == ""
+
+
+def test_a_comparison_that_found_nothing_is_told_without_rows() -> None:
+    """A rebuild whose outputs are the same."""
+    played = Played(verdict=Verdict.SWITCH, way=Way.REBUILD, back=Way.RETURN)
+    played.play()
+    (compared,) = view(played).compared
+    assert compared.found == OutputComparison(old_rows=3, new_rows=3)

@@ -1,0 +1,151 @@
+"""The steps of an operation as its page tells them, from deploys that were played out by the real decisions."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from streamkeeper.model.finding import Verdict
+from streamkeeper.model.journal import Outcome
+from streamkeeper.model.ways import Way
+from streamkeeper.pages.step_lines import Mark, StepLine, find_moments, step_lines
+from tests.lifecycle.deploy_world import OP
+from tests.pages.played import BEGAN, STEP_S, Played
+
+
+def lines(played: Played) -> dict[str, StepLine]:
+    record = played.read()
+    return {line.label: line for line in step_lines(record, find_moments(record.entries, OP))}
+
+
+def marks(played: Played) -> dict[str, Mark]:
+    return {label: line.mark for label, line in lines(played).items()}
+
+
+def having(found: dict[str, Mark], mark: Mark) -> list[str]:
+    return [label for label, each in found.items() if each is mark]
+
+
+OF_A_BACKUP = ["keep-state", "approve", "ready"]
+OF_A_REBUILD = ["shadow", "catch-up", "compare", "review", "catch-up-after-drain"]
+
+
+def test_what_is_done_has_its_moments_in_order() -> None:
+    """A deploy that succeeded: every step it took is done, began when the one before was, and took what it took."""
+    played = Played()
+    assert played.play().outcome is Outcome.SUCCEEDED
+    found = lines(played)
+    done = [line for line in found.values() if line.mark is Mark.DONE]
+    assert [line.label for line in done] == [
+        "bundle", "standby", "assess", "drain", "prove-dead", "go", "first-commit", "snapshot", "probation", "promote",
+    ]  # fmt: skip
+    assert having(marks(played), Mark.NOT_NEEDED) == [*OF_A_BACKUP, *OF_A_REBUILD[:4], OF_A_REBUILD[4], "restore"]
+    began = [line.began for line in done]
+    assert None not in began
+    assert began == sorted(began)
+    assert all(line.done is not None and line.took_s is not None and line.took_s >= 0 for line in done)
+    start = (BEGAN + timedelta(seconds=STEP_S * played.operation.started)).timestamp()
+    assert (done[0].began, found["bundle"].told) == (start, "r0002")
+    assert all(line.due is None for line in found.values())
+
+
+def test_a_step_under_way_says_until_when_and_what_happens_then() -> None:
+    """Its deadline is counted from its beginning, by the request's own number."""
+    played = Played(request={"drain_s": 77.0})
+    played.play_until("drain")
+    played.perform(played.decide())  # type: ignore[arg-type]
+    line = lines(played)["drain"]
+    assert (line.mark, line.deadline_s) == (Mark.UNDER_WAY, 77.0)
+    assert line.began is not None
+    assert line.due == line.began + 77.0
+    assert "SIGKILL" in line.otherwise
+    assert "drain r0001" in line.does
+    later = ["prove-dead", "go", "first-commit", "snapshot", "probation", "promote"]
+    assert having(marks(played), Mark.TO_COME) == later
+
+
+def test_before_the_verdict_every_step_may_still_come() -> None:
+    """Nothing is left out that a verdict may ask for; afterwards what it does not ask for is said."""
+    played = Played()
+    played.play_until("assess")
+    assert having(marks(played), Mark.NOT_NEEDED) == []
+    played.play_until("drain")
+    assert "approve" in having(marks(played), Mark.NOT_NEEDED)
+
+
+def test_an_opaque_change_waits_for_a_person() -> None:
+    """The step that asks says so, and what was kept stands beside the step that kept it."""
+    played = Played(verdict=Verdict.BACKUP, answer=None)
+    played.play_until("approve")
+    found = lines(played)
+    assert (found["approve"].mark, found["keep-state"].told) == (Mark.ASKS, "q: s0001")
+    assert having(marks(played), Mark.NOT_NEEDED) == [*OF_A_REBUILD, "restore"]
+
+
+def test_whether_a_rebuild_asks_is_open_until_its_outputs_were_compared() -> None:
+    """A review may come of the comparison: until then it is no step that is not needed."""
+    played = Played(verdict=Verdict.SWITCH, way=Way.REBUILD, back=Way.RETURN)
+    played.play_until("compare")
+    assert marks(played)["review"] is Mark.TO_COME
+    played.play_until("drain")
+    assert marks(played)["review"] is Mark.NOT_NEEDED
+    assert lines(played)["compare"].told == "q: 3 rows and 3: the same"
+
+
+_STAYS = "end the candidate; r0001 stays as it was"
+_AGAIN = "end the candidate, and let r0001 serve again, by the way back that was assessed"
+_BREAKS = {"candidate": {"serves": False}}
+
+
+@pytest.mark.parametrize(
+    ("played", "outcome", "given_up", "goes_back"),
+    [
+        (Played(verdict=Verdict.REFUSE), Outcome.REFUSED, "assess", _STAYS),
+        (Played(verdict=Verdict.BACKUP, answer=False), Outcome.REFUSED, "approve", _STAYS),
+        (Played(traits=_BREAKS), Outcome.FELL_BACK, "first-commit", _AGAIN),
+        (Played(serving=False, traits=_BREAKS), Outcome.FAILED, "first-commit", "end the candidate"),
+    ],
+    ids=["refused", "declined", "fell back", "first release"],
+)
+def test_what_was_given_up_is_told_where_it_happened(
+    played: Played, outcome: Outcome, given_up: str, goes_back: str
+) -> None:
+    """The step at which it could not go on, those that were not reached, and the way back with its own time."""
+    assert played.play().outcome is outcome
+    found = marks(played)
+    assert having(found, Mark.GIVEN_UP) == [given_up]
+    assert having(found, Mark.UNDER_WAY) == having(found, Mark.TO_COME) == []
+    assert "promote" in having(found, Mark.NOT_REACHED)
+    back = lines(played)["fall-back"]
+    assert (back.mark, back.does) == (Mark.DONE, goes_back)
+    assert back.took_s is not None
+
+
+def test_a_dry_run_has_done_all_that_it_was_to_do() -> None:
+    """Three steps, all of them done, and nothing was given up."""
+    played = Played(dry_run=True)
+    assert played.play().outcome is Outcome.DRY_RUN
+    assert marks(played) == {"bundle": Mark.DONE, "standby": Mark.DONE, "assess": Mark.DONE}
+
+
+def test_a_first_release_has_the_steps_of_one() -> None:
+    """There is nothing to drain, and nothing is told of it."""
+    played = Played(serving=False)
+    assert played.play().outcome is Outcome.SUCCEEDED
+    assert "drain" not in marks(played)
+    assert lines(played)["promote"].mark is Mark.DONE
+
+
+def test_a_clock_that_nobody_can_read_costs_the_moment_and_not_the_page() -> None:
+    """An entry whose time is no time leaves its step without one."""
+    played = Played()
+    played.play()
+    record = played.read()
+    broken = [
+        each if each.number % 2 else type(each)(number=each.number, at="", by="", record=each.record)
+        for each in record.entries
+    ]
+    found = step_lines(record, find_moments(broken, OP))
+    assert {line.mark for line in found} == {Mark.DONE, Mark.NOT_NEEDED}
+    assert any(line.done is None for line in found if line.mark is Mark.DONE)
