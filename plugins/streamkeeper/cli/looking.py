@@ -16,7 +16,6 @@ from rich.text import Text
 from streamkeeper.cli.given import Job, Json, open_to_look
 from streamkeeper.cli.job_list import STYLES, described, show_jobs
 from streamkeeper.cli.listing import one_line
-from streamkeeper.cli.sentences import render_record, render_request
 from streamkeeper.health.rule import tell_span
 from streamkeeper.model.coding import to_json
 from streamkeeper.model.control import SENTENCES
@@ -25,6 +24,7 @@ from streamkeeper.model.operation import OperationState
 from streamkeeper.model.standing import Standing
 from streamkeeper.model.step import label_of
 from streamkeeper.operations.overview import JobOverview, job_overview, read_job
+from streamkeeper.operations.sentences import render_record, render_request
 from streamkeeper.operations.watching import look_now
 from streamkeeper.registry.control import stray_orders
 from streamkeeper.registry.fleet import read_index
