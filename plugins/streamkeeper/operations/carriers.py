@@ -50,12 +50,19 @@ def note_carrier(store: Store, job: str, operation: str, carrier: Carrier) -> No
     store.replace(_key(job, operation), to_json(carrier))
 
 
-def is_abandoned(store: Store, job: str, operation: str, run_is_over: RunIsOver = nobody_knows) -> bool:
-    """Whether provably nobody carries the operation on; False where nobody has said who does."""
+def read_carrier(store: Store, job: str, operation: str) -> Carrier | None:
+    """Who has said last that they carry the operation on; None where nobody has. Raises RegistryDamaged."""
     key = _key(job, operation)
     try:
-        carrier = from_json(store.read(key), Carrier, where=key, newest_format=1)
+        return from_json(store.read(key), Carrier, where=key, newest_format=1)
     except KeyMissing:
+        return None
+
+
+def is_abandoned(store: Store, job: str, operation: str, run_is_over: RunIsOver = nobody_knows) -> bool:
+    """Whether provably nobody carries the operation on; False where nobody has said who does."""
+    carrier = read_carrier(store, job, operation)
+    if carrier is None:
         return False
     if carrier.dag:
         return run_is_over(carrier.dag, carrier.run)
