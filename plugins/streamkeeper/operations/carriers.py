@@ -51,7 +51,7 @@ def note_carrier(store: Store, job: str, operation: str, carrier: Carrier) -> No
 
 
 def read_carrier(store: Store, job: str, operation: str) -> Carrier | None:
-    """Who has said last that they carry the operation on; None where nobody has. Raises RegistryDamaged."""
+    """Who carries the operation on, or did last; None where nobody has said so. Raises StoreUnavailable."""
     key = _key(job, operation)
     try:
         return from_json(store.read(key), Carrier, where=key, newest_format=1)

@@ -7,18 +7,14 @@ import msgspec
 from streamkeeper.compatibility.differences import Difference, find_differences
 from streamkeeper.errors import StreamkeeperError
 from streamkeeper.model.finding import Assessment
-from streamkeeper.model.job_state import JobState
-from streamkeeper.model.journal import ReleasePromoted
+from streamkeeper.model.job_state import UNKNOWN_RELEASE, JobState
+from streamkeeper.model.journal import Outcome
 from streamkeeper.model.operation import OperationState
 from streamkeeper.model.ways import QueryWay
 from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.job_facts import release_of
 from streamkeeper.operations.job_versions import released_version
-from streamkeeper.operations.journal_entries import read_entries
 from streamkeeper.registry.objects import read_assessment
-
-_AT_ONCE = 64
-"""Entries that are read together on the way back to the last promotion."""
 
 
 class OperationFindings(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,7 +41,7 @@ def last_assessed(state: JobState) -> OperationState | None:
 
 def read_findings(site: Installation, state: JobState, operation: OperationState) -> OperationFindings:
     """Of an operation that was assessed; raises RegistryDamaged, FormatTooNew, StoreUnavailable."""
-    before = served_when_begun(site, state, operation)
+    before = served_before(state, operation)
     differences, undiffered = _differences(site, state, before, release_of(operation))
     return OperationFindings(
         operation=operation.operation,
@@ -60,22 +56,17 @@ def read_findings(site: Installation, state: JobState, operation: OperationState
     )
 
 
-def served_when_begun(site: Installation, state: JobState, operation: OperationState) -> str:
-    """The release that served when an operation was begun; empty where none ever had.
-
-    Raises RegistryDamaged, FormatTooNew, StoreUnavailable.
-    """
-    serving = state.instances.get(state.serving_instance)
-    promoted = state.operations.get(serving.operation) if serving is not None else None
-    if promoted is not None and promoted.started < operation.started:
-        return state.serving_release
-    journal = site.journal(state.job, "reader")
-    for last in range(operation.started - 1, 0, -_AT_ONCE):
-        entries = list(read_entries(journal, last - _AT_ONCE + 1, last))
-        releases = [entry.record.release for entry in entries if isinstance(entry.record, ReleasePromoted)]
-        if releases:
-            return releases[-1]
-    return ""
+def served_before(state: JobState, operation: OperationState) -> str:
+    """The release that served when an operation began, empty where there was none: only an operation promotes one."""
+    earlier = [
+        other
+        for other in state.operations.values()
+        if other.outcome is Outcome.SUCCEEDED and other.started < operation.started
+    ]
+    last = max(earlier, key=lambda other: other.started, default=None)
+    if last is not None and last.release:
+        return last.release
+    return UNKNOWN_RELEASE if state.rebuilt is not None else ""
 
 
 def _differences(site: Installation, state: JobState, before: str, after: str) -> tuple[tuple[Difference, ...], str]:
@@ -83,9 +74,9 @@ def _differences(site: Installation, state: JobState, before: str, after: str) -
         return (), f"{after or 'it'} was the first: there is nothing that it differs from"
     if before == after:
         return (), ""
-    missing = [name for name in (before, after) if name not in state.releases]
-    if missing:
-        return (), f"the difference is not known: {missing[0] or 'its release'} is on no record"
+    if before not in state.releases or after not in state.releases:
+        missing = before if before not in state.releases else after or "its release"
+        return (), f"the difference is not known: {missing} is on no record"
     try:
         versions = [released_version(site, state, name) for name in (before, after)]
     except StreamkeeperError as error:

@@ -135,11 +135,9 @@ def _render_release(record: ReleaseRegistered | ReleaseDescribed | ReleasePromot
 def render_request(request: DeployRequest) -> str:
     """What somebody asked for, in one line."""
     before = "the release before" if request.rollback else "the code under the jobs root"
-    verb = kind_of(request)
+    verb = "start again" if request.start else "roll back to" if request.rollback else "deploy"
     if request.recover is not None:
-        verb = f"{verb} ({request.recover.cause}) of"
-    elif request.rollback:
-        verb = f"{verb} to"
+        verb = f"{request.recover.action.value} ({request.recover.cause}) of"
     parts = [f"{verb} {request.release or before}{told_inherited(request)}", f"{request.handover.value} handover"]
     if request.recover is not None and request.recover.accepted_by:
         parts.append(f"loss or doubling accepted by {request.recover.accepted_by}")
@@ -155,7 +153,7 @@ def render_request(request: DeployRequest) -> str:
 
 
 def kind_of(request: DeployRequest) -> str:
-    """``deploy``, ``roll back``, ``start again``, or the action of a recovery."""
+    """What somebody asked for, in one word: ``deploy``, ``rollback``, ``start``, or the action of a recovery."""
     if request.recover is not None:
         return request.recover.action.value
-    return "start again" if request.start else "roll back" if request.rollback else "deploy"
+    return "start" if request.start else "rollback" if request.rollback else "deploy"
