@@ -139,10 +139,10 @@ def _lines_of(query: Manifest) -> list[str]:
 def _told(query: Manifest) -> Iterator[str]:
     """A manifest in the words of whoever wrote the query."""
     for number, source in enumerate(query.sources):
-        yield from _told_source(number, source)
+        yield from source_lines(number, source)
     yield from (f"watermark: {watermark}" for watermark in query.watermarks)
     for number, operator in enumerate(query.operators):
-        yield from _told_operator(number, operator)
+        yield from operator_lines(number, operator)
     yield f"output mode: {query.output_mode}"
     yield f"trigger: {query.trigger}"
     yield f"sink: {query.sink.kind} {query.sink.output}"
@@ -163,14 +163,16 @@ def _digest(digest: str) -> str:
     return digest if len(digest) < 64 else digest[:12]
 
 
-def _told_source(number: int, source: Source) -> Iterator[str]:
+def source_lines(number: int, source: Source) -> Iterator[str]:
+    """A source in the words of whoever wrote the query; the first line names it. Without secrets."""
     named = f" {source.name}" if source.name else ""
     yield f"source {number}{named}: {source.kind} {masked_place(source.location)}"
     yield from (f"  {key}: {masked_place(value)}" for key, value in sorted({**source.options, **source.limits}.items()))
     yield from (f"  column {line}" for line in source.schema.splitlines())
 
 
-def _told_operator(number: int, operator: Operator) -> Iterator[str]:
+def operator_lines(number: int, operator: Operator) -> Iterator[str]:
+    """A stateful operator and what it keeps; the first line names it. ``masked_code`` is the caller's to ask."""
     yield f"stateful operator {number}: {operator.kind}"
     yield from (f"  key {key}" for key in operator.keys)
     yield from (f"  makes {expression}" for expression in operator.expressions)

@@ -23,7 +23,7 @@ def render_text(assessment: Assessment, *, decision: str = "", ways: Mapping[str
     for name, query in sorted(assessment.queries.items()):
         same = not query.findings and not _begins(ways.get(name))
         lines.append(f"query {name}: {_told(query, ways.get(name))}{', nothing changed' if same else ''}")
-        for finding in _strictest_first(query):
+        for finding in strictest_first(query):
             lines.append(f"  {finding.severity.value:8} {finding.rule}: {finding.where}")
             told = (
                 ("on resume", finding.effect),
@@ -99,7 +99,7 @@ def sentence(verdict: Verdict) -> str:
 def _table(query: QueryAssessment) -> Iterator[str]:
     yield "| severity | finding | where | what a resume would do | before -> after | the way, and what it costs |"
     yield "|---|---|---|---|---|---|"
-    for finding in _strictest_first(query):
+    for finding in strictest_first(query):
         told = (", ".join(filter(None, (finding.where, finding.line))), finding.effect, finding.evidence, finding.hint)
         yield f"| {' | '.join((finding.severity.value, f'`{finding.rule}`', *map(escaped, told)))} |"
     yield ""
@@ -108,5 +108,6 @@ def _table(query: QueryAssessment) -> Iterator[str]:
 _ORDER = (Severity.FATAL, Severity.BREAKING, Severity.OPAQUE, Severity.NOTE)
 
 
-def _strictest_first(query: QueryAssessment) -> list[Finding]:
+def strictest_first(query: QueryAssessment) -> list[Finding]:
+    """The findings of a query, those first that ask for most."""
     return sorted(query.findings, key=lambda finding: _ORDER.index(finding.severity))

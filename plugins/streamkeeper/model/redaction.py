@@ -38,7 +38,13 @@ def redact(text: str, secrets: Mapping[str, str]) -> str:
 def redact_value(value: T, secrets: Mapping[str, str]) -> T:
     """A struct, or dicts and tuples of them, with its texts masked; it encodes to the same JSON but for these."""
     values = tuple(secrets.values())
-    return _walked(value, type(value), lambda text: _masked(text, values)) if values else value
+    return change_texts(value, lambda text: _masked(text, values)) if values else value
+
+
+def change_texts(value: T, change: Callable[[str], str]) -> T:
+    """A struct, or dicts and tuples of them, with its texts changed: every string that is no ``Structure``."""
+    changed: T = _walked(value, type(value), change)
+    return changed
 
 
 def redact_everywhere(text: str, secrets: Mapping[str, str]) -> str:

@@ -20,6 +20,7 @@ from streamkeeper.model.journal import (
 )
 from streamkeeper.model.operation import OperationState
 from streamkeeper.model.rebuilt import JobRebuilt
+from streamkeeper.model.redaction import Structure
 from streamkeeper.operations.carriers import Carrier, read_carrier
 from streamkeeper.operations.endings import handover_s
 from streamkeeper.operations.installation import Installation
@@ -43,21 +44,21 @@ class TimelineRow(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     number: int
-    at: str
-    kind: str
+    at: Structure
+    kind: Structure
     by: str = ""
     reason: str = ""
     sentence: str = ""
-    operation: str = ""
-    release: str = ""
+    operation: Structure = ""
+    release: Structure = ""
     dry_run: bool = False
-    verdict: str = ""
-    outcome: str = ""
+    verdict: Structure = ""
+    outcome: Structure = ""
     versions: dict[str, str] = {}
     gap_s: float | None = None
     took_s: float | None = None
-    dag: str = ""
-    run: str = ""
+    dag: Structure = ""
+    run: Structure = ""
 
 
 class Timeline(msgspec.Struct, frozen=True, kw_only=True):
