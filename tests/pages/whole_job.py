@@ -36,6 +36,7 @@ from streamkeeper.model.journal import (
     StepBegun,
     StepDone,
 )
+from streamkeeper.model.liveness import Life
 from streamkeeper.model.manifest import Manifest
 from streamkeeper.model.release import ParamValue
 from streamkeeper.model.request import DeployRequest

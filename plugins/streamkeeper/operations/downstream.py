@@ -66,9 +66,7 @@ def find_readers(
 def _unreadable(query: str, sink: SinkDescription) -> str:
     """Why nobody can say who reads an output; empty where that can be told."""
     if sink.kind != "file":
-        return (
-            f"what reads {sink.output}, the {sink.kind} of query {query}, is not known here: no streaming source does"
-        )
+        return f"what reads {sink.output}, the {sink.kind} of query {query}, is not known: no streaming source does"
     if MASK in sink.output:
         return f"where query {query} writes is a secret: who reads it is not known"
     return ""

@@ -102,7 +102,7 @@ def _operations(
 ) -> Iterator[TimelineRow]:
     # One at a time is open: an operation's entries end where the next one begins.
     ends = [*(operation.started for operation in shown[1:]), state.number + 1]
-    for operation, end in zip(shown, ends, strict=True):
+    for operation, end in zip(shown, ends, strict=False):
         mine = [entry for entry in entries if operation.started <= entry.number < end]
         yield _operation(state, operation, mine, carriers.get(operation.operation, Carrier()))
 

@@ -98,6 +98,11 @@ def _of(read: Callable[[QuerySignals], float | None]) -> _Read:
     return lambda point: read(point.signals)
 
 
+def _of_batch(read: Callable[[QuerySignals], float | None]) -> _Read:
+    """What there is once a batch was committed: a driver's first point is of before that."""
+    return lambda point: read(point.signals) if point.signals.batch >= 0 else None
+
+
 def _records(signals: QuerySignals) -> float | None:
     return _sum(source.lag_records for source in signals.sources)
 
@@ -131,7 +136,10 @@ _CHARTS = (
         title="Rows a second",
         unit="rows/s",
         says="where less is processed than comes in, the lag grows",
-        lines=(("input", _of(lambda at: at.input_rows_per_s)), ("processed", _of(lambda at: at.processed_rows_per_s))),
+        lines=(
+            ("input", _of_batch(lambda at: at.input_rows_per_s)),
+            ("processed", _of_batch(lambda at: at.processed_rows_per_s)),
+        ),
     ),
     _Drawing(
         name="batch",
@@ -139,10 +147,10 @@ _CHARTS = (
         unit="s",
         says="a batch that takes longer than the trigger delays the next one",
         lines=(
-            ("slowest", lambda point: point.slowest_batch_s),
-            ("newest", _of(lambda at: at.batch_s)),
-            ("usual", _of(lambda at: at.usual_batch_s)),
-            ("trigger", _of(lambda at: at.trigger_s)),
+            ("slowest", lambda point: point.slowest_batch_s if point.signals.batch >= 0 else None),
+            ("newest", _of_batch(lambda at: at.batch_s)),
+            ("usual", _of_batch(lambda at: at.usual_batch_s)),
+            ("trigger", _of_batch(lambda at: at.trigger_s)),
         ),
     ),
     _Drawing(
@@ -150,7 +158,7 @@ _CHARTS = (
         title="Rows of state",
         unit="rows",
         says="of all stateful operators together",
-        lines=(("rows", _of(lambda at: at.state_rows)),),
+        lines=(("rows", _of_batch(lambda at: at.state_rows)),),
         of_state=True,
     ),
     _Drawing(
@@ -158,7 +166,7 @@ _CHARTS = (
         title="Memory of state",
         unit="MiB",
         says="as the state stores count it",
-        lines=(("memory", _of(lambda at: at.state_memory_bytes / _MIB)),),
+        lines=(("memory", _of_batch(lambda at: at.state_memory_bytes / _MIB)),),
         of_state=True,
     ),
     _Drawing(
@@ -166,6 +174,6 @@ _CHARTS = (
         title="Checkpoint writes",
         unit="%",
         says="the share of a batch's time that goes into offsets, commit and state",
-        lines=(("share", _of(lambda at: 100 * at.checkpoint_share)),),
+        lines=(("share", _of_batch(lambda at: 100 * at.checkpoint_share)),),
     ),
 )
