@@ -20,6 +20,10 @@
     return found;
   }
 
+  function moment(seconds, from, to) {
+    return new Date(seconds * 1000).toISOString().slice(from, to);
+  }
+
   function find(figure) {
     const query = told.queries.find((each) => each.query === figure.dataset.query);
     const chart = query && query.charts.find((each) => each.name === figure.dataset.chart);
@@ -40,8 +44,11 @@
       height: HEIGHT,
       tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"),
       scales: { y: { range: (plot, least, most) => [0, most > 0 ? most * 1.05 : 1] } },
-      axes: [axis, Object.assign({ size: 64 }, axis)],
-      series: [{ label: "UTC" }].concat(
+      axes: [
+        Object.assign({ size: 28, values: (plot, ticks) => ticks.map((tick) => moment(tick, 11, 16)) }, axis),
+        Object.assign({ size: 64 }, axis),
+      ],
+      series: [{ label: "UTC", value: (plot, at) => (at === null ? "-" : moment(at, 0, 16).replace("T", " ")) }].concat(
         found.chart.lines.map((line, number) => ({
           label: line.label,
           stroke: colour(SERIES[number % SERIES.length]),
