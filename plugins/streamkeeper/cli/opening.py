@@ -14,8 +14,8 @@ import typer
 
 from streamkeeper.cli.given import open_to_look
 from streamkeeper.errors import InvalidInput
-from streamkeeper.model.page_address import page_address, page_path
 from streamkeeper.operations.overview import read_job
+from streamkeeper.page_address import page_address, page_path
 
 VARIABLE = "AIRFLOW__API__BASE_URL"
 _HINT = f"--airflow https://…, or {VARIABLE}, or base_url under [api] in airflow.cfg"

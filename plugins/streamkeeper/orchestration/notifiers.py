@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from streamkeeper.errors import InvalidInput
-from streamkeeper.model.page_address import page_address, page_path
+from streamkeeper.page_address import page_address, page_path
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from airflow.configuration import conf
 
-from streamkeeper.model.page_address import PREFIX, ROUTE
+from streamkeeper.page_address import PREFIX, ROUTE
 
 if TYPE_CHECKING:
     from airflow.api_fastapi.auth.managers.models.base_user import BaseUser

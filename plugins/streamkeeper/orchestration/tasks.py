@@ -15,11 +15,11 @@ from airflow.sdk.exceptions import AirflowSkipException, ParamValidationError
 
 from streamkeeper.errors import InvalidInput, NotFound, PermanentError, StreamkeeperError
 from streamkeeper.model.names import refuse_unknown
-from streamkeeper.model.page_address import page_path
 from streamkeeper.model.request_limits import check_length
 from streamkeeper.model.run_names import operation_id
 from streamkeeper.orchestration.connections import SCHEME, resolve_connection, resolve_master
 from streamkeeper.orchestration.links import OutcomeLink, PageLink, ReportLink
+from streamkeeper.page_address import page_path
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

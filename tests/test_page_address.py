@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streamkeeper.model.page_address import page_address, page_path
+from streamkeeper.page_address import page_address, page_path
 
 
 @pytest.mark.parametrize(
