@@ -4,6 +4,8 @@ Two sides read the same input, each with its own checkpoint and table: ``warm`` 
 stops the driver with SIGTERM, waits for its end and submits the new one with spark-submit. In each of ``--pairs``
 pairs one side is frozen while the other changes its release, in alternating order. The gap is the time from the last
 commit of the old driver to the first commit of the new one, by the commit files' mtimes.
+
+``--elsewhere``: for both the checkpoint is in HDFS, the table in PostgreSQL, and a standalone cluster has the tasks.
 """
 
 from __future__ import annotations
@@ -11,6 +13,8 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,22 +24,30 @@ from bench.report import write_report
 from bench.sides import TRIGGER, PlainSide, Side, deploy, fill, gap_around, replace_alone
 from harness.bed import Bed, fresh_bed
 from harness.places import ROOT
+from harness.postgres_server import new_database
+from harness.remote_servers import hdfs_servers
+from harness.variables import set_variables
+from streamkeeper.checkpoints.opening import tree_at
 
 JOB = "sales_totals"
+JOBS = [ROOT / "jobs/sales_totals.py"]
+SIDES = ("warm", "plain")
 
 
 class WarmSide:
     """Releases of ``sales_totals`` deployed by Streamkeeper; a param makes each a new one."""
 
-    def __init__(self, bed: Bed) -> None:
+    def __init__(self, bed: Bed, params: Callable[[int], dict[str, Any]]) -> None:
         self.bed = bed
-        self.commits = bed.home / "checkpoints" / JOB / "totals" / "v0001" / "commits"
+        self.commits = tree_at(f"{bed.checkpoints or bed.home / 'checkpoints'}/{JOB}/totals/v0001/commits")
+        self._params = params
         self._release = 0
 
     def replace(self) -> None:
         """Deploy the next release."""
         self._release += 1
-        deploy(self.bed, JOB, _params(self.bed, "warm", self._release))
+        room = ("--conf", "spark.executor.memory=512m") if self.bed.master else ()
+        deploy(self.bed, JOB, self._params(self._release), *room)
 
     def processes(self) -> list[psutil.Process]:
         """Its driver trees."""
@@ -48,10 +60,10 @@ class WarmSide:
         return gap_around(ended, self.commits)
 
 
-def _params(bed: Bed, side: str, release: int) -> dict[str, Any]:
+def _params(bed: Bed, database: str, release: int) -> dict[str, Any]:
     return {
         "input": str(bed.input / "sales"),
-        "warehouse": f"sqlite:///{bed.root}/{side}.db",
+        "warehouse": database.replace("postgresql://", "postgresql+psycopg://"),
         "trigger": TRIGGER,
         "files_per_trigger": 100 + release,
     }
@@ -63,22 +75,42 @@ def main() -> int:
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--keys", default="10,1000000")
     parser.add_argument("--goal", type=float, default=0.125)
+    parser.add_argument("--elsewhere", action="store_true")
     parser.add_argument("--out", type=Path, default=None, help="folder of the report")
     chosen = parser.parse_args()
+    measure = _measure_elsewhere if chosen.elsewhere else _measure_here
     figures = {}
     for keys in (int(each) for each in chosen.keys.split(",")):
-        with fresh_bed(ROOT / f"build/bench/handover-{keys}", [ROOT / "jobs/sales_totals.py"]) as bed:
-            figures[str(keys)] = _measure(bed, keys, chosen.pairs)
+        figures[str(keys)] = measure(ROOT / f"build/bench/handover-{keys}", keys, chosen.pairs)
         print(keys, json.dumps(figures[str(keys)]), flush=True)
-    file = write_report("handover", {"goal": chosen.goal, "keys": figures}, into=chosen.out)
+    name = "handover-elsewhere" if chosen.elsewhere else "handover"
+    file = write_report(name, {"goal": chosen.goal, "keys": figures}, into=chosen.out)
     print(f"written to {file}")
     return 0 if all(each["ratio"] <= chosen.goal for each in figures.values()) else 1
 
 
-def _measure(bed: Bed, keys: int, pairs: int) -> dict[str, object]:
+def _measure_here(root: Path, keys: int, pairs: int) -> dict[str, Any]:
+    with fresh_bed(root, JOBS) as bed:
+        databases = {side: f"sqlite:///{bed.root}/{side}.db" for side in SIDES}
+        plain = PlainSide(bed, JOB, partial(_params, bed, databases["plain"]))
+        return _measure(WarmSide(bed, partial(_params, bed, databases["warm"])), plain, keys, pairs)
+
+
+def _measure_elsewhere(root: Path, keys: int, pairs: int) -> dict[str, Any]:
+    # Room for both sides and a standby.
+    with (
+        hdfs_servers(workers=3) as servers,
+        set_variables(servers.environment),
+        fresh_bed(root, JOBS, f"{servers.hdfs.url}/checkpoints", servers.cluster.master) as bed,
+    ):
+        databases = {side: new_database(servers.database, side) for side in SIDES}
+        plain = PlainSide(bed, JOB, partial(_params, bed, databases["plain"]), f"{servers.hdfs.url}/plain")
+        return _measure(WarmSide(bed, partial(_params, bed, databases["warm"])), plain, keys, pairs)
+
+
+def _measure(warm: WarmSide, plain: PlainSide, keys: int, pairs: int) -> dict[str, Any]:
+    bed = warm.bed
     fill(bed, keys)
-    warm = WarmSide(bed)
-    plain = PlainSide(bed, JOB, lambda release: _params(bed, "plain", release))
     gaps: dict[str, list[float]] = {"warm": [], "plain": []}
     try:
         for side in (warm, plain):

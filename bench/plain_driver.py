@@ -1,11 +1,12 @@
 """The plain way, to compare with: the same query and sink writer under spark-submit, stopped by SIGTERM.
 
-``spark-submit plain_driver.py JOB_FILE CHECKPOINT PARAMS``: no standby, no gate, no store.
+``spark-submit plain_driver.py JOB_FILE CHECKPOINT PARAMS FOLDER``: no standby, no gate, no store; FOLDER: for scratch.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import signal
 import sys
 import threading
@@ -22,7 +23,11 @@ def main() -> None:
     """Serve until SIGTERM, then stop the query and end."""
     file, checkpoint, params = Path(sys.argv[1]), sys.argv[2], json.loads(sys.argv[3])
     builder = SparkSession.builder
-    for key, value in session_conf({}, Path(checkpoint).parent / "scratch", "plain").items():
+    master = os.environ.get("STREAMKEEPER_MASTER", "")
+    conf = session_conf({}, Path(sys.argv[4]) / "scratch", "plain", master=master)
+    if master:
+        conf |= {"spark.executor.memory": "512m", "spark.executorEnv.PYTHONPATH": os.environ["PYTHONPATH"]}
+    for key, value in conf.items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
     job = load_job(file.parent, file.name, file.stem)

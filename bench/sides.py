@@ -21,6 +21,8 @@ from harness.bed import Bed
 from harness.places import ROOT
 from harness.producer import write_whole
 from harness.waiting import wait_for
+from streamkeeper.checkpoints.opening import tree_at
+from streamkeeper.checkpoints.trees import Tree
 
 TRIGGER = "500 milliseconds"
 
@@ -29,7 +31,7 @@ class Side(Protocol):
     """A query whose release can be replaced while it is measured."""
 
     @property
-    def commits(self) -> Path:
+    def commits(self) -> Tree:
         """Where its present driver commits."""
 
     def replace(self) -> None:
@@ -43,12 +45,15 @@ class Side(Protocol):
 
 
 class PlainSide:
-    """A job's only query under spark-submit; ``params``: of its first, second, … release."""
+    """A job's only query under spark-submit; ``params``: of its first, second, … release.
 
-    def __init__(self, bed: Bed, job: str, params: Callable[[int], dict[str, Any]]) -> None:
+    ``checkpoint``: a URL, if it is not on this disk.
+    """
+
+    def __init__(self, bed: Bed, job: str, params: Callable[[int], dict[str, Any]], checkpoint: str = "") -> None:
         self.bed = bed
-        self.checkpoint = bed.root / "plain" / "checkpoint"
-        self.commits = self.checkpoint / "commits"
+        self.checkpoint = checkpoint or str(bed.root / "plain" / "checkpoint")
+        self.commits = tree_at(f"{self.checkpoint}/commits")
         self.ended_at = 0.0
         self._job, self._params = job, params
         self._release = 0
@@ -59,15 +64,25 @@ class PlainSide:
         self.stop()
         self._release += 1
         before = newest(self.commits)
-        self.checkpoint.parent.mkdir(exist_ok=True)
+        own = self.bed.root / "plain"
+        own.mkdir(exist_ok=True)
         submit = Path(pyspark.__file__).parent / "bin" / "spark-submit"
         job = str(self.bed.jobs / f"{self._job}.py")
         script = str(ROOT / "bench/plain_driver.py")
         pythons = dict.fromkeys(("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"), sys.executable)
         params = json.dumps(self._params(self._release))
-        with (self.bed.root / "plain" / "log").open("ab") as log:
+        with (own / "log").open("ab") as log:
             self._driver = subprocess.Popen(
-                [str(submit), "--master", "local[2]", script, job, str(self.checkpoint), params],
+                [
+                    str(submit),
+                    "--master",
+                    self.bed.master or "local[2]",
+                    script,
+                    job,
+                    self.checkpoint,
+                    params,
+                    str(own),
+                ],
                 env={**self.bed.environment, **pythons},
                 stdout=log,
                 stderr=log,
@@ -145,19 +160,18 @@ def fill(bed: Bed, keys: int) -> None:
     write_whole(bed.input / "events", "000000.csv", [("seed", "c000", "sale", 1)])
 
 
-def gap_around(ended: float, folder: Path) -> float:
+def gap_around(ended: float, folder: Tree) -> float:
     """Seconds between the last commit before a moment and the first one after it."""
     times = [mtime for _, mtime in commits(folder)]
     return min(each for each in times if each > ended) - max(each for each in times if each <= ended)
 
 
-def commits(folder: Path) -> list[tuple[int, float]]:
+def commits(folder: Tree) -> list[tuple[int, float]]:
     """Batch and time of each commit there is."""
-    if not folder.is_dir():
-        return []
-    return [(int(entry.name), entry.stat().st_mtime) for entry in os.scandir(folder) if entry.name.isdecimal()]
+    found = folder.fresh().look().files
+    return [(int(name), stamp.modified / 1e9) for name, stamp in found.items() if name.isdecimal()]
 
 
-def newest(folder: Path) -> int:
+def newest(folder: Tree) -> int:
     """The newest committed batch, -1 before the first."""
     return max((number for number, _ in commits(folder)), default=-1)

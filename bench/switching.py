@@ -28,6 +28,7 @@ from bench.sides import TRIGGER, PlainSide, Side, commits, deploy, fill, replace
 from harness.bed import Bed, fresh_bed
 from harness.places import ROOT
 from streamkeeper.checkpoints.seeding import REBASED
+from streamkeeper.checkpoints.trees import LocalTree, Tree
 
 SQUARES = '        F.sum(F.col("amount") * F.col("amount")).alias("squares"),\n'
 LARGEST = '        F.max("amount").alias("largest"),\n'
@@ -152,9 +153,9 @@ class SwitchedSide:
         self._release = 0
 
     @property
-    def commits(self) -> Path:
+    def commits(self) -> Tree:
         """Of the newest version."""
-        return max(self._versions.glob("v*")) / "commits" if self._release else self._versions
+        return LocalTree(max(self._versions.glob("v*")) / "commits" if self._release else self._versions)
 
     def replace(self) -> None:
         """Deploy the job file as it is now."""
@@ -164,8 +165,8 @@ class SwitchedSide:
     def gap(self) -> float:
         """Seconds from the last commit of the version before to the first batch of the newest: seeded ones are none."""
         before, now = sorted(self._versions.glob("v*"))[-2:]
-        last = max(mtime for _, mtime in commits(before / "commits"))
-        return min(mtime for batch, mtime in commits(now / "commits") if batch > REBASED) - last
+        last = max(mtime for _, mtime in commits(LocalTree(before / "commits")))
+        return min(mtime for batch, mtime in commits(LocalTree(now / "commits")) if batch > REBASED) - last
 
     def processes(self) -> list[psutil.Process]:
         """Its driver trees."""

@@ -25,16 +25,16 @@ COMMAND = ("-m", "streamkeeper.cli.main")
 class Bed:
     """``root/home``: the site; ``root/jobs``: the job files; ``root/input``: what the producer writes.
 
-    ``checkpoints``: where they lie, if not in the site.
+    ``checkpoints``: where they lie, if not in the site; ``master``: whose executors run the tasks, if not its drivers.
     """
 
-    def __init__(self, root: Path, job_files: list[Path], checkpoints: str = "") -> None:
+    def __init__(self, root: Path, job_files: list[Path], checkpoints: str = "", master: str = "") -> None:
         # A home refuses a relative place, and URIs have none.
         self.root = root = root.absolute()
         self.home = root / "home"
         self.input = root / "input"
         self.jobs = root / "jobs"
-        self.checkpoints = checkpoints
+        self.checkpoints, self.master = checkpoints, master
         for folder in (self.home, self.jobs):
             folder.mkdir(parents=True, exist_ok=True)
         for file in job_files:
@@ -54,6 +54,8 @@ class Bed:
         }
         if self.checkpoints:
             here["STREAMKEEPER_CHECKPOINTS"] = self.checkpoints
+        if self.master:
+            here["STREAMKEEPER_MASTER"] = self.master
         return {**kept, **here}
 
     @property
@@ -125,10 +127,10 @@ class Bed:
 
 
 @contextmanager
-def fresh_bed(root: Path, job_files: list[Path], checkpoints: str = "") -> Iterator[Bed]:
+def fresh_bed(root: Path, job_files: list[Path], checkpoints: str = "", master: str = "") -> Iterator[Bed]:
     """A bed in an empty directory, closed at the end, also on Ctrl-C."""
     shutil.rmtree(root, ignore_errors=True)
-    bed = Bed(root, job_files, checkpoints)
+    bed = Bed(root, job_files, checkpoints, master)
     try:
         yield bed
     finally:

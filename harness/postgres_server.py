@@ -59,6 +59,16 @@ def postgres_server(home: Path, programs: Path) -> Iterator[str]:
         shutil.rmtree(home, ignore_errors=True)
 
 
+def new_database(server: str, name: str) -> str:
+    """The URL of an empty database; ``server``: as ``postgres_server`` has it."""
+    import psycopg
+    from psycopg import sql
+
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+    return server.replace("/postgres", f"/{name}")
+
+
 def _answers(server: subprocess.Popen[bytes], url: str, log: Path) -> bool:
     import psycopg
 

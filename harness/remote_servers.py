@@ -1,6 +1,6 @@
-"""The servers of a job of which only the driver is here: S3 for its checkpoints, PostgreSQL for its table, executors.
+"""The servers of a job of which only the driver is here: S3 or HDFS for its checkpoints, PostgreSQL, executors.
 
-``python -m harness.remote_servers FILE`` runs them until SIGTERM; once all answer, ``FILE`` says where they are.
+``python -m harness.remote_servers FILE`` runs those with S3 until SIGTERM; ``FILE`` says where, once all answer.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from types import FrameType
 import msgspec
 
 from harness import postgres_server
+from harness.hdfs_server import HdfsServer, hdfs_server
 from harness.kafka_broker import CONNECTORS
 from harness.s3_server import FIRST_BUCKET, S3Server, find_program, s3_server
 from harness.spark_cluster import SparkCluster, spark_cluster
@@ -53,11 +54,23 @@ class RemoteServers:
         return Whereabouts(environment=environment, database=self.database)
 
 
+@dataclass(frozen=True, slots=True)
+class HdfsServers:
+    """The running servers, with HDFS in the place of S3."""
+
+    hdfs: HdfsServer
+    cluster: SparkCluster
+    database: str
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What operations and drivers need to reach them."""
+        return {**self.hdfs.environment, "SPARK_LOCAL_IP": "127.0.0.1"}
+
+
 def find_programs() -> Path:
     """The folder of PostgreSQL's programs; raises NotFound where those of one of the servers are missing."""
-    programs = postgres_server.find_programs()
-    if programs is None:
-        raise NotFound("there are no PostgreSQL server programs", hint="Debian: apt-get install postgresql")
+    programs = _postgres_programs()
     try:
         find_program()
     except SystemExit as missing:
@@ -71,17 +84,43 @@ def find_programs() -> Path:
 def remote_servers() -> Iterator[RemoteServers]:
     """All of them, with two workers; ended and removed at the end. Raises NotFound where programs are missing."""
     programs = find_programs()
+    with (
+        _home() as home,
+        s3_server(home / "s3", volume_mb=64, volumes=40) as s3,
+        postgres_server.postgres_server(home / "postgres", programs) as database,
+        spark_cluster(home / "cluster") as cluster,
+    ):
+        yield RemoteServers(s3, cluster, database)
+
+
+@contextmanager
+def hdfs_servers(*, workers: int = 2) -> Iterator[HdfsServers]:
+    """HDFS, PostgreSQL and a cluster; ended and removed at the end. Raises NotFound where programs are missing."""
+    programs = _postgres_programs()
+    with (
+        _home() as home,
+        hdfs_server(home / "hdfs") as hdfs,
+        postgres_server.postgres_server(home / "postgres", programs) as database,
+        spark_cluster(home / "cluster", workers=workers) as cluster,
+    ):
+        yield HdfsServers(hdfs, cluster, database)
+
+
+def _postgres_programs() -> Path:
+    programs = postgres_server.find_programs()
+    if programs is None:
+        raise NotFound("there are no PostgreSQL server programs", hint="Debian: apt-get install postgresql")
+    return programs
+
+
+@contextmanager
+def _home() -> Iterator[Path]:
     home = Path(tempfile.mkdtemp(prefix="streamkeeper-remote-"))
     # PostgreSQL's own user goes through here.
     home.chmod(0o755)
     (home / "postgres").mkdir()
     try:
-        with (
-            s3_server(home / "s3", volume_mb=64, volumes=40) as s3,
-            postgres_server.postgres_server(home / "postgres", programs) as database,
-            spark_cluster(home / "cluster") as cluster,
-        ):
-            yield RemoteServers(s3, cluster, database)
+        yield home
     finally:
         shutil.rmtree(home, ignore_errors=True)
 

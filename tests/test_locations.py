@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from streamkeeper.errors import InvalidInput, Unsupported
-from streamkeeper.locations import local_path, scheme_of
+from streamkeeper.locations import lies_within, local_path, scheme_of
 
 
 @pytest.mark.parametrize(
@@ -55,3 +55,24 @@ def test_what_names_nothing_here_is_refused(location: str) -> None:
     """Another machine's disk, no path at all, or one with the quotes that an environment file has kept."""
     with pytest.raises(InvalidInput):
         local_path("checkpoint", location)
+
+
+@pytest.mark.parametrize(
+    ("place", "folder", "within"),
+    [
+        ("/a/b", "/a", True),
+        ("/a", "/a/", True),
+        ("file:///a/b", "/a", True),
+        ("s3://bucket/a/b", "s3a://bucket/a", True),
+        ("hdfs://n:8020/a/b", "hdfs://n:8020/a", True),
+        ("/ab", "/a", False),
+        ("/a", "/a/b", False),
+        ("s3a://bucket/a", "/bucket/a", False),
+        ("s3a://other/a", "s3a://bucket", False),
+        ("/a", "", False),
+        ("/a", "/", False),
+    ],
+)
+def test_a_place_lies_within_a_folder_by_its_text(place: str, folder: str, within: bool) -> None:
+    """Itself and what is below it, in whatever form both are written; nothing lies in nowhere."""
+    assert lies_within(place, folder) is within

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -18,13 +16,11 @@ from bench.campaign.scenarios import SCENARIOS, Ask
 from bench.campaign.switch_runs import JOBS
 from bench.campaign.switching import PATIENCE, SwitchStage
 from bench.campaign.watching import Watch, sum_in_database
-from harness import postgres_server
 from harness.bed import Bed, fresh_bed
-from harness.hdfs_server import hdfs_server
 from harness.ledger import Account, Totals, compare_events, compare_totals, read_rows, totals_of
-from harness.spark_cluster import SparkCluster, spark_cluster
+from harness.remote_servers import hdfs_servers
+from harness.spark_cluster import SparkCluster
 from harness.variables import set_variables
-from streamkeeper.errors import NotFound
 
 
 class HdfsResult(CaseResult, frozen=True, kw_only=True):
@@ -49,12 +45,11 @@ class HdfsStage(SwitchStage):
     def __init__(self, bed: Bed, cluster: SparkCluster, database: str) -> None:
         super().__init__(bed)
         self._cluster, self._database = cluster, database
-        self._extra["STREAMKEEPER_MASTER"] = cluster.master
 
     def play(self, case: str) -> HdfsResult:
         """Of the seeds of a disk, with executors among the victims."""
         result = super().play(case)
-        where = {"checkpoints": self.bed.checkpoints, "master": self._cluster.master}
+        where = {"checkpoints": self.bed.checkpoints, "master": self.bed.master}
         return HdfsResult(**msgspec.structs.asdict(result), **where)
 
     def accounts(self) -> list[Account]:
@@ -93,21 +88,9 @@ class HdfsStage(SwitchStage):
 @contextmanager
 def in_hdfs(root: Path) -> Iterator[HdfsStage]:
     """A stage on a fresh site, with new servers: HDFS, PostgreSQL, and a cluster with two workers."""
-    programs = postgres_server.find_programs()
-    if programs is None:
-        raise NotFound("there are no PostgreSQL server programs", hint="Debian: apt-get install postgresql")
-    home = Path(tempfile.mkdtemp(prefix="streamkeeper-campaign-"))
-    # PostgreSQL's own user goes through here.
-    home.chmod(0o755)
-    (home / "postgres").mkdir()
-    try:
-        with (
-            hdfs_server(home / "hdfs") as server,
-            postgres_server.postgres_server(home / "postgres", programs) as database,
-            spark_cluster(home / "cluster") as cluster,
-            set_variables({**server.environment, "SPARK_LOCAL_IP": "127.0.0.1"}),
-            fresh_bed(root, JOBS, f"{server.url}/checkpoints") as bed,
-        ):
-            yield HdfsStage(bed, cluster, database)
-    finally:
-        shutil.rmtree(home, ignore_errors=True)
+    with (
+        hdfs_servers() as servers,
+        set_variables(servers.environment),
+        fresh_bed(root, JOBS, f"{servers.hdfs.url}/checkpoints", servers.cluster.master) as bed,
+    ):
+        yield HdfsStage(bed, servers.cluster, servers.database)

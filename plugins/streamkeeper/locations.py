@@ -44,6 +44,23 @@ def local_path(what: str, location: str, *, hint: str = _LOCAL) -> Path:
             raise Unsupported(f"{what} {location}: {scheme}:// is not supported here", hint=hint)
 
 
+def lies_within(place: str, folder: str) -> bool:
+    """Whether a location is a folder, or below it, by their texts alone: no link is followed, nothing is looked at.
+
+    ``s3://`` and ``s3a://`` are one, as are a plain path and a ``file:`` URL.
+    """
+    inner, outer = (_plain(each) for each in (place, folder))
+    return bool(outer) and (inner == outer or inner.startswith(f"{outer}/"))
+
+
+def _plain(location: str) -> str:
+    scheme = scheme_of(location)
+    rest = location[len(scheme) + 1 :] if scheme else location
+    if scheme in ("", "file"):
+        return "/" + rest.strip("/") if rest.strip("/") else ""
+    return f"{scheme.replace('s3a', 's3').replace('s3n', 's3')}://{rest.strip('/')}" if rest.strip("/") else ""
+
+
 def same_place(one: str, other: str) -> bool:
     """Whether two locations are one, through links as well."""
     if one == other:

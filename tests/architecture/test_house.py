@@ -18,7 +18,7 @@ TOP_LEVEL = {
 }  # fmt: skip
 ROOMS = {
     "checkpoints", "cli", "compatibility", "driver", "health", "inspection", "jvm", "lifecycle", "model",
-    "operations", "orchestration", "registry", "runners", "sinks", "snapshots", "sources", "stores",
+    "operations", "orchestration", "pages", "registry", "runners", "sinks", "snapshots", "sources", "stores",
 }  # fmt: skip
 EMPTY_WORDS = {"base", "common", "helper", "helpers", "manager", "misc", "shared", "util", "utils"}
 LONGEST_MODULE = 400

@@ -55,7 +55,7 @@ def test_drivers_part_imports_without_airflow() -> None:
 def test_everything_but_inspection_and_driver_imports_without_spark() -> None:
     """Airflow's workers, the CLI and the sinks' own descriptions never load Spark."""
     rooms = ("operations", "registry", "runners", "sinks", "sources", "stores", "checkpoints", "cli", "lifecycle")
-    done = import_with("pyspark,py4j,airflow", ["streamkeeper", *modules_of(*rooms, "model", "compatibility")])
+    done = import_with("pyspark,py4j,airflow", ["streamkeeper", *modules_of(*rooms, "model", "compatibility", "pages")])
     assert done.returncode == 0, done.stderr
 
 

@@ -11,6 +11,7 @@ import pytest
 from bench.sides import gap_around
 from bench.switching import LARGEST, PARTITIONED, PLAIN, SQUARES, Sight, SwitchedSide, judge, toggle
 from harness.places import ROOT
+from streamkeeper.checkpoints.trees import LocalTree
 
 
 def test_the_gap_ends_with_the_first_new_row_that_a_reader_sees() -> None:
@@ -50,7 +51,7 @@ def test_the_batch_that_was_handed_over_is_no_new_one(tmp_path: Path) -> None:
     commit(versions / "v0001/commits", {7: 100.0, 8: 101.0})
     commit(versions / "v0002/commits", {0: 101.5, 1: 101.5, 2: 103.0, 3: 104.0})
     assert side.gap() == 2.0
-    assert gap_around(102.0, versions / "v0002/commits") == 1.5
+    assert gap_around(102.0, LocalTree(versions / "v0002/commits")) == 1.5
 
 
 def commit(folder: Path, times: dict[int, float]) -> None:

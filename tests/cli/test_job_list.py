@@ -8,8 +8,9 @@ import pytest
 from msgspec.structs import replace
 from rich.console import Console
 
-from streamkeeper.cli.job_list import HEADERS, show_jobs, tell_lag
+from streamkeeper.cli.job_list import HEADERS, show_jobs
 from streamkeeper.model.fleet import FleetIndex, JobRow, OperationFacts, QueryRow, ToldError
+from streamkeeper.model.fleet_words import tell_lag
 from streamkeeper.model.health import Severity, Symptom
 from streamkeeper.model.standing import Standing
 

@@ -8,7 +8,6 @@ import pytest
 
 from streamkeeper.cli.deploying import new_operation, render_plan
 from streamkeeper.cli.looking import BeatWatch
-from streamkeeper.cli.sentences import render_record
 from streamkeeper.lifecycle.steps import plan_deploy
 from streamkeeper.model import journal
 from streamkeeper.model.control import DriverState, DriverStatus
@@ -19,6 +18,7 @@ from streamkeeper.model.release import Environment, Release, ReleaseContent
 from streamkeeper.model.request import DeployRequest
 from streamkeeper.model.standing import Standing
 from streamkeeper.operations.overview import JobOverview
+from streamkeeper.operations.sentences import render_record
 
 ENVIRONMENT = Environment(python="3.11", spark="4.2.0", packages_sha256="a", jars_sha256="b", digest="c")
 CONTENT = ReleaseContent(

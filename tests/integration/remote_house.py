@@ -1,18 +1,27 @@
-"""A job whose checkpoints lie on no disk of this machine, and what it goes through: for S3 and HDFS alike."""
+"""Jobs whose checkpoints may lie elsewhere, and whose tasks may run elsewhere: a house, and the life that is lived."""
 
 from __future__ import annotations
 
 import os
+import re
+import shutil
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import msgspec
+import psycopg
 
+from harness.ledger import read_rows
+from harness.spark_cluster import SparkCluster
+from harness.waiting import wait_for
 from streamkeeper.checkpoints.layout import open_batch
+from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.model.journal import Outcome
 from streamkeeper.model.recovery import Cause, RecoveryAction
 from streamkeeper.model.release import ParamValue
@@ -23,42 +32,65 @@ from streamkeeper.operations.installation import Installation
 from streamkeeper.runners.local_process import LocalProcessRunner
 from tests.integration.test_recovery import JOB, QUERY, ROOT, House
 
+ROWS, ROWS_QUERY = "sales_rows", "rows"
+_NAME_OF_ITS_OWN = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
 
 class Remote(House):
-    """A house with its checkpoints somewhere else."""
+    """A house with its checkpoints somewhere else, and a second job, ``sales_rows``, which has no state."""
 
+    jobs = (JOB, ROWS)
     conf: ClassVar[dict[str, str]] = {"spark.master": "local[1]", "spark.sql.shuffle.partitions": "1"}
 
     @property
+    def job_files(self) -> Path:
+        folder = self.root / "jobs"
+        if not folder.exists():
+            folder.mkdir()
+            for file in (ROOT / "jobs" / f"{JOB}.py", ROOT / "tests/integration/jobs" / f"{ROWS}.py"):
+                shutil.copy(file, folder)
+        return folder
+
+    @property
     def database(self) -> str:
-        """The URL of the one that its table is in."""
+        """The URL of the one that its tables are in."""
         return f"sqlite:///{self.warehouse}"
+
+    def read(self, query: str) -> list[tuple[Any, ...]]:
+        """What a reader of that database finds."""
+        with sqlite3.connect(self.warehouse, timeout=30) as connection:
+            return connection.execute(query).fetchall()
+
+    def totals(self) -> dict[str, tuple[int, int]]:
+        return {row[0]: row[1:] for row in self.read("SELECT customer, sales, total FROM sales_totals")}
 
     def move(self, checkpoints: str) -> None:
         """From now on new checkpoint versions lie elsewhere."""
         settings, store = msgspec.structs.replace(self.site.settings, checkpoints=checkpoints), self.site.store
         self.site = Installation(settings=settings, store=store, runner=LocalProcessRunner(store, settings))
 
-    def next(
-        self, operation: str, *, trigger: str, strategy: Strategy = Strategy.AUTO, accept_risk: bool = False
-    ) -> tuple[Way, str]:
-        """Deploy again: the way it went, and the checkpoint version that serves then."""
+    def deploy(self) -> None:
+        assert self.next("first", trigger="200 milliseconds") == (Way.START, "v0001")
+
+    def next(self, operation: str, *, trigger: str, job: str = JOB, query: str = QUERY, **more: Any) -> tuple[Way, str]:
+        """Deploy again: the way it went, and the checkpoint version that serves then; ``more``: of the request."""
         params: dict[str, ParamValue] = {"input": str(self.input), "warehouse": self.database, "trigger": trigger}
         request = DeployRequest(
-            job=JOB,
+            job=job,
             params=params,
             conf=self.conf,
-            strategy=strategy,
-            accept_risk=accept_risk,
             requested_by="ada",
             probation_batches=1,
             first_commit_s=120.0,
             probation_s=120.0,
+            **more,
         )
         deploy = Deploy.open(self.site, operation, request)
         done = deploy.run()
         assert done.outcome is Outcome.SUCCEEDED, done.sentence
-        return deploy.state.operations[operation].ways[QUERY].way, self.checkpoint.name
+        serving = deploy.state.current_version(query)
+        assert serving is not None
+        return deploy.state.operations[operation].ways[query].way, serving.version
 
     def must(self, *words: str) -> None:
         """What somebody types, and what must end well."""
@@ -70,10 +102,29 @@ class Remote(House):
         self.must("rollback", JOB, "--reason", "the totals are off", "--probation-batches", "1")
 
 
+class Spread(Remote):
+    """A house whose executors are a cluster's, and whose tables are in PostgreSQL."""
+
+    conf: ClassVar[dict[str, str]] = {"spark.executor.memory": "512m", "spark.sql.shuffle.partitions": "2"}
+    # Executors that were killed are started again, with their Python workers.
+    patience_s = 300.0
+
+    def __init__(self, root: Path, checkpoints: str, master: str, server: str) -> None:
+        super().__init__(root, checkpoints, master=master)
+        self._server = server
+
+    @property
+    def database(self) -> str:
+        return self._server.replace("postgresql://", "postgresql+psycopg://")
+
+    def read(self, query: str) -> list[tuple[Any, ...]]:
+        with psycopg.connect(self._server) as connection:
+            return connection.execute(query).fetchall()
+
+
 @contextmanager
-def remote_house(root: Path, checkpoints: str) -> Iterator[Remote]:
-    """A job that serves, its table full."""
-    house = Remote(root, checkpoints)
+def opened(house: Remote) -> Iterator[Remote]:
+    """The house with a job that serves, its table full; closed at the end."""
     try:
         house.add(("a", 1), ("b", 2))
         house.deploy()
@@ -84,11 +135,11 @@ def remote_house(root: Path, checkpoints: str) -> Iterator[Remote]:
 
 
 def live_a_life(house: Remote) -> None:
-    """Resume, snapshot, rebuild, rollback, a checkpoint that is deleted under a killed driver and restored, prune: the
-    table holds every row once, and nothing is made of the URL on the disk."""
+    """Snapshot, resume, rebuild, rollback, a checkpoint that is deleted under a killed driver and restored, prune and
+    stop, and a handoff of the job that has no state: the tables hold every row once."""
     house.add(("a", 3))
     house.settle()
-    assert house.take() == "s0001"
+    first = house.take()
     assert house.next("resume", trigger="300 milliseconds") == (Way.RESUME, "v0001")
     house.add(("b", 4), ("c", 5))
     house.settle()
@@ -99,7 +150,7 @@ def live_a_life(house: Remote) -> None:
     house.roll_back()
     house.add(("d", 7))
     house.settle()
-    assert house.take() > "s0001"
+    assert house.take() > first
     house.add(("d", 8))
     house.settle()
 
@@ -118,8 +169,51 @@ def live_a_life(house: Remote) -> None:
         house.must(*words)
     assert house.serves()
     assert open_batch(house.checkpoint) is None
-    assert not (house.root / "cp").exists()
-    assert not [name for name in os.listdir(Path.cwd()) if name.endswith(":")]
+    # A cluster has no room for drivers of both jobs and a standby.
+    house.must("stop", JOB, "--reason", "its room is wanted")
+    _hand_off(house)
+
+
+def _hand_off(house: Remote) -> None:
+    deploy = partial(house.next, job=ROWS, query=ROWS_QUERY)
+    assert deploy("rows", trigger="200 milliseconds") == (Way.START, "v0001")
+    wait_for("the rows", partial(_has_all_rows, house))
+    handed = deploy("handoff", trigger="300 milliseconds", strategy=Strategy.HANDOFF)
+    assert handed == (Way.HANDOFF, "v0002")
+    house.add(("f", 10))
+    wait_for("the rows after the handoff", partial(_has_all_rows, house))
+
+
+def _has_all_rows(house: Remote) -> bool:
+    expected = sorted((event, customer, int(amount)) for event, customer, amount in read_rows(house.input))
+    return sorted(house.read("SELECT event_id, customer, amount FROM sales_rows")) == expected
+
+
+def outlive_executors(house: Remote, cluster: SparkCluster) -> None:
+    """They are killed, then frozen until another driver has taken over from theirs: every row is there once, and no
+    state file has a name that another attempt would give it."""
+    assert cluster.strike("kill") > 0
+    house.add(("a", 3))
+    house.settle()
+    assert cluster.strike("suspend") > 0
+    try:
+        house.add(("c", 4))
+        house.kill()
+        assert house.look().cause is Cause.DRIVER_KILLED
+        house.recover("again", RecoveryAction.RESTART)
+        house.settle()
+    finally:
+        cluster.strike("resume")
+    house.add(("c", 5))
+    house.settle()
+    assert shared_names(house.checkpoint) == []
+
+
+def shared_names(checkpoint: Tree) -> list[str]:
+    """State files that another attempt at the same batch would name alike; the driver writes what describes them."""
+    state = [path for path in checkpoint.fresh().look().files if path.startswith("state/") and "_metadata/" not in path]
+    assert state
+    return [path for path in state if not _NAME_OF_ITS_OWN.search(path)]
 
 
 def told_at_dry_run(root: Path, checkpoints: str, changed: dict[str, str]) -> str:

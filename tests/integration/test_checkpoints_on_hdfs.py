@@ -13,7 +13,7 @@ import pytest
 
 from harness.hdfs_server import HdfsServer
 from streamkeeper.checkpoints.hdfs_tree import HdfsTree
-from tests.integration.remote_house import live_a_life, remote_house, told_at_dry_run
+from tests.integration.remote_house import told_at_dry_run
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,13 +26,6 @@ Write = Callable[[int, threading.Barrier], None]
 @pytest.fixture
 def checkpoints(hdfs_url: str) -> str:
     return f"{hdfs_url}/checkpoints"
-
-
-@pytest.mark.storage
-def test_a_life_on_hdfs(tmp_path: Path, checkpoints: str) -> None:
-    """From the first release to a restore and a prune, every row once, although its plain paths are local ones."""
-    with remote_house(tmp_path, checkpoints) as house:
-        live_a_life(house)
 
 
 def spark_writer(spark: SparkSession, root: str, *, overwriting: bool = False) -> Write:

@@ -12,7 +12,7 @@ from harness.s3_server import S3Server
 from streamkeeper.model.request import Strategy
 from streamkeeper.model.ways import Way
 from streamkeeper.stores.s3 import connect
-from tests.integration.remote_house import live_a_life, remote_house, told_at_dry_run
+from tests.integration.remote_house import Remote, opened, told_at_dry_run
 from tests.integration.test_recovery import JOB, QUERY
 
 pytestmark = [pytest.mark.spark, pytest.mark.s3, pytest.mark.timeout(900)]
@@ -23,17 +23,11 @@ def checkpoints(s3_url: str) -> str:
     return f"{s3_url.replace('s3:', 's3a:')}/checkpoints"
 
 
-def test_a_life_on_s3(tmp_path: Path, checkpoints: str) -> None:
-    """From the first release to a restore and a prune, every row once."""
-    with remote_house(tmp_path, checkpoints) as house:
-        live_a_life(house)
-
-
 @pytest.mark.storage
 def test_a_job_moves_to_a_directory_and_back(tmp_path: Path, checkpoints: str) -> None:
     """By a rebuild each time, whose risk is accepted for s3a's jars are code; every row once. Nobody goes back to where
     the setting does not lead any more: a driver of a directory's setting writes nothing on S3."""
-    with remote_house(tmp_path, checkpoints) as house:
+    with opened(Remote(tmp_path, checkpoints)) as house:
         house.move(str(tmp_path / "cp"))
         rebuild = partial(house.next, strategy=Strategy.REBUILD, accept_risk=True)
         assert rebuild("out", trigger="300 milliseconds") == (Way.REBUILD, "v0002")

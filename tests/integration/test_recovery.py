@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -42,6 +43,9 @@ HASTE = {"probation_batches": 1, "first_commit_s": 120.0, "probation_s": 120.0}
 class House:
     """One installation that serves one job; ``expected``: what its table must hold."""
 
+    jobs: ClassVar[tuple[str, ...]] = (JOB,)
+    patience_s: ClassVar[float] = 120.0
+
     def __init__(self, root: Path, checkpoints: str = "", master: str = "") -> None:
         self.root, self.input, self.warehouse = root, root / "input", root / "warehouse.db"
         self.input.mkdir()
@@ -49,7 +53,7 @@ class House:
         settings = Settings(
             store=str(root / "store"),
             checkpoints=checkpoints or str(root / "cp"),
-            jobs=str(ROOT / "jobs"),
+            jobs=str(self.job_files),
             home=str(root / "home"),
             master=master,
         )
@@ -73,6 +77,11 @@ class House:
         conf = {"spark.master": "local[1]", "spark.sql.shuffle.partitions": "1"}
         done = Deploy.open(self.site, "first", DeployRequest(job=JOB, params=params, conf=conf, **HASTE)).run()
         assert done.outcome is Outcome.SUCCEEDED, done.sentence
+
+    @property
+    def job_files(self) -> Path:
+        """The folder of its jobs."""
+        return ROOT / "jobs"
 
     @property
     def directory(self) -> Path:
@@ -106,7 +115,7 @@ class House:
 
     def settle(self) -> None:
         """Wait until the table holds all that was added, and the checkpoint and the driver's word say so."""
-        wait_for("the table", lambda: self.totals() == self.oracle)
+        wait_for("the table", lambda: self.totals() == self.oracle, self.patience_s)
         # The table has a batch before its commit is there.
         wait_for("the last commit", lambda: open_batch(self.checkpoint) is None)
         wait_for("the driver's word", lambda: self._told() == last_committed(self.checkpoint))
@@ -154,9 +163,9 @@ class House:
         )
 
     def close(self) -> None:
-        state = self.site.journal(JOB, "test").state()
-        for each in state.instances:
-            self.site.runner.kill(JOB, each)
+        for job in self.jobs:
+            for each in self.site.journal(job, "test").state().instances:
+                self.site.runner.kill(job, each)
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,7 @@ from harness.places import ROOT
 from harness.producer import SALES, write_whole
 from harness.waiting import wait_for
 from streamkeeper.model.job_state import JobState
+from tests.pages.asking import get, make_viewed
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 JOB = "sales_totals"
@@ -67,6 +69,26 @@ def shop(tmp_path: Path) -> Iterator[Shop]:
         yield Shop(bed)
 
 
+def assert_its_page_tells_it(shop: Shop) -> None:
+    """Of the driver that serves: its last word, its history, its plan, offsets and log; and who stopped the job."""
+    page, driver = make_viewed(shop.bed.site), shop.state.serving_instance
+    text = html.unescape(get(page, f"/jobs/{JOB}?open=log").text)
+    for told in (
+        '<span class="badge good">serving</span>',
+        f"{driver}: alive",
+        "maintenance",
+        "r0001 serves",
+        "starts in v0001",
+        "stateful operator 0: aggregate",
+        '{"logOffset":',
+        f"{shop.bed.root}/",
+        f"job={JOB} instance={driver}",
+    ):
+        assert told in text, told
+    told_by = get(page, f"/jobs/{JOB}/history.json").json()
+    assert (told_by["instance"], [each["query"] for each in told_by["queries"]]) == (driver, ["totals"])
+
+
 def test_a_job_is_stopped_stays_stopped_and_goes_on_from_where_it_stood(shop: Shop) -> None:
     """Drained at a boundary, not killed; what comes meanwhile waits; the same version of the checkpoint goes on."""
     shop.sell()
@@ -94,6 +116,7 @@ def test_a_job_is_stopped_stays_stopped_and_goes_on_from_where_it_stood(shop: Sh
     assert [each.version for each in state.versions["totals"]] == ["v0001"]
     assert state.epochs["totals"].instance == state.serving_instance != first
     assert f"job {JOB} serves already" in shop.says(0, "start", JOB)
+    assert_its_page_tells_it(shop)
 
     follow = shop.says(0, "logs", JOB, "--follow", "--instance", first, "--lines", "1")
     assert "the instance has ended drained" in follow

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -14,9 +15,11 @@ from streamkeeper.model.request import DeployRequest
 from streamkeeper.model.signals import QuerySignals, SourceSignals
 from streamkeeper.model.snapshot import DrillResult
 from streamkeeper.model.standing import Standing
+from streamkeeper.operations.job_facts import read_facts
 from streamkeeper.operations.job_rows import LONGEST_ERROR, REMEMBERED_S
 from streamkeeper.operations.watching import Watch, look_now, run_pass
 from streamkeeper.registry.control import Control
+from streamkeeper.stores.counting import CountingStore
 from tests.operations.registered_job import JOB, QUERY, Registered
 
 NOW = 1_800_000_000.0
@@ -118,3 +121,37 @@ def test_a_stopped_and_a_forgotten_job_are_rows_too(tmp_path: Path) -> None:
     assert (row.standing, row.stopped) == (Standing.STOPPED, "by ann: moved")
     job.record(JobForgotten(requested_by="ann", reason="closed"))
     assert passed(job, NOW).forgotten
+
+
+def test_a_row_has_what_batches_take_and_whose_release_serves(tmp_path: Path) -> None:
+    """Median batch, trigger and rows of a driver that lives, nothing of one that is dead; who brought the release."""
+    job = Registered(tmp_path)
+    for operation, who, release in (("op-2", "airflow:ada", "r0001"), ("op-3", "the watch", "r0001")):
+        request = DeployRequest(job=JOB, release=release, requested_by=who)
+        job.record(OperationStarted(operation=operation, request=request, steps=()))
+        job.record(OperationFinished(operation=operation, outcome=Outcome.SUCCEEDED, sentence="serves"))
+    job.runner.life = Life.ALIVE
+    tell(job, batch=7, batch_s=9.0, usual_batch_s=2.0, trigger_s=5.0, input_rows_per_s=40.0)
+    row = passed(job, NOW)
+    query = row.queries[QUERY]
+    assert (query.batch_s, query.trigger_s, query.rows_per_s, row.owner) == (2.0, 5.0, 40.0, "airflow:ada")
+    tell(job)
+    query = passed(job, NOW + 60).queries[QUERY]
+    assert (query.batch_s, query.rows_per_s) == (None, None), "it has run no batch yet"
+    job.runner.life = Life.DEAD
+    query = passed(job, NOW + 120).queries[QUERY]
+    assert (query.batch_s, query.trigger_s, query.rows_per_s) == (None, None, None)
+
+
+def test_facts_that_an_earlier_version_left_are_read_once_more(tmp_path: Path) -> None:
+    """They lack the owner; from then on one request tells whether the journal has grown."""
+    job = Registered(tmp_path)
+    request = DeployRequest(job=JOB, release="r0001", requested_by="cli:bob")
+    job.record(OperationStarted(operation="op-2", request=request, steps=()))
+    job.record(OperationFinished(operation="op-2", outcome=Outcome.SUCCEEDED, sentence="serves"))
+    facts = read_facts(job.site, JOB, None)
+    assert facts.owner == "cli:bob"
+    assert read_facts(job.site, JOB, replace(facts, owner=None)) == facts
+    store = CountingStore(job.site.store)
+    assert read_facts(dataclasses.replace(job.site, store=store), JOB, facts) is facts
+    assert store.requests == 1

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from harness.fault_proxy import FaultProxy, fault_proxy
 from harness.s3_server import S3Server
+from streamkeeper.checkpoints.s3_tree import S3Tree
 from streamkeeper.errors import InvalidInput, KeyExists, StoreUnavailable
 from streamkeeper.model.journal import StepDone
 from streamkeeper.registry.journal import Journal
@@ -101,6 +103,14 @@ def test_wrong_secret_is_told(monkeypatch: pytest.MonkeyPatch, s3_url: str) -> N
     with pytest.raises(StoreUnavailable, match="SignatureDoesNotMatch") as caught:
         S3Store(s3_url).read("a")
     assert "not-the-secret" not in str(caught.value)
+
+
+def test_a_clock_that_is_wrong_is_told(monkeypatch: pytest.MonkeyPatch, s3_url: str) -> None:
+    """The server refuses a request from another hour; the line says whose clock to set, for both its readers."""
+    monkeypatch.setattr("botocore.auth.get_current_datetime", lambda: datetime.now(UTC) - timedelta(hours=1))
+    for read in (S3Store(s3_url).read, S3Tree(s3_url.replace("s3:", "s3a:")).read):
+        with pytest.raises(StoreUnavailable, match="RequestTimeTooSkewed.*set this machine's clock"):
+            read("a")
 
 
 def test_no_credentials_are_told(monkeypatch: pytest.MonkeyPatch, s3_url: str) -> None:

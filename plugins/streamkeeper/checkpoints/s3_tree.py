@@ -18,7 +18,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from streamkeeper.checkpoints.trees import Seen, Tree, check_inside
 from streamkeeper.errors import CheckpointChanged, InvalidInput, StoreUnavailable
 from streamkeeper.model.snapshot import Stamp
-from streamkeeper.stores.s3 import connect
+from streamkeeper.stores.s3 import WRONG_CLOCK, connect
 
 _URL = re.compile(r"s3a?://([^/]+)/?(.*?)/*")
 _SECOND_NS = 1_000_000_000
@@ -292,4 +292,6 @@ def _stamp(size: int, modified: datetime, tag: str) -> Stamp:
 def _hint(code: str) -> str:
     if code == "NoSuchBucket":
         return "check the bucket's name, and that AWS_ENDPOINT_URL names the server it is on"
+    if code == "RequestTimeTooSkewed":
+        return WRONG_CLOCK
     return "check the credentials and what they may do in this bucket"

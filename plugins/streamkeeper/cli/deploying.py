@@ -27,8 +27,6 @@ from streamkeeper.compatibility.report import render_text
 from streamkeeper.errors import DeployFailed, InvalidInput
 from streamkeeper.lifecycle.approval import ANSWER
 from streamkeeper.lifecycle.steps import PlannedStep, plan_deploy
-from streamkeeper.model.coding import from_json
-from streamkeeper.model.finding import Assessment
 from streamkeeper.model.journal import Outcome
 from streamkeeper.model.request import ROLLBACK, DeployRequest, Handover, Strategy
 from streamkeeper.model.step import Step
@@ -41,7 +39,7 @@ from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.job_versions import released_version
 from streamkeeper.operations.questions import render_question
 from streamkeeper.operations.trying_out import leaves_nothing, place_to_try_out
-from streamkeeper.registry.objects import read_object
+from streamkeeper.registry.objects import read_assessment
 
 Release = Annotated[str | None, asked("release", metavar="r0007")]
 Older = Annotated[str | None, asked("release", metavar="r0003", help=ROLLBACK["release"])]
@@ -321,8 +319,7 @@ def tell_end(site: Installation, running: Deploy, progress: Progress) -> None:
     state = running.state
     operation = state.operations[running.operation]
     if operation.report:
-        report = read_object(site.store, running.job, "reports", operation.report, ".json")
-        assessment = from_json(report, Assessment, where=f"report {operation.report}")
+        assessment = read_assessment(site.store, running.job, operation.report)
         _print_findings(render_text(assessment, decision=operation.verdict_sentence, ways=operation.ways))
     match progress.outcome:
         case Outcome.SUCCEEDED:

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TypeVar
 
 from rich.console import Console
 from rich.text import Text
 
 from streamkeeper.cli.listing import Row, one_line, print_rows
 from streamkeeper.health.rule import tell_span
-from streamkeeper.model.fleet import FleetIndex, JobRow, QueryRow
+from streamkeeper.model.fleet import FleetIndex, JobRow
+from streamkeeper.model.fleet_words import tell_commit, tell_lag, tell_verified
 from streamkeeper.model.health import Severity
 from streamkeeper.model.quantities import tell_age
 from streamkeeper.model.standing import Standing
 from streamkeeper.model.step import label_of
-
-T = TypeVar("T", int, float)
 
 STYLES = {
     Standing.NOT_DEPLOYED: "dim",
@@ -65,36 +63,15 @@ def _row(row: JobRow, at: float) -> Row:
         row.release or "-",
         row.standing.value,
         tell_lag(row.queries.values()),
-        _age(_least(query.committed_at for query in row.queries.values()), at),
+        tell_commit(row.queries.values(), at),
         _restarts(row),
-        _verified(row.queries.values(), at),
+        tell_verified(row.queries.values(), at),
     )
     return Row(cells=tuple(map(one_line, cells)), notes=tuple(_notes(row, at)), styles=((2, STYLES[row.standing]),))
 
 
-def tell_lag(queries: Iterable[QueryRow]) -> str:
-    """Of the query that is furthest behind: seconds where any source tells them, else what waits unread."""
-    found = list(queries)
-    seconds = _most(query.lag_s for query in found)
-    records, files = _most(query.lag_records for query in found), _most(query.lag_files for query in found)
-    counted = f"{records:,} rows" if records else f"{files:,} files" if files else ""
-    if seconds is not None:
-        return tell_age(seconds)
-    return counted or ("0" if records is not None or files is not None else "-")
-
-
 def _restarts(row: JobRow) -> str:
     return f"{row.restarts} ({row.restarts_lately}/h)" if row.restarts_lately else f"{row.restarts}"
-
-
-def _verified(queries: Iterable[QueryRow], at: float) -> str:
-    """The query that would go back furthest; ``none`` where one has no verified snapshot."""
-    found = list(queries)
-    if not found or not all(query.snapshots_known for query in found):
-        return "-"
-    if any(query.verified_at is None for query in found):
-        return "none"
-    return _age(_least(query.verified_at for query in found), at)
 
 
 def _notes(row: JobRow, at: float) -> Iterator[Text]:
@@ -122,15 +99,3 @@ def _operation(row: JobRow, at: float) -> str:
         return f"{row.operation} is open"
     asks = f", waits for a person: streamkeeper question {row.job} {row.operation}" if facts.waits_for_person else ""
     return f"{facts.kind} {row.operation} at {label_of(facts.step)} for {tell_age(at - facts.began_at)}{asks}"
-
-
-def _age(moment: float | None, at: float) -> str:
-    return tell_age(None if moment is None else at - moment)
-
-
-def _least(found: Iterable[T | None]) -> T | None:
-    return min((value for value in found if value is not None), default=None)
-
-
-def _most(found: Iterable[T | None]) -> T | None:
-    return max((value for value in found if value is not None), default=None)

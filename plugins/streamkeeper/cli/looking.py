@@ -16,20 +16,19 @@ from rich.text import Text
 from streamkeeper.cli.given import Job, Json, open_to_look
 from streamkeeper.cli.job_list import STYLES, described, show_jobs
 from streamkeeper.cli.listing import one_line
-from streamkeeper.cli.sentences import render_record, render_request
 from streamkeeper.health.rule import tell_span
 from streamkeeper.model.coding import to_json
-from streamkeeper.model.control import SENTENCES
 from streamkeeper.model.markdown_text import visible
-from streamkeeper.model.operation import OperationState
 from streamkeeper.model.standing import Standing
-from streamkeeper.model.step import label_of
 from streamkeeper.operations.overview import JobOverview, job_overview, read_job
+from streamkeeper.operations.overview_facts import Fact, Tone, overview_facts
+from streamkeeper.operations.sentences import render_record
 from streamkeeper.operations.watching import look_now
 from streamkeeper.registry.control import stray_orders
 from streamkeeper.registry.fleet import read_index
 
 REFRESH_S = 2.0
+_STYLES = {Tone.PLAIN: "", Tone.QUIET: "dim", Tone.GOOD: "green", Tone.WARN: "yellow", Tone.BAD: "red"}
 
 
 def jobs(
@@ -128,45 +127,9 @@ class BeatWatch:
 def render_overview(seen: JobOverview, beat: str) -> RenderableType:
     """One job as a page."""
     facts = Table.grid(padding=(0, 2))
-    for name, value in _facts(seen, beat):
-        facts.add_row(Text(name, style="dim"), Text(visible(value.plain), style=value.style))
+    for fact in overview_facts(seen, beat=beat):
+        facts.add_row(Text(fact.name, style="dim"), Text(visible(fact.text), style=_style(fact, seen.standing)))
     return Group(facts, _queries(seen), _signals(seen)) if seen.status and seen.status.queries else facts
-
-
-def _facts(seen: JobOverview, beat: str) -> list[tuple[str, Text]]:
-    facts = [
-        ("job", Text(f"{seen.job} (journal entry {seen.entry})")),
-        ("standing", _standing(seen.standing)),
-        ("release", Text(seen.release or "-")),
-    ]
-    if seen.instance:
-        facts.append(("driver", Text(f"{seen.instance}: {seen.life.value if seen.life else '-'}, {seen.why}")))
-    if seen.status is not None:
-        word = f"{seen.status.state.value}: {SENTENCES[seen.status.state]}"
-        facts += [("last word", Text(f"{word} (at {seen.status.at[:19]}, its own clock)")), ("heartbeat", Text(beat))]
-        facts.append(("generation", Text(str(seen.status.generation))))
-    if seen.stopped is not None:
-        facts.append(("stopped", Text(render_record(seen.stopped))))
-    if seen.rebuilt:
-        facts.append(
-            ("journal", Text(seen.rebuilt + ("" if seen.release else "; nothing serves until it is deployed")))
-        )
-    if seen.forgotten is not None:
-        facts.append(("forgotten", Text(render_record(seen.forgotten))))
-    if seen.status is not None and seen.status.waiting and seen.exit is None:
-        facts.append(("waits", Text(seen.status.waiting, style="yellow")))
-    cause = seen.exit.cause if seen.exit else seen.status.cause if seen.status else ""
-    if cause:
-        facts.append(("cause", Text(cause)))
-    error = (seen.exit.error if seen.exit else "") or (seen.status.error if seen.status else "")
-    if error:
-        facts.append(("error", Text(error, style="red")))
-    if seen.operation is not None:
-        facts.append(("under way", Text(render_operation(seen.operation))))
-    if seen.last_operation is not None and seen.last_operation.outcome is not None:
-        last = seen.last_operation
-        facts.append(("last operation", Text(f"{last.operation} {seen.last_operation.outcome.value}: {last.sentence}")))
-    return facts
 
 
 def _queries(seen: JobOverview) -> Table:
@@ -194,11 +157,5 @@ def _signals(seen: JobOverview) -> Table:
     return table
 
 
-def render_operation(operation: OperationState) -> str:
-    """An open operation: what was asked, and which steps are done."""
-    done = ", ".join(label_of(step) for step in operation.steps if step in operation.done) or "nothing yet"
-    return f"{operation.operation}: {render_request(operation.request)}; done: {done}"
-
-
-def _standing(standing: Standing) -> Text:
-    return Text(standing.value, style=STYLES[standing])
+def _style(fact: Fact, standing: Standing) -> str:
+    return STYLES[standing] if fact.name == "standing" else _STYLES[fact.tone]

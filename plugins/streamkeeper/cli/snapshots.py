@@ -20,7 +20,7 @@ from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.cli.given import Conf, Json, Params, read_conf, read_params
 from streamkeeper.cli.job_files import read_job_file
 from streamkeeper.cli.options import asked
-from streamkeeper.cli.snapshot_list import described, list_snapshots, print_json, said_of, show_snapshots
+from streamkeeper.cli.snapshot_list import described, print_json, show_snapshots
 from streamkeeper.cli.snapshot_places import (
     At,
     Batch,
@@ -42,6 +42,7 @@ from streamkeeper.operations.exporting import export_state
 from streamkeeper.operations.overview import read_job
 from streamkeeper.operations.restoring import plan_restore, restore_version
 from streamkeeper.operations.secret_resolvers import built_in_resolvers
+from streamkeeper.operations.snapshot_rows import list_snapshots, said_of
 from streamkeeper.snapshots.capture import CaptureProgress
 from streamkeeper.snapshots.catalogue import Catalogue
 from streamkeeper.snapshots.restore import restore

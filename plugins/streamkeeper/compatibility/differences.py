@@ -5,7 +5,6 @@ Secrets are masked; what is binary or too long is named and not shown.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from difflib import unified_diff
 
@@ -15,8 +14,7 @@ from streamkeeper.model.manifest import Manifest, Operator, Source
 from streamkeeper.model.markdown_text import visible
 from streamkeeper.model.redaction import redact
 from streamkeeper.model.release import ParamValue
-from streamkeeper.model.secret_names import is_secret, literal_secrets, masked, masked_code
-from streamkeeper.model.secret_references import MASK, is_reference
+from streamkeeper.model.secret_names import literal_secrets, masked_code, masked_place, shown_value
 
 MOST_BYTES = 256 * 1024
 MOST_LINES = 2_000
@@ -128,26 +126,10 @@ def _values(values: Mapping[str, ParamValue], other: Mapping[str, ParamValue], *
     """A line each; a masked value that changed says so on its new side."""
     lines = []
     for key, value in sorted(values.items()):
-        shown = _value(key, value)
-        changed = new and key in other and other[key] != value and _value(key, other[key]) == shown
+        shown = shown_value(key, value)
+        changed = new and key in other and other[key] != value and shown_value(key, other[key]) == shown
         lines.append(f"{key}: {shown}{' (another value)' if changed else ''}")
     return lines
-
-
-def _value(key: str, value: ParamValue) -> str:
-    if not isinstance(value, str) or is_reference(value):
-        return json.dumps(value)
-    return MASK if is_secret(key) else json.dumps(_place(value), ensure_ascii=False)
-
-
-def is_shown_whole(key: str, value: str) -> bool:
-    """Whether a param's or a conf's value holds nothing that has to be masked."""
-    return is_reference(value) or not (is_secret(key) or _place(value).count(MASK) > value.count(MASK))
-
-
-def _place(value: str) -> str:
-    """A path is masked folder by folder: as a whole it may look like a token."""
-    return "/".join(map(masked, value.split("/"))) if value.startswith("/") else masked(value)
 
 
 def _lines_of(query: Manifest) -> list[str]:
@@ -157,10 +139,10 @@ def _lines_of(query: Manifest) -> list[str]:
 def _told(query: Manifest) -> Iterator[str]:
     """A manifest in the words of whoever wrote the query."""
     for number, source in enumerate(query.sources):
-        yield from _told_source(number, source)
+        yield from source_lines(number, source)
     yield from (f"watermark: {watermark}" for watermark in query.watermarks)
     for number, operator in enumerate(query.operators):
-        yield from _told_operator(number, operator)
+        yield from operator_lines(number, operator)
     yield f"output mode: {query.output_mode}"
     yield f"trigger: {query.trigger}"
     yield f"sink: {query.sink.kind} {query.sink.output}"
@@ -181,14 +163,16 @@ def _digest(digest: str) -> str:
     return digest if len(digest) < 64 else digest[:12]
 
 
-def _told_source(number: int, source: Source) -> Iterator[str]:
+def source_lines(number: int, source: Source) -> Iterator[str]:
+    """A source in the words of whoever wrote the query; the first line names it. Without secrets."""
     named = f" {source.name}" if source.name else ""
-    yield f"source {number}{named}: {source.kind} {_place(source.location)}"
-    yield from (f"  {key}: {_place(value)}" for key, value in sorted({**source.options, **source.limits}.items()))
+    yield f"source {number}{named}: {source.kind} {masked_place(source.location)}"
+    yield from (f"  {key}: {masked_place(value)}" for key, value in sorted({**source.options, **source.limits}.items()))
     yield from (f"  column {line}" for line in source.schema.splitlines())
 
 
-def _told_operator(number: int, operator: Operator) -> Iterator[str]:
+def operator_lines(number: int, operator: Operator) -> Iterator[str]:
+    """A stateful operator and what it keeps; the first line names it. ``masked_code`` is the caller's to ask."""
     yield f"stateful operator {number}: {operator.kind}"
     yield from (f"  key {key}" for key in operator.keys)
     yield from (f"  makes {expression}" for expression in operator.expressions)

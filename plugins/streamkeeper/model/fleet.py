@@ -38,7 +38,8 @@ class JobFacts(msgspec.Struct, frozen=True, kw_only=True):
     ``versions``: query -> its serving checkpoint version, of this installation; ``stopped``: by whom and why;
     ``operations``: how many there were; ``last_failure``: the sentence of the newest that is over, where it failed;
     ``secrets``: schemes of the references for which a start needs values; ``rebuilt``: what a lost journal was made
-    again from, while nothing serves since.
+    again from, while nothing serves since. ``owner``: who brought the serving release, None where an earlier version
+    has left the facts.
     """
 
     number: int
@@ -55,6 +56,7 @@ class JobFacts(msgspec.Struct, frozen=True, kw_only=True):
     secrets: tuple[str, ...] = ()
     forgotten: bool = False
     rebuilt: str = ""
+    owner: str | None = None
 
 
 class SnapshotFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -119,14 +121,18 @@ class QueryRow(msgspec.Struct, frozen=True, kw_only=True):
     """One query of the serving release. Moments are seconds since 1970; None: not known, or not there.
 
     ``lag_s``, ``lag_records``, ``lag_files``: what waits at its sources, of a driver that is not proven dead;
-    ``committed_at``: its last batch with data, by the driver's clock. ``snapshots_known``: whether its snapshots were
-    looked at; ``verified_at``: when the newest one was taken that a drill has resumed.
+    ``batch_s``: what a batch takes there, the median of its history; ``trigger_s``: its interval; ``rows_per_s``: what
+    came in last. ``committed_at``: its last batch with data, by the driver's clock. ``snapshots_known``: whether its
+    snapshots were looked at; ``verified_at``: when the newest one was taken that a drill has resumed.
     """
 
     lag_s: float | None = None
     lag_records: int | None = None
     lag_files: int | None = None
     committed_at: float | None = None
+    batch_s: float | None = None
+    trigger_s: float | None = None
+    rows_per_s: float | None = None
     snapshots_known: bool = False
     snapshot_at: float | None = None
     verified_at: float | None = None
@@ -166,6 +172,16 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True):
     def rebuilt(self) -> str:
         """What its lost journal was made again from, while nothing serves since; empty otherwise."""
         return self.memory.facts.rebuilt if self.memory.facts is not None else ""
+
+    @property
+    def owner(self) -> str:
+        """Who brought the serving release; empty where nobody did, or that is not known."""
+        return (self.memory.facts.owner or "") if self.memory.facts is not None else ""
+
+    @property
+    def desired(self) -> str:
+        """The release that is to serve: another than ``release`` after a deploy that failed."""
+        return self.memory.facts.desired_release if self.memory.facts is not None else self.release
 
     @property
     def forgotten(self) -> bool:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from collections.abc import Iterator, Mapping
 
 from streamkeeper.model.redaction import SHORTEST
+from streamkeeper.model.release import ParamValue
 from streamkeeper.model.secret_references import MASK, is_reference
 
 _WORDS = ("credential", "jaas", "keystore", "password", "secret", "token", "truststore")
@@ -48,6 +50,23 @@ def masked(text: str) -> str:
     if _TOKEN.fullmatch(shown):
         return f"{MASK} {hashlib.sha256(shown.encode()).hexdigest()[:12]}"
     return shown
+
+
+def masked_place(location: str) -> str:
+    """A path is masked folder by folder: as a whole it may look like a token."""
+    return "/".join(map(masked, location.split("/"))) if location.startswith("/") else masked(location)
+
+
+def shown_value(key: str, value: ParamValue) -> str:
+    """A param or a conf for people, as JSON: a reference as it is, and nothing under the name of a secret."""
+    if not isinstance(value, str) or is_reference(value):
+        return json.dumps(value)
+    return MASK if is_secret(key) else json.dumps(masked_place(value), ensure_ascii=False)
+
+
+def is_shown_whole(key: str, value: str) -> bool:
+    """Whether a param's or a conf's value holds nothing that has to be masked."""
+    return is_reference(value) or not (is_secret(key) or masked_place(value).count(MASK) > value.count(MASK))
 
 
 def masked_code(text: str, *, python: bool = True) -> str:

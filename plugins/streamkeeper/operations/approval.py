@@ -16,7 +16,6 @@ from streamkeeper.lifecycle.approval import answer_about
 from streamkeeper.lifecycle.right_to_answer import RightToAnswer, right_to_answer
 from streamkeeper.lifecycle.steps import current_step, path
 from streamkeeper.model.approvers import NOBODY
-from streamkeeper.model.coding import from_json
 from streamkeeper.model.finding import Assessment, Severity
 from streamkeeper.model.job_state import JobState
 from streamkeeper.model.journal import About, ApprovalAnswered, Record
@@ -30,7 +29,7 @@ from streamkeeper.operations.exporting import export_state
 from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.registered import stored_manifests
 from streamkeeper.operations.targets import query_target
-from streamkeeper.registry.objects import read_object
+from streamkeeper.registry.objects import read_assessment
 from streamkeeper.snapshots.catalogue import Catalogue
 from streamkeeper.snapshots.restore import restore
 
@@ -198,8 +197,7 @@ def check_drift(site: Installation, state: JobState, operation: OperationState) 
 
 def _same_findings(site: Installation, state: JobState, operation: OperationState, release: str) -> None:
     """The evidence was gathered again, on what the checkpoint holds by now: it must be the same."""
-    report = read_object(site.store, state.job, "reports", operation.report, ".json")
-    approved = from_json(report, Assessment, where=f"report {operation.report}")
+    approved = read_assessment(site.store, state.job, operation.report)
     now = assess_evidence(evidence_of(site, state, operation.operation, release))
     came = _causes(now) - _causes(approved)
     if came:

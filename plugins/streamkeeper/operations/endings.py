@@ -12,6 +12,7 @@ from streamkeeper.model.job_state import JobState
 from streamkeeper.model.journal import Entry, InstanceEnded, StepBegun, StepDone
 from streamkeeper.model.markdown_text import escaped
 from streamkeeper.model.step import Step
+from streamkeeper.operations.journal_entries import read_entries
 from streamkeeper.registry.journal import Journal
 
 
@@ -37,7 +38,6 @@ def read_ending(journal: Journal, operation: str) -> Ending:
     """How an operation ended, or how far it is."""
     state = journal.state()
     asked = state.operations[operation]
-    entries = (journal.entry(number) for number in range(asked.started, state.number + 1))
     return Ending(
         job=state.job,
         operation=operation,
@@ -48,7 +48,7 @@ def read_ending(journal: Journal, operation: str) -> Ending:
         decision=asked.verdict_sentence,
         queries={query: told_way(way) for query, way in sorted(asked.ways.items())},
         compared={query: comparison.sentence for query, comparison in sorted(asked.compared.items())},
-        handover_s=_handover_s(state, operation, (entry for entry in entries if isinstance(entry, Entry))),
+        handover_s=handover_s(state, operation, read_entries(journal, asked.started, state.number)),
     )
 
 
@@ -67,14 +67,19 @@ def render_ending(ending: Ending) -> str:
     return "\n".join([f"## {ending.outcome}", "", escaped(ending.sentence), "", "| | |", "|---|---|", *table, ""])
 
 
-def _handover_s(state: JobState, operation: str, entries: Iterable[Entry]) -> float | None:
+def handover_s(state: JobState, operation: str, entries: Iterable[Entry]) -> float | None:
+    """How long nothing served while an operation relieved what did, from its entries; None where it relieved nothing.
+
+    In seconds, by the clocks of whoever wrote them: from the order to drain until every query's first commit was seen.
+    """
     drained = relieved = committed = None
     for entry in entries:
         match entry.record:
             case StepBegun(operation=mine, step=Step.DRAIN.tag) if mine == operation:
                 drained = drained or entry.at
             case InstanceEnded(operation=mine, instance=instance) if mine == operation:
-                relieved = relieved or state.instances[instance].appointed
+                ended = state.instances.get(instance)
+                relieved = relieved or (ended is not None and ended.appointed)
             case StepDone(operation=mine, step=Step.FIRST_COMMIT.tag) if mine == operation:
                 committed = committed or entry.at
     if not (drained and relieved and committed):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from msgspec.structs import replace
@@ -27,7 +28,7 @@ _NOT_DESIRED = frozenset({Outcome.DRY_RUN, Outcome.ABORTED, Outcome.SUCCEEDED})
 
 def read_facts(site: Installation, job: str, known: JobFacts | None) -> JobFacts:
     """What the journal says now: one read where nothing was added to what is ``known``."""
-    if known is not None and not grew_beyond(site.store, job, known.number):
+    if known is not None and known.owner is not None and not grew_beyond(site.store, job, known.number):
         return known
     return make_facts(site, site.journal(job, "watch").state())
 
@@ -52,7 +53,14 @@ def make_facts(site: Installation, state: JobState) -> JobFacts:
         operation=_facts_of(site, state.job, operation) if operation is not None else None,
         operations=len(state.operations),
         secrets=_secrets(release),
+        owner=_owner(state),
     )
+
+
+def _owner(state: JobState) -> str:
+    about = [operation for operation in state.operations.values() if release_of(operation) == state.serving_release]
+    brought = find_bringing(about) if state.serving_release else None
+    return brought.request.requested_by if brought is not None else ""
 
 
 def _secrets(release: Release | None) -> tuple[str, ...]:
@@ -83,6 +91,14 @@ def failed_last(state: JobState) -> OperationState | None:
     if newest is None or newest.outcome in _NOT_DESIRED or not release_of(newest):
         return None
     return newest
+
+
+def find_bringing(operations: Iterable[OperationState]) -> OperationState | None:
+    """Of the operations about one release: the one that first made it serve, else the last of them."""
+    real = [operation for operation in operations if not operation.request.dry_run]
+    in_order = sorted(real, key=lambda operation: operation.started)
+    brought = next((operation for operation in in_order if operation.outcome is Outcome.SUCCEEDED), None)
+    return brought or next(reversed(in_order), None)
 
 
 def release_of(operation: OperationState) -> str:

@@ -44,11 +44,15 @@ class JobOverview(msgspec.Struct, frozen=True, kw_only=True):
 
 def job_overview(site: Installation, job: str) -> JobOverview:
     """Look at one job; raises NotFound for a job that the store does not know."""
-    state = read_job(site, job)
+    return overview_of(site, read_job(site, job))
+
+
+def overview_of(site: Installation, state: JobState) -> JobOverview:
+    """The same of a job whose journal was read."""
     instance = state.serving_instance
-    status, exit, liveness = _look(site, job, instance) if instance else (None, None, None)
+    status, exit, liveness = _look(site, state.job, instance) if instance else (None, None, None)
     return JobOverview(
-        job=job,
+        job=state.job,
         entry=state.number,
         standing=find_standing(status, exit, liveness, stopped=state.stopped is not None),
         release=state.serving_release,

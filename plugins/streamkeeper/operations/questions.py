@@ -17,8 +17,6 @@ from streamkeeper.health.rule import tell_span
 from streamkeeper.lifecycle.review import reasons_to_review
 from streamkeeper.lifecycle.right_to_answer import right_to_answer
 from streamkeeper.lifecycle.steps import current_step
-from streamkeeper.model.coding import from_json
-from streamkeeper.model.finding import Assessment
 from streamkeeper.model.health import Severity
 from streamkeeper.model.markdown_text import escaped
 from streamkeeper.model.step import Step
@@ -38,10 +36,9 @@ MOST_LINES = 1_500
 
 def render_assessment(store: Store, job: str, operation: OperationState) -> str:
     """What the deploy makes of the verdict, then what was found; raises RegistryDamaged when it cannot be read."""
-    from streamkeeper.registry.objects import read_object
+    from streamkeeper.registry.objects import read_assessment
 
-    data = read_object(store, job, "reports", operation.report, ".json")
-    assessment = from_json(data, Assessment, where=f"report {operation.report}")
+    assessment = read_assessment(store, job, operation.report)
     return render_markdown(assessment, decision=operation.verdict_sentence, ways=operation.ways)
 
 

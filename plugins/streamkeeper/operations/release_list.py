@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-
 import msgspec
 
 from streamkeeper.model.finding import Verdict
@@ -12,9 +10,9 @@ from streamkeeper.model.journal import Entry, Outcome, ReleaseRegistered
 from streamkeeper.model.operation import OperationState
 from streamkeeper.model.release import Release
 from streamkeeper.operations.installation import Installation
-from streamkeeper.operations.job_facts import release_of
+from streamkeeper.operations.job_facts import find_bringing, release_of
+from streamkeeper.operations.journal_entries import read_entries
 
-_READERS = 8
 SERVES, BEFORE, PUSHED, OPEN = "serves", "before", "pushed", "under way"
 
 
@@ -49,20 +47,15 @@ def list_releases(site: Installation, state: JobState) -> list[ListedRelease]:
 
 def _registrations(site: Installation, state: JobState) -> dict[str, Entry]:
     """Release -> the entry that registered it: the state does not tell when that was."""
-    # entry() keeps nothing, so that one journal can be read by several threads.
     found: dict[str, Entry] = {}
-    journal = site.journal(state.job, "reader")
-    with ThreadPoolExecutor(_READERS) as pool:
-        for entry in pool.map(journal.entry, range(1, state.number + 1)):
-            if isinstance(entry, Entry) and isinstance(entry.record, ReleaseRegistered):
-                found.setdefault(entry.record.release.name, entry)
+    for entry in read_entries(site.journal(state.job, "reader"), 1, state.number):
+        if isinstance(entry.record, ReleaseRegistered):
+            found.setdefault(entry.record.release.name, entry)
     return found
 
 
 def _listed(release: Release, entry: Entry | None, operations: list[OperationState], state: JobState) -> ListedRelease:
-    in_order = sorted(operations, key=lambda operation: operation.started)
-    brought = next((operation for operation in in_order if operation.outcome is Outcome.SUCCEEDED), None)
-    brought = brought or next(reversed(in_order), None)
+    brought = find_bringing(operations)
     by = entry.by.partition("#")[0] if entry is not None else ""
     return ListedRelease(
         release=release,

@@ -1,4 +1,4 @@
-"""What Airflow shows of Streamkeeper under Admin, Plugins, and what its API refuses."""
+"""What Airflow shows of Streamkeeper: its page, the entry under Admin, Plugins; and what Airflow's API refuses."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from typing import Any
 
 from airflow.configuration import conf
 from airflow.plugins_manager import AirflowPlugin
+
+from streamkeeper.orchestration.page import PREFIX, page_app, page_view
 
 _LOOPBACK = ("127.0.0.1", "localhost")
 
@@ -25,7 +27,9 @@ def _for_everybodys_api() -> list[dict[str, Any]]:
 
 
 class StreamkeeperPlugin(AirflowPlugin):
-    """Shows that the installation has Streamkeeper."""
+    """Shows that the installation has Streamkeeper, and its page."""
 
     name = "streamkeeper"
+    fastapi_apps = [{"app": page_app, "url_prefix": PREFIX, "name": "Streamkeeper"}]
+    external_views = [page_view()]
     fastapi_root_middlewares = _for_everybodys_api()

@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from streamkeeper.errors import InvalidInput, NotFound, StreamkeeperError, TemporaryError
 from streamkeeper.operations.installation import Installation
-from streamkeeper.pages import dialog_routes, fleet_routes, operation_routes
+from streamkeeper.pages import dialog_routes, fleet_routes, job_routes, operation_routes
 from streamkeeper.pages.headers import SafeHeaders
 from streamkeeper.pages.rendering import render_error
 from streamkeeper.pages.static_files import StaticPages
@@ -20,7 +20,12 @@ from streamkeeper.pages.viewer import Viewer
 
 MakeRouter = Callable[[Callable[[], Installation], Callable[..., Viewer]], APIRouter]
 
-ROUTERS: tuple[MakeRouter, ...] = (fleet_routes.router_of, operation_routes.router_of, dialog_routes.router_of)
+ROUTERS: tuple[MakeRouter, ...] = (
+    fleet_routes.router_of,
+    job_routes.router_of,
+    operation_routes.router_of,
+    dialog_routes.router_of,
+)
 """Each a module's ``router_of(site, viewer)``: GET routes alone, all of them ``guarded``."""
 
 
@@ -55,8 +60,9 @@ def _refused(request: Request, error: Exception) -> Response:
 
 def _not_understood(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    names = ", ".join(sorted({str(each["loc"][-1]) for each in error.errors()}))
-    return render_error(request, HTTPStatus.BAD_REQUEST, f"the address says what cannot be read: {names}")
+    said = {str(each["loc"][1]): str(each["msg"]) for each in error.errors()}
+    told = "; ".join(f"{name}: {message}" for name, message in said.items())
+    return render_error(request, HTTPStatus.BAD_REQUEST, f"this address cannot be read: {told}")
 
 
 def _told(request: Request, error: Exception) -> Response:

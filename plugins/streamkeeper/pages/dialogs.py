@@ -11,11 +11,10 @@ from typing import Any
 
 import msgspec
 
-from streamkeeper.compatibility.differences import is_shown_whole
 from streamkeeper.model.job_state import JobState
 from streamkeeper.model.recovery import RecoveryAction
 from streamkeeper.model.release import ParamValue
-from streamkeeper.model.secret_names import literal_secrets
+from streamkeeper.model.secret_names import is_shown_whole, literal_secrets
 from streamkeeper.model.secret_references import MASK
 from streamkeeper.model.trigger_forms import (
     Field,

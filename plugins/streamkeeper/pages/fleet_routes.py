@@ -2,15 +2,37 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
+from typing import Annotated, Literal
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response
 
+from streamkeeper.errors import FormatTooNew, NotFound, RegistryDamaged
+from streamkeeper.model.standing import Standing
 from streamkeeper.operations.installation import Installation
+from streamkeeper.pages.fleet_view import (
+    COLUMNS,
+    LARGEST_FIRST,
+    NUMBERS,
+    Column,
+    FleetFilter,
+    Health,
+    UnderWay,
+    view_fleet,
+)
 from streamkeeper.pages.rendering import render
 from streamkeeper.pages.viewer import WATCH, Viewer, guarded
-from streamkeeper.registry.fleet import read_index
+from streamkeeper.registry.fleet import open_index
+
+_REFRESH_S = 5
+_FIELDS = {
+    "health": {"wrong": "anything wrong", "page": "page", "ticket": "ticket", "info": "info", "well": "well"},
+    "standing": {standing.value: standing.value for standing in Standing},
+    "under_way": {"open": "an operation", "waits": "waits for a person"},
+}
+"""What can be chosen, by the name in the address, in words."""
 
 
 def router_of(site: Callable[[], Installation], viewer: Callable[..., Viewer]) -> APIRouter:
@@ -18,10 +40,36 @@ def router_of(site: Callable[[], Installation], viewer: Callable[..., Viewer]) -
     router = APIRouter()
 
     @router.get("/")
-    def fleet(request: Request, part: str = "", who: Viewer = guarded(viewer, WATCH)) -> Response:
-        here = site()
-        index = read_index(here.store, here.id)
-        rows = [row for row in index.rows if not row.forgotten] if index is not None else []
-        return render(request, who, "fleet.html", {"index": index, "rows": rows}, part=part)
+    def fleet(
+        request: Request,
+        part: Literal["", "jobs"] = "",
+        chosen: FleetFilter = Depends(_chosen),
+        who: Viewer = guarded(viewer, WATCH),
+    ) -> Response:
+        """One request to the store for the index, and what asking for the installation takes."""
+        here, now = site(), time.time()
+        values = {"chosen": chosen, "refresh_s": _REFRESH_S, "view": None, "missing": "", "fields": _FIELDS}
+        values |= {"columns": COLUMNS, "numbers": NUMBERS, "largest_first": LARGEST_FIRST}
+        try:
+            values["view"] = view_fleet(open_index(here.store, here.id), chosen, now=now)
+        except (NotFound, RegistryDamaged, FormatTooNew) as error:
+            values["missing"] = str(error)
+        answer = render(request, who, "fleet.html", values, part=part)
+        if part:
+            answer.headers["HX-Replace-Url"] = chosen.address()
+        return answer
 
     return router
+
+
+def _chosen(
+    search: Annotated[str, Query(max_length=200)] = "",
+    standing: Standing | Literal[""] = "",
+    health: Health = "",
+    under_way: UnderWay = "",
+    owner: Annotated[str, Query(max_length=200)] = "",
+    sort: Column = "health",
+    turned: bool | Literal[""] = "",
+    page: Annotated[int, Query(ge=1, le=100_000)] = 1,
+) -> FleetFilter:
+    return FleetFilter(search.strip(), standing, health, under_way, owner, sort, bool(turned), page)

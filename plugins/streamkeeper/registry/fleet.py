@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from streamkeeper.errors import FormatTooNew, KeyMissing, RegistryDamaged
+from streamkeeper.errors import FormatTooNew, KeyMissing, NotFound, RegistryDamaged
 from streamkeeper.model import fleet
 from streamkeeper.model.coding import from_json, to_json
 from streamkeeper.model.fleet import INDEX_KEY, PRUNE_KEY, FleetIndex, PruneRecord
 from streamkeeper.stores.contract import Store
+
+_LOOK = "switch streaming_watch on in Airflow, or run: streamkeeper watch"
 
 
 def read_index(store: Store, installation: str) -> FleetIndex | None:
@@ -15,10 +17,24 @@ def read_index(store: Store, installation: str) -> FleetIndex | None:
     None as well for one that cannot be read, and for another installation's: it is only a copy.
     """
     try:
-        found = from_json(store.read(INDEX_KEY), FleetIndex, where=INDEX_KEY, newest_format=fleet.FORMAT)
-    except (KeyMissing, RegistryDamaged, FormatTooNew):
+        return open_index(store, installation)
+    except (NotFound, RegistryDamaged, FormatTooNew):
         return None
-    return found if found.installation == installation else None
+
+
+def open_index(store: Store, installation: str) -> FleetIndex:
+    """The same, for whoever shows nothing else.
+
+    Raises NotFound before the first pass of this installation, RegistryDamaged, FormatTooNew, StoreUnavailable.
+    """
+    try:
+        data = store.read(INDEX_KEY)
+    except KeyMissing:
+        raise NotFound(f"the watch has not looked at any job of {store.url} yet", hint=_LOOK) from None
+    found = from_json(data, FleetIndex, where=INDEX_KEY, newest_format=fleet.FORMAT)
+    if found.installation != installation:
+        raise NotFound(f"what the watch left at {store.url} is of another installation", hint=_LOOK)
+    return found
 
 
 def write_index(store: Store, index: FleetIndex) -> None:

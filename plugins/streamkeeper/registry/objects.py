@@ -8,6 +8,7 @@ from contextlib import suppress
 from streamkeeper.crash_points import crash_point
 from streamkeeper.errors import KeyExists, KeyMissing, RegistryDamaged
 from streamkeeper.model.coding import from_json
+from streamkeeper.model.finding import Assessment
 from streamkeeper.model.manifest import Manifest
 from streamkeeper.stores.contract import Store
 
@@ -31,6 +32,12 @@ def read_manifest(store: Store, job: str, sha256: str) -> Manifest:
     """A manifest that a release of the job has described itself by; raises RegistryDamaged as read_object."""
     data = read_object(store, job, "manifests", sha256, ".json")
     return from_json(data, Manifest, where=f"manifest {sha256}")
+
+
+def read_assessment(store: Store, job: str, sha256: str) -> Assessment:
+    """What an operation of the job has found before it touched anything; raises RegistryDamaged as read_object."""
+    data = read_object(store, job, "reports", sha256, ".json")
+    return from_json(data, Assessment, where=f"report {sha256}")
 
 
 def read_object(store: Store, job: str, kind: str, sha256: str, suffix: str) -> bytes:

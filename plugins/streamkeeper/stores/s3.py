@@ -15,11 +15,13 @@ from streamkeeper.stores.contract import Store
 from streamkeeper.stores.keys import check_key, check_prefix
 
 _CONFLICT_PAUSES_S = (0.05, 0.1, 0.2, 0.4, 0.8)
+WRONG_CLOCK = "set this machine's clock: the server takes no request whose time differs by more than 15 minutes"
 _HINTS = {
     "NoSuchBucket": "create the bucket, or name another in STREAMKEEPER_STORE",
     "AccessDenied": "check the credentials and what they may do in this bucket",
     "InvalidAccessKeyId": "check AWS_ACCESS_KEY_ID",
     "SignatureDoesNotMatch": "check AWS_SECRET_ACCESS_KEY",
+    "RequestTimeTooSkewed": WRONG_CLOCK,
 }
 
 

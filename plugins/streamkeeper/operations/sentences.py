@@ -150,3 +150,10 @@ def render_request(request: DeployRequest) -> str:
     if request.reason:
         parts.append(f"because: {request.reason}")
     return ", ".join(parts)
+
+
+def kind_of(request: DeployRequest) -> str:
+    """What somebody asked for, in one word: ``deploy``, ``rollback``, ``start``, or the action of a recovery."""
+    if request.recover is not None:
+        return request.recover.action.value
+    return "start" if request.start else "rollback" if request.rollback else "deploy"

@@ -1,0 +1,70 @@
+"""What a row of the fleet says of a job in figures: over all its queries, those that are worst off first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypeVar
+
+from streamkeeper.model.fleet import QueryRow
+from streamkeeper.model.quantities import tell_age
+
+T = TypeVar("T", int, float)
+
+
+def tell_lag(queries: Iterable[QueryRow]) -> str:
+    """Of the query that is furthest behind: seconds where any source tells them, else what waits unread."""
+    found = list(queries)
+    seconds = most(query.lag_s for query in found)
+    records, files = most(query.lag_records for query in found), most(query.lag_files for query in found)
+    counted = f"{records:,} rows" if records else f"{files:,} files" if files else ""
+    if seconds is not None:
+        return tell_age(seconds)
+    return counted or ("0" if records is not None or files is not None else "-")
+
+
+def tell_commit(queries: Iterable[QueryRow], at: float) -> str:
+    """How long ago, at ``at``, the query committed that has not for longest."""
+    return _age(least(query.committed_at for query in queries), at)
+
+
+def tell_verified(queries: Iterable[QueryRow], at: float) -> str:
+    """The query that would go back furthest; ``none`` where one has no verified snapshot."""
+    found = list(queries)
+    if not found or not all(query.snapshots_known for query in found):
+        return "-"
+    if any(query.verified_at is None for query in found):
+        return "none"
+    return _age(least(query.verified_at for query in found), at)
+
+
+def slowest(queries: Iterable[QueryRow]) -> QueryRow | None:
+    """The query whose batches take most of their trigger; of those without one, the longest; None where none ran."""
+    ran = [query for query in queries if query.batch_s is not None]
+    return max(ran, key=lambda query: (share_of_trigger(query) or 0.0, query.batch_s or 0.0), default=None)
+
+
+def share_of_trigger(query: QueryRow) -> float | None:
+    """How much of its trigger a batch takes: above 1 it falls behind."""
+    return query.batch_s / query.trigger_s if query.batch_s is not None and query.trigger_s else None
+
+
+def tell_batch(query: QueryRow | None) -> str:
+    """``1.2 s of 5 s``; without ``of`` where nothing triggers it at intervals."""
+    if query is None or query.batch_s is None:
+        return "-"
+    took = f"{query.batch_s:.1f} s" if query.batch_s < 10 else tell_age(query.batch_s)
+    return f"{took} of {tell_age(query.trigger_s)}" if query.trigger_s else took
+
+
+def least(found: Iterable[T | None]) -> T | None:
+    """The least of what is known; None where nothing is."""
+    return min((value for value in found if value is not None), default=None)
+
+
+def most(found: Iterable[T | None]) -> T | None:
+    """The most of what is known; None where nothing is."""
+    return max((value for value in found if value is not None), default=None)
+
+
+def _age(moment: float | None, at: float) -> str:
+    return tell_age(None if moment is None else at - moment)

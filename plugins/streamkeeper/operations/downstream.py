@@ -1,0 +1,94 @@
+"""Which other jobs read what a job writes, as their drivers have described themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+
+import msgspec
+
+from streamkeeper.errors import StreamkeeperError
+from streamkeeper.locations import lies_within
+from streamkeeper.model.fleet import FleetIndex, JobRow
+from streamkeeper.model.manifest import Manifest, SinkDescription
+from streamkeeper.model.secret_references import MASK
+from streamkeeper.operations.installation import Installation
+from streamkeeper.registry.control import Control
+
+MOST_JOBS = 200
+"""That are looked at: one request each."""
+_READERS = 8
+
+
+class Reader(msgspec.Struct, frozen=True, kw_only=True):
+    """``query`` of ``job`` reads ``location``, which is, or lies in, the output of the query ``reads``."""
+
+    job: str
+    query: str
+    location: str
+    reads: str
+
+
+class Readers(msgspec.Struct, frozen=True, kw_only=True):
+    """``unknown``: what could not be looked at, or cannot be known, a sentence each."""
+
+    found: tuple[Reader, ...] = ()
+    unknown: tuple[str, ...] = ()
+
+
+def find_readers(
+    site: Installation, index: FleetIndex | None, job: str, outputs: Mapping[str, SinkDescription]
+) -> Readers:
+    """Who reads the outputs of a job's queries; one request for each other job that serves or did last.
+
+    ``outputs``: by query. A streaming source reads files: of an output of another kind it is told that nobody can say.
+    """
+    unknown = [sentence for query, sink in sorted(outputs.items()) if (sentence := _unreadable(query, sink))]
+    places = {query: sink.output for query, sink in outputs.items() if not _unreadable(query, sink)}
+    if not places:
+        return Readers(unknown=tuple(unknown))
+    if index is None:
+        return Readers(unknown=(*unknown, "the watch has made no pass: which other jobs there are is not known here"))
+    others = [row for row in index.rows if row.job != job and not row.forgotten and row.instance]
+    if len(others) > MOST_JOBS:
+        unknown.append(f"of {len(others):,} other jobs the first {MOST_JOBS} were looked at")
+    with ThreadPoolExecutor(_READERS) as pool:
+        looked = list(pool.map(lambda row: _described(site, row), others[:MOST_JOBS]))
+    found: list[Reader] = []
+    for row, manifests in zip(others, looked, strict=False):
+        if isinstance(manifests, str):
+            unknown.append(f"{row.job}: {manifests}")
+        else:
+            found += _reading(row.job, manifests, places)
+    return Readers(found=tuple(found), unknown=tuple(unknown))
+
+
+def _unreadable(query: str, sink: SinkDescription) -> str:
+    """Why nobody can say who reads an output; empty where that can be told."""
+    if sink.kind != "file":
+        return f"what reads {sink.output}, the {sink.kind} of query {query}, is not known: no streaming source does"
+    if MASK in sink.output:
+        return f"where query {query} writes is a secret: who reads it is not known"
+    return ""
+
+
+def _described(site: Installation, row: JobRow) -> dict[str, Manifest] | str:
+    """What a job's driver has said of itself, or why that is not known."""
+    try:
+        found = Control(site.store, row.job, row.instance).read_manifests()
+    except StreamkeeperError as error:
+        return str(error)
+    return found if found is not None else "its driver's description is not there any more"
+
+
+def _reading(job: str, manifests: Mapping[str, Manifest], places: Mapping[str, str]) -> Iterator[Reader]:
+    for query, manifest in sorted(manifests.items()):
+        for source in manifest.sources:
+            for written, place in sorted(places.items()):
+                if source.kind == "file" and any(lies_within(each, place) for each in _paths(source.location)):
+                    yield Reader(job=job, query=query, location=source.location, reads=written)
+
+
+def _paths(location: str) -> tuple[str, ...]:
+    """One path, or several with commas between them."""
+    return (location, *location.split(",")) if "," in location else (location,)

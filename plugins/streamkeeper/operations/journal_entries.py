@@ -1,0 +1,20 @@
+"""Entries of a job's journal, several at once: what a store far away answers in parallel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+from streamkeeper.model.journal import Entry
+from streamkeeper.registry.journal import Journal
+
+_READERS = 8
+
+
+def read_entries(journal: Journal, first: int, last: int) -> Iterator[Entry]:
+    """Entries ``first`` to ``last``, in order; raises RegistryDamaged, FormatTooNew or StoreUnavailable."""
+    # entry() keeps nothing, so that one journal can be read by several threads.
+    with ThreadPoolExecutor(_READERS) as pool:
+        for entry in pool.map(journal.entry, range(max(1, first), last + 1)):
+            if isinstance(entry, Entry):
+                yield entry

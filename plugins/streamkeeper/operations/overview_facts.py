@@ -1,0 +1,100 @@
+"""A job at a glance as facts with names, for a terminal and for a page. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import StrEnum
+
+import msgspec
+
+from streamkeeper.model.control import SENTENCES
+from streamkeeper.model.operation import OperationState
+from streamkeeper.model.redaction import Structure
+from streamkeeper.model.standing import Standing
+from streamkeeper.model.step import label_of
+from streamkeeper.operations.overview import JobOverview
+from streamkeeper.operations.sentences import render_record, render_request
+
+
+class Tone(StrEnum):
+    """What a fact means to whoever is on call."""
+
+    PLAIN = ""
+    QUIET = "quiet"
+    GOOD = "good"
+    WARN = "warn"
+    BAD = "bad"
+
+
+STANDING_TONES = {
+    Standing.NOT_DEPLOYED: Tone.QUIET,
+    Standing.STARTING: Tone.WARN,
+    Standing.SERVING: Tone.GOOD,
+    Standing.RESTARTING: Tone.WARN,
+    Standing.WAITING: Tone.WARN,
+    Standing.DRAINING: Tone.WARN,
+    Standing.FINISHED: Tone.GOOD,
+    Standing.FAILED: Tone.BAD,
+    Standing.ENDED: Tone.WARN,
+    Standing.STOPPED: Tone.QUIET,
+    Standing.UNKNOWN: Tone.WARN,
+}
+
+
+class Fact(msgspec.Struct, frozen=True, kw_only=True):
+    """``operation``: the one that it is about, if any; ``text`` is as others wrote it."""
+
+    name: Structure
+    text: str
+    tone: Tone = Tone.PLAIN
+    operation: Structure = ""
+
+
+def overview_facts(seen: JobOverview, *, beat: str) -> Iterator[Fact]:
+    """What there is to say of a job, its queries apart. ``beat``: of its driver, in words."""
+    yield Fact(name="job", text=f"{seen.job} (journal entry {seen.entry})")
+    yield Fact(name="standing", text=seen.standing.value, tone=STANDING_TONES[seen.standing])
+    yield Fact(name="release", text=seen.release or "-")
+    yield from _driver(seen, beat)
+    if seen.stopped is not None:
+        yield Fact(name="stopped", text=render_record(seen.stopped))
+    if seen.rebuilt:
+        nothing = "" if seen.release else "; nothing serves until it is deployed"
+        yield Fact(name="journal", text=f"{seen.rebuilt}{nothing}")
+    if seen.forgotten is not None:
+        yield Fact(name="forgotten", text=render_record(seen.forgotten))
+    yield from _troubles(seen)
+    if seen.operation is not None:
+        yield Fact(name="under way", text=told_progress(seen.operation), operation=seen.operation.operation)
+    last = seen.last_operation
+    if last is not None and last.outcome is not None:
+        told = f"{last.operation} {last.outcome.value}: {last.sentence}"
+        yield Fact(name="last operation", text=told, operation=last.operation)
+
+
+def told_progress(operation: OperationState) -> str:
+    """An open operation: what was asked, and which steps are done."""
+    done = ", ".join(label_of(step) for step in operation.steps if step in operation.done) or "nothing yet"
+    return f"{operation.operation}: {render_request(operation.request)}; done: {done}"
+
+
+def _driver(seen: JobOverview, beat: str) -> Iterator[Fact]:
+    if seen.instance:
+        life = seen.life.value if seen.life else "-"
+        yield Fact(name="driver", text=f"{seen.instance}: {life}, {seen.why}")
+    if seen.status is not None:
+        word = f"{seen.status.state.value}: {SENTENCES[seen.status.state]}"
+        yield Fact(name="last word", text=f"{word} (at {seen.status.at[:19]}, its own clock)")
+        yield Fact(name="heartbeat", text=beat)
+        yield Fact(name="generation", text=str(seen.status.generation))
+
+
+def _troubles(seen: JobOverview) -> Iterator[Fact]:
+    if seen.status is not None and seen.status.waiting and seen.exit is None:
+        yield Fact(name="waits", text=seen.status.waiting, tone=Tone.WARN)
+    cause = seen.exit.cause if seen.exit else seen.status.cause if seen.status else ""
+    if cause:
+        yield Fact(name="cause", text=cause)
+    error = (seen.exit.error if seen.exit else "") or (seen.status.error if seen.status else "")
+    if error:
+        yield Fact(name="error", text=error, tone=Tone.BAD)

@@ -1,0 +1,113 @@
+"""The snapshots of a series, and all that is known of each: whether a drill has resumed it, and what keeps it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+
+import msgspec
+
+from streamkeeper.errors import FormatTooNew, NotFound, SnapshotDamaged
+from streamkeeper.model.snapshot import DrillResult, Hold, Pin, Snapshot, snapshot_name
+from streamkeeper.snapshots.catalogue import Catalogue
+from streamkeeper.snapshots.retention import Candidate, Policy, decide_retention
+from streamkeeper.snapshots.sweep import is_over
+
+_NOTHING_GOES = "nothing of this series is pruned while a record of it cannot be read"
+
+
+class ListedSnapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """A snapshot and all that is known of it; ``error``: why its record cannot be read.
+
+    ``kept``: every reason for which the next prune keeps it, or why none does.
+    """
+
+    series: str
+    number: int
+    snapshot: Snapshot | None = None
+    error: str = ""
+    drills: tuple[DrillResult, ...] = ()
+    pin: Pin | None = None
+    holds: tuple[Hold, ...] = ()
+    keep: bool = True
+    kept: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """``s0007``."""
+        return snapshot_name(self.number)
+
+    @property
+    def verified(self) -> bool | None:
+        """By its newest drill; None without one."""
+        return self.drills[-1].ok if self.drills else None
+
+    @property
+    def told_drill(self) -> str:
+        """What came of its newest drill, in one sentence; empty without one."""
+        if not self.drills:
+            return ""
+        last = self.drills[-1]
+        by = f" on {last.release}" if last.release else ""
+        return f"{'verified' if last.ok else 'NOT verified'} {last.at[:19]} by drill {last.id}{by}: {last.message}"
+
+    @property
+    def told_kept(self) -> str:
+        """What the next prune does with it, and why."""
+        reasons = ", ".join(self.kept)
+        return f"kept: {reasons}" if self.keep else f"goes with the next prune: {reasons}"
+
+
+def list_snapshots(catalogue: Catalogue, policy: Policy) -> list[ListedSnapshot]:
+    """All of a series, oldest first; one that a prune takes away meanwhile is left out. Raises StoreUnavailable."""
+    found = [row for number in catalogue.numbers() if (row := _read(catalogue, number)) is not None]
+    readable = [row for row in found if row.snapshot is not None]
+    if len(readable) < len(found):
+        return [msgspec.structs.replace(row, kept=(_NOTHING_GOES,)) for row in found]
+    now = datetime.now(UTC)
+    candidates = [
+        Candidate(
+            number=row.number,
+            taken_at=moment_taken(row.snapshot),
+            verified=bool(row.verified),
+            pinned=(row.pin.reason or "no reason given") if row.pin else "",
+            held_by=tuple(hold.owner for hold in row.holds if not is_over(hold, now)),
+        )
+        for row in readable
+        if row.snapshot is not None
+    ]
+    decided = {decision.number: decision for decision in decide_retention(candidates, policy)}
+    return [
+        msgspec.structs.replace(row, keep=decided[row.number].keep, kept=decided[row.number].reasons) for row in found
+    ]
+
+
+def said_of(drills: Sequence[DrillResult], pin: Pin | None, holds: Iterable[Hold]) -> Iterator[str]:
+    """What was said of a snapshot after it was taken, a line each; ``drills``: oldest first."""
+    if drills:
+        yield f"{'verified' if drills[-1].ok else 'drill failed'} {drills[-1].at}"
+    if pin is not None:
+        yield f"pinned: {pin.reason}"
+    yield from (f"held by {hold.owner}: {hold.reason}" for hold in holds)
+
+
+def moment_taken(snapshot: Snapshot) -> datetime:
+    """As retention reads it: what names no zone is UTC."""
+    return datetime.fromisoformat(snapshot.taken_at).astimezone(UTC)
+
+
+def _read(catalogue: Catalogue, number: int) -> ListedSnapshot | None:
+    try:
+        snapshot = catalogue.read(number)
+        return ListedSnapshot(
+            series=catalogue.series,
+            number=number,
+            snapshot=snapshot,
+            drills=tuple(catalogue.drills(number)),
+            pin=catalogue.pin_of(number),
+            holds=tuple(catalogue.holds(number)),
+        )
+    except NotFound:
+        return None
+    except (SnapshotDamaged, FormatTooNew) as error:
+        return ListedSnapshot(series=catalogue.series, number=number, error=f"cannot be read: {error}")

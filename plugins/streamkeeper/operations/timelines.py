@@ -1,0 +1,164 @@
+"""What was done to a job, newest first: its operations, and the records between them that a person has asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
+
+import msgspec
+
+from streamkeeper.compatibility.report import told_way
+from streamkeeper.errors import StreamkeeperError
+from streamkeeper.model.job_state import JobState
+from streamkeeper.model.journal import (
+    DesiredChanged,
+    Entry,
+    JobForgotten,
+    OperationFinished,
+    ReleaseRegistered,
+)
+from streamkeeper.model.operation import OperationState
+from streamkeeper.model.rebuilt import JobRebuilt
+from streamkeeper.model.redaction import Structure
+from streamkeeper.operations.carriers import Carrier, read_carrier
+from streamkeeper.operations.endings import handover_s
+from streamkeeper.operations.installation import Installation
+from streamkeeper.operations.job_facts import release_of
+from streamkeeper.operations.journal_entries import read_entries
+from streamkeeper.operations.sentences import kind_of, render_record
+
+OPERATIONS = 10
+"""On one page of a timeline."""
+MOST_ENTRIES = 500
+"""That are read for one: a driver that begins again and again leaves an entry for each time."""
+_READERS = 8
+
+
+class TimelineRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One operation, or one record that belongs to none, which has its ``sentence`` alone.
+
+    ``number``: of its first entry; ``at``: when that was written, ISO 8601, by its writer's clock. ``versions``: query
+    -> what the operation did with its checkpoint version; ``gap_s``: as ``Ending.handover_s``; ``took_s``: until it was
+    over, None while it is open. ``dag`` and ``run``: of Airflow, where the operation's carrier told.
+    """
+
+    number: int
+    at: Structure
+    kind: Structure
+    by: str = ""
+    reason: str = ""
+    sentence: str = ""
+    operation: Structure = ""
+    release: Structure = ""
+    dry_run: bool = False
+    verdict: Structure = ""
+    outcome: Structure = ""
+    versions: dict[str, str] = {}
+    gap_s: float | None = None
+    took_s: float | None = None
+    dag: Structure = ""
+    run: Structure = ""
+
+
+class Timeline(msgspec.Struct, frozen=True, kw_only=True):
+    """``rows``: newest first; ``older``: what ``before`` is for the rows that come next, 0 where there are none."""
+
+    rows: tuple[TimelineRow, ...]
+    older: int = 0
+
+
+def read_timeline(site: Installation, state: JobState, *, before: int = 0) -> Timeline:
+    """The newest rows, or those of entries before number ``before``.
+
+    Raises RegistryDamaged, FormatTooNew, StoreUnavailable.
+    """
+    last = min(before - 1, state.number) if before > 0 else state.number
+    begun = sorted((op for op in state.operations.values() if op.started <= last), key=lambda op: op.started)
+    first = max(begun[-OPERATIONS].started if len(begun) > OPERATIONS else 1, last - MOST_ENTRIES + 1)
+    entries = list(read_entries(site.journal(state.job, "reader"), first, last))
+    shown = [operation for operation in begun if operation.started >= first]
+    carriers = _read_carriers(site, state.job, shown)
+    rows = [*_operations(state, shown, entries, carriers), *_between(state, entries)]
+    return Timeline(rows=tuple(sorted(rows, key=lambda row: row.number, reverse=True)), older=first if first > 1 else 0)
+
+
+def _read_carriers(site: Installation, job: str, operations: Sequence[OperationState]) -> dict[str, Carrier]:
+    """Operation -> who carried it on; one that cannot be read only lacks its link."""
+
+    def read(operation: OperationState) -> Carrier | None:
+        try:
+            return read_carrier(site.store, job, operation.operation)
+        except StreamkeeperError:
+            return None
+
+    with ThreadPoolExecutor(_READERS) as pool:
+        found = zip(operations, pool.map(read, operations), strict=True)
+        return {operation.operation: carrier for operation, carrier in found if carrier is not None}
+
+
+def _operations(
+    state: JobState, shown: Sequence[OperationState], entries: Sequence[Entry], carriers: dict[str, Carrier]
+) -> Iterator[TimelineRow]:
+    # One at a time is open: an operation's entries end where the next one begins.
+    ends = [*(operation.started for operation in shown[1:]), state.number + 1]
+    for operation, end in zip(shown, ends, strict=False):
+        mine = [entry for entry in entries if operation.started <= entry.number < end]
+        yield _operation(state, operation, mine, carriers.get(operation.operation, Carrier()))
+
+
+def _operation(state: JobState, operation: OperationState, mine: Sequence[Entry], carrier: Carrier) -> TimelineRow:
+    request, began = operation.request, mine[0].at if mine else ""
+    over = next((entry.at for entry in mine if isinstance(entry.record, OperationFinished)), "")
+    return TimelineRow(
+        number=operation.started,
+        at=began,
+        kind=kind_of(request),
+        by=request.requested_by,
+        reason=request.reason,
+        sentence=operation.sentence or operation.fall_back,
+        operation=operation.operation,
+        release=release_of(operation),
+        dry_run=request.dry_run,
+        verdict=operation.verdict.name if operation.verdict is not None else "",
+        outcome=operation.outcome.value if operation.outcome is not None else "open",
+        versions={query: told_way(way) for query, way in sorted(operation.ways.items())},
+        gap_s=handover_s(state, operation.operation, mine),
+        took_s=_between_s(began, over),
+        dag=carrier.dag,
+        run=carrier.run,
+    )
+
+
+def _between(state: JobState, entries: Iterable[Entry]) -> Iterator[TimelineRow]:
+    """What a person did to the job without an operation."""
+    about = {release_of(operation) for operation in state.operations.values()}
+    for entry in entries:
+        match entry.record:
+            case DesiredChanged(serve=serve, operation=operation) if operation not in state.operations:
+                kind = "serve" if serve else "stop"
+            case JobForgotten():
+                kind = "forget"
+            case JobRebuilt():
+                kind = "rebuild the journal"
+            case ReleaseRegistered(release=release) if release.name not in about:
+                yield _record(entry, "push", release=release.name, by=entry.by.partition("#")[0])
+                continue
+            case _:
+                continue
+        asked = entry.record
+        yield _record(entry, kind, by=asked.requested_by, reason=asked.reason)
+
+
+def _record(entry: Entry, kind: str, *, by: str, reason: str = "", release: str = "") -> TimelineRow:
+    sentence = render_record(entry.record)
+    return TimelineRow(
+        number=entry.number, at=entry.at, kind=kind, by=by, reason=reason, release=release, sentence=sentence
+    )
+
+
+def _between_s(began: str, over: str) -> float | None:
+    try:
+        return round((datetime.fromisoformat(over) - datetime.fromisoformat(began)).total_seconds(), 1)
+    except (ValueError, TypeError):
+        return None

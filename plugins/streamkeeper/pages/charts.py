@@ -1,0 +1,179 @@
+"""What a driver measured in the last hours, as lines over time: for charts, and for a table of each. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from math import isfinite
+
+import msgspec
+
+from streamkeeper.model.redaction import Structure
+from streamkeeper.model.signals import History, HistoryPoint, QuerySignals
+
+_MIB = 2**20
+
+
+class Line(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of a chart; a value of None is a gap."""
+
+    label: Structure
+    values: tuple[float | None, ...]
+
+    def told(self, number: int) -> str:
+        """One of its values for a table: 1,234.5."""
+        value = self.values[number]
+        return "-" if value is None else f"{value:,.3f}".rstrip("0").rstrip(".")
+
+
+class Chart(msgspec.Struct, frozen=True, kw_only=True):
+    """``name``: of the chart, for a script; ``unit``: of all its lines; ``says``: what a person reads from it."""
+
+    name: Structure
+    title: Structure
+    unit: Structure
+    says: Structure
+    lines: tuple[Line, ...]
+
+
+class QueryCharts(msgspec.Struct, frozen=True, kw_only=True):
+    """``at``: seconds since 1970 by the driver's clock, in order; every line has a value for each."""
+
+    query: Structure
+    at: tuple[float, ...]
+    charts: tuple[Chart, ...]
+
+
+class JobCharts(msgspec.Struct, frozen=True, kw_only=True):
+    """``instance``: the driver whose history it is."""
+
+    instance: Structure
+    queries: tuple[QueryCharts, ...] = ()
+
+
+def make_charts(instance: str, history: History) -> JobCharts:
+    """A chart for each thing that any point tells; queries by name, points by time."""
+    queries = (_of_query(query, ring) for query, ring in sorted(history.queries.items()))
+    return JobCharts(instance=instance, queries=tuple(found for found in queries if found.at))
+
+
+def _of_query(query: str, ring: Iterable[HistoryPoint]) -> QueryCharts:
+    # A clock may be set back, and a chart goes one way.
+    points = sorted(ring, key=lambda point: point.at)
+    charts = (
+        Chart(name=each.name, title=each.title, unit=each.unit, says=each.says, lines=lines)
+        for each in _CHARTS
+        if (lines := _lines(points, each))
+    )
+    return QueryCharts(query=query, at=tuple(point.at for point in points), charts=tuple(charts))
+
+
+_Read = Callable[[HistoryPoint], float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Drawing:
+    """How a chart is made of points; ``of_state``: left out where all of it is 0, as it is without state."""
+
+    name: str
+    title: str
+    unit: str
+    says: str
+    lines: tuple[tuple[str, _Read], ...]
+    of_state: bool = False
+
+
+def _lines(points: Sequence[HistoryPoint], drawing: _Drawing) -> tuple[Line, ...]:
+    """Those that any point tells."""
+    lines = [Line(label=label, values=tuple(_number(read(point)) for point in points)) for label, read in drawing.lines]
+    told = tuple(line for line in lines if any(value is not None for value in line.values))
+    return () if drawing.of_state and not any(value for line in told for value in line.values) else told
+
+
+def _number(value: float | None) -> float | None:
+    return round(float(value), 3) if value is not None and isfinite(value) else None
+
+
+def _of(read: Callable[[QuerySignals], float | None]) -> _Read:
+    return lambda point: read(point.signals)
+
+
+def _of_batch(read: Callable[[QuerySignals], float | None]) -> _Read:
+    """What there is once a batch was committed: a driver's first point is of before that."""
+    return lambda point: read(point.signals) if point.signals.batch >= 0 else None
+
+
+def _records(signals: QuerySignals) -> float | None:
+    return _sum(source.lag_records for source in signals.sources)
+
+
+def _files(signals: QuerySignals) -> float | None:
+    return _sum(source.lag_files for source in signals.sources)
+
+
+def _sum(counts: Iterable[int | None]) -> float | None:
+    known = [count for count in counts if count is not None]
+    return sum(known) if known else None
+
+
+_CHARTS = (
+    _Drawing(
+        name="lag",
+        title="Lag",
+        unit="s",
+        says="how long what waits at the slowest source takes to be read, or has waited",
+        lines=(("lag", _of(lambda at: at.lag_s)),),
+    ),
+    _Drawing(
+        name="unread",
+        title="Unread input",
+        unit="",
+        says="what waits at the sources",
+        lines=(("records", _of(_records)), ("files", _of(_files))),
+    ),
+    _Drawing(
+        name="rates",
+        title="Rows a second",
+        unit="rows/s",
+        says="where less is processed than comes in, the lag grows",
+        lines=(
+            ("input", _of_batch(lambda at: at.input_rows_per_s)),
+            ("processed", _of_batch(lambda at: at.processed_rows_per_s)),
+        ),
+    ),
+    _Drawing(
+        name="batch",
+        title="Batch duration against the trigger",
+        unit="s",
+        says="a batch that takes longer than the trigger delays the next one",
+        lines=(
+            ("slowest", lambda point: point.slowest_batch_s if point.signals.batch >= 0 else None),
+            ("newest", _of_batch(lambda at: at.batch_s)),
+            ("usual", _of_batch(lambda at: at.usual_batch_s)),
+            ("trigger", _of_batch(lambda at: at.trigger_s)),
+        ),
+    ),
+    _Drawing(
+        name="state_rows",
+        title="Rows of state",
+        unit="rows",
+        says="of all stateful operators together",
+        lines=(("rows", _of_batch(lambda at: at.state_rows)),),
+        of_state=True,
+    ),
+    _Drawing(
+        name="state_memory",
+        title="Memory of state",
+        unit="MiB",
+        says="as the state stores count it",
+        lines=(("memory", _of_batch(lambda at: at.state_memory_bytes / _MIB)),),
+        of_state=True,
+    ),
+    _Drawing(
+        name="checkpoint_share",
+        title="Checkpoint writes",
+        unit="%",
+        says="the share of a batch's time that goes into offsets, commit and state",
+        lines=(("share", _of_batch(lambda at: 100 * at.checkpoint_share)),),
+    ),
+)

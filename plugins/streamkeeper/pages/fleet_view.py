@@ -1,0 +1,318 @@
+"""The fleet as the page shows it: what the watch's index says of each job, chosen and in order. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal
+from urllib.parse import urlencode
+
+from streamkeeper.model.fleet import FleetIndex, JobRow
+from streamkeeper.model.fleet_words import (
+    least,
+    most,
+    share_of_trigger,
+    slowest,
+    tell_batch,
+    tell_commit,
+    tell_lag,
+    tell_verified,
+)
+from streamkeeper.model.health import Severity
+from streamkeeper.model.names import shorten
+from streamkeeper.model.quantities import tell_age
+from streamkeeper.model.standing import Standing
+from streamkeeper.model.step import label_of
+
+ROWS = 100
+"""Jobs on one page: more are not read at a glance, and cost a browser seconds."""
+STALE_S = 300.0
+"""A watch that looks each minute has missed some passes by then."""
+
+Health = Literal["", "wrong", "page", "ticket", "info", "well"]
+UnderWay = Literal["", "open", "waits"]
+Column = Literal[
+    "health", "job", "standing", "release", "lag", "batch", "rows", "commit", "verified", "operation", "owner"
+]
+COLUMNS: dict[Column, str] = {
+    "job": "Job",
+    "standing": "Standing",
+    "release": "Release",
+    "health": "Health",
+    "lag": "Lag",
+    "batch": "Batch of trigger",
+    "rows": "Rows/s",
+    "commit": "Last commit",
+    "verified": "Verified backup",
+    "operation": "Under way",
+    "owner": "Owner",
+}
+"""In the table's order. Of ages and shares the largest is worst off: those come first when they are asked for."""
+LARGEST_FIRST: frozenset[Column] = frozenset({"lag", "batch", "rows"})
+NUMBERS: frozenset[Column] = frozenset({"lag", "batch", "rows", "commit", "verified"})
+
+TONES = {
+    Standing.NOT_DEPLOYED: "",
+    Standing.STARTING: "warn",
+    Standing.SERVING: "good",
+    Standing.RESTARTING: "warn",
+    Standing.WAITING: "warn",
+    Standing.DRAINING: "warn",
+    Standing.FINISHED: "good",
+    Standing.FAILED: "bad",
+    Standing.ENDED: "warn",
+    Standing.STOPPED: "",
+    Standing.UNKNOWN: "warn",
+}
+"""Classes of ``page.css``: good, warn, bad, or none."""
+SEVERITY_TONES = {Severity.PAGE: "bad", Severity.TICKET: "warn", Severity.INFO: ""}
+
+
+@dataclass(frozen=True, slots=True)
+class FleetFilter:
+    """Which jobs, in which order; the address has the same names, and those alone that say something.
+
+    ``search``: part of a job's name, owner, release, or of a cause; ``page``: from 1 on.
+    """
+
+    search: str = ""
+    standing: Standing | Literal[""] = ""
+    health: Health = ""
+    under_way: UnderWay = ""
+    owner: str = ""
+    sort: Column = "health"
+    turned: bool = False
+    page: int = 1
+
+    def address(self, **changes: Any) -> str:
+        """``?search=orders&sort=lag``; ``?`` where nothing is chosen."""
+        changed = replace(self, **changes)
+        given = {field.name: getattr(changed, field.name) for field in fields(self)}
+        said = {name: each for name, each in given.items() if each != _DEFAULTS[name]}
+        return "?" + urlencode({name: _in_address(each) for name, each in said.items()})
+
+
+_DEFAULTS = {field.name: field.default for field in fields(FleetFilter)}
+
+
+@dataclass(frozen=True, slots=True)
+class ShownJob:
+    """A row in words. ``tone``, ``health_tone``, ``verified_tone``: classes; ``late``: batches outlast their trigger.
+
+    ``desired``: the release that is to serve where another one does; ``cause``, ``rule``, ``heading``: of the first
+    symptom, and ``more`` besides; ``error``: the last one told; ``unlooked``: why a part of it was not looked at;
+    ``step``: what is under way and where; ``operation``: its id.
+    """
+
+    job: str
+    owner: str
+    standing: str
+    tone: str
+    stopped: str
+    release: str
+    desired: str
+    health: str
+    health_tone: str
+    rule: str
+    cause: str
+    heading: str
+    more: int
+    error: str
+    unlooked: str
+    lag: str
+    batch: str
+    late: bool
+    rows: str
+    commit: str
+    verified: str
+    verified_tone: str
+    operation: str
+    step: str
+    waits: bool
+
+
+@dataclass(frozen=True, slots=True)
+class FleetView:
+    """``found``: jobs that the filter leaves, of ``jobs``; ``rows``: those of them on this page, of ``pages``.
+
+    ``owners``: of all jobs; ``forgotten``: how many are not shown; ``age_s``: of the look; ``stale``: whether passes
+    were missed; ``failed``: what the pass could not do.
+    """
+
+    rows: tuple[ShownJob, ...]
+    found: int
+    jobs: int
+    pages: int
+    page: int
+    owners: tuple[str, ...]
+    forgotten: int
+    age_s: float
+    stale: bool
+    failed: tuple[str, ...]
+
+
+def view_fleet(index: FleetIndex, chosen: FleetFilter, *, now: float) -> FleetView:
+    """What a page of the fleet shows; ``now``: seconds since 1970. A page beyond the last one is the last one."""
+    known = [row for row in index.rows if not row.forgotten]
+    found = [row for row in known if _is_chosen(row, chosen)]
+    in_order = _sorted(found, chosen)
+    pages = max(1, -(-len(found) // ROWS))
+    page = min(max(1, chosen.page), pages)
+    age_s = max(0.0, now - index.started)
+    return FleetView(
+        rows=tuple(_shown(row, index.started) for row in in_order[(page - 1) * ROWS : page * ROWS]),
+        found=len(found),
+        jobs=len(known),
+        pages=pages,
+        page=page,
+        owners=tuple(sorted({row.owner for row in known if row.owner})),
+        forgotten=len(index.rows) - len(known),
+        age_s=age_s,
+        stale=age_s > STALE_S,
+        failed=index.failed,
+    )
+
+
+def _is_chosen(row: JobRow, chosen: FleetFilter) -> bool:
+    if chosen.standing and row.standing is not chosen.standing:
+        return False
+    if chosen.owner and row.owner != chosen.owner:
+        return False
+    if chosen.under_way and not (row.operation and (chosen.under_way == "open" or _waits(row))):
+        return False
+    if chosen.health and not _has_health(row, chosen.health):
+        return False
+    words = chosen.search.casefold().split()
+    if not words:
+        return True
+    causes = (text for symptom in row.symptoms for text in (symptom.rule, symptom.cause))
+    told = "\n".join((row.job, row.owner, row.release, row.operation, *causes)).casefold()
+    return all(word in told for word in words)
+
+
+def _has_health(row: JobRow, health: Health) -> bool:
+    match health:
+        case "well":
+            return row.worst is None and not row.unlooked
+        case "wrong":
+            return row.worst is not None or bool(row.unlooked)
+        case _:
+            return row.worst is not None and row.worst.value == health
+
+
+def _waits(row: JobRow) -> bool:
+    return row.under_way is not None and row.under_way.waits_for_person
+
+
+def _sorted(rows: list[JobRow], chosen: FleetFilter) -> list[JobRow]:
+    """By the column, then by name; what is not known comes last, whichever way round."""
+    key = _KEYS[chosen.sort]
+    named = sorted(rows, key=lambda row: row.job)
+    known = [(value, row) for row in named if (value := key(row)) is not None]
+    unknown = [row for row in named if key(row) is None]
+    turned = chosen.turned is not (chosen.sort in LARGEST_FIRST)
+    known.sort(key=lambda pair: pair[0], reverse=turned)
+    return [row for _, row in known] + unknown
+
+
+def _health_order(row: JobRow) -> int:
+    """Who is to be paged for first, then who waits for a person, then the rest; who is well comes last."""
+    severities = list(Severity)
+    if row.worst is not None:
+        return severities.index(row.worst)
+    return len(severities) + (0 if _waits(row) else 1 if row.unlooked else 2)
+
+
+def _batch_share(row: JobRow) -> float | None:
+    query = slowest(row.queries.values())
+    return share_of_trigger(query) if query is not None else None
+
+
+def _verified_at(row: JobRow) -> float | None:
+    """Of the query that would go back furthest; since ever where one has no verified snapshot."""
+    if not row.queries or not all(query.snapshots_known for query in row.queries.values()):
+        return None
+    return min(query.verified_at or 0.0 for query in row.queries.values())
+
+
+def _rows_per_s(row: JobRow) -> float | None:
+    known = [query.rows_per_s for query in row.queries.values() if query.rows_per_s is not None]
+    return sum(known) if known else None
+
+
+_STANDINGS = list(Standing)
+_KEYS: dict[Column, Callable[[JobRow], Any]] = {
+    "health": _health_order,
+    "job": lambda row: row.job,
+    "standing": lambda row: _STANDINGS.index(row.standing),
+    "release": lambda row: row.release or None,
+    "lag": lambda row: most(query.lag_s for query in row.queries.values()),
+    "batch": _batch_share,
+    "rows": _rows_per_s,
+    "commit": lambda row: least(query.committed_at for query in row.queries.values()),
+    "verified": _verified_at,
+    "operation": lambda row: (not _waits(row), row.under_way.began_at) if row.under_way is not None else None,
+    "owner": lambda row: row.owner or None,
+}
+
+
+def _shown(row: JobRow, at: float) -> ShownJob:
+    queries = list(row.queries.values())
+    first = row.symptoms[0] if row.symptoms else None
+    health, health_tone = _told_health(row)
+    error = row.error.text if row.error is not None and (first is None or row.error.text not in first.cause) else ""
+    verified = tell_verified(queries, at)
+    query, rows = slowest(queries), _rows_per_s(row)
+    share = share_of_trigger(query) if query is not None else None
+    return ShownJob(
+        job=row.job,
+        owner=row.owner,
+        standing=row.standing.value,
+        tone=TONES[row.standing],
+        stopped=row.stopped,
+        release=row.release,
+        desired=row.desired if row.desired != row.release else "",
+        health=health,
+        health_tone=health_tone,
+        rule=(f"{first.rule} ({first.query})" if first.query else first.rule) if first is not None else "",
+        cause=shorten(first.cause, 300) if first is not None else row.rebuilt,
+        heading=first.heading if first is not None else "",
+        more=max(0, len(row.symptoms) - 1),
+        error=shorten(error, 200),
+        unlooked="; ".join(f"{part}: {why}" for part, why in row.unlooked.items()),
+        lag=tell_lag(queries),
+        batch=tell_batch(query),
+        late=share is not None and share > 1,
+        rows="-" if rows is None else f"{rows:,.0f}" if rows >= 10 or rows == 0 else f"{rows:.1f}",
+        commit=tell_commit(queries, at),
+        verified=verified,
+        verified_tone="warn" if verified == "none" else "",
+        operation=row.operation,
+        step=_told_step(row, at),
+        waits=_waits(row),
+    )
+
+
+def _told_health(row: JobRow) -> tuple[str, str]:
+    if row.worst is not None:
+        return row.worst.value, SEVERITY_TONES[row.worst]
+    if row.unlooked:
+        return "not looked at", "warn"
+    return ("-", "") if row.standing in (Standing.NOT_DEPLOYED, Standing.STOPPED) else ("well", "good")
+
+
+def _told_step(row: JobRow, at: float) -> str:
+    facts = row.under_way
+    if facts is None:
+        return row.operation
+    return f"{facts.kind} at {label_of(facts.step)} for {tell_age(at - facts.began_at)}"
+
+
+def _in_address(value: object) -> str:
+    match value:
+        case Standing():
+            return value.value
+        case bool():
+            return "1" if value else ""
+        case _:
+            return str(value)

@@ -1,0 +1,81 @@
+"""What the page of a job says of its health: as the watch's last pass saw it, with what is advised. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from streamkeeper.model.fleet import FleetIndex, JobRow
+from streamkeeper.model.health import Severity
+from streamkeeper.model.redaction import Structure
+from streamkeeper.operations.notices import runbook_link
+
+_TONES = {Severity.PAGE: "bad", Severity.TICKET: "warn", Severity.INFO: "quiet"}
+
+
+class SymptomLine(msgspec.Struct, frozen=True, kw_only=True):
+    """One cause and what is advised. ``runbook``: file and heading; ``since``: seconds since 1970, of its incident,
+    None where there is none; ``acts``: what the watch did about it, newest last.
+    """
+
+    severity: Structure
+    tone: Structure
+    rule: Structure
+    query: Structure
+    cause: str
+    action: str
+    heading: Structure
+    runbook: Structure
+    since: float | None = None
+    acts: tuple[str, ...] = ()
+
+
+class HealthView(msgspec.Struct, frozen=True, kw_only=True):
+    """``at``: when the watch looked, seconds since 1970; None with ``unseen``, which says why it has not.
+
+    ``unlooked``: what it could not look at; ``silent_s``: how long the driver's beat had not grown then.
+    """
+
+    at: float | None = None
+    unseen: str = ""
+    symptoms: tuple[SymptomLine, ...] = ()
+    unlooked: tuple[str, ...] = ()
+    silent_s: float = 0.0
+    restarts: int = 0
+    restarts_lately: int = 0
+
+
+def view_health(index: FleetIndex | None, job: str) -> HealthView:
+    """Of one job, by the index that the last pass has left."""
+    if index is None:
+        return HealthView(unseen="the watch has made no pass yet: see that it runs")
+    row = index.row(job)
+    if row is None:
+        return HealthView(unseen="the last pass of the watch did not know this job yet")
+    return HealthView(
+        at=row.seen_at or index.started,
+        symptoms=tuple(_symptoms(row)),
+        unlooked=tuple(f"{part}: {why}" for part, why in sorted(row.unlooked.items())),
+        silent_s=row.silent_s,
+        restarts=row.restarts,
+        restarts_lately=row.restarts_lately,
+    )
+
+
+def _symptoms(row: JobRow) -> Iterator[SymptomLine]:
+    incidents = row.memory.incidents.open if row.memory.incidents is not None else {}
+    for symptom in row.symptoms:
+        incident = incidents.get(symptom.key)
+        yield SymptomLine(
+            severity=symptom.severity.value,
+            tone=_TONES[symptom.severity],
+            rule=symptom.rule,
+            query=symptom.query,
+            cause=symptom.cause,
+            action=symptom.action,
+            heading=symptom.heading,
+            runbook=runbook_link(symptom.heading),
+            since=incident.raised_at if incident is not None else None,
+            acts=incident.acts if incident is not None else (),
+        )

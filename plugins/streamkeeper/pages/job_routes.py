@@ -1,0 +1,74 @@
+"""``/jobs/JOB``: one job, its heavy parts on demand; and what its driver measured, as JSON for the charts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from fastapi import APIRouter, HTTPException, Query, Request
+from starlette.responses import Response
+
+from streamkeeper.model.coding import to_json
+from streamkeeper.operations.installation import Installation
+from streamkeeper.pages.buttons import restore_path
+from streamkeeper.pages.job_view import JobPage
+from streamkeeper.pages.parts import Part
+from streamkeeper.pages.rendering import render
+from streamkeeper.pages.viewer import DEPLOY, Viewer, guarded
+
+_PARTS: dict[str, Callable[[JobPage], Part[Any]]] = {
+    "standing": JobPage.standing,
+    "health": JobPage.health,
+    "charts": JobPage.charts,
+    "release": JobPage.release,
+    "queries": JobPage.queries,
+}
+_ON_DEMAND: dict[str, Callable[[JobPage], Part[Any]]] = {
+    "findings": JobPage.findings,
+    "snapshots": JobPage.snapshots,
+    "log": JobPage.log,
+    "readers": JobPage.readers,
+}
+"""What takes more requests than somebody who looks at the rest should wait for."""
+TIMELINE = "timeline"
+
+
+def router_of(site: Callable[[], Installation], viewer: Callable[..., Viewer]) -> APIRouter:
+    """The routes of a job; ``viewer`` as in ``make_app``."""
+    router = APIRouter()
+
+    @router.get("/jobs/{job}")
+    def show(
+        request: Request,
+        job: str,
+        part: str = "",
+        opened: str = Query("", alias="open"),
+        before: int = 0,
+        who: Viewer = guarded(viewer, DEPLOY),
+    ) -> Response:
+        """``part``: this one alone; ``open``: one of those on demand, in the whole; ``before``: of the timeline."""
+        if opened and opened not in _ON_DEMAND:
+            raise HTTPException(404, "there is no such part of this page")
+        page = JobPage(site(), job)
+        wanted = (part,) if part else (*_PARTS, TIMELINE, opened)
+        read = {name: read_one(page) for name, read_one in {**_PARTS, **_ON_DEMAND}.items() if name in wanted}
+        if TIMELINE in wanted:
+            read[TIMELINE] = page.timeline(before)
+        values = {
+            **dict.fromkeys(_ON_DEMAND),
+            **read,
+            "job": page.job,
+            "before": before,
+            "buttons": page.buttons(who),
+            "restore_path": restore_path,
+        }
+        return render(request, who, "job.html", values, part=part)
+
+    @router.get("/jobs/{job}/history.json")
+    def history(job: str, who: Viewer = guarded(viewer, DEPLOY)) -> Response:
+        found = JobPage(site(), job).charts()
+        if found.value is None:
+            return Response(to_json({"missing": found.missing}), 503, media_type="application/json")
+        return Response(to_json(found.value), media_type="application/json")
+
+    return router

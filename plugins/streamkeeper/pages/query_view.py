@@ -1,0 +1,181 @@
+"""What the page of a job says of one query: what it computes, and where it reads, writes and keeps its place. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from streamkeeper.compatibility.differences import operator_lines, source_lines
+from streamkeeper.health.rule import tell_span
+from streamkeeper.model.checkpoint_version import CheckpointVersion
+from streamkeeper.model.control import QueryStatus
+from streamkeeper.model.job_state import JobState
+from streamkeeper.model.manifest import Manifest
+from streamkeeper.model.names import version_number
+from streamkeeper.model.redaction import Structure
+from streamkeeper.model.secret_names import masked_code, masked_place
+from streamkeeper.model.signals import SourceSignals
+
+LONGEST_PLAN = 64 * 1024
+"""Characters of a plan that are shown."""
+
+
+class SourceLine(msgspec.Struct, frozen=True, kw_only=True):
+    """One source. ``told``: its options and columns; ``offset``: where the last committed batch ended, as Spark wrote
+    it; ``lag``: what waits there, in words. Both are empty where nobody tells.
+    """
+
+    title: str
+    told: tuple[str, ...] = ()
+    offset: str = ""
+    lag: str = ""
+
+
+class OperatorLine(msgspec.Struct, frozen=True, kw_only=True):
+    """One stateful operator: what it is, and what it keeps."""
+
+    title: str
+    told: tuple[str, ...] = ()
+
+
+class VersionLine(msgspec.Struct, frozen=True, kw_only=True):
+    """One checkpoint version. ``stands``: whether it serves; ``place``: its directory; ``carries_on``: whose output.
+
+    ``operation`` and ``release``: that made it, empty where nobody knows.
+    """
+
+    version: Structure
+    stands: Structure
+    origin: str
+    place: str
+    release: Structure = ""
+    operation: Structure = ""
+    carries_on: str = ""
+    committed: int | None = None
+    format: Structure = ""
+
+
+class QueryView(msgspec.Struct, frozen=True, kw_only=True):
+    """One query. ``undescribed``: why its plan is not known; ``sources`` are then those that its driver tells of.
+
+    ``versions``: newest first.
+    """
+
+    query: Structure
+    undescribed: str = ""
+    output: str = ""
+    output_mode: Structure = ""
+    trigger: Structure = ""
+    watermarks: tuple[str, ...] = ()
+    sources: tuple[SourceLine, ...] = ()
+    operators: tuple[OperatorLine, ...] = ()
+    plan: str = ""
+    versions: tuple[VersionLine, ...] = ()
+
+
+def view_query(
+    state: JobState,
+    query: str,
+    manifest: Manifest | None,
+    status: QueryStatus | None,
+    *,
+    root: str,
+    undescribed: str = "",
+) -> QueryView:
+    """One query of a job. ``root``: of checkpoints whose own is on no record; ``status``: its driver's last word."""
+    versions = tuple(_versions(state, query, root))
+    if manifest is None:
+        return QueryView(query=query, undescribed=undescribed, sources=_told_sources(status), versions=versions)
+    return QueryView(
+        query=query,
+        output=f"{manifest.sink.kind} {masked_place(manifest.sink.output)}",
+        output_mode=manifest.output_mode,
+        trigger=manifest.trigger,
+        watermarks=tuple(map(masked_code, manifest.watermarks)),
+        sources=tuple(_sources(manifest, status)),
+        operators=tuple(_operators(manifest)),
+        plan=_plan(manifest.plan),
+        versions=versions,
+    )
+
+
+def _sources(manifest: Manifest, status: QueryStatus | None) -> Iterator[SourceLine]:
+    offsets = status.offsets if status is not None else ()
+    signals = status.signals.sources if status is not None else ()
+    for number, source in enumerate(manifest.sources):
+        title, *told = map(masked_code, source_lines(number, source))
+        yield SourceLine(
+            title=title,
+            told=tuple(line.strip() for line in told),
+            offset=masked_code(offsets[number]) if number < len(offsets) else "",
+            lag=tell_lag(signals[number]) if number < len(signals) else "",
+        )
+
+
+def _told_sources(status: QueryStatus | None) -> tuple[SourceLine, ...]:
+    """As the driver names them, where no manifest does."""
+    if status is None:
+        return ()
+    signals: Sequence[SourceSignals] = status.signals.sources
+    count = max(len(status.offsets), len(signals))
+    return tuple(
+        SourceLine(
+            title=masked_code(signals[number].source if number < len(signals) else f"source {number}"),
+            offset=masked_code(status.offsets[number]) if number < len(status.offsets) else "",
+            lag=tell_lag(signals[number]) if number < len(signals) else "",
+        )
+        for number in range(count)
+    )
+
+
+def tell_lag(source: SourceSignals) -> str:
+    """12,000 records, 3.5 min behind; it drops what comes next in 2 h."""
+    waits = [
+        f"{count:,} {what}"
+        for count, what in ((source.lag_records, "records"), (source.lag_files, "files"))
+        if count is not None
+    ]
+    if source.lag_s is not None:
+        waits.append(f"{tell_span(source.lag_s)} behind")
+    told = ", ".join(waits)
+    if source.runway_s is None:
+        return told
+    return "; ".join(filter(None, (told, f"it drops what comes next in {tell_span(source.runway_s)}")))
+
+
+def _operators(manifest: Manifest) -> Iterator[OperatorLine]:
+    for number, operator in enumerate(manifest.operators):
+        title, *told = masked_code("\n".join(operator_lines(number, operator))).split("\n")
+        yield OperatorLine(title=title, told=tuple(line.strip() for line in told))
+
+
+def _versions(state: JobState, query: str, root: str) -> Iterator[VersionLine]:
+    serving = state.current_version(query)
+    known = state.versions.get(query, ())
+    for version in sorted(known, key=lambda each: version_number(each.version), reverse=True):
+        serves = serving is not None and version.version == serving.version
+        yield VersionLine(
+            version=version.version,
+            stands="serves" if serves else "served before" if version.serves else "never served",
+            origin=version.origin,
+            place=state.checkpoint(query, version.version, root),
+            release=version.release,
+            operation=version.operation if version.operation in state.operations else "",
+            carries_on=_carries_on(version),
+            committed=version.committed,
+            format=version.state_format,
+        )
+
+
+def _carries_on(version: CheckpointVersion) -> str:
+    if not version.parent:
+        return ""
+    last = "" if version.parent_batch is None else f" after its batch {version.parent_batch}"
+    return f"{version.parent}{last}"
+
+
+def _plan(plan: str) -> str:
+    shown = masked_code(plan)
+    left = len(shown) - LONGEST_PLAN
+    return shown if left <= 0 else f"{shown[:LONGEST_PLAN]}\n… ({left:,} more characters)"

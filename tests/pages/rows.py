@@ -1,0 +1,48 @@
+"""Rows of the fleet as a pass of the watch leaves them: a job that serves well, and what can be otherwise."""
+
+from __future__ import annotations
+
+from streamkeeper.model.fleet import JobFacts, JobMemory, JobRow, OperationFacts, QueryRow
+from streamkeeper.model.health import Severity, Symptom
+from streamkeeper.model.standing import Standing
+
+AT = 1_800_000_000.0
+CLEAR = QueryRow(
+    lag_s=12.0, committed_at=AT - 240, batch_s=1.25, trigger_s=5.0, rows_per_s=40.0, snapshots_known=True,
+    verified_at=AT - 7200,
+)  # fmt: skip
+
+
+def row(job: str = "orders", standing: Standing = Standing.SERVING, **given: object) -> JobRow:
+    """A job that serves well, but for what is given."""
+    return JobRow(
+        **{"job": job, "standing": standing, "release": "r0003", "queries": {"q": CLEAR}, **given}  # type: ignore[arg-type]
+    )
+
+
+def remembered(**given: object) -> JobMemory:
+    """What the watch knows of a job's journal."""
+    facts = {
+        "number": 9, "wanted": True, "stopped": "", "serving_release": "r0003", "serving_instance": "i",
+        "desired_release": "r0003", "last_failure": "", "owner": "airflow:ada", **given,
+    }  # fmt: skip
+    return JobMemory(facts=JobFacts(**facts))  # type: ignore[arg-type]
+
+
+def wrong(severity: Severity = Severity.PAGE, cause: str = "no trigger") -> dict[str, object]:
+    """What a job's row has of one symptom."""
+    symptom = Symptom(
+        rule="stalled", severity=severity, job="orders", query="q", cause=cause, action="", heading="A job stands still"
+    )
+    return {"worst": severity, "symptoms": (symptom,)}
+
+
+FLEET = (
+    row("alpha", memory=remembered(owner="airflow:ada")),
+    row("beta", **wrong(Severity.TICKET, "lag grows"), memory=remembered(owner="cli:bob")),
+    row("gamma", standing=Standing.FAILED, **wrong(), operation="op-1",
+        under_way=OperationFacts(operation="op-1", kind="deploy", step="approve", began_at=AT, waits_for_person=True)),
+    row("delta", operation="op-2",
+        under_way=OperationFacts(operation="op-2", kind="rollback", step="drain", began_at=AT)),
+    row("gone", memory=remembered(forgotten=True)),
+)  # fmt: skip

@@ -1,0 +1,168 @@
+"""The fleet's page: from the index alone, in two requests at most, with what others wrote as text."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace as changed
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from streamkeeper.model.fleet import INDEX_KEY
+from streamkeeper.model.standing import Standing
+from streamkeeper.registry.fleet import open_index
+from streamkeeper.stores.counting import CountingStore
+from tests.pages.asking import get, leave_index, make_site, make_viewed
+from tests.pages.rows import FLEET, remembered, row, wrong
+
+MARKUP = "<script>alert(1)</script>"
+
+
+class Cells(HTMLParser):
+    """The words of each cell of a table's body."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.rows: list[list[str]] = []
+        self._inside = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag == "tr":
+            self.rows.append([])
+        if tag in ("td", "th"):
+            self._inside = tag
+            self.rows[-1].append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in ("td", "th"):
+            self._inside = ""
+
+    def handle_data(self, data: str) -> None:
+        if self._inside:
+            self.rows[-1][-1] = " ".join(f"{self.rows[-1][-1]} {data}".split())
+
+
+def cells(text: str) -> dict[str, dict[str, str]]:
+    """Job -> column -> words."""
+    header, *rows = Cells(text).rows
+    return {each[0]: dict(zip(header, each, strict=True)) for each in rows}
+
+
+def test_a_row_a_job(tmp_path: Path) -> None:
+    """Every job that is not forgotten, with every column, and a link to its page and to what is under way."""
+    site = make_site(tmp_path)
+    leave_index(site, *FLEET)
+    text = get(make_viewed(site), "/", under="/streamkeeper").text
+    found = cells(text)
+    assert list(found) == ["gamma", "beta", "alpha", "delta"]
+    assert found["alpha"] == {
+        "Job": "alpha", "Standing": "serving", "Release": "r0003", "Health": "well", "Lag": "12 s",
+        "Batch of trigger": "1.2 s of 5 s", "Rows/s": "40", "Last commit": "4 min", "Verified backup": "2 h",
+        "Under way": "-", "Owner": "airflow:ada",
+    }  # fmt: skip
+    assert found["gamma"]["Health"] == "page stalled (q) no trigger Runbook: A job stands still"
+    assert found["gamma"]["Under way"] == "deploy at approve for 0 s waits for approval"
+    assert 'href="/streamkeeper/jobs/gamma"' in text
+    assert 'href="/streamkeeper/jobs/gamma/operations/op-1"' in text
+    assert "4 of 4 jobs" in text
+    assert "1 forgotten" in text
+
+
+def test_a_view_asks_the_store_once(tmp_path: Path) -> None:
+    """However many jobs there are, the index is all that is read."""
+    site = make_site(tmp_path)
+    leave_index(site, *(row(f"job_{number:04}") for number in range(1000)))
+    store = CountingStore(site.store)
+    page = make_viewed(changed(site, store=store))
+    for path in ("/", "/?part=jobs", "/?search=job_0042&sort=lag"):
+        before = store.requests
+        assert get(page, path).status_code == 200
+        assert store.requests - before == 1, path
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("search=lag+grows", ["beta"]),
+        ("health=wrong&standing=&under_way=&owner=&search=", ["gamma", "beta"]),
+        ("standing=failed", ["gamma"]),
+        ("under_way=waits", ["gamma"]),
+        ("owner=cli%3Abob", ["beta"]),
+        ("sort=job&turned=1", ["gamma", "delta", "beta", "alpha"]),
+    ],
+)
+def test_the_address_chooses(tmp_path: Path, query: str, found: list[str]) -> None:
+    """Without a script too: what a form sends, empty fields and all; the fields show what was chosen."""
+    site = make_site(tmp_path)
+    leave_index(site, *FLEET)
+    page = make_viewed(site)
+    text = get(page, f"/?{query}").text
+    assert list(cells(text)) == found
+    for name, value in re.findall(r"(health|standing|under_way|owner)=([^&]+)", query):
+        chosen = re.search(rf'<select name="{name}">(.*?)</select>', text, re.DOTALL)
+        assert chosen
+        assert re.search(r'<option(?: value="([^"]*)")? selected>([^<]*)', chosen[1])
+        assert value.replace("%3A", ":") in chosen[1]
+    part = get(page, f"/?part=jobs&{query}")
+    assert list(cells(part.text)) == found
+    assert "part" not in part.headers["HX-Replace-Url"]
+
+
+@pytest.mark.parametrize("query", ["sort=password", "standing=well", "health=x", "page=0", "search=" + "x" * 201])
+def test_an_address_that_cannot_be_read_is_told(tmp_path: Path, query: str) -> None:
+    """One sentence that names the field; nothing of it is taken for something else."""
+    answer = get(make_viewed(make_site(tmp_path)), f"/?{query}")
+    assert answer.status_code == 400
+    assert f"cannot be read: {query.split('=')[0]}:" in answer.text
+
+
+def test_without_an_index_the_way_out_is_told(tmp_path: Path) -> None:
+    """No pass yet, another installation's, one that cannot be read, one of a newer version; each refreshes itself."""
+    site = make_site(tmp_path)
+    page = make_viewed(site)
+    assert "has not looked at any job" in get(page, "/").text
+    assert "switch streaming_watch on in Airflow" in get(page, "/").text
+    leave_index(changed(site, record=replace(site.record, id="another")), row())  # type: ignore[type-var]
+    assert "is of another installation" in get(page, "/").text
+    assert "orders" not in get(page, "/").text
+    site.store.replace(INDEX_KEY, b"{")
+    assert "fleet/index.json" in get(page, "/").text
+    site.store.replace(INDEX_KEY, b'{"format": 999, "number": 1, "started": 0}')
+    assert "fleet/index.json" in get(page, "/").text
+    assert 'data-refresh="5"' in get(page, "/").text
+    leave_index(site, row())
+    assert list(cells(get(page, "/").text)) == ["orders"], "negative control"
+
+
+def test_what_others_wrote_stays_text(tmp_path: Path) -> None:
+    """A cause, a reason, an owner, an error, a search: markup in it is shown, not obeyed."""
+    site = make_site(tmp_path)
+    leave_index(
+        site,
+        row(**wrong(cause=MARKUP), stopped=MARKUP, standing=Standing.STOPPED, unlooked={MARKUP: MARKUP}),
+        row("other", memory=remembered(owner=MARKUP, desired_release=MARKUP), release=MARKUP),
+    )
+    text = get(make_viewed(site), f"/?search={MARKUP}").text
+    assert "alert(1)" in text
+    assert MARKUP not in text
+    assert "<script>" not in text
+
+
+def test_an_index_of_before_there_were_rates_is_read(tmp_path: Path) -> None:
+    """Its rows lack owner and figures of batches: they are shown as not known, and the rest as ever."""
+    site = make_site(tmp_path)
+    leave_index(site, row(memory=remembered()))
+    told = json.loads(site.store.read(INDEX_KEY))
+    for name in ("batch_s", "trigger_s", "rows_per_s"):
+        del told["rows"][0]["queries"]["q"][name]
+    del told["rows"][0]["memory"]["facts"]["owner"]
+    site.store.replace(INDEX_KEY, json.dumps(told).encode())
+    found = cells(get(make_viewed(site), "/").text)["orders"]
+    assert (found["Batch of trigger"], found["Rows/s"], found["Owner"], found["Lag"]) == ("-", "-", "-", "12 s")
+    facts = open_index(site.store, site.id).rows[0].memory.facts
+    assert facts is not None
+    assert facts.owner is None

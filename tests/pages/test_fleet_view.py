@@ -1,0 +1,163 @@
+"""The fleet's rows: what is said of a job, who is chosen, and in which order."""
+
+from __future__ import annotations
+
+from urllib.parse import parse_qs
+
+import pytest
+from msgspec.structs import replace
+
+from streamkeeper.model.fleet import FleetIndex, JobRow, OperationFacts, QueryRow, ToldError
+from streamkeeper.model.health import Severity
+from streamkeeper.model.standing import Standing
+from streamkeeper.pages.fleet_view import COLUMNS, ROWS, TONES, FleetFilter, FleetView, ShownJob, view_fleet
+from tests.pages.rows import AT, CLEAR, FLEET, remembered, row, wrong
+
+
+def view(*rows: JobRow, after_s: float = 40, **chosen: object) -> FleetView:
+    """Looked at so much after the pass."""
+    index = FleetIndex(number=7, started=AT, rows=rows)
+    return view_fleet(index, FleetFilter(**chosen), now=AT + after_s)  # type: ignore[arg-type]
+
+
+def shown(*rows: JobRow, **chosen: object) -> ShownJob:
+    """The first row."""
+    return view(*rows, **chosen).rows[0]  # type: ignore[arg-type]
+
+
+def names(found: FleetView) -> list[str]:
+    return [each.job for each in found.rows]
+
+
+@pytest.mark.parametrize("standing", list(Standing))
+def test_every_standing_has_a_row_and_a_tone(standing: Standing) -> None:
+    """Whatever has become of a job, it is shown, in words and not by a colour alone."""
+    assert shown(row(standing=standing)).standing == standing.value
+    assert shown(row(standing=standing)).tone == TONES[standing]
+
+
+def test_a_row_says_what_serves_and_how_well() -> None:
+    """Release, lag, batch against trigger, rows, last commit, verified backup and owner, of the worst query."""
+    told = shown(row(memory=remembered()))
+    assert (told.release, told.desired, told.owner, told.health) == ("r0003", "", "airflow:ada", "well")
+    assert (told.lag, told.batch, told.rows, told.commit, told.verified) == (
+        "12 s",
+        "1.2 s of 5 s",
+        "40",
+        "4 min",
+        "2 h",
+    )
+    slow = QueryRow(batch_s=12.0, trigger_s=5.0, rows_per_s=0.5, snapshots_known=True)
+    told = shown(row(queries={"a": CLEAR, "b": slow}))
+    assert (told.batch, told.late, told.rows, told.verified, told.verified_tone) == (
+        "12 s of 5 s",
+        True,
+        "40",
+        "none",
+        "warn",
+    )
+    assert shown(row(queries={"b": QueryRow(batch_s=3.0)})).batch == "3.0 s", "availableNow has no trigger"
+
+
+def test_what_is_not_known_is_not_made_up() -> None:
+    """A job that was never deployed, and the row of an index that an earlier version has left."""
+    told = shown(JobRow(job="orders", standing=Standing.NOT_DEPLOYED, release=""))
+    assert (told.lag, told.batch, told.rows, told.commit, told.verified) == ("-",) * 5
+    assert (told.health, told.owner, told.desired) == ("-", "", "")
+    assert shown(row(unlooked={"status": "damaged"})).health == "not looked at"
+
+
+def test_the_first_cause_is_told_with_its_heading() -> None:
+    """Badge, rule, query, cause, the runbook's heading, and how many more there are."""
+    told = shown(row(worst=Severity.PAGE, symptoms=(*wrong()["symptoms"],) * 3))  # type: ignore[misc]
+    assert (told.health, told.health_tone, told.rule) == ("page", "bad", "stalled (q)")
+    assert (told.cause, told.heading, told.more) == ("no trigger", "A job stands still", 2)
+    error = ToldError(text="out of memory", since=AT)
+    assert shown(row(**wrong(), error=error)).error == "out of memory"
+    assert shown(row(**wrong(cause="it ended: out of memory"), error=error)).error == "", "said once"
+
+
+def test_what_is_under_way_and_waits_for_a_person_is_told() -> None:
+    """Kind, step by its label, for how long; the release that is to be beside the one that serves."""
+    facts = OperationFacts(operation="op-1", kind="deploy", step="backup", began_at=AT - 600, waits_for_person=True)
+    told = shown(row(operation="op-1", under_way=facts, memory=remembered(desired_release="r0004")))
+    assert (told.step, told.operation, told.waits) == ("deploy at keep-state for 10 min", "op-1", True)
+    assert (told.release, told.desired) == ("r0003", "r0004")
+
+
+@pytest.mark.parametrize(
+    ("chosen", "found"),
+    [
+        ({}, ["gamma", "beta", "alpha", "delta"]),
+        ({"health": "wrong"}, ["gamma", "beta"]),
+        ({"health": "ticket"}, ["beta"]),
+        ({"health": "well"}, ["alpha", "delta"]),
+        ({"standing": Standing.FAILED}, ["gamma"]),
+        ({"under_way": "open"}, ["gamma", "delta"]),
+        ({"under_way": "waits"}, ["gamma"]),
+        ({"owner": "cli:bob"}, ["beta"]),
+        ({"search": "LAG"}, ["beta"]),
+        ({"search": "ta bob"}, ["beta"]),
+        ({"search": "op-2"}, ["delta"]),
+        ({"search": "nothing"}, []),
+    ],
+)  # fmt: skip
+def test_jobs_are_chosen(chosen: dict[str, object], found: list[str]) -> None:
+    """By health, standing, what is under way, owner, and words in name, owner, operation or cause; forgotten never."""
+    assert names(view(*FLEET, **chosen)) == found
+    assert view(*FLEET, **chosen).jobs == 4
+    assert view(*FLEET, **chosen).forgotten == 1
+    assert view(*FLEET, **chosen).owners == ("airflow:ada", "cli:bob")
+
+
+@pytest.mark.parametrize("column", list(COLUMNS))
+def test_every_column_sorts_both_ways(column: str) -> None:
+    """What is not known comes last, whichever way round; equal ones by name."""
+    facts = OperationFacts(operation="op", kind="deploy", step="go", began_at=AT)
+    later = replace(facts, began_at=AT + 9)
+    bad = replace(CLEAR, lag_s=900.0, committed_at=AT - 9, batch_s=9.0, rows_per_s=9.0, verified_at=1.0)
+    one = row(
+        "one", Standing.FAILED, **wrong(), under_way=facts, release="r0001", queries={"q": bad}, memory=remembered()
+    )
+    two = row("two", under_way=later, release="r0009", memory=remembered(owner="zoe"))
+    unknown = JobRow(job="unknown", standing=Standing.UNKNOWN, release="", unlooked={"records": "damaged"})
+    there = names(view(unknown, two, one, sort=column))
+    back = names(view(unknown, two, one, sort=column, turned=True))
+    # Of these everything is known of every job.
+    last = [] if column in ("job", "standing", "health") else ["unknown"]
+    assert there == [*reversed(back[: len(back) - len(last)]), *last]
+
+
+def test_the_worst_comes_first_when_a_column_is_asked_for() -> None:
+    """Most lag, batches that outlast their trigger, the oldest commit, and no verified backup at all."""
+    bad = QueryRow(
+        lag_s=900.0, committed_at=AT - 9000, batch_s=9.0, trigger_s=5.0, rows_per_s=90.0, snapshots_known=True
+    )
+    for column in ("lag", "batch", "rows", "commit", "verified"):
+        assert names(view(row("a"), row("b", queries={"q": bad}), sort=column)) == ["b", "a"], column
+
+
+def test_a_page_has_a_hundred_jobs() -> None:
+    """Each job is on one page; beyond the last page is the last page."""
+    rows = [row(f"job_{number:03}") for number in range(ROWS * 2 + 1)]
+    pages = [names(view(*rows, page=number)) for number in (1, 2, 3)]
+    assert [len(page) for page in pages] == [ROWS, ROWS, 1]
+    assert [job for page in pages for job in page] == [each.job for each in rows]
+    assert names(view(*rows, page=99)) == pages[2]
+    assert view(*rows).pages == 3
+
+
+def test_an_address_has_what_was_chosen_and_nothing_else() -> None:
+    """What a page links to gives the same choice again, whatever stands in it."""
+    chosen = FleetFilter(search="a&b=ü", standing=Standing.NOT_DEPLOYED, sort="lag", turned=True)
+    assert parse_qs(chosen.address(page=2).removeprefix("?")) == {
+        "search": ["a&b=ü"], "standing": ["not deployed"], "sort": ["lag"], "turned": ["1"], "page": ["2"],
+    }  # fmt: skip
+    assert FleetFilter().address() == "?"
+
+
+def test_a_watch_that_missed_passes_is_told() -> None:
+    """The age of the look is that of the index, and from five minutes on something is wrong with the watch."""
+    assert (view(row()).age_s, view(row()).stale) == (40, False)
+    assert view(row(), after_s=301).stale
+    assert view(row(), after_s=-5).age_s == 0

@@ -1,0 +1,349 @@
+"""The page of a job: all that there is to say of it, nobody's markup, no secret, and a part that fails alone."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from pathlib import Path
+
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from harness.fault_store import FaultStore, unavailable
+from streamkeeper.model.journal import JobForgotten, OperationFinished, OperationStarted, Outcome
+from streamkeeper.model.journal_keys import entry_key
+from streamkeeper.model.request import DeployRequest
+from streamkeeper.operations import timelines
+from streamkeeper.registry.objects import object_key
+from streamkeeper.stores.counting import CountingStore
+from streamkeeper.stores.local import LocalStore
+from tests.operations.registered_job import JOB, QUERY
+from tests.pages.asking import get, make_site, make_viewed
+from tests.pages.whole_job import DRIVER, LITERAL, MARKUP, OPERATION, REFERENCE, RUN, WholeJob, another_job
+
+ALWAYS = ("standing", "health", "charts", "timeline", "release", "queries")
+ON_DEMAND = ("findings", "snapshots", "readers", "log")
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> WholeJob:
+    return WholeJob(tmp_path)
+
+
+@pytest.fixture
+def page(job: WholeJob) -> FastAPI:
+    return make_viewed(job.site)
+
+
+def part(page: FastAPI, name: str) -> str:
+    """A part of the job's page, alone."""
+    answer = get(page, f"/jobs/{JOB}?part={name}")
+    assert answer.status_code == 200, answer.text
+    return answer.text
+
+
+def ageless(text: str) -> str:
+    """Without what has grown older between two looks."""
+    return re.sub(r"[\d.]+ \w+ ago", "", text).strip()
+
+
+def every_answer(page: FastAPI) -> list[httpx.Response]:
+    """All that anybody can ask of the job."""
+    asked = [f"?part={name}" for name in (*ALWAYS, *ON_DEMAND)] + [f"?open={name}" for name in ON_DEMAND]
+    return [get(page, f"/jobs/{JOB}{each}") for each in ("", "/history.json", *asked)]
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        (
+            "standing",
+            ("serving", DRIVER, "r0002", "1,200 in, 3,000 done", "every 5 s", "25%", f"/{OPERATION}"),
+        ),
+        (
+            "health",
+            ("lag-seconds", "look at a word", "A query falls behind", "started it: a word", "checkpoint: a"),
+        ),
+        ("charts", ("Lag", "Batch duration against the trigger", "Memory of state", 'data-chart="rates"')),
+        ("timeline", ("handoff from v0001 to v0002", "SWITCH", "cli:bob: all done", "stop", "succeeded")),
+        ("release", ("r0002", "Spark 4.2.0", REFERENCE)),
+        (
+            "queries",
+            ("source 0: file /in", "3 files, 90 s behind", "stateful operator 0: aggregate", "v0001 after its"),
+        ),
+        ("findings", ("grouping-keys-changed", "sales.py:7", "-RATE = 1", "+RATE = 2", "against r0001")),
+        ("snapshots", ("s0001", "verified 2026-11-24T10:00:00 by drill d1", "kept: the newest")),
+        ("log", (f"{DRIVER}.log", "an error: a word")),
+    ],
+)
+def test_a_part_says_all_there_is(page: FastAPI, name: str, words: tuple[str, ...]) -> None:
+    """From the journal, the driver's folder, the watch's index, the objects and the log."""
+    text = html.unescape(part(page, name))
+    assert [each for each in words if each not in text] == []
+    assert "<html" not in text
+
+
+def test_the_whole_page_has_every_part_and_loads_the_heavy_ones_on_demand(page: FastAPI) -> None:
+    """What takes long is a link until it is asked for: by htmx as a part, without a script as a page."""
+    whole = ageless(get(page, f"/jobs/{JOB}").text)
+    for name in ALWAYS:
+        assert ageless(part(page, name)) in whole
+    for name in ON_DEMAND:
+        assert ageless(part(page, name)) not in whole
+        assert f'href="/jobs/{JOB}?open={name}#{name}" hx-get="/jobs/{JOB}?part={name}"' in whole
+        opened = get(page, f"/jobs/{JOB}?open={name}").text
+        assert ageless(part(page, name)) in ageless(opened)
+        assert "<html" in opened
+
+
+def test_the_heavy_parts_ask_the_store_nothing_until_they_are_wanted(job: WholeJob) -> None:
+    """The page is a few requests beside the entries of its timeline; negative control: an open part asks more."""
+    store = CountingStore(job.site.store)
+    site = job.site.__class__(settings=job.site.settings, store=store, runner=job.runner)
+    page = make_viewed(site)
+
+    def requests(query: str) -> int:
+        before = store.requests
+        assert get(page, f"/jobs/{JOB}{query}").status_code == 200
+        return store.requests - before
+
+    entries = job.state.number
+    assert requests("") <= 2 * entries + 15
+    assert requests("?open=snapshots") > requests("")
+
+
+def test_markup_stays_text_everywhere(tmp_path: Path) -> None:
+    """Of whoever wrote a reason, an error, a param, code, a log line, a finding or a drill's message."""
+    page = make_viewed(WholeJob(tmp_path, text=MARKUP).site)
+    for answer in every_answer(page):
+        assert answer.status_code == 200
+        assert "<img" not in answer.text or answer.headers["Content-Type"] == "application/json"
+    for name in (*ALWAYS, *ON_DEMAND):
+        if name not in ("charts", "readers"):
+            assert html.escape(MARKUP) in part(page, name), name
+
+
+def test_nothing_steers_the_order_of_reading(tmp_path: Path) -> None:
+    """What would turn a line around is spelled out, in a reason as in a log."""
+    page = make_viewed(WholeJob(tmp_path, text="a\u202eb").site)
+    for name in ("standing", "timeline", "log", "health"):
+        assert "a\\u202eb" in part(page, name)
+        assert "\u202e" not in part(page, name)
+
+
+def test_no_secret_is_on_any_part(job: WholeJob, page: FastAPI) -> None:
+    """A reference is shown as it is; a value that stands in its place is masked wherever it was told."""
+    for answer in every_answer(page):
+        assert LITERAL not in answer.text
+    assert REFERENCE in part(page, "release")
+    assert "an error: a word by ***" in part(page, "log")
+    log = job.site.settings.log(JOB, DRIVER).read_text()
+    assert LITERAL in log, "negative control: it was there to be shown"
+
+
+def test_a_job_is_known_or_said_not_to_be(page: FastAPI) -> None:
+    """An unknown one, a name that none can have, and a way out of the store are one sentence each."""
+    answer = get(page, "/jobs/nope")
+    assert (answer.status_code, "job nope is not known" in answer.text) == (404, True)
+    for name in ("Sales", "sales.json", "%2e%2e", "a" * 64, "sales%2fjournal", "sales%0a"):
+        assert get(page, f"/jobs/{name}").status_code == 404, name
+        assert get(page, f"/jobs/{name}/history.json").status_code == 404, name
+
+
+@pytest.mark.parametrize(
+    ("query", "status"),
+    [
+        ("?part=nothing", 404),
+        ("?open=nothing", 404),
+        ("?open=standing", 404),
+        ("?before=soon", 400),
+        ("?before=-3", 200),
+        ("?before=99999999999999999999", 200),
+        ("?part=timeline&before=1", 200),
+    ],
+)
+def test_what_cannot_be_asked_is_said(page: FastAPI, query: str, status: int) -> None:
+    """A part that there is not, and a number that is none; any number is fine."""
+    assert get(page, f"/jobs/{JOB}{query}").status_code == status
+
+
+def damage(job: WholeJob, key: str) -> None:
+    """Let a record of the store be something else."""
+    job.site.store.replace(key, b"{")
+
+
+def test_a_manifest_that_cannot_be_read_is_told_in_its_place(job: WholeJob, page: FastAPI) -> None:
+    """Where its plan would be; checkpoints, offsets and the rest of the page stand."""
+    damage(job, object_key(JOB, "manifests", job.state.described["r0002"][QUERY], ".json"))
+    answer = get(page, f"/jobs/{JOB}")
+    assert answer.status_code == 200
+    assert "its plan cannot be read: " in answer.text
+    assert "{&#34;logOffset&#34;:7}" in answer.text
+    assert "v0001 after its batch 8" in answer.text
+    assert "does not hold what its name says" in part(page, "readers")
+
+
+def test_a_status_that_cannot_be_read_is_told_in_its_place(job: WholeJob, page: FastAPI) -> None:
+    """Plans, timeline and health stand; nothing is said of what waits at the sources."""
+    damage(job, f"control/{JOB}/{DRIVER}/status.json")
+    text = get(page, f"/jobs/{JOB}").text
+    assert "how it stands cannot be read: " in text
+    assert "stateful operator 0" in text
+    assert "lag-seconds" in text
+    assert "waits there" not in text
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "told"),
+    [
+        ("findings", "report", "the last findings cannot be read: "),
+        ("snapshots", f"snapshots/{JOB}/{QUERY}/index/0000000001", "s0001"),
+        ("findings", "bundle", "the difference is not known: "),
+        ("charts", f"control/{JOB}/{DRIVER}/history.json", "has left no history"),
+    ],
+)
+def test_damage_of_a_part_is_told_in_it(job: WholeJob, page: FastAPI, name: str, key: str, told: str) -> None:
+    """In one sentence, and the page around it stands."""
+    objects = {
+        "report": object_key(JOB, "reports", job.state.operations[OPERATION].report, ".json"),
+        "bundle": object_key(JOB, "bundles", job.state.releases["r0002"].content.bundle, ".zip"),
+    }
+    damage(job, objects.get(key, key))
+    text = html.unescape(part(page, name))
+    assert told in text
+    assert get(page, f"/jobs/{JOB}" + ("" if name in ALWAYS else f"?open={name}")).status_code == 200
+
+
+def test_a_driver_whose_log_is_elsewhere_or_gone(job: WholeJob, page: FastAPI) -> None:
+    """One sentence that says so; nothing of the machine is read."""
+    job.site.settings.log(JOB, DRIVER).unlink()
+    assert f"{DRIVER} was started on no machine that has told so" in part(page, "log")
+
+
+def test_a_journal_that_cannot_be_read_leaves_the_health(job: WholeJob, page: FastAPI) -> None:
+    """What the watch saw and advises is there; every other part says why it is not."""
+    damage(job, entry_key(JOB, 3))
+    answer = get(page, f"/jobs/{JOB}?open=log")
+    assert answer.status_code == 200
+    assert "lag-seconds" in answer.text
+    assert answer.text.count("the journal cannot be read: ") == len(ALWAYS) - 1 + 1
+    assert get(page, f"/jobs/{JOB}/history.json").status_code == 503
+
+
+def test_an_entry_that_is_damaged_behind_a_fold_costs_the_timeline(job: WholeJob, page: FastAPI) -> None:
+    """The state is known from its copy: only what has to read the entry says that it cannot."""
+    while job.state.number < 105:
+        job.record(OperationStarted(operation="op", request=DeployRequest(job=JOB), steps=()))
+    damage(job, entry_key(JOB, 50))
+    text = get(page, f"/jobs/{JOB}").text
+    assert "its history cannot be read: " in text
+    assert "stateful operator 0" in text
+    assert 'class="badge good">serving' in text
+
+
+def test_a_store_that_does_not_answer_is_one_sentence(job: WholeJob) -> None:
+    """Nothing can be said of any job then; a part that is loaded says it as well."""
+    store = FaultStore(job.site.store, unavailable())
+    site = job.site.__class__(settings=job.site.settings, store=store, runner=job.runner)
+    page = make_viewed(site)
+    for query in ("", "?part=log", "?part=standing"):
+        assert get(page, f"/jobs/{JOB}{query}").status_code == 503
+
+
+def test_a_job_that_never_served_says_what_there_is_not(tmp_path: Path) -> None:
+    """A first deploy that is open: every part is there, and nothing is made up."""
+    site = make_site(tmp_path)
+    started = OperationStarted(operation="op", request=DeployRequest(job="orders", reason="first"), steps=("bundle",))
+    site.journal("orders", "test").append(lambda _: started)
+    page = make_viewed(site)
+    text = get(page, "/jobs/orders").text
+    for told in (
+        "not deployed",
+        "the watch has made no pass yet",
+        "no driver has served yet",
+        "no release of it serves",
+    ):
+        assert told in text
+    assert "op: deploy the code under the jobs root" in text
+    for name, told in (
+        ("findings", "no operation of it was assessed"),
+        ("snapshots", "No query of it ever had a checkpoint"),
+        ("readers", "None that could be looked at"),
+        ("log", "job orders has started no driver yet"),
+    ):
+        assert told in get(page, f"/jobs/orders?part={name}").text
+
+
+def test_a_forgotten_job_says_so(job: WholeJob, page: FastAPI) -> None:
+    """Its page is there, as its status and history are on the command line."""
+    job.record(JobForgotten(requested_by="cli:ada", reason=MARKUP))
+    text = get(page, f"/jobs/{JOB}").text
+    assert f"forgotten by cli:ada: {html.escape(MARKUP)}" in text
+    assert part(page, "timeline").index("forget") < part(page, "timeline").index("deploy")
+
+
+def test_the_readers_are_links_to_their_jobs(job: WholeJob, page: FastAPI) -> None:
+    """A job whose source lies in this one's output; negative control: one beside it reads something else."""
+    job.leave_index(another_job(job, "copies", f"{job.output}/v0001"), another_job(job, "others", f"{job.output}-2"))
+    text = part(page, "readers")
+    assert '<a href="/jobs/copies">copies</a>' in text
+    assert "others" not in text
+
+
+def test_the_history_is_what_the_tables_say(page: FastAPI) -> None:
+    """The charts' figures are the tables'."""
+    answer = get(page, f"/jobs/{JOB}/history.json")
+    assert answer.headers["Content-Type"] == "application/json"
+    told = json.loads(answer.text)
+    assert told["instance"] == DRIVER
+    (query,) = told["queries"]
+    lines = {(chart["name"], line["label"]): line["values"] for chart in query["charts"] for line in chart["lines"]}
+    assert lines["rates", "processed"] == [3000.0] * 3
+    assert lines["batch", "trigger"] == [5.0] * 3
+    assert lines["checkpoint_share", "share"] == [25.0] * 3
+    assert len(query["at"]) == 3
+    assert part(page, "charts").count("<td") == 3 * sum(len(chart["lines"]) for chart in query["charts"])
+
+
+def test_links_go_where_the_page_is_mounted(job: WholeJob, page: FastAPI) -> None:
+    """To the operation, to Airflow's own page of its DAG run, and to the figures."""
+    text = get(page, f"/jobs/{JOB}", under="/air/streamkeeper").text
+    assert f'href="/air/streamkeeper/jobs/{JOB}/operations/{OPERATION}"' in text
+    run = RUN.replace(":", "%3A").replace("+", "%2B")
+    assert f'data-airflow href="/air/dags/streaming_deploy/runs/{run}"' in text
+    assert f'data-history="/air/streamkeeper/jobs/{JOB}/history.json"' in text
+
+
+def test_the_timeline_goes_back_to_the_first_entry(
+    job: WholeJob, page: FastAPI, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Page by page, each operation once, until there is nothing older."""
+    monkeypatch.setattr(timelines, "OPERATIONS", 2)
+    for number in range(5):
+        name = f"more-{number}"
+        job.record(OperationStarted(operation=name, request=DeployRequest(job=JOB), steps=()))
+        job.record(OperationFinished(operation=name, outcome=Outcome.REFUSED, sentence="no"))
+    seen: list[str] = []
+    text = part(page, "timeline")
+    while True:
+        seen += [each.partition('"')[0] for each in text.split("/operations/")[1:]]
+        if "Older" not in text:
+            break
+        before = text.rpartition("?before=")[2].partition("#")[0]
+        text = part(page, f"timeline&before={before}")
+    assert seen == [*(f"more-{number}" for number in (4, 3, 2, 1, 0)), OPERATION, "op1", "op"]
+
+
+def test_the_store_is_only_read(job: WholeJob, page: FastAPI, tmp_path: Path) -> None:
+    """Whatever is looked at, every key and value is as it was."""
+
+    def everything() -> dict[str, bytes]:
+        store = LocalStore(tmp_path / "store")
+        return {key: store.read(key) for folder in ("registry/", "control/", "fleet/") for key in store.list(folder)}
+
+    before = everything()
+    every_answer(page)
+    assert everything() == before
+    assert before

@@ -1,0 +1,43 @@
+"""A part that may not be had."""
+
+from __future__ import annotations
+
+import pytest
+
+from streamkeeper.errors import KeyMissing, RegistryDamaged
+from streamkeeper.operations.overview_facts import Fact
+from streamkeeper.pages.parts import Part, read_part
+
+
+def raising(error: Exception) -> Part[object]:
+    def read() -> object:
+        raise error
+
+    return read_part("its log", read, {"password": "hunter2hunter2"})
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (RegistryDamaged("x is damaged", hint="mend it"), "its log cannot be read: x is damaged (mend it)"),
+        (KeyMissing("a/b"), "its log cannot be read: a/b is missing"),
+        (PermissionError(13, "Permission denied"), "its log cannot be read: [Errno 13] Permission denied"),
+        (ValueError("at hunter2hunter2\u202e"), "its log cannot be read: at ***\\u202e"),
+    ],
+)
+def test_what_cannot_be_read_is_one_sentence(error: Exception, told: str) -> None:
+    """What and why, without secrets."""
+    assert raising(error) == Part(missing=told)
+
+
+def test_what_nobody_foresaw_is_no_sentence() -> None:
+    """A mistake of ours is not told as something that is missing: it ends the page, and the log has it."""
+    with pytest.raises(AttributeError):
+        raising(AttributeError("x"))
+
+
+def test_texts_are_without_secrets_and_names_stay() -> None:
+    """In values of every shape; what a name is made of is never masked, for it is part of an address."""
+    value = (Fact(name="totals", text="by totals\x1b", operation="totals"), ("totals",))
+    found = read_part("it", lambda: value, {"password": "totals"})
+    assert found.value == (Fact(name="totals", text="by ***\\x1b", operation="totals"), ("***",))

@@ -1,0 +1,97 @@
+"""One query as its page tells it."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from streamkeeper.model.checkpoint_version import CheckpointVersion
+from streamkeeper.model.control import QueryStatus
+from streamkeeper.model.job_state import JobState
+from streamkeeper.model.signals import QuerySignals, SourceSignals
+from streamkeeper.pages.query_view import LONGEST_PLAN, QueryView, tell_lag, view_query
+from tests.compatibility.manifests import STATEFUL, STATELESS, with_source
+
+STATE = JobState(job="sales")
+
+
+def view(manifest: object = STATEFUL, status: QueryStatus | None = None, state: JobState = STATE) -> QueryView:
+    return view_query(state, "totals", manifest, status, root="/cp", undescribed="")  # type: ignore[arg-type]
+
+
+def test_a_source_stands_beside_its_offset_and_what_waits_there() -> None:
+    """By its number in the query; what the driver does not tell of it is empty."""
+    second = replace(STATEFUL.sources[0], location="/more")
+    both = replace(STATEFUL, sources=(*STATEFUL.sources, second))
+    signals = QuerySignals(sources=(SourceSignals(source="x", lag_files=4),))
+    status = QueryStatus(query="totals", version="v0001", epoch=1, offsets=('{"logOffset":7}',), signals=signals)
+    one, other = view(both, status).sources
+    assert (one.title, one.offset, one.lag) == ("source 0: file /in", '{"logOffset":7}', "4 files")
+    assert (other.title, other.offset, other.lag) == ("source 1: file /more", "", "")
+
+
+def test_without_a_plan_the_driver_names_the_sources() -> None:
+    """More offsets than names are told as well."""
+    signals = QuerySignals(sources=(SourceSignals(source="KafkaV2[Subscribe[sales]]"),))
+    status = QueryStatus(query="totals", version="v0001", epoch=1, offsets=("{}", "7"), signals=signals)
+    found = view(None, status)
+    assert [(each.title, each.offset) for each in found.sources] == [
+        ("KafkaV2[Subscribe[sales]]", "{}"),
+        ("source 1", "7"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("signals", "told"),
+    [
+        ({}, ""),
+        ({"lag_records": 0}, "0 records"),
+        ({"lag_records": 12000, "lag_s": 210.0}, "12,000 records, 3.5 min behind"),
+        ({"lag_files": 3, "runway_s": 7200.0}, "3 files; it drops what comes next in 2 h"),
+        ({"runway_s": 7200.0}, "it drops what comes next in 2 h"),
+    ],
+)
+def test_what_waits_is_told_in_words(signals: dict[str, float], told: str) -> None:
+    """Records, files, time, and how long the source keeps what comes next; nothing where it tells nothing."""
+    assert tell_lag(SourceSignals(source="s", **signals)) == told  # type: ignore[arg-type]
+
+
+def test_operators_say_what_they_keep_and_a_stateless_query_has_none() -> None:
+    """The words of the command line's difference."""
+    (operator,) = view().operators
+    assert operator.title == "stateful operator 0: aggregate"
+    assert "state key source 0.k: string" in operator.told
+    assert view(STATELESS).operators == ()
+
+
+def test_what_looks_like_a_secret_is_masked() -> None:
+    """In a plan, in a place and in an option."""
+    url = "s3a://key:hunter2hunter2@bucket/in"
+    text = str(view(replace(with_source(STATEFUL, location=url, options={"url": url}), plan=f"Scan {url}")))
+    assert "hunter2" not in text
+    assert "bucket/in" in text
+
+
+def test_a_long_plan_is_cut_and_says_so() -> None:
+    """Nobody reads a plan of a megabyte; how much is left out is told."""
+    found = view(replace(STATEFUL, plan="x\n" * LONGEST_PLAN)).plan
+    assert len(found) < LONGEST_PLAN + 100
+    assert found.endswith("more characters)")
+    assert "more characters" not in view().plan
+
+
+def test_versions_are_told_newest_first_with_their_places() -> None:
+    """Which serves, what it carries on, and where it lies: below its own root, else below this one."""
+    given = {"query": "totals", "release": "r0001", "origin": "fresh", "state_format": "f"}
+    first = CheckpointVersion(version="v0009", root="s3a://old/cp", **given)  # type: ignore[arg-type]
+    second = CheckpointVersion(version="v0010", parent="v0009", parent_batch=7, operation="op", **given)  # type: ignore[arg-type]
+    shadow = CheckpointVersion(version="v0011", serves=False, **given)  # type: ignore[arg-type]
+    state = replace(STATE, versions={"totals": (first, second, shadow)}, current={"totals": "v0010"})
+    found = view(state=state).versions
+    assert [(each.version, each.stands, each.place) for each in found] == [
+        ("v0011", "never served", "/cp/sales/totals/v0011"),
+        ("v0010", "serves", "/cp/sales/totals/v0010"),
+        ("v0009", "served before", "s3a://old/cp/sales/totals/v0009"),
+    ]
+    assert found[1].carries_on == "v0009 after its batch 7"
+    assert found[1].operation == "", "an operation that is on no record has no page"

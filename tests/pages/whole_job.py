@@ -1,0 +1,197 @@
+"""A job with everything that its page can show, in an installation of its own; no driver runs.
+
+``r0001`` served in ``v0001``, and was stopped and started again by ``op1``; ``op2`` put ``r0002`` in its place by a
+handoff to ``v0002``. Every text that is somebody's can be made ``MARKUP``.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+from msgspec.structs import replace
+
+from streamkeeper.model.coding import to_json
+from streamkeeper.model.control import DriverState, DriverStatus, QueryStatus
+from streamkeeper.model.finding import Assessment, Finding, QueryAssessment, Verdict
+from streamkeeper.model.finding import Severity as Asks
+from streamkeeper.model.fleet import JobMemory, JobRow
+from streamkeeper.model.health import Severity, Symptom
+from streamkeeper.model.incident import JobIncidents, OpenIncident
+from streamkeeper.model.job_state import JobState
+from streamkeeper.model.journal import (
+    Assessed,
+    CheckpointVersionCreated,
+    DesiredChanged,
+    InstanceAppointed,
+    InstanceEnded,
+    InstancePlanned,
+    OperationFinished,
+    OperationStarted,
+    Outcome,
+    ReleaseDescribed,
+    ReleasePromoted,
+    ReleaseRegistered,
+    Role,
+    StepBegun,
+    StepDone,
+)
+from streamkeeper.model.liveness import Life
+from streamkeeper.model.manifest import Manifest
+from streamkeeper.model.release import ParamValue
+from streamkeeper.model.request import DeployRequest
+from streamkeeper.model.signals import History, HistoryPoint, QuerySignals, SourceSignals
+from streamkeeper.model.snapshot import DrillResult
+from streamkeeper.model.standing import Standing
+from streamkeeper.model.ways import QueryWay, Way
+from streamkeeper.operations.carriers import Carrier, note_carrier
+from streamkeeper.operations.registered import stored_manifests
+from streamkeeper.registry.bundles import build_bundle
+from streamkeeper.registry.control import Control
+from streamkeeper.registry.objects import put_object
+from tests.operations.registered_job import JOB, QUERY, Registered
+from tests.pages.asking import leave_index
+
+OPERATION, DRIVER = "op2", "op2-candidate"
+MARKUP = "<img src=x onerror=alert(1)>"
+REFERENCE = "secret://env/STREAMKEEPER_SECRET_WAREHOUSE"
+LITERAL = "hunter2hunter2"
+"""Stands as a param where a reference should."""
+AT = 1_800_000_000.0
+RUN = "manual__2026-11-25T11:03:12+00:00"
+DAY = "2026-11-24"
+
+
+class WholeJob(Registered):
+    """``text``: what everybody wrote."""
+
+    def __init__(self, root: Path, *, text: str = "a word") -> None:
+        super().__init__(root, sink="file")
+        self.text = text
+        params: dict[str, ParamValue] = {"warehouse": REFERENCE, "password": LITERAL, "input": f"/in/{text}"}
+        self.give_code("r0001", f"RATE = 1\nPASSWORD = {LITERAL!r}\n", params)
+        self.give_code("r0002", f"RATE = 2  # {text}\n", params)
+        self.snapshot = self.keep()
+        manifest = stored_manifests(self.site, self.state, "r0001")[QUERY]
+        self.deploy(replace(manifest, plan=f"~Filter ({text} = {LITERAL})\n{manifest.plan}"))
+        self.serve()
+        self.write_log(f"an error: {text} by {LITERAL}")
+        note_carrier(self.site.store, JOB, OPERATION, Carrier(dag="streaming_deploy", run=RUN))
+        self.leave_index()
+
+    @property
+    def state(self) -> JobState:
+        """What its journal adds up to."""
+        return self.site.journal(JOB, "test").state()
+
+    def give_code(self, release: str, code: str, params: dict[str, ParamValue]) -> None:
+        """Register a release of this code; what there is of it beside that stays."""
+        root = Path(self.site.settings.jobs)
+        root.mkdir(exist_ok=True)
+        (root / f"{JOB}.py").write_text(code)
+        bundle = build_bundle(root, JOB)
+        put_object(self.site.store, JOB, "bundles", bundle.data, ".zip")
+        before = self.state.releases["r0001"]
+        content = replace(
+            before.content, bundle=bundle.sha256, entry=bundle.entry, params=params, conf={"spark.app.token": LITERAL}
+        )
+        self.record(ReleaseRegistered(release=replace(before, number=int(release[1:]), content=content)))
+
+    def deploy(self, manifest: Manifest) -> None:
+        """``op2``, as its journal has it."""
+        way = QueryWay(way=Way.HANDOFF, before="v0001", version="v0002", back=Way.RETURN)
+        finding = Finding(
+            rule="grouping-keys-changed", severity=Asks.BREAKING, where=self.text, evidence=f"{self.text} -> b",
+            hint=self.text, effect=self.text, line="sales.py:7",
+        )  # fmt: skip
+        judged = QueryAssessment(verdict=Verdict.SWITCH, findings=(finding,))
+        report = to_json(Assessment(verdict=Verdict.SWITCH, queries={QUERY: judged}))
+        request = DeployRequest(job=JOB, reason=self.text, requested_by=self.text)
+        version = CheckpointVersionCreated(
+            query=QUERY, version="v0002", release="r0002", origin=f"handoff, {self.text}", state_format="f",
+            parent="v0001", parent_batch=8, serves=False, operation=OPERATION,
+        )  # fmt: skip
+        digest = put_object(self.site.store, JOB, "manifests", to_json(manifest), ".json")
+        first = DeployRequest(job=JOB, release="r0001", start=True, reason="all done", requested_by="cli:bob")
+        for record in (
+            DesiredChanged(serve=False, requested_by="cli:bob", reason=self.text, operation="stop1"),
+            DesiredChanged(serve=True, requested_by="cli:bob", reason="all done", operation="op1"),
+            OperationStarted(operation="op1", request=first, steps=("bundle",)),
+            StepDone(operation="op1", step="bundle", result={"release": "r0001"}),
+            OperationFinished(operation="op1", outcome=Outcome.SUCCEEDED, sentence="r0001 serves again"),
+            OperationStarted(operation=OPERATION, request=request, steps=("bundle", "drain")),
+            StepDone(operation=OPERATION, step="bundle", result={"release": "r0002"}),
+            InstancePlanned(operation=OPERATION, instance=DRIVER, release="r0002", role=Role.CANDIDATE),
+            ReleaseDescribed(release="r0002", manifests={QUERY: digest}),
+            Assessed(
+                operation=OPERATION, verdict=Verdict.SWITCH, reverse=Verdict.SWITCH, sentence=f"SWITCH: {self.text}",
+                report=put_object(self.site.store, JOB, "reports", report, ".json"), ways={QUERY: way},
+            ),
+            version,
+            StepBegun(operation=OPERATION, step="drain"),
+            InstanceEnded(operation=OPERATION, instance="op-candidate", proof=self.text, exit="drained"),
+            InstanceAppointed(operation=OPERATION, instance=DRIVER, versions={QUERY: "v0002"}),
+            StepDone(operation=OPERATION, step="first-commit"),
+            ReleasePromoted(operation=OPERATION, release="r0002", instance=DRIVER),
+            OperationFinished(operation=OPERATION, outcome=Outcome.SUCCEEDED, sentence=f"r0002 serves: {self.text}"),
+        ):  # fmt: skip
+            self.record(record)
+
+    def serve(self) -> None:
+        """The last word of the driver, and what it measured."""
+        source = SourceSignals(source="FileStreamSource[/in]", lag_files=3, lag_s=90.0)
+        signals = QuerySignals(
+            batch=4, batch_s=2.0, usual_batch_s=1.5, trigger_s=5.0, input_rows_per_s=1200.0,
+            processed_rows_per_s=3000.0, sources=(source,), checkpoint_write_s=0.5, state_rows=77,
+            state_memory_bytes=2**21, last_trigger=AT, last_commit=AT,
+        )  # fmt: skip
+        query = QueryStatus(
+            query=QUERY, version="v0002", epoch=2, triggers=9, committed=4, state_rows=77, signals=signals,
+            offsets=('{"logOffset":7}',), error=f"{self.text} {LITERAL}",
+        )  # fmt: skip
+        control = Control(self.site.store, JOB, DRIVER)
+        status = DriverStatus(
+            instance=DRIVER, release="r0002", generation=1, state=DriverState.SERVING, beat=9,
+            at="2026-11-24T10:00:00Z", queries={QUERY: query}, error=f"{self.text} {LITERAL}",
+        )  # fmt: skip
+        control.write_status(status)
+        self.runner.life = Life.ALIVE
+        ring = [HistoryPoint(at=AT + 60 * each, slowest_batch_s=2.5, signals=signals) for each in range(3)]
+        control.write_history(History(queries={QUERY: tuple(ring)}))
+        control.write_manifests(stored_manifests(self.site, self.state, "r0002"))
+
+    def write_log(self, *lines: str) -> None:
+        """Of the driver that serves."""
+        log = self.site.settings.log(JOB, DRIVER)
+        log.parent.mkdir(parents=True, exist_ok=True)
+        log.write_text("".join(f"{line}\n" for line in lines))
+
+    def keep(self) -> str:
+        """Take a snapshot and let a drill resume it; its name."""
+        name = self.take()
+        number = int(name[1:])
+        self.catalogue.note_drill(number, DrillResult(id="d1", ok=True, message=self.text, at=f"{DAY}T10:00:00"))
+        return name
+
+    def leave_index(self, *others: JobRow) -> None:
+        """What a pass of the watch would have left of it, and of other jobs."""
+        symptom = Symptom(
+            rule="lag-seconds", severity=Severity.TICKET, job=JOB, query=QUERY, cause=f"{self.text} {LITERAL}",
+            action=f"look at {self.text}", heading="A query falls behind",
+        )  # fmt: skip
+        open_one = OpenIncident(symptom=symptom, raised_at=AT - 600, told_at=AT, acts=(f"started it: {self.text}",))
+        row = JobRow(
+            job=JOB, standing=Standing.SERVING, release="r0002", instance=DRIVER, symptoms=(symptom,), seen_at=AT,
+            restarts=2, restarts_lately=1, silent_s=4.0, unlooked={"checkpoint": self.text},
+            memory=JobMemory(incidents=JobIncidents(job=JOB, number=1, open={symptom.key: open_one})),
+        )  # fmt: skip
+        leave_index(self.site, row, *others, started=AT)
+
+
+def another_job(job: WholeJob, name: str, location: str) -> JobRow:
+    """A job of the installation that reads there, by its driver's description; its row in the index."""
+    source = {"kind": "file", "location": location, "options": {}, "limits": {}, "schema": "k string"}
+    manifest = stored_manifests(job.site, job.state, "r0001")[QUERY]
+    given = msgspec.convert(source, type(manifest.sources[0]))
+    Control(job.site.store, name, "d").write_manifests({"copy": replace(manifest, query="copy", sources=(given,))})
+    return JobRow(job=name, standing=Standing.SERVING, release="r0001", instance="d")
