@@ -10,7 +10,8 @@ from streamkeeper.model.job_state import UNKNOWN_RELEASE, JobState, fold
 from streamkeeper.model.journal import Entry, OperationFinished, OperationStarted, Outcome, StepDone
 from streamkeeper.model.rebuilt import JobRebuilt
 from streamkeeper.model.request import DeployRequest
-from streamkeeper.operations.findings import last_assessed, read_findings, served_before
+from streamkeeper.operations.findings import last_assessed, read_findings
+from streamkeeper.operations.operation_record import served_before
 from tests.operations.registered_job import JOB
 from tests.pages.whole_job import OPERATION, WholeJob
 

@@ -7,13 +7,13 @@ import msgspec
 from streamkeeper.compatibility.differences import Difference, find_differences
 from streamkeeper.errors import StreamkeeperError
 from streamkeeper.model.finding import Assessment
-from streamkeeper.model.job_state import UNKNOWN_RELEASE, JobState
-from streamkeeper.model.journal import Outcome
+from streamkeeper.model.job_state import JobState
 from streamkeeper.model.operation import OperationState
 from streamkeeper.model.ways import QueryWay
 from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.job_facts import release_of
 from streamkeeper.operations.job_versions import released_version
+from streamkeeper.operations.operation_record import served_before
 from streamkeeper.registry.objects import read_assessment
 
 
@@ -54,19 +54,6 @@ def read_findings(site: Installation, state: JobState, operation: OperationState
         differences=differences,
         undiffered=undiffered,
     )
-
-
-def served_before(state: JobState, operation: OperationState) -> str:
-    """The release that served when an operation began, empty where there was none: only an operation promotes one."""
-    earlier = [
-        other
-        for other in state.operations.values()
-        if other.outcome is Outcome.SUCCEEDED and other.started < operation.started
-    ]
-    last = max(earlier, key=lambda other: other.started, default=None)
-    if last is not None and last.release:
-        return last.release
-    return UNKNOWN_RELEASE if state.rebuilt is not None else ""
 
 
 def _differences(site: Installation, state: JobState, before: str, after: str) -> tuple[tuple[Difference, ...], str]:
