@@ -20,7 +20,8 @@ from streamkeeper.operations import timelines
 from streamkeeper.registry.objects import object_key
 from streamkeeper.stores.counting import CountingStore
 from streamkeeper.stores.local import LocalStore
-from tests.operations.registered_job import JOB, QUERY
+from tests.operations.registered_job import JOB, QUERY, Registered
+from tests.orchestration.asking import ask
 from tests.pages.asking import get, make_site, make_viewed, reads
 from tests.pages.whole_job import DRIVER, LITERAL, MARKUP, OPERATION, REFERENCE, RUN, WholeJob, another_job
 
@@ -299,11 +300,21 @@ def test_buttons_are_for_those_who_may(job: WholeJob, page: FastAPI) -> None:
     for query in ("", "?part=snapshots", "?open=snapshots"):
         assert "<button" not in get(reader, f"/jobs/{JOB}{query}").text
         assert "<button" in get(page, f"/jobs/{JOB}{query}").text
-    assert f'hx-get="/jobs/{JOB}/dialogs/deploy"' in get(page, f"/jobs/{JOB}").text
+    assert f'hx-get="/jobs/{JOB}/dialogs/deploy"' in part(page, "buttons")
     assert "action=restore" in part(page, "snapshots")
-    assert ">Stop</button>" in get(page, f"/jobs/{JOB}").text
+    assert ">Stop</button>" in part(page, "buttons")
     job.runner.life = Life.DEAD
-    assert ">Start</button>" in get(page, f"/jobs/{JOB}").text
+    assert ">Start</button>" in part(page, "buttons")
+
+
+def test_a_question_is_told_to_everybody_who_looks(tmp_path: Path) -> None:
+    """What waits for a person, where it is asked, and who may answer; also to who may not."""
+    job = Registered(tmp_path)
+    ask(job, "op-asks")
+    text = html.unescape(part(make_viewed(job.site, reads), "buttons"))
+    assert f"Let r0002 of {JOB} take over the state of r0001?" in text
+    assert "/operations/op-asks" in text
+    assert "May answer:" in text
 
 
 def test_a_job_whose_journal_cannot_be_read_has_no_buttons(job: WholeJob, page: FastAPI) -> None:

@@ -33,14 +33,11 @@ def test_who_wanted_what_and_why() -> None:
         "accept_risk": True,
         "expect_different": ("total", "count"),
         "drain_s": 5.0,
-        "inherit_params": True,
-        "inherited_from": "r0001",
         "params": {"input": "/in"},
     }
     told = view(Played(request=request))
     assert (told.asked_by, told.reason, told.kind, told.before) == ("ada", "faster", "deploy", "r0001")
     assert dict(told.settings) == {
-        "Inherits": "with the params (input) of r0001",
         "Strategy": "resume",
         "Accept the risk": "yes",
         "Columns that are meant to differ": "total, count",

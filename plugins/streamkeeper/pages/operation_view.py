@@ -12,7 +12,7 @@ import msgspec
 from streamkeeper.compatibility.report import strictest_first, told_way
 from streamkeeper.lifecycle.approval import answer_about
 from streamkeeper.lifecycle.review import reasons_to_review
-from streamkeeper.lifecycle.steps import current_step, told_inherited
+from streamkeeper.lifecycle.steps import current_step
 from streamkeeper.model.asked_fields import asked_fields
 from streamkeeper.model.comparison import OutputComparison
 from streamkeeper.model.finding import Finding
@@ -28,7 +28,7 @@ from streamkeeper.operations.operation_record import OperationRecord
 from streamkeeper.operations.questions import told_way_back
 from streamkeeper.operations.sentences import kind_of
 from streamkeeper.pages.parts import Mask, mask_of
-from streamkeeper.pages.step_lines import Moments, StepLine, find_moments, moment_of, step_lines
+from streamkeeper.pages.step_lines import Mark, Moments, StepLine, find_moments, moment_of, step_lines
 
 _SHOWN_ELSEWHERE = frozenset({"job", "release", "params", "conf", "reason", "dry_run"})
 
@@ -125,6 +125,11 @@ class OperationView(msgspec.Struct, frozen=True, kw_only=True):
         return not self.outcome
 
     @property
+    def not_needed(self) -> tuple[str, ...]:
+        """The steps that its verdict does not ask for."""
+        return tuple(line.label for line in self.steps if line.mark is Mark.NOT_NEEDED)
+
+    @property
     def tone(self) -> str:
         """How its outcome is to be coloured: good, warn or bad; empty while it is open."""
         return _TONES.get(self.outcome, "bad") if self.outcome else ""
@@ -189,8 +194,6 @@ def _view(record: OperationRecord) -> OperationView:
 def _settings(request: DeployRequest) -> Iterator[tuple[str, str]]:
     """What was asked otherwise than usual; params and conf are the release's, and told there."""
     usual = DeployRequest(job=request.job)
-    if request.inherited_from:
-        yield "Inherits", told_inherited(request).removeprefix(" ")
     for name, field in asked_fields(DeployRequest).items():
         value = getattr(request, name)
         if name not in _SHOWN_ELSEWHERE and value != getattr(usual, name):
