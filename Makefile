@@ -3,7 +3,7 @@ RUN := scripts/run
 PYTEST := $(RUN) python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help setup connectors wheel demo demo-kafka demo-storage up down test test-storage test-fast lint format campaign bench-handover bench-switching bench-driver bench-check bench-matrix bench-fuzz bench-snapshots bench-watch bench-executors bench-requests bad-inputs lock clean
+.PHONY: help setup connectors wheel demo demo-kafka demo-storage up down test test-storage test-fast lint format campaign bench-handover bench-switching bench-driver bench-check bench-matrix bench-fuzz bench-snapshots bench-watch bench-page bench-executors bench-requests bad-inputs lock clean
 
 help: ## what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 18
@@ -89,6 +89,9 @@ bench-snapshots: setup ## snapshots against restic, rclone and s5cmd
 
 bench-watch: setup ## a pass of the watch over 1,000 jobs, `jobs` and `jobs --now`; on a directory and on S3
 	@$(RUN) python -m bench.watch && $(RUN) python -m bench.watch --s3
+
+bench-page: setup ## how soon the page of a fleet of 1,000 jobs answers, behind Airflow's own API server
+	@$(RUN) python -m bench.page
 
 bench-executors: connectors ## executors of a cluster killed and frozen under a job, and every row counted; goes on where it stopped
 	@$(RUN) python -m bench.executor_blows

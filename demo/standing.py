@@ -14,6 +14,7 @@ from harness.forms import DAG, JOBS, deploy_conf
 from harness.places import Places
 from harness.processes import StartedProcesses, is_running
 from harness.system import System
+from streamkeeper.page_address import page_address
 
 
 def bring_up(places: Places, screen: Screen, *, port: int) -> None:
@@ -37,9 +38,11 @@ def bring_up(places: Places, screen: Screen, *, port: int) -> None:
         raise
     write_forms(places)
     screen.tell(f"[bold]Airflow: {airflow.url}/dags/{DAG}[/]")
+    screen.tell(f"[bold]all jobs: {page_address(airflow.url)}[/]")
     screen.tell(f"no login: it listens on {HOST} only, and whoever opens it there is an admin")
     screen.tell(f"to deploy by hand: edit {places.jobs}, then trigger with a form from {places.forms}")
-    variables = " ".join(shlex.quote(f"{name}={value}") for name, value in places.settings.items())
+    settings = {**places.settings, "AIRFLOW__API__BASE_URL": airflow.url}
+    variables = " ".join(shlex.quote(f"{name}={value}") for name, value in settings.items())
     screen.tell(f"for the command line: export {variables}")
     screen.tell("`make down` stops it all")
 

@@ -14,6 +14,7 @@ if os.environ.get("STREAMKEEPER_CI"):
 pytest_plugins = [
     "tests.servers",
     "tests.spark_session",
+    "tests.browser",
     "tests.checkpoints.tree_kinds",
 ]
 

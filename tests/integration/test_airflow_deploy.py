@@ -6,9 +6,11 @@ import http.client
 import ipaddress
 from contextlib import closing
 from typing import Any
+from urllib.parse import quote
 
 import psutil
 import pytest
+from playwright.sync_api import Browser, expect
 
 from harness.forms import DAG, SALES_TOTALS
 from harness.ledger import compare_totals, expected_totals
@@ -21,6 +23,7 @@ from streamkeeper.errors import InvalidInput
 from streamkeeper.model.journal import Outcome
 from streamkeeper.model.liveness import Life
 from streamkeeper.runners.process_tree import find_tree, mark
+from tests.browser import WAIT_MS
 from tests.integration.installation import InstalledAirflow, Run
 from tests.private_home import open_to_others
 
@@ -77,6 +80,36 @@ def test_airflow_shows_what_became_of_a_deploy(installation: InstalledAirflow, f
     assert told["queries"] == {"totals": "starts in v0001"}
     assert told["handover_s"] is None
     assert api.xcom(DAG, run_id, "finish", "report").startswith("## succeeded\n")
+
+
+def test_the_page_stands_in_airflows_own_frame(first: Run, browser: Browser) -> None:
+    """A task's button leads to its operation there; the page has Airflow's theme, and each its place in the other."""
+    api, address = first.api, first.api.links(DAG, first.run_id, "takeover.promote")["Page"]
+    with browser.new_context(viewport={"width": 1280, "height": 900}) as context:
+        context.set_default_timeout(WAIT_MS)
+        page = context.new_page()
+        page.goto(address)
+        inside = page.frame_locator("iframe")
+        expect(inside.locator("h1")).to_contain_text(SALES_TOTALS, timeout=WAIT_MS)
+        for theme in ("dark", "light"):
+            page.evaluate(f"localStorage.setItem('theme', '{theme}')")
+            page.reload()
+            expect(inside.locator("html")).to_have_attribute("data-theme", theme, timeout=WAIT_MS)
+
+        inside.get_by_text(f"run {first.run_id} of {DAG}").click()
+        page.wait_for_url(f"{api.url}/dags/{DAG}/runs/**")
+        expect(page.locator("iframe")).to_have_count(0)
+        page.go_back()
+        expect(inside.locator("h1")).to_contain_text(SALES_TOTALS, timeout=WAIT_MS)
+
+        page.goto(f"{api.url}/plugin/streamkeeper")
+        inside.locator("#search").fill("nothing is called like this")
+        page.wait_for_url("**/plugin/streamkeeper/streamkeeper/?search=nothing+is+called+like+this")
+        page.reload()
+        expect(inside.locator("#search")).to_have_value("nothing is called like this", timeout=WAIT_MS)
+
+        page.goto(f"{api.url}/dags/{DAG}/runs/{quote(first.run_id, safe='')}/plugin/streamkeeper-operation")
+        expect(inside.locator("h1")).to_contain_text(SALES_TOTALS, timeout=WAIT_MS)
 
 
 def test_a_connections_secret_stays_a_reference(installation: InstalledAirflow, first: Run) -> None:

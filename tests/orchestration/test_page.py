@@ -80,6 +80,7 @@ def test_the_page_has_an_entry_in_the_bar_and_a_tab_of_runs(seen: dict[str, Any]
     views = {view["url_route"]: view for view in seen["views"]}
     nav, tab = views.pop("streamkeeper"), views.pop("streamkeeper-operation")
     assert views == {}
+    assert nav["name"] == "Streaming", "more is cut off in the bar"
     assert (nav["href"], nav["destination"], nav["nav_top_level"]) == ("/flow/streamkeeper/", "nav", True)
     assert (tab["href"], tab["destination"]) == ("/flow/streamkeeper/runs?dag={DAG_ID}&run={RUN_ID}", "dag_run")
 
@@ -89,7 +90,8 @@ def test_nobody_sees_it_without_a_session(seen: dict[str, Any]) -> None:
     nobody = seen["roles"]["None"]
     assert (nobody["page"], nobody["policy"]) == (401, SHOWN)
     assert "sign in to Airflow" in nobody["text"]
-    assert "Streaming jobs" not in nobody["text"]
+    assert "<h1>Streaming jobs" not in nobody["text"]
+    assert "<h1>Streaming jobs" in seen["roles"]["viewer"]["text"]
     assert seen["forged"] in (401, 403)
     for role in ("viewer", "user", "op", "admin"):
         told = seen["roles"][role]

@@ -3,28 +3,24 @@ there."""
 
 from __future__ import annotations
 
-import shutil
 import socket
 import threading
 from collections.abc import Iterator
 
 import pytest
 import uvicorn
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
 from harness.waiting import wait_for
+from tests.browser import WAIT_MS
 from tests.operations.registered_job import JOB
 from tests.pages.asking import NAME, make_viewed
 from tests.pages.whole_job import DRIVER, WholeJob
 
-CHROMIUM = shutil.which("chromium")
 UNDER = "/air/streamkeeper"
 FIGURES = 7
-WAIT_MS = 60_000
-
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium")
 
 
 @pytest.fixture(scope="module")
@@ -39,15 +35,6 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield f"http://127.0.0.1:{listening.getsockname()[1]}{UNDER}/jobs/{JOB}"
         server.should_exit = True
         thread.join()
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        # As root, as in a container, it starts without its sandbox only.
-        found = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
-        yield found
-        found.close()
 
 
 @pytest.fixture

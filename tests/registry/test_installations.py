@@ -16,11 +16,13 @@ from streamkeeper.registry.installations import (
     begin_anew,
     claim_snapshots,
     find_misplaced,
+    newest_record,
     note_moved,
     open_installation,
     read_installation,
 )
 from streamkeeper.registry.journal import Journal
+from streamkeeper.stores.counting import CountingStore
 from streamkeeper.stores.local import LocalStore
 from streamkeeper.stores.read_only import ReadOnlyStore
 
@@ -202,3 +204,13 @@ def test_without_that_look_a_copy_passes_for_the_original(
     monkeypatch.setattr(installations, "find_misplaced", lambda *_: "")
     assert copy.open() == original.open()
     assert find_misplaced(copy.store, copy.open(), str(copy.home)) != ""
+
+
+def test_which_record_is_the_newest_costs_one_request(tmp_path: Path) -> None:
+    """Whoever looks often asks for the record itself only when there is another one."""
+    store = CountingStore(LocalStore(tmp_path / "store"))
+    assert newest_record(store) == 0
+    open_installation(store, str(tmp_path / "home"))
+    before = store.requests
+    assert newest_record(store) == 1
+    assert store.requests - before == 1

@@ -35,7 +35,7 @@ def page_views() -> list[dict[str, Any]]:
     mounted = urlsplit(conf.get("api", "base_url", fallback="")).path.rstrip("/") + PREFIX
     return [
         {
-            "name": "Streaming jobs",
+            "name": "Streaming",
             "href": f"{mounted}/",
             "destination": "nav",
             "url_route": ROUTE,
