@@ -62,7 +62,9 @@ def test_airflow_shows_what_became_of_a_deploy(installation: InstalledAirflow, f
     api, run_id = first.api, first.run_id
     assert api.note(DAG, run_id) == f"{SALES_TOTALS}: integration test"
     links = api.links(DAG, run_id, "takeover.promote")
-    assert set(links) == {"Report", "Outcome"}
+    assert set(links) == {"Page", "Report", "Outcome"}
+    operation = f"/streamkeeper/jobs/{SALES_TOTALS}/operations/{first.operation}"
+    assert links["Page"] == f"{api.url}/plugin/streamkeeper{operation}"
     assert links["Report"].startswith(f"{api.url}/dags/{DAG}/runs/")
     assert links["Report"].endswith("/tasks/assess/xcom")
     (told,) = api.asset_events(DAG, run_id)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +11,9 @@ import pytest
 pytestmark = pytest.mark.airflow
 
 TASKS = "http://airflow.example/team/dags/d/runs/manual__2026-11-23T10%3A00%3A00%2B00%3A00/tasks/"
+
+
+FLEET = "http://airflow.example/team/plugin/streamkeeper/team/streamkeeper/"
 
 
 def links(operator: Any, index: int = -1) -> tuple[str, str]:
@@ -24,12 +29,51 @@ def links(operator: Any, index: int = -1) -> tuple[str, str]:
 
 
 @pytest.fixture
-def dag(monkeypatch: pytest.MonkeyPatch) -> Any:
+def dag(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     """Airflow with an address of its own, and a DAG to make tasks in."""
     from airflow.sdk import DAG
 
     monkeypatch.setenv("AIRFLOW__API__BASE_URL", "http://airflow.example/team/")
+    monkeypatch.setenv("STREAMKEEPER_HOME", str(tmp_path))
     return DAG("d", schedule=None)
+
+
+def page(operator: Any) -> str:
+    """Where its button to the page leads, as Airflow asks it when the task is over."""
+    from airflow.sdk.types import TaskInstanceKey
+
+    from streamkeeper.orchestration.links import PageLink
+
+    key: Any = TaskInstanceKey(dag_id="d", run_id="r", task_id=operator.task_id, map_index=-1, try_number=1)
+    assert any(isinstance(link, PageLink) for link in operator.operator_extra_links)
+    return PageLink().get_link(operator, ti_key=key).removeprefix(FLEET)
+
+
+def test_a_task_leads_to_the_page_of_what_it_is_about(dag: Any) -> None:
+    """Of its operation, its job, or the fleet, in Airflow's own frame; of what leaves nothing there is no page."""
+    from streamkeeper.errors import NotFound, StreamkeeperError
+    from streamkeeper.model.step import Step
+    from streamkeeper.orchestration.desired import StopOperator
+    from streamkeeper.orchestration.operators import StepOperator
+    from streamkeeper.orchestration.watching import WatchOperator
+
+    def step(name: str, **given: str) -> StepOperator:
+        made = StepOperator(task_id=name, step=Step.STANDBY, **{"job": "orders", "operation": "op-1", **given})
+        with suppress(StreamkeeperError):  # There is no such operation here.
+            made.load()
+        return made
+
+    with dag:
+        assert page(WatchOperator(task_id="watch")) == ""
+        assert page(step("a")) == "jobs/orders/operations/op-1"
+        assert page(step("b", tried_out="op-1")) == ""
+        none = StepOperator(task_id="c", step=Step.STANDBY, job="orders", operation="")
+        with pytest.raises(NotFound):
+            none.load()
+        assert page(none) == ""
+        stop = StopOperator(task_id="stop", request={"job": "orders", "reason": "a test"})
+        stop.asked({})
+        assert page(stop) == "jobs/orders"
 
 
 def test_a_task_leads_to_its_runs_report_and_outcome(dag: Any) -> None:

@@ -12,41 +12,58 @@ pytestmark = pytest.mark.airflow
 
 ASK = """
 import json, os, sys
-from datetime import timedelta
 from airflow import plugins_manager
 apps, _ = plugins_manager.get_fastapi_plugins()
-views, _ = plugins_manager._get_ui_plugins()
+plugins_manager._get_ui_plugins()
 behind = ("streamkeeper.pages.app", "streamkeeper.operations.installation")
 early = [name for name in behind if name in sys.modules]
 from airflow.utils.db import initdb
 initdb()
-from fastapi import FastAPI
 from starlette.testclient import TestClient
-from airflow.api_fastapi.app import create_auth_manager, get_auth_manager, init_plugins
-create_auth_manager()
-app = FastAPI()
-init_plugins(app)
-client = TestClient(app)
-
+from airflow.api_fastapi.app import create_app, get_auth_manager
 from airflow.api_fastapi.auth.managers.base_auth_manager import COOKIE_NAME_JWT_TOKEN
 from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
+from streamkeeper.orchestration.page import viewer_of
+client = TestClient(create_app("core"))
 
-def status(role):
-    if role is None:
-        client.cookies.clear()
-    else:
-        token = get_auth_manager().generate_jwt(SimpleAuthManagerUser(username=role, role=role))
-        client.cookies.set(COOKIE_NAME_JWT_TOKEN, token)
-    answer = client.get("/streamkeeper/")
-    return [answer.status_code, answer.headers.get("content-security-policy", "")[:18]]
+def sign_in(role):
+    client.cookies.clear()
+    if role is not None:
+        user = SimpleAuthManagerUser(username=role, role=role)
+        client.cookies.set(COOKIE_NAME_JWT_TOKEN, get_auth_manager().generate_jwt(user))
+
+def told(role):
+    sign_in(role)
+    answer = client.get("/flow/streamkeeper/")
+    run = {"logical_date": None, "conf": {"job": "orders", "reason": "made by hand"}}
+    posted = client.post("/flow/api/v2/dags/streaming_deploy/dagRuns", json=run)
+    return {"page": answer.status_code, "policy": answer.headers["content-security-policy"][:18],
+        "text": answer.text, "post": posted.status_code}
+
+def rights(role):
+    user = SimpleAuthManagerUser(username=role, role=role)
+    return [right for right in ("see", "run", "answer") if viewer_of(user).may(right, "streaming_deploy")]
 
 client.cookies.set(COOKIE_NAME_JWT_TOKEN, "forged")
-forged = client.get("/streamkeeper/").status_code
-client.cookies.clear()
-roles = {str(role): status(role) for role in (None, "viewer", "user", "op", "admin")}
-print("SEEN" + json.dumps({"early": early, "views": views, "apps": [each["url_prefix"] for each in apps],
-    "roles": roles, "forged": forged}))
+forged = client.get("/flow/streamkeeper/").status_code
+roles = {str(role): told(role) for role in (None, "viewer", "user", "op", "admin")}
+sign_in("admin")
+plugins = client.get("/flow/api/v2/plugins").json()["plugins"]
+from streamkeeper.operations.installation import Installation
+from streamkeeper.orchestration import page
+site = page._site()
+made = site.id, page._site() is site
+shared = Installation.from_environment(os.environ)
+now = page._site().id
+page._opened.cache_clear()
+del os.environ["STREAMKEEPER_HOME"]
+unset = client.get("/flow/streamkeeper/")
+print("SEEN" + json.dumps({"early": early, "apps": [each["url_prefix"] for each in apps], "roles": roles,
+    "views": [view for each in plugins if each["name"] == "streamkeeper" for view in each["external_views"]],
+    "rights": {role: rights(role) for role in ("viewer", "user", "op", "admin")}, "forged": forged,
+    "installations": [*made, now, shared.id], "unset": [unset.status_code, unset.text]}))
 """
+SHOWN = "default-src 'none'"
 
 
 @pytest.fixture(scope="module")
@@ -57,19 +74,52 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return run(ASK, "", ROOT / "plugins", home, more)
 
 
-def test_the_page_has_an_entry_in_the_bar(seen: dict[str, Any]) -> None:
-    """Below the path that Airflow itself is served at."""
+def test_the_page_has_an_entry_in_the_bar_and_a_tab_of_runs(seen: dict[str, Any]) -> None:
+    """In Airflow's own list of plugins, below the path that Airflow itself is served at."""
     assert seen["apps"] == ["/streamkeeper"]
-    [view] = [each for each in seen["views"] if each["url_route"] == "streamkeeper"]
-    assert (view["href"], view["nav_top_level"]) == ("/flow/streamkeeper/", True)
+    views = {view["url_route"]: view for view in seen["views"]}
+    nav, tab = views.pop("streamkeeper"), views.pop("streamkeeper-operation")
+    assert views == {}
+    assert (nav["href"], nav["destination"], nav["nav_top_level"]) == ("/flow/streamkeeper/", "nav", True)
+    assert (tab["href"], tab["destination"]) == ("/flow/streamkeeper/runs?dag={DAG_ID}&run={RUN_ID}", "dag_run")
 
 
 def test_nobody_sees_it_without_a_session(seen: dict[str, Any]) -> None:
     """Nor with a forged one; whoever may read the DAG behind it does, and every answer has its policy."""
-    assert seen["roles"].pop("None") == [401, "default-src 'none'"]
+    nobody = seen["roles"]["None"]
+    assert (nobody["page"], nobody["policy"]) == (401, SHOWN)
+    assert "sign in to Airflow" in nobody["text"]
+    assert "Streaming jobs" not in nobody["text"]
     assert seen["forged"] in (401, 403)
-    shown = [200, "default-src 'none'"]
-    assert seen["roles"] == {"viewer": shown, "user": shown, "op": shown, "admin": shown}
+    for role in ("viewer", "user", "op", "admin"):
+        told = seen["roles"][role]
+        assert (told["page"], told["policy"]) == (200, SHOWN), role
+        assert f'<p class="who">{role}</p>' in told["text"]
+        assert 'href="/flow/streamkeeper/"' in told["text"]
+
+
+def test_a_viewer_may_run_nothing_with_or_without_a_button(seen: dict[str, Any]) -> None:
+    """The page asks what Airflow would say; a run that a viewer posts by hand is a 403. Control: others get further."""
+    assert seen["rights"]["viewer"] == ["see"]
+    assert seen["rights"]["op"] == seen["rights"]["admin"] == ["see", "run", "answer"]
+    posted = {role: told["post"] for role, told in seen["roles"].items()}
+    assert (posted["None"], posted["viewer"]) == (401, 403)
+    assert (posted["user"], posted["op"], posted["admin"]) == (404, 404, 404), "no DAG was parsed here"
+
+
+def test_the_installation_is_the_one_that_there_is_now(seen: dict[str, Any]) -> None:
+    """One that is made after the API server has looked is seen by the next view; one that stays is not opened again."""
+    before, kept, now, made = seen["installations"]
+    assert (before, kept) == ("", True)
+    assert now == made
+    assert made
+
+
+def test_a_setting_that_is_wrong_is_told_on_the_page(seen: dict[str, Any]) -> None:
+    """By its name, and as the server's fault."""
+    status, text = seen["unset"]
+    assert status == 503
+    assert "STREAMKEEPER_HOME is not set" in text
 
 
 def test_what_stands_behind_a_page_is_imported_when_it_is_asked_for(seen: dict[str, Any]) -> None:

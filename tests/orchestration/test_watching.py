@@ -90,6 +90,7 @@ def test_incidents_reach_a_mail_server_and_a_webhook_once(
     """Through Airflow's own notifier classes over real sockets; a second pass sends nothing again."""
     url, posted, _ = hook
     monkeypatch.setenv("STREAMKEEPER_WATCH_ACTS", "no")
+    monkeypatch.setenv("AIRFLOW__API__BASE_URL", "http://airflow.example")
     with smtp_server() as (port, mails):
         extra = {"disable_ssl": True, "disable_tls": True, "retry_limit": 1}
         connection = {"conn_type": "smtp", "host": "127.0.0.1", "port": port, "extra": extra}
@@ -104,10 +105,27 @@ def test_incidents_reach_a_mail_server_and_a_webhook_once(
     dead = [each for each in posted if each["rule"] == "driver-dead"]
     assert [each["event"] for each in dead] == ["raised"]
     assert dead[0]["runbook"] == "docs/runbook.md#nothing-serves"
+    page = f"http://airflow.example/plugin/streamkeeper/streamkeeper/jobs/{JOB}"
+    assert dead[0]["page"] == page
+    assert dead[0]["text"].endswith(f"\nPage: {page}")
+    assert page in _html(mails[0])
     subjects = [str(each["Subject"]) for each in mails]
     assert subjects.count(f"[page] {JOB}: driver-dead raised") == 1
     assert len(subjects) == len(posted)
     assert "What to do: the watch starts it again" in _html(mails[0])
+
+
+def test_a_message_of_an_airflow_without_an_address_has_no_link(
+    job: Registered, monkeypatch: pytest.MonkeyPatch, hook: Hook
+) -> None:
+    """One that leads nowhere would be worse than none."""
+    url, posted, _ = hook
+    monkeypatch.setenv("STREAMKEEPER_WATCH_ACTS", "no")
+    monkeypatch.setenv("AIRFLOW__API__BASE_URL", "")
+    monkeypatch.setenv("STREAMKEEPER_NOTIFIERS", json.dumps([{"notifier": WEBHOOK, "kwargs": {"url": url}}]))
+    watch()
+    assert posted
+    assert all(each["page"] == "" and "Page:" not in each["text"] for each in posted)
 
 
 def _html(mail: EmailMessage) -> str:

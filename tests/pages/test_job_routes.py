@@ -14,13 +14,15 @@ from fastapi import FastAPI
 from harness.fault_store import FaultStore, unavailable
 from streamkeeper.model.journal import JobForgotten, OperationFinished, OperationStarted, Outcome
 from streamkeeper.model.journal_keys import entry_key
+from streamkeeper.model.liveness import Life
 from streamkeeper.model.request import DeployRequest
 from streamkeeper.operations import timelines
 from streamkeeper.registry.objects import object_key
 from streamkeeper.stores.counting import CountingStore
 from streamkeeper.stores.local import LocalStore
-from tests.operations.registered_job import JOB, QUERY
-from tests.pages.asking import get, make_site, make_viewed
+from tests.operations.registered_job import JOB, QUERY, Registered
+from tests.orchestration.asking import ask
+from tests.pages.asking import get, make_site, make_viewed, reads
 from tests.pages.whole_job import DRIVER, LITERAL, MARKUP, OPERATION, REFERENCE, RUN, WholeJob, another_job
 
 ALWAYS = ("standing", "health", "charts", "timeline", "release", "queries")
@@ -290,6 +292,37 @@ def test_the_readers_are_links_to_their_jobs(job: WholeJob, page: FastAPI) -> No
     text = part(page, "readers")
     assert '<a href="/jobs/copies">copies</a>' in text
     assert "others" not in text
+
+
+def test_buttons_are_for_those_who_may(job: WholeJob, page: FastAPI) -> None:
+    """Who only reads has none; negative control: who may run the DAGs has them, and can go back to a snapshot."""
+    reader = make_viewed(job.site, reads)
+    for query in ("", "?part=snapshots", "?open=snapshots"):
+        assert "<button" not in get(reader, f"/jobs/{JOB}{query}").text
+        assert "<button" in get(page, f"/jobs/{JOB}{query}").text
+    assert f'hx-get="/jobs/{JOB}/dialogs/deploy"' in part(page, "buttons")
+    assert "action=restore" in part(page, "snapshots")
+    assert ">Stop</button>" in part(page, "buttons")
+    job.runner.life = Life.DEAD
+    assert ">Start</button>" in part(page, "buttons")
+
+
+def test_a_question_is_told_to_everybody_who_looks(tmp_path: Path) -> None:
+    """What waits for a person, where it is asked, and who may answer; also to who may not."""
+    job = Registered(tmp_path)
+    ask(job, "op-asks")
+    text = html.unescape(part(make_viewed(job.site, reads), "buttons"))
+    assert f"Let r0002 of {JOB} take over the state of r0001?" in text
+    assert "/operations/op-asks" in text
+    assert "May answer:" in text
+
+
+def test_a_job_whose_journal_cannot_be_read_has_no_buttons(job: WholeJob, page: FastAPI) -> None:
+    """What may be done cannot be told then; where only its driver's word cannot be read, it can be recovered."""
+    damage(job, f"control/{JOB}/{DRIVER}/status.json")
+    assert ">Recover</button>" in get(page, f"/jobs/{JOB}").text
+    damage(job, entry_key(JOB, 3))
+    assert "<button" not in get(page, f"/jobs/{JOB}").text
 
 
 def test_the_history_is_what_the_tables_say(page: FastAPI) -> None:

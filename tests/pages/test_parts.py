@@ -5,15 +5,26 @@ from __future__ import annotations
 import pytest
 
 from streamkeeper.errors import KeyMissing, RegistryDamaged
+from streamkeeper.model.release import Release, ReleaseContent
 from streamkeeper.operations.overview_facts import Fact
-from streamkeeper.pages.parts import Part, read_part
+from streamkeeper.pages.parts import Mask, Part, mask_of, read_part
+from tests.operations.registered_job import ENVIRONMENT
+
+
+def mask(secret: str) -> Mask:
+    """Of a release in which a secret stands where a reference should."""
+    content = ReleaseContent(
+        bundle="", bundle_bytes=0, entry="", params={"password": secret}, conf={}, environment=ENVIRONMENT,
+        state_format="",
+    )  # fmt: skip
+    return mask_of([Release(job="sales", number=1, content=content)])
 
 
 def raising(error: Exception) -> Part[object]:
     def read() -> object:
         raise error
 
-    return read_part("its log", read, {"password": "hunter2hunter2"})
+    return read_part("its log", read, mask("hunter2hunter2"))
 
 
 @pytest.mark.parametrize(
@@ -39,5 +50,5 @@ def test_what_nobody_foresaw_is_no_sentence() -> None:
 def test_texts_are_without_secrets_and_names_stay() -> None:
     """In values of every shape; what a name is made of is never masked, for it is part of an address."""
     value = (Fact(name="totals", text="by totals\x1b", operation="totals"), ("totals",))
-    found = read_part("it", lambda: value, {"password": "totals"})
+    found = read_part("it", lambda: value, mask("totals"))
     assert found.value == (Fact(name="totals", text="by ***\\x1b", operation="totals"), ("***",))

@@ -28,7 +28,7 @@ from streamkeeper.registry.control import stray_orders
 from streamkeeper.registry.fleet import read_index
 
 REFRESH_S = 2.0
-_STYLES = {Tone.PLAIN: "", Tone.QUIET: "dim", Tone.GOOD: "green", Tone.WARN: "yellow", Tone.BAD: "red"}
+_STYLES = {Tone.PLAIN: "", Tone.WARN: "yellow", Tone.BAD: "red"}
 
 
 def jobs(

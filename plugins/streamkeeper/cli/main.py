@@ -18,6 +18,7 @@ from streamkeeper.cli import (
     homes,
     looking,
     metering,
+    opening,
     pruning,
     recovering,
     registries,
@@ -76,6 +77,7 @@ app = typer.Typer(
 app.command("jobs")(looking.jobs)
 app.command("status")(looking.status)
 app.command("history")(looking.history)
+app.command("open")(opening.open_)
 app.command("metrics")(metering.metrics)
 app.command("describe")(describing.describe)
 app.command("check")(checking.check)

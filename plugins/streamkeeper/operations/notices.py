@@ -16,7 +16,7 @@ TOO_OLD_S = 24 * 3600.0
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True):
-    """What a notifier is given: one line, and all of it."""
+    """What a notifier is given: one line, and all of it. ``page``: the address of the job's, where that is known."""
 
     job: str
     query: str
@@ -26,6 +26,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
     subject: str
     text: str
     runbook: str
+    page: str = ""
 
 
 Sender = Callable[[Message], None]

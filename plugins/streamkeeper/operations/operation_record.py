@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 
 from streamkeeper.errors import NotFound, RegistryDamaged
-from streamkeeper.model.coding import from_json
 from streamkeeper.model.finding import Assessment
 from streamkeeper.model.job_state import UNKNOWN_RELEASE, JobState
 from streamkeeper.model.journal import Entry, OperationFinished, Outcome, Role
@@ -16,11 +14,11 @@ from streamkeeper.model.names import check_instance
 from streamkeeper.model.operation import OperationState
 from streamkeeper.operations.carriers import Carrier, read_carrier
 from streamkeeper.operations.installation import Installation
+from streamkeeper.operations.journal_entries import read_entries
 from streamkeeper.operations.overview import read_job
 from streamkeeper.registry.journal import Journal
-from streamkeeper.registry.objects import read_object
+from streamkeeper.registry.objects import read_assessment
 
-_READERS = 8
 _TOGETHER = 32
 """Entries asked for before anybody looks whether the operation has ended."""
 
@@ -50,8 +48,7 @@ def read_operation(site: Installation, job: str, name: str) -> OperationRecord:
     assessment, unreadable = None, ""
     if operation.report:
         try:
-            data = read_object(site.store, job, "reports", operation.report, ".json")
-            assessment = from_json(data, Assessment, where=f"report {operation.report}")
+            assessment = read_assessment(site.store, job, operation.report)
         except RegistryDamaged as error:
             unreadable = str(error)
     return OperationRecord(
@@ -81,13 +78,9 @@ def served_before(state: JobState, operation: OperationState) -> str:
 
 def _entries_of(journal: Journal, operation: OperationState, newest: int) -> Iterator[Entry]:
     """From its beginning on, to its end where it has one; what a newer version has recorded is left out."""
-    # entry() keeps nothing, so that one journal can be read by several threads.
-    with ThreadPoolExecutor(_READERS) as pool:
-        for first in range(operation.started, newest + 1, _TOGETHER):
-            for entry in pool.map(journal.entry, range(first, min(first + _TOGETHER, newest + 1))):
-                if not isinstance(entry, Entry):
-                    continue
-                yield entry
-                record = entry.record
-                if isinstance(record, OperationFinished) and record.operation == operation.operation:
-                    return
+    for first in range(operation.started, newest + 1, _TOGETHER):
+        for entry in read_entries(journal, first, min(first + _TOGETHER - 1, newest)):
+            yield entry
+            record = entry.record
+            if isinstance(record, OperationFinished) and record.operation == operation.operation:
+                return

@@ -10,7 +10,6 @@ import msgspec
 from streamkeeper.model.control import SENTENCES
 from streamkeeper.model.operation import OperationState
 from streamkeeper.model.redaction import Structure
-from streamkeeper.model.standing import Standing
 from streamkeeper.model.step import label_of
 from streamkeeper.operations.overview import JobOverview
 from streamkeeper.operations.sentences import render_record, render_request
@@ -20,25 +19,8 @@ class Tone(StrEnum):
     """What a fact means to whoever is on call."""
 
     PLAIN = ""
-    QUIET = "quiet"
-    GOOD = "good"
     WARN = "warn"
     BAD = "bad"
-
-
-STANDING_TONES = {
-    Standing.NOT_DEPLOYED: Tone.QUIET,
-    Standing.STARTING: Tone.WARN,
-    Standing.SERVING: Tone.GOOD,
-    Standing.RESTARTING: Tone.WARN,
-    Standing.WAITING: Tone.WARN,
-    Standing.DRAINING: Tone.WARN,
-    Standing.FINISHED: Tone.GOOD,
-    Standing.FAILED: Tone.BAD,
-    Standing.ENDED: Tone.WARN,
-    Standing.STOPPED: Tone.QUIET,
-    Standing.UNKNOWN: Tone.WARN,
-}
 
 
 class Fact(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,7 +35,7 @@ class Fact(msgspec.Struct, frozen=True, kw_only=True):
 def overview_facts(seen: JobOverview, *, beat: str) -> Iterator[Fact]:
     """What there is to say of a job, its queries apart. ``beat``: of its driver, in words."""
     yield Fact(name="job", text=f"{seen.job} (journal entry {seen.entry})")
-    yield Fact(name="standing", text=seen.standing.value, tone=STANDING_TONES[seen.standing])
+    yield Fact(name="standing", text=seen.standing.value)
     yield Fact(name="release", text=seen.release or "-")
     yield from _driver(seen, beat)
     if seen.stopped is not None:

@@ -96,6 +96,7 @@ class ApproveOperator(OperationTask, HITLOperator):
 
         # A question of before there were these arguments is still that of the run's own operation.
         deploy = Deploy.load(open_site(), self.job, operation) if operation else self.load()
+        self.shows(deploy.job, deploy.operation)
         state = deploy.state
         asked = state.operations[deploy.operation]
         by, user_id = answered_by(answer)

@@ -42,6 +42,7 @@ class BackupOperator(StreamkeeperTask):
 
         site = open_site()
         target = find_target(site, self.series)
+        self.shows(self.series.partition("/")[0])
         try:
             captured = back_up(site.snapshots, target, show=Pace(self.log.info))
         except NotFound as error:

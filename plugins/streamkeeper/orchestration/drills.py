@@ -42,6 +42,7 @@ class DrillOperator(AskedTask):
         site = open_site()
         catalogue = Catalogue(site.snapshots, find_target(site, self.series).series)
         snapshot = self._choose(catalogue, read_choice_of_queries(self.asked(context)).snapshot)
+        self.shows(self.series.partition("/")[0])
         self.log.info("%s %s: restoring batch %d, then resuming the query", self.series, snapshot.name, snapshot.batch)
         result = drill(catalogue, snapshot, released_job(site, snapshot), site.resolvers)
         sentence = f"{self.series} {snapshot.name}: {result.sentence}"

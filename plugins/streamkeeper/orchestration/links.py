@@ -1,4 +1,4 @@
-"""Buttons on a task's page: to the report of its operation, and to what became of it."""
+"""Buttons on a task's page: to the page of its operation, to the report, and to what became of it."""
 
 from __future__ import annotations
 
@@ -8,9 +8,21 @@ from urllib.parse import quote
 from airflow.configuration import conf
 from airflow.sdk import BaseOperatorLink
 
+from streamkeeper.page_address import page_address
+
 if TYPE_CHECKING:
     from airflow.sdk import BaseOperator
     from airflow.sdk.types import TaskInstanceKey
+
+
+class PageLink(BaseOperatorLink):
+    """The page of the operation that the task is a part of; of another task that of its job, or of the fleet."""
+
+    name = "Page"
+
+    def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
+        """Where what the task has shown is to be seen; the fleet's page for one that came to nothing."""
+        return page_address(conf.get("api", "base_url", fallback=""), getattr(operator, "page", ""))
 
 
 class ReportLink(BaseOperatorLink):

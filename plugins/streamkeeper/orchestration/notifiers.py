@@ -1,8 +1,8 @@
 """Who is told of incidents: any of Airflow's notifiers, as ``STREAMKEEPER_NOTIFIERS`` names them.
 
 A JSON list of dotted paths, or of ``{"notifier": path, "kwargs": {...}}``; one bare path will do. Templates in kwargs
-know ``incident``: job, query, rule, severity, event, subject, text, runbook. What a notifier takes and nobody gave is
-filled in: subject, text and the like.
+know ``incident``: job, query, rule, severity, event, subject, text, runbook, page. What a notifier takes and nobody
+gave is filled in: subject, text and the like.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from streamkeeper.errors import InvalidInput
+from streamkeeper.page_address import page_address, page_path
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -86,10 +87,21 @@ def _sender(named: NamedNotifier, context: Context) -> Sender:
     def send(message: Message) -> None:
         # Each anew: rendering writes into a notifier.
         kind = _load(named.notifier)
-        told: Any = {**context, "incident": msgspec.structs.asdict(message)}
+        told: Any = {**context, "incident": msgspec.structs.asdict(_with_page(message))}
         kind(**_with_usual(kind, named.kwargs))(told)
 
     return send
+
+
+def _with_page(message: Message) -> Message:
+    """With the way to the job's page, where Airflow knows its own address."""
+    from airflow.configuration import conf
+
+    base = conf.get("api", "base_url", fallback="")
+    if not base:
+        return message
+    page = page_address(base, page_path(message.job))
+    return msgspec.structs.replace(message, page=page, text=f"{message.text}\nPage: {page}")
 
 
 def _load(path: str) -> Callable[..., Any]:

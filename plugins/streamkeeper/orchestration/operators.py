@@ -60,13 +60,15 @@ class BundleOperator(OpeningTask):
         asked, operation, site = self.asked(context), self.own_operation(context), open_site()
         request = read_request(asked, requested_by=triggered_by(context), rollback=self.rollback)
         on_open = OnOpen(asked["on_open"])
-        if leaves_nothing(site, request):
+        if nowhere := leaves_nothing(site, request):
             site = place_of(site, operation)
             context["ti"].xcom_push(key="tried_out", value=operation)
         if told := told_forgotten(site.journal(request.job, "reader").state()):
             self.log.info("%s", told)
         deploy = open_deploy(site, operation, request, on_open=on_open)
         self._opened(context, deploy, _announced(deploy))
+        if nowhere:
+            self.shows("")
         return accept(deploy.advance(self.step))
 
 

@@ -10,13 +10,14 @@ from urllib.parse import urlsplit
 
 from airflow.configuration import conf
 
+from streamkeeper.page_address import PREFIX, ROUTE
+
 if TYPE_CHECKING:
+    from airflow.api_fastapi.auth.managers.models.base_user import BaseUser
     from fastapi import FastAPI
 
     from streamkeeper.operations.installation import Installation
-
-PREFIX = "/streamkeeper"
-"""Where it is mounted in Airflow's API server."""
+    from streamkeeper.pages.viewer import Viewer
 
 
 async def page_app(
@@ -29,27 +30,46 @@ async def page_app(
     await _app()(scope, receive, send)
 
 
-def page_view() -> dict[str, Any]:
-    """Its entry of its own in Airflow's bar."""
-    below = urlsplit(conf.get("api", "base_url", fallback="")).path.rstrip("/")
-    return {
-        "name": "Streaming jobs",
-        "href": f"{below}{PREFIX}/",
-        "destination": "nav",
-        "url_route": "streamkeeper",
-        "nav_top_level": True,
-    }
+def page_views() -> list[dict[str, Any]]:
+    """Its entry of its own in Airflow's bar, and a tab of every DAG run, which Airflow has for all DAGs or for none."""
+    mounted = urlsplit(conf.get("api", "base_url", fallback="")).path.rstrip("/") + PREFIX
+    return [
+        {
+            "name": "Streaming jobs",
+            "href": f"{mounted}/",
+            "destination": "nav",
+            "url_route": ROUTE,
+            "nav_top_level": True,
+        },
+        {
+            "name": "Streaming operation",
+            "href": f"{mounted}/runs?dag={{DAG_ID}}&run={{RUN_ID}}",
+            "destination": "dag_run",
+            "url_route": f"{ROUTE}-operation",
+        },
+    ]
 
 
 @cache
 def _app() -> FastAPI:
-    from airflow.api_fastapi.app import get_auth_manager
-    from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity, DagDetails
     from airflow.api_fastapi.core_api.security import get_user
-    from airflow.models.dag import DagModel
     from fastapi import Depends
 
     from streamkeeper.pages.app import make_app
+
+    def viewer(user: Any = Depends(get_user)) -> Viewer:
+        return viewer_of(user)
+
+    return make_app(_site, viewer)
+
+
+def viewer_of(user: BaseUser) -> Viewer:
+    """A user of Airflow's, with the rights that its auth manager gives: asked as Airflow itself asks before it does
+    the same, and anew for each page."""
+    from airflow.api_fastapi.app import get_auth_manager
+    from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity, DagDetails
+    from airflow.models.dag import DagModel
+
     from streamkeeper.pages.viewer import Right, Viewer
 
     asked: dict[Right, dict[str, Any]] = {
@@ -57,21 +77,36 @@ def _app() -> FastAPI:
         "run": {"method": "POST", "access_entity": DagAccessEntity.RUN},
         "answer": {"method": "PUT", "access_entity": DagAccessEntity.HITL_DETAIL},
     }
-    """What Airflow itself asks before it does the same."""
 
-    def viewer(user: Any = Depends(get_user)) -> Viewer:
-        def may(right: Right, dag_id: str) -> bool:
-            details = DagDetails(id=dag_id, team_name=DagModel.get_team_name(dag_id))
-            return get_auth_manager().is_authorized_dag(**asked[right], details=details, user=user)
+    def may(right: Right, dag_id: str) -> bool:
+        details = DagDetails(id=dag_id, team_name=DagModel.get_team_name(dag_id))
+        return bool(get_auth_manager().is_authorized_dag(**asked[right], details=details, user=user))
 
-        return Viewer(name=user.get_name(), may=may)
+    return Viewer(name=user.get_name(), may=may)
 
-    return make_app(_site, viewer)
+
+def _site() -> Installation:
+    """The API server's own, for looking only, as it is now: ``home new`` and ``home moved`` make it another one.
+
+    One request to the store, but for the first time. Raises HTTPException 503 where its settings are wrong.
+    """
+    from streamkeeper.registry.installations import newest_record
+
+    opened = _opened()
+    if newest_record(opened.store) == (opened.record.number if opened.record is not None else 0):
+        return opened
+    _opened.cache_clear()
+    return _opened()
 
 
 @cache
-def _site() -> Installation:
-    """The API server's own, for looking only; it is asked again as long as it cannot be had."""
+def _opened() -> Installation:
+    from fastapi import HTTPException
+
+    from streamkeeper.errors import InvalidInput
     from streamkeeper.operations.installation import Installation
 
-    return Installation.from_environment(os.environ, looking=True)
+    try:
+        return Installation.from_environment(os.environ, looking=True)
+    except InvalidInput as error:
+        raise HTTPException(503, f"the API server's settings are wrong: {error}") from None

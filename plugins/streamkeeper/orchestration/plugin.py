@@ -7,7 +7,8 @@ from typing import Any
 from airflow.configuration import conf
 from airflow.plugins_manager import AirflowPlugin
 
-from streamkeeper.orchestration.page import PREFIX, page_app, page_view
+from streamkeeper.orchestration.page import page_app, page_views
+from streamkeeper.page_address import PREFIX
 
 _LOOPBACK = ("127.0.0.1", "localhost")
 
@@ -31,5 +32,5 @@ class StreamkeeperPlugin(AirflowPlugin):
 
     name = "streamkeeper"
     fastapi_apps = [{"app": page_app, "url_prefix": PREFIX, "name": "Streamkeeper"}]
-    external_views = [page_view()]
+    external_views = page_views()
     fastapi_root_middlewares = _for_everybodys_api()

@@ -18,7 +18,8 @@ from streamkeeper.model.names import refuse_unknown
 from streamkeeper.model.request_limits import check_length
 from streamkeeper.model.run_names import operation_id
 from streamkeeper.orchestration.connections import SCHEME, resolve_connection, resolve_master
-from streamkeeper.orchestration.links import OutcomeLink, ReportLink
+from streamkeeper.orchestration.links import OutcomeLink, PageLink, ReportLink
+from streamkeeper.page_address import page_path
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -46,11 +47,13 @@ class StreamkeeperTask(BaseOperator):
     """A task that tells an error in one line, and fails by it.
 
     ``reports``: it says what was found before anything was touched; ``ends``: it says what became of an operation.
+    ``page``: where Streamkeeper's page shows what it is about, as far as it knows by now.
     """
 
-    operator_extra_links = (ReportLink(), OutcomeLink())
+    operator_extra_links = (PageLink(), ReportLink(), OutcomeLink())
     reports = False
     ends = False
+    page = ""
 
     def execute(self, context: Context) -> Any:
         """Do the task's part; raises TaskFailed for an error that another try cannot help."""
@@ -60,6 +63,10 @@ class StreamkeeperTask(BaseOperator):
     def work(self, context: Context) -> Any:
         """The task's part."""
         raise TypeError(f"{type(self).__name__} has no work of its own")
+
+    def shows(self, job: str, operation: str = "") -> None:
+        """From here on the task is about this job, and this operation of it."""
+        self.page = page_path(job, operation)
 
     def own_operation(self, context: Context) -> str:
         """The id of the operation that this run starts, or this task group of it."""
@@ -133,6 +140,7 @@ class AskedTask(StreamkeeperTask):
             refuse_unknown_fields(context)
         asked: Mapping[str, Any] = context["params"] if self.request is None else self.request
         check_length("reason", str(asked.get("reason") or ""))
+        self.shows(str(asked.get("job") or ""))
         return asked
 
 
@@ -159,6 +167,7 @@ class OpeningTask(AskedTask):
         from streamkeeper.operations.carriers import Carrier, note_carrier
 
         run = context["dag_run"]
+        self.shows(deploy.job, deploy.operation)
         context["ti"].xcom_push(key="operation", value=deploy.operation)
         carrier = Carrier(dag=run.dag_id, run=run.run_id, group=self._group_id())
         note_carrier(deploy.site.store, deploy.job, deploy.operation, carrier)
@@ -184,6 +193,8 @@ class OperationTask(StreamkeeperTask):
 
         if not self.operation:
             raise NotFound("no operation was opened")
+        # What leaves nothing has no page either.
+        self.shows("" if self.tried_out else self.job, self.operation)
         return Deploy.load(self._site(), self.job, self.operation, on=on, waited_s=waited_s)
 
     def _site(self) -> Installation:

@@ -17,7 +17,8 @@ LONGEST_S = 10.0
 
 
 class WebhookNotifier(BaseNotifier):
-    """POSTs ``{"job", "query", "rule", "severity", "event", "subject", "text", "runbook"}`` to ``url`` (templated)."""
+    """POSTs ``{"job", "query", "rule", "severity", "event", "subject", "text", "runbook", "page"}`` to ``url``, which
+    may be a template."""
 
     template_fields = ("url", "headers")
 

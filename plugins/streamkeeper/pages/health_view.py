@@ -7,11 +7,9 @@ from collections.abc import Iterator
 import msgspec
 
 from streamkeeper.model.fleet import FleetIndex, JobRow
-from streamkeeper.model.health import Severity
 from streamkeeper.model.redaction import Structure
 from streamkeeper.operations.notices import runbook_link
-
-_TONES = {Severity.PAGE: "bad", Severity.TICKET: "warn", Severity.INFO: "quiet"}
+from streamkeeper.pages.fleet_view import SEVERITY_TONES, STALE_S
 
 
 class SymptomLine(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,12 +30,14 @@ class SymptomLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HealthView(msgspec.Struct, frozen=True, kw_only=True):
-    """``at``: when the watch looked, seconds since 1970; None with ``unseen``, which says why it has not.
+    """``age_s``: of the watch's look; None with ``unseen``, which says why there is none.
 
-    ``unlooked``: what it could not look at; ``silent_s``: how long the driver's beat had not grown then.
+    ``stale``: passes were missed since; ``unlooked``: what it could not look at; ``silent_s``: how long the driver's
+    beat had not grown then.
     """
 
-    at: float | None = None
+    age_s: float | None = None
+    stale: bool = False
     unseen: str = ""
     symptoms: tuple[SymptomLine, ...] = ()
     unlooked: tuple[str, ...] = ()
@@ -46,15 +46,17 @@ class HealthView(msgspec.Struct, frozen=True, kw_only=True):
     restarts_lately: int = 0
 
 
-def view_health(index: FleetIndex | None, job: str) -> HealthView:
-    """Of one job, by the index that the last pass has left."""
+def view_health(index: FleetIndex | None, job: str, *, now: float) -> HealthView:
+    """Of one job, by the index that the last pass has left; ``now``: seconds since 1970."""
     if index is None:
         return HealthView(unseen="the watch has made no pass yet: see that it runs")
     row = index.row(job)
     if row is None:
         return HealthView(unseen="the last pass of the watch did not know this job yet")
+    age_s = max(0.0, now - (row.seen_at or index.started))
     return HealthView(
-        at=row.seen_at or index.started,
+        age_s=age_s,
+        stale=age_s > STALE_S,
         symptoms=tuple(_symptoms(row)),
         unlooked=tuple(f"{part}: {why}" for part, why in sorted(row.unlooked.items())),
         silent_s=row.silent_s,
@@ -69,7 +71,7 @@ def _symptoms(row: JobRow) -> Iterator[SymptomLine]:
         incident = incidents.get(symptom.key)
         yield SymptomLine(
             severity=symptom.severity.value,
-            tone=_TONES[symptom.severity],
+            tone=SEVERITY_TONES[symptom.severity],
             rule=symptom.rule,
             query=symptom.query,
             cause=symptom.cause,

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from streamkeeper.model.coding import to_json
 from streamkeeper.operations.installation import Installation
 from streamkeeper.pages.buttons import restore_path
-from streamkeeper.pages.job_view import JobPage
+from streamkeeper.pages.job_page import JobPage
 from streamkeeper.pages.parts import Part
 from streamkeeper.pages.rendering import render
 from streamkeeper.pages.viewer import DEPLOY, Viewer, guarded
@@ -31,6 +31,7 @@ _ON_DEMAND: dict[str, Callable[[JobPage], Part[Any]]] = {
 }
 """What takes more requests than somebody who looks at the rest should wait for."""
 TIMELINE = "timeline"
+_WITH_BUTTONS = ("buttons", "snapshots")
 
 
 def router_of(site: Callable[[], Installation], viewer: Callable[..., Viewer]) -> APIRouter:
@@ -51,17 +52,14 @@ def router_of(site: Callable[[], Installation], viewer: Callable[..., Viewer]) -
             raise HTTPException(404, "there is no such part of this page")
         page = JobPage(site(), job)
         wanted = (part,) if part else (*_PARTS, TIMELINE, opened)
-        read = {name: read_one(page) for name, read_one in {**_PARTS, **_ON_DEMAND}.items() if name in wanted}
+        readers = {**_PARTS, **_ON_DEMAND}
+        read: dict[str, Any] = {name: readers[name](page) for name in wanted if name in readers}
         if TIMELINE in wanted:
             read[TIMELINE] = page.timeline(before)
-        values = {
-            **dict.fromkeys(_ON_DEMAND),
-            **read,
-            "job": page.job,
-            "before": before,
-            "buttons": page.buttons(who),
-            "restore_path": restore_path,
-        }
+        if not part or part in _WITH_BUTTONS:
+            read["buttons"] = page.buttons(who)
+        shared = {"job": page.job, "before": before, "restore_path": restore_path}
+        values = {**dict.fromkeys(_ON_DEMAND), **read, **shared}
         return render(request, who, "job.html", values, part=part)
 
     @router.get("/jobs/{job}/history.json")

@@ -19,7 +19,7 @@ from streamkeeper.operations.operation_record import OperationRecord, read_opera
 from streamkeeper.operations.overview import read_job
 from streamkeeper.operations.questions import find_code_differences
 from streamkeeper.pages.buttons import read_buttons
-from streamkeeper.pages.operation_view import mask_of, view_operation
+from streamkeeper.pages.operation_view import mask_for, view_operation
 from streamkeeper.pages.rendering import render
 from streamkeeper.pages.viewer import DEPLOY, Viewer, guarded
 from streamkeeper.registry.journal import grew_beyond
@@ -72,7 +72,7 @@ def router_of(site: Callable[[], Installation], viewer: Callable[..., Viewer]) -
 
 
 def _going_back(site: Installation, record: OperationRecord) -> tuple[str, ...]:
-    return tuple(map(mask_of(record), told_going_back(site, record).values()))
+    return tuple(map(mask_for(record), told_going_back(site, record).values()))
 
 
 def _differences(site: Installation, record: OperationRecord) -> tuple[Difference, ...]:

@@ -5,7 +5,7 @@ The texts in it are by whomever: no secret that stands in a param is left of the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import msgspec
 
@@ -17,17 +17,17 @@ from streamkeeper.model.asked_fields import asked_fields
 from streamkeeper.model.comparison import OutputComparison
 from streamkeeper.model.finding import Finding
 from streamkeeper.model.journal import About, ApprovalAnswered, InstanceEnded, Outcome
-from streamkeeper.model.markdown_text import visible
 from streamkeeper.model.operation import OperationState
-from streamkeeper.model.redaction import Structure, change_texts, redact
+from streamkeeper.model.redaction import Structure, change_texts
 from streamkeeper.model.request import DeployRequest
-from streamkeeper.model.secret_names import literal_secrets
 from streamkeeper.model.step import Step
 from streamkeeper.model.ways import Way
 from streamkeeper.operations.approval import asked_about
 from streamkeeper.operations.carriers import Carrier
 from streamkeeper.operations.operation_record import OperationRecord
 from streamkeeper.operations.questions import told_way_back
+from streamkeeper.operations.sentences import kind_of
+from streamkeeper.pages.parts import Mask, mask_of
 from streamkeeper.pages.step_lines import Mark, Moments, StepLine, find_moments, moment_of, step_lines
 
 _SHOWN_ELSEWHERE = frozenset({"job", "release", "params", "conf", "reason", "dry_run"})
@@ -144,19 +144,15 @@ _TONES = {
 }
 
 
-def mask_of(record: OperationRecord) -> Callable[[str], str]:
-    """What makes a text fit to be shown: no secret that stands in params of the releases that it may be about, and
-    nothing that would change the order of reading."""
-    names = (record.before, record.operation.release)
-    contents = [record.state.releases[name].content for name in names if name in record.state.releases]
-    values = [{**content.params, **content.conf} for content in contents]
-    secrets = {secret: secret for each in values for secret in literal_secrets(each)}
-    return lambda text: visible(redact(text, secrets))
+def mask_for(record: OperationRecord) -> Mask:
+    """What makes a text fit to be shown, by the releases that it may be about."""
+    releases = record.state.releases
+    return mask_of(releases[name] for name in (record.before, record.operation.release) if name in releases)
 
 
 def view_operation(record: OperationRecord) -> OperationView:
     """Everything that the page says of it."""
-    return change_texts(_view(record), mask_of(record))
+    return change_texts(_view(record), mask_for(record))
 
 
 def _view(record: OperationRecord) -> OperationView:
@@ -193,13 +189,6 @@ def _view(record: OperationRecord) -> OperationView:
         aborted=operation.abort,
         carrier=record.carrier,
     )
-
-
-def kind_of(request: DeployRequest) -> str:
-    """What somebody asked for, in one word."""
-    if request.recover is not None:
-        return request.recover.action.value
-    return "start" if request.start else "rollback" if request.rollback else "deploy"
 
 
 def _settings(request: DeployRequest) -> Iterator[tuple[str, str]]:

@@ -1,16 +1,22 @@
-"""A part of a page that may not be had: then the page says why in its place, and the rest stands."""
+"""A part of a page that may not be had: then the page says why in its place, and the rest stands.
+
+And what makes the texts of a page fit to be shown, whoever wrote them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from streamkeeper.errors import KeyMissing, StreamkeeperError
 from streamkeeper.model.markdown_text import visible
 from streamkeeper.model.redaction import change_texts, redact
+from streamkeeper.model.release import Release
+from streamkeeper.model.secret_names import literal_secrets
 
 T = TypeVar("T")
+Mask = Callable[[str], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,19 +27,20 @@ class Part(Generic[T]):
     missing: str = ""
 
 
-def read_part(what: str, read: Callable[[], T], secrets: Mapping[str, str]) -> Part[T]:
-    """What ``read`` gives; or that ``what`` cannot be read, and why.
+def mask_of(releases: Iterable[Release]) -> Mask:
+    """What makes a text fit to be shown: no secret that stands where a reference should in what these releases were
+    given, and nothing that would change the order of reading."""
+    given = (values for each in releases for values in (each.content.params, each.content.conf))
+    secrets = {secret: secret for values in given for secret in literal_secrets(values)}
+    return lambda text: visible(redact(text, secrets))
 
-    Of its texts no secret is left, and nothing that would change the order of reading.
-    """
 
-    def shown(text: str) -> str:
-        return visible(redact(text, secrets))
-
+def read_part(what: str, read: Callable[[], T], mask: Mask) -> Part[T]:
+    """What ``read`` gives, its texts masked; or that ``what`` cannot be read, and why."""
     try:
-        return Part(value=change_texts(read(), shown))
+        return Part(value=change_texts(read(), mask))
     except KeyMissing as error:
         why = f"{error.key} is missing"
     except (StreamkeeperError, OSError, ValueError) as error:
         why = str(error)
-    return Part(missing=shown(f"{what} cannot be read: {why}"))
+    return Part(missing=mask(f"{what} cannot be read: {why}"))

@@ -53,7 +53,7 @@ class VersionLine(msgspec.Struct, frozen=True, kw_only=True):
     operation: Structure = ""
     carries_on: str = ""
     committed: int | None = None
-    format: Structure = ""
+    state_format: Structure = ""
 
 
 class QueryView(msgspec.Struct, frozen=True, kw_only=True):
@@ -164,7 +164,7 @@ def _versions(state: JobState, query: str, root: str) -> Iterator[VersionLine]:
             operation=version.operation if version.operation in state.operations else "",
             carries_on=_carries_on(version),
             committed=version.committed,
-            format=version.state_format,
+            state_format=version.state_format,
         )
 
 

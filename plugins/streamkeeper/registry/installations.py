@@ -18,6 +18,7 @@ from streamkeeper.model.coding import from_json, to_json
 from streamkeeper.model.installation_record import PREFIX, Home, InstallationRecord, Owner, installation_key
 from streamkeeper.model.job_state import JobState
 from streamkeeper.model.journal import OperationFinished, Outcome, Record
+from streamkeeper.model.names import key_number
 from streamkeeper.private_files import make_folders, write_file
 from streamkeeper.registry.jobs import list_jobs
 from streamkeeper.registry.journal import Journal
@@ -35,6 +36,12 @@ def read_installation(store: Store) -> InstallationRecord | None:
     if not keys:
         return None
     return from_json(store.read(keys[-1]), InstallationRecord, where=keys[-1], newest_format=model.FORMAT)
+
+
+def newest_record(store: Store) -> int:
+    """The number of the newest record, in one request; 0 for a store that has none."""
+    keys = list(store.list(PREFIX))
+    return (key_number(keys[-1], installation_key) or 0) if keys else 0
 
 
 def open_installation(store: Store, home: str) -> InstallationRecord:

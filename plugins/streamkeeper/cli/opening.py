@@ -1,0 +1,55 @@
+"""``open``: where in Airflow the page of a job is."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from configparser import ConfigParser
+from configparser import Error as UnreadableFile
+from pathlib import Path
+from typing import Annotated
+from urllib.parse import urlsplit
+
+import typer
+
+from streamkeeper.cli.given import open_to_look
+from streamkeeper.errors import InvalidInput
+from streamkeeper.operations.overview import read_job
+from streamkeeper.page_address import page_address, page_path
+
+VARIABLE = "AIRFLOW__API__BASE_URL"
+_HINT = f"--airflow https://…, or {VARIABLE}, or base_url under [api] in airflow.cfg"
+
+
+def open_(
+    job: Annotated[str, typer.Argument(metavar="[JOB]", help="The job's name; without it, the fleet's page")] = "",
+    *,
+    airflow: Annotated[str, typer.Option("--airflow", metavar="URL", help="Airflow's address; else as it is set")] = "",
+) -> None:
+    """Print the address of a job's page in Airflow."""
+    base = read_base_url(os.environ, airflow)
+    if job:
+        read_job(open_to_look(), job)
+    typer.echo(page_address(base, page_path(job)))
+
+
+def read_base_url(environ: Mapping[str, str], given: str = "") -> str:
+    """Airflow's address: as given, as its variable says, or its file. Raises InvalidInput."""
+    found = given or environ.get(VARIABLE, "") or _in_file(environ)
+    if not found:
+        raise InvalidInput("Airflow's address is not known here", hint=_HINT)
+    if urlsplit(found).scheme not in ("http", "https") or not urlsplit(found).netloc:
+        raise InvalidInput(f"{found!r} is no address of Airflow's", hint=_HINT)
+    return found
+
+
+def _in_file(environ: Mapping[str, str]) -> str:
+    """Without Airflow, which may not be installed here."""
+    file = Path(environ.get("AIRFLOW_HOME") or "~/airflow", "airflow.cfg").expanduser()
+    file = Path(environ.get("AIRFLOW_CONFIG") or file)
+    found = ConfigParser(interpolation=None)
+    try:
+        found.read(file)
+    except (UnreadableFile, OSError, UnicodeDecodeError) as error:
+        raise InvalidInput(f"{file} cannot be read: {' '.join(str(error).split())}", hint=_HINT) from None
+    return found.get("api", "base_url", fallback="")

@@ -1,0 +1,216 @@
+"""One job, read for its page part by part: each by itself, and one that cannot be read says why in its place."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
+from typing import TypeVar
+
+import msgspec
+
+from streamkeeper.errors import FormatTooNew, NotFound, RegistryDamaged, StreamkeeperError
+from streamkeeper.model.control import QueryStatus
+from streamkeeper.model.fleet import FleetIndex
+from streamkeeper.model.job_state import JobState
+from streamkeeper.model.liveness import Life
+from streamkeeper.model.manifest import Manifest
+from streamkeeper.model.names import check_name
+from streamkeeper.model.signals import History
+from streamkeeper.model.snapshot import series_of_query
+from streamkeeper.operations.downstream import Readers, find_readers
+from streamkeeper.operations.driver_logs import tail_log
+from streamkeeper.operations.findings import last_assessed, read_findings
+from streamkeeper.operations.installation import Installation
+from streamkeeper.operations.overview import JobOverview, overview_of, read_job
+from streamkeeper.operations.pruning import read_policy
+from streamkeeper.operations.snapshot_rows import list_snapshots
+from streamkeeper.operations.timelines import Timeline, read_timeline
+from streamkeeper.pages.buttons import Buttons, read_buttons
+from streamkeeper.pages.charts import JobCharts, make_charts
+from streamkeeper.pages.health_view import HealthView, view_health
+from streamkeeper.pages.job_view import (
+    FindingsView,
+    ReleaseView,
+    SeriesView,
+    StandingView,
+    view_findings,
+    view_release,
+    view_snapshot,
+    view_standing,
+)
+from streamkeeper.pages.parts import Mask, Part, mask_of, read_part
+from streamkeeper.pages.query_view import QueryView, view_query
+from streamkeeper.pages.viewer import Viewer
+from streamkeeper.registry.control import Control
+from streamkeeper.registry.fleet import read_index
+from streamkeeper.registry.objects import read_manifest
+from streamkeeper.snapshots.catalogue import Catalogue
+
+T = TypeVar("T")
+
+LOG_LINES = 100
+LONGEST_LINE = 2_000
+"""Characters of one line of a log that are shown."""
+
+
+class JobPage:
+    """One job, read part by part: what several parts need is read once. Not for several threads.
+
+    Raises InvalidInput for a name that is none; NotFound for an unknown job and StoreUnavailable once anything is read.
+    """
+
+    def __init__(self, site: Installation, job: str) -> None:
+        self.job = check_name("job", job)
+        self._site = site
+
+    def standing(self) -> Part[StandingView]:
+        """How it stands."""
+        return self._part("how it stands", lambda state: view_standing(self._overview))
+
+    def buttons(self, who: Viewer) -> Buttons:
+        """What the viewer may do with it; none where that cannot be told: the parts say why."""
+        state = self._state.value
+        if state is None:
+            return Buttons()
+        try:
+            return read_buttons(self._site, state, who, runs=self._may_run())
+        except StreamkeeperError:
+            return Buttons()
+
+    def health(self) -> Part[HealthView]:
+        """What the watch found, also where the journal cannot be read."""
+        return read_part("the watch's index", lambda: view_health(self._index, self.job, now=time.time()), self._mask)
+
+    def charts(self) -> Part[JobCharts]:
+        """What the driver that serves, or did last, has measured."""
+        return self._part("what its driver measured", self._charts)
+
+    def release(self) -> Part[ReleaseView | None]:
+        """What serves; None where nothing ever did."""
+        return self._part("the serving release", view_release)
+
+    def queries(self) -> Part[tuple[QueryView, ...]]:
+        """Those of the serving release, and those that ever had a checkpoint."""
+        return self._part("its queries", lambda state: tuple(self._queries(state)))
+
+    def timeline(self, before: int = 0) -> Part[Timeline]:
+        """What was done to it; ``before``: only what came before this entry of the journal."""
+        return self._part("its history", lambda state: read_timeline(self._site, state, before=before))
+
+    def findings(self) -> Part[FindingsView | None]:
+        """Of the newest operation that was assessed; None where none was."""
+        return self._part("the last findings", self._findings)
+
+    def snapshots(self) -> Part[tuple[SeriesView, ...]]:
+        """Of each query that ever had a checkpoint."""
+        return self._part("its snapshots", lambda state: tuple(self._snapshots(state)))
+
+    def log(self) -> Part[tuple[str, ...]]:
+        """Where the log of the driver is, and its last lines."""
+        return self._part("its driver's log", lambda state: tuple(self._log()))
+
+    def readers(self) -> Part[Readers]:
+        """The jobs that read what this one writes."""
+        return self._part("who reads its output", self._readers)
+
+    def _part(self, what: str, read: Callable[[JobState], T]) -> Part[T]:
+        state = self._state
+        if state.value is None:
+            return Part(missing=state.missing)
+        known = state.value
+        return read_part(what, lambda: read(known), self._mask)
+
+    @cached_property
+    def _state(self) -> Part[JobState]:
+        try:
+            return Part(value=read_job(self._site, self.job))
+        except NotFound:
+            raise NotFound(f"job {self.job} is not known", hint="the fleet lists those that are") from None
+        except (RegistryDamaged, FormatTooNew) as error:
+            return Part(missing=f"the journal cannot be read: {error}")
+
+    @cached_property
+    def _mask(self) -> Mask:
+        return mask_of(self._state.value.releases.values() if self._state.value is not None else ())
+
+    @cached_property
+    def _overview(self) -> JobOverview:
+        assert self._state.value is not None
+        return overview_of(self._site, self._state.value)
+
+    @cached_property
+    def _index(self) -> FleetIndex | None:
+        return read_index(self._site.store, self._site.id)
+
+    def _charts(self, state: JobState) -> JobCharts:
+        if not state.serving_instance:
+            return JobCharts(instance="")
+        found = Control(self._site.store, self.job, state.serving_instance).read_history()
+        return make_charts(state.serving_instance, found or History())
+
+    def _may_run(self) -> bool:
+        """Whether its driver lives, or that is not known."""
+        try:
+            return self._overview.life not in (Life.DEAD, Life.ABSENT)
+        except StreamkeeperError:
+            return True
+
+    def _statuses(self) -> Mapping[str, QueryStatus]:
+        """The driver's last word; none where it cannot be read, which another part tells."""
+        try:
+            status = self._overview.status
+        except StreamkeeperError:
+            return {}
+        return status.queries if status is not None else {}
+
+    def _queries(self, state: JobState) -> Iterator[QueryView]:
+        described, statuses = state.described.get(state.serving_release, {}), self._statuses()
+        for query in sorted({*described, *state.versions}):
+            manifest, why = self._manifest(query, described.get(query, ""))
+            yield view_query(
+                state,
+                query,
+                manifest,
+                statuses.get(query),
+                root=self._site.settings.checkpoints,
+                undescribed=why,
+            )
+
+    def _manifest(self, query: str, digest: str) -> tuple[Manifest | None, str]:
+        """What Spark makes of a query, or why that is not known."""
+        if not digest:
+            release = self._state.value.serving_release if self._state.value is not None else ""
+            return None, f"{release} has no such query" if release else "nothing serves: its plan is on no record"
+        try:
+            return read_manifest(self._site.store, self.job, digest), ""
+        except StreamkeeperError as error:
+            return None, f"its plan cannot be read: {error}"
+
+    def _findings(self, state: JobState) -> FindingsView | None:
+        operation = last_assessed(state)
+        return view_findings(read_findings(self._site, state, operation)) if operation is not None else None
+
+    def _snapshots(self, state: JobState) -> Iterator[SeriesView]:
+        policy = read_policy(self._site.settings.keep)
+        store = self._site.unclaimed_snapshots
+        for query in sorted(state.versions):
+            try:
+                listed = list_snapshots(Catalogue(store, series_of_query(self.job, query)), policy)
+            except StreamkeeperError as error:
+                yield SeriesView(query=query, unread=str(error))
+                continue
+            rows = (view_snapshot(row) for row in reversed(listed))
+            yield SeriesView(query=query, snapshots=tuple(rows))
+
+    def _log(self) -> Iterator[str]:
+        for line in tail_log(self._site, self.job, count=LOG_LINES):
+            yield line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]} … ({len(line):,} characters)"
+
+    def _readers(self, state: JobState) -> Readers:
+        described = state.described.get(state.serving_release, {})
+        found = {query: self._manifest(query, digest) for query, digest in sorted(described.items())}
+        outputs = {query: manifest.sink for query, (manifest, _) in found.items() if manifest is not None}
+        unread = tuple(f"query {query}: {why}" for query, (manifest, why) in found.items() if manifest is None)
+        readers = find_readers(self._site, self._index, self.job, outputs)
+        return msgspec.structs.replace(readers, unknown=(*unread, *readers.unknown))

@@ -1,0 +1,49 @@
+"""A job's health as its page tells it, by the watch's index."""
+
+from __future__ import annotations
+
+import pytest
+
+from streamkeeper.model.fleet import FleetIndex, JobMemory, JobRow
+from streamkeeper.model.health import Severity, Symptom
+from streamkeeper.model.incident import JobIncidents, OpenIncident
+from streamkeeper.model.standing import Standing
+from streamkeeper.pages.health_view import HealthView, view_health
+
+AT = 1_800_000_000.0
+SYMPTOM = Symptom(
+    rule="stalled", severity=Severity.PAGE, job="orders", query="totals", cause="no trigger", action="restart it",
+    heading="A job stands still",
+)  # fmt: skip
+
+
+def view(*, now: float = AT + 30, **row: object) -> HealthView:
+    found = JobRow(**{"job": "orders", "standing": Standing.SERVING, "release": "r0001", "seen_at": AT, **row})  # type: ignore[arg-type]
+    return view_health(FleetIndex(number=1, started=AT - 5, rows=(found,)), "orders", now=now)
+
+
+def test_a_symptom_is_told_with_its_incident_and_what_was_done() -> None:
+    """One of the same rule at another query is another."""
+    other = Symptom(
+        **{name: getattr(SYMPTOM, name) for name in SYMPTOM.__struct_fields__ if name != "query"}, query="b"
+    )
+    incident = OpenIncident(symptom=SYMPTOM, raised_at=AT - 60, told_at=AT, acts=("restarted",))
+    known = JobIncidents(job="orders", open={SYMPTOM.key: incident})
+    one, two = view(symptoms=(SYMPTOM, other), memory=JobMemory(incidents=known)).symptoms
+    assert (one.severity, one.tone, one.since, one.acts) == ("page", "bad", AT - 60, ("restarted",))
+    assert (two.query, two.since, two.acts) == ("b", None, ())
+
+
+@pytest.mark.parametrize(("seconds", "stale"), [(0.0, False), (299.0, False), (301.0, True)])
+def test_a_look_has_an_age(seconds: float, stale: bool) -> None:
+    """One that is too old for a watch that runs each minute says so; a clock that differs makes none negative."""
+    found = view(now=AT + seconds)
+    assert (found.age_s, found.stale) == (seconds, stale)
+    assert view(now=AT - 9).age_s == 0
+
+
+def test_what_was_never_looked_at_is_not_called_well() -> None:
+    """Before the first pass, and for a job that is newer than the last one."""
+    assert "no pass yet" in view_health(None, "orders", now=AT).unseen
+    assert "did not know" in view_health(FleetIndex(number=1, started=AT), "orders", now=AT).unseen
+    assert view().unseen == ""
