@@ -142,7 +142,7 @@ def recover_dialog(state: JobState, *, action: str = "", query: str = "", snapsh
         suggested={"query": sorted(state.versions)},
         always=("action",),
         dry=True,
-        told_by=("diagnose", "bundle", "standby", "assess"),
+        told_by=("diagnose", "accept", "bundle", "standby", "assess"),
         words_of=("diagnose",),
         asks="accept",
     )

@@ -250,21 +250,30 @@
       }
       return "";
     };
+    const report = dry ? await left(form.dataset.wordsOf, "report") : "";
+    if (report) {
+      form.querySelector(".words").replaceChildren(...report.split("\n").filter(Boolean).map(lineOf));
+      form.querySelector(".words").hidden = false;
+    }
     if (state === "failed") {
       isOver(form);
       throw new Refused(0, (await left(form.dataset.toldBy, "error")) || "the run failed: its tasks' logs in Airflow say why");
     }
-    const report = dry ? await left(form.dataset.wordsOf, "report") : "";
-    if (report) {
-      const text = document.createElement("pre");
-      text.textContent = report;
-      form.querySelector(".words").replaceChildren(text);
-      form.querySelector(".words").hidden = false;
-      return ended(form, "");
-    }
+    if (report) return ended(form, "");
     const sentence = await left(form.dataset.toldBy, "return_value");
     ended(form, sentence || "The run has ended: there was nothing to be done.");
     form.dataset.changed = "";
+  }
+
+  // A line of a task's report, which is Markdown of ours: a heading, a point, or a sentence; what is marked stays text.
+  function lineOf(line) {
+    const [, start, rest] = line.match(/^(#+ | *- )?(.*)$/);
+    const element = document.createElement(start && start.startsWith("#") ? "h3" : "p");
+    if (start && start.includes("-")) element.className = start.startsWith(" ") ? "point inner" : "point";
+    element.textContent = rest.replace(/(\\.)|\*\*|`|<br>/g, function (found, escaped) {
+      return escaped ? escaped.slice(1) : found === "<br>" ? " " : "";
+    });
+    return element;
   }
 
   // Of a recovery that loses or doubles something: what it says, and the two answers.
@@ -284,6 +293,8 @@
       area.dataset.path = path;
       for (const button of area.querySelectorAll("button")) button.disabled = false;
       progress(form, "The run waits for a person's word.");
+      area.hidden = false;
+      area.scrollIntoView({ block: "nearest" });
     }
     area.hidden = !asks;
   }
