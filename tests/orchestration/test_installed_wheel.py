@@ -38,6 +38,20 @@ bundle = DagBundlesManager().get_bundle("streamkeeper")
 bag = DagBag(bundle.path, bundle_path=bundle.path, bundle_name="streamkeeper")
 seen |= {"package": streamkeeper.__file__, "dags": sorted(bag.dags), "import_errors": bag.import_errors}
 """
+PAGE = """
+import asyncio, os
+import httpx
+from streamkeeper.operations.installation import Installation
+from streamkeeper.pages.app import make_app
+from streamkeeper.pages.viewer import Viewer
+app = make_app(lambda: Installation.from_environment(os.environ), lambda: Viewer(name="ada", may=lambda *asked: True))
+async def ask(path):
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://page") as client:
+        return await client.get(path)
+names = ("htmx.min.js", "uPlot.iife.min.js", "uPlot.min.css", "page.css", "page.js", "htmx.LICENSE.txt")
+found = [asyncio.run(ask(f"/static/{name}")).status_code for name in names]
+seen |= {"page": asyncio.run(ask("/")).text, "files": found}
+"""
 TELL = 'print("SEEN" + json.dumps(seen))'
 
 
@@ -105,6 +119,13 @@ def test_a_bare_airflow_finds_dags_and_plugin(installed: Installed) -> None:
     assert plugin.startswith("streamkeeper==")
     assert seen["plugin_errors"] == {}
     assert seen["package"] == str(installed.packages / "streamkeeper" / "__init__.py")
+
+
+def test_the_page_has_its_templates_and_files(installed: Installed) -> None:
+    """With the vendored libraries and their licences."""
+    seen = installed.look(PLUGINS, PAGE)
+    assert "<h1>Streaming jobs</h1>" in seen["page"]
+    assert set(seen["files"]) == {200}
 
 
 @pytest.mark.parametrize("checkout", [True, False], ids=["the checkout's file", "control: one that does not look"])
