@@ -223,7 +223,7 @@
   function showWords(form, html) {
     const part = new DOMParser().parseFromString(html, "text/html").getElementById("words");
     if (!part) return false;
-    const words = form.querySelector(".words");
+    const words = form.querySelector(".found");
     part.removeAttribute("id");
     for (const each of part.querySelectorAll("[id]")) each.removeAttribute("id");
     part.removeAttribute("aria-labelledby");
@@ -236,7 +236,7 @@
     isOver(form);
     progress(form, text);
     busy(form, false);
-    const words = form.querySelector(".words");
+    const words = form.querySelector(".found");
     if (!words.hidden) words.focus();
   }
 
@@ -252,8 +252,8 @@
     };
     const report = dry ? await left(form.dataset.wordsOf, "report") : "";
     if (report) {
-      form.querySelector(".words").replaceChildren(...report.split("\n").filter(Boolean).map(lineOf));
-      form.querySelector(".words").hidden = false;
+      form.querySelector(".found").replaceChildren(...report.split("\n").filter(Boolean).map(lineOf));
+      form.querySelector(".found").hidden = false;
     }
     if (state === "failed") {
       isOver(form);
