@@ -24,7 +24,9 @@ _HINT = f"--airflow https://…, or {VARIABLE}, or base_url under [api] in airfl
 def open_(
     job: Annotated[str, typer.Argument(metavar="[JOB]", help="The job's name; without it, the fleet's page")] = "",
     *,
-    airflow: Annotated[str, typer.Option("--airflow", metavar="ADDRESS", help="Airflow's address; else as it is set")] = "",
+    airflow: Annotated[
+        str, typer.Option("--airflow", metavar="ADDRESS", help="Airflow's address; else as it is set")
+    ] = "",
 ) -> None:
     """Print the address of a job's page in Airflow."""
     base = read_base_url(os.environ, airflow)
