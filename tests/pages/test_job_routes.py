@@ -307,6 +307,30 @@ def test_buttons_are_for_those_who_may(job: WholeJob, page: FastAPI) -> None:
     assert ">Start</button>" in part(page, "buttons")
 
 
+def test_a_part_that_refreshes_itself_reads_nothing_twice(job: WholeJob) -> None:
+    """Of the journal only what is new; negative control: the whole page reads all of it."""
+    store = CountingStore(job.site.store)
+    page = make_viewed(job.site.__class__(settings=job.site.settings, store=store, runner=job.runner))
+    costs = []
+    for query in ("?part=standing", "?part=standing", "?part=buttons", ""):
+        before = store.requests
+        assert get(page, f"/jobs/{JOB}{query}").status_code == 200
+        costs.append(store.requests - before)
+    assert costs[0] > job.state.number
+    assert max(costs[1:3]) <= 3
+    assert costs[3] > job.state.number
+    job.record(JobForgotten(requested_by="ada", reason="no more"))
+    assert "forgotten by ada" in part(page, "standing")
+
+
+@pytest.mark.parametrize("name", ["content", "title", "heading", "crumbs", "nosuch"])
+def test_what_is_no_part_of_its_own_is_not_there(page: FastAPI, name: str) -> None:
+    """The frame that all pages have is made of blocks as well."""
+    answer = get(page, f"/jobs/{JOB}?part={name}")
+    assert answer.status_code == 404
+    assert "there is no such part" in answer.text
+
+
 def test_a_question_is_told_to_everybody_who_looks(tmp_path: Path) -> None:
     """What waits for a person, where it is asked, and who may answer; also to who may not."""
     job = Registered(tmp_path)

@@ -16,6 +16,7 @@ from streamkeeper.model.settings import Settings, read_settings
 from streamkeeper.operations.secret_resolvers import built_in_resolvers
 from streamkeeper.registry.installations import claim_snapshots, open_installation, read_installation
 from streamkeeper.registry.journal import Journal
+from streamkeeper.registry.known_jobs import KnownJobs
 from streamkeeper.runners.contract import Runner
 from streamkeeper.runners.local_process import LocalProcessRunner
 from streamkeeper.stores.contract import Store
@@ -42,6 +43,11 @@ class Installation:
         """The store that holds the snapshots, which is this installation's from now on; of another one's only read."""
         found = self.unclaimed_snapshots
         return found if found is self.store or self.record is None else claim_snapshots(found, self.record)
+
+    @cached_property
+    def known_jobs(self) -> KnownJobs:
+        """What its jobs' journals add up to, for a process that looks at them again and again."""
+        return KnownJobs(self.store)
 
     @cached_property
     def unclaimed_snapshots(self) -> Store:

@@ -15,7 +15,7 @@ from streamkeeper.model.operation import OperationState
 from streamkeeper.operations.carriers import Carrier, read_carrier
 from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.journal_entries import read_entries
-from streamkeeper.operations.overview import read_job
+from streamkeeper.operations.overview import read_job, read_job_again
 from streamkeeper.registry.journal import Journal
 from streamkeeper.registry.objects import read_assessment
 
@@ -39,9 +39,12 @@ class OperationRecord(msgspec.Struct, frozen=True, kw_only=True):
     carrier: Carrier | None = None
 
 
-def read_operation(site: Installation, job: str, name: str) -> OperationRecord:
-    """What is on record; raises NotFound for an unknown job or operation, StoreUnavailable, FormatTooNew."""
-    state = read_job(site, job)
+def read_operation(site: Installation, job: str, name: str, *, again: bool = False) -> OperationRecord:
+    """What is on record; raises NotFound for an unknown job or operation, StoreUnavailable, FormatTooNew.
+
+    ``again``: for a view that refreshes itself, as ``read_job_again``.
+    """
+    state = read_job_again(site, job) if again else read_job(site, job)
     operation = state.operations.get(check_instance(name))
     if operation is None:
         raise NotFound(f"job {job} has no operation {name}")

@@ -82,10 +82,18 @@ def recorded_jobs(site: Installation) -> list[str]:
 
 def read_job(site: Installation, job: str) -> JobState:
     """A job's state; raises NotFound for a job without a journal."""
-    state = Journal(site.store, check_name("job", job), writer="reader").state()
+    return _on_record(site, Journal(site.store, check_name("job", job), writer="reader").state())
+
+
+def read_job_again(site: Installation, job: str) -> JobState:
+    """The same for a view that refreshes itself: what this process has read of the journal is not read again."""
+    return _on_record(site, site.known_jobs.read(check_name("job", job)))
+
+
+def _on_record(site: Installation, state: JobState) -> JobState:
     if state.number == 0:
         known = ", ".join(list_jobs(site.store)) or "none yet"
-        raise NotFound(f"job {job} is not known to {site.settings.store}", hint=f"known jobs: {known}")
+        raise NotFound(f"job {state.job} is not known to {site.settings.store}", hint=f"known jobs: {known}")
     return state
 
 

@@ -57,10 +57,9 @@ def router_of(site: Callable[[], Installation], viewer: Callable[..., Viewer]) -
 
     @router.get("/jobs/{job}/dialogs/{name}")
     def plain(request: Request, job: str, name: str, who: Viewer = guarded(viewer, DEPLOY)) -> Response:
-        state = read_job(site(), check_name("job", job))
         if name not in _PLAIN:
             raise NotFound("there is no such dialog")
-        return _shown(request, who, job, _PLAIN[name](state))
+        return _shown(request, who, job, _PLAIN[name](read_job(site(), check_name("job", job))))
 
     return router
 

@@ -22,7 +22,7 @@ from streamkeeper.operations.downstream import Readers, find_readers
 from streamkeeper.operations.driver_logs import tail_log
 from streamkeeper.operations.findings import last_assessed, read_findings
 from streamkeeper.operations.installation import Installation
-from streamkeeper.operations.overview import JobOverview, overview_of, read_job
+from streamkeeper.operations.overview import JobOverview, overview_of, read_job, read_job_again
 from streamkeeper.operations.pruning import read_policy
 from streamkeeper.operations.snapshot_rows import list_snapshots
 from streamkeeper.operations.timelines import Timeline, read_timeline
@@ -57,12 +57,15 @@ LONGEST_LINE = 2_000
 class JobPage:
     """One job, read part by part: what several parts need is read once. Not for several threads.
 
+    ``again``: a part of a page that refreshes itself, as ``read_job_again``.
+
     Raises InvalidInput for a name that is none; NotFound for an unknown job and StoreUnavailable once anything is read.
     """
 
-    def __init__(self, site: Installation, job: str) -> None:
+    def __init__(self, site: Installation, job: str, *, again: bool = False) -> None:
         self.job = check_name("job", job)
         self._site = site
+        self._read = read_job_again if again else read_job
 
     def standing(self) -> Part[StandingView]:
         """How it stands."""
@@ -124,7 +127,7 @@ class JobPage:
     @cached_property
     def _state(self) -> Part[JobState]:
         try:
-            return Part(value=read_job(self._site, self.job))
+            return Part(value=self._read(self._site, self.job))
         except NotFound:
             raise NotFound(f"job {self.job} is not known", hint="the fleet lists those that are") from None
         except (RegistryDamaged, FormatTooNew) as error:

@@ -50,7 +50,7 @@ def router_of(site: Callable[[], Installation], viewer: Callable[..., Viewer]) -
         """``part``: this one alone; ``open``: one of those on demand, in the whole; ``before``: of the timeline."""
         if opened and opened not in _ON_DEMAND:
             raise HTTPException(404, "there is no such part of this page")
-        page = JobPage(site(), job)
+        page = JobPage(site(), job, again=bool(part))
         wanted = (part,) if part else (*_PARTS, TIMELINE, opened)
         readers = {**_PARTS, **_ON_DEMAND}
         read: dict[str, Any] = {name: readers[name](page) for name in wanted if name in readers}
@@ -64,7 +64,7 @@ def router_of(site: Callable[[], Installation], viewer: Callable[..., Viewer]) -
 
     @router.get("/jobs/{job}/history.json")
     def history(job: str, who: Viewer = guarded(viewer, DEPLOY)) -> Response:
-        found = JobPage(site(), job).charts()
+        found = JobPage(site(), job, again=True).charts()
         if found.value is None:
             return Response(to_json({"missing": found.missing}), 503, media_type="application/json")
         return Response(to_json(found.value), media_type="application/json")

@@ -44,7 +44,7 @@ def router_of(site: Callable[[], Installation], viewer: Callable[..., Viewer]) -
         check_instance(operation)
         if after > 0 and not grew_beyond(here.store, job, after):
             return Response(status_code=204)
-        record = read_operation(here, job, operation)
+        record = read_operation(here, job, operation, again=bool(part))
         values = {
             "op": view_operation(record),
             "buttons": read_buttons(here, record.state, who),

@@ -29,13 +29,14 @@ _TEMPLATES = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
+_FRAME = "base.html"
 _TEMPLATES.filters |= {"age": tell_age, "size": tell_size, "moment": tell_moment}
 
 
 def render(
     request: Request, who: Viewer, template: str, values: Mapping[str, Any], *, part: str = "", status: int = 200
 ) -> HTMLResponse:
-    """A template as a page, or only its block ``part``; raises HTTPException 404 where it has no such block.
+    """A template as a page, or only its block ``part``; raises HTTPException 404 where it has no such block of its own.
 
     A block that is rendered alone sees no name that the template imports or sets outside of it.
     """
@@ -43,7 +44,8 @@ def render(
     context = {**values, **_shared(request, who)}
     if not part:
         return HTMLResponse(found.render(context), status)
-    if part not in found.blocks:
+    # Those of the frame that all pages have are no parts: what stands in them is not always read.
+    if part not in found.blocks or part in _TEMPLATES.get_template(_FRAME).blocks:
         raise HTTPException(HTTPStatus.NOT_FOUND, "there is no such part of this page")
     return HTMLResponse("".join(found.blocks[part](found.new_context(context))), status)
 

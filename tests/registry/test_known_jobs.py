@@ -1,0 +1,85 @@
+"""Jobs that are looked at again and again: what was read is not read again, and nothing new is missed."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from streamkeeper.errors import RegistryDamaged
+from streamkeeper.model.journal import DesiredChanged
+from streamkeeper.model.journal_keys import entry_key
+from streamkeeper.registry.journal import Journal
+from streamkeeper.registry.known_jobs import MOST, KnownJobs
+from streamkeeper.stores.counting import CountingStore
+from streamkeeper.stores.local import LocalStore
+
+JOB = "orders"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> CountingStore:
+    return CountingStore(LocalStore(tmp_path))
+
+
+def write(store: CountingStore, count: int, job: str = JOB) -> None:
+    """So many entries, by somebody else."""
+    journal = Journal(store, job, writer="somebody")
+    for _ in range(count):
+        journal.append(lambda state: DesiredChanged(serve=False, requested_by="ada", reason="", operation="op"))
+
+
+def requests(store: CountingStore, known: KnownJobs) -> int:
+    before = store.requests
+    known.read(JOB)
+    return store.requests - before
+
+
+def test_another_look_is_one_request_and_one_more_for_each_new_entry(store: CountingStore) -> None:
+    """Negative control: the first look reads all of them."""
+    write(store, 20)
+    known = KnownJobs(store)
+    assert requests(store, known) > 20
+    assert requests(store, known) == 1
+    write(store, 3)
+    assert requests(store, known) == 1 + 3
+    assert known.read(JOB) == Journal(store, JOB, writer="test").state()
+
+
+def test_a_journal_that_is_gone_is_told_and_then_looked_at_anew(store: CountingStore) -> None:
+    """Nobody is shown what was on record in a store that was lost."""
+    write(store, 5)
+    known = KnownJobs(store)
+    assert known.read(JOB).number == 5
+    for number in range(1, 6):
+        store.delete(entry_key(JOB, number))
+    with pytest.raises(RegistryDamaged, match="was there, and is gone"):
+        known.read(JOB)
+    write(store, 2)
+    assert known.read(JOB).number == 2
+
+
+def test_several_threads_see_every_entry(store: CountingStore) -> None:
+    """A journal is not for sharing; each look is one at a time, and none goes back."""
+    write(store, 1)
+    known = KnownJobs(store)
+    with ThreadPoolExecutor(8) as pool:
+        writing = pool.submit(write, store, 40)
+        looks = [pool.submit(lambda: [known.read(JOB).number for _ in range(20)]) for _ in range(4)]
+        writing.result(60)
+        for look in looks:
+            seen = look.result(60)
+            assert seen == sorted(seen)
+    assert known.read(JOB).number == 41
+
+
+def test_only_those_looked_at_last_are_kept(store: CountingStore) -> None:
+    """A look at one that was given up costs what the first one did."""
+    write(store, 5)
+    known = KnownJobs(store)
+    known.read(JOB)
+    for number in range(MOST):
+        known.read(f"other_{number}")
+    assert requests(store, known) > 1
+    assert requests(store, known) == 1
