@@ -5,7 +5,6 @@ Both drivers wrote on this machine, so one clock tells both.
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -90,7 +89,8 @@ def _of(state: JobState, instance: str) -> str:
 
 
 def _moment(entry: Entry) -> float:
-    return datetime.datetime.fromisoformat(entry.at).timestamp()
+    assert entry.moment is not None
+    return entry.moment
 
 
 def _written(commits: Path) -> list[tuple[int, float]]:

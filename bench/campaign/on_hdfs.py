@@ -14,7 +14,7 @@ import psycopg
 from bench.campaign.cases import CaseResult
 from bench.campaign.scenarios import SCENARIOS, Ask
 from bench.campaign.switch_runs import JOBS
-from bench.campaign.switching import PATIENCE, SwitchStage
+from bench.campaign.switching import PATIENCE, UNHURRIED, SwitchStage
 from bench.campaign.watching import Watch, sum_in_database
 from harness.bed import Bed, fresh_bed
 from harness.ledger import Account, Totals, compare_events, compare_totals, read_rows, totals_of
@@ -36,7 +36,7 @@ class HdfsStage(SwitchStage):
     calm_s = 240.0
     # What breaks in cutover and probation breaks in a function of the driver's, which no such job has.
     scenarios = {name: each for name, each in SCENARIOS.items() if each.ask.breaks in ("", "shadow")}
-    haste = ("--drain-s", "30", "--first-commit-s", "240", "--probation-batches", "2", "--probation-s", "240")
+    haste = UNHURRIED
     patience = (
         *PATIENCE,
         *("--conf", "spark.executor.memory=512m", "--conf", "spark.sql.shuffle.partitions=2"),

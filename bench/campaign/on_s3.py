@@ -11,7 +11,7 @@ import msgspec
 
 from bench.campaign.cases import CaseResult
 from bench.campaign.switch_runs import JOBS
-from bench.campaign.switching import SwitchStage
+from bench.campaign.switching import UNHURRIED, SwitchStage
 from harness.bed import Bed, fresh_bed
 from harness.fault_proxy import FaultProxy, fault_proxy
 from harness.s3_server import FIRST_BUCKET, s3_server
@@ -32,7 +32,7 @@ class BucketStage(SwitchStage):
     """A site whose checkpoints are in a bucket that is hard to reach."""
 
     calm_s = 240.0
-    haste = ("--drain-s", "30", "--first-commit-s", "240", "--probation-batches", "2", "--probation-s", "240")
+    haste = UNHURRIED
     patience = ("--catch-up-s", "240", "--approve-s", "120")
 
     def __init__(self, bed: Bed, proxy: FaultProxy) -> None:

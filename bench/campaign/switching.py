@@ -31,6 +31,8 @@ from streamkeeper.operations.approval import asked_about
 HASTE = ("--drain-s", "20", "--first-commit-s", "120", "--probation-batches", "2", "--probation-s", "120")
 PATIENCE = ("--catch-up-s", "120", "--approve-s", "120")
 """What a rollback does not know."""
+UNHURRIED = ("--drain-s", "30", "--first-commit-s", "240", "--probation-batches", "2", "--probation-s", "240")
+"""For checkpoints that are far away, or hard to reach."""
 LONG_BREAK = ("--probation-batches", "8")
 """So that a release that breaks in probation has the time to."""
 LONG_FREEZE_S = (62.0, 75.0)

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from uuid import uuid4
 
-import psycopg
 import pytest
 
+from harness.postgres_server import new_database
 from tests.sinks.warehouse import Warehouse
 
 
@@ -18,9 +18,7 @@ def warehouse(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Wareho
     if request.param == "sqlite":
         made = Warehouse(f"sqlite:///{tmp_path / 'warehouse.db'}")
     else:
-        server, name = request.getfixturevalue("postgres_server"), f"test_{uuid4().hex[:12]}"
-        with psycopg.connect(server, autocommit=True) as connection:
-            connection.execute(f'CREATE DATABASE "{name}"')
-        made = Warehouse(f"{server.rpartition('/')[0]}/{name}".replace("postgresql://", "postgresql+psycopg://"))
+        database = new_database(request.getfixturevalue("postgres_server"), f"test_{uuid4().hex[:12]}")
+        made = Warehouse(database.replace("postgresql://", "postgresql+psycopg://"))
     yield made
     made.close()

@@ -12,6 +12,7 @@ from uuid import uuid4
 import psycopg
 import pytest
 
+from harness.postgres_server import new_database
 from streamkeeper.errors import Fenced
 from streamkeeper.sinks import table
 from streamkeeper.sinks.contract import SinkContext
@@ -27,10 +28,7 @@ SCHEMA = "customer string, total long"
 @pytest.fixture
 def database(postgres_server: str) -> str:
     """A database of its own, as libpq's URL."""
-    name = f"test_{uuid4().hex[:12]}"
-    with psycopg.connect(postgres_server, autocommit=True) as connection:
-        connection.execute(f'CREATE DATABASE "{name}"')
-    return f"{postgres_server.rpartition('/')[0]}/{name}"
+    return new_database(postgres_server, f"test_{uuid4().hex[:12]}")
 
 
 @pytest.fixture

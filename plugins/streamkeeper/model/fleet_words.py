@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TypeVar
 
 from streamkeeper.model.fleet import QueryRow
-from streamkeeper.model.quantities import tell_age
-
-T = TypeVar("T", int, float)
+from streamkeeper.model.quantities import least, most, tell_age
 
 
 def tell_lag(queries: Iterable[QueryRow]) -> str:
@@ -54,16 +51,6 @@ def tell_batch(query: QueryRow | None) -> str:
         return "-"
     took = f"{query.batch_s:.1f} s" if query.batch_s < 10 else tell_age(query.batch_s)
     return f"{took} of {tell_age(query.trigger_s)}" if query.trigger_s else took
-
-
-def least(found: Iterable[T | None]) -> T | None:
-    """The least of what is known; None where nothing is."""
-    return min((value for value in found if value is not None), default=None)
-
-
-def most(found: Iterable[T | None]) -> T | None:
-    """The most of what is known; None where nothing is."""
-    return max((value for value in found if value is not None), default=None)
 
 
 def _age(moment: float | None, at: float) -> str:

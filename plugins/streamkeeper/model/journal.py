@@ -5,6 +5,7 @@ Order in the journal is the only order there is: it decides who owns what. ``at`
 
 from __future__ import annotations
 
+from datetime import datetime
 from enum import Enum
 
 import msgspec
@@ -320,6 +321,14 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     by: str
     record: Record
     drivers_may_pass: bool = False
+
+    @property
+    def moment(self) -> float | None:
+        """``at`` in seconds since 1970, by its writer's clock; None where that cannot be read."""
+        try:
+            return datetime.fromisoformat(self.at).timestamp()
+        except ValueError:
+            return None
 
 
 class PassedEntry(msgspec.Struct, frozen=True, kw_only=True):

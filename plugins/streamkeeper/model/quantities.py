@@ -1,8 +1,12 @@
-"""Ages, sizes and moments as a person reads them."""
+"""Ages, sizes and moments as a person reads them, and what several figures come to of which some are not known."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import UTC, datetime
+from typing import TypeVar
+
+T = TypeVar("T", int, float)
 
 
 def tell_age(seconds: float | None, *, unknown: str = "-") -> str:
@@ -29,3 +33,19 @@ def tell_size(count: int) -> str:
 def tell_moment(seconds: float) -> str:
     """Of seconds since 1970: 2026-11-25 11:03:12 UTC."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def least(found: Iterable[T | None]) -> T | None:
+    """The least of what is known; None where nothing is."""
+    return min((value for value in found if value is not None), default=None)
+
+
+def most(found: Iterable[T | None]) -> T | None:
+    """The most of what is known; None where nothing is."""
+    return max((value for value in found if value is not None), default=None)
+
+
+def total(found: Iterable[T | None]) -> T | None:
+    """The sum of what is known; None where nothing is."""
+    known = [value for value in found if value is not None]
+    return sum(known) if known else None

@@ -120,6 +120,11 @@ def unclamped(schema: Mapping[str, Any]) -> Field:
     return {**rest, "allOf": [bounds]} if bounds else rest
 
 
+def clamped(field: Field) -> Field:
+    """A form's field with its bounds where a dialog of our own looks for them: the other way round of ``unclamped``."""
+    return {**field, **(field.get("allOf") or [{}])[0], **field.get("then", {})}
+
+
 def _fields(*names: str) -> Form:
     return {name: _field(name) for name in names}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Iterable
 
 import msgspec
@@ -76,13 +75,12 @@ def handover_s(state: JobState, operation: str, entries: Iterable[Entry]) -> flo
     for entry in entries:
         match entry.record:
             case StepBegun(operation=mine, step=Step.DRAIN.tag) if mine == operation:
-                drained = drained or entry.at
+                drained = drained or entry.moment
             case InstanceEnded(operation=mine, instance=instance) if mine == operation:
                 ended = state.instances.get(instance)
                 relieved = relieved or (ended is not None and ended.appointed)
             case StepDone(operation=mine, step=Step.FIRST_COMMIT.tag) if mine == operation:
-                committed = committed or entry.at
+                committed = committed or entry.moment
     if not (drained and relieved and committed):
         return None
-    began, done = (datetime.datetime.fromisoformat(at) for at in (drained, committed))
-    return round((done - began).total_seconds(), 1)
+    return round(committed - drained, 1)

@@ -122,7 +122,7 @@ def _moment_of(site: Installation, job: str, number: int) -> float:
     """When an entry was written, by its writer's clock; now where that cannot be read."""
     key = entry_key(job, number)
     try:
-        entry = from_json(site.store.read(key), Entry, where=key)
-        return datetime.fromisoformat(entry.at).timestamp()
-    except (KeyMissing, StreamkeeperError, ValueError):
-        return datetime.now(UTC).timestamp()
+        written = from_json(site.store.read(key), Entry, where=key).moment
+    except (KeyMissing, StreamkeeperError):
+        written = None
+    return datetime.now(UTC).timestamp() if written is None else written

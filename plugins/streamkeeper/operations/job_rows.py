@@ -8,6 +8,7 @@ from streamkeeper.model.control import QueryStatus
 from streamkeeper.model.fleet import JobFacts, JobMemory, JobRow, QueryRow, SnapshotFacts, ToldError
 from streamkeeper.model.health import JobLook, Symptom, worst
 from streamkeeper.model.liveness import Life
+from streamkeeper.model.quantities import total
 from streamkeeper.operations.fleet_look import Seen
 
 REMEMBERED_S = 24 * 3600.0
@@ -90,8 +91,8 @@ def _query(status: QueryStatus | None, committed_at: float | None, snapshots: Sn
     sources = signals.sources if signals is not None else ()
     return QueryRow(
         lag_s=signals.lag_s if signals is not None else None,
-        lag_records=_sum([source.lag_records for source in sources]),
-        lag_files=_sum([source.lag_files for source in sources]),
+        lag_records=total(source.lag_records for source in sources),
+        lag_files=total(source.lag_files for source in sources),
         committed_at=committed_at,
         batch_s=(signals.usual_batch_s or signals.batch_s) if signals is not None and signals.batch >= 0 else None,
         trigger_s=signals.trigger_s if signals is not None else None,
@@ -100,11 +101,6 @@ def _query(status: QueryStatus | None, committed_at: float | None, snapshots: Sn
         snapshot_at=snapshots.taken_at if snapshots is not None else None,
         verified_at=snapshots.verified_at if snapshots is not None else None,
     )
-
-
-def _sum(counts: list[int | None]) -> int | None:
-    known = [count for count in counts if count is not None]
-    return sum(known) if known else None
 
 
 def _statuses(seen: Seen) -> dict[str, QueryStatus]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from datetime import datetime
 
 import msgspec
 
@@ -108,11 +107,11 @@ def _operations(
 
 
 def _operation(state: JobState, operation: OperationState, mine: Sequence[Entry], carrier: Carrier) -> TimelineRow:
-    request, began = operation.request, mine[0].at if mine else ""
-    over = next((entry.at for entry in mine if isinstance(entry.record, OperationFinished)), "")
+    request, began = operation.request, mine[0] if mine else None
+    over = next((entry for entry in mine if isinstance(entry.record, OperationFinished)), None)
     return TimelineRow(
         number=operation.started,
-        at=began,
+        at=began.at if began is not None else "",
         kind=kind_of(request),
         by=request.requested_by,
         reason=request.reason,
@@ -157,8 +156,7 @@ def _record(entry: Entry, kind: str, *, by: str, reason: str = "", release: str 
     )
 
 
-def _between_s(began: str, over: str) -> float | None:
-    try:
-        return round((datetime.fromisoformat(over) - datetime.fromisoformat(began)).total_seconds(), 1)
-    except (ValueError, TypeError):
+def _between_s(began: Entry | None, over: Entry | None) -> float | None:
+    if began is None or over is None or began.moment is None or over.moment is None:
         return None
+    return round(over.moment - began.moment, 1)

@@ -8,6 +8,7 @@ from math import isfinite
 
 import msgspec
 
+from streamkeeper.model.quantities import total
 from streamkeeper.model.redaction import Structure
 from streamkeeper.model.signals import History, HistoryPoint, QuerySignals
 
@@ -104,16 +105,11 @@ def _of_batch(read: Callable[[QuerySignals], float | None]) -> _Read:
 
 
 def _records(signals: QuerySignals) -> float | None:
-    return _sum(source.lag_records for source in signals.sources)
+    return total(source.lag_records for source in signals.sources)
 
 
 def _files(signals: QuerySignals) -> float | None:
-    return _sum(source.lag_files for source in signals.sources)
-
-
-def _sum(counts: Iterable[int | None]) -> float | None:
-    known = [count for count in counts if count is not None]
-    return sum(known) if known else None
+    return total(source.lag_files for source in signals.sources)
 
 
 _CHARTS = (

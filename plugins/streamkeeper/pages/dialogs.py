@@ -19,6 +19,7 @@ from streamkeeper.model.secret_references import MASK
 from streamkeeper.model.trigger_forms import (
     Field,
     Form,
+    clamped,
     deploy_fields,
     recover_fields,
     rollback_fields,
@@ -201,7 +202,7 @@ def _dialog(
 
 
 def _input(name: str, field: Field, filled: str | None, suggestions: tuple[str, ...]) -> Input:
-    schema = {**field, **(field.get("allOf") or [{}])[0], **field.get("then", {})}
+    schema = clamped(field)
     kind = _kind(name, schema)
     return Input(
         name=name,

@@ -9,8 +9,6 @@ from urllib.parse import urlencode
 
 from streamkeeper.model.fleet import FleetIndex, JobRow
 from streamkeeper.model.fleet_words import (
-    least,
-    most,
     share_of_trigger,
     slowest,
     tell_batch,
@@ -20,7 +18,7 @@ from streamkeeper.model.fleet_words import (
 )
 from streamkeeper.model.health import Severity
 from streamkeeper.model.names import shorten
-from streamkeeper.model.quantities import tell_age
+from streamkeeper.model.quantities import least, most, tell_age, total
 from streamkeeper.model.standing import Standing
 from streamkeeper.model.step import label_of
 
@@ -236,8 +234,7 @@ def _verified_at(row: JobRow) -> float | None:
 
 
 def _rows_per_s(row: JobRow) -> float | None:
-    known = [query.rows_per_s for query in row.queries.values() if query.rows_per_s is not None]
-    return sum(known) if known else None
+    return total(query.rows_per_s for query in row.queries.values())
 
 
 _STANDINGS = list(Standing)

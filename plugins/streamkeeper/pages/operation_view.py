@@ -28,7 +28,7 @@ from streamkeeper.operations.operation_record import OperationRecord
 from streamkeeper.operations.questions import told_way_back
 from streamkeeper.operations.sentences import kind_of
 from streamkeeper.pages.parts import Mask, mask_of
-from streamkeeper.pages.step_lines import Mark, Moments, StepLine, find_moments, moment_of, step_lines
+from streamkeeper.pages.step_lines import Mark, Moments, StepLine, find_moments, step_lines
 
 _SHOWN_ELSEWHERE = frozenset({"job", "release", "params", "conf", "reason", "dry_run"})
 
@@ -237,9 +237,7 @@ def _ended(record: OperationRecord) -> Iterator[EndedLine]:
                 if known is None:
                     continue
                 was = known.role.value if known.operation == mine else "served before"
-                yield EndedLine(
-                    instance=name, was=f"{known.release}, {was}", at=moment_of(entry), proof=proof, exit=last
-                )
+                yield EndedLine(instance=name, was=f"{known.release}, {was}", at=entry.moment, proof=proof, exit=last)
 
 
 _ASKED_AFTER = {About.STATE: (Step.KEEP_STATE,), About.OUTPUT: (Step.COMPARE, Step.CATCH_UP)}
@@ -283,7 +281,7 @@ def _answers(record: OperationRecord) -> Iterator[AnswerLine]:
                 approved=answer.approved,
                 by=answer.by,
                 reason=answer.reason or "no reason given",
-                at=moment_of(entry),
+                at=entry.moment,
             )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Iterable
 from enum import Enum
 
@@ -71,21 +70,13 @@ class Moments(msgspec.Struct, frozen=True, kw_only=True):
     done: dict[str, float] = {}
 
 
-def moment_of(entry: Entry) -> float | None:
-    """When an entry was written, by its writer's clock; None where that cannot be read."""
-    try:
-        return datetime.datetime.fromisoformat(entry.at).timestamp()
-    except ValueError:
-        return None
-
-
 def find_moments(entries: Iterable[Entry], operation: str) -> Moments:
     """Of one operation; of what was recorded twice the first counts, as for the journal."""
     whole: dict[str, float] = {}
     begun: dict[str, float] = {}
     done: dict[str, float] = {}
     for entry in entries:
-        at = moment_of(entry)
+        at = entry.moment
         if at is None:
             continue
         match entry.record:
