@@ -16,6 +16,9 @@ from harness.hdfs_server import HdfsServer
 from harness.kafka_broker import KafkaBroker
 from harness.s3_server import FIRST_BUCKET, S3Server
 
+HDFS_USER = "streams"
+"""Not the one that all processes run as."""
+
 
 def skip_without_s3a() -> None:
     """Skip, with the reason, where an S3 server or the JVM's client for it is missing."""

@@ -1,13 +1,16 @@
-"""One installation for a whole file of tests, and its Airflow."""
+"""One installation for a whole file of tests, and its Airflow; and where the checkpoints of a life may lie."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from harness.hdfs_server import HdfsServer
 from harness.rest import AirflowApi
 from tests.integration.installation import CONNECTION, InstalledAirflow
+from tests.servers import HDFS_USER, skip_without_s3a
 
 
 @pytest.fixture(scope="module")
@@ -24,3 +27,28 @@ def api(installation: InstalledAirflow) -> AirflowApi:
     api = installation.start().api
     api.add_connection(CONNECTION, "generic", password=installation.secret)
     return api
+
+
+@pytest.fixture
+def on_disk(tmp_path: Path) -> str:
+    return str(tmp_path / "cp")
+
+
+@pytest.fixture
+def on_s3(s3_url: str) -> str:
+    skip_without_s3a()
+    return f"{s3_url.replace('s3://', 's3a://')}/checkpoints"
+
+
+@pytest.fixture
+def in_hdfs(hdfs_url: str, hdfs_server: HdfsServer, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A directory of another user."""
+    hdfs_server.give(f"{hdfs_url}/checkpoints", HDFS_USER)
+    monkeypatch.setenv("HADOOP_USER_NAME", HDFS_USER)
+    return f"{hdfs_url}/checkpoints"
+
+
+@pytest.fixture
+def checkpoints(request: pytest.FixtureRequest) -> str:
+    where: str = request.getfixturevalue(request.param)
+    return where

@@ -1,0 +1,64 @@
+"""One life with the tasks on a cluster's executors: real servers, every verb, every row once.
+
+What is not offered is refused by name: executors with checkpoints in a directory.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness.hdfs_server import HdfsServer
+from harness.postgres_server import new_database
+from harness.spark_cluster import SparkCluster, spark_cluster
+from tests.integration.remote_house import Spread, live_a_life, opened, outlive_executors, told_at_dry_run
+from tests.integration.test_lives import IN_HDFS, ON_S3
+from tests.servers import HDFS_USER
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(1500)]
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[SparkCluster]:
+    """A master and two workers."""
+    with spark_cluster(Path(tempfile.mkdtemp(prefix="streamkeeper-cluster-"))) as running:
+        yield running
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("checkpoints", [ON_S3, IN_HDFS], indirect=True)
+def test_a_life_on_executors_elsewhere(
+    tmp_path: Path,
+    cluster: SparkCluster,
+    checkpoints: str,
+    postgres_server: str,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
+) -> None:
+    """Executors die and freeze first; at the end nothing is left of what drivers shared with them."""
+    monkeypatch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
+    database = new_database(postgres_server, f"t{os.urandom(4).hex()}")
+    with opened(Spread(tmp_path, checkpoints, cluster.master, database)) as house:
+        outlive_executors(house, cluster)
+        live_a_life(house)
+        house.must("prune")
+        # In HDFS an empty folder stays as long as its driver's records do.
+        versions = [each for job in house.jobs for each in house.site.journal(job, "test").state().versions.values()]
+        kept = {version.claimed_by for query in versions for version in query}
+        assert {*house.site.checkpoints.folders(".scratch")} <= kept
+        assert not house.site.checkpoints.fresh().names(".scratch") or checkpoints.startswith("hdfs:")
+    if checkpoints.startswith("hdfs:"):
+        # Executors write as their driver's user, without a variable or a file of Hadoop's on their machines.
+        hdfs_server: HdfsServer = request.getfixturevalue("hdfs_server")
+        assert set(hdfs_server.owners(checkpoints)) == {HDFS_USER}
+
+
+def test_executors_are_refused_with_checkpoints_in_a_directory(tmp_path: Path) -> None:
+    """In a line that names both settings and the way out, before anything is recorded."""
+    told = told_at_dry_run(tmp_path, str(tmp_path / "cp"), {"STREAMKEEPER_MASTER": "spark://127.0.0.1:7077"})
+    assert "STREAMKEEPER_MASTER=spark://127.0.0.1:7077" in told
+    assert "STREAMKEEPER_CHECKPOINTS" in told
