@@ -138,6 +138,16 @@ def test_unknown_or_dead_instance_is_not_appointed(before: tuple[Record, ...]) -
     assert folded(*before, appointed("a")).appointed == ""
 
 
+def test_who_was_relieved_is_the_owner_before_the_one_that_serves() -> None:
+    """Not whoever stood by only; nobody before the first."""
+    first = (planned("a"), appointed("a"), ReleasePromoted(operation="op", release="r0001", instance="a"))
+    assert folded(*first).relieved_instance == ""
+    second = (planned("unused"), planned("b"), ended("a"), appointed("b"))
+    assert folded(*first, *second).relieved_instance == ""
+    promoted = ReleasePromoted(operation="op", release="r0002", instance="b")
+    assert folded(*first, *second, promoted).relieved_instance == "a"
+
+
 def test_instances_come_oldest_first() -> None:
     """An operation's instances are in the order in which they were planned, whatever their names."""
     names = ["op-candidate-9", "op-candidate-10", "a"]

@@ -74,3 +74,21 @@ def test_a_value_in_a_table_is_as_short_as_it_can_be() -> None:
     """Without digits that say nothing."""
     line = Line(label="rows", values=(None, 0.0, 1200.0, 1234567.25, 0.125, 100.0))
     assert [line.told(number) for number in range(6)] == ["-", "0", "1,200", "1,234,567.25", "0.125", "100"]
+
+
+def test_what_the_driver_before_has_measured_comes_before_a_gap() -> None:
+    """A deploy does not empty the charts; what both have measured is told by the one that serves."""
+    before = History(queries={"q": (point(8, batch_s=1.0), point(2, batch_s=3.0)), "gone": (point(3),)})
+    serves = History(queries={"q": (point(6, batch_s=2.0), point(7, batch_s=4.0))})
+    found = make_charts("i", serves, before=("h", before))
+    (query,) = found.queries
+    assert (found.before, query.at) == ("h", (2, 4.0, 6, 7))
+    newest = told(next(chart for chart in query.charts if chart.name == "batch"))["newest"]
+    assert newest == (3.0, None, 2.0, 4.0)
+
+
+def test_a_driver_that_has_measured_nothing_is_not_named() -> None:
+    """Nor one that has measured the same minutes alone."""
+    serves = History(queries={"q": (point(6),)})
+    assert make_charts("i", serves, before=("h", History())) == make_charts("i", serves)
+    assert make_charts("i", serves, before=("h", History(queries={"q": (point(9),)}))) == make_charts("i", serves)

@@ -179,6 +179,15 @@ class JobState(msgspec.Struct, frozen=True, kw_only=True):
         """The instances that may have opened a checkpoint and are not proven dead."""
         return [instance for instance in self.instances.values() if instance.appointed and not instance.ended]
 
+    @property
+    def relieved_instance(self) -> str:
+        """The one that owned the checkpoints before the serving one; empty for the first."""
+        owned = [instance.instance for instance in self.instances.values() if instance.appointed]
+        if self.serving_instance not in owned:
+            return ""
+        before = owned[: owned.index(self.serving_instance)]
+        return before[-1] if before else ""
+
     def instances_of(self, operation: str, role: Role) -> list[InstanceState]:
         """The instances an operation planned in a role, oldest first."""
         return [

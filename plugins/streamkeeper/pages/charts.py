@@ -46,27 +46,45 @@ class QueryCharts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JobCharts(msgspec.Struct, frozen=True, kw_only=True):
-    """``instance``: the driver whose history it is."""
+    """``instance``: the driver whose history it is; ``before``: the one whose points come first, if any do."""
 
     instance: Structure
+    before: Structure = ""
     queries: tuple[QueryCharts, ...] = ()
 
 
-def make_charts(instance: str, history: History) -> JobCharts:
-    """A chart for each thing that any point tells; queries by name, points by time."""
-    queries = (_of_query(query, ring) for query, ring in sorted(history.queries.items()))
-    return JobCharts(instance=instance, queries=tuple(found for found in queries if found.at))
+def make_charts(instance: str, history: History, *, before: tuple[str, History] = ("", History())) -> JobCharts:
+    """A chart for each thing that any point tells; queries by name, points by time.
+
+    ``before``: who served before, and what that one has measured; a gap stands between the two.
+    """
+    name, earlier = before
+    queries = []
+    went_before = False
+    for query, ring in sorted(history.queries.items()):
+        points = _in_order(ring)
+        older = [point for point in _in_order(earlier.queries.get(query, ())) if points and point.at < points[0].at]
+        went_before |= bool(older)
+        queries.append(_of_query(query, older, points))
+    drawn = tuple(found for found in queries if found.at)
+    return JobCharts(instance=instance, before=name if went_before else "", queries=drawn)
 
 
-def _of_query(query: str, ring: Iterable[HistoryPoint]) -> QueryCharts:
-    # A clock may be set back, and a chart goes one way.
-    points = sorted(ring, key=lambda point: point.at)
+def _in_order(ring: Iterable[HistoryPoint]) -> list[HistoryPoint]:
+    """A clock may be set back, and a chart goes one way."""
+    return sorted(ring, key=lambda point: point.at)
+
+
+def _of_query(query: str, older: list[HistoryPoint], points: list[HistoryPoint]) -> QueryCharts:
+    drawn: list[HistoryPoint | None] = [*older, *([None] if older else []), *points]
     charts = (
         Chart(name=each.name, title=each.title, unit=each.unit, says=each.says, lines=lines)
         for each in _CHARTS
-        if (lines := _lines(points, each))
+        if (lines := _lines(drawn, each))
     )
-    return QueryCharts(query=query, at=tuple(point.at for point in points), charts=tuple(charts))
+    between = (older[-1].at + points[0].at) / 2 if older else 0.0
+    moments = tuple(between if point is None else point.at for point in drawn)
+    return QueryCharts(query=query, at=moments, charts=tuple(charts))
 
 
 _Read = Callable[[HistoryPoint], float | None]
@@ -84,9 +102,12 @@ class _Drawing:
     of_state: bool = False
 
 
-def _lines(points: Sequence[HistoryPoint], drawing: _Drawing) -> tuple[Line, ...]:
-    """Those that any point tells."""
-    lines = [Line(label=label, values=tuple(_number(read(point)) for point in points)) for label, read in drawing.lines]
+def _lines(points: Sequence[HistoryPoint | None], drawing: _Drawing) -> tuple[Line, ...]:
+    """Those that any point tells; where there is no point, none has a value."""
+    lines = [
+        Line(label=label, values=tuple(None if point is None else _number(read(point)) for point in points))
+        for label, read in drawing.lines
+    ]
     told = tuple(line for line in lines if any(value is not None for value in line.values))
     return () if drawing.of_state and not any(value for line in told for value in line.values) else told
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from functools import cached_property
 from typing import TypeVar
 
@@ -86,7 +87,7 @@ class JobPage:
         return read_part("the watch's index", lambda: view_health(self._index, self.job, now=time.time()), self._mask)
 
     def charts(self) -> Part[JobCharts]:
-        """What the driver that serves, or did last, has measured."""
+        """What the driver that serves, or did last, has measured, and before it the one that it has relieved."""
         return self._part("what its driver measured", self._charts)
 
     def release(self) -> Part[ReleaseView | None]:
@@ -149,8 +150,16 @@ class JobPage:
     def _charts(self, state: JobState) -> JobCharts:
         if not state.serving_instance:
             return JobCharts(instance="")
-        found = Control(self._site.store, self.job, state.serving_instance).read_history()
-        return make_charts(state.serving_instance, found or History())
+        before = state.relieved_instance
+        found, earlier = self._history(state.serving_instance), History()
+        if before:
+            # What is damaged there says nothing of what serves.
+            with suppress(RegistryDamaged, FormatTooNew):
+                earlier = self._history(before)
+        return make_charts(state.serving_instance, found, before=(before, earlier))
+
+    def _history(self, instance: str) -> History:
+        return Control(self._site.store, self.job, instance).read_history() or History()
 
     def _may_run(self) -> bool:
         """Whether its driver lives, or that is not known."""
