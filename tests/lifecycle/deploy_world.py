@@ -14,6 +14,7 @@ from streamkeeper.lifecycle.actions import (
     Decision,
     FallBack,
     Finish,
+    GiveUpStarting,
     Kill,
     Launch,
     MarkBegun,
@@ -283,6 +284,8 @@ class World:
                 self.record(InstancePlanned(operation=OP, instance=name, release=release, role=role))
             case Launch(instance=name, mode=LaunchMode()):
                 self.instances[name].life, self.instances[name].state = Life.ALIVE, DriverState.STARTING
+            case GiveUpStarting(instance=name):
+                self.record(InstanceEnded(operation=OP, instance=name, proof="never started", exit=""))
             case RecordDescription():
                 self.record(ReleaseDescribed(release="r0002", manifests={"q": "x"}))
             case Assess():

@@ -21,7 +21,7 @@ from streamkeeper.model.request import DeployRequest, Handover
 from streamkeeper.model.step import Step
 from streamkeeper.model.step_results import CutoverSnapshots
 from streamkeeper.model.ways import Way
-from tests.lifecycle.deploy_world import OP, World
+from tests.lifecycle.deploy_world import OP, Instance, World
 
 
 @pytest.mark.parametrize("handover", list(Handover))
@@ -102,6 +102,74 @@ def test_a_candidate_that_never_commits_gives_way_to_the_old_release():
     assert world.play().outcome is Outcome.FELL_BACK
     assert (world.state.serving_release, world.state.serving_instance) == ("r0001", "op-fallback")
     assert world.instances["op-fallback"].writes
+
+
+def acts_on(world: World, instance: str) -> list[tuple[Step, str]]:
+    """The step and the kind of every act that names the instance, in order."""
+    return [
+        (each.step, type(each.action).__name__)
+        for each in world.log
+        if getattr(each.action, "instance", "") == instance
+    ]
+
+
+LONG = {"probation_batches": 9}
+FAILS_LATE = {"candidate": {"breaks_after": 6}}
+"""It makes its first triggers and fails in a long probation."""
+
+
+def test_the_old_release_stands_by_while_the_candidate_may_fail():
+    """Going back then starts nothing. Negative control: without a reserve the driver starts after the fall-back."""
+    world = World(request=LONG, traits=FAILS_LATE)
+    assert world.play().outcome is Outcome.FELL_BACK
+    assert (Step.PROBATION, "Launch") in acts_on(world, "op-fallback")
+    assert (Step.FALL_BACK, "Launch") not in acts_on(world, "op-fallback")
+    cold = World(request=LONG, traits=FAILS_LATE, handover=Handover.COLD)
+    assert cold.play().outcome is Outcome.FELL_BACK
+    assert (Step.FALL_BACK, "Launch") in acts_on(cold, "op-fallback")
+
+
+def test_the_reserve_ends_once_the_candidate_has_held():
+    """It owned nothing at any time; a candidate that holds at once needs none."""
+    world = World(request=LONG)
+    assert world.play().outcome is Outcome.SUCCEEDED
+    reserve = world.state.instances["op-fallback"]
+    assert (reserve.ended, reserve.appointed) == (True, False)
+    assert world.instances["op-fallback"].life is Life.DEAD
+    quick = World(request={"probation_batches": 0})
+    assert quick.play().outcome is Outcome.SUCCEEDED
+    assert "op-fallback" not in quick.instances
+
+
+def test_a_reserve_that_hangs_is_killed_and_the_deploy_has_succeeded():
+    """What it does is its own affair: the candidate serves."""
+    world = World(traits={"fallback": {"drains": False}}, request=LONG)
+    assert world.play().outcome is Outcome.SUCCEEDED
+    assert world.instances["op-fallback"].life is Life.DEAD
+    lost = World(traits={"fallback": {"reachable": False}}, request=LONG)
+    assert lost.play().outcome is Outcome.SUCCEEDED
+
+
+def test_no_reserve_where_there_is_no_way_back():
+    """It could not take over."""
+    world = World(request=LONG, traits=FAILS_LATE, reverse=Verdict.SWITCH, back=None)
+    assert world.play().outcome is Outcome.FAILED
+    assert "op-fallback" not in world.instances
+
+
+def test_where_the_reserve_has_ended_the_old_release_starts_again():
+    """Died in the probation, or never ready: another driver of it goes; one that hangs is ended first."""
+    for trait in ({"becomes_ready": False}, {"becomes_ready": False, "drains": False}):
+        world = World(request=LONG, traits=FAILS_LATE | {"fallback": trait})
+        again = Instance("op-fallback-again")
+        while (decision := world.decide()) is not None:
+            world.log.append(decision)
+            world.perform(decision)
+            if "op-fallback-again" in world.instances and world.instances["op-fallback-again"].becomes_ready is False:
+                world.instances["op-fallback-again"] = again
+            world.move()
+        assert world.operation.outcome is Outcome.FELL_BACK
+        assert world.state.serving_instance == "op-fallback-again"
 
 
 def test_an_old_release_that_commits_nothing_either_is_left_to_serve():

@@ -8,25 +8,35 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from streamkeeper.errors import InvalidInput, JobUnusable, OperationRefused
+from streamkeeper.errors import InvalidInput, JobUnusable, OperationRefused, StreamkeeperError, TemporaryError
 from streamkeeper.lifecycle.actions import Decision, Launch
 from streamkeeper.model.coding import to_json
 from streamkeeper.model.control import LaunchMode, LaunchSpec
+from streamkeeper.model.finding import Verdict
 from streamkeeper.model.journal import (
+    Assessed,
+    FallBackDecided,
+    InstanceAppointed,
+    InstanceEnded,
     InstancePlanned,
     OperationFinished,
     OperationStarted,
     Outcome,
+    Record,
     ReleaseDescribed,
     ReleaseRegistered,
     Role,
+    StepBegun,
 )
+from streamkeeper.model.liveness import Life, Liveness
 from streamkeeper.model.request import DeployRequest
 from streamkeeper.model.step import Step
+from streamkeeper.model.step_results import Bundled, step_done
+from streamkeeper.model.ways import QueryWay, Way
 from streamkeeper.operations import deploy as deploying
 from streamkeeper.operations import deploy_acts
 from streamkeeper.operations.assessing import assess_candidate
-from streamkeeper.operations.deploy import Deploy, OnOpen, Progress
+from streamkeeper.operations.deploy import Deploy, OnOpen, Progress, ProgressKind
 from streamkeeper.registry.objects import put_object
 from tests.compatibility.manifests import STATEFUL
 from tests.operations.registered_job import JOB, QUERY, Registered
@@ -135,3 +145,80 @@ def test_tasks_stay_in_the_driver_while_a_version_lies_in_a_directory(
     assert master_of(with_release(job, {"spark.master": "local[1]"}), "two") == "local[1]"
     shutil.rmtree(job.directory)
     assert master_of("r0001", "three") == ""
+
+
+def under_way(job: Registered, *more: Record, done: tuple[Step, ...] = ()) -> Deploy:
+    """A deploy of a second release, drained, with its candidate let go; ``done``: steps beside the first two."""
+    name = with_release(job, {})
+    shown = {QUERY: put_object(job.site.store, JOB, "manifests", to_json(replace(STATEFUL, query=QUERY)), ".json")}
+    job.record(ReleaseDescribed(release=name, manifests=shown))
+    back = QueryWay(way=Way.RESUME, before="v0001", version="v0001", back=Way.RESUME)
+    resume = Verdict.RESUME
+    for record in (
+        OperationStarted(operation="op2", request=DeployRequest(job=JOB), steps=()),
+        step_done("op2", Step.BUNDLE, Bundled(name)),
+        InstancePlanned(operation="op2", instance="op2-candidate", release=name, role=Role.CANDIDATE),
+        Assessed(operation="op2", verdict=resume, reverse=resume, sentence="", report="", ways={QUERY: back}),
+        StepBegun(operation="op2", step=Step.DRAIN.tag),
+        InstanceEnded(operation="op2", instance="op-candidate", proof="gone", exit="drained"),
+        InstanceAppointed(operation="op2", instance="op2-candidate"),
+        *(step_done("op2", step) for step in done),
+        *more,
+    ):
+        job.record(record)
+    return Deploy.load(job.site, JOB, "op2", on="op2-candidate: probation", waited_s=60)
+
+
+def never_starts(job: Registered, monkeypatch: pytest.MonkeyPatch, error: StreamkeeperError) -> list[str]:
+    """Whom the runner has barred: every start fails, and it sees the candidate alone."""
+    barred: list[str] = []
+    starts: list[str] = []
+
+    def launch(spec: LaunchSpec, secrets: dict[str, str]) -> None:
+        starts.append(spec.instance)
+        assert len(starts) < 10, "it is tried again and again"
+        raise error
+
+    def observe(_: str, instance: str) -> Liveness:
+        life = Life.ALIVE if instance == "op2-candidate" else Life.ABSENT
+        return Liveness(life=life, why=life.value)
+
+    monkeypatch.setattr(job.runner, "launch", launch)
+    monkeypatch.setattr(job.runner, "observe", observe)
+    monkeypatch.setattr(job.runner, "kill", lambda _, instance: barred.append(instance))
+    return barred
+
+
+GONE = InvalidInput("the driver's program /env/python cannot be run")
+
+
+def test_an_old_release_that_can_be_started_no_more_ends_the_operation(
+    job: Registered, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its environment is gone: that is told, and not tried for ever. Negative control: it would be."""
+    ended = InstanceEnded(operation="op2", instance="op2-candidate", proof="gone", exit="failed")
+    opened = under_way(job, ended, FallBackDecided(operation="op2", reason="it broke"))
+    with monkeypatch.context() as without:
+        never_starts(job, without, GONE)
+        without.setattr(Deploy, "_starts_old_release", lambda self, action: False)
+        with pytest.raises(AssertionError, match="again and again"):
+            opened.run()
+    never_starts(job, monkeypatch, GONE)
+    told = opened.run()
+    assert told.outcome is Outcome.FAILED
+    assert f"r0001 could not serve again: never started: {GONE}" in told.sentence
+
+
+@pytest.mark.parametrize("error", [GONE, TemporaryError("no process can be made")])
+def test_a_reserve_that_cannot_be_started_does_not_end_the_deploy(
+    job: Registered, monkeypatch: pytest.MonkeyPatch, error: StreamkeeperError
+) -> None:
+    """The candidate goes on, and nothing can start the reserve any more. Negative control: its error would be ours."""
+    steps = (Step.STANDBY, Step.ASSESS, Step.DRAIN, Step.PROVE_DEAD, Step.GO, Step.FIRST_COMMIT, Step.SNAPSHOT)
+    opened = under_way(job, done=steps)
+    barred = never_starts(job, monkeypatch, error)
+    assert opened.advance(Step.FALL_BACK).kind is ProgressKind.WAITING
+    assert barred == ["op2-fallback"]
+    state = opened.state
+    assert state.instances["op2-fallback"].proof == f"never started: {error}"
+    assert not state.operations["op2"].fall_back

@@ -29,6 +29,12 @@ class Launch(msgspec.Struct, frozen=True):
     mode: LaunchMode
 
 
+class GiveUpStarting(msgspec.Struct, frozen=True):
+    """Record that an instance could not be started, once nothing can start it any more."""
+
+    instance: str
+
+
 class RecordDescription(msgspec.Struct, frozen=True):
     """Store the manifests that an instance wrote."""
 
@@ -132,6 +138,7 @@ Action = (
     Register
     | Plan
     | Launch
+    | GiveUpStarting
     | RecordDescription
     | Assess
     | Send

@@ -17,7 +17,7 @@ from streamkeeper.lifecycle.actions import (
 from streamkeeper.lifecycle.approval import approve, get_ready, keep_state
 from streamkeeper.lifecycle.draining import drain, gathered, prove_dead
 from streamkeeper.lifecycle.dual_run import catch_up, catch_up_after_drain, compare, review, shadow
-from streamkeeper.lifecycle.fall_back import fall_back
+from streamkeeper.lifecycle.fall_back import end_reserve, fall_back, keep_reserve
 from streamkeeper.lifecycle.instances import (
     candidate_of,
     failed_to_serve,
@@ -111,7 +111,8 @@ def _first_commit(at: Observation) -> Decision:
     failure = seen.broken or failed_to_serve(at, name, limit, "first trigger")
     if failure:
         return give_up(step, failure)
-    return say(step, Wait(f"{name}: first trigger", limit), f"{name} opens its checkpoints")
+    waiting = say(step, Wait(f"{name}: first trigger", limit), f"{name} opens its checkpoints")
+    return keep_reserve(at, step) or waiting
 
 
 def _snapshot(at: Observation) -> Decision:
@@ -135,9 +136,9 @@ def _probation(at: Observation) -> Decision:
     failure = seen.broken or failed_to_serve(at, name, limit, "probation")
     if failure:
         return give_up(step, f"{failure}; {lagging}" if lagging else failure)
-    waiting = Wait(f"{name}: probation", limit)
     told = f"{name} has completed {seen.triggers_of(queries)} of {wanted} triggers"
-    return say(step, waiting, f"{told}; {lagging}" if lagging else told)
+    waiting = say(step, Wait(f"{name}: probation", limit), f"{told}; {lagging}" if lagging else told)
+    return keep_reserve(at, step) or waiting
 
 
 def _lagging(first: dict[str, int], now: dict[str, int]) -> str:
@@ -159,7 +160,7 @@ def _promote(at: Observation) -> Decision:
         return say(Step.PROMOTE, Finish(Outcome.SUCCEEDED), told)
     if state.serving_instance != name:
         return say(Step.PROMOTE, Promote(name), f"{release} serves from here on")
-    return say(Step.PROMOTE, MarkDone(), f"{release} serves")
+    return end_reserve(at, Step.PROMOTE) or say(Step.PROMOTE, MarkDone(), f"{release} serves")
 
 
 def _uncompared(operation: OperationState) -> str:

@@ -53,7 +53,7 @@ def prove_dead(at: Observation) -> Decision:
     for owner in at.state.owners:
         seen = at.of(owner.instance)
         if seen.life in (Life.DEAD, Life.ABSENT):
-            return say(step, RecordEnd(owner.instance, seen.liveness.why, _last_word(seen)), seen.liveness.why)
+            return say(step, RecordEnd(owner.instance, seen.liveness.why, last_word(seen)), seen.liveness.why)
         if _unkillable(at, owner.instance) or (at.waited_s > KILL_S and seen.life is Life.UNKNOWN):
             return give_up(step, _unprovable(at, owner))
         if seen.life is Life.ALIVE:
@@ -67,7 +67,7 @@ def end(at: Observation, step: Step, name: str) -> Decision | None:
     instance, seen = at.state.instances[name], at.of(name)
     patience_s, order = (STOP_S * 3, CommandKind.DRAIN) if instance.appointed else (STOP_S, CommandKind.STOP)
     if seen.life in (Life.DEAD, Life.ABSENT):
-        return say(step, RecordEnd(name, seen.liveness.why, _last_word(seen)), seen.liveness.why)
+        return say(step, RecordEnd(name, seen.liveness.why, last_word(seen)), seen.liveness.why)
     if seen.life is Life.UNKNOWN or _unkillable(at, name):
         before = f"{at.operation.fall_back}; and " if at.operation.fall_back else ""
         return say(step, Finish(Outcome.FAILED), before + _unprovable(at, instance))
@@ -85,6 +85,11 @@ def gathered(at: Observation, step: Step, name: str) -> Decision | None:
             return not_yet(at, step, name, "evidence")
         return end(at, step, name)
     return None if at.of(name).gathered else give_up(step, f"{name} has ended before it had its evidence")
+
+
+def last_word(seen: Seen) -> str:
+    """As which it ended, for its record."""
+    return seen.state.value if seen.state is not None else "without a word"
 
 
 def _drain_one(at: Observation, step: Step, owner: InstanceState, patience_s: float) -> Decision | None:
@@ -115,7 +120,3 @@ def _killing(at: Observation, name: str) -> bool:
 
 def _unkillable(at: Observation, name: str) -> bool:
     return _killing(at, name) and at.waited_s > KILL_S
-
-
-def _last_word(seen: Seen) -> str:
-    return seen.state.value if seen.state is not None else "without a word"

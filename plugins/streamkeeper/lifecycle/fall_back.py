@@ -1,18 +1,84 @@
-"""Decisions once the candidate will not serve: end what was started for it, and let the old release serve again."""
+"""Decisions once the candidate will not serve: end what was started for it, and let the old release serve again.
+
+The way back is kept warm: while it is not sure that the candidate will hold, the old release stands by.
+"""
 
 from __future__ import annotations
 
-from streamkeeper.lifecycle.actions import Decision, FallBack, Finish, Promote, RestoreVersions, Wait
-from streamkeeper.lifecycle.draining import end
+from streamkeeper.lifecycle.actions import (
+    Decision,
+    FallBack,
+    Finish,
+    Launch,
+    Plan,
+    Promote,
+    RecordEnd,
+    RestoreVersions,
+    Wait,
+)
+from streamkeeper.lifecycle.draining import end, last_word
 from streamkeeper.lifecycle.instances import failed_to_serve, give_up, instance_name, say, send_go
 from streamkeeper.lifecycle.observation import Observation
-from streamkeeper.model.control import DriverState
+from streamkeeper.lifecycle.steps import RESERVE_AFTER_S
+from streamkeeper.model.control import CommandKind, DriverState, LaunchMode
 from streamkeeper.model.finding import Verdict
 from streamkeeper.model.journal import Outcome, Role
 from streamkeeper.model.liveness import Life
 from streamkeeper.model.operation import OperationState
+from streamkeeper.model.request import Handover
 from streamkeeper.model.step import Step
 from streamkeeper.model.ways import QueryWay, Way
+
+
+def keep_reserve(at: Observation, step: Step) -> Decision | None:
+    """Start the old release again as a standby, which owns nothing; None once that was tried, or where it is no use.
+
+    There is room for it where the candidate stood by beside the old driver. Whatever becomes of it, the candidate
+    serves on: it is needed by ``fall_back`` alone, which starts another one where it has ended.
+    """
+    name, release = _reserve(at.operation), at.state.serving_release
+    known = at.state.instances.get(name)
+    if known is None:
+        wanted = at.waited_s > RESERVE_AFTER_S and _is_of_use(at)
+        return say(step, Plan(name, release, Role.FALLBACK), f"{release} is to stand by") if wanted else None
+    if known.ended:
+        return None
+    seen = at.of(name)
+    if seen.life is Life.ABSENT:
+        return say(step, Launch(name, LaunchMode.STANDBY), f"{release} stands by, should {at.operation.release} fail")
+    if seen.life is Life.DEAD:
+        return say(step, RecordEnd(name, seen.liveness.why, last_word(seen)), f"{name} has ended: {seen.liveness.why}")
+    return None
+
+
+def end_reserve(at: Observation, step: Step) -> Decision | None:
+    """End the standby that is not needed any more; None where there is none, or it cannot be ended from here.
+
+    It owns nothing, and ends by itself once it reads that the operation is over.
+    """
+    reserve = at.state.instances.get(_reserve(at.operation))
+    if reserve is None or reserve.ended or reserve.appointed:
+        return None
+    ending = end(at, step, reserve.instance)
+    return None if ending is not None and isinstance(ending.action, Finish) else ending
+
+
+def _is_of_use(at: Observation) -> bool:
+    operation, serving = at.operation, at.state.serving_release
+    back_there = serving and serving != operation.release and at.state.stopped is None and not _blocked(operation)
+    return bool(back_there) and operation.request.handover is Handover.WARM
+
+
+def _reserve(operation: OperationState) -> str:
+    return instance_name(operation.operation, Role.FALLBACK)
+
+
+def _fallback_of(at: Observation) -> str:
+    """The instance in which the old release goes again: the reserve, or another one if that has ended unused."""
+    name = _reserve(at.operation)
+    reserve = at.state.instances.get(name)
+    unused = reserve is not None and reserve.ended and not reserve.appointed
+    return f"{name}-again" if unused else name
 
 
 def fall_back(at: Observation) -> Decision:
@@ -25,13 +91,13 @@ def fall_back(at: Observation) -> Decision:
                 return ending
     if not operation.has_begun(Step.DRAIN):
         return _untouched(at)
-    fallback = instance_name(operation.operation, Role.FALLBACK)
+    fallback = _fallback_of(at)
     for owner in state.owners:
         ending = None if owner.instance == fallback else end(at, step, owner.instance)
         if ending is not None:
             return ending
     if state.stopped is not None:
-        return _stays_stopped(at)
+        return end_reserve(at, step) or _stays_stopped(at)
     return _serve_again(at, fallback)
 
 
@@ -64,6 +130,8 @@ def _serve_again(at: Observation, name: str) -> Decision:
     if fallback is not None and fallback.ended:
         why = at.of(name).error or fallback.proof
         return say(step, Finish(Outcome.FAILED), f"{operation.fall_back}; {release} could not serve again: {why}")
+    if CommandKind.STOP in at.of(name).sent and (ending := end(at, step, name)) is not None:
+        return ending
     if went and ways_back(operation) and not operation.has_done(step):
         return say(step, RestoreVersions(), f"{release} goes back to its last batch")
     versions = _versions_back(at) if went else {}

@@ -21,6 +21,8 @@ KILL_S = 30.0
 """How long the processes of a killed tree may take to disappear."""
 STOP_S = 10.0
 """How long a driver that owns nothing may take to end when told so, before it is killed."""
+RESERVE_AFTER_S = 3.0
+"""A candidate that has held by then needs no standby of the old release: most do, and a start costs processor time."""
 _SNAPSHOT_S = 600.0
 """How long a snapshot may be tried again before the deploy goes on without it, or does not go on."""
 _COMPARE_S = 300.0
@@ -155,7 +157,7 @@ STEPS = (
     ),
     StepRow(
         Step.FIRST_COMMIT,
-        "wait until every query has completed its first trigger",
+        "wait until every query has completed its first trigger{reserve}",
         "first_commit_s",
         "{drain_and_go_back}",
         first=True,
@@ -237,8 +239,10 @@ def _words(request: DeployRequest, serving: str, stopped: DesiredChanged | None)
         Handover.COLD: "describe and rehearse the candidate in a process that then ends; it starts after the old one",
     }
     by_the_way_back = "by the way back that was assessed"
+    reserve = f"; past {RESERVE_AFTER_S:g} s {serving} stands by, until the probation is over"
     return {
         "serving": serving,
+        "reserve": reserve if serving and request.handover is Handover.WARM and stopped is None else "",
         "take_release": _tell_source(request),
         "start_candidate": starts[request.handover],
         "compare_candidate": compare,

@@ -5,14 +5,22 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from enum import Enum
+from typing import TypeGuard
 
 import msgspec
 from msgspec import to_builtins
 
 from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.crash_points import crash_point
-from streamkeeper.errors import InvalidInput, NotFound, OperationOpen, OperationRefused, PermanentError
-from streamkeeper.lifecycle.actions import Decision, FallBack, Kill, Launch, Wait
+from streamkeeper.errors import (
+    InvalidInput,
+    NotFound,
+    OperationOpen,
+    OperationRefused,
+    PermanentError,
+    StreamkeeperError,
+)
+from streamkeeper.lifecycle.actions import Action, Decision, FallBack, GiveUpStarting, Kill, Launch, Wait
 from streamkeeper.lifecycle.approval import ABOUT, answer_about
 from streamkeeper.lifecycle.deploy import decide
 from streamkeeper.lifecycle.instances import kill_wait
@@ -20,7 +28,7 @@ from streamkeeper.lifecycle.observation import Observation, Seen
 from streamkeeper.lifecycle.right_to_answer import must_have_right
 from streamkeeper.lifecycle.steps import PlannedStep, current_step, plan_deploy
 from streamkeeper.model.job_state import JobState
-from streamkeeper.model.journal import AbortRequested, OperationStarted, Outcome, Record
+from streamkeeper.model.journal import AbortRequested, OperationStarted, Outcome, Record, Role
 from streamkeeper.model.names import check_instance, check_name, release_number
 from streamkeeper.model.operation import OperationState
 from streamkeeper.model.request import DeployRequest
@@ -276,12 +284,23 @@ class Deploy:
         crash_point(f"{name}.before")
         try:
             self._acts.carry_out(decision)
-        except PermanentError as error:
-            if isinstance(decision.action, FallBack):
-                raise
-            refused = FallBack(Outcome.REFUSED)
-            self._acts.carry_out(Decision(step=decision.step, action=refused, reason=str(error)))
+        except StreamkeeperError as error:
+            self._acts.carry_out(self._instead(decision, error))
         crash_point(f"{name}.after")
+
+    def _instead(self, decision: Decision, error: StreamkeeperError) -> Decision:
+        """What is done about an act that failed; raises the error where that is nothing."""
+        step, action = decision.step, decision.action
+        permanent = isinstance(error, PermanentError)
+        if self._starts_old_release(action) and (permanent or step is not Step.FALL_BACK):
+            # As a reserve nobody waits for it; and a fall-back is the last that can be decided.
+            return Decision(step=step, action=GiveUpStarting(action.instance), reason=str(error))
+        if isinstance(action, FallBack) or not permanent:
+            raise error
+        return Decision(step=step, action=FallBack(Outcome.REFUSED), reason=str(error))
+
+    def _starts_old_release(self, action: Action) -> TypeGuard[Launch]:
+        return isinstance(action, Launch) and self.state.instances[action.instance].role is Role.FALLBACK
 
     def _waiting(self, decision: Decision, on: str, deadline_s: float = 0.0) -> Progress:
         if on != self._on or not on:

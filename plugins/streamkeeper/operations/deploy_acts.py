@@ -18,6 +18,7 @@ from streamkeeper.lifecycle.actions import (
     Decision,
     FallBack,
     Finish,
+    GiveUpStarting,
     Kill,
     Launch,
     MarkBegun,
@@ -98,6 +99,10 @@ class DeployActs:
                 self._record(InstancePlanned(operation=self._operation, instance=instance, release=release, role=role))
             case Launch(instance=instance, mode=mode):
                 self._launch(instance, mode)
+            case GiveUpStarting(instance=instance):
+                self._site.runner.kill(self._job, instance)
+                never = f"never started: {decision.reason}"
+                self._record(InstanceEnded(operation=self._operation, instance=instance, proof=never, exit=""))
             case RecordDescription(instance=instance):
                 self._record_description(instance)
             case Assess():
