@@ -8,6 +8,7 @@ from contextlib import closing
 from typing import Any
 from urllib.parse import quote
 
+import pendulum
 import psutil
 import pytest
 from playwright.sync_api import Browser, expect
@@ -20,7 +21,7 @@ from harness.producer import SALES
 from harness.rest import AirflowApi
 from harness.waiting import wait_until
 from streamkeeper.errors import InvalidInput
-from streamkeeper.model.journal import Outcome
+from streamkeeper.model.journal import InstancePlanned, Outcome
 from streamkeeper.model.liveness import Life
 from streamkeeper.runners.process_tree import find_tree, mark
 from tests.browser import WAIT_MS
@@ -58,6 +59,16 @@ def test_a_first_release_is_deployed_and_serves(installation: InstalledAirflow, 
     assert installation.state.serving_release == "r0001"
     assert first.states()["fall_back"] == "skipped"
     assert first.api.xcom(DAG, first.run_id, "assess", "report").startswith("## r0001 is the first release")
+
+
+def test_the_candidate_starts_while_airflow_schedules_who_waits_for_it(
+    installation: InstalledAirflow, first: Run
+) -> None:
+    """It is on record before the task that waits for its standby begins."""
+    entries = installation.system.site.journal(SALES_TOTALS, "test").entries()
+    planned = next(entry.at for entry in entries if isinstance(entry.record, InstancePlanned))
+    waits = first.api.tasks(DAG, first.run_id)["standby"]["start_date"]
+    assert pendulum.parse(planned) < pendulum.parse(waits)
 
 
 def test_airflow_shows_what_became_of_a_deploy(installation: InstalledAirflow, first: Run) -> None:

@@ -135,7 +135,7 @@ def _from_release_on(opened: OpeningTask, finish: FinishOperator) -> None:
 
 
 def _assessed(carried_on: Mapping[str, Any]) -> tuple[StepOperator, AssessOperator]:
-    standby = StepOperator(task_id="standby", step=Step.STANDBY, **carried_on)
+    standby = StepOperator(task_id="standby", step=Step.STANDBY, patience_s=SECONDS_S, **carried_on)
     return standby, AssessOperator(task_id="assess", **carried_on)
 
 

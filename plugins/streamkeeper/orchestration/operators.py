@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 from airflow.sdk import Asset
 
-from streamkeeper.errors import DeployFailed, NotFound, OperationRefused
+from streamkeeper.errors import DeployFailed, NotFound, OperationRefused, StreamkeeperError
 from streamkeeper.lifecycle.steps import PlannedStep, path, plan_deploy
 from streamkeeper.model.step import Step
 from streamkeeper.orchestration.branching import BranchOperator
@@ -69,7 +70,7 @@ class BundleOperator(OpeningTask):
         self._opened(context, deploy, _announced(deploy))
         if nowhere:
             self.shows("")
-        return accept(deploy.advance(self.step))
+        return begin(deploy)
 
 
 class RollBackOperator(BundleOperator):
@@ -368,6 +369,17 @@ def _announced(deploy: Deploy) -> tuple[PlannedStep, ...]:
         return deploy.plan()
     real = msgspec.structs.replace(request, dry_run=False)
     return plan_deploy(real, serving=state.predecessor, stopped=state.stopped)
+
+
+def begin(deploy: Deploy) -> str:
+    """Make the release, and start the driver that the next task waits for while Airflow schedules that task.
+
+    Returns the sentence of how far it came. What keeps the driver from starting is that task's to meet, and to say.
+    """
+    sentence = accept(deploy.advance(Step.BUNDLE))
+    with suppress(StreamkeeperError):
+        deploy.advance(Step.STANDBY)
+    return sentence
 
 
 def accept(progress: Progress, outcomes: frozenset[str] = GOOD) -> str:

@@ -20,7 +20,7 @@ from streamkeeper.orchestration.answer_trigger import APPROVE, DECLINE
 from streamkeeper.orchestration.branching import BranchOperator
 from streamkeeper.orchestration.form import recover_form
 from streamkeeper.orchestration.notifiers import tell_all
-from streamkeeper.orchestration.operators import FinishOperator, accept, update_asset
+from streamkeeper.orchestration.operators import FinishOperator, begin, update_asset
 from streamkeeper.orchestration.people import answered_by, assigned_users, required_actions, triggered_by
 from streamkeeper.orchestration.tasks import OpeningTask, open_site
 
@@ -190,7 +190,7 @@ class RecoverOperator(_RecoveryTask):
 
     def work(self, context: Context) -> str:
         """Returns the sentence of how far it came; raises OperationRefused for what nobody has accepted."""
-        return accept(self.open_asked(context).advance(self.step))
+        return begin(self.open_asked(context))
 
 
 class RecoveredOperator(_RecoveryTask, FinishOperator):
