@@ -122,6 +122,48 @@ class Spread(Remote):
             return connection.execute(query).fetchall()
 
 
+class Stamped(Spread):
+    """One job whose code needs a module that is in the archive of the executors' environment alone."""
+
+    jobs = ("stamped_rows",)
+
+    @property
+    def job_files(self) -> Path:
+        return ROOT / "tests/integration/jobs"
+
+    @property
+    def _archive(self) -> Path:
+        return self.root / "environment.tar.gz"
+
+    def pack(self, word: str) -> None:
+        """An environment as small as can be: this Python, and a module beside it that says the word."""
+        folder = self.root / f"environment-{word}"
+        (folder / "bin").mkdir(parents=True)
+        (folder / "lib").mkdir()
+        (folder / "lib/only_on_executors.py").write_text(f"WORD = {word!r}\n")
+        python = folder / "bin/python"
+        python.write_text(f"""#!/bin/sh
+PYTHONPATH="$(cd "$(dirname "$0")/../lib" && pwd):$PYTHONPATH" exec {sys.executable} "$@"
+""")
+        python.chmod(0o755)
+        shutil.make_archive(str(self._archive).removesuffix(".tar.gz"), "gztar", folder)
+        settings = msgspec.structs.replace(self.site.settings, executor_environment=str(self._archive))
+        store = self.site.store
+        self.site = Installation(settings=settings, store=store, runner=LocalProcessRunner(store, settings))
+
+    def release(self, operation: str) -> None:
+        self.next(operation, trigger="200 milliseconds", job=self.jobs[0], query="rows")
+
+    def words_of(self, file: str) -> list[str]:
+        """What the table says of the rows of an input file, once they are there."""
+
+        def find() -> list[str]:
+            return [word for (word,) in self.read(f"SELECT word FROM stamped_rows WHERE event_id LIKE '{file}e%'")]
+
+        wait_for(f"the rows of {file}", find, self.patience_s)
+        return find()
+
+
 @contextmanager
 def opened(house: Remote) -> Iterator[Remote]:
     """The house with a job that serves, its table full; closed at the end."""

@@ -15,7 +15,7 @@ import pytest
 from harness.hdfs_server import HdfsServer
 from harness.postgres_server import new_database
 from harness.spark_cluster import SparkCluster, spark_cluster
-from tests.integration.remote_house import Spread, live_a_life, opened, outlive_executors, told_at_dry_run
+from tests.integration.remote_house import Spread, Stamped, live_a_life, opened, outlive_executors, told_at_dry_run
 from tests.integration.test_lives import IN_HDFS, ON_S3
 from tests.servers import HDFS_USER
 
@@ -55,6 +55,37 @@ def test_a_life_on_executors_elsewhere(
         # Executors write as their driver's user, without a variable or a file of Hadoop's on their machines.
         hdfs_server: HdfsServer = request.getfixturevalue("hdfs_server")
         assert set(hdfs_server.owners(checkpoints)) == {HDFS_USER}
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("checkpoints", [ON_S3], indirect=True)
+def test_executors_get_the_environment_that_their_release_was_made_with(
+    tmp_path: Path, cluster: SparkCluster, checkpoints: str, postgres_server: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also one that starts after the archive was replaced in place; another archive is another release, and there is a
+    way back. Negative control: without an archive the job's code does not run there."""
+    monkeypatch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
+    database = new_database(postgres_server, f"t{os.urandom(4).hex()}")
+    house = Stamped(tmp_path, checkpoints, cluster.master, database)
+    try:
+        house.add(("a", 1))
+        with pytest.raises(AssertionError, match="only_on_executors"):
+            house.release("bare")
+        house.pack("one")
+        house.release("first")
+        assert house.words_of("f1") == ["one"]
+        house.pack("two")
+        assert cluster.strike("kill") > 0
+        house.add(("a", 2))
+        assert house.words_of("f2") == ["one"]
+        house.release("second")
+        house.add(("a", 3))
+        assert house.words_of("f3") == ["two"]
+        house.must("rollback", house.jobs[0], "--reason", "the word is wrong", "--probation-batches", "0")
+        house.add(("a", 4))
+        assert house.words_of("f4") == ["one"]
+    finally:
+        house.close()
 
 
 def test_executors_are_refused_with_checkpoints_in_a_directory(tmp_path: Path) -> None:

@@ -70,7 +70,8 @@ def wait_for_executors(spark: SparkSession, master: str, root: Path, scratch: Pa
             raise
         raise PermanentError(
             f"Python on an executor of {master} cannot run this job: {describe_fault(error)}",
-            hint="every worker needs the drivers' environment, at the same path",
+            hint="every worker needs the drivers' environment at the same path, or gets what the job imports in the"
+            " archive that STREAMKEEPER_EXECUTOR_ENVIRONMENT names",
         ) from error
 
 

@@ -144,9 +144,10 @@ class Driver:
         shutil.rmtree(self._scratch, ignore_errors=True)
         make_folders(self._scratch)
         filled = substitute(self._spec.conf, self._secrets)
-        conf = session_conf(filled, self._scratch, f"{self._spec.job} {self._spec.release}", master=self._master)
+        name, archive = f"{self._spec.job} {self._spec.release}", self._spec.archive if self._master else ""
+        conf = session_conf(filled, self._scratch, name, master=self._master, archive=archive)
         secret = {key: conf[key] for key, value in self._spec.conf.items() if filled[key] != value}
-        return start_session(conf, secret, self._scratch, [root, _PACKAGES])
+        return start_session(conf, secret, self._scratch, [root, _PACKAGES], unpacked=bool(archive))
 
     def _gather(self, session: Session, planned: dict[str, PlannedQuery], root: Path) -> Evidence | None:
         """Gather the evidence that was asked for, and store it; None where none was."""

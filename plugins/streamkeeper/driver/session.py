@@ -23,7 +23,7 @@ from streamkeeper.jvm.create_only import create_only, s3a_conf
 from streamkeeper.jvm.local_files import write_without_processes
 from streamkeeper.locations import scheme_of
 from streamkeeper.model.release_conf import FIXED, OWN_THREADS
-from streamkeeper.private_files import make_folders
+from streamkeeper.private_files import FOLDER, make_folders, write_file
 from streamkeeper.registry.environments import installed_jars
 
 if TYPE_CHECKING:
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _JARS = "spark.jars"
+_ARCHIVES = "spark.archives"
+_UNPACKED = "environment"
+"""The folder, below an executor's own, that holds the environment it was sent."""
 _HADOOP_CONF = "HADOOP_CONF_DIR"
 _FOR_THE_UI = {
     "spark.sql.ui.retainedExecutions": "20",
@@ -49,10 +52,13 @@ _OUT_OF_MEMORY = frozenset({3, 52})
 """Exit codes of a JVM: of -XX:+ExitOnOutOfMemoryError, and of Spark after an OutOfMemoryError in a task."""
 
 
-def session_conf(given: Mapping[str, str], scratch: Path, name: str, *, master: str = "") -> dict[str, str]:
+def session_conf(
+    given: Mapping[str, str], scratch: Path, name: str, *, master: str = "", archive: str = ""
+) -> dict[str, str]:
     """The session's confs: the release's own, defaults where it says nothing, and the installation's jars with its own.
 
-    ``master``: whose executors run its tasks; empty for its own threads. Raises Unsupported.
+    ``master``: whose executors run its tasks; empty for its own threads. ``archive``: path of the environment that
+    these executors unpack, if they get one. Raises Unsupported.
     """
     check_conf(given)
     conf = {
@@ -74,6 +80,8 @@ def session_conf(given: Mapping[str, str], scratch: Path, name: str, *, master: 
     jars = (given.get(_JARS, ""), *installed_jars(os.environ.get("STREAMKEEPER_JARS", ""), checkpoints))
     if any(jars):
         conf[_JARS] = ",".join(filter(None, jars))
+    if archive:
+        conf[_ARCHIVES] = ",".join(filter(None, (given.get(_ARCHIVES, ""), f"{archive}#{_UNPACKED}")))
     if scheme_of(checkpoints) == "s3a":
         conf = {**s3a_conf(os.environ), **conf}
     # A killed JVM leaves its temporary files (RocksDB's library alone is 15 MB): they go with the scratch directory.
@@ -158,12 +166,18 @@ def describe_end(code: int | None) -> str:
 
 
 def start_session(
-    conf: Mapping[str, str], secret_conf: Mapping[str, str], scratch: Path, python_path: list[Path]
+    conf: Mapping[str, str],
+    secret_conf: Mapping[str, str],
+    scratch: Path,
+    python_path: list[Path],
+    *,
+    unpacked: bool = False,
 ) -> Session:
     """Start the JVM and its session; raises PermanentError when Java is missing or of the wrong version.
 
     ``secret_conf`` travels in a file that only this user may read and that is gone once the JVM is up: other users can
-    read command lines. ``python_path``: what Spark's Python workers import from.
+    read command lines. ``python_path``: what Spark's Python workers import from. ``unpacked``: they are of the archive
+    that executors get, not of this interpreter.
     """
     find_java(os.environ)
     for folder in ("tmp", "local"):
@@ -172,7 +186,7 @@ def start_session(
     os.environ["PYTHONPATH"] = os.pathsep.join(
         [*(str(entry) for entry in python_path), *(entry for entry in here if entry)]
     )
-    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYSPARK_PYTHON"] = _stand_in(scratch) if unpacked else sys.executable
     secret_file = _write_secrets(secret_conf, scratch)
     checkpoints = scheme_of(os.environ.get("STREAMKEEPER_CHECKPOINTS", ""))
     # Whatever else somebody's Hadoop needs, such as Kerberos, is not asked of drivers that need no Hadoop.
@@ -199,6 +213,19 @@ def start_session(
     if checkpoints == "hdfs":
         _take_plain_paths_for_local(spark)
     return Session(spark)
+
+
+def _stand_in(scratch: Path) -> str:
+    """The interpreter of unpacked environments, as a path that begins wherever a JVM runs.
+
+    Where the driver's runs it is this one: a table function that tells its own columns is asked there.
+    """
+    python = Path(_UNPACKED, "bin", "python")
+    make_folders(scratch / python.parent)
+    write_file(scratch / python, f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@"\n'.encode())
+    os.chmod(scratch / python, FOLDER)
+    os.chdir(scratch)
+    return f"./{python}"
 
 
 def _take_plain_paths_for_local(spark: SparkSession) -> None:

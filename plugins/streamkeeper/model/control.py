@@ -126,7 +126,8 @@ class LaunchSpec(msgspec.Struct, frozen=True, kw_only=True):
     ``installation``: the id of the one that starts it, empty in launches of before there were ids.
     ``gather``: what it is to gather evidence against, None where none is asked for. ``restart_budget``: restarts after
     failures; ``restarts``: the pauses, and the budgets of other causes. ``python``: the interpreter that runs it, empty
-    in launches of before that was told: the one of whoever started it.
+    in launches of before that was told: the one of whoever started it. ``archive``: path of the environment that its
+    executors unpack; empty where they have their own.
     """
 
     format: int = FORMAT
@@ -147,6 +148,7 @@ class LaunchSpec(msgspec.Struct, frozen=True, kw_only=True):
     gather: Gather | None = None
     restarts: RestartPolicy = RestartPolicy()
     python: str = ""
+    archive: str = ""
 
 
 class ProcessRecord(msgspec.Struct, frozen=True, kw_only=True):

@@ -13,13 +13,17 @@ STATE_FORMAT = "rocksdb+changelog/v2"
 
 
 class Environment(msgspec.Struct, frozen=True, kw_only=True):
-    """What a release was made in; ``digest`` is one hash over all of it."""
+    """What a release was made in; ``digest`` is one hash over all of it.
+
+    ``archive``: name, by its hash, of the environment that its executors get; empty where each has one of its own.
+    """
 
     python: str
     spark: str
     packages_sha256: str
     jars_sha256: str
     digest: str
+    archive: str = ""
 
 
 class ReleaseContent(msgspec.Struct, frozen=True, kw_only=True):

@@ -19,9 +19,11 @@ SECRET_PREFIX = "STREAMKEEPER_SECRET_"
 _KNOWN = (
     *("HOME", "STORE", "CHECKPOINTS", "JOBS", "SNAPSHOTS", "KEEP", "BACKUP_OBJECTIVE_S", "RETIRED_DAYS", "JARS"),
     *("BACKUP_SCHEDULE", "DRILL_SCHEDULE", "PRUNE_SCHEDULE", "WATCH_SCHEDULE", "WATCH_ACTS", "NOTIFIERS"),
-    *("DRIVER_METRICS", "CONFS", "ENDED_DAYS", "APPROVERS", "FOUR_EYES", "MASTER"),
+    *("DRIVER_METRICS", "CONFS", "ENDED_DAYS", "APPROVERS", "FOUR_EYES", "MASTER", "EXECUTOR_ENVIRONMENT"),
 )
 """The variables that an installation is set by, without their prefix."""
+ARCHIVES = (".tar.gz", ".tgz", ".zip")
+"""What Spark unpacks on an executor."""
 _LIKENESS = 0.7
 """From here on one name is taken for a misspelt other: KEPE is 0.75 like KEEP, PORT 0.67 like STORE."""
 _OF_A_SERVICE = re.compile(r"_(SERVICE|PORT)(_|$)")
@@ -38,7 +40,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """``store``: URL of the store; ``checkpoints``: an absolute local directory, ``s3a://bucket/prefix`` or
     ``hdfs://namenode:port/path``; ``jobs``, ``home``: absolute local directories.
 
-    ``home`` holds logs and scratch space; nothing in it is needed after a restart. ``snapshots``: URL of the store for
+    ``home`` holds logs and scratch space; nothing in it is needed after a restart but archives of executors'
+    environments, by whoever goes back to a release. ``snapshots``: URL of the store for
     snapshots, empty for the same one. ``keep``: which snapshots a prune keeps, as ``last=3,hourly=24,daily=7``;
     ``objective_s``: how much older than its newest commit a query's newest snapshot may be, seconds; ``retired_days``:
     how long a checkpoint version that no longer serves is kept; ``ended_days``: how long the records and logs of a dead
@@ -47,7 +50,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     metrics, as ``9470-9569``: on the first of these ports that is free; empty for nowhere. ``confs``: Spark confs that
     a deploy may set beside the usual ones, by name or as ``spark.hadoop.fs.s3a.*``. ``master``: whose executors run
     the tasks of drivers, as ``spark://host:7077``, or ``airflow://CONN_ID`` for the one that an Airflow connection
-    names; empty for the drivers' own threads.
+    names; empty for the drivers' own threads. ``executor_environment``: the archive of a Python environment that those
+    executors get; empty where each has the drivers' at the same path.
 
     ``approvers``: who may answer what operations ask, as ``ada``, ``cli:ada`` or ``ada=3``; empty for whoever may
     trigger. ``four_eyes``: nobody answers what they have asked for.
@@ -68,11 +72,17 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     approvers: tuple[str, ...] = ()
     four_eyes: bool = False
     master: str = ""
+    executor_environment: str = ""
 
     @property
     def bundles(self) -> Path:
         """Where bundles are unpacked on this machine, each under its hash."""
         return Path(self.home, "bundles")
+
+    @property
+    def environments(self) -> Path:
+        """Where archives of executors' environments are kept on this machine, each under its hash."""
+        return Path(self.home, "environments")
 
     @property
     def scratch(self) -> Path:
@@ -97,7 +107,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 def read_settings(environ: Mapping[str, str]) -> Settings:
     """Settings from ``STREAMKEEPER_HOME``, ``_STORE``, ``_CHECKPOINTS``, ``_JOBS``, ``_SNAPSHOTS``, ``_KEEP``,
     ``_BACKUP_OBJECTIVE_S``, ``_RETIRED_DAYS``, ``_ENDED_DAYS``, ``_JARS``, ``_DRIVER_METRICS``, ``_CONFS``,
-    ``_APPROVERS``, ``_FOUR_EYES`` and ``_MASTER``.
+    ``_APPROVERS``, ``_FOUR_EYES``, ``_MASTER`` and ``_EXECUTOR_ENVIRONMENT``.
 
     Only the home is required; store and checkpoints default to folders in it, jobs to ``jobs`` in the working
     directory. Raises InvalidInput or Unsupported, naming the variable.
@@ -129,6 +139,7 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
         approvers=_approvers("STREAMKEEPER_APPROVERS", environ),
         four_eyes=_yes_or_no("STREAMKEEPER_FOUR_EYES", environ),
         master=_master("STREAMKEEPER_MASTER", environ, checkpoints),
+        executor_environment=_archive("STREAMKEEPER_EXECUTOR_ENVIRONMENT", environ),
     )
 
 
@@ -207,6 +218,19 @@ def _master(variable: str, environ: Mapping[str, str], checkpoints: str) -> str:
             hint="set STREAMKEEPER_CHECKPOINTS to s3a://bucket/prefix or hdfs://namenode:port/path",
         )
     return value
+
+
+def _archive(variable: str, environ: Mapping[str, str]) -> str:
+    value = environ.get(variable, "")
+    if not value:
+        return ""
+    if not value.endswith(ARCHIVES):
+        raise InvalidInput(f"{variable}={value} is no archive", hint=f"its name ends with {' or '.join(ARCHIVES)}")
+    if not environ.get("STREAMKEEPER_MASTER", "").strip():
+        raise InvalidInput(
+            f"{variable}={value}: there are no executors elsewhere", hint="set STREAMKEEPER_MASTER too, or unset it"
+        )
+    return _directory(variable, environ, Path(), hint="name a file on this machine")
 
 
 def check_standalone(told: str, master: str) -> None:

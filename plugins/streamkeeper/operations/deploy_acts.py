@@ -76,6 +76,7 @@ from streamkeeper.operations.releases import push_release
 from streamkeeper.operations.version_acts import VersionActs
 from streamkeeper.registry.control import Control
 from streamkeeper.registry.environments import installed_jars
+from streamkeeper.registry.executor_environments import find_archive
 from streamkeeper.registry.journal import Journal
 from streamkeeper.registry.objects import put_object
 
@@ -209,6 +210,7 @@ class DeployActs:
         state = self._journal.state()
         release = state.releases[state.instances[instance].release]
         content = release.content
+        conf = {**self._kept_here(state), **content.conf}
         spec = LaunchSpec(
             instance=instance,
             job=self._job,
@@ -217,13 +219,14 @@ class DeployActs:
             bundle=content.bundle,
             entry=content.entry,
             params=content.params,
-            conf={**self._kept_here(state), **content.conf},
+            conf=conf,
             checkpoints=self._site.settings.checkpoints,
             rehearse_on=live_checkpoints(self._site, state),
             expected_manifests=state.described.get(release.name, {}),
             installation=self._site.id,
             gather=self._gather(state),
             python=choose_interpreter(self._site.store, state, release),
+            archive=find_archive(self._site.settings, content.environment.archive) if MASTER not in conf else "",
         )
         secrets = resolve(find_references(content.params, content.conf), self._site.resolvers)
         self._site.runner.launch(spec, secrets)

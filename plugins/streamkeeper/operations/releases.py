@@ -13,11 +13,13 @@ from streamkeeper.model.coding import to_json
 from streamkeeper.model.job_state import JobState
 from streamkeeper.model.journal import ReleaseRegistered
 from streamkeeper.model.names import check_name
-from streamkeeper.model.release import STATE_FORMAT, ParamValue, Release, ReleaseContent
-from streamkeeper.model.release_conf import check_release_conf
+from streamkeeper.model.release import STATE_FORMAT, Environment, ParamValue, Release, ReleaseContent
+from streamkeeper.model.release_conf import MASTER, check_release_conf
 from streamkeeper.model.secret_references import find_references
+from streamkeeper.model.settings import Settings
 from streamkeeper.registry.bundles import build_bundle
 from streamkeeper.registry.environments import read_environment
+from streamkeeper.registry.executor_environments import keep_archive
 from streamkeeper.registry.journal import Journal
 from streamkeeper.registry.objects import put_object
 
@@ -43,13 +45,19 @@ def push_release(
         entry=bundle.entry,
         params=dict(params),
         conf=dict(conf),
-        environment=read_environment(conf, site.settings.jars, site.settings.checkpoints),
+        environment=_environment(site.settings, conf),
         state_format=STATE_FORMAT,
         health=bundle.health,
         approvers=bundle.approvers,
     )
     put_object(site.store, job, "bundles", bundle.data, ".zip")
     return _register(Journal(site.store, job, writer=writer or _this_process()), job, content)
+
+
+def _environment(settings: Settings, conf: Mapping[str, str]) -> Environment:
+    """That of the drivers, and of executors elsewhere where the release's tasks run there."""
+    archive = keep_archive(settings) if settings.master and MASTER not in conf else ""
+    return read_environment(conf, settings.jars, settings.checkpoints, archive)
 
 
 def _register(journal: Journal, job: str, content: ReleaseContent) -> Release:

@@ -18,8 +18,12 @@ from streamkeeper.locations import scheme_of
 from streamkeeper.model.release import Environment
 
 
-def read_environment(conf: Mapping[str, str] | None = None, jars: str = "", checkpoints: str = "") -> Environment:
+def read_environment(
+    conf: Mapping[str, str] | None = None, jars: str = "", checkpoints: str = "", archive: str = ""
+) -> Environment:
     """This process's environment, with the jars that ``spark.jars`` of ``conf`` and the installation add.
+
+    ``archive``: what ``keep_archive`` has named, for releases whose tasks run on executors elsewhere.
 
     ``packages_sha256``: over every installed distribution's name==version. ``jars_sha256``: over the names and sizes of
     Spark's jars and the added ones (a jar of the same name and size but another content is not told apart; a remote
@@ -29,8 +33,16 @@ def read_environment(conf: Mapping[str, str] | None = None, jars: str = "", chec
     packages, spark_jars = _installed()
     added = _added_jars(",".join([(conf or {}).get("spark.jars", ""), *installed_jars(jars, checkpoints)]))
     all_jars = _sha256([*spark_jars, *added])
-    digest = _sha256([f"python {python}", f"spark {spark}", f"packages {packages}", f"jars {all_jars}"])
-    return Environment(python=python, spark=spark, packages_sha256=packages, jars_sha256=all_jars, digest=digest)
+    of_executors = [f"executors {archive}"] if archive else []
+    parts = [f"python {python}", f"spark {spark}", f"packages {packages}", f"jars {all_jars}", *of_executors]
+    return Environment(
+        python=python,
+        spark=spark,
+        packages_sha256=packages,
+        jars_sha256=all_jars,
+        digest=_sha256(parts),
+        archive=archive,
+    )
 
 
 def installed_jars(jars: str, checkpoints: str = "") -> tuple[str, ...]:

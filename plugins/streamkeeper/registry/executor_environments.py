@@ -1,0 +1,88 @@
+"""The Python environment that executors elsewhere unpack: an archive, kept by its hash.
+
+Executors come and go while a release serves, and each fetches the archive as it starts: one that is replaced in place
+would give the next executor another environment. What is sent is therefore a copy that nobody changes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tempfile
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from streamkeeper.errors import InvalidInput
+from streamkeeper.model.settings import ARCHIVES, Settings
+from streamkeeper.private_files import FILE, make_folders
+
+_COPYING = ".copying-"
+_DAY_S = 24 * 3600.0
+_VARIABLE = "STREAMKEEPER_EXECUTOR_ENVIRONMENT"
+
+
+def keep_archive(settings: Settings) -> str:
+    """Copy the installation's archive under the hash of its content, unless it is kept; returns the copy's name.
+
+    Empty where the installation has none. Raises InvalidInput where it cannot be read or copied.
+    """
+    if not settings.executor_environment:
+        return ""
+    source = Path(settings.executor_environment)
+    try:
+        with source.open("rb") as stream:
+            name = hashlib.file_digest(stream, "sha256").hexdigest() + _suffix(source.name)
+        kept = settings.environments / name
+        if kept.exists():
+            # A prune goes by it: this archive is in use.
+            os.utime(kept)
+        else:
+            _copy(source, kept)
+    except OSError as error:
+        raise InvalidInput(
+            f"{_VARIABLE}={source} cannot be used: {error.strerror or error}",
+            hint=f"mend it; or unset {_VARIABLE} where every worker has the drivers' environment",
+        ) from error
+    return name
+
+
+def find_archive(settings: Settings, name: str) -> str:
+    """The path of a kept archive; raises InvalidInput where it is gone, and is not the installation's now."""
+    if not name:
+        return ""
+    kept = settings.environments / name
+    if not kept.exists() and (not settings.executor_environment or keep_archive(settings) != name):
+        raise InvalidInput(
+            f"the environment of the release's executors, {name}, is not in {settings.environments} any more",
+            hint=f"point {_VARIABLE} at the archive it was made with; or push the release's code again",
+        )
+    return str(kept)
+
+
+def _suffix(name: str) -> str:
+    return next(ending for ending in ARCHIVES if name.endswith(ending))
+
+
+def _copy(source: Path, kept: Path) -> None:
+    """Appears whole; what is copied must still be what was hashed."""
+    make_folders(kept.parent)
+    for left in kept.parent.glob(f"{_COPYING}*"):
+        if time.time() - left.stat().st_mtime > _DAY_S:
+            left.unlink(missing_ok=True)
+    handle, draft = tempfile.mkstemp(prefix=_COPYING, dir=kept.parent)
+    try:
+        with os.fdopen(handle, "w+b") as target, source.open("rb") as stream:
+            shutil.copyfileobj(stream, target, 1 << 20)
+            target.flush()
+            os.fsync(target.fileno())
+            target.seek(0)
+            found = hashlib.file_digest(target, "sha256").hexdigest()
+        if not kept.name.startswith(found):
+            raise OSError("it was changed while it was read")
+        os.chmod(draft, FILE)
+        os.rename(draft, kept)
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(draft)

@@ -1,0 +1,119 @@
+"""The archive that executors get is the one a release was made with, whatever becomes of the file it came from."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from streamkeeper.errors import InvalidInput
+from streamkeeper.model.settings import Settings, read_settings
+from streamkeeper.registry import executor_environments
+from streamkeeper.registry.environments import read_environment
+from streamkeeper.registry.executor_environments import find_archive, keep_archive
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    """Of an installation with an archive."""
+    archive = tmp_path / "jobs.tar.gz"
+    archive.write_bytes(b"one")
+    return read_settings(
+        {
+            "STREAMKEEPER_HOME": str(tmp_path / "home"),
+            "STREAMKEEPER_CHECKPOINTS": "s3a://bucket/cp",
+            "STREAMKEEPER_MASTER": "spark://host:7077",
+            "STREAMKEEPER_EXECUTOR_ENVIRONMENT": str(archive),
+        }
+    )
+
+
+def write(settings: Settings, content: bytes) -> None:
+    Path(settings.executor_environment).write_bytes(content)
+
+
+def test_an_archive_that_is_replaced_in_place_is_another_one(settings: Settings) -> None:
+    """Both are kept, each whole and for its owner alone; the same content is kept once."""
+    first = keep_archive(settings)
+    assert keep_archive(settings) == first
+    write(settings, b"two")
+    second = keep_archive(settings)
+    assert [Path(find_archive(settings, name)).read_bytes() for name in (first, second)] == [b"one", b"two"]
+    assert sorted(os.listdir(settings.environments)) == sorted([first, second])
+    assert Path(find_archive(settings, first)).stat().st_mode & 0o777 == 0o600
+    assert first.endswith(".tar.gz")
+
+
+def test_without_an_archive_executors_have_their_own(settings: Settings) -> None:
+    """Nothing is kept, and a release is what it was before there were any."""
+    without = replace(settings, executor_environment="")
+    assert (keep_archive(without), find_archive(without, "")) == ("", "")
+    assert read_environment(archive="") == read_environment()
+    assert read_environment(archive="a.zip").digest != read_environment().digest
+
+
+def test_a_kept_archive_that_is_gone_comes_back_from_where_it_came_from(settings: Settings) -> None:
+    """Where that is another one meanwhile, or not there, it is told with the way out."""
+    name = keep_archive(settings)
+    kept = Path(find_archive(settings, name))
+    kept.unlink()
+    assert find_archive(settings, name) == str(kept)
+    for other in (lambda: write(settings, b"two"), Path(settings.executor_environment).unlink):
+        kept.unlink(missing_ok=True)
+        other()
+        with pytest.raises(InvalidInput, match="STREAMKEEPER_EXECUTOR_ENVIRONMENT"):
+            find_archive(settings, name)
+    with pytest.raises(InvalidInput, match=f"{name}, is not in .*push the release's code again"):
+        find_archive(replace(settings, executor_environment=""), name)
+
+
+def test_an_archive_that_cannot_be_read_is_told(settings: Settings) -> None:
+    """By the setting, the file and the reason; nothing is left of a copy."""
+    Path(settings.executor_environment).unlink()
+    with pytest.raises(InvalidInput, match=r"STREAMKEEPER_EXECUTOR_ENVIRONMENT=.*No such file"):
+        keep_archive(settings)
+
+
+def test_an_archive_that_changes_while_it_is_read_is_not_kept(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its name would not be that of its content; negative control: a copy that was cut off goes after a day."""
+    copy = executor_environments.shutil.copyfileobj
+
+    def changed(source: object, target: object, size: int) -> None:
+        write(settings, b"half")
+        copy(source, target, size)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as during:
+        during.setattr(executor_environments.shutil, "copyfileobj", changed)
+        with pytest.raises(InvalidInput, match="it was changed while it was read"):
+            keep_archive(settings)
+    assert os.listdir(settings.environments) == []
+    old, new = (settings.environments / f".copying-{name}" for name in ("old", "new"))
+    for left in (old, new):
+        left.touch()
+    os.utime(old, (0, 0))
+    keep_archive(settings)
+    assert (old.exists(), new.exists()) == (False, True)
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"STREAMKEEPER_EXECUTOR_ENVIRONMENT": "/opt/jobs.rar"}, r"is no archive .*\.tar\.gz or \.tgz or \.zip"),
+        ({"STREAMKEEPER_EXECUTOR_ENVIRONMENT": "s3://bucket/jobs.zip"}, "name a file on this machine"),
+        ({"STREAMKEEPER_MASTER": ""}, "there are no executors elsewhere"),
+    ],
+)
+def test_what_is_no_archive_or_has_nobody_to_go_to_is_refused(changed: dict[str, str], told: str) -> None:
+    """In one line that names the variable."""
+    given = {
+        "STREAMKEEPER_HOME": "/home",
+        "STREAMKEEPER_CHECKPOINTS": "s3a://bucket/cp",
+        "STREAMKEEPER_MASTER": "spark://host:7077",
+        "STREAMKEEPER_EXECUTOR_ENVIRONMENT": "/opt/jobs.tar.gz",
+    }
+    with pytest.raises(InvalidInput, match=f"STREAMKEEPER_EXECUTOR_ENVIRONMENT.*{told}"):
+        read_settings(given | changed)
