@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[1]
 
 
+_BY_TEXT_ALONE = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
+"""Spark does not know it as a conf, and therefore not as one that can be changed."""
 _STARTED: list[tuple[SparkSession, dict[str, str]]] = []
 
 
@@ -69,5 +71,6 @@ def untouched_session() -> None:
     """Each module finds the shared session's confs as it was started with, whatever ran before it."""
     for session, conf in _STARTED:
         for key, value in conf.items():
-            if session.conf.isModifiable(key) and session.conf.get(key, None) != value:
+            modifiable = key == _BY_TEXT_ALONE or session.conf.isModifiable(key)
+            if modifiable and session.conf.get(key, None) != value:
                 session.conf.set(key, value)

@@ -83,7 +83,10 @@ class Place:
     def pids(self, instance: str = "one", generation: int = 1) -> tuple[int, int]:
         """Pid of the driver and of the child that stands in for its JVM, once it runs."""
         ready = self.folder / "orders" / f"{instance}.{generation}.ready"
-        wait_for(str(ready), ready.exists)
+        try:
+            wait_for(str(ready), ready.exists)
+        except TimeoutError as error:
+            raise TimeoutError(f"{error}; processes: {self.runner.observe(JOB, instance)}; log: {self.log()}") from None
         driver, child = ready.read_text().split()
         return int(driver), int(child)
 
