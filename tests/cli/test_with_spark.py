@@ -21,6 +21,8 @@ from streamkeeper.operations.installation import Installation
 from streamkeeper.registry.control import Control
 from tests.private_home import open_to_others, umask
 
+HASTE = ("--probation-batches", "0")
+"""A job that has nothing to read tells of a trigger every ten seconds."""
 pytestmark = pytest.mark.spark
 
 JOB = """
@@ -168,7 +170,7 @@ def test_a_killed_deploy_is_carried_on_and_the_next_one_keeps_what_serves(place:
     forgotten the job is deployed by who says so, and goes on from where it stood.
     """
     words = ["deploy", "orders", "--params", params(place), "--conf", "spark.sql.shuffle.partitions=3"]
-    words += ["--reason", "first"]
+    words += ["--reason", "first", *HASTE]
     killed = subprocess.Popen([sys.executable, "-m", "streamkeeper.cli.main", *words], stdout=subprocess.DEVNULL)
     wait_for("a driver", lambda: bool(site.journal("orders", "test").state().instances))
     killed.kill()
@@ -181,7 +183,7 @@ def test_a_killed_deploy_is_carried_on_and_the_next_one_keeps_what_serves(place:
     assert (list(state.operations), state.serving_release) == ([operation], "r0001")
 
     (place / "jobs" / "orders.py").write_text(JOB + "\nMORE = 1\n")
-    kept = run("deploy", "orders", "--reason", "more of it")
+    kept = run("deploy", "orders", "--reason", "more of it", *HASTE)
     assert kept.exit_code == 0, kept.stderr
     told = "with the params (input, warehouse) and the conf (spark.sql.shuffle.partitions) of r0001"
     assert told in kept.stdout
@@ -195,7 +197,7 @@ def test_a_killed_deploy_is_carried_on_and_the_next_one_keeps_what_serves(place:
     assert refused.exit_code == 2
     assert "its old checkpoint is there: totals v0001" in refused.stderr
     (place / "input" / "2.csv").write_text("north,1\n")
-    revived = run("deploy", "orders", "--revive", "--reason", "open again")
+    revived = run("deploy", "orders", "--revive", "--reason", "open again", *HASTE)
     assert revived.exit_code == 0, revived.stderr
     wait_for("the totals", lambda: totals(place) == {"north": 9, "south": 4})
     assert site.journal("orders", "test").state().forgotten is None

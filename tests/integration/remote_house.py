@@ -80,7 +80,7 @@ class Remote(House):
             params=params,
             conf=self.conf,
             requested_by="ada",
-            probation_batches=1,
+            probation_batches=0,
             first_commit_s=120.0,
             probation_s=120.0,
             **more,
@@ -99,7 +99,7 @@ class Remote(House):
 
     def roll_back(self) -> None:
         """To the release before."""
-        self.must("rollback", JOB, "--reason", "the totals are off", "--probation-batches", "1")
+        self.must("rollback", JOB, "--reason", "the totals are off", "--probation-batches", "0")
 
 
 class Spread(Remote):

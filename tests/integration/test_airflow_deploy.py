@@ -35,7 +35,7 @@ pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(900)]
 def first(installation: InstalledAirflow, api: AirflowApi) -> Run:
     """Release 1, deployed and serving."""
     installation.sell()
-    run = Run(api, installation.form())
+    run = Run(api, installation.form(probation_batches=1))
     assert run.wait() == "success", run.told()
     return run
 

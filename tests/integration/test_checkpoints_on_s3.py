@@ -35,7 +35,7 @@ def test_a_job_moves_to_a_directory_and_back(tmp_path: Path, checkpoints: str) -
         house.add(("a", 3))
         house.settle()
 
-        told = house.command("rollback", JOB, "--reason", "back to the bucket", "--probation-batches", "1")
+        told = house.command("rollback", JOB, "--reason", "back to the bucket", "--probation-batches", "0")
         assert told.returncode != 0
         said = " ".join((told.stdout + told.stderr).split())
         assert "was checked with other settings than there are here: spark.hadoop.fs.s3a.endpoint" in said, said

@@ -37,7 +37,7 @@ def served(installation: InstalledAirflow, api: AirflowApi) -> AirflowApi:
     """The first release serves, with a Python function below its state, and the watch has made a pass."""
     edit(installation, CODE)
     installation.sell()
-    run = Run(api, installation.form(probation_batches=0))
+    run = Run(api, installation.form())
     assert run.wait() == "success", run.told()
     watch(installation)
     return api

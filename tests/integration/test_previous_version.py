@@ -32,7 +32,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 PREVIOUS = Path(__file__).parent / "previous"
 PLUGINS = ROOT / "plugins"
 JOB = "sales_totals"
-HASTE = ("--probation-batches", "1", "--conf", "spark.master=local[1]", "--conf", "spark.sql.shuffle.partitions=1")
+HASTE = ("--probation-batches", "0", "--conf", "spark.master=local[1]", "--conf", "spark.sql.shuffle.partitions=1")
 
 
 class House:

@@ -37,7 +37,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 ROOT = Path(__file__).resolve().parents[2]
 JOB, QUERY = "sales_totals", "totals"
 RESTART, RESTORE, REBUILD = RecoveryAction.RESTART, RecoveryAction.RESTORE, RecoveryAction.REBUILD
-HASTE = {"probation_batches": 1, "first_commit_s": 120.0, "probation_s": 120.0}
+HASTE = {"probation_batches": 0, "first_commit_s": 120.0, "probation_s": 120.0}
 
 
 class House:
@@ -276,7 +276,7 @@ def test_a_restore_that_dies_is_carried_on_by_the_same_command(house: House, poi
     version, before = house.version, house.site.journal(JOB, "test").state().operations.keys()
     house.kill()
     flip(house.directory)
-    words = ["recover", JOB, "--action", "restore", "--probation-batches", "1"]
+    words = ["recover", JOB, "--action", "restore", "--probation-batches", "0"]
     first = house.command(*words, STREAMKEEPER_CRASH=point)
     assert first.returncode == -signal.SIGKILL, first.stdout + first.stderr
     second = house.command(*words)

@@ -22,7 +22,7 @@ from streamkeeper.registry.control import Control
 from tests.integration.test_kafka_life import counted, events, expected
 
 pytestmark = [pytest.mark.storage, pytest.mark.spark, pytest.mark.s3, pytest.mark.timeout(600)]
-HASTE = ("--probation-batches", "1", "--conf", "spark.master=local[1]", "--conf", "spark.sql.shuffle.partitions=1")
+HASTE = ("--probation-batches", "0", "--conf", "spark.master=local[1]", "--conf", "spark.sql.shuffle.partitions=1")
 
 
 class JobOnS3:
@@ -118,6 +118,6 @@ def test_files_are_copied(job_on_s3: Callable[[str], JobOnS3], tmp_path: Path) -
     job.deploy({**params, "trigger": "110 milliseconds"})
     add()
     wait_for("the copies of the second release", copied)
-    job.run("rollback", "--probation-batches", "1")
+    job.run("rollback", "--probation-batches", "0")
     add()
     wait_for("the copies after the rollback", copied)

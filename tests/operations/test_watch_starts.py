@@ -37,7 +37,9 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Installati
     for name, value in environ.items():
         monkeypatch.setenv(name, value)
     params = json.dumps({"input": str(tmp_path / "input"), "warehouse": f"sqlite:///{tmp_path}/warehouse.db"})
-    done = CliRunner().invoke(app, ["deploy", "orders", "--params", params, "--reason", "first"])
+    done = CliRunner().invoke(
+        app, ["deploy", "orders", "--params", params, "--reason", "first", "--probation-batches", "0"]
+    )
     assert done.exit_code == 0, done.output
     found = Installation.from_environment(environ)
     yield found
