@@ -57,6 +57,7 @@ def test_a_life_on_executors_elsewhere(
         assert set(hdfs_server.owners(checkpoints)) == {HDFS_USER}
 
 
+@pytest.mark.storage
 @pytest.mark.postgres
 @pytest.mark.parametrize("checkpoints", [ON_S3], indirect=True)
 def test_executors_get_the_environment_that_their_release_was_made_with(
