@@ -22,7 +22,6 @@ from streamkeeper.registry.control import Control
 from tests.private_home import open_to_others, umask
 
 HASTE = ("--probation-batches", "0")
-"""A job that has nothing to read tells of a trigger every ten seconds."""
 pytestmark = pytest.mark.spark
 
 JOB = """

@@ -56,7 +56,7 @@ class InstalledAirflow:
         self._sales += 1
 
     def form(self, **fields: Any) -> dict[str, Any]:
-        """Of a deploy; without a probation, for a job that has nothing to read tells of a trigger every ten seconds."""
+        """Of a deploy, without a probation: most of its tests are about something else."""
         fields = {"probation_batches": 0, **fields}
         form = deploy_conf(self.places, SALES_TOTALS, files_per_trigger=100, reason="integration test", **fields)
         form["params"]["warehouse"] = f"secret://airflow/{CONNECTION}/password"

@@ -141,7 +141,6 @@ def test_a_walk_from_the_fleet_to_a_recovery(
     shoot(page, "fleet")
     frame.get_by_role("link", name=SALES_TOTALS, exact=True).click()
     expect(frame.get_by_role("heading", level=1)).to_have_text(SALES_TOTALS, timeout=WAIT_MS)
-    shoot(page, "job")
 
     deploy_by_button(walker, served)
     assert installation.state.serving_release == "r0002"
@@ -151,6 +150,9 @@ def test_a_walk_from_the_fleet_to_a_recovery(
     approve_by_button(walker)
     assert installation.state.serving_release == "r0003"
     recover_by_button(walker, installation)
+    walker.go(page_path(SALES_TOTALS))
+    expect(frame.locator(".plot canvas").first).to_be_visible(timeout=WAIT_MS)
+    shoot(page, "job")
 
 
 def deploy_by_button(walker: Walker, api: AirflowApi) -> None:
@@ -174,6 +176,7 @@ def deploy_by_button(walker: Walker, api: AirflowApi) -> None:
     walker.send("Dry run")
     assert "rate-limit-changed" in walker.words()
     params.fill('{"files_per_trigger": 50, "input": "/data/sales", "warehouse": "secret://airflow/warehouse/password"}')
+    walker.frame.locator("dialog .found").scroll_into_view_if_needed()
     shoot(walker.page, "dialog")
     params.fill(right)
     before = by_hand(api)

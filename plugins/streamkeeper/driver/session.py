@@ -45,6 +45,8 @@ _FOR_THE_UI = {
 _HERE = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 _ELSEWHERE = {"spark.cores.max": "2"}
 """Without a limit an application takes all the cores that there are, and a standby beside it gets none."""
+_IDLE_TOLD = "1s"
+"""How soon Spark tells of a trigger that finds no data, by itself after 10 s: a deploy of an idle job waits for it."""
 _DYING_S = 1.0
 _CLASSES = Path(sys.prefix, "spark-classes.jsa")
 """Spark's classes ready-made, where `make setup` has kept them."""
@@ -69,6 +71,7 @@ def session_conf(
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.warehouse.dir": (scratch / "warehouse").absolute().as_uri(),
         "spark.sql.shuffle.partitions": "2",
+        "spark.sql.streaming.noDataProgressEventInterval": _IDLE_TOLD,
         "spark.local.dir": str(scratch / "local"),
         **FIXED,
     }
