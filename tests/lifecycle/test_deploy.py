@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamkeeper.lifecycle.actions import Kill, Send, Wait
+from streamkeeper.lifecycle.actions import GiveUpStarting, Kill, Launch, Plan, Send, Wait
 from streamkeeper.lifecycle.steps import path, plan_deploy
 from streamkeeper.model.comparison import OutputComparison
-from streamkeeper.model.control import CommandKind, DriverState
+from streamkeeper.model.control import CommandKind, DriverState, LaunchMode
 from streamkeeper.model.finding import Verdict
-from streamkeeper.model.journal import AbortRequested, DesiredChanged, InstanceEnded, Outcome
+from streamkeeper.model.journal import AbortRequested, DesiredChanged, InstanceEnded, Outcome, Role
 from streamkeeper.model.liveness import Life
 from streamkeeper.model.request import DeployRequest, Handover
 from streamkeeper.model.step import Step
@@ -148,6 +148,40 @@ def test_a_reserve_that_hangs_is_killed_and_the_deploy_has_succeeded():
     assert world.instances["op-fallback"].life is Life.DEAD
     lost = World(traits={"fallback": {"reachable": False}}, request=LONG)
     assert lost.play().outcome is Outcome.SUCCEEDED
+
+
+def test_a_reserve_starts_at_the_first_failure():
+    """The candidate is given up at the second. Negative control: without one it is waited for."""
+    world = World(request=LONG)
+    while (decision := world.decide()).step is not Step.PROBATION:
+        world.perform(decision)
+        world.move()
+    assert isinstance(decision.action, Wait)
+    world.instances["op-candidate"].failures = 1
+    assert world.decide().action == Plan("op-fallback", "r0001", Role.FALLBACK)
+
+
+def test_a_fall_back_starts_the_old_release_while_the_candidate_ends():
+    """Nothing serves meanwhile; it is appointed only once the candidate is proven dead."""
+    world = World(request={"probation_batches": 0}, traits={"candidate": {"serves": False}})
+    assert world.play().outcome is Outcome.FELL_BACK
+    acts = [f"{type(each.action).__name__} {getattr(each.action, 'instance', '')}" for each in world.log]
+    order = ("Launch op-fallback", "RecordEnd op-candidate", "Appoint op-fallback")
+    assert [act for act in acts if act in order] == [*order]
+
+
+def test_a_reserve_of_which_no_process_comes_is_given_up():
+    """It is not started for ever, and the candidate's fall-back does not wait for it."""
+    world = World(request=LONG, traits=FAILS_LATE)
+    while (decision := world.decide()).action != Launch("op-fallback", LaunchMode.STANDBY):
+        world.perform(decision)
+        world.move()
+    world.waited_s = 60.0
+    given_up = world.decide()
+    assert given_up.action == GiveUpStarting("op-fallback")
+    world.perform(given_up)
+    assert world.play().outcome is Outcome.FELL_BACK
+    assert world.state.serving_instance == "op-fallback-again"
 
 
 def test_no_reserve_where_there_is_no_way_back():

@@ -9,6 +9,7 @@ from streamkeeper.lifecycle.actions import (
     Decision,
     FallBack,
     Finish,
+    GiveUpStarting,
     Launch,
     Plan,
     Promote,
@@ -17,7 +18,7 @@ from streamkeeper.lifecycle.actions import (
     Wait,
 )
 from streamkeeper.lifecycle.draining import end, last_word
-from streamkeeper.lifecycle.instances import failed_to_serve, give_up, instance_name, say, send_go
+from streamkeeper.lifecycle.instances import candidate_of, failed_to_serve, give_up, instance_name, say, send_go
 from streamkeeper.lifecycle.observation import Observation
 from streamkeeper.lifecycle.steps import RESERVE_AFTER_S
 from streamkeeper.model.control import CommandKind, DriverState, LaunchMode
@@ -29,6 +30,9 @@ from streamkeeper.model.request import Handover
 from streamkeeper.model.step import Step
 from streamkeeper.model.ways import QueryWay, Way
 
+_START_S = 10.0
+"""How long the reserve's processes may take to appear; nothing that serves may wait for them for long."""
+
 
 def keep_reserve(at: Observation, step: Step) -> Decision | None:
     """Start the old release again as a standby, which owns nothing; None once that was tried, or where it is no use.
@@ -36,14 +40,16 @@ def keep_reserve(at: Observation, step: Step) -> Decision | None:
     There is room for it where the candidate stood by beside the old driver. Whatever becomes of it, the candidate
     serves on: it is needed by ``fall_back`` alone, which starts another one where it has ended.
     """
-    name, release = _reserve(at.operation), at.state.serving_release
+    name, release = reserve_of(at.operation), at.state.serving_release
     known = at.state.instances.get(name)
     if known is None:
-        wanted = at.waited_s > RESERVE_AFTER_S and _is_of_use(at)
+        wanted = _may_be_needed(at, step) and _is_of_use(at)
         return say(step, Plan(name, release, Role.FALLBACK), f"{release} is to stand by") if wanted else None
     if known.ended:
         return None
     seen = at.of(name)
+    if seen.life is Life.ABSENT and at.waited_s > _START_S:
+        return say(step, GiveUpStarting(name), f"no process of it came within {_START_S:g} s: {seen.liveness.why}")
     if seen.life is Life.ABSENT:
         return say(step, Launch(name, LaunchMode.STANDBY), f"{release} stands by, should {at.operation.release} fail")
     if seen.life is Life.DEAD:
@@ -56,11 +62,18 @@ def end_reserve(at: Observation, step: Step) -> Decision | None:
 
     It owns nothing, and ends by itself once it reads that the operation is over.
     """
-    reserve = at.state.instances.get(_reserve(at.operation))
+    reserve = at.state.instances.get(reserve_of(at.operation))
     if reserve is None or reserve.ended or reserve.appointed:
         return None
     ending = end(at, step, reserve.instance)
     return None if ending is not None and isinstance(ending.action, Finish) else ending
+
+
+def _may_be_needed(at: Observation, step: Step) -> bool:
+    """Once the candidate takes long, or has failed: at the first failure of those after which it is given up."""
+    status = at.of(candidate_of(at.operation)).status
+    failed = status is not None and any(query.failures for query in status.queries.values())
+    return step is Step.FALL_BACK or failed or at.waited_s > RESERVE_AFTER_S
 
 
 def _is_of_use(at: Observation) -> bool:
@@ -69,13 +82,14 @@ def _is_of_use(at: Observation) -> bool:
     return bool(back_there) and operation.request.handover is Handover.WARM
 
 
-def _reserve(operation: OperationState) -> str:
+def reserve_of(operation: OperationState) -> str:
+    """The instance in which the old release stands by, while it is not known whether it will be needed."""
     return instance_name(operation.operation, Role.FALLBACK)
 
 
 def _fallback_of(at: Observation) -> str:
     """The instance in which the old release goes again: the reserve, or another one if that has ended unused."""
-    name = _reserve(at.operation)
+    name = reserve_of(at.operation)
     reserve = at.state.instances.get(name)
     unused = reserve is not None and reserve.ended and not reserve.appointed
     return f"{name}-again" if unused else name
@@ -84,6 +98,9 @@ def _fallback_of(at: Observation) -> str:
 def fall_back(at: Observation) -> Decision:
     """Nothing touched: end the candidate. Else the old release goes again, by the ways back that were assessed."""
     step, operation, state = Step.FALL_BACK, at.operation, at.state
+    # It starts while the candidate ends: there is room for both.
+    if _candidate_went(at) and (starting := keep_reserve(at, step)) is not None:
+        return starting
     for role in (Role.DESCRIBER, Role.CANDIDATE):
         for instance in state.instances_of(operation.operation, role):
             ending = None if instance.ended else end(at, step, instance.instance)

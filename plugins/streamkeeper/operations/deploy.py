@@ -23,6 +23,7 @@ from streamkeeper.errors import (
 from streamkeeper.lifecycle.actions import Action, Decision, FallBack, GiveUpStarting, Kill, Launch, Wait
 from streamkeeper.lifecycle.approval import ABOUT, answer_about
 from streamkeeper.lifecycle.deploy import decide
+from streamkeeper.lifecycle.fall_back import reserve_of
 from streamkeeper.lifecycle.instances import kill_wait
 from streamkeeper.lifecycle.observation import Observation, Seen
 from streamkeeper.lifecycle.right_to_answer import must_have_right
@@ -292,8 +293,8 @@ class Deploy:
         """What is done about an act that failed; raises the error where that is nothing."""
         step, action = decision.step, decision.action
         permanent = isinstance(error, PermanentError)
-        if self._starts_old_release(action) and (permanent or step is not Step.FALL_BACK):
-            # As a reserve nobody waits for it; and a fall-back is the last that can be decided.
+        if self._starts_old_release(action) and (permanent or self._is_reserve(action.instance)):
+            # There is another attempt after the reserve's, and nothing left to decide after the last one.
             return Decision(step=step, action=GiveUpStarting(action.instance), reason=str(error))
         if isinstance(action, FallBack) or not permanent:
             raise error
@@ -301,6 +302,9 @@ class Deploy:
 
     def _starts_old_release(self, action: Action) -> TypeGuard[Launch]:
         return isinstance(action, Launch) and self.state.instances[action.instance].role is Role.FALLBACK
+
+    def _is_reserve(self, instance: str) -> bool:
+        return instance == reserve_of(self.state.operations[self.operation])
 
     def _waiting(self, decision: Decision, on: str, deadline_s: float = 0.0) -> Progress:
         if on != self._on or not on:

@@ -120,6 +120,8 @@ class StepOperator(OperationTask):
             progress = deploy.advance(self.step)
             if progress.kind is not ProgressKind.WAITING or self._is_far_enough(progress):
                 self.log.info("%s: %s", progress.step.label, progress.sentence)
+                if progress.kind is ProgressKind.FALLING_BACK:
+                    _begin_to_go_back(deploy)
                 return self._accept(progress)
             told = self._tell(f"waiting for {progress.on}: {progress.sentence}", told)
             if time.monotonic() - began > self._patience_s(sight, waited_s):
@@ -369,6 +371,13 @@ def _announced(deploy: Deploy) -> tuple[PlannedStep, ...]:
         return deploy.plan()
     real = msgspec.structs.replace(request, dry_run=False)
     return plan_deploy(real, serving=state.predecessor, stopped=state.stopped)
+
+
+def _begin_to_go_back(deploy: Deploy) -> None:
+    """Where something serves no more, begin at once with what the next task carries on: nothing serves meanwhile."""
+    if deploy.state.operations[deploy.operation].has_begun(Step.DRAIN):
+        with suppress(StreamkeeperError):
+            deploy.advance(Step.FALL_BACK)
 
 
 def begin(deploy: Deploy) -> str:
