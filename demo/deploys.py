@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from demo.gap import handover_gap_s
+from demo.gap import handover_gap_s, moment_of_first_commit
 from harness.airflow_process import Airflow
 from harness.forms import DAG
 from harness.system import System, Tell
@@ -22,7 +22,10 @@ from streamkeeper.model.ways import Way
 
 
 class StepReport(msgspec.Struct, frozen=True, kw_only=True):
-    """One line of the report. ``verdict``, ``way`` and ``handover_gap_s`` only where there are such things."""
+    """One line of the report. ``verdict``, ``way`` and ``handover_gap_s`` only where there are such things.
+
+    ``first_commit_s``: from the trigger until every query of the candidate had committed, or found nothing to read.
+    """
 
     name: str
     outcome: str
@@ -30,6 +33,7 @@ class StepReport(msgspec.Struct, frozen=True, kw_only=True):
     verdict: str | None = None
     way: str | None = None
     handover_gap_s: float | None = None
+    first_commit_s: float | None = None
     told: str = ""
 
 
@@ -62,6 +66,7 @@ class Run:
     asked: Asked
     run_id: str
     began: float
+    triggered: float = field(default_factory=time.time)
     seen: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -119,6 +124,7 @@ class Deployer:
         if wrong:
             raise DeployFailed(f"{asked.name}: {wrong}: {done.sentence}", hint=f"run {run.run_id} of {asked.dag}")
         gap_s = handover_gap_s(journal, run.operation, self._system.places.checkpoints, job)
+        committed = moment_of_first_commit(journal, run.operation)
         report = StepReport(
             name=asked.name,
             outcome=done.outcome.value,
@@ -126,6 +132,7 @@ class Deployer:
             verdict=done.verdict.name if done.verdict is not None else None,
             way=ways_of(done) or None,
             handover_gap_s=None if gap_s is None else round(gap_s, 3),
+            first_commit_s=None if committed is None else round(committed - run.triggered, 1),
             told=done.sentence,
         )
         gap = f", handover gap {gap_s:.2f} s" if gap_s is not None else ""

@@ -9,8 +9,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from streamkeeper.model.job_state import JobState
-from streamkeeper.model.journal import Entry, EpochClaimed, InstanceEnded, Outcome
+from streamkeeper.model.journal import Entry, EpochClaimed, InstanceEnded, Outcome, StepDone
 from streamkeeper.model.operation import OperationState
+from streamkeeper.model.step import Step
 from streamkeeper.model.ways import Way
 from streamkeeper.registry.journal import Journal
 
@@ -28,6 +29,20 @@ def handover_gap_s(journal: Journal, operation: str, checkpoints: Path, job: str
         return None
     gaps = _around_fall_back if done.outcome is Outcome.FELL_BACK else _around_handover
     return max(gaps(state, entries, done, ends, checkpoints / job), default=None)
+
+
+def moment_of_first_commit(journal: Journal, operation: str) -> float | None:
+    """When every query of the candidate had completed a trigger, seconds since 1970; None where it did not come to it.
+
+    As the operation has recorded it, some tenths of a second later.
+    """
+    tag = Step.FIRST_COMMIT.tag
+    recorded = (
+        _moment(entry)
+        for entry in journal.entries()
+        if isinstance(entry.record, StepDone) and entry.record.operation == operation and entry.record.step == tag
+    )
+    return next(recorded, None)
 
 
 def last_before(commits: Path, moment: float) -> float | None:
