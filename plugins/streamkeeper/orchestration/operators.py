@@ -120,8 +120,8 @@ class StepOperator(OperationTask):
             progress = deploy.advance(self.step)
             if progress.kind is not ProgressKind.WAITING or self._is_far_enough(progress):
                 self.log.info("%s: %s", progress.step.label, progress.sentence)
-                if progress.kind is ProgressKind.FALLING_BACK:
-                    _begin_to_go_back(deploy)
+                if progress.kind is ProgressKind.FALLING_BACK and _serves_no_more(deploy):
+                    _go_ahead(deploy, Step.FALL_BACK)
                 return self._accept(progress)
             told = self._tell(f"waiting for {progress.on}: {progress.sentence}", told)
             if time.monotonic() - began > self._patience_s(sight, waited_s):
@@ -373,22 +373,21 @@ def _announced(deploy: Deploy) -> tuple[PlannedStep, ...]:
     return plan_deploy(real, serving=state.predecessor, stopped=state.stopped)
 
 
-def _begin_to_go_back(deploy: Deploy) -> None:
-    """Where something serves no more, begin at once with what the next task carries on: nothing serves meanwhile."""
-    if deploy.state.operations[deploy.operation].has_begun(Step.DRAIN):
-        with suppress(StreamkeeperError):
-            deploy.advance(Step.FALL_BACK)
-
-
 def begin(deploy: Deploy) -> str:
-    """Make the release, and start the driver that the next task waits for while Airflow schedules that task.
-
-    Returns the sentence of how far it came. What keeps the driver from starting is that task's to meet, and to say.
-    """
+    """Make the release, and start the driver that the next task waits for; the sentence of how far it came."""
     sentence = accept(deploy.advance(Step.BUNDLE))
-    with suppress(StreamkeeperError):
-        deploy.advance(Step.STANDBY)
+    _go_ahead(deploy, Step.STANDBY)
     return sentence
+
+
+def _serves_no_more(deploy: Deploy) -> bool:
+    return deploy.state.operations[deploy.operation].has_begun(Step.DRAIN)
+
+
+def _go_ahead(deploy: Deploy, step: Step) -> None:
+    """Begin a step while Airflow schedules its task; what is in its way is for that task to meet, and to say."""
+    with suppress(StreamkeeperError):
+        deploy.advance(step)
 
 
 def accept(progress: Progress, outcomes: frozenset[str] = GOOD) -> str:
