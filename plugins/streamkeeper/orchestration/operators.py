@@ -120,7 +120,7 @@ class StepOperator(OperationTask):
             progress = deploy.advance(self.step)
             if progress.kind is not ProgressKind.WAITING or self._is_far_enough(progress):
                 self.log.info("%s: %s", progress.step.label, progress.sentence)
-                if progress.kind is ProgressKind.FALLING_BACK and _serves_no_more(deploy):
+                if progress.kind is ProgressKind.FALLING_BACK:
                     _go_ahead(deploy, Step.FALL_BACK)
                 return self._accept(progress)
             told = self._tell(f"waiting for {progress.on}: {progress.sentence}", told)
@@ -378,10 +378,6 @@ def begin(deploy: Deploy) -> str:
     sentence = accept(deploy.advance(Step.BUNDLE))
     _go_ahead(deploy, Step.STANDBY)
     return sentence
-
-
-def _serves_no_more(deploy: Deploy) -> bool:
-    return deploy.state.operations[deploy.operation].has_begun(Step.DRAIN)
 
 
 def _go_ahead(deploy: Deploy, step: Step) -> None:
