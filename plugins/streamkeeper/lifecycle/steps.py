@@ -21,7 +21,7 @@ KILL_S = 30.0
 """How long the processes of a killed tree may take to disappear."""
 STOP_S = 10.0
 """How long a driver that owns nothing may take to end when told so, before it is killed."""
-RESERVE_AFTER_S = 3.0
+RESERVE_AFTER_S = 10.0
 """A candidate that has held by then needs no standby of the old release: most do, and a start costs processor time."""
 _SNAPSHOT_S = 600.0
 """How long a snapshot may be tried again before the deploy goes on without it, or does not go on."""
@@ -239,7 +239,7 @@ def _words(request: DeployRequest, serving: str, stopped: DesiredChanged | None)
         Handover.COLD: "describe and rehearse the candidate in a process that then ends; it starts after the old one",
     }
     by_the_way_back = "by the way back that was assessed"
-    reserve = f"; past {RESERVE_AFTER_S:g} s {serving} stands by, until the probation is over"
+    reserve = f"; past {RESERVE_AFTER_S:g} s, or at a failure, {serving} stands by until the probation is over"
     return {
         "serving": serving,
         "reserve": reserve if serving and request.handover is Handover.WARM and stopped is None else "",
