@@ -39,16 +39,15 @@ down: setup ## stop what `make up` started
 	@$(RUN) python -m demo down
 
 # Three at a time, a file to each: on two cores too, for much of a test's time it waits for processes of its own.
-# In the order of tests/conftest.py: xdist's own puts a file of one long test last.
 test: setup ## every test, the fast ones first
 	@scripts/connectors if-there
 	@$(RUN) python -m compileall -q plugins harness
-	@$(PYTEST) -n 3 --dist loadfile --no-loadscope-reorder
+	@$(PYTEST) -n 3 --dist loadfile
 
 STORAGE := $(addprefix tests/campaign/test_on_,s3.py hdfs.py) $(addprefix tests/integration/test_,checkpoints_on_s3.py checkpoints_on_hdfs.py sinks_on_s3.py lives.py lives_on_executors.py)
 
 test-storage: connectors ## lives with checkpoints on S3 and in HDFS, and with executors elsewhere; `make test` has two of them
-	@$(PYTEST) -n 2 --dist loadfile --no-loadscope-reorder --storage $(STORAGE)
+	@$(PYTEST) -n 2 --dist loadfile --storage $(STORAGE)
 
 test-fast: setup ## the tests that need no Spark, server or Airflow: under a minute
 	@$(PYTEST) -n 2 --dist loadfile -m "not (spark or s3 or hdfs or postgres or kafka or airflow)"

@@ -19,7 +19,6 @@ pytest_plugins = [
 ]
 
 TIERS = ("s3", "hdfs", "postgres", "airflow", "kafka", "spark")
-FAST = -1
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -28,21 +27,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Fast tests first, so that no failure comes late; then what may take longest, so that nothing long ends alone."""
+    """Fast tests first, then a tier at a time, so that a process starts each server once and no failure comes late."""
     if not config.getoption("--storage"):
         left_out = [item for item in items if item.get_closest_marker("storage")]
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]
-    items.sort(key=_place_in_line)
-
-
-def _place_in_line(item: pytest.Item) -> tuple[float, int]:
-    """By its time limit, and among equal ones a tier at a time: a process starts each server once."""
-    tier = max((TIERS.index(each) for each in TIERS if item.get_closest_marker(each)), default=FAST)
-    limit = item.get_closest_marker("timeout")
-    if tier == FAST:
-        return float("-inf"), FAST
-    return (-limit.args[0] if limit else 0.0), tier
+    items.sort(
+        key=lambda item: max((TIERS.index(each) + 1 for each in TIERS if item.get_closest_marker(each)), default=0)
+    )
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
