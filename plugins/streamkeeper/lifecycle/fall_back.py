@@ -78,8 +78,9 @@ def _may_be_needed(at: Observation, step: Step) -> bool:
 
 def _is_of_use(at: Observation) -> bool:
     operation, serving = at.operation, at.state.serving_release
-    back_there = serving and serving != operation.release and at.state.stopped is None and not _blocked(operation)
-    return bool(back_there) and operation.request.handover is Handover.WARM
+    if serving in ("", operation.release) or at.state.stopped is not None:
+        return False
+    return operation.request.handover is Handover.WARM and not _blocked(operation)
 
 
 def reserve_of(operation: OperationState) -> str:

@@ -35,10 +35,7 @@ def keep_archive(settings: Settings) -> str:
         with source.open("rb") as stream:
             name = hashlib.file_digest(stream, "sha256").hexdigest() + _suffix(source.name)
         kept = settings.environments / name
-        if kept.exists():
-            # A prune goes by it: this archive is in use.
-            os.utime(kept)
-        else:
+        if not kept.exists():
             _copy(source, kept)
     except OSError as error:
         raise InvalidInput(
