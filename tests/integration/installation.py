@@ -138,3 +138,11 @@ class Run:
         """
         errors = (line.partition(" error ")[2] for line in self.log("finish").splitlines())
         return [error for error in errors if re.match(r"[A-Z]\w+: ", error)]
+
+
+def deploy_first(installation: InstalledAirflow, api: AirflowApi, **fields: Any) -> Run:
+    """The first release, with something to read; once it serves. ``fields``: of the form."""
+    installation.sell()
+    run = Run(api, installation.form(**fields))
+    assert run.wait() == "success", run.told()
+    return run

@@ -19,7 +19,7 @@ from streamkeeper.model.markdown_text import escaped
 from streamkeeper.model.operation import OperationState
 from streamkeeper.model.ways import Way
 from streamkeeper.operations.approval import answer_approval
-from tests.integration.installation import InstalledAirflow, Run
+from tests.integration.installation import InstalledAirflow, Run, deploy_first
 
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(1800)]
 
@@ -37,9 +37,7 @@ OTHER_SUMS = (("    return int(amount)\n", "    return int(amount) + 1\n"),)
 def opaque(installation: InstalledAirflow, api: AirflowApi) -> AirflowApi:
     """Release 1 serves, with a Python function below its state; the code under the jobs root has another body."""
     edit(installation, CODE)
-    installation.sell()
-    run = Run(api, installation.form())
-    assert run.wait() == "success", run.told()
+    deploy_first(installation, api)
     edit(installation, OTHER_CODE)
     return api
 

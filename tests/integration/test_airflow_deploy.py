@@ -25,7 +25,7 @@ from streamkeeper.model.journal import InstancePlanned, Outcome
 from streamkeeper.model.liveness import Life
 from streamkeeper.runners.process_tree import find_tree, mark
 from tests.browser import WAIT_MS
-from tests.integration.installation import InstalledAirflow, Run
+from tests.integration.installation import InstalledAirflow, Run, deploy_first
 from tests.private_home import open_to_others
 
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(900)]
@@ -34,10 +34,7 @@ pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(900)]
 @pytest.fixture(scope="module")
 def first(installation: InstalledAirflow, api: AirflowApi) -> Run:
     """Release 1, deployed and serving."""
-    installation.sell()
-    run = Run(api, installation.form(probation_batches=1))
-    assert run.wait() == "success", run.told()
-    return run
+    return deploy_first(installation, api, probation_batches=1)
 
 
 def test_a_dry_run_of_a_job_that_was_never_deployed_leaves_nothing(

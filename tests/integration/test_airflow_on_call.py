@@ -14,7 +14,7 @@ from streamkeeper.errors import InvalidInput
 from streamkeeper.model.liveness import Life
 from streamkeeper.operations.backup import back_up
 from streamkeeper.operations.targets import query_target
-from tests.integration.installation import InstalledAirflow, Run
+from tests.integration.installation import InstalledAirflow, Run, deploy_first
 
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(1800)]
 STOP, START, WATCH, RECOVER = "streaming_stop", "streaming_start", "streaming_watch", "streaming_recover"
@@ -23,9 +23,7 @@ STOP, START, WATCH, RECOVER = "streaming_stop", "streaming_start", "streaming_wa
 @pytest.fixture(scope="module")
 def served(installation: InstalledAirflow, api: AirflowApi) -> InstalledAirflow:
     """The job deployed, and serving."""
-    installation.sell()
-    deploy = Run(api, installation.form())
-    assert deploy.wait() == "success", deploy.told()
+    deploy_first(installation, api)
     assert wait_until(lambda: all(api.has_dag(each) for each in (STOP, START, WATCH, RECOVER)), timeout_s=60)
     return installation
 

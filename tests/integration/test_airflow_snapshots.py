@@ -15,7 +15,7 @@ from streamkeeper.model.snapshot import Snapshot
 from streamkeeper.operations.backup import back_up
 from streamkeeper.operations.targets import query_target
 from streamkeeper.snapshots.catalogue import Catalogue
-from tests.integration.installation import InstalledAirflow, Run
+from tests.integration.installation import InstalledAirflow, Run, deploy_first
 
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(900)]
 
@@ -52,9 +52,7 @@ class Snapshots:
 @pytest.fixture(scope="module")
 def snapshots(installation: InstalledAirflow, api: AirflowApi) -> Snapshots:
     """The job deployed, serving, and at rest."""
-    installation.sell()
-    deploy = Run(api, installation.form())
-    assert deploy.wait() == "success", deploy.told()
+    deploy_first(installation, api)
     assert wait_until(lambda: all(api.has_dag(each) for each in (BACKUP, DRILL, PRUNE)), timeout_s=60)
     made = Snapshots(installation, api)
     made.sell()

@@ -19,7 +19,7 @@ from streamkeeper.model.operation import OperationState
 from streamkeeper.model.recovery import RecoveryAction
 from streamkeeper.operations.watching import Watch, run_pass
 from streamkeeper.page_address import page_address, page_path
-from tests.integration.installation import InstalledAirflow, Run
+from tests.integration.installation import InstalledAirflow, deploy_first
 from tests.integration.test_airflow_approval import CODE, OTHER_CODE, edit
 from tests.pages.accessible import grave_violations
 
@@ -36,9 +36,7 @@ pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(1800)]
 def served(installation: InstalledAirflow, api: AirflowApi) -> AirflowApi:
     """The first release serves, with a Python function below its state, and the watch has made a pass."""
     edit(installation, CODE)
-    installation.sell()
-    run = Run(api, installation.form())
-    assert run.wait() == "success", run.told()
+    deploy_first(installation, api)
     watch(installation)
     return api
 
@@ -87,8 +85,10 @@ class Walker:
     def fill(self, label: str, text: str) -> None:
         self.frame.get_by_label(label, exact=True).fill(text)
 
-    def hurry(self) -> None:
-        """No probation: no more triggers than the first have to be waited for. The field is folded away."""
+    def begin(self, button: str, reason: str) -> None:
+        """Open an operation's dialog and say why; no probation, whose field is folded away."""
+        self.open(button)
+        self.fill("Reason", reason)
         self.frame.locator("dialog summary", has_text="Deadlines").click()
         self.fill("Probation (triggers)", "0")
 
@@ -164,12 +164,10 @@ def test_a_walk_from_the_fleet_to_a_recovery(
 
 def deploy_by_button(walker: Walker, api: AirflowApi) -> None:
     """What is wrong is told and nothing typed is lost; a dry run says what it would be; two clicks are one run."""
-    walker.open("Deploy")
+    walker.begin("Deploy", "fewer files a batch")
     params = walker.frame.get_by_label("Job params", exact=True)
     right = params.input_value().replace('"files_per_trigger": 100', '"files_per_trigger": 50')
     assert '"warehouse": "secret://' in right
-    walker.fill("Reason", "fewer files a batch")
-    walker.hurry()
     for wrong, told in (
         (right[:-1], "Job params is not JSON"),
         ('{"warehouse": "***"}', "Job params: warehouse is not shown here"),
@@ -205,9 +203,7 @@ def by_hand(api: AirflowApi, dag: str = DAG) -> set[str]:
 def roll_back_by_button(walker: Walker, api: AirflowApi, *, loses: bool = False) -> None:
     """``loses``: the answer to what was sent gets lost on the way; sent again it is the same run."""
     before = by_hand(api, "streaming_rollback")
-    walker.open("Roll back")
-    walker.fill("Reason", "back to what served")
-    walker.hurry()
+    walker.begin("Roll back", "back to what served")
     if loses:
         with lost_answer(walker.page):
             walker.send("Roll back")
@@ -237,9 +233,7 @@ class lost_answer:
 def approve_by_button(walker: Walker) -> None:
     """The page says by itself that somebody is asked; the answer goes to the task that asks, with its reason."""
     walker.go(page_path(SALES_TOTALS))
-    walker.open("Deploy")
-    walker.fill("Reason", "the same by other means")
-    walker.hurry()
+    walker.begin("Deploy", "the same by other means")
     walker.send("Deploy")
     operation = walker.operation()
     expect(walker.frame.get_by_role("button", name="Approve or decline")).to_be_visible(timeout=WAIT_MS)
@@ -260,9 +254,7 @@ def recover_by_button(walker: Walker, installation: InstalledAirflow) -> None:
     site.runner.kill(SALES_TOTALS, instance)
     wait_for("its end", lambda: site.runner.observe(SALES_TOTALS, instance).life is Life.DEAD, timeout_s=60)
     walker.go(page_path(SALES_TOTALS))
-    walker.open("Recover")
-    walker.fill("Reason", "its driver was killed")
-    walker.hurry()
+    walker.begin("Recover", "its driver was killed")
     walker.send("Dry run")
     words = walker.words()
     assert "driver-killed" in words
