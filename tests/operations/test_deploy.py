@@ -216,6 +216,11 @@ def test_a_reserve_that_cannot_be_started_does_not_end_the_deploy(
     """The candidate goes on, and nothing can start the reserve any more. Negative control: its error would be ours."""
     steps = (Step.STANDBY, Step.ASSESS, Step.DRAIN, Step.PROVE_DEAD, Step.GO, Step.FIRST_COMMIT, Step.SNAPSHOT)
     opened = under_way(job, done=steps)
+    with monkeypatch.context() as without:
+        never_starts(job, without, TemporaryError("no process can be made"))
+        without.setattr(Deploy, "_starts_old_release", lambda self, action: False)
+        with pytest.raises(TemporaryError, match="no process can be made"):
+            opened.advance(Step.FALL_BACK)
     barred = never_starts(job, monkeypatch, error)
     assert opened.advance(Step.FALL_BACK).kind is ProgressKind.WAITING
     assert barred == ["op2-fallback"]
