@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from harness import hdfs_server, kafka_broker, postgres_server, s3_server
+from harness.hadoop_process import has_jars
 from harness.hdfs_server import HdfsServer
 from harness.kafka_broker import KafkaBroker
 from harness.s3_server import FIRST_BUCKET, S3Server
@@ -56,7 +57,7 @@ def s3_url(s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> str:
 @pytest.fixture(scope="session", name="hdfs_server")
 def _hdfs_server() -> Iterator[HdfsServer]:
     """A NameNode and a DataNode; skips, with the reason, where their jars were not fetched."""
-    if not hdfs_server.has_jars():
+    if not has_jars():
         pytest.skip("no HDFS jars (make connectors)")
     with hdfs_server.hdfs_server(Path(tempfile.mkdtemp(prefix="streamkeeper-hdfs-"))) as running:
         yield running

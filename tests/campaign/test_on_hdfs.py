@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bench.campaign.on_hdfs import in_hdfs
-from harness import hdfs_server, postgres_server
+from harness import hadoop_process, postgres_server
 
 pytestmark = [pytest.mark.storage, pytest.mark.spark, pytest.mark.hdfs, pytest.mark.postgres, pytest.mark.timeout(900)]
 KILLED = "switch/points:driver.claim.after"
@@ -15,7 +15,7 @@ KILLED = "switch/points:driver.claim.after"
 
 def test_a_driver_that_is_killed_in_a_switch_loses_nothing(tmp_path: Path) -> None:
     """It has claimed its checkpoint in HDFS; the switch is carried on, and both tables hold every row once."""
-    if not hdfs_server.has_jars():
+    if not hadoop_process.has_jars():
         pytest.skip("no HDFS jars (make connectors)")
     if postgres_server.find_programs() is None:
         pytest.skip("no PostgreSQL server programs (initdb)")

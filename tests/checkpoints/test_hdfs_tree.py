@@ -14,7 +14,6 @@ from harness.hdfs_server import HdfsServer
 from harness.waiting import wait_for
 from streamkeeper.checkpoints.cloning import clone_last_batch
 from streamkeeper.checkpoints.closed_set import closed_set
-from streamkeeper.checkpoints.hadoop_conf import hadoop_user
 from streamkeeper.checkpoints.hdfs_tree import HdfsTree
 from streamkeeper.checkpoints.layout import last_committed, open_batch
 from streamkeeper.checkpoints.listed import Listed
@@ -26,6 +25,7 @@ from streamkeeper.checkpoints.seeding import seed
 from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.checkpoints.webhdfs import WebHdfs
 from streamkeeper.errors import CheckpointChanged, InvalidInput, NotFound, StoreUnavailable
+from streamkeeper.hadoop_conf import hadoop_user
 from tests.checkpoints.tree_kinds import uploaded, write
 from tests.checkpoints.trees import QUERY_ID, Tree
 from tests.contracts.tree_contract import TreeContract

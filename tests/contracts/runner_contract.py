@@ -126,27 +126,10 @@ class RunnerContract:
         place.wait_dead()
         assert not any(is_running(each) for each in pids)
 
-    def test_a_nudge_reaches_the_driver_only(self, place: Place) -> None:
-        """Neither its JVM nor its supervisor, which have no handler and would die of it."""
-        place.runner.launch(place.spec(), {})
-        pids = [place.supervisor(), *place.pids()]
-        place.runner.nudge(JOB, "one")
-        wait_for("the nudge", Path(place.folder, "orders", "one.1.nudged").exists)
-        assert all(is_running(each) for each in pids)
-
-    def test_a_nudge_does_not_kill_a_driver_that_is_not_ready_for_it(self, place: Place) -> None:
-        """Without a handler SIGUSR1 would end it."""
-        place.order("unready")
-        place.runner.launch(place.spec(), {})
-        driver, _ = place.pids()
-        place.runner.nudge(JOB, "one")
-        place.order("print still here")
-        wait_for("a line in the log", lambda: "still here" in place.log())
-        assert is_running(driver)
-
     def test_a_secret_is_stored_nowhere(self, place: Place) -> None:
         """Neither in the store nor in the log, even if the driver prints it; the driver itself gets it."""
-        place.runner.launch(place.spec(), {"secret://env/PASSWORD": "hunter2 & co"})
+        reference = "secret://env/PASSWORD"
+        place.runner.launch(place.spec(params={"password": reference}), {reference: "hunter2 & co"})
         driver, _ = place.pids()
         assert b"hunter2 & co" in Path(f"/proc/{driver}/environ").read_bytes()
         place.order("print password is hunter2 & co\nprint as hunter2%20%26%20co\nexit 7")

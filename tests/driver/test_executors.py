@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streamkeeper.driver.ending import Ending
-from streamkeeper.driver.executors import lacks_python, must_answer, must_fit
+from streamkeeper.driver.executors import lacks_python, must_answer, must_fit, must_fit_any_node
 from streamkeeper.errors import Unsupported
 from streamkeeper.model.control import ExitCode
 from streamkeeper.model.manifest import Manifest, SinkDescription
@@ -40,6 +40,26 @@ def test_any_other_output_is_refused_by_name(kind: str, output: str, why: str) -
     ) as refused:
         must_fit([writes(kind, output)], MASTER)
     assert "--conf spark.master=local[2]" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("kind", "output", "why"),
+    [
+        ("table", "sqlite:////w.db#totals", "a file of one machine"),
+        ("file", "/out", "another one on each node"),
+        ("file", "file:/out", "another one on each node"),
+    ],
+)
+def test_an_output_that_the_next_node_would_not_find_is_refused_by_name(kind: str, output: str, why: str) -> None:
+    """A driver that YARN starts again elsewhere would go on with its checkpoint, and begin its output anew."""
+    with pytest.raises(Unsupported, match=f"query {STATELESS.query} cannot run on the nodes of yarn: .*{why}"):
+        must_fit_any_node([writes(kind, output)], "yarn")
+
+
+def test_what_every_node_finds_again_is_not() -> None:
+    """A server's table, files in a bucket or in HDFS, and a function, which its driver calls."""
+    outputs = [("table", "postgresql://host/db#t"), ("file", "s3a://bucket/out"), ("file", "hdfs://one:8020/out")]
+    must_fit_any_node([writes(*each) for each in (*outputs, ("foreach", "jobs.audit"))], "yarn")
 
 
 def test_a_master_that_is_down_is_waited_for() -> None:

@@ -22,6 +22,7 @@ from harness.spark_cluster import SparkCluster
 from harness.waiting import wait_for
 from streamkeeper.checkpoints.layout import open_batch
 from streamkeeper.checkpoints.trees import Tree
+from streamkeeper.model.control import YARN
 from streamkeeper.model.journal import Outcome
 from streamkeeper.model.recovery import Cause, RecoveryAction
 from streamkeeper.model.release import ParamValue
@@ -29,7 +30,6 @@ from streamkeeper.model.request import DeployRequest, Strategy
 from streamkeeper.model.ways import Way
 from streamkeeper.operations.deploy import Deploy
 from streamkeeper.operations.installation import Installation
-from streamkeeper.runners.local_process import LocalProcessRunner
 from tests.integration.test_recovery import JOB, QUERY, ROOT, House
 
 ROWS, ROWS_QUERY = "sales_rows", "rows"
@@ -67,7 +67,7 @@ class Remote(House):
     def move(self, checkpoints: str) -> None:
         """From now on new checkpoint versions lie elsewhere."""
         settings, store = msgspec.structs.replace(self.site.settings, checkpoints=checkpoints), self.site.store
-        self.site = Installation(settings=settings, store=store, runner=LocalProcessRunner(store, settings))
+        self.site = Installation.of(settings, store, {})
 
     def deploy(self) -> None:
         assert self.next("first", trigger="200 milliseconds") == (Way.START, "v0001")
@@ -102,14 +102,10 @@ class Remote(House):
         self.must("rollback", JOB, "--reason", "the totals are off", "--probation-batches", "0")
 
 
-class Spread(Remote):
-    """A house whose executors are a cluster's, and whose tables are in PostgreSQL."""
+class Served(Remote):
+    """A house whose tables are in PostgreSQL."""
 
-    conf: ClassVar[dict[str, str]] = {"spark.executor.memory": "512m", "spark.sql.shuffle.partitions": "2"}
-    # Executors that were killed are started again, with their Python workers.
-    patience_s = 300.0
-
-    def __init__(self, root: Path, checkpoints: str, master: str, server: str) -> None:
+    def __init__(self, root: Path, checkpoints: str, server: str, *, master: str = "") -> None:
         super().__init__(root, checkpoints, master=master)
         self._server = server
 
@@ -120,6 +116,29 @@ class Spread(Remote):
     def read(self, query: str) -> list[tuple[Any, ...]]:
         with psycopg.connect(self._server) as connection:
             return connection.execute(query).fetchall()
+
+
+class Contained(Served):
+    """A house whose drivers are YARN's; its store and its input are on a disk that every node has."""
+
+    # A killed driver is proven dead once its node has had the time to end what is left of it.
+    patience_s = 300.0
+
+    def __init__(self, root: Path, checkpoints: str, server: str) -> None:
+        super().__init__(root, checkpoints, server)
+        settings = msgspec.structs.replace(self.site.settings, drivers=YARN)
+        self.site = Installation.of(settings, self.site.store, {})
+
+
+class Spread(Served):
+    """A house whose executors are a cluster's."""
+
+    conf: ClassVar[dict[str, str]] = {"spark.executor.memory": "512m", "spark.sql.shuffle.partitions": "2"}
+    # Executors that were killed are started again, with their Python workers.
+    patience_s = 300.0
+
+    def __init__(self, root: Path, checkpoints: str, master: str, server: str) -> None:
+        super().__init__(root, checkpoints, server, master=master)
 
 
 class Stamped(Spread):
@@ -149,7 +168,7 @@ PYTHONPATH="$(cd "$(dirname "$0")/../lib" && pwd):$PYTHONPATH" exec {sys.executa
         shutil.make_archive(str(self._archive).removesuffix(".tar.gz"), "gztar", folder)
         settings = msgspec.structs.replace(self.site.settings, executor_environment=str(self._archive))
         store = self.site.store
-        self.site = Installation(settings=settings, store=store, runner=LocalProcessRunner(store, settings))
+        self.site = Installation.of(settings, store, {})
 
     def release(self, operation: str) -> None:
         self.next(operation, trigger="200 milliseconds", job=self.jobs[0], query="rows")

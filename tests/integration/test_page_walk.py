@@ -117,7 +117,10 @@ class Walker:
         """The name of the operation to whose page a dialog has led."""
         crumb = self.frame.locator(".crumbs [aria-current=page]")
         another = rf"^(?!{self._operation}$)page-\d{{8}}t\d{{6}}z-"
-        expect(crumb).to_have_text(re.compile(another), timeout=WAIT_MS)
+        try:
+            expect(crumb).to_have_text(re.compile(another), timeout=WAIT_MS)
+        except AssertionError as error:
+            raise AssertionError(f"{error}; the page: {self.frame.locator('body').inner_text()}") from None
         self._operation = crumb.inner_text()
         return self._operation
 

@@ -30,7 +30,6 @@ from streamkeeper.operations.recovering import Asked, open_recovery
 from streamkeeper.operations.targets import query_target
 from streamkeeper.registry.control import Control
 from streamkeeper.runners.contract import Life
-from streamkeeper.runners.local_process import LocalProcessRunner
 from streamkeeper.stores.local import LocalStore
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
@@ -58,7 +57,7 @@ class House:
             master=master,
         )
         store = LocalStore(root / "store")
-        self.site = Installation(settings=settings, store=store, runner=LocalProcessRunner(store, settings))
+        self.site = Installation.of(settings, store, {})
         self.expected: dict[str, list[int]] = {}
         self.files = 0
 
@@ -152,7 +151,7 @@ class House:
         """What somebody types, in a process of its own."""
         settings = self.site.settings
         own = {"HOME": settings.home, "STORE": settings.store, "CHECKPOINTS": settings.checkpoints}
-        own["MASTER"] = settings.master
+        own |= {"MASTER": settings.master, "DRIVERS": settings.drivers}
         return subprocess.run(
             [sys.executable, "-m", "streamkeeper.cli.main", *words],
             env={**os.environ, **{f"STREAMKEEPER_{name}": value for name, value in own.items()}, **environ},

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from streamkeeper.model.control import Command, DriverExit, DriverStatus, LaunchSpec, ProcessRecord
+from streamkeeper.model.control import Application, Command, DriverExit, DriverStatus, LaunchSpec, ProcessRecord
 from streamkeeper.model.drill import StateExport
 from streamkeeper.model.evidence import Evidence
 from streamkeeper.model.finding import Assessment
@@ -29,6 +29,7 @@ from streamkeeper.sinks.file_serving import EpochFile
 from streamkeeper.snapshots.packs import PackIndex
 
 STORED: dict[str, Any] = {
+    "application": Application,
     "assessment": Assessment,
     "carrier": Carrier,
     "command": Command,

@@ -131,3 +131,43 @@ def test_executors_elsewhere_need_checkpoints_that_they_can_write(tmp_path: Path
     here = {"STREAMKEEPER_HOME": str(tmp_path), "STREAMKEEPER_MASTER": "spark://one:7077"}
     with pytest.raises(Unsupported, match="another directory on each executor's machine .*s3a://.*hdfs://"):
         read_settings({**here, "STREAMKEEPER_CHECKPOINTS": checkpoints})
+
+
+ON_YARN = {"STREAMKEEPER_DRIVERS": "yarn", "STREAMKEEPER_STORE": "s3://one/store"}
+IN_HDFS = {"STREAMKEEPER_CHECKPOINTS": "hdfs://one:8020/cp"}
+
+
+def test_drivers_are_this_machines_unless_yarn_is_named(tmp_path: Path) -> None:
+    """And a queue is YARN's."""
+    home = {"STREAMKEEPER_HOME": str(tmp_path)}
+    assert read_settings(home).drivers == "local"
+    found = read_settings({**home, **ON_YARN, **IN_HDFS, "STREAMKEEPER_QUEUE": "root.streaming"})
+    assert (found.drivers, found.queue) == ("yarn", "root.streaming")
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"STREAMKEEPER_STORE": ""}, "a store in the home would be another directory on each node"),
+        ({"STREAMKEEPER_CHECKPOINTS": "/cp"}, "/cp would be another directory on each node"),
+        ({"STREAMKEEPER_MASTER": "spark://a:1", "STREAMKEEPER_EXECUTOR_ENVIRONMENT": "/e.tar.gz"}, "does not reach"),
+    ],
+)
+def test_drivers_on_nodes_need_what_every_node_finds(tmp_path: Path, given: dict[str, str], told: str) -> None:
+    """In a line with the variable and the way out."""
+    with pytest.raises(InvalidInput, match=f"STREAMKEEPER_DRIVERS=yarn: .*{told}"):
+        read_settings({"STREAMKEEPER_HOME": str(tmp_path), **ON_YARN, **IN_HDFS, **given})
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"STREAMKEEPER_DRIVERS": "k8s"}, "STREAMKEEPER_DRIVERS=k8s is no place for drivers .*write yarn"),
+        ({"STREAMKEEPER_QUEUE": "default"}, "STREAMKEEPER_QUEUE=default: no driver is YARN's"),
+        ({**ON_YARN, **IN_HDFS, "STREAMKEEPER_QUEUE": "a; b"}, "STREAMKEEPER_QUEUE=a; b names no queue"),
+    ],
+)
+def test_what_names_no_place_for_drivers_is_refused(tmp_path: Path, given: dict[str, str], told: str) -> None:
+    """Also a queue of which nobody would ask anything."""
+    with pytest.raises(InvalidInput, match=told):
+        read_settings({"STREAMKEEPER_HOME": str(tmp_path), **given})

@@ -23,7 +23,7 @@ from streamkeeper.model.request import DeployRequest
 from streamkeeper.operations.admission import find_same, open_deploy
 from streamkeeper.operations.deploy import Deploy, OnOpen
 from streamkeeper.operations.releases import push_release
-from streamkeeper.operations.secret_resolvers import built_in_resolvers
+from streamkeeper.secret_resolvers import built_in_resolvers
 from tests.operations.registered_job import JOB, Registered, RestingRunner
 
 CODE = """

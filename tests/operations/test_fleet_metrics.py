@@ -19,7 +19,6 @@ from streamkeeper.operations.installation import Installation
 from streamkeeper.registry.control import Control
 from streamkeeper.registry.fleet import write_index
 from streamkeeper.registry.journal import Journal
-from streamkeeper.runners.local_process import LocalProcessRunner
 from streamkeeper.stores.contract import Store
 from streamkeeper.stores.counting import CountingStore
 from streamkeeper.stores.local import LocalStore
@@ -27,7 +26,7 @@ from streamkeeper.stores.local import LocalStore
 
 def site_of(root: Path, store: Store) -> Installation:
     settings = Settings(store=store.url, checkpoints=str(root / "cp"), jobs=str(root / "jobs"), home=str(root / "home"))
-    return Installation(settings, store, LocalProcessRunner(store, settings))
+    return Installation.of(settings, store, {})
 
 
 def serve(store: Store, job: str) -> None:

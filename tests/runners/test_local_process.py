@@ -43,6 +43,26 @@ class TestLocalProcessRunner(RunnerContract):
     """The contract."""
 
 
+def test_a_nudge_reaches_the_driver_only(place: Place) -> None:
+    """Neither its JVM nor its supervisor, which have no handler and would die of it."""
+    place.runner.launch(place.spec(), {})
+    pids = [place.supervisor(), *place.pids()]
+    place.runner.nudge(JOB, "one")
+    wait_for("the nudge", Path(place.folder, "orders", "one.1.nudged").exists)
+    assert all(is_running(each) for each in pids)
+
+
+def test_a_nudge_does_not_kill_a_driver_that_is_not_ready_for_it(place: Place) -> None:
+    """Without a handler SIGUSR1 would end it."""
+    place.order("unready")
+    place.runner.launch(place.spec(), {})
+    driver, _ = place.pids()
+    place.runner.nudge(JOB, "one")
+    place.order("print still here")
+    wait_for("a line in the log", lambda: "still here" in place.log())
+    assert is_running(driver)
+
+
 def recorded_pid_is_gone(place: Place) -> bool:
     """The proof that is none: it looks at the recorded process only."""
     record = place.control().processes()[-1]
@@ -275,7 +295,7 @@ def test_a_launch_names_the_interpreter_of_its_driver(
     if installed:
         (place.folder / "site/pyspark").mkdir(parents=True)
         (place.folder / "site/streamkeeper").symlink_to(ROOT / "plugins/streamkeeper")
-        monkeypatch.setattr(local_process, "_PACKAGES", place.folder / "site")
+        monkeypatch.setattr(local_process, "PACKAGES", place.folder / "site")
     runner = LocalProcessRunner(place.store, place.settings)
     runner.launch(place.spec(python=str(python), restart_budget=0), {})
     wait_for("the driver", said.exists)

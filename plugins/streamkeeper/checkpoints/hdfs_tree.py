@@ -11,10 +11,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import chain, islice
 
-from streamkeeper.checkpoints.hadoop_conf import hadoop_user, webhdfs_url
 from streamkeeper.checkpoints.trees import NOT_THERE, Seen, Tree, check_inside
 from streamkeeper.checkpoints.webhdfs import FileStatus, Refused, WebHdfs
 from streamkeeper.errors import CheckpointChanged, InvalidInput, StoreUnavailable
+from streamkeeper.hadoop_conf import hadoop_user, webhdfs_url
 from streamkeeper.model.snapshot import Stamp
 
 _URL = re.compile(r"(hdfs://[^/]+)((?:/[^/]+)+)/*")

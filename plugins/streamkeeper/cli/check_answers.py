@@ -18,7 +18,7 @@ from streamkeeper.model.secret_references import find_references, resolve
 from streamkeeper.operations.asking import DriverDied, ask_driver
 from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.job_versions import file_version, released_version
-from streamkeeper.operations.secret_resolvers import built_in_resolvers
+from streamkeeper.secret_resolvers import built_in_resolvers
 
 EXIT_CODES = {Verdict.RESUME: 0, Verdict.BACKUP: 10, Verdict.SWITCH: 11, Verdict.REFUSE: 12}
 ERROR = 2

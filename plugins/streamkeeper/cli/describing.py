@@ -15,7 +15,7 @@ from streamkeeper.cli.job_files import read_job_file
 from streamkeeper.errors import JobUnusable
 from streamkeeper.model.secret_references import find_references, resolve
 from streamkeeper.operations.asking import driver_environment
-from streamkeeper.operations.secret_resolvers import built_in_resolvers
+from streamkeeper.secret_resolvers import built_in_resolvers
 
 PATIENCE_S = 300.0
 

@@ -41,8 +41,8 @@ from streamkeeper.operations.drills import TIMEOUT_S, DrillPlace, drill, release
 from streamkeeper.operations.exporting import export_state
 from streamkeeper.operations.overview import read_job
 from streamkeeper.operations.restoring import plan_restore, restore_version
-from streamkeeper.operations.secret_resolvers import built_in_resolvers
 from streamkeeper.operations.snapshot_rows import list_snapshots, said_of
+from streamkeeper.secret_resolvers import built_in_resolvers
 from streamkeeper.snapshots.capture import CaptureProgress
 from streamkeeper.snapshots.catalogue import Catalogue
 from streamkeeper.snapshots.restore import restore

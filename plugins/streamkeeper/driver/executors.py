@@ -19,7 +19,7 @@ from streamkeeper.masters import check_master
 from streamkeeper.model.manifest import Manifest
 from streamkeeper.model.release_conf import MASTER, OWN_THREADS
 from streamkeeper.model.restarts import Cause
-from streamkeeper.model.sink_capabilities import why_not_from_elsewhere
+from streamkeeper.model.sink_capabilities import why_not_from_any_node, why_not_from_elsewhere
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,6 +38,16 @@ def must_fit(manifests: Iterable[Manifest], master: str) -> None:
     for manifest in manifests:
         if why := why_not_from_elsewhere(manifest.sink.kind, manifest.sink.output):
             raise Unsupported(f"query {manifest.query} cannot run on the executors of {master}: {why}", hint=_STAY)
+
+
+def must_fit_any_node(manifests: Iterable[Manifest], runner: str) -> None:
+    """Raise Unsupported for a query whose output the next driver, on another node, would not find again."""
+    for manifest in manifests:
+        if why := why_not_from_any_node(manifest.sink.kind, manifest.sink.output):
+            raise Unsupported(
+                f"query {manifest.query} cannot run on the nodes of {runner}: {why}",
+                hint="write to a database server, or to a bucket or HDFS",
+            )
 
 
 def must_answer(master: str) -> None:

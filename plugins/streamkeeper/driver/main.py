@@ -16,7 +16,7 @@ from streamkeeper.crash_points import crash_point
 from streamkeeper.driver.control import StoreLine
 from streamkeeper.driver.discarding import discard_left
 from streamkeeper.driver.ending import Ending, end_process, ending_for, log_as, say, will_restart
-from streamkeeper.driver.executors import must_answer, must_fit, wait_for_executors
+from streamkeeper.driver.executors import must_answer, must_fit, must_fit_any_node, wait_for_executors
 from streamkeeper.driver.faults import describe_fault
 from streamkeeper.driver.job_loading import PlannedQuery, build_queries, check_manifests
 from streamkeeper.driver.lease import Heartbeat, Lease
@@ -29,7 +29,16 @@ from streamkeeper.driver.wakeups import Wakeups
 from streamkeeper.errors import InvalidInput, NotFound, StoreUnavailable, StreamkeeperError
 from streamkeeper.model.check import JobFile
 from streamkeeper.model.checkpoint_version import scratch_location
-from streamkeeper.model.control import SECRETS, Command, CommandKind, DriverState, ExitCode, LaunchMode, LaunchSpec
+from streamkeeper.model.control import (
+    LOCAL,
+    SECRETS,
+    Command,
+    CommandKind,
+    DriverState,
+    ExitCode,
+    LaunchMode,
+    LaunchSpec,
+)
 from streamkeeper.model.evidence import Evidence
 from streamkeeper.model.redaction import redact, redact_value
 from streamkeeper.model.release_conf import MASTER
@@ -104,6 +113,8 @@ class Driver:
         described = {name: query.manifest for name, query in planned.items()}
         if self._master:
             must_fit(described.values(), self._master)
+        if self._spec.runner != LOCAL:
+            must_fit_any_node(described.values(), self._spec.runner)
         check_manifests(self._spec, described, self._store, self._secrets)
         self._line.write_manifests(described)
         crash_point("driver.describe.after")

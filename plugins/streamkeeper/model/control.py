@@ -3,6 +3,7 @@
 ``launch.json``                 LaunchSpec, create-only: written before the process is started
 ``process-0001.json``           ProcessRecord, create-only: one per process generation, written by the supervisor
 ``manifests.json``              dict[query, Manifest], create-only: written by the driver once it has described itself
+``application.json``            Application, create-only: written before it is submitted, where YARN runs the driver
 ``evidence.json``               Evidence, replaced as a whole: written by a driver that was launched to gather it
 ``status.json``                 DriverStatus, replaced as a whole: heartbeat, state, progress
 ``history.json``                History, replaced as a whole at most once a minute: what it measured in the last hours
@@ -24,6 +25,10 @@ from streamkeeper.model.signals import QuerySignals
 
 FORMAT = 1
 
+
+LOCAL = "local"
+YARN = "yarn"
+"""Where drivers run: as process trees on the machine that starts them, or each in a container of a YARN cluster."""
 
 SECRETS = "STREAMKEEPER_SECRETS"
 """The variable in which secrets reach a supervisor and its driver: a JSON object, reference -> value."""
@@ -127,7 +132,8 @@ class LaunchSpec(msgspec.Struct, frozen=True, kw_only=True):
     ``gather``: what it is to gather evidence against, None where none is asked for. ``restart_budget``: restarts after
     failures; ``restarts``: the pauses, and the budgets of other causes. ``python``: the interpreter that runs it, empty
     in launches of before that was told: the one of whoever started it. ``archive``: path of the environment that its
-    executors unpack; empty where they have their own.
+    executors unpack; empty where they have their own. ``runner``: which of the installation's starts it, sees it and
+    ends it, whatever its settings say by then.
     """
 
     format: int = FORMAT
@@ -149,6 +155,7 @@ class LaunchSpec(msgspec.Struct, frozen=True, kw_only=True):
     restarts: RestartPolicy = RestartPolicy()
     python: str = ""
     archive: str = ""
+    runner: str = LOCAL
 
 
 class ProcessRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -165,6 +172,16 @@ class ProcessRecord(msgspec.Struct, frozen=True, kw_only=True):
     host: str
     pid: int
     started: int
+    installation: str = ""
+
+
+class Application(msgspec.Struct, frozen=True, kw_only=True):
+    """The YARN application whose first container is an instance's; ``cluster``: its ResourceManager's HTTP address."""
+
+    format: int = FORMAT
+    instance: str
+    cluster: str
+    id: str
     installation: str = ""
 
 

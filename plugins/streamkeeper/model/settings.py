@@ -11,6 +11,7 @@ import msgspec
 from streamkeeper.errors import InvalidInput, Unsupported
 from streamkeeper.locations import local_path, scheme_of
 from streamkeeper.model.approvers import check_approvers
+from streamkeeper.model.control import LOCAL, YARN
 from streamkeeper.model.names import nearest
 
 _PREFIX = "STREAMKEEPER_"
@@ -20,6 +21,7 @@ _KNOWN = (
     *("HOME", "STORE", "CHECKPOINTS", "JOBS", "SNAPSHOTS", "KEEP", "BACKUP_OBJECTIVE_S", "RETIRED_DAYS", "JARS"),
     *("BACKUP_SCHEDULE", "DRILL_SCHEDULE", "PRUNE_SCHEDULE", "WATCH_SCHEDULE", "WATCH_ACTS", "NOTIFIERS"),
     *("DRIVER_METRICS", "CONFS", "ENDED_DAYS", "APPROVERS", "FOUR_EYES", "MASTER", "EXECUTOR_ENVIRONMENT"),
+    *("DRIVERS", "QUEUE"),
 )
 """The variables that an installation is set by, without their prefix."""
 ARCHIVES = (".tar.gz", ".tgz", ".zip")
@@ -33,6 +35,7 @@ CONNECTION = "airflow://"
 """What a master begins with that an Airflow connection tells."""
 _CONNECTION = re.compile(rf"{CONNECTION}[A-Za-z0-9_.\-]+")
 _STANDALONE = re.compile(r"spark://[^/,:@\s]+:\d{1,5}(,[^/,:@\s]+:\d{1,5})*")
+_QUEUE = re.compile(r"[A-Za-z0-9_\-]+(\.[A-Za-z0-9_\-]+)*")
 _NAMENODE = re.compile(r"(hdfs://[^/]+(?:/[^/]+)+)/*")
 
 
@@ -51,7 +54,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     a deploy may set beside the usual ones, by name or as ``spark.hadoop.fs.s3a.*``. ``master``: whose executors run
     the tasks of drivers, as ``spark://host:7077``, or ``airflow://CONN_ID`` for the one that an Airflow connection
     names; empty for the drivers' own threads. ``executor_environment``: the archive of a Python environment that those
-    executors get; empty where each has the drivers' at the same path.
+    executors get; empty where each has the drivers' at the same path. ``drivers``: the runner of drivers that are
+    started from now on; ``queue``: YARN's for them, empty for its default.
 
     ``approvers``: who may answer what operations ask, as ``ada``, ``cli:ada`` or ``ada=3``; empty for whoever may
     trigger. ``four_eyes``: nobody answers what they have asked for.
@@ -73,6 +77,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     four_eyes: bool = False
     master: str = ""
     executor_environment: str = ""
+    drivers: str = LOCAL
+    queue: str = ""
 
     @property
     def bundles(self) -> Path:
@@ -107,7 +113,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 def read_settings(environ: Mapping[str, str]) -> Settings:
     """Settings from ``STREAMKEEPER_HOME``, ``_STORE``, ``_CHECKPOINTS``, ``_JOBS``, ``_SNAPSHOTS``, ``_KEEP``,
     ``_BACKUP_OBJECTIVE_S``, ``_RETIRED_DAYS``, ``_ENDED_DAYS``, ``_JARS``, ``_DRIVER_METRICS``, ``_CONFS``,
-    ``_APPROVERS``, ``_FOUR_EYES``, ``_MASTER`` and ``_EXECUTOR_ENVIRONMENT``.
+    ``_APPROVERS``, ``_FOUR_EYES``, ``_MASTER``, ``_EXECUTOR_ENVIRONMENT``, ``_DRIVERS`` and ``_QUEUE``.
 
     Only the home is required; store and checkpoints default to folders in it, jobs to ``jobs`` in the working
     directory. Raises InvalidInput or Unsupported, naming the variable.
@@ -140,6 +146,8 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
         four_eyes=_yes_or_no("STREAMKEEPER_FOUR_EYES", environ),
         master=_master("STREAMKEEPER_MASTER", environ, checkpoints),
         executor_environment=_archive("STREAMKEEPER_EXECUTOR_ENVIRONMENT", environ),
+        drivers=_drivers("STREAMKEEPER_DRIVERS", environ, checkpoints),
+        queue=_queue("STREAMKEEPER_QUEUE", environ),
     )
 
 
@@ -217,6 +225,39 @@ def _master(variable: str, environ: Mapping[str, str], checkpoints: str) -> str:
             f"{variable}={value}: {checkpoints} would be another directory on each executor's machine",
             hint="set STREAMKEEPER_CHECKPOINTS to s3a://bucket/prefix or hdfs://namenode:port/path",
         )
+    return value
+
+
+def _drivers(variable: str, environ: Mapping[str, str], checkpoints: str) -> str:
+    value = environ.get(variable, "").strip() or LOCAL
+    if value == LOCAL:
+        return value
+    if value != YARN:
+        raise InvalidInput(f"{variable}={value} is no place for drivers", hint=f"write {YARN}, or leave it out")
+    if not environ.get("STREAMKEEPER_STORE"):
+        raise InvalidInput(
+            f"{variable}={value}: a store in the home would be another directory on each node",
+            hint="set STREAMKEEPER_STORE to s3://bucket/prefix, or to a directory that every node has mounted",
+        )
+    if scheme_of(checkpoints) not in ("s3a", "hdfs"):
+        raise Unsupported(
+            f"{variable}={value}: {checkpoints} would be another directory on each node",
+            hint="set STREAMKEEPER_CHECKPOINTS to s3a://bucket/prefix or hdfs://namenode:port/path",
+        )
+    if environ.get("STREAMKEEPER_EXECUTOR_ENVIRONMENT"):
+        raise Unsupported(
+            f"{variable}={value}: an archive of an environment does not reach drivers on nodes",
+            hint="have the environment at the same path on every node, and unset STREAMKEEPER_EXECUTOR_ENVIRONMENT",
+        )
+    return value
+
+
+def _queue(variable: str, environ: Mapping[str, str]) -> str:
+    value = environ.get(variable, "").strip()
+    if value and not _QUEUE.fullmatch(value):
+        raise InvalidInput(f"{variable}={value} names no queue", hint="write it as YARN does: root.streaming")
+    if value and environ.get("STREAMKEEPER_DRIVERS", "").strip() != YARN:
+        raise InvalidInput(f"{variable}={value}: no driver is YARN's", hint=f"set STREAMKEEPER_DRIVERS={YARN}, too")
     return value
 
 

@@ -7,6 +7,8 @@ from enum import Enum
 
 import msgspec
 
+from streamkeeper.locations import scheme_of
+
 
 class Numbering(Enum):
     """How the batches of a checkpoint version are numbered that was handed over from another one."""
@@ -99,11 +101,23 @@ _SINKS = {
 }
 
 
+_OF_ONE_MACHINE = "a SQLite database is a file of one machine"
+
+
 def why_not_from_elsewhere(kind: str, output: str) -> str:
     """Why executors on other machines cannot write an output, as its description has both; empty where they can."""
     if kind == "table" and output.startswith("sqlite:"):
-        return "a SQLite database is a file of one machine"
+        return _OF_ONE_MACHINE
     return capabilities_of(kind).not_from_elsewhere
+
+
+def why_not_from_any_node(kind: str, output: str) -> str:
+    """Why a driver that may be on another machine each time cannot write an output; empty where it can."""
+    if kind == "table" and output.startswith("sqlite:"):
+        return _OF_ONE_MACHINE
+    if kind == "file" and scheme_of(output) in ("", "file"):
+        return "its directory would be another one on each node"
+    return ""
 
 
 def capabilities_of(kind: str) -> SinkCapabilities:

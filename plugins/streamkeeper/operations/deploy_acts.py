@@ -39,7 +39,7 @@ from streamkeeper.lifecycle.fall_back import ways_back
 from streamkeeper.lifecycle.right_to_answer import may_change_approvers
 from streamkeeper.locations import scheme_of
 from streamkeeper.model.coding import to_json
-from streamkeeper.model.control import CommandKind, Gather, LaunchMode, LaunchSpec
+from streamkeeper.model.control import LOCAL, CommandKind, Gather, LaunchMode, LaunchSpec
 from streamkeeper.model.job_state import JobState
 from streamkeeper.model.journal import (
     FallBackDecided,
@@ -210,7 +210,9 @@ class DeployActs:
         state = self._journal.state()
         release = state.releases[state.instances[instance].release]
         content = release.content
-        conf = {**self._kept_here(state), **content.conf}
+        kept_here = self._lies_here(state)
+        # Executors elsewhere would write the state of such a version to disks of their own, as a node would.
+        conf = {**({MASTER: OWN_THREADS} if kept_here and self._site.settings.master else {}), **content.conf}
         spec = LaunchSpec(
             instance=instance,
             job=self._job,
@@ -227,20 +229,19 @@ class DeployActs:
             gather=self._gather(state),
             python=choose_interpreter(self._site.store, state, release),
             archive=find_archive(self._site.settings, content.environment.archive) if MASTER not in conf else "",
+            runner=LOCAL if kept_here else self._site.settings.drivers,
         )
         secrets = resolve(find_references(content.params, content.conf), self._site.resolvers)
         self._site.runner.launch(spec, secrets)
 
-    def _kept_here(self, state: JobState) -> dict[str, str]:
-        """The master of a driver that may open a version in a directory, although the installation has executors
-        elsewhere: they would write its state to disks of their own.
-        """
-        if not self._site.settings.master:
-            return {}
+    def _lies_here(self, state: JobState) -> bool:
+        """Whether a driver may open a version in a directory, although the installation's are elsewhere by now."""
+        settings = self._site.settings
+        if not settings.master and settings.drivers == LOCAL:
+            return False
         versions = [version for query in state.versions.values() for version in query]
         places = [self._site.checkpoint(state, version.query, version.version) for version in versions]
-        here = any(isinstance(place, LocalTree) and not place.absence() for place in places)
-        return {MASTER: OWN_THREADS} if here else {}
+        return any(isinstance(place, LocalTree) and not place.absence() for place in places)
 
     def _gather(self, state: JobState) -> Gather | None:
         """Against what evidence is asked for: before the assessment, and again once a person has approved."""

@@ -36,6 +36,8 @@ def find_log(site: Installation, job: str, instance: str = "") -> LogPlace:
     place = LogPlace(job=job, instance=wanted, path=str(path))
     if path.is_file():
         return place
+    if told := site.runner.where_log_is(job, wanted):
+        return msgspec.structs.replace(place, elsewhere=told)
     records = Control(site.store, job, wanted).processes()
     if not records:
         return msgspec.structs.replace(place, elsewhere=f"{wanted} was started on no machine that has told so")

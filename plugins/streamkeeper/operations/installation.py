@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -9,16 +10,19 @@ from functools import cached_property
 from streamkeeper.checkpoints.opening import tree_at
 from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.model.checkpoint_version import checkpoint_location
+from streamkeeper.model.control import LOCAL, YARN
 from streamkeeper.model.installation_record import InstallationRecord
 from streamkeeper.model.job_state import JobState
 from streamkeeper.model.names import check_version
 from streamkeeper.model.settings import Settings, read_settings
-from streamkeeper.operations.secret_resolvers import built_in_resolvers
 from streamkeeper.registry.installations import claim_snapshots, open_installation, read_installation
 from streamkeeper.registry.journal import Journal
 from streamkeeper.registry.known_jobs import KnownJobs
+from streamkeeper.runners.by_launch import LaunchedRunner
 from streamkeeper.runners.contract import Runner
 from streamkeeper.runners.local_process import LocalProcessRunner
+from streamkeeper.runners.yarn_application import YarnRunner
+from streamkeeper.secret_resolvers import built_in_resolvers
 from streamkeeper.stores.contract import Store
 from streamkeeper.stores.opening import open_store
 
@@ -86,9 +90,12 @@ class Installation:
         *,
         resolve_master: Resolver | None = None,
     ) -> Installation:
-        """With the runner that its drivers have."""
-        runner = LocalProcessRunner(store, settings, installation=record, resolve_master=resolve_master)
-        return cls(settings, store, runner, resolvers, record)
+        """With the runners that its drivers may have."""
+        runners = {
+            LOCAL: LocalProcessRunner(store, settings, installation=record, resolve_master=resolve_master),
+            YARN: YarnRunner(store, settings, os.environ, installation=record, resolve_master=resolve_master),
+        }
+        return cls(settings, store, LaunchedRunner(store, runners, settings.drivers), resolvers, record)
 
     @property
     def id(self) -> str:

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 
 from msgspec.structs import replace
 
+from streamkeeper.model.control import LOCAL
 from streamkeeper.model.liveness import Life
 from streamkeeper.model.names import check_name
 from streamkeeper.model.request import DeployRequest
@@ -31,11 +32,17 @@ def leaves_nothing(site: Installation, request: DeployRequest) -> bool:
 
 
 def place_of(site: Installation, operation: str) -> Installation:
-    """The site with a store and a home for this one operation; whoever asks again gets the same."""
+    """The site with a store and a home for this one operation; whoever asks again gets the same.
+
+    Its drivers are this machine's, which alone has that home. Raises as ``check_place`` where those of the deploy could
+    not be started.
+    """
     name = hashlib.sha256(operation.encode()).hexdigest()[:8]
     home = site.settings.scratch / f"dry-run-{name}"
+    if site.settings.drivers != LOCAL and not home.exists():
+        site.runner.check_place()
     make_folders(home)
-    settings = replace(site.settings, home=str(home), store=(home / "store").as_uri(), snapshots="")
+    settings = replace(site.settings, home=str(home), store=(home / "store").as_uri(), snapshots="", drivers=LOCAL)
     store = open_store(settings.store)
     return Installation.of(settings, store, site.resolvers)
 

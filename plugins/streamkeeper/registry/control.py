@@ -11,6 +11,7 @@ from streamkeeper.errors import FormatTooNew, JobUnusable, KeyExists, KeyMissing
 from streamkeeper.model import control
 from streamkeeper.model.coding import from_json, to_json
 from streamkeeper.model.control import (
+    Application,
     Command,
     CommandKind,
     DriverExit,
@@ -70,6 +71,18 @@ class Control:
     def read_launch(self) -> LaunchSpec | None:
         """What the driver is started with; None before it was launched."""
         return self._read(self._key("launch.json"), LaunchSpec)
+
+    def write_application(self, application: Application) -> Application:
+        """Store which application is to run it, and return the one that is on record by then: the first one's."""
+        try:
+            self._store.create(self._key("application.json"), to_json(application))
+        except KeyExists:
+            return self._require(self._key("application.json"), Application)
+        return application
+
+    def read_application(self) -> Application | None:
+        """Which application runs it; None where none was about to be submitted."""
+        return self._read(self._key("application.json"), Application)
 
     def write_process(self, record: ProcessRecord) -> None:
         """Claim a generation for one process; raises KeyExists when another process has it."""

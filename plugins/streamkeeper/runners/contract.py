@@ -41,6 +41,11 @@ class Runner(ABC):
     def nudge(self, job: str, instance: str) -> None:
         """Ask the driver to look for commands now; losing a nudge costs time, never correctness."""
 
+    def where_log_is(self, job: str, instance: str) -> str:
+        """One sentence, where YARN or the like keeps the log of an instance; empty where it is a file of the home."""
+        del job, instance
+        return ""
+
     @abstractmethod
     def kill(self, job: str, instance: str) -> None:
         """SIGKILL every process of the tree, supervisor first; harmless when there is none. Does not wait."""

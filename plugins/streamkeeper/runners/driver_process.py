@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from streamkeeper.errors import StreamkeeperError
 from streamkeeper.runners.driver_log import DriverLog
-from streamkeeper.runners.process_tree import Mark, Root, find_tree, send, wait_gone
+from streamkeeper.runners.process_tree import Mark, Root, find_tree, read_above, send, wait_gone
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
@@ -123,9 +123,13 @@ class DriverProcess:
         return bool(data)
 
     def end_tree(self, marked: Mark, supervisor: Root) -> None:
-        """SIGKILL everything of the instance but its supervisor, and return only when all of it is gone."""
+        """SIGKILL everything of the instance but its supervisor, and return only when all of it is gone.
+
+        Not what has started the supervisor: a NodeManager's shell has the mark, too, and counts for its container.
+        """
         began = told = time.monotonic()
-        while left := [process for process in find_tree(marked, [supervisor]) if process.pid != supervisor.pid]:
+        spared = {supervisor.pid, *read_above(supervisor.pid)}
+        while left := [process for process in find_tree(marked, [supervisor]) if process.pid not in spared]:
             for process in left:
                 send(process, signal.SIGKILL)
             wait_gone(left, seconds=_LOOK_AGAIN_S)

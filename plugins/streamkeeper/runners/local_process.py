@@ -32,15 +32,16 @@ from streamkeeper.model.settings import CONNECTION, Settings
 from streamkeeper.private_files import make_folders, opener
 from streamkeeper.registry.control import Control
 from streamkeeper.runners import process_tree
+from streamkeeper.runners.claims import NEVER_STARTED, bar, is_barred
 from streamkeeper.runners.contract import Life, Liveness, Runner
 from streamkeeper.runners.machine import Machine, Sight, this_machine
 from streamkeeper.runners.process_tree import Mark, Process, ProcessTable, Root
 from streamkeeper.stores.contract import Store
 
-_FORMER = "its records are those of the installation that this one was copied from"
+FORMER = "its records are those of the installation that this one was copied from"
 
 DRIVER = (sys.executable, "-m", "streamkeeper.driver")
-_PACKAGES = Path(streamkeeper.__file__).parents[1]
+PACKAGES = Path(streamkeeper.__file__).parents[1]
 _PASSED_ON = frozenset(
     {
         *("HOME", "LOGNAME", "PATH", "TMPDIR", "USER"),
@@ -98,7 +99,7 @@ class LocalProcessRunner(Runner):
     def check_place(self) -> None:
         """See Runner; drivers start Spark with the Java that this machine has, and ask the master for executors."""
         check_java(self._environ)
-        if master := self._master():
+        if master := named_master(self._settings, self._resolve_master):
             check_master(master)
 
     def launch(self, spec: LaunchSpec, secrets: dict[str, str]) -> None:
@@ -151,9 +152,9 @@ class LocalProcessRunner(Runner):
             return self._judge_unclaimed(claims, table)
         records = [claim for claim in claims.recorded if self._is_mine(claim.installation)]
         if not records:
-            return Liveness(life=Life.DEAD, why=f"it never ran here: {_FORMER}")
-        if all(record.pid == 0 for record in records):
-            return Liveness(life=Life.DEAD, why="it was ended before it started: no process could claim it since")
+            return Liveness(life=Life.DEAD, why=f"it never ran here: {FORMER}")
+        if is_barred(records):
+            return Liveness(life=Life.DEAD, why=NEVER_STARTED)
         sights = [self._here().look_at(record.machine, record.host) for record in records]
         blind = next((why for sight, why in sights if sight is Sight.ELSEWHERE), None)
         roots = [_root(record) for record, (sight, _) in zip(records, sights, strict=True) if sight is Sight.HERE]
@@ -179,7 +180,7 @@ class LocalProcessRunner(Runner):
         recorded = control.processes()
         records = [record for record in recorded if self._is_mine(record.installation)]
         if not recorded and control.read_launch() is not None:
-            records = self._bar(control, instance)
+            records = bar(control, instance, self._here(), self._mark(job, instance).installation)
         roots = [
             _root(record) for record in records if self._here().look_at(record.machine, record.host)[0] is Sight.HERE
         ]
@@ -213,24 +214,6 @@ class LocalProcessRunner(Runner):
 
     def _here(self) -> Machine:
         return self._machine or this_machine()
-
-    def _bar(self, control: Control, instance: str) -> list[ProcessRecord]:
-        """Claim the first generation for no process; the claims there are if a supervisor was faster."""
-        here = self._here()
-        nobody = ProcessRecord(
-            instance=instance,
-            generation=1,
-            machine=here.text,
-            host=here.host,
-            pid=0,
-            started=0,
-            installation=self._mark("", instance).installation,
-        )
-        try:
-            control.write_process(nobody)
-        except KeyExists:
-            return control.processes()
-        return [nobody]
 
     def _write_launcher(self, job: str, instance: str) -> None:
         here = self._here()
@@ -267,7 +250,7 @@ class LocalProcessRunner(Runner):
         supervisor = [sys.executable, "-m", "streamkeeper.runners.supervisor", job, instance, *driver]
         log = self._settings.log(job, instance)
         environ = self._child_environment(job, instance, secrets)
-        if driver[0] != sys.executable and (_PACKAGES / "pyspark").exists():
+        if driver[0] != sys.executable and (PACKAGES / "pyspark").exists():
             # Beside installed packages this path would bring them all into an interpreter that has its own.
             del environ["PYTHONPATH"]
         try:
@@ -289,24 +272,27 @@ class LocalProcessRunner(Runner):
         if code != 0:
             raise StreamkeeperError(f"{job}/{instance} cannot be started: /bin/sh ended with {code}", hint=f"see {log}")
 
-    def _master(self) -> str:
-        told = self._settings.master
-        name = told.removeprefix(CONNECTION)
-        if name == told:
-            return told
-        if self._resolve_master is None:
-            raise InvalidInput(
-                f"STREAMKEEPER_MASTER={told} can be read by Airflow's tasks alone",
-                hint="do it by the DAG; or set spark://host:port for this command",
-            )
-        return self._resolve_master(name)
-
     def _child_environment(self, job: str, instance: str, secrets: Mapping[str, str]) -> dict[str, str]:
+        master = named_master(self._settings, self._resolve_master)
         return {
-            **driver_variables(self._environ, replace(self._settings, master=self._master())),
+            **driver_variables(self._environ, replace(self._settings, master=master)),
             **self._mark(job, instance).variables(),
             SECRETS: json.dumps(dict(secrets)),
         }
+
+
+def named_master(settings: Settings, resolve_master: Callable[[str], str] | None) -> str:
+    """The master that the settings name, by a connection of Airflow's too; empty without executors elsewhere."""
+    told = settings.master
+    name = told.removeprefix(CONNECTION)
+    if name == told:
+        return told
+    if resolve_master is None:
+        raise InvalidInput(
+            f"STREAMKEEPER_MASTER={told} can be read by Airflow's tasks alone",
+            hint="do it by the DAG; or set spark://host:port for this command",
+        )
+    return resolve_master(name)
 
 
 def driver_variables(environ: Mapping[str, str], settings: Settings) -> dict[str, str]:
@@ -314,7 +300,7 @@ def driver_variables(environ: Mapping[str, str], settings: Settings) -> dict[str
     passed = {key: value for key, value in environ.items() if key in _PASSED_ON or key.startswith(_PASSED_ON_PREFIXES)}
     return {
         **passed,
-        "PYTHONPATH": str(_PACKAGES),
+        "PYTHONPATH": str(PACKAGES),
         "PYTHONUNBUFFERED": "1",
         "PYTHONSAFEPATH": "1",
         "PYSPARK_PYTHON": sys.executable,

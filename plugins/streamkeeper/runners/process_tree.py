@@ -97,6 +97,16 @@ def read_process(pid: int) -> Process | None:
     return Process(pid=pid, parent=parent, session=session, started=started, frozen=state in b"Tt")
 
 
+def read_above(pid: int) -> set[int]:
+    """The pids of a process's parent, its parent's, and so on."""
+    above: set[int] = set()
+    process = read_process(pid)
+    while process is not None and process.parent not in (0, *above):
+        above.add(process.parent)
+        process = read_process(process.parent)
+    return above
+
+
 def find_tree(marked: Mark, roots: Iterable[Root] = ()) -> list[Process]:
     """Every living process of an instance on this machine, in order of pid; about 20 us for each process there is."""
     return ProcessTable().find(marked, roots)

@@ -17,6 +17,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from typing import TypeVar
 
@@ -35,7 +36,8 @@ from streamkeeper.model.control import (
     ProcessRecord,
 )
 from streamkeeper.model.restarts import Cause
-from streamkeeper.model.settings import read_settings
+from streamkeeper.model.secret_references import find_references, resolve
+from streamkeeper.model.settings import SECRET_PREFIX, read_settings
 from streamkeeper.registry.control import Control
 from streamkeeper.registry.journal import Journal
 from streamkeeper.runners import process_tree
@@ -44,6 +46,8 @@ from streamkeeper.runners.driver_process import DriverProcess, Signals, adopt_or
 from streamkeeper.runners.machine import this_machine
 from streamkeeper.runners.process_tree import Root
 from streamkeeper.runners.restarts import Decision, Next, Spent, decide
+from streamkeeper.runners.yarn_container import application_master, container_log, is_in_container
+from streamkeeper.secret_resolvers import built_in_resolvers
 from streamkeeper.stores.opening import open_store
 
 T = TypeVar("T")
@@ -255,6 +259,7 @@ def _own_root() -> Root:
 
 def supervise(job: str, instance: str, command: Sequence[str]) -> None:
     """Run an instance to its end; raises StreamkeeperError or Superseded when it is not ours to run."""
+    contained = is_in_container(os.environ)
     settings = read_settings(os.environ)
     store = open_store(settings.store)
     control, journal = Control(store, job, instance), Journal(store, job, writer=f"supervisor:{instance}", passing=True)
@@ -263,15 +268,27 @@ def supervise(job: str, instance: str, command: Sequence[str]) -> None:
         raise StreamkeeperError(f"{job}/{instance} was never launched", hint="its launch.json is missing")
     if control.read_exit() is not None:
         raise Superseded("it has ended before")
-    secrets: dict[str, str] = json.loads(os.environ.get(SECRETS) or "{}")
-    log = DriverLog(settings.log(job, instance), secrets, job=job, instance=instance)
-    Supervisor(control, journal, spec, command, log).run()
+    secrets = _secrets(spec) if contained else json.loads(os.environ.get(SECRETS) or "{}")
+    path = container_log(os.environ) if contained else settings.log(job, instance)
+    log = DriverLog(path, secrets, job=job, instance=instance)
+    with application_master(os.environ, log.say) if contained else nullcontext():
+        Supervisor(control, journal, spec, command, log).run()
+
+
+def _secrets(spec: LaunchSpec) -> dict[str, str]:
+    """Those of the instance, resolved here, for its drivers alone; none other stays in what they are started with."""
+    secrets = resolve(find_references(spec.params, spec.conf), built_in_resolvers(dict(os.environ)))
+    for variable in [name for name in os.environ if name.startswith(SECRET_PREFIX)]:
+        del os.environ[variable]
+    os.environ[SECRETS] = json.dumps(secrets)
+    return secrets
 
 
 def main(arguments: Sequence[str]) -> int:
     """Exit code 0 when the instance was run to its end, 1 when it was not ours to run."""
     job, instance, *command = arguments
-    if os.getsid(0) != os.getpid():
+    # A container's session is what its NodeManager ends: whoever leaves it lives on.
+    if os.getsid(0) != os.getpid() and not is_in_container(os.environ):
         os.setsid()
     adopt_orphans()
     try:

@@ -1,4 +1,4 @@
-"""Where a NameNode answers WebHDFS, by files as a cluster's administrator gives them out."""
+"""Where Hadoop's servers answer HTTP, by files as a cluster's administrator gives them out."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from streamkeeper.checkpoints.hadoop_conf import hadoop_user, webhdfs_url
 from streamkeeper.errors import InvalidInput, Unsupported
+from streamkeeper.hadoop_conf import hadoop_user, manager_url, webhdfs_url
 
 Given = Callable[[dict[str, str]], dict[str, str]]
+FILES = {"core-site.xml": ("fs.", "hadoop."), "hdfs-site.xml": ("dfs.",), "yarn-site.xml": ("yarn.",)}
 RPC, HTTP = "dfs.namenode.rpc-address", "dfs.namenode.http-address"
 
 
@@ -21,11 +22,11 @@ def given(tmp_path: Path) -> Given:
     """The environment of a configuration with these properties."""
 
     def write(conf: dict[str, str]) -> dict[str, str]:
-        for name, of_core in (("core-site.xml", True), ("hdfs-site.xml", False)):
+        for name, prefixes in FILES.items():
             rows = "".join(
                 f"<property>\n<name>{key}</name>\n<value> {value} </value><final>true</final></property>"
                 for key, value in conf.items()
-                if key.startswith(("fs.", "hadoop.")) is of_core
+                if key.startswith(prefixes)
             )
             (tmp_path / name).write_text(f"<?xml version='1.0'?><configuration>{rows}</configuration>")
         return {"HADOOP_CONF_DIR": str(tmp_path)}
@@ -91,3 +92,39 @@ def test_it_is_asked_as_spark_asks_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LOGNAME", "ada")
     mine = pwd.getpwuid(os.geteuid()).pw_name
     assert (hadoop_user({}), hadoop_user({"HADOOP_USER_NAME": "streams"})) == (mine, "streams")
+
+
+MANAGER = "yarn.resourcemanager.webapp.address"
+
+
+@pytest.mark.parametrize(
+    ("conf", "url"),
+    [
+        ({MANAGER: "rm.example:8090"}, "http://rm.example:8090"),
+        ({"yarn.resourcemanager.hostname": "rm.example"}, "http://rm.example:8088"),
+        ({MANAGER: "0.0.0.0:8090", "yarn.resourcemanager.hostname": "rm.example"}, "http://rm.example:8090"),
+        (
+            {MANAGER: "${yarn.resourcemanager.hostname}:8088", "yarn.resourcemanager.hostname": "rm.example"},
+            "http://rm.example:8088",
+        ),
+    ],
+)
+def test_the_resource_manager_is_found_as_hadoops_clients_find_it(given: Given, conf: dict[str, str], url: str) -> None:
+    """By its HTTP address, or by its host and Hadoop's port."""
+    assert manager_url(given(conf)) == url
+
+
+@pytest.mark.parametrize(
+    ("conf", "told"),
+    [
+        ({}, "HADOOP_CONF_DIR names no ResourceManager"),
+        ({MANAGER: "${rm.host}:8088"}, "HADOOP_CONF_DIR names no ResourceManager"),
+        ({MANAGER: "rm:1", "yarn.resourcemanager.ha.enabled": "true"}, "several ResourceManagers"),
+        ({MANAGER: "rm:1", "hadoop.security.authentication": "kerberos"}, "Kerberos"),
+        ({MANAGER: "rm:1", "yarn.http.policy": "HTTPS_ONLY"}, "HTTPS only"),
+    ],
+)
+def test_a_yarn_of_which_nothing_is_promised_is_refused_by_name(given: Given, conf: dict[str, str], told: str) -> None:
+    """In one line."""
+    with pytest.raises(InvalidInput, match=told):
+        manager_url(given(conf))

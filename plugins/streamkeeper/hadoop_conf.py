@@ -1,4 +1,4 @@
-"""Where a NameNode answers WebHDFS, and as whom it is asked: by ``HADOOP_CONF_DIR``, as Hadoop's clients find out."""
+"""Where Hadoop's servers answer HTTP, and as whom they are asked: by ``HADOOP_CONF_DIR``, as its clients find out."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from xml.etree import ElementTree
 from streamkeeper.errors import InvalidInput, Unsupported
 from streamkeeper.system_user import user_name
 
-_FILES = ("core-site.xml", "hdfs-site.xml")
+_FILES = ("core-site.xml", "hdfs-site.xml", "yarn-site.xml")
 _RPC, _HTTP = "dfs.namenode.rpc-address", "dfs.namenode.http-address"
 _RPC_PORT, _HTTP_PORT = 8020, 9870
 _ANY_HOST = ("0.0.0.0", "")
+_MANAGER_HOST, _MANAGER_HTTP = "yarn.resourcemanager.hostname", "yarn.resourcemanager.webapp.address"
+_MANAGER_PORT = 8088
 
 
 def webhdfs_url(authority: str, environ: Mapping[str, str]) -> str:
@@ -47,13 +49,36 @@ def webhdfs_url(authority: str, environ: Mapping[str, str]) -> str:
     return f"http://{host if http_host in _ANY_HOST else http_host}:{port or _HTTP_PORT}"
 
 
+def manager_url(environ: Mapping[str, str]) -> str:
+    """``http://host:port`` of YARN's ResourceManager.
+
+    Raises InvalidInput where ``HADOOP_CONF_DIR`` names none, Unsupported for several of them, Kerberos and HTTPS.
+    """
+    conf = read_hadoop_conf(environ)
+    if conf.get("yarn.resourcemanager.ha.enabled", "").lower() == "true":
+        raise Unsupported("yarn-site.xml names several ResourceManagers: not supported", hint="use a cluster of one")
+    if conf.get("hadoop.security.authentication", "simple").lower() != "simple":
+        raise Unsupported("HADOOP_CONF_DIR asks for Kerberos, which is not supported for drivers on YARN")
+    if conf.get("yarn.http.policy", "").upper() == "HTTPS_ONLY":
+        raise Unsupported("YARN is on HTTPS only, which is not supported", hint="let yarn.http.policy be HTTP_ONLY")
+    named = conf.get(_MANAGER_HOST, "")
+    host, _, port = conf.get(_MANAGER_HTTP, "").replace(f"${{{_MANAGER_HOST}}}", named).rpartition(":")
+    host = named if host in _ANY_HOST else host
+    if not host or "${" in host:
+        raise InvalidInput(
+            "HADOOP_CONF_DIR names no ResourceManager",
+            hint=f"name the directory whose yarn-site.xml has {_MANAGER_HTTP} or {_MANAGER_HOST}",
+        )
+    return f"http://{host}:{port or _MANAGER_PORT}"
+
+
 def hadoop_user(environ: Mapping[str, str]) -> str:
     """``HADOOP_USER_NAME``, else the operating system's user."""
     return environ.get("HADOOP_USER_NAME") or user_name()
 
 
 def read_hadoop_conf(environ: Mapping[str, str]) -> dict[str, str]:
-    """What ``core-site.xml`` and ``hdfs-site.xml`` in ``HADOOP_CONF_DIR`` set; nothing without the variable."""
+    """What the files in ``HADOOP_CONF_DIR`` set; nothing without the variable."""
     folder = environ.get("HADOOP_CONF_DIR", "")
     conf: dict[str, str] = {}
     if folder and not Path(folder).is_dir():

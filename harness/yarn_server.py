@@ -1,0 +1,110 @@
+"""A real YARN on loopback ports, a ResourceManager and a NodeManager, of the jars that ``make connectors`` fetches."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import urllib.request
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from harness.hadoop_process import HadoopProcesses, has_jars
+from harness.processes import free_ports
+from streamkeeper.errors import NotFound
+
+_RESOURCE_MANAGER = "org.apache.hadoop.yarn.server.resourcemanager.ResourceManager"
+_NODE_MANAGER = "org.apache.hadoop.yarn.server.nodemanager.NodeManager"
+_FIFO = "org.apache.hadoop.yarn.server.resourcemanager.scheduler.fifo.FifoScheduler"
+
+
+class YarnServer(HadoopProcesses):
+    """A running YARN; ``http``: the ResourceManager's REST, ``node``: the NodeManager's, ``http://host:port`` each.
+
+    A node, or an application's master, that is not heard of for ``expiry_s`` is given up. ``given``: variables that
+    containers have from their node.
+    """
+
+    def __init__(self, home: Path, given: Mapping[str, str] | None = None, *, expiry_s: float = 600.0) -> None:
+        of_node = {"HADOOP_CONF_DIR": str(home / "conf"), "JAVA_HOME": os.environ.get("JAVA_HOME", ""), **(given or {})}
+        super().__init__(home, of_node)
+        names = ("address", "scheduler.address", "resource-tracker.address", "admin.address", "webapp.address")
+        of_manager = dict(zip(names, free_ports(len(names)), strict=True))
+        ports = dict(zip(("address", "localizer.address", "webapp.address"), free_ports(3), strict=True))
+        self.http = f"http://127.0.0.1:{of_manager['webapp.address']}"
+        self.node = f"http://127.0.0.1:{ports['webapp.address']}"
+        for folder in ("local", "containers"):
+            (home / folder).mkdir()
+        settings = {"yarn.resourcemanager.hostname": "127.0.0.1"}
+        settings |= {f"yarn.resourcemanager.{name}": f"127.0.0.1:{port}" for name, port in of_manager.items()}
+        settings |= {f"yarn.nodemanager.{name}": f"127.0.0.1:{port}" for name, port in ports.items()}
+        settings |= {
+            "yarn.resourcemanager.scheduler.class": _FIFO,
+            "yarn.scheduler.minimum-allocation-mb": "128",
+            "yarn.nodemanager.local-dirs": str(home / "local"),
+            "yarn.nodemanager.log-dirs": str(home / "containers"),
+            "yarn.nodemanager.resource.memory-mb": "8192",
+            "yarn.nodemanager.resource.cpu-vcores": "16",
+            "yarn.nodemanager.vmem-check-enabled": "false",
+            "yarn.nodemanager.pmem-check-enabled": "false",
+            "yarn.nodemanager.disk-health-checker.enable": "false",
+            "yarn.nodemanager.env-whitelist": ",".join(("PATH", *of_node)),
+            "yarn.nm.liveness-monitor.expiry-interval-ms": str(int(expiry_s * 1000)),
+            "yarn.am.liveness-monitor.expiry-interval-ms": str(int(expiry_s * 1000)),
+        }
+        self.write("yarn-site.xml", settings)
+        self.write("core-site.xml", {"hadoop.tmp.dir": str(home / "tmp")})
+
+    def start(self) -> None:
+        """Run both; returns once the node takes containers.
+
+        Raises InvalidInput when one of them has ended, StillWaiting when it takes too long.
+        """
+        for program in (_RESOURCE_MANAGER, _NODE_MANAGER):
+            self.launch(program)
+        self.wait("YARN has no node", self._has_a_node)
+
+    def freeze_node(self) -> None:
+        """The NodeManager stops; its containers go on."""
+        self.process(_NODE_MANAGER).send_signal(signal.SIGSTOP)
+
+    def thaw_node(self) -> None:
+        """It goes on."""
+        self.process(_NODE_MANAGER).send_signal(signal.SIGCONT)
+
+    def replace_node(self) -> None:
+        """The NodeManager is killed and another one started, which knows nothing of its containers."""
+        node = self.process(_NODE_MANAGER)
+        node.kill()
+        node.wait(10)
+        self.launch(_NODE_MANAGER)
+        self.wait("YARN has no node", self._has_a_node)
+
+    def ask(self, path: str) -> Any:
+        """What the ResourceManager's REST tells."""
+        with urllib.request.urlopen(f"{self.http}/ws/v1/cluster/{path}", timeout=5) as answer:
+            return json.load(answer)
+
+    def _has_a_node(self) -> bool:
+        try:
+            nodes = self.ask("nodes?states=RUNNING")["nodes"]
+        except OSError:
+            return False
+        return bool(nodes)
+
+
+@contextmanager
+def yarn_server(home: Path, given: Mapping[str, str] | None = None, *, expiry_s: float = 600.0) -> Iterator[YarnServer]:
+    """A server in ``home``, for as long as the body runs; all of it is removed at the end."""
+    if not has_jars():
+        raise NotFound("YARN's jars are not there", hint="make connectors")
+    server = YarnServer(home, given, expiry_s=expiry_s)
+    try:
+        server.start()
+        yield server
+    finally:
+        server.stop()
+        shutil.rmtree(home, ignore_errors=True)

@@ -1,0 +1,100 @@
+"""Each instance by the runner that its launch names, whatever the installation's settings say by now."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from streamkeeper.errors import StreamkeeperError, Unsupported
+from streamkeeper.model.control import LOCAL, LaunchSpec
+from streamkeeper.model.liveness import Life, Liveness
+from streamkeeper.registry.control import Control
+from streamkeeper.runners.contract import Runner
+from streamkeeper.stores.contract import Store
+
+
+class LaunchedRunner(Runner):
+    """``runners``: name -> the one; ``usual``: the name of the one that starts instances from now on."""
+
+    def __init__(self, store: Store, runners: Mapping[str, Runner], usual: str) -> None:
+        self._store = store
+        self._runners = runners
+        self._usual = usual
+        self._names: dict[tuple[str, str], str] = {}
+
+    def check_place(self) -> None:
+        """See Runner; where instances are started from now on."""
+        self._runners[self._usual].check_place()
+
+    def launch(self, spec: LaunchSpec, secrets: dict[str, str]) -> None:
+        """See Runner; by the one of the launch that is on record, else by the one that ``spec`` names."""
+        self._runner(self._name(spec.job, spec.instance) or spec.runner).launch(spec, secrets)
+
+    def observe(self, job: str, instance: str) -> Liveness:
+        """See Runner. A process of it that lives on this machine is seen without asking the store, and a death that
+        this machine proves is one, wherever the instance was to run.
+        """
+        seen = self._runners[LOCAL].observe(job, instance)
+        if seen.life is Life.ALIVE:
+            return seen
+        name = self._name(job, instance) or LOCAL
+        return seen if name == LOCAL else _better(seen, self._observe_by(name, [(job, instance)])[job, instance])
+
+    def observe_many(self, instances: Collection[tuple[str, str]]) -> dict[tuple[str, str], Liveness]:
+        """See Runner."""
+        seen = self._runners[LOCAL].observe_many(instances)
+        others: dict[str, list[tuple[str, str]]] = {}
+        for pair in [pair for pair, liveness in seen.items() if liveness.life is not Life.ALIVE]:
+            try:
+                name = self._name(*pair) or LOCAL
+            except StreamkeeperError as error:
+                seen[pair] = Liveness(life=Life.UNKNOWN, why=f"its launch cannot be read: {error}")
+            else:
+                others.setdefault(name, []).append(pair)
+        others.pop(LOCAL, None)
+        for name, pairs in others.items():
+            seen |= {pair: _better(seen[pair], told) for pair, told in self._observe_by(name, pairs).items()}
+        return seen
+
+    def _observe_by(self, name: str, pairs: Collection[tuple[str, str]]) -> dict[tuple[str, str], Liveness]:
+        if name in self._runners:
+            return self._runners[name].observe_many(pairs)
+        return dict.fromkeys(pairs, Liveness(life=Life.UNKNOWN, why=_not_known(name)))
+
+    def nudge(self, job: str, instance: str) -> None:
+        """See Runner."""
+        self._of(job, instance).nudge(job, instance)
+
+    def kill(self, job: str, instance: str) -> None:
+        """See Runner."""
+        self._of(job, instance).kill(job, instance)
+
+    def where_log_is(self, job: str, instance: str) -> str:
+        """See Runner."""
+        return self._of(job, instance).where_log_is(job, instance)
+
+    def _of(self, job: str, instance: str) -> Runner:
+        return self._runner(self._name(job, instance) or LOCAL)
+
+    def _runner(self, name: str) -> Runner:
+        if name not in self._runners:
+            raise Unsupported(_not_known(name))
+        return self._runners[name]
+
+    def _name(self, job: str, instance: str) -> str:
+        """Empty where it was not launched; a launch is written once, so it is read once."""
+        known = self._names.get((job, instance))
+        if known is not None:
+            return known
+        spec = Control(self._store, job, instance).read_launch()
+        if spec is None:
+            return ""
+        self._names[job, instance] = spec.runner
+        return spec.runner
+
+
+def _better(here: Liveness, told: Liveness) -> Liveness:
+    return here if told.life is Life.UNKNOWN and here.life is Life.DEAD else told
+
+
+def _not_known(name: str) -> str:
+    return f"its launch names the runner {name}, which this Streamkeeper does not have"

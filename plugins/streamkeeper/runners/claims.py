@@ -1,0 +1,35 @@
+"""What keeps an instance that nobody has claimed from ever being claimed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from streamkeeper.errors import KeyExists
+from streamkeeper.model.control import ProcessRecord
+from streamkeeper.registry.control import Control
+from streamkeeper.runners.machine import Machine
+
+NEVER_STARTED = "it was ended before it started: no process could claim it since"
+
+
+def bar(control: Control, instance: str, here: Machine, installation: str) -> list[ProcessRecord]:
+    """Claim the first generation for no process; the claims there are if a supervisor was faster."""
+    nobody = ProcessRecord(
+        instance=instance,
+        generation=1,
+        machine=here.text,
+        host=here.host,
+        pid=0,
+        started=0,
+        installation=installation,
+    )
+    try:
+        control.write_process(nobody)
+    except KeyExists:
+        return control.processes()
+    return [nobody]
+
+
+def is_barred(recorded: Sequence[ProcessRecord]) -> bool:
+    """Whether the only claim is nobody's."""
+    return bool(recorded) and all(record.pid == 0 for record in recorded)

@@ -1,0 +1,292 @@
+"""Drivers each in the first container of a YARN application, and the proof that one is gone.
+
+What the ResourceManager says of an application is no proof: KILLED is said at once, and an application whose node is
+lost counts as over while its processes go on. DEAD is only: the supervisor's own last word, written after the last
+process of its tree had ended; or an exit code of the container, which only a NodeManager that has waited for it can
+tell, and which counts once its SIGTERM and SIGKILL to what was left have had their time. So a driver is killed by a
+signal to its container, never by taking back its application, after which that code would not come any more
+(docs/decisions/0026).
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+from collections.abc import Callable, Mapping, Sequence
+
+from streamkeeper.crash_points import crash_point
+from streamkeeper.errors import InvalidInput, StreamkeeperError
+from streamkeeper.hadoop_conf import hadoop_user, manager_url
+from streamkeeper.model.control import Application, LaunchSpec, ProcessRecord
+from streamkeeper.model.installation_record import InstallationRecord
+from streamkeeper.model.secret_references import split_reference
+from streamkeeper.model.settings import Settings
+from streamkeeper.registry.control import Control
+from streamkeeper.runners.claims import NEVER_STARTED, bar, is_barred
+from streamkeeper.runners.contract import Life, Liveness, Runner
+from streamkeeper.runners.local_process import DRIVER, FORMER, PACKAGES, named_master
+from streamkeeper.runners.machine import this_machine
+from streamkeeper.runners.process_tree import mark
+from streamkeeper.runners.yarn_container import MARK as IN_A_CONTAINER
+from streamkeeper.runners.yarn_rest import ApplicationReport, Attempt, ResourceManager
+from streamkeeper.stores.contract import Store
+
+_EXIT_CODE = re.compile(r"^.*?AM Container for (appattempt_\w+) exited with +exitCode: (-?\d+)", re.DOTALL)
+_CLEANED_UP = "DONE"
+_ENDED_FOR_S = 5.0
+"""A container counts as ended when its shell has; what is left gets SIGTERM, and SIGKILL a quarter of a second later:
+yarn.nodemanager.sleep-delay-before-sigkill.ms."""
+_PASSED_ON = frozenset(
+    {
+        *("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"),
+        *("HADOOP_USER_NAME", "JDK_JAVA_OPTIONS"),
+    }
+)
+_UNQUOTABLE = re.compile(r"[\"`$\\\n]")
+"""What a NodeManager's shell would take for more than itself, in a value between double quotes."""
+_MIB = {"": 1 / 1024**2, "k": 1 / 1024, "m": 1, "g": 1024, "t": 1024**2}
+_SPARK_MIB, _BESIDE_MIB = 1024, 1024
+"""Of Spark's JVM where a release says nothing; and of all that is beside it: Python, its workers, the JVM's own."""
+_CORES = 2
+
+
+class YarnRunner(Runner):
+    """``driver``: the command that gets job, instance and generation; ``environ``: what is passed on, in part.
+
+    ``installation``: whose instances it starts, sees and ends; None where nobody asks.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        settings: Settings,
+        environ: Mapping[str, str],
+        *,
+        driver: Sequence[str] = DRIVER,
+        installation: InstallationRecord | None = None,
+        resolve_master: Callable[[str], str] | None = None,
+    ) -> None:
+        self._store = store
+        self._settings = settings
+        self._environ = environ
+        self._driver = tuple(driver)
+        self._installation = installation
+        self._resolve_master = resolve_master
+        self._managers: dict[str, ResourceManager] = {}
+
+    def check_place(self) -> None:
+        """See Runner; the ResourceManager answers."""
+        self._manager(manager_url(self._environ)).must_answer()
+
+    def launch(self, spec: LaunchSpec, secrets: dict[str, str]) -> None:
+        """See Runner; ``secrets`` stay here: a container's environment is kept by YARN, and the supervisor there
+        resolves the same references. Raises InvalidInput for one that only Airflow can resolve.
+        """
+        for reference in secrets:
+            if split_reference(reference)[0] != "env":
+                raise InvalidInput(
+                    f"{reference} is known to Airflow's tasks alone, and a driver on YARN resolves its own",
+                    hint="name it secret://env/NAME, and give STREAMKEEPER_SECRET_NAME to the NodeManagers",
+                )
+        control = Control(self._store, spec.job, spec.instance)
+        crash_point("launch.spec.before")
+        control.write_launch(spec)
+        crash_point("launch.spec.after")
+        if control.processes():
+            return
+        application = control.read_application() or self._claim(control, spec.instance)
+        crash_point("launch.process.before")
+        self._manager(application.cluster).submit(self._context(application.id, spec))
+        crash_point("launch.process.after")
+
+    def observe(self, job: str, instance: str) -> Liveness:
+        """See Runner."""
+        control = Control(self._store, job, instance)
+        if control.read_launch() is None:
+            return Liveness(life=Life.ABSENT, why="it was never launched")
+        recorded, application = control.processes(), control.read_application()
+        if is_barred(recorded):
+            return Liveness(life=Life.DEAD, why=NEVER_STARTED)
+        if application is None:
+            return Liveness(life=Life.ABSENT, why="launched, and no application was submitted for it")
+        if not self._is_mine(application.installation):
+            return Liveness(life=Life.DEAD, why=f"it never ran here: {FORMER}")
+        if end := control.read_exit():
+            last = f"{_supervisor(recorded)} of {application.id} has ended {end.state.value}"
+            return Liveness(life=Life.DEAD, why=f"{last}, and said so once every process of its tree was gone")
+        try:
+            return self._judge(application, recorded)
+        except StreamkeeperError as error:
+            return Liveness(life=Life.UNKNOWN, why=f"{application.id} cannot be looked at: {error}")
+
+    def nudge(self, job: str, instance: str) -> None:
+        """See Runner; no signal of ours reaches it: it looks by itself, at every trigger and once a second."""
+
+    def kill(self, job: str, instance: str) -> None:
+        """See Runner; raises TemporaryError where nobody can be told."""
+        control = Control(self._store, job, instance)
+        if control.read_launch() is None:
+            return
+        recorded, application = control.processes(), control.read_application()
+        if not recorded:
+            recorded = bar(control, instance, this_machine(), self._id)
+        if application is None or not self._is_mine(application.installation) or control.read_exit() is not None:
+            return
+        manager = self._manager(application.cluster)
+        report = manager.find(application.id)
+        if report is None or report.over:
+            return
+        if is_barred(recorded):
+            manager.withdraw(application.id)
+            return
+        for attempt in manager.attempts(application.id):
+            if attempt.container_id:
+                manager.end_container(attempt.container_id)
+
+    def where_log_is(self, job: str, instance: str) -> str:
+        """See Runner."""
+        application = Control(self._store, job, instance).read_application()
+        if application is None:
+            return ""
+        return f"the log of {instance} is with YARN: {application.cluster}/cluster/app/{application.id}"
+
+    def _judge(self, application: Application, recorded: Sequence[ProcessRecord]) -> Liveness:
+        """What the cluster's words prove."""
+        manager = self._manager(application.cluster)
+        report = manager.find(application.id)
+        if report is None and not recorded:
+            return Liveness(life=Life.ABSENT, why=f"launched, but {application.id} was not submitted")
+        if report is None:
+            return Liveness(
+                life=Life.UNKNOWN,
+                why=f"the ResourceManager does not know {application.id} any more, and {_supervisor(recorded)} has not "
+                "said how it ended",
+            )
+        if not report.over:
+            waits = f": {_first_line(report.diagnostics)}" if report.diagnostics else ""
+            return Liveness(life=Life.ALIVE, why=f"{application.id} is {report.state}{waits}")
+        attempts = manager.attempts(application.id)
+        if not recorded and not any(attempt.container_id for attempt in attempts):
+            ended = f"{application.id} is {report.state} and had no container: {_first_line(report.diagnostics)}"
+            return Liveness(life=Life.DEAD, why=ended)
+        return self._judge_container(manager, report, attempts, recorded)
+
+    def _judge_container(
+        self,
+        manager: ResourceManager,
+        report: ApplicationReport,
+        attempts: Sequence[Attempt],
+        recorded: Sequence[ProcessRecord],
+    ) -> Liveness:
+        told = _EXIT_CODE.match(report.diagnostics)
+        of_it = [attempt for attempt in attempts if told and attempt.app_attempt_id == told[1]]
+        if told is None or int(told[2]) < 0 or len(attempts) != 1 or not of_it:
+            return Liveness(
+                life=Life.UNKNOWN,
+                why=f"the ResourceManager says {report.state} of {report.id}, which proves nothing: no NodeManager has "
+                f"told how its container ended ({_first_line(report.diagnostics)})",
+            )
+        container = manager.look_at_container(of_it[0])
+        told_s = manager.now() - report.finished_time / 1000
+        if (container is not None and container.state != _CLEANED_UP) or told_s < _ENDED_FOR_S:
+            return Liveness(life=Life.ALIVE, why=f"container {of_it[0].container_id} is being ended")
+        why = f"container {of_it[0].container_id} of {_supervisor(recorded)} has exited with code {told[2]}, and its"
+        why = f"{why} NodeManager has ended all that was left in it"
+        if not recorded:
+            why = f"{why}; it claimed nothing: {_last_line(report.diagnostics)}"
+        return Liveness(life=Life.DEAD, why=why)
+
+    def _claim(self, control: Control, instance: str) -> Application:
+        """An application for the instance; the one that is on record where another launch was faster."""
+        cluster = manager_url(self._environ)
+        found = self._manager(cluster).new_application()
+        return control.write_application(
+            Application(instance=instance, cluster=cluster, id=found, installation=self._id)
+        )
+
+    def _context(self, application: str, spec: LaunchSpec) -> dict[str, object]:
+        """What is submitted: nothing that a release's author has written comes near the NodeManager's shell."""
+        driver = self._driver
+        if spec.python and driver == DRIVER:
+            driver = (spec.python, *DRIVER[1:])
+        supervisor = [sys.executable, "-m", "streamkeeper.runners.supervisor", spec.job, spec.instance, *driver]
+        command = f"exec {shlex.join(supervisor)} 1><LOG_DIR>/stdout 2><LOG_DIR>/stderr"
+        entries = [{"key": key, "value": value} for key, value in self._variables(spec).items()]
+        context: dict[str, object] = {
+            "application-id": application,
+            "application-name": f"{spec.job} {spec.release} ({spec.instance})",
+            "application-type": "STREAMKEEPER",
+            "application-tags": {"tag": f"streamkeeper,{spec.job},{spec.instance}".lower()},
+            # A second one would be started beside the first when a node is lost.
+            "max-app-attempts": 1,
+            "am-container-spec": {"commands": {"command": command}, "environment": {"entry": entries}},
+            "resource": {"memory": container_mib(spec.conf), "vCores": _cores(spec.conf)},
+        }
+        return context | ({"queue": self._settings.queue} if self._settings.queue else {})
+
+    def _variables(self, spec: LaunchSpec) -> dict[str, str]:
+        passed = {key: value for key, value in self._environ.items() if key in _PASSED_ON and value}
+        passed |= {key: value for key, value in self._environ.items() if key.startswith("STREAMKEEPER_CRASH")}
+        marked = mark(spec.job, spec.instance, installation=self._id, store=self._settings.store)
+        ours = {
+            **marked.variables(),
+            "PYTHONPATH": str(PACKAGES),
+            "PYTHONUNBUFFERED": "1",
+            "PYTHONSAFEPATH": "1",
+            "PYSPARK_PYTHON": sys.executable,
+            "PYSPARK_DRIVER_PYTHON": sys.executable,
+            "STREAMKEEPER_STORE": self._settings.store,
+            "STREAMKEEPER_CHECKPOINTS": self._settings.checkpoints,
+            "STREAMKEEPER_JOBS": self._settings.jobs,
+            "STREAMKEEPER_JARS": self._settings.jars,
+            "STREAMKEEPER_DRIVER_METRICS": self._settings.driver_metrics,
+            "STREAMKEEPER_MASTER": named_master(self._settings, self._resolve_master),
+        }
+        for key, value in (passed | ours).items():
+            if _UNQUOTABLE.search(value):
+                raise InvalidInput(f"{key}={value}: a NodeManager's shell would change it", hint='leave out " ` $ \\')
+        # Expanded by that shell: the container's own directory, which goes with it.
+        return passed | ours | {"STREAMKEEPER_HOME": "{{PWD}}/home", IN_A_CONTAINER: "yes"}
+
+    def _manager(self, url: str) -> ResourceManager:
+        if url not in self._managers:
+            self._managers[url] = ResourceManager(url, hadoop_user(self._environ))
+        return self._managers[url]
+
+    @property
+    def _id(self) -> str:
+        return self._installation.id if self._installation is not None else ""
+
+    def _is_mine(self, recorded: str) -> bool:
+        return self._installation is None or self._installation.is_mine(recorded)
+
+
+def container_mib(conf: Mapping[str, str]) -> int:
+    """How much memory a driver's container asks for, MiB: that of Spark's JVM, and as much beside it as it needs."""
+    text = conf.get("spark.driver.memory", "").lower().removesuffix("b").strip()
+    found = re.fullmatch(r"(\d+)([kmgt]?)", text)
+    spark = int(int(found[1]) * _MIB[found[2]]) if found else _SPARK_MIB
+    return spark + max(_BESIDE_MIB, spark // 4)
+
+
+def _cores(conf: Mapping[str, str]) -> int:
+    told = conf.get("spark.driver.cores", "")
+    return int(told) if told.isdecimal() and int(told) else _CORES
+
+
+def _supervisor(recorded: Sequence[ProcessRecord]) -> str:
+    if not recorded:
+        return "a supervisor"
+    return f"supervisor {recorded[-1].pid} on {recorded[-1].host} (generations 1 to {recorded[-1].generation})"
+
+
+def _first_line(text: str) -> str:
+    return next((line.strip() for line in text.splitlines() if line.strip()), "no reason is told")
+
+
+def _last_line(text: str) -> str:
+    """The last line that is the program's own, of what a NodeManager shows of its error output."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    told = [line for line in lines if not line.startswith(("For more detailed output", ". Failing", "[", "Last "))]
+    return told[-1] if told else "no reason is told"

@@ -1,0 +1,75 @@
+"""What a supervisor has to do in a YARN container beside its own work: say that it is there, and know where it is."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from threading import Event, Thread
+
+from streamkeeper.errors import NotFound, StreamkeeperError
+from streamkeeper.java import find_java
+
+MARK = "STREAMKEEPER_CONTAINER"
+"""Set in the environment of what runs in a container of ours."""
+_SOURCE = Path(__file__).with_name("ApplicationMaster.java")
+_CLASS = "streamkeeper.runners.ApplicationMaster"
+_SMALL = ("-Xmx48m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:-UsePerfData")
+
+
+def is_in_container(environ: Mapping[str, str]) -> bool:
+    """Whether this process is one of a container of ours."""
+    return bool(environ.get(MARK))
+
+
+def container_log(environ: Mapping[str, str]) -> Path:
+    """Where YARN looks for a log to show, and to collect once the container is over."""
+    return Path(environ["LOG_DIRS"].partition(",")[0], "driver.log")
+
+
+@contextmanager
+def application_master(environ: Mapping[str, str], say: Callable[[str], None]) -> Iterator[None]:
+    """Tell the ResourceManager for as long as the body runs that the application lives.
+
+    It is a process of its own, of no driver's tree, and ends with this one, however that ends. Once the ResourceManager
+    has given the application up, this process gets SIGTERM: it ends its driver in order while it still can. Raises
+    StreamkeeperError where it cannot be started.
+    """
+    telling = subprocess.Popen(
+        _command(environ),
+        env={key: value for key, value in environ.items() if not key.startswith("STREAMKEEPER_")},
+        stdin=subprocess.PIPE,
+        start_new_session=True,
+    )
+    done = Event()
+
+    def watch() -> None:
+        code = telling.wait()
+        if not done.is_set():
+            say(f"YARN's ResourceManager has given this application up, or cannot be told any more (code {code})")
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    Thread(target=watch, name="application-master", daemon=True).start()
+    try:
+        yield
+    finally:
+        done.set()
+        telling.kill()
+
+
+def _command(environ: Mapping[str, str]) -> list[str]:
+    spark = find_spec("pyspark")
+    if spark is None or spark.origin is None:
+        raise NotFound("there is no pyspark in the node's environment", hint="install it at the path it has here")
+    jars = Path(spark.origin).parent / "jars" / "*"
+    conf = environ.get("HADOOP_CONF_DIR", "")
+    if not conf:
+        raise StreamkeeperError(
+            "HADOOP_CONF_DIR is not set in the container", hint="put it into yarn.nodemanager.env-whitelist"
+        )
+    compiler = "org.codehaus.janino.SimpleCompiler"
+    return [find_java(environ), *_SMALL, "-cp", f"{conf}:{jars}", compiler, str(_SOURCE), _CLASS]

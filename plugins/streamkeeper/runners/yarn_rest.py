@@ -1,0 +1,185 @@
+"""What a runner needs of YARN, over its REST: every failure told in one line."""
+
+from __future__ import annotations
+
+from email.utils import parsedate_to_datetime
+from http import HTTPStatus
+from typing import Any, TypeVar
+
+import msgspec
+import requests
+
+from streamkeeper.errors import NotFound, PermanentError, TemporaryError
+from streamkeeper.model.coding import decoder_of
+
+_T = TypeVar("_T")
+_TIMEOUTS_S = (5.0, 30.0)
+_OVER = frozenset({"FINISHED", "FAILED", "KILLED"})
+_HINT = "check that it runs; yarn-site.xml in HADOOP_CONF_DIR tells where: yarn.resourcemanager.webapp.address"
+
+
+class ApplicationReport(msgspec.Struct, frozen=True, rename="camel"):
+    """What the ResourceManager says of an application; ``diagnostics``: why it waits, or how it ended.
+
+    ``finished_time``: when it did, epoch milliseconds, by the ResourceManager's clock; 0 before.
+    """
+
+    id: str
+    state: str
+    diagnostics: str = ""
+    finished_time: int = 0
+
+    @property
+    def over(self) -> bool:
+        """Whether the ResourceManager takes it for ended, which says nothing of its processes."""
+        return self.state in _OVER
+
+
+class Attempt(msgspec.Struct, frozen=True, rename="camel"):
+    """A try to run an application's first container; names are empty before there is one."""
+
+    app_attempt_id: str
+    container_id: str = ""
+    node_http_address: str = ""
+    logs_link: str = ""
+
+
+class Container(msgspec.Struct, frozen=True, rename="camel"):
+    """A container as its NodeManager sees it."""
+
+    id: str
+    state: str
+
+
+class _Report(msgspec.Struct):
+    app: ApplicationReport
+
+
+class _Attempts(msgspec.Struct, rename="camel"):
+    app_attempt: list[Attempt] = []
+
+
+class _AttemptList(msgspec.Struct, rename="camel"):
+    app_attempts: _Attempts
+
+
+class _Container(msgspec.Struct):
+    container: Container
+
+
+class _NewApplication(msgspec.Struct, rename="kebab"):
+    application_id: str
+
+
+class _Remote(msgspec.Struct):
+    message: str = ""
+
+
+class _Failure(msgspec.Struct, rename="pascal"):
+    remote_exception: _Remote
+
+
+class ResourceManager:
+    """One cluster's, at ``http://host:port``, as ``user``; threads may share it.
+
+    Every call raises TemporaryError where nobody answers, PermanentError where the answer is no. Connecting is bounded
+    by 5 s, a silence by 30 s.
+    """
+
+    def __init__(self, url: str, user: str) -> None:
+        self.url = url
+        self._user = user
+        self._session = requests.Session()
+        # Neither a proxy nor a password that somebody keeps in .netrc is meant for a cluster.
+        self._session.trust_env = False
+
+    def must_answer(self) -> None:
+        """Raise unless it does."""
+        self._ask("GET", "info")
+
+    def new_application(self) -> str:
+        """An id that nothing has; until it is submitted the ResourceManager knows nothing of it."""
+        return _decoded(self._ask("POST", "apps/new-application", {}).content, _NewApplication).application_id
+
+    def submit(self, context: dict[str, Any]) -> None:
+        """Submit an application; of an id that was submitted before nothing comes."""
+        try:
+            self._ask("POST", "apps", context)
+        except PermanentError:
+            # Two at once: one of them is told that it is there already.
+            if self.find(context["application-id"]) is None:
+                raise
+
+    def find(self, application: str) -> ApplicationReport | None:
+        """What is known of it; None for one that was not submitted, or is forgotten."""
+        try:
+            answer = self._ask("GET", f"apps/{application}")
+        except NotFound:
+            return None
+        return _decoded(answer.content, _Report).app
+
+    def now(self) -> float:
+        """By its own clock, epoch seconds, cut to whole ones."""
+        told = self._ask("GET", "info").headers.get("Date", "")
+        try:
+            return parsedate_to_datetime(told).timestamp()
+        except ValueError as error:
+            raise TemporaryError(f"ResourceManager {self.url} does not say what time it is", hint=_HINT) from error
+
+    def attempts(self, application: str) -> list[Attempt]:
+        """All tries to run it, the first one first."""
+        try:
+            answer = self._ask("GET", f"apps/{application}/appattempts")
+        except NotFound:
+            return []
+        return _decoded(answer.content, _AttemptList).app_attempts.app_attempt
+
+    def end_container(self, container: str) -> None:
+        """Let its NodeManager send SIGKILL to it; not to one that is not there any more."""
+        self._ask("POST", f"containers/{container}/signal/FORCEFUL_SHUTDOWN", {})
+
+    def withdraw(self, application: str) -> None:
+        """Take back an application that has no container yet; of one that has, nobody would learn how it ended."""
+        self._ask("PUT", f"apps/{application}/state", {"state": "KILLED"})
+
+    def look_at_container(self, attempt: Attempt) -> Container | None:
+        """What its NodeManager says of a container; None where it knows none of that name."""
+        node = f"NodeManager {attempt.node_http_address}"
+        url = f"http://{attempt.node_http_address}/ws/v1/node/containers/{attempt.container_id}"
+        try:
+            return _decoded(self._answer(node, "GET", url).content, _Container).container
+        except NotFound:
+            return None
+
+    def _ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> requests.Response:
+        return self._answer(f"ResourceManager {self.url}", method, f"{self.url}/ws/v1/cluster/{path}", body)
+
+    def _answer(self, who: str, method: str, url: str, body: dict[str, Any] | None = None) -> requests.Response:
+        asked = {"user.name": self._user}
+        headers = {"Accept": "application/json"}
+        try:
+            answer = self._session.request(method, url, params=asked, json=body, headers=headers, timeout=_TIMEOUTS_S)
+        except requests.RequestException as error:
+            raise TemporaryError(f"{who} does not answer: {type(error).__name__}", hint=_HINT) from error
+        if answer.ok:
+            return answer
+        if answer.status_code == HTTPStatus.NOT_FOUND:
+            raise NotFound(f"{who} knows nothing of {url.rpartition('/')[2]}")
+        failed = TemporaryError if answer.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR else PermanentError
+        raise failed(f"{who} refuses: {_told(answer)}")
+
+
+def _told(answer: requests.Response) -> str:
+    """The first line of its reason."""
+    try:
+        message = _decoded(answer.content, _Failure).remote_exception.message
+    except TemporaryError:
+        message = ""
+    return next(iter(message.splitlines()), "") or f"HTTP {answer.status_code}"
+
+
+def _decoded(data: bytes, kind: type[_T]) -> _T:
+    try:
+        return decoder_of(kind).decode(data)
+    except msgspec.MsgspecError as error:
+        raise TemporaryError(f"YARN's answer cannot be read: {error}", hint=_HINT) from error

@@ -1,0 +1,65 @@
+"""One life with its drivers in YARN's containers and its checkpoints in HDFS: every verb, every row once."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness.hdfs_server import HdfsServer
+from harness.postgres_server import new_database
+from harness.yarn_server import YarnServer, yarn_server
+from streamkeeper.model.control import YARN
+from streamkeeper.registry.control import Control
+from tests.integration.remote_house import Contained, live_a_life, opened, told_at_dry_run
+from tests.integration.test_lives import IN_HDFS
+
+pytestmark = [pytest.mark.spark, pytest.mark.storage, pytest.mark.timeout(1500)]
+
+
+@pytest.fixture
+def yarn(hdfs_server: HdfsServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[YarnServer]:
+    """A cluster whose containers and clients have one configuration, of its own servers and HDFS's."""
+    home = Path(tempfile.mkdtemp(prefix="streamkeeper-yarn-"))
+    shutil.copytree(hdfs_server.conf, home / "conf")
+    given = {"HADOOP_CONF_DIR": str(home / "conf"), "SPARK_LOCAL_IP": "127.0.0.1"}
+    with yarn_server(home / "yarn", given) as running:
+        shutil.copy(running.conf / "yarn-site.xml", home / "conf")
+        monkeypatch.setenv("HADOOP_CONF_DIR", str(home / "conf"))
+        yield running
+    shutil.rmtree(home)
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("checkpoints", [IN_HDFS], indirect=True)
+def test_a_life_in_containers(tmp_path: Path, checkpoints: str, yarn: YarnServer, postgres_server: str) -> None:
+    """From the first release to a handoff; each driver is an application of its own, and none is left."""
+    database = new_database(postgres_server, f"t{os.urandom(4).hex()}")
+    with opened(Contained(tmp_path, checkpoints, database)) as house:
+        live_a_life(house)
+        for job in house.jobs:
+            for instance in house.site.journal(job, "test").state().instances:
+                control = Control(house.site.store, job, instance)
+                launch, application = control.read_launch(), control.read_application()
+                assert launch is not None
+                assert launch.runner == YARN
+                assert application is not None
+                assert yarn.ask(f"apps/{application.id}")["app"]["applicationType"] == "STREAMKEEPER"
+
+
+@pytest.mark.parametrize("named", [False, True], ids=["named by nobody", "of which nobody answers"])
+def test_a_cluster_that_is_not_there_is_told_at_the_dry_run(tmp_path: Path, named: bool) -> None:
+    """In a line, before anything is recorded."""
+    conf = tmp_path / "conf"
+    conf.mkdir()
+    if named:
+        address = "<name>yarn.resourcemanager.webapp.address</name><value>127.0.0.1:1</value>"
+        (conf / "yarn-site.xml").write_text(f"<configuration><property>{address}</property></configuration>")
+    changed = {"STREAMKEEPER_DRIVERS": "yarn", "STREAMKEEPER_STORE": str(tmp_path / "store")}
+    told = told_at_dry_run(tmp_path, "hdfs://127.0.0.1:1/cp", changed | {"HADOOP_CONF_DIR": str(conf)})
+    expected = "ResourceManager http://127.0.0.1:1 does not answer" if named else "names no ResourceManager"
+    assert expected in told

@@ -1,0 +1,229 @@
+"""Drivers in YARN containers: the contract on a real ResourceManager and NodeManager, and what their words prove."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from msgspec.structs import replace
+
+from harness import hadoop_process
+from harness.waiting import wait_for
+from harness.yarn_server import YarnServer, yarn_server
+from streamkeeper.errors import InvalidInput, PermanentError
+from streamkeeper.hadoop_conf import hadoop_user
+from streamkeeper.model.control import LOCAL, YARN
+from streamkeeper.runners.by_launch import LaunchedRunner
+from streamkeeper.runners.contract import Life
+from streamkeeper.runners.local_process import LocalProcessRunner
+from streamkeeper.runners.yarn_application import YarnRunner, container_mib
+from streamkeeper.runners.yarn_rest import ResourceManager
+from tests.contracts.runner_contract import RunnerContract
+from tests.runners.launching import JOB, Place, end, is_running
+
+pytestmark = [pytest.mark.hdfs, pytest.mark.storage, pytest.mark.timeout(300)]
+
+GIVEN_UP_S = 20.0
+SECRET = {"STREAMKEEPER_SECRET_PASSWORD": "hunter2 & co"}
+
+
+@pytest.fixture(scope="module")
+def yarn() -> Iterator[YarnServer]:
+    if not hadoop_process.has_jars():
+        pytest.skip("no Hadoop jars (make connectors)")
+    home = Path(tempfile.mkdtemp(prefix="streamkeeper-yarn-"))
+    with yarn_server(home / "yarn", SECRET, expiry_s=GIVEN_UP_S) as running:
+        yield running
+    shutil.rmtree(home, ignore_errors=True)
+
+
+class YarnPlace(Place):
+    """The same place, whose instances YARN runs."""
+
+    def __init__(self, folder: Path, yarn: YarnServer) -> None:
+        self.yarn = yarn
+        super().__init__(folder)
+
+    def new_runner(self, **given: object) -> YarnRunner:  # type: ignore[override]
+        environ = {**os.environ, **self.yarn.environment}
+        return YarnRunner(self.store, self.settings, environ, driver=self.command, **given)  # type: ignore[arg-type]
+
+    def application(self, instance: str = "one") -> str:
+        found = self.control(instance).read_application()
+        assert found is not None
+        return found.id
+
+    def container(self, instance: str = "one") -> Path:
+        """Where YARN keeps what its container prints."""
+        return next(self.yarn.home.glob(f"containers/{self.application(instance)}/container_*"))
+
+    def log(self, instance: str = "one") -> str:
+        return (self.container(instance) / "driver.log").read_text()
+
+
+@pytest.fixture
+def place(tmp_path: Path, yarn: YarnServer) -> Iterator[YarnPlace]:
+    place = YarnPlace(tmp_path, yarn)
+    yield place
+    place.close()
+
+
+class TestYarnRunner(RunnerContract):
+    """The contract."""
+
+
+def running(place: YarnPlace, instance: str = "one") -> tuple[int, int, int]:
+    """Pids of a launched instance: supervisor, driver, child."""
+    place.runner.launch(place.spec(instance), {})
+    return (place.supervisor(instance), *place.pids(instance))
+
+
+def says(place: YarnPlace) -> str:
+    """The ResourceManager's word: the state of the application."""
+    return str(place.yarn.ask(f"apps/{place.application()}")["app"]["state"])
+
+
+def test_an_application_lives_as_long_as_its_supervisor(place: YarnPlace) -> None:
+    """YARN gives up one that does not say that it is there; once it has, the driver is ended in order."""
+    supervisor, driver, child = running(place)
+    wait_for("its registration", lambda: says(place) == "RUNNING")
+    time.sleep(GIVEN_UP_S * 1.5)
+    assert says(place) == "RUNNING"
+    assert all(map(is_running, (supervisor, driver, child)))
+    telling = [pid for pid in psutil.pids() if "ApplicationMaster" in arguments(pid) and parent(pid) == supervisor]
+    end(telling[0])
+    assert "said so once every process of its tree was gone" in place.wait_dead()
+    assert not any(map(is_running, (driver, child)))
+    assert "given this application up" in place.log()
+
+
+def arguments(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text()
+    except OSError:
+        return ""
+
+
+def parent(pid: int) -> int:
+    return psutil.Process(pid).ppid()
+
+
+def test_what_is_said_of_a_node_that_is_silent_proves_nothing(place: YarnPlace) -> None:
+    """Its NodeManager frozen: KILLED is said at once, and all goes on; a signal arrives once it wakes up.
+
+    Negative control: the state alone would say dead.
+    """
+    pids = running(place)
+    wait_for("its registration", lambda: says(place) == "RUNNING")
+    place.yarn.freeze_node()
+    try:
+        place.runner.kill(JOB, "one")
+        withdraw(place)
+        wait_for("KILLED", lambda: says(place) == "KILLED")
+        assert all(map(is_running, pids))
+        seen = place.runner.observe(JOB, "one")
+        assert seen.life is Life.UNKNOWN
+        assert "proves nothing" in seen.why
+    finally:
+        place.yarn.thaw_node()
+    wait_for("the end of all", lambda: not any(map(is_running, pids)))
+
+
+def withdraw(place: YarnPlace) -> None:
+    """What ``yarn application -kill`` does."""
+    ResourceManager(place.yarn.http, hadoop_user(os.environ)).withdraw(place.application())
+
+
+def test_a_node_that_is_replaced_proves_nothing(place: YarnPlace) -> None:
+    """Its NodeManager killed and started again knows no container, and the application is FAILED: the driver goes on.
+
+    Found dead on its own machine it is dead all the same. Negative control: RM's state and NM's 404 agree before.
+    """
+    pids = running(place)
+    wait_for("its registration", lambda: says(place) == "RUNNING")
+    place.yarn.replace_node()
+    wait_for("FAILED", lambda: says(place) in ("FAILED", "KILLED"), timeout_s=240)
+    assert all(map(is_running, pids))
+    assert place.life() is Life.UNKNOWN
+    local = LocalProcessRunner(place.store, place.settings, driver=place.command)
+    on_its_machine = LaunchedRunner(place.store, {LOCAL: local, YARN: place.runner}, YARN)
+    assert on_its_machine.observe(JOB, "one").life is Life.ALIVE
+    for pid in pids:
+        end(pid)
+    wait_for("the end of all", lambda: not any(map(is_running, pids)))
+    assert place.life() is Life.UNKNOWN
+    assert "two looks at /proc" in on_its_machine.observe(JOB, "one").why
+
+
+def test_a_container_counts_as_ended_when_its_shell_has(place: YarnPlace) -> None:
+    """The shell that a NodeManager waits for is killed alone: it is never dead while a process of the tree lives."""
+    pids = running(place)
+    wait_for("its registration", lambda: says(place) == "RUNNING")
+    end(parent(pids[0]))
+    while place.life() is not Life.DEAD:
+        time.sleep(0.01)
+    assert not any(map(is_running, pids))
+
+
+def test_what_waits_for_room_is_alive_and_can_be_taken_back(place: YarnPlace) -> None:
+    """More than the cluster has: it waits, and says for what; killed it can never start, when there is room, either."""
+    place.runner.launch(place.spec(conf={"spark.driver.memory": "6g"}), {})
+    place.runner.launch(place.spec("two", conf={"spark.driver.memory": "6g"}), {})
+    place.pids()
+    assert place.life("two") is Life.ALIVE
+    assert "is ACCEPTED" in why(place, "two")
+    place.runner.kill(JOB, "two")
+    assert place.life("two") is Life.DEAD
+    assert "before it started" in why(place, "two")
+
+
+def why(place: YarnPlace, instance: str) -> str:
+    return place.runner.observe(JOB, instance).why
+
+
+def test_a_supervisor_that_cannot_start_is_dead_and_says_why(place: YarnPlace) -> None:
+    """The node has no such store: nothing was claimed, and the last line of what it printed is the reason."""
+    elsewhere = replace(place.settings, store=f"{place.folder}/elsewhere")
+    runner = YarnRunner(place.store, elsewhere, {**os.environ, **place.yarn.environment}, driver=place.command)
+    runner.launch(place.spec(), {})
+    wait_for("its end", lambda: runner.observe(JOB, "one").life is Life.DEAD)
+    assert "it claimed nothing: " in runner.observe(JOB, "one").why
+    assert "was never launched" in runner.observe(JOB, "one").why
+
+
+def test_what_no_node_could_hold_is_refused_with_yarns_reason(place: YarnPlace) -> None:
+    """In YARN's words, at once."""
+    with pytest.raises(PermanentError, match="Requested more memory than configured max"):
+        place.runner.launch(place.spec(conf={"spark.driver.memory": "1t"}), {})
+    assert place.life() is Life.ABSENT
+
+
+def test_a_secret_that_only_airflow_knows_is_refused(place: YarnPlace) -> None:
+    """A driver on a node cannot ask Airflow; nothing is submitted."""
+    with pytest.raises(InvalidInput, match="resolves its own"):
+        place.runner.launch(place.spec(), {"secret://airflow/warehouse/password": "hunter2"})
+    assert place.control().read_application() is None
+    place.started.clear()
+
+
+def test_what_a_shell_would_change_is_refused(place: YarnPlace) -> None:
+    """Variables stand between double quotes in a script of the NodeManager's."""
+    strange = replace(place.settings, jars="/opt/$(reboot)")
+    runner = YarnRunner(place.store, strange, {**os.environ, **place.yarn.environment}, driver=place.command)
+    with pytest.raises(InvalidInput, match="STREAMKEEPER_JARS"):
+        runner.launch(place.spec(), {})
+    assert place.life() is Life.ABSENT
+
+
+@pytest.mark.parametrize(
+    ("memory", "mib"), [("", 2048), ("512m", 1536), ("2g", 3072), ("8GB", 10240), ("1t", 1310720), ("much", 2048)]
+)
+def test_a_container_has_room_for_what_is_beside_sparks_jvm(memory: str, mib: int) -> None:
+    """Python, its workers and what the JVM needs outside its heap: a gibibyte, or a quarter of it."""
+    assert container_mib({"spark.driver.memory": memory}) == mib
