@@ -20,21 +20,26 @@ from streamkeeper.operations.installation import Installation
 
 COMMAND = ("-m", "streamkeeper.cli.main")
 """What Python starts the ``streamkeeper`` command by."""
+APART = ("unshare", "--pid", "--fork", "--mount-proc", "--kill-child")
+"""In a pid namespace of its own: as a command on another machine, it finds no driver in /proc."""
 
 
 class Bed:
     """``root/home``: the site; ``root/jobs``: the job files; ``root/input``: what the producer writes.
 
     ``checkpoints``: where they lie, if not in the site; ``master``: whose executors run the tasks, if not its drivers.
+    ``drivers``: who runs those, if not the machine of its commands, which then see no process but their own.
     """
 
-    def __init__(self, root: Path, job_files: list[Path], checkpoints: str = "", master: str = "") -> None:
+    def __init__(
+        self, root: Path, job_files: list[Path], checkpoints: str = "", master: str = "", drivers: str = ""
+    ) -> None:
         # A home refuses a relative place, and URIs have none.
         self.root = root = root.absolute()
         self.home = root / "home"
         self.input = root / "input"
         self.jobs = root / "jobs"
-        self.checkpoints, self.master = checkpoints, master
+        self.checkpoints, self.master, self.drivers = checkpoints, master, drivers
         for folder in (self.home, self.jobs):
             folder.mkdir(parents=True, exist_ok=True)
         for file in job_files:
@@ -56,6 +61,8 @@ class Bed:
             here["STREAMKEEPER_CHECKPOINTS"] = self.checkpoints
         if self.master:
             here["STREAMKEEPER_MASTER"] = self.master
+        if self.drivers:
+            here |= {"STREAMKEEPER_DRIVERS": self.drivers, "STREAMKEEPER_STORE": str(self.home / "store")}
         return {**kept, **here}
 
     @property
@@ -81,10 +88,9 @@ class Bed:
             cwd=cwd,
         )
 
-    @staticmethod
-    def program(*arguments: str, by: Sequence[str] = COMMAND) -> list[str]:
+    def program(self, *arguments: str, by: Sequence[str] = COMMAND) -> list[str]:
         """The command's words."""
-        return [sys.executable, *by, *arguments]
+        return [*(APART if self.drivers else ()), sys.executable, *by, *arguments]
 
     def processes(self) -> Iterator[psutil.Process]:
         """Every process of every driver tree of this site, and of any copy of it below its root."""
@@ -127,10 +133,12 @@ class Bed:
 
 
 @contextmanager
-def fresh_bed(root: Path, job_files: list[Path], checkpoints: str = "", master: str = "") -> Iterator[Bed]:
+def fresh_bed(
+    root: Path, job_files: list[Path], checkpoints: str = "", master: str = "", drivers: str = ""
+) -> Iterator[Bed]:
     """A bed in an empty directory, closed at the end, also on Ctrl-C."""
     shutil.rmtree(root, ignore_errors=True)
-    bed = Bed(root, job_files, checkpoints, master)
+    bed = Bed(root, job_files, checkpoints, master, drivers)
     try:
         yield bed
     finally:

@@ -94,13 +94,23 @@ def remote_servers() -> Iterator[RemoteServers]:
 
 
 @contextmanager
-def hdfs_servers(*, workers: int = 2) -> Iterator[HdfsServers]:
-    """HDFS, PostgreSQL and a cluster; ended and removed at the end. Raises NotFound where programs are missing."""
+def hdfs_and_database() -> Iterator[tuple[HdfsServer, str]]:
+    """HDFS, and PostgreSQL by libpq's URL; ended and removed at the end. Raises NotFound where programs are missing."""
     programs = _postgres_programs()
     with (
         _home() as home,
         hdfs_server(home / "hdfs") as hdfs,
         postgres_server.postgres_server(home / "postgres", programs) as database,
+    ):
+        yield hdfs, database
+
+
+@contextmanager
+def hdfs_servers(*, workers: int = 2) -> Iterator[HdfsServers]:
+    """HDFS, PostgreSQL and a cluster; ended and removed at the end. Raises NotFound where programs are missing."""
+    with (
+        hdfs_and_database() as (hdfs, database),
+        _home() as home,
         spark_cluster(home / "cluster", workers=workers) as cluster,
     ):
         yield HdfsServers(hdfs, cluster, database)

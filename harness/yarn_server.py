@@ -25,10 +25,17 @@ class YarnServer(HadoopProcesses):
     """A running YARN; ``http``: the ResourceManager's REST, ``node``: the NodeManager's, ``http://host:port`` each.
 
     A node, or an application's master, that is not heard of for ``expiry_s`` is given up. ``given``: variables that
-    containers have from their node.
+    containers have from their node. ``beside``: the configuration of an HDFS, which clients and containers have too.
     """
 
-    def __init__(self, home: Path, given: Mapping[str, str] | None = None, *, expiry_s: float = 600.0) -> None:
+    def __init__(
+        self,
+        home: Path,
+        given: Mapping[str, str] | None = None,
+        *,
+        beside: Path | None = None,
+        expiry_s: float = 600.0,
+    ) -> None:
         of_node = {"HADOOP_CONF_DIR": str(home / "conf"), "JAVA_HOME": os.environ.get("JAVA_HOME", ""), **(given or {})}
         super().__init__(home, of_node)
         names = ("address", "scheduler.address", "resource-tracker.address", "admin.address", "webapp.address")
@@ -56,7 +63,10 @@ class YarnServer(HadoopProcesses):
             "yarn.am.liveness-monitor.expiry-interval-ms": str(int(expiry_s * 1000)),
         }
         self.write("yarn-site.xml", settings)
-        self.write("core-site.xml", {"hadoop.tmp.dir": str(home / "tmp")})
+        if beside is None:
+            self.write("core-site.xml", {"hadoop.tmp.dir": str(home / "tmp")})
+        else:
+            shutil.copytree(beside, self.conf, dirs_exist_ok=True)
 
     def start(self) -> None:
         """Run both; returns once the node takes containers.
@@ -66,6 +76,11 @@ class YarnServer(HadoopProcesses):
         for program in (_RESOURCE_MANAGER, _NODE_MANAGER):
             self.launch(program)
         self.wait("YARN has no node", self._has_a_node)
+
+    @property
+    def node_manager(self) -> int:
+        """Its pid."""
+        return self.process(_NODE_MANAGER).pid
 
     def freeze_node(self) -> None:
         """The NodeManager stops; its containers go on."""
@@ -80,8 +95,13 @@ class YarnServer(HadoopProcesses):
         node = self.process(_NODE_MANAGER)
         node.kill()
         node.wait(10)
-        self.launch(_NODE_MANAGER)
+        self.revive_node()
         self.wait("YARN has no node", self._has_a_node)
+
+    def revive_node(self) -> None:
+        """Start the NodeManager again if it has ended, as a cluster's own watch does."""
+        if self.process(_NODE_MANAGER).poll() is not None:
+            self.launch(_NODE_MANAGER)
 
     def ask(self, path: str) -> Any:
         """What the ResourceManager's REST tells."""
@@ -97,11 +117,13 @@ class YarnServer(HadoopProcesses):
 
 
 @contextmanager
-def yarn_server(home: Path, given: Mapping[str, str] | None = None, *, expiry_s: float = 600.0) -> Iterator[YarnServer]:
+def yarn_server(
+    home: Path, given: Mapping[str, str] | None = None, *, beside: Path | None = None, expiry_s: float = 600.0
+) -> Iterator[YarnServer]:
     """A server in ``home``, for as long as the body runs; all of it is removed at the end."""
     if not has_jars():
         raise NotFound("YARN's jars are not there", hint="make connectors")
-    server = YarnServer(home, given, expiry_s=expiry_s)
+    server = YarnServer(home, given, beside=beside, expiry_s=expiry_s)
     try:
         server.start()
         yield server

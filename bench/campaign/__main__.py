@@ -16,6 +16,9 @@
                   one answer to a write in twenty gets lost; lines in bench/results/switch-crash-s3.jsonl
 --on-hdfs         of the switches: with checkpoints in HDFS, tables in PostgreSQL, and tasks on executors of a cluster,
                   which die and freeze too; lines in bench/results/switch-crash-hdfs.jsonl
+--on-yarn         of the switches: with checkpoints in HDFS, tables in PostgreSQL, and drivers in YARN's containers, of
+                  which commands see nothing; NodeManagers and their shells die and freeze too; lines in
+                  bench/results/switch-crash-yarn.jsonl
 --controls        the negative controls instead: with a protection switched off they must find damage, else exit 1
                   with --attacks: of each kind, the first of its seeds that does harm
                   with --drills: of each kind, the rules that name it; its cause must be missed
@@ -37,6 +40,7 @@ from bench.campaign.drill_runs import run_drills
 from bench.campaign.drills.kinds import KINDS as DRILLS
 from bench.campaign.on_hdfs import in_hdfs
 from bench.campaign.on_s3 import in_a_bucket
+from bench.campaign.on_yarn import on_yarn
 from bench.campaign.recovering import RecoverStage
 from bench.campaign.results import Results
 from bench.campaign.scenarios import RECOVERIES, SCENARIOS, of_a_driver
@@ -50,6 +54,7 @@ USUAL = {
     "switching": "bench/results/switch-crash.jsonl",
     "switching-on-s3": "bench/results/switch-crash-s3.jsonl",
     "switching-on-hdfs": "bench/results/switch-crash-hdfs.jsonl",
+    "switching-on-yarn": "bench/results/switch-crash-yarn.jsonl",
     "recovering": "bench/results/recover-crash.jsonl",
     "broker": "bench/results/broker-crash.jsonl",
     "airflow": "bench/results/airflow-crash.jsonl",
@@ -57,7 +62,7 @@ USUAL = {
     "drills": "bench/results/drills.jsonl",
 }
 """Where the lines of each kind of campaign go."""
-PLACES = {"": in_directories(SwitchStage), "on-s3": in_a_bucket, "on-hdfs": in_hdfs}
+PLACES = {"": in_directories(SwitchStage), "on-s3": in_a_bucket, "on-hdfs": in_hdfs, "on-yarn": on_yarn}
 """Where the checkpoints of the switches lie."""
 SEEDS = {"attacks": 4, "drills": 1}
 

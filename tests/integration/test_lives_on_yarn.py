@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,15 +22,12 @@ pytestmark = [pytest.mark.spark, pytest.mark.storage, pytest.mark.timeout(1500)]
 
 @pytest.fixture
 def yarn(hdfs_server: HdfsServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[YarnServer]:
-    """A cluster whose containers and clients have one configuration, of its own servers and HDFS's."""
+    """A cluster whose containers and clients know HDFS, too."""
     home = Path(tempfile.mkdtemp(prefix="streamkeeper-yarn-"))
-    shutil.copytree(hdfs_server.conf, home / "conf")
-    given = {"HADOOP_CONF_DIR": str(home / "conf"), "SPARK_LOCAL_IP": "127.0.0.1"}
-    with yarn_server(home / "yarn", given) as running:
-        shutil.copy(running.conf / "yarn-site.xml", home / "conf")
-        monkeypatch.setenv("HADOOP_CONF_DIR", str(home / "conf"))
+    with yarn_server(home / "yarn", {"SPARK_LOCAL_IP": "127.0.0.1"}, beside=hdfs_server.conf) as running:
+        monkeypatch.setenv("HADOOP_CONF_DIR", str(running.conf))
         yield running
-    shutil.rmtree(home)
+    home.rmdir()
 
 
 @pytest.mark.postgres

@@ -1,0 +1,55 @@
+"""Switches of a job both of whose tables are in PostgreSQL, so that its tasks or its drivers may be anywhere."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import psycopg
+
+from bench.campaign.scenarios import SCENARIOS, Ask
+from bench.campaign.switching import UNHURRIED, SwitchStage
+from bench.campaign.watching import Watch, sum_in_database
+from harness.bed import Bed
+from harness.ledger import Account, Totals, compare_events, compare_totals, read_rows, totals_of
+
+
+class ServedTablesStage(SwitchStage):
+    """A site whose job writes to a database server alone."""
+
+    calm_s = 240.0
+    # What breaks in cutover and probation breaks in a function of the driver's, which no such job has.
+    scenarios = {name: each for name, each in SCENARIOS.items() if each.ask.breaks in ("", "shadow")}
+    haste = UNHURRIED
+
+    def __init__(self, bed: Bed, database: str) -> None:
+        super().__init__(bed)
+        self._database = database
+
+    def accounts(self) -> list[Account]:
+        """One account per query, of all of the input."""
+        sales, events = (read_rows(self.bed.input / name) for name in ("sales", "events"))
+        return [
+            compare_totals("totals", totals_of(sales), self._totals()),
+            compare_events("copies", [row[0] for row in events], self._copies()),
+        ]
+
+    def _totals(self) -> dict[str, Totals]:
+        rows = self._read("SELECT customer, sales, total, squares, to_jsonb(totals) -> 'largest' FROM totals")
+        return {customer: Totals(*map(int, sums), largest) for customer, *sums, largest in rows}
+
+    def _copies(self) -> list[str]:
+        return [event for (event,) in self._read("SELECT event_id FROM copies")]
+
+    def _read(self, query: str) -> list[tuple]:
+        try:
+            with psycopg.connect(self._database) as connection:
+                return connection.execute(query).fetchall()
+        except psycopg.errors.UndefinedTable:
+            return []
+
+    def _watch(self) -> Watch:
+        return Watch(partial(sum_in_database, self._database))
+
+    def _params_of(self, ask: Ask) -> dict[str, object]:
+        warehouse = self._database.replace("postgresql://", "postgresql+psycopg://")
+        return {**super()._params_of(ask), "warehouse": warehouse}
