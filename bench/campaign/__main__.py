@@ -11,7 +11,8 @@
 --points a,b      only these points, broker's or Airflow's cases, or frozen/… of the switches;
                   --seeds N: how many random cases after them (60; of attacks, 4 of each kind)
 --scenarios a,b   of the switches, only these; --everywhere: each point in every one of them that reaches it;
-                  --from-seed K: the first of their seeds; --no-points: nothing but the seeds (not of deploys)
+                  --from-seed K: the first of their seeds; --no-points: nothing but the seeds (not of deploys);
+                  --drawn a,b: their seeds are of these in turn, back-cutover and back-probation among them
 --on-s3           of the switches: with checkpoints in a bucket, behind a proxy at which one request in twenty fails and
                   one answer to a write in twenty gets lost; lines in bench/results/switch-crash-s3.jsonl
 --on-hdfs         of the switches: with checkpoints in HDFS, tables in PostgreSQL, and tasks on executors of a cluster,
@@ -109,6 +110,7 @@ def _run_switches(chosen: argparse.Namespace, results: Results, points: list[str
         everywhere=chosen.everywhere,
         opened=PLACES[chosen.place],
         freezes=() if chosen.no_points else FROZEN,
+        drawn=[each for each in chosen.drawn.split(",") if each],
     )
 
 
@@ -153,6 +155,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--points", default="")
     parser.add_argument("--seeds", type=int, default=None)
     parser.add_argument("--from-seed", type=int, default=0)
+    parser.add_argument("--drawn", default="")
     parser.add_argument("--scenarios", default=",".join(SCENARIOS))
     parser.add_argument("--everywhere", action="store_true")
     parser.add_argument("--no-points", action="store_true")

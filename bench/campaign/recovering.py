@@ -30,6 +30,7 @@ class RecoverStage(SwitchStage):
     """A site that serves ``ledgers``, which is stopped and started, killed, and broken."""
 
     scenarios = RECOVERIES
+    drawn = tuple(RECOVERIES)
 
     def _prepare(self, ask: Ask) -> None:
         """Let the driver be as the operation is to find it, and break what is to be recovered."""

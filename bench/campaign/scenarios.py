@@ -60,6 +60,12 @@ SCENARIOS = {
     "broken-probation": Scenario(ask=Ask(reshape=True, breaks="probation")),
 }
 
+FALL_BACKS = {
+    "back-cutover": Scenario(ask=Ask(breaks="cutover")),
+    "back-probation": Scenario(ask=Ask(breaks="probation")),
+}
+"""A resume that breaks once it serves, after which the old release goes on: of no seed of the switches but by name."""
+
 RECOVERIES = {
     "stop": Scenario(ask=Ask(verb="stop")),
     "stop-frozen": Scenario(ask=Ask(verb="stop", driver="frozen")),

@@ -19,6 +19,7 @@ class ServedTablesStage(SwitchStage):
     calm_s = 240.0
     # What breaks in cutover and probation breaks in a function of the driver's, which no such job has.
     scenarios = {name: each for name, each in SCENARIOS.items() if each.ask.breaks in ("", "shadow")}
+    drawn = tuple(scenarios)
     haste = UNHURRIED
 
     def __init__(self, bed: Bed, database: str) -> None:

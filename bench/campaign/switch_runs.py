@@ -62,10 +62,12 @@ def run_switching(
     everywhere: bool,
     opened: OpenSwitchStage,
     freezes: tuple[str, ...],
+    drawn: list[str] | None = None,
 ) -> int:
     """Run what was not run yet; 1 when a case found damage, or a point or a frozen process was never hit.
 
-    ``points``: of the points and of the frozen ones, only these. ``opened``: what plays the cases.
+    ``points``: of the points and of the frozen ones, only these. ``opened``: what plays the cases. ``drawn``: scenarios
+    that the seeds are of, one after the other; None for each its own.
     """
     frozen = [case for case in freezes if not points or case in points]
     if not points or set(points) - set(frozen):
@@ -79,7 +81,8 @@ def run_switching(
     alone = plan_points({name: _missed(results, each) for name, each in traced.items()}, everywhere=False)
     play(root, results, [f"{head}:{name}" for head, _, group in _parts(alone) for name in group.split("+")], opened)
     play(root, results, frozen, opened)
-    play(root, results, [f"seed:{seed}" for seed in seeds], opened)
+    named = {seed: f"{drawn[seed % len(drawn)]}/" if drawn else "" for seed in seeds}
+    play(root, results, [f"{of}seed:{seed}" for seed, of in named.items()], opened)
     wanted = {each for reached in traced.values() for each in reached}
     return results.conclude(wanted | {name for case in frozen for name in names_of(case)})
 

@@ -16,7 +16,7 @@ import pendulum
 
 from bench.campaign.cases import JOB, CaseResult, Stage, signal_somebody
 from bench.campaign.ledger import count_replays
-from bench.campaign.scenarios import SCENARIOS, Ask, Scenario, of_a_driver
+from bench.campaign.scenarios import FALL_BACKS, SCENARIOS, Ask, Scenario, of_a_driver
 from bench.campaign.striking import Striker, names_of
 from bench.campaign.watching import Watch, find_steps_back, sum_in_file
 from harness.bed import Bed
@@ -43,7 +43,9 @@ _VERSION = re.compile(r"v\d{4,}")
 class SwitchStage(Stage):
     """A site that serves ``ledgers`` and is switched, approved and rolled back."""
 
-    scenarios = SCENARIOS
+    scenarios = SCENARIOS | FALL_BACKS
+    drawn = tuple(SCENARIOS)
+    """What a seed without a scenario's name is of."""
     haste, patience = HASTE, PATIENCE
 
     def __init__(self, bed: Bed) -> None:
@@ -80,7 +82,7 @@ class SwitchStage(Stage):
             raise RuntimeError(f"the first deploy: {outcomes}")
 
     def play(self, case: str) -> CaseResult:
-        """Run ``SCENARIO/points:A+B…``, ``frozen/WHO@STEP+…`` or ``seed:N``; whatever it finds is in its result."""
+        """Run ``SCENARIO/points:A+B…``, ``frozen/WHO@STEP+…``, ``seed:N`` or ``SCENARIO/seed:N``; whatever it finds is in its result."""
         self.start()
         began, before = time.monotonic(), len(self.state().operations)
         self._seen, self._slowest = [], float("inf")
@@ -108,8 +110,8 @@ class SwitchStage(Stage):
     def _act(self, case: str) -> tuple[list[str], list[str]]:
         """What is hit, and what became of the operations."""
         how, _, named = case.partition(":")
-        if how == "seed":
-            return self._at_random_in(int(named))
+        if how.endswith("seed"):
+            return self._at_random_in(int(named), how.removesuffix("seed").removesuffix("/"))
         if how.startswith("frozen/"):
             return self._at_steps(names_of(case), self._freeze)
         return self._at_points_in(self.scenarios[how.partition("/")[0]], named.split("+"))
@@ -162,9 +164,9 @@ class SwitchStage(Stage):
         signal_somebody(chance, victims, signal.SIGSTOP, chance.uniform(*LONG_FREEZE_S), hits)
         return bool(hits)
 
-    def _at_random_in(self, seed: int) -> tuple[list[str], list[str]]:
+    def _at_random_in(self, seed: int, named: str) -> tuple[list[str], list[str]]:
         chance = random.Random(seed)
-        scenario = self.scenarios[chance.choice(list(self.scenarios))]
+        scenario = self.scenarios[named or chance.choice(self.drawn)]
         outcomes = self._go(scenario.before) if scenario.before is not None else []
         self._prepare(scenario.ask)
         hits: list[str] = []
