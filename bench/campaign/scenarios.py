@@ -8,7 +8,8 @@ import msgspec
 class Ask(msgspec.Struct, frozen=True, kw_only=True):
     """One operation. ``reshape``: totals is rebuilt, copies handed off; ``recode``: an opaque change of totals.
 
-    ``breaks``: where the release fails, as the job's param says; ``rollback``: no deploy, but the way back.
+    ``breaks``: where the release fails, as the job's param says; ``accepts``: that its function gets a batch twice, or
+    there would be no way back. ``rollback``: no deploy, but the way back.
     ``recover``: neither, but this action, of a job whose driver was killed and whose checkpoints were damaged for it.
     ``verb``: none of these, but stop, start or watch; ``driver``: what happens to the serving one before: it is frozen,
     killed while its supervisor lives, or gone with all of its processes.
@@ -17,6 +18,7 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     reshape: bool = False
     recode: bool = False
     breaks: str = ""
+    accepts: bool = False
     rollback: bool = False
     recover: str = ""
     verb: str = ""
@@ -61,8 +63,8 @@ SCENARIOS = {
 }
 
 FALL_BACKS = {
-    "back-cutover": Scenario(ask=Ask(breaks="cutover")),
-    "back-probation": Scenario(ask=Ask(breaks="probation")),
+    "back-cutover": Scenario(ask=Ask(breaks="cutover", accepts=True)),
+    "back-probation": Scenario(ask=Ask(breaks="probation", accepts=True)),
 }
 """A resume that breaks once it serves, after which the old release goes on: of no seed of the switches but by name."""
 

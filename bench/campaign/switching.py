@@ -82,7 +82,7 @@ class SwitchStage(Stage):
             raise RuntimeError(f"the first deploy: {outcomes}")
 
     def play(self, case: str) -> CaseResult:
-        """Run ``SCENARIO/points:A+B…``, ``frozen/WHO@STEP+…``, ``seed:N`` or ``SCENARIO/seed:N``; whatever it finds is in its result."""
+        """Run ``SCENARIO/points:A+B…``, ``frozen/WHO@STEP+…``, ``seed:N`` or ``SCENARIO/seed:N``; all found is told."""
         self.start()
         began, before = time.monotonic(), len(self.state().operations)
         self._seen, self._slowest = [], float("inf")
@@ -231,6 +231,7 @@ class SwitchStage(Stage):
     def _run(self, ask: Ask, params: dict[str, object], *, carry_on: bool) -> str:
         """The command once: ``killed``, the outcome, or its error."""
         haste = [*self.haste, *(LONG_BREAK if ask.breaks == "probation" else ())]
+        haste += ["--accept-risk"] if ask.accepts else []
         if ask.rollback:
             arguments = ["rollback", JOB, "--reason", "campaign", *haste]
         else:
