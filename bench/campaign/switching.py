@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 
+import msgspec
 import pendulum
 
 from bench.campaign.cases import JOB, CaseResult, Stage, signal_somebody
@@ -20,6 +21,7 @@ from bench.campaign.scenarios import FALL_BACKS, SCENARIOS, Ask, Scenario, of_a_
 from bench.campaign.striking import Striker, names_of
 from bench.campaign.watching import Watch, find_steps_back, sum_in_file
 from harness.bed import Bed
+from harness.ledger import Account
 from harness.waiting import wait_for
 from streamkeeper.checkpoints.opening import tree_at
 from streamkeeper.checkpoints.trees import Tree
@@ -37,6 +39,7 @@ LONG_BREAK = ("--probation-batches", "8")
 """So that a release that breaks in probation has the time to."""
 LONG_FREEZE_S = (62.0, 75.0)
 """Longer than a driver's lease."""
+_CAME_TWICE = re.compile(r"batch \d+ came with \d+ contents")
 _VERSION = re.compile(r"v\d{4,}")
 
 
@@ -53,6 +56,7 @@ class SwitchStage(Stage):
         self._extra: dict[str, str] = {}
         self._seen: list[str] = []
         self._slowest = 0.0
+        self._accepted = False
 
     def discover_in(self, scenario: str) -> list[str]:
         """The points that the scenario's operation, its drivers and the driver it takes over from reach."""
@@ -95,7 +99,7 @@ class SwitchStage(Stage):
                 self._seen.append(str(error))
         checkpoints = tree_at(f"{self.bed.site.settings.checkpoints}/{JOB}")
         operations = list(self.state().operations.values())[before:]
-        damage = [*self._seen, *self.look(), *find_unrecorded(checkpoints, self.state()), *find_differing(operations)]
+        damage = [*self._seen, *self._wrong(), *find_unrecorded(checkpoints, self.state()), *find_differing(operations)]
         return CaseResult(
             case=case,
             hits=hits,
@@ -106,6 +110,17 @@ class SwitchStage(Stage):
             wall_s=round(time.monotonic() - began, 1),
             looks_per_s=self._slowest if self._slowest != float("inf") else 0.0,
         )
+
+    def accounts(self) -> list[Account]:
+        """One account per query; what the function gets twice is none where that was accepted, what it misses is."""
+        found = super().accounts()
+        if not self._accepted:
+            return found
+        return [msgspec.structs.replace(each, duplicated=0) if each.name == "audit" else each for each in found]
+
+    def _wrong(self) -> list[str]:
+        """Everything that is wrong now, but for what was accepted."""
+        return [each for each in self.look() if not (self._accepted and _CAME_TWICE.fullmatch(each))]
 
     def _act(self, case: str) -> tuple[list[str], list[str]]:
         """What is hit, and what became of the operations."""
@@ -231,7 +246,9 @@ class SwitchStage(Stage):
     def _run(self, ask: Ask, params: dict[str, object], *, carry_on: bool) -> str:
         """The command once: ``killed``, the outcome, or its error."""
         haste = [*self.haste, *(LONG_BREAK if ask.breaks == "probation" else ())]
-        haste += ["--accept-risk"] if ask.accepts else []
+        if ask.accepts:
+            haste.append("--accept-risk")
+            self._accepted = True
         if ask.rollback:
             arguments = ["rollback", JOB, "--reason", "campaign", *haste]
         else:
