@@ -14,6 +14,7 @@ from streamkeeper.cli.caller import caller
 from streamkeeper.cli.deploying import DrainS, Reason, finish, new_operation
 from streamkeeper.cli.given import Job, open_site, open_to_look
 from streamkeeper.errors import NotFound
+from streamkeeper.operations.deaths import state_death
 from streamkeeper.operations.deploy import OnOpen
 from streamkeeper.operations.driver_logs import find_log
 from streamkeeper.operations.forgetting import forget_job
@@ -62,6 +63,22 @@ def forget(job: Job, *, reason: Reason) -> None:
     """Retire a stopped job: it is listed, watched and backed up no longer. Nothing that it has is removed."""
     for line in forget_job(open_site(), job, requested_by=caller(), reason=reason):
         typer.echo(line)
+
+
+def state_dead(
+    job: Job,
+    instance: Annotated[str, typer.Argument(metavar="INSTANCE", help="The driver, as status names it")],
+    *,
+    reason: Reason,
+    accept: Annotated[bool, typer.Option("--accept", help="Record it; without, only what it risks is said")] = False,
+) -> None:
+    """Say that a driver is dead which nobody can look at: its machine is gone. What it owned can then be taken over."""
+    for line in state_death(open_site(), job, instance, by=caller(), reason=reason, accept=accept):
+        typer.echo(line)
+    if not accept:
+        typer.echo("nothing is recorded: add --accept once it is certain that it runs no more")
+        raise typer.Exit(1)
+    typer.echo(f"recorded: {instance} is stated dead, not proven. Go on with: streamkeeper recover {job}")
 
 
 def logs(

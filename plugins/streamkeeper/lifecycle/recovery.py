@@ -101,7 +101,11 @@ def _unreachable(at: RecoveryLook) -> _Found | None:
     if at.life is not Life.UNKNOWN:
         return None
     told = f"driver {at.instance} cannot be looked at from here, so nothing proves it dead: {at.why}"
-    return Cause.DRIVER_UNREACHABLE, told, "look from the machine it runs on, or let that machine boot"
+    return (
+        Cause.DRIVER_UNREACHABLE,
+        told,
+        "look from the machine it runs on, or let that machine boot; if it is gone for good: streamkeeper state-dead",
+    )
 
 
 def _full(at: RecoveryLook) -> _Found | None:

@@ -39,7 +39,7 @@ class JobFacts(msgspec.Struct, frozen=True, kw_only=True):
     ``operations``: how many there were; ``last_failure``: the sentence of the newest that is over, where it failed;
     ``secrets``: schemes of the references for which a start needs values; ``rebuilt``: what a lost journal was made
     again from, while nothing serves since. ``owner``: who brought the serving release, None where an earlier version
-    has left the facts.
+    has left the facts. ``ended``: how the end of the serving instance is known, empty while it is not on record.
     """
 
     number: int
@@ -57,6 +57,7 @@ class JobFacts(msgspec.Struct, frozen=True, kw_only=True):
     forgotten: bool = False
     rebuilt: str = ""
     owner: str | None = None
+    ended: str = ""
 
 
 class SnapshotFacts(msgspec.Struct, frozen=True, kw_only=True):

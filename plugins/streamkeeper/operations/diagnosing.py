@@ -40,7 +40,7 @@ from streamkeeper.operations.assessing import gone_of_sources
 from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.job_facts import failed_last, release_of
 from streamkeeper.operations.outputs import ask
-from streamkeeper.operations.overview import read_job
+from streamkeeper.operations.overview import observe, read_job
 from streamkeeper.operations.registered import find_version_loss, known_version, stored_manifests
 from streamkeeper.operations.replaying import Left, choose_replay
 from streamkeeper.registry.control import Control
@@ -88,7 +88,7 @@ def _look(site: Installation, state: JobState, chosen: Collection[str], snapshot
     if not instance:
         return seen
     control = Control(site.store, state.job, instance)
-    status, exit_, liveness = control.read_status(), control.read_exit(), site.runner.observe(state.job, instance)
+    status, exit_, liveness = control.read_status(), control.read_exit(), observe(site, state, instance)
     error = (exit_.error if exit_ is not None else "") or (status.error if status is not None else "")
     told = _told(status, error)
     last = exit_.state if exit_ is not None else status.state if status is not None else None

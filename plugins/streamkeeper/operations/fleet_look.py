@@ -182,8 +182,11 @@ def _read_records(site: Installation, seen: Seen) -> None:
 
 
 def _observe(site: Installation, fleet: list[Seen]) -> None:
-    """Observe all drivers with one look at the machine."""
-    known = {(seen.job, seen.instance): seen for seen in fleet if seen.instance}
+    """Observe all drivers with one look at the machine; what is on record of an end stands, a person's word too."""
+    for seen in fleet:
+        if seen.facts is not None and seen.facts.ended:
+            seen.liveness = Liveness(life=Life.DEAD, why=seen.facts.ended)
+    known = {(seen.job, seen.instance): seen for seen in fleet if seen.instance and seen.liveness is None}
     for driver, liveness in site.runner.observe_many(list(known)).items():
         known[driver].liveness = liveness
 

@@ -54,6 +54,7 @@ def make_facts(site: Installation, state: JobState) -> JobFacts:
         operations=len(state.operations),
         secrets=_secrets(release),
         owner=_owner(state),
+        ended=state.instances[state.serving_instance].proof if state.serving_instance in state.instances else "",
     )
 
 

@@ -50,7 +50,7 @@ def job_overview(site: Installation, job: str) -> JobOverview:
 def overview_of(site: Installation, state: JobState) -> JobOverview:
     """The same of a job whose journal was read."""
     instance = state.serving_instance
-    status, exit, liveness = _look(site, state.job, instance) if instance else (None, None, None)
+    status, exit, liveness = _look(site, state, instance) if instance else (None, None, None)
     return JobOverview(
         job=state.job,
         entry=state.number,
@@ -97,9 +97,19 @@ def _on_record(site: Installation, state: JobState) -> JobState:
     return state
 
 
-def _look(site: Installation, job: str, instance: str) -> tuple[DriverStatus | None, DriverExit | None, Liveness]:
-    control = Control(site.store, job, instance)
-    return control.read_status(), control.read_exit(), site.runner.observe(job, instance)
+def observe(site: Installation, state: JobState, instance: str) -> Liveness:
+    """What is on record of an instance's end, a person's word included; else what its runner sees."""
+    known = state.instances.get(instance)
+    if known is not None and known.ended:
+        return Liveness(life=Life.DEAD, why=known.proof)
+    return site.runner.observe(state.job, instance)
+
+
+def _look(
+    site: Installation, state: JobState, instance: str
+) -> tuple[DriverStatus | None, DriverExit | None, Liveness]:
+    control = Control(site.store, state.job, instance)
+    return control.read_status(), control.read_exit(), observe(site, state, instance)
 
 
 def _last_operation(state: JobState) -> OperationState | None:

@@ -21,7 +21,7 @@ from streamkeeper.operations.carriers import note_carrier, this_process
 from streamkeeper.operations.deploy import Deploy, OnOpen, Progress
 from streamkeeper.operations.forgetting import must_not_be_forgotten
 from streamkeeper.operations.installation import Installation
-from streamkeeper.operations.overview import read_job
+from streamkeeper.operations.overview import observe, read_job
 from streamkeeper.registry.control import Control
 
 FIRST_COMMIT_S = 1800.0
@@ -134,7 +134,7 @@ def _wish(
 def _serves(site: Installation, state: JobState) -> bool:
     """Whether a driver lives that nobody has told to end; raises OperationRefused where nobody can look."""
     instance = state.serving_instance
-    seen = site.runner.observe(state.job, instance)
+    seen = observe(site, state, instance)
     control = Control(site.store, state.job, instance)
     if control.read_exit() is not None or seen.life in (Life.DEAD, Life.ABSENT):
         return False

@@ -1,0 +1,73 @@
+"""How an instance's end is known: it is on record, or its runner proves it, or else a person states it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from streamkeeper.crash_points import crash_point
+from streamkeeper.errors import InvalidInput, NotFound, OperationRefused
+from streamkeeper.lifecycle.right_to_answer import right_to_answer
+from streamkeeper.model.job_state import InstanceState, JobState
+from streamkeeper.model.journal import InstanceEnded, Record
+from streamkeeper.model.liveness import Life, Liveness
+from streamkeeper.model.names import check_instance
+from streamkeeper.model.sink_capabilities import capabilities_of
+from streamkeeper.operations.installation import Installation
+from streamkeeper.operations.overview import read_job
+from streamkeeper.operations.registered import stored_manifests
+
+
+def state_death(site: Installation, job: str, instance: str, *, by: str, reason: str, accept: bool) -> list[str]:
+    """Record that a driver which nobody can look at has ended, as a person's word; returns what that risks, in lines.
+
+    Nothing is recorded without ``accept``. Raises NotFound for an instance that the journal does not know,
+    OperationRefused for one that lives or can be proven dead, and for who may not answer what operations ask.
+    """
+    if not reason.strip():
+        raise InvalidInput("a death is stated for a reason", hint="say how it is known: the node was switched off, …")
+    state = read_job(site, job)
+    found = state.instances.get(check_instance(instance))
+    if found is None:
+        raise NotFound(f"job {job} has no instance {instance}", hint=f"see: streamkeeper status {job}")
+    if found.ended:
+        raise OperationRefused(f"the end of {instance} is on record: {found.proof}")
+    if objection := right_to_answer(site.settings, state, by).objection(by):
+        raise OperationRefused(f"whether {instance} is dead: {objection}")
+    seen = site.runner.observe(job, instance)
+    if seen.life is Life.ALIVE:
+        raise OperationRefused(f"{instance} lives: {seen.why}", hint=f"streamkeeper stop {job}")
+    if seen.life is not Life.UNKNOWN:
+        raise OperationRefused(
+            f"nothing has to be stated of {instance}, for its end can be proven here: {seen.why}",
+            hint=f"streamkeeper recover {job}",
+        )
+    risks = list(_risks(site, state, found, seen))
+    if accept:
+        crash_point("state-death.before")
+        _record(site, job, found, f"stated by {by}, not proven: {reason.strip()}")
+    return risks
+
+
+def _record(site: Installation, job: str, instance: InstanceState, proof: str) -> None:
+    def still_unproven(state: JobState) -> Record | None:
+        if state.instances[instance.instance].ended:
+            return None
+        return InstanceEnded(
+            operation=instance.operation, instance=instance.instance, proof=proof, exit="without a word"
+        )
+
+    site.journal(job, "state-death").append(still_unproven)
+
+
+def _risks(site: Installation, state: JobState, instance: InstanceState, seen: Liveness) -> Iterator[str]:
+    """What becomes of each output and checkpoint if it lives all the same."""
+    yield f"{instance.instance} cannot be looked at: {seen.why}"
+    if not instance.appointed:
+        yield "it owns nothing: if it lives, it writes nothing"
+        return
+    yield "if it lives, two drivers write the same checkpoints: one of them ends at the first batch that both plan"
+    for query, manifest in stored_manifests(site, state, instance.release).items():
+        if capabilities_of(manifest.sink.kind).fences:
+            yield f"query {query}: {manifest.sink.output} refuses what it writes once its successor serves"
+        else:
+            yield f"query {query}: nothing keeps it from writing to {manifest.sink.output or 'its output'} beside that"
