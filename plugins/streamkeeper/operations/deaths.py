@@ -65,7 +65,10 @@ def _risks(site: Installation, state: JobState, instance: InstanceState, seen: L
     if not instance.appointed:
         yield "it owns nothing: if it lives, it writes nothing"
         return
-    yield "if it lives, two drivers write the same checkpoints: one of them ends at the first batch that both plan"
+    yield (
+        "if it lives, two drivers write the same checkpoints: until its next batch, before which it looks at the "
+        "journal, or until its lease is over where it does not reach the store"
+    )
     for query, manifest in stored_manifests(site, state, instance.release).items():
         if capabilities_of(manifest.sink.kind).fences:
             yield f"query {query}: {manifest.sink.output} refuses what it writes once its successor serves"
