@@ -3,7 +3,7 @@ RUN := scripts/run
 PYTEST := $(RUN) python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help setup connectors wheel demo demo-kafka demo-storage up down test test-storage test-fast lint format campaign bench-handover bench-switching bench-driver bench-check bench-matrix bench-fuzz bench-snapshots bench-watch bench-page bench-executors bench-requests bad-inputs lock clean
+.PHONY: help setup connectors wheel demo demo-kafka demo-storage demo-cluster up down test test-storage test-fast lint format campaign bench-handover bench-switching bench-driver bench-check bench-matrix bench-fuzz bench-snapshots bench-watch bench-page bench-executors bench-requests bad-inputs lock clean
 
 help: ## what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 18
@@ -18,7 +18,7 @@ wheel: setup ## the wheel for an Airflow that is there already, in build/dist
 	@scripts/wheel
 
 # Their JVMs live for seconds to minutes: compiling hot code twice and collecting in parallel costs more than it gives.
-demo demo-kafka demo-storage up test test-storage test-fast campaign bench-executors: export JDK_JAVA_OPTIONS ?= -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
+demo demo-kafka demo-storage demo-cluster up test test-storage test-fast campaign bench-executors: export JDK_JAVA_OPTIONS ?= -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
 
 # Tests write a job's file anew within a second, at the same size: compiled code that was kept would pass for the new.
 test test-storage test-fast: export PYTHONDONTWRITEBYTECODE := 1
@@ -31,6 +31,9 @@ demo-kafka: connectors ## the same on a real Kafka broker: resume, handoff, rebu
 
 demo-storage: connectors ## one job with checkpoints on S3, tasks on a Spark cluster and its table in PostgreSQL: rebuild, an executor and the driver killed
 	@$(RUN) python -m demo storage
+
+demo-cluster: connectors ## one job whose drivers are YARN's containers, with checkpoints in HDFS and its table in PostgreSQL: resume, rebuild, a NodeManager killed
+	@$(RUN) python -m demo cluster
 
 up: setup ## the same system at a local address, for a person
 	@$(RUN) python -m demo up

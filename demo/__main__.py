@@ -1,4 +1,4 @@
-"""``python -m demo [kafka|storage|up|down]``: the demo, its likes, or the first one's system kept for a person."""
+"""``python -m demo [kafka|storage|cluster|up|down]``: the demo, its likes, or a system kept for a person."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from harness.places import ROOT, Places
 from harness.processes import PRIVATE
 from streamkeeper.errors import InvalidInput, OperationRefused, StreamkeeperError
 
-_USAGE = "use `python -m demo`, and `kafka`, `storage`, `up` or `down` behind it"
+_USAGE = "use `python -m demo`, and `kafka`, `storage`, `cluster`, `up` or `down` behind it"
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -41,6 +41,11 @@ def main(arguments: Sequence[str]) -> int:
 
                 with only_one(build / "demo-storage.lock"):
                     return 0 if run_storage_demo(Places(build / "demo-storage"), screen) else 1
+            case ["cluster"]:
+                from demo.cluster.scenario import run_cluster_demo
+
+                with only_one(build / "demo-cluster.lock"):
+                    return 0 if run_cluster_demo(Places(build / "demo-cluster"), screen) else 1
             case ["up"]:
                 with only_one(build / "up.lock"):
                     bring_up(Places(build / "up"), screen, port=_wanted_port())

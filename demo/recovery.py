@@ -106,9 +106,16 @@ def kill_and_recover(system: System, airflow: Airflow, deployer: Deployer, tell:
     Raises as ``lose_and_recover`` does.
     """
     tell(f"  {_kill(system, job)} is killed, and its supervisor too")
+    return recover_dead(system, airflow, deployer, tell, job, reason="its driver was killed")
+
+
+def recover_dead(
+    system: System, airflow: Airflow, deployer: Deployer, tell: Tell, job: str, *, reason: str
+) -> list[StepReport]:
+    """The same of a driver that is dead."""
     recovery = Asked(
         name=f"{job}: recovered",
-        form={"job": job, "action": "restart", "reason": "its driver was killed"},
+        form={"job": job, "action": "restart", "reason": reason},
         way=Way.RESUME,
         dag=RECOVER,
     )

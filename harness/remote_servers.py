@@ -1,6 +1,7 @@
 """The servers of a job of which only the driver is here: S3 or HDFS for its checkpoints, PostgreSQL, executors.
 
-``python -m harness.remote_servers FILE`` runs those with S3 until SIGTERM; ``FILE`` says where, once all answer.
+``python -m harness.remote_servers KIND FILE`` runs them until SIGTERM, ``s3`` with a Spark cluster or ``yarn`` with
+HDFS; ``FILE`` says where, once all answer.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ import shutil
 import signal
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -21,10 +23,16 @@ import msgspec
 from harness import postgres_server
 from harness.hdfs_server import HdfsServer, hdfs_server
 from harness.kafka_broker import CONNECTORS
+from harness.places import WAREHOUSE_VARIABLE
 from harness.s3_server import FIRST_BUCKET, S3Server, find_program, s3_server
 from harness.spark_cluster import SparkCluster, spark_cluster
+from harness.yarn_server import YarnServer, yarn_server
 from streamkeeper.errors import NotFound
+from streamkeeper.model.settings import SECRET_PREFIX
 from streamkeeper.private_files import write_file
+
+S3, YARN = "s3", "yarn"
+_REVIVED_S = 2.0
 
 
 class Whereabouts(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,9 +76,36 @@ class HdfsServers:
         return {**self.hdfs.environment, "SPARK_LOCAL_IP": "127.0.0.1"}
 
 
+@dataclass(frozen=True, slots=True)
+class YarnServers:
+    """The running servers, of which YARN's containers know where the table is."""
+
+    hdfs: HdfsServer
+    yarn: YarnServer
+    database: str
+
+    @property
+    def whereabouts(self) -> Whereabouts:
+        """Where they are."""
+        environment = {
+            **self.yarn.environment,
+            "STREAMKEEPER_CHECKPOINTS": f"{self.hdfs.url}/checkpoints",
+            "STREAMKEEPER_DRIVERS": YARN,
+        }
+        return Whereabouts(environment=environment, database=self.database)
+
+
+def find_database() -> Path:
+    """The folder of PostgreSQL's programs; raises NotFound where there is none."""
+    programs = postgres_server.find_programs()
+    if programs is None:
+        raise NotFound("there are no PostgreSQL server programs", hint="Debian: apt-get install postgresql")
+    return programs
+
+
 def find_programs() -> Path:
     """The folder of PostgreSQL's programs; raises NotFound where those of one of the servers are missing."""
-    programs = _postgres_programs()
+    programs = find_database()
     try:
         find_program()
     except SystemExit as missing:
@@ -96,13 +131,23 @@ def remote_servers() -> Iterator[RemoteServers]:
 @contextmanager
 def hdfs_and_database() -> Iterator[tuple[HdfsServer, str]]:
     """HDFS, and PostgreSQL by libpq's URL; ended and removed at the end. Raises NotFound where programs are missing."""
-    programs = _postgres_programs()
+    programs = find_database()
     with (
         _home() as home,
         hdfs_server(home / "hdfs") as hdfs,
         postgres_server.postgres_server(home / "postgres", programs) as database,
     ):
         yield hdfs, database
+
+
+@contextmanager
+def yarn_servers() -> Iterator[YarnServers]:
+    """HDFS, PostgreSQL and YARN; ended and removed at the end. Raises NotFound where programs are missing."""
+    with hdfs_and_database() as (hdfs, database), _home() as home:
+        known = database.replace("postgresql://", "postgresql+psycopg://")
+        given = {"SPARK_LOCAL_IP": "127.0.0.1", f"{SECRET_PREFIX}{WAREHOUSE_VARIABLE}": known}
+        with yarn_server(home / "yarn", given, beside=hdfs.conf) as yarn:
+            yield YarnServers(hdfs, yarn, database)
 
 
 @contextmanager
@@ -114,13 +159,6 @@ def hdfs_servers(*, workers: int = 2) -> Iterator[HdfsServers]:
         spark_cluster(home / "cluster", workers=workers) as cluster,
     ):
         yield HdfsServers(hdfs, cluster, database)
-
-
-def _postgres_programs() -> Path:
-    programs = postgres_server.find_programs()
-    if programs is None:
-        raise NotFound("there are no PostgreSQL server programs", hint="Debian: apt-get install postgresql")
-    return programs
 
 
 @contextmanager
@@ -135,7 +173,7 @@ def _home() -> Iterator[Path]:
         shutil.rmtree(home, ignore_errors=True)
 
 
-def main(file: Path) -> None:
+def main(kind: str, file: Path) -> None:
     """Run them until SIGTERM, which is listened to once."""
 
     def end(_number: int, _frame: FrameType | None) -> None:
@@ -143,13 +181,20 @@ def main(file: Path) -> None:
         raise SystemExit(0)
 
     signal.signal(signal.SIGTERM, end)
-    with remote_servers() as servers:
+    with _opened(kind) as servers:
         draft = file.with_suffix(".new")
         write_file(draft, msgspec.json.encode(servers.whereabouts))
         os.replace(draft, file)
         while True:
-            signal.pause()
+            time.sleep(_REVIVED_S)
+            if isinstance(servers, YarnServers):
+                # As a cluster's own watch does.
+                servers.yarn.revive_node()
+
+
+def _opened(kind: str) -> AbstractContextManager[RemoteServers | YarnServers]:
+    return yarn_servers() if kind == YARN else remote_servers()
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(sys.argv[1], Path(sys.argv[2]))

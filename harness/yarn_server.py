@@ -17,7 +17,7 @@ from harness.processes import free_ports
 from streamkeeper.errors import NotFound
 
 _RESOURCE_MANAGER = "org.apache.hadoop.yarn.server.resourcemanager.ResourceManager"
-_NODE_MANAGER = "org.apache.hadoop.yarn.server.nodemanager.NodeManager"
+NODE_MANAGER = "org.apache.hadoop.yarn.server.nodemanager.NodeManager"
 _FIFO = "org.apache.hadoop.yarn.server.resourcemanager.scheduler.fifo.FifoScheduler"
 
 
@@ -73,26 +73,26 @@ class YarnServer(HadoopProcesses):
 
         Raises InvalidInput when one of them has ended, StillWaiting when it takes too long.
         """
-        for program in (_RESOURCE_MANAGER, _NODE_MANAGER):
+        for program in (_RESOURCE_MANAGER, NODE_MANAGER):
             self.launch(program)
         self.wait("YARN has no node", self._has_a_node)
 
     @property
     def node_manager(self) -> int:
         """Its pid."""
-        return self.process(_NODE_MANAGER).pid
+        return self.process(NODE_MANAGER).pid
 
     def freeze_node(self) -> None:
         """The NodeManager stops; its containers go on."""
-        self.process(_NODE_MANAGER).send_signal(signal.SIGSTOP)
+        self.process(NODE_MANAGER).send_signal(signal.SIGSTOP)
 
     def thaw_node(self) -> None:
         """It goes on."""
-        self.process(_NODE_MANAGER).send_signal(signal.SIGCONT)
+        self.process(NODE_MANAGER).send_signal(signal.SIGCONT)
 
     def replace_node(self) -> None:
         """The NodeManager is killed and another one started, which knows nothing of its containers."""
-        node = self.process(_NODE_MANAGER)
+        node = self.process(NODE_MANAGER)
         node.kill()
         node.wait(10)
         self.revive_node()
@@ -100,8 +100,8 @@ class YarnServer(HadoopProcesses):
 
     def revive_node(self) -> None:
         """Start the NodeManager again if it has ended, as a cluster's own watch does."""
-        if self.process(_NODE_MANAGER).poll() is not None:
-            self.launch(_NODE_MANAGER)
+        if self.process(NODE_MANAGER).poll() is not None:
+            self.launch(NODE_MANAGER)
 
     def ask(self, path: str) -> Any:
         """What the ResourceManager's REST tells."""

@@ -2,41 +2,27 @@
 
 from __future__ import annotations
 
-import sys
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass, replace
 
-import msgspec
-from psycopg import Connection
-
-from demo.acts.going_back import roll_back
+from demo.acts.event_counts import EventCountActs
 from demo.acts.stage import Act, Stage
-from demo.acts.switching import answer_about_output, deploy_watched, rebuild_watched
-from demo.deploys import Asked, Deployer, StepReport
-from demo.kafka.jobs import EVENT_COUNTS, WITH_LARGEST, form
+from demo.deploys import Deployer, StepReport
+from demo.kafka.jobs import EVENT_COUNTS
 from demo.killing import serving_driver
-from demo.playing import from_nothing, play_all, settle, write_report
+from demo.playing import Ledger, from_nothing, play_all, settle, write_report
 from demo.recovery import RECOVER, SCHEDULES, WATCH, kill_and_recover
-from demo.releases import edit
+from demo.remote import start_servers
 from demo.show import Screen
-from demo.topic import Topic, produced_events, wait_until_read
+from demo.topic import Topic, wait_until_read
 from harness.forms import CONF, ROLLBACK_DAG
-from harness.ledger import Account
-from harness.places import WAREHOUSE_VARIABLE, Places
-from harness.processes import StartedProcess, is_running
-from harness.remote_servers import Whereabouts, find_programs
+from harness.places import Places
+from harness.processes import StartedProcess
+from harness.remote_servers import S3, Whereabouts, find_programs
 from harness.spark_cluster import find_executors
-from harness.system import System
-from harness.topic_ledger import connect, counts_so_far, read_counts, read_sums
+from harness.topic_ledger import connect
 from harness.waiting import wait_until
-from streamkeeper.errors import DeployFailed, InvalidInput, StillWaiting
-from streamkeeper.model.finding import Verdict
-from streamkeeper.model.settings import SECRET_PREFIX
-from streamkeeper.model.ways import Way
+from streamkeeper.errors import DeployFailed, StillWaiting
 
 _SETTINGS = {
     **SCHEDULES,
@@ -44,8 +30,8 @@ _SETTINGS = {
     # A recovery is to be seen: a watch that acts would have started the driver before.
     "STREAMKEEPER_WATCH_ACTS": "no",
 }
-_SERVERS = "servers"
-_START_S = 180.0
+# The master is the installation's.
+_CONF = {name: value for name, value in CONF.items() if name != "spark.master"} | {"spark.executor.memory": "512m"}
 
 
 def run_storage_demo(places: Places, screen: Screen) -> bool:
@@ -57,7 +43,7 @@ def run_storage_demo(places: Places, screen: Screen) -> bool:
     with from_nothing(places, screen, _SETTINGS) as system:
         topic = Topic.made_for(system)
         screen.tell("starting S3, PostgreSQL, a Spark cluster with two workers, and Kafka")
-        servers, where = start_servers(system)
+        servers, where = start_servers(system, S3)
         topic.start()
         screen.tell(f"checkpoints: {where.environment['STREAMKEEPER_CHECKPOINTS']}; tasks: {_master(where)}")
         airflow = system.start_airflow()
@@ -67,7 +53,8 @@ def run_storage_demo(places: Places, screen: Screen) -> bool:
         screen.tell(f"Airflow is healthy at {airflow.url}, Kafka at {topic.broker.servers}")
         stage = Stage(system, airflow, Deployer(system, airflow, screen.tell), screen.tell)
         with connect(where.database) as database:
-            played = Acts(topic, servers, database)
+            played = EventCountActs(topic=topic, database=database, conf=_CONF)
+            played = replace(played, between=Deaths(servers, played.ledger).all())
             acts = play_all(stage, played.all(), played.ledger, screen)
             screen.tell("no more events; the job reads what is left")
             topic.stop_feed()
@@ -75,82 +62,19 @@ def run_storage_demo(places: Places, screen: Screen) -> bool:
     return write_report(places, acts, accounts, screen)
 
 
-def start_servers(system: System) -> tuple[StartedProcess, Whereabouts]:
-    """Start them and tell the system where they are; raises InvalidInput when they end, StillWaiting when late."""
-    file = system.places.root / "servers.json"
-    # What somebody's shell says of another S3 is not to reach in.
-    for name in [name for name in system.environment if name.startswith("AWS_")]:
-        del system.environment[name]
-    started = system.start_process(_SERVERS, [sys.executable, "-m", "harness.remote_servers", str(file)])
-    if not wait_until(lambda: file.exists() or not is_running(started), timeout_s=_START_S):
-        raise StillWaiting(f"the servers do not run after {_START_S:.0f} s", hint=f"see {started.log}")
-    if not file.exists():
-        last = Path(started.log).read_text(errors="replace").strip().splitlines()[-1:]
-        raise InvalidInput(f"the servers ended: {''.join(last) or 'without a word'}", hint=f"see {started.log}")
-    where = msgspec.json.decode(file.read_bytes(), type=Whereabouts)
-    database = where.database.replace("postgresql://", "postgresql+psycopg://")
-    system.environment.update(where.environment | {f"{SECRET_PREFIX}{WAREHOUSE_VARIABLE}": database})
-    return started, where
-
-
 @dataclass(frozen=True, slots=True)
-class Acts:
-    """All that is done to the job. ``servers``: below whose process the executors run; ``database``: of its table."""
+class Deaths:
+    """What dies. ``servers``: below whose process the executors run; ``ledger``: what has come out by now."""
 
-    topic: Topic
     servers: StartedProcess
-    database: Connection
-
-    def ledger(self) -> list[Account]:
-        """As it stands: what came out is read first, so that all of it has been written down by then."""
-        counts = read_counts(self.database)
-        return [counts_so_far(EVENT_COUNTS, produced_events(self.topic.system.places), counts)]
+    ledger: Ledger
 
     def all(self) -> tuple[Act, ...]:
         """In their order."""
         return (
-            Act("first release", "from the topic's beginning", self._deploy_first),
-            Act("resume", "a compatible change, while a reader looks", self._resume),
-            Act("rebuild", "one more aggregate: read the topic again, compare, cut over", self._rebuild),
             Act("executor killed", "SIGKILL; the job goes on by itself", self._kill_executor),
             Act("driver killed", "and its supervisor: the watch raises it, a recovery starts it again", self._recover),
-            Act("rollback", "to the release before the rebuild", partial(roll_back, job=EVENT_COUNTS)),
         )
-
-    def _form(self, *, per_trigger: int, reason: str) -> dict[str, Any]:
-        # The master is the installation's.
-        conf = {name: value for name, value in CONF.items() if name != "spark.master"}
-        conf["spark.executor.memory"] = "512m"
-        return form(self.topic.broker.servers, EVENT_COUNTS, per_trigger=per_trigger, reason=reason, conf=conf)
-
-    @property
-    def _read(self) -> Callable[[], Any]:
-        return partial(read_sums, self.database)
-
-    def _deploy_first(self, stage: Stage) -> list[StepReport]:
-        wanted = self._form(per_trigger=2000, reason="first release")
-        return [stage.deployer.deploy(Asked(name=f"{EVENT_COUNTS}: first release", form=wanted, way=Way.START))]
-
-    def _resume(self, stage: Stage) -> list[StepReport]:
-        stage.tell("  1000 records per trigger instead of 2000")
-        asked = Asked(
-            name=f"{EVENT_COUNTS}: resume",
-            form=self._form(per_trigger=1000, reason="a compatible change"),
-            verdict=Verdict.RESUME,
-            way=Way.RESUME,
-        )
-        return [deploy_watched(stage, asked, self._read)]
-
-    def _rebuild(self, stage: Stage) -> list[StepReport]:
-        stage.tell(f"  {edit(stage.places, WITH_LARGEST)}")
-        asked = Asked(
-            name=f"{EVENT_COUNTS}: rebuild",
-            form=self._form(per_trigger=2000, reason="one more aggregate"),
-            verdict=Verdict.SWITCH,
-            way=Way.REBUILD,
-            meanwhile=answer_about_output(stage, "the ledger tells"),
-        )
-        return [rebuild_watched(stage, asked, self._read)]
 
     def _kill_executor(self, stage: Stage) -> list[StepReport]:
         began, before = time.monotonic(), serving_driver(stage.system, EVENT_COUNTS)

@@ -58,7 +58,7 @@ def test_asked_to_end_they_leave_nothing(tmp_path: Path, *, ready: bool) -> None
     temporary.chmod(0o755)  # PostgreSQL's own user goes through here
     file, processes = tmp_path / "servers.json", StartedProcesses(tmp_path / "processes.json")
     environ = Places(tmp_path).environment() | {"TMPDIR": str(temporary)}
-    command = [sys.executable, "-m", "harness.remote_servers", str(file)]
+    command = [sys.executable, "-m", "harness.remote_servers", remote_servers.S3, str(file)]
     started = processes.start("servers", command, environ=environ, log=tmp_path / "log", cwd=ROOT)
     try:
         postgres = wait_for("PostgreSQL", lambda: [p for p in session_of(started) if p.name() == "postgres"], 120)

@@ -1,0 +1,97 @@
+"""The demo on YARN and HDFS: deploys, a rebuild, the node's own process killed, a rollback, and the ledger."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import psutil
+
+from demo.acts.event_counts import EventCountActs
+from demo.acts.stage import Act, Stage
+from demo.deploys import Deployer, StepReport
+from demo.kafka.jobs import EVENT_COUNTS
+from demo.killing import serving_driver
+from demo.playing import from_nothing, play_all, settle, write_report
+from demo.recovery import RECOVER, SCHEDULES, WATCH, recover_dead
+from demo.remote import start_servers
+from demo.show import Screen
+from demo.topic import Topic
+from harness.forms import CONF, ROLLBACK_DAG
+from harness.hadoop_process import has_jars
+from harness.places import Places
+from harness.processes import StartedProcess
+from harness.remote_servers import YARN, find_database
+from harness.topic_ledger import connect
+from harness.waiting import wait_until
+from harness.yarn_server import NODE_MANAGER
+from streamkeeper.errors import DeployFailed, NotFound, StillWaiting
+from streamkeeper.model.liveness import Life
+
+_SETTINGS = {
+    **SCHEDULES,
+    "STREAMKEEPER_BACKUP_SCHEDULE": "never",
+    # A recovery is to be seen: a watch that acts would have started the driver before.
+    "STREAMKEEPER_WATCH_ACTS": "no",
+}
+_GIVEN_UP_S = 120.0
+
+
+def run_cluster_demo(places: Places, screen: Screen) -> bool:
+    """Run it from nothing; whether the ledger is clean. Everything it started is stopped, however it ends.
+
+    Raises NotFound, before anything is started, where the programs of a server are missing.
+    """
+    find_database()
+    if not has_jars():
+        raise NotFound("Hadoop's jars are not there", hint="make connectors")
+    with from_nothing(places, screen, _SETTINGS) as system:
+        system.environment["STREAMKEEPER_STORE"] = str(places.home / "store")
+        topic = Topic.made_for(system)
+        screen.tell("starting HDFS, YARN, PostgreSQL and Kafka")
+        servers, where = start_servers(system, YARN)
+        topic.start()
+        screen.tell(f"checkpoints: {where.environment['STREAMKEEPER_CHECKPOINTS']}; drivers: YARN's containers")
+        airflow = system.start_airflow()
+        system.wait_for_airflow(airflow)
+        for dag in (ROLLBACK_DAG, WATCH, RECOVER):
+            system.wait_for_dag(airflow, dag)
+        screen.tell(f"Airflow is healthy at {airflow.url}, Kafka at {topic.broker.servers}")
+        stage = Stage(system, airflow, Deployer(system, airflow, screen.tell), screen.tell)
+        with connect(where.database) as database:
+            played = EventCountActs(topic=topic, database=database, conf=dict(CONF))
+            played = replace(played, between=(Node(servers).act,))
+            acts = play_all(stage, played.all(), played.ledger, screen)
+            screen.tell("no more events; the job reads what is left")
+            topic.stop_feed()
+            accounts = settle(system, (EVENT_COUNTS,), played.ledger, screen)
+    return write_report(places, acts, accounts, screen)
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """The machine of the cluster, by its NodeManager, which is below the process of the servers."""
+
+    servers: StartedProcess
+
+    @property
+    def act(self) -> Act:
+        """What becomes of it, and of the driver that it holds."""
+        return Act("node killed", "its own process: YARN gives the driver up, a recovery starts it again", self._kill)
+
+    def _kill(self, stage: Stage) -> list[StepReport]:
+        site, instance = stage.system.site, serving_driver(stage.system, EVENT_COUNTS).instance
+        for process in psutil.Process(self.servers.pid).children(recursive=True):
+            if NODE_MANAGER in process.cmdline():
+                process.kill()
+                stage.tell(
+                    f"  kill -9 {process.pid}: the NodeManager; its container, the driver of {instance}, goes on"
+                )
+                break
+        else:
+            raise DeployFailed("YARN has no NodeManager to kill")
+        if not wait_until(lambda: site.runner.observe(EVENT_COUNTS, instance).life is Life.DEAD, timeout_s=_GIVEN_UP_S):
+            raise StillWaiting(f"{instance} has not ended within {_GIVEN_UP_S:.0f} s of its node's end")
+        stage.tell(f"  {site.runner.observe(EVENT_COUNTS, instance).why}")
+        return recover_dead(
+            stage.system, stage.airflow, stage.deployer, stage.tell, EVENT_COUNTS, reason="YARN gave it up"
+        )
