@@ -161,6 +161,21 @@ def test_a_node_that_is_replaced_proves_nothing(place: YarnPlace) -> None:
     assert "two looks at /proc" in on_its_machine.observe(JOB, "one").why
 
 
+def test_nothing_is_started_in_a_directory_that_is_gone(place: YarnPlace) -> None:
+    """A NodeManager that starts anew takes it away: a driver that fails then is not tried again, and says why."""
+    _, driver, _ = running(place)
+    wait_for("its registration", lambda: says(place) == "RUNNING")
+    place.yarn.replace_node()
+    wait_for("the directory's end", lambda: not Path(f"/proc/{driver}/cwd").resolve().is_dir())
+    if is_running(driver):
+        end(driver)
+    assert "said so once every process of its tree was gone" in place.wait_dead()
+    end_ = place.control().read_exit()
+    assert end_ is not None
+    assert "its container's directory was removed" in end_.error or "signal 15" in end_.error
+    assert len(place.control().processes()) == 1
+
+
 def test_a_container_counts_as_ended_when_its_shell_has(place: YarnPlace) -> None:
     """The shell that a NodeManager waits for is killed alone: it is never dead while a process of the tree lives."""
     pids = running(place)

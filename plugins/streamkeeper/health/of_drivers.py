@@ -180,7 +180,8 @@ RULES: tuple[Rule, ...] = (
         Severity.TICKET,
         None,
         "",
-        "run the watch on the machine, or in the pid namespace, where the driver was started",
+        "run the watch on the machine, or in the pid namespace, where the driver was started; if that is gone for good,"
+        " streamkeeper state-dead {job} says so",
         "Nothing serves",
         _unknown,
     ),

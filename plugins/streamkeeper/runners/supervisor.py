@@ -46,7 +46,7 @@ from streamkeeper.runners.driver_process import DriverProcess, Signals, adopt_or
 from streamkeeper.runners.machine import this_machine
 from streamkeeper.runners.process_tree import Root
 from streamkeeper.runners.restarts import Decision, Next, Spent, decide
-from streamkeeper.runners.yarn_container import application_master, container_log, is_in_container
+from streamkeeper.runners.yarn_container import application_master, container_log, is_in_container, why_gone
 from streamkeeper.secret_resolvers import built_in_resolvers
 from streamkeeper.stores.opening import open_store
 
@@ -93,6 +93,8 @@ class Supervisor:
             code, error = self._run_generation(generation)
             if number := self._signals.received():
                 return self._exit(DriverState.FAILED, code, f"terminated by signal {number}")
+            if gone := why_gone(os.environ):
+                return self._exit(DriverState.FAILED, code, gone)
             now = time.monotonic()
             decision = decide(
                 code,

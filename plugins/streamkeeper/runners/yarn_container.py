@@ -31,6 +31,16 @@ def container_log(environ: Mapping[str, str]) -> Path:
     return Path(environ["LOG_DIRS"].partition(",")[0], "driver.log")
 
 
+def why_gone(environ: Mapping[str, str]) -> str:
+    """Why nothing can be started in this container any more; empty where it can.
+
+    A NodeManager that starts anew removes the directories of containers that it does not know, and lets them run.
+    """
+    if not is_in_container(environ) or Path(environ["PWD"]).is_dir():
+        return ""
+    return "its container's directory was removed: YARN's NodeManager has started anew"
+
+
 @contextmanager
 def application_master(environ: Mapping[str, str], say: Callable[[str], None]) -> Iterator[None]:
     """Tell the ResourceManager for as long as the body runs that the application lives.
