@@ -98,6 +98,14 @@ class YarnServer(HadoopProcesses):
         self.revive_node()
         self.wait("YARN has no node", self._has_a_node)
 
+    def replace_manager(self) -> None:
+        """The ResourceManager is killed and another one started, which knows nothing of its applications."""
+        manager = self.process(_RESOURCE_MANAGER)
+        manager.kill()
+        manager.wait(10)
+        self.launch(_RESOURCE_MANAGER)
+        self.wait("YARN has no node", self._has_a_node)
+
     def revive_node(self) -> None:
         """Start the NodeManager again if it has ended, as a cluster's own watch does."""
         if self.process(NODE_MANAGER).poll() is not None:

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from harness import hadoop_process
 from harness.waiting import wait_for
 from harness.yarn_server import YarnServer, yarn_server
-from streamkeeper.errors import InvalidInput, PermanentError
+from streamkeeper.errors import InvalidInput, PermanentError, TemporaryError
 from streamkeeper.hadoop_conf import hadoop_user
 from streamkeeper.model.control import LOCAL, YARN
 from streamkeeper.runners.by_launch import LaunchedRunner
@@ -159,6 +159,32 @@ def test_a_node_that_is_replaced_proves_nothing(place: YarnPlace) -> None:
     wait_for("the end of all", lambda: not any(map(is_running, pids)))
     assert place.life() is Life.UNKNOWN
     assert "two looks at /proc" in on_its_machine.observe(JOB, "one").why
+
+
+def test_a_manager_that_does_not_answer_or_has_forgotten_proves_nothing(place: YarnPlace) -> None:
+    """While it is down, and once another one knows nothing of the application: never dead while a process lives.
+
+    Its node ends what the new one does not know, and the supervisor's last word is the proof.
+    """
+    pids = running(place)
+    wait_for("its registration", lambda: says(place) == "RUNNING")
+    nobody = YarnPlace.new_runner(place)
+    nobody._managers[place.yarn.http] = ResourceManager("http://127.0.0.1:1", "nobody")
+    seen = nobody.observe(JOB, "one")
+    assert (seen.life, "does not answer" in seen.why) == (Life.UNKNOWN, True)
+    with pytest.raises(TemporaryError, match="does not answer"):
+        nobody.kill(JOB, "one")
+    place.yarn.replace_manager()
+    lives = set()
+    deadline = time.monotonic() + 60
+    while any(map(is_running, pids)) and time.monotonic() < deadline:
+        life = place.life()
+        if all(map(is_running, pids)):
+            lives.add(life)
+    assert Life.DEAD not in lives
+    assert not any(map(is_running, pids)), "the node was to end what its manager does not know"
+    assert place.life() is (Life.DEAD if place.control().read_exit() is not None else Life.UNKNOWN)
+    place.started.clear()
 
 
 def test_nothing_is_started_in_a_directory_that_is_gone(place: YarnPlace) -> None:
