@@ -6,6 +6,8 @@ pairs one side is frozen while the other changes its release, in alternating ord
 commit of the old driver to the first commit of the new one, by the commit files' mtimes.
 
 ``--elsewhere``: for both the checkpoint is in HDFS, the table in PostgreSQL, and a standalone cluster has the tasks.
+``--on-yarn``: the same with the drivers of both in YARN's containers; ``plain`` kills its application, waits for its
+end and submits the next in cluster mode.
 """
 
 from __future__ import annotations
@@ -21,12 +23,13 @@ from typing import Any
 import psutil
 
 from bench.report import write_report
-from bench.sides import TRIGGER, PlainSide, Side, deploy, fill, gap_around, replace_alone
+from bench.sides import TRIGGER, PlainSide, Side, YarnPlainSide, deploy, fill, gap_around, replace_alone
 from harness.bed import Bed, fresh_bed
 from harness.places import ROOT
 from harness.postgres_server import new_database
-from harness.remote_servers import hdfs_servers
+from harness.remote_servers import YARN, hdfs_and_database, hdfs_servers
 from harness.variables import set_variables
+from harness.yarn_server import yarn_server
 from streamkeeper.checkpoints.opening import tree_at
 
 JOB = "sales_totals"
@@ -47,6 +50,7 @@ class WarmSide:
         """Deploy the next release."""
         self._release += 1
         room = ("--conf", "spark.executor.memory=512m") if self.bed.master else ()
+        room = ("--conf", "spark.driver.memory=512m") if self.bed.drivers else room
         deploy(self.bed, JOB, self._params(self._release), *room)
 
     def processes(self) -> list[psutil.Process]:
@@ -75,16 +79,19 @@ def main() -> int:
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--keys", default="10,1000000")
     parser.add_argument("--goal", type=float, default=0.125)
-    parser.add_argument("--elsewhere", action="store_true")
+    places = parser.add_mutually_exclusive_group()
+    for place in _PLACES:
+        places.add_argument(f"--{place}", dest="place", action="store_const", const=place, default="")
     parser.add_argument("--out", type=Path, default=None, help="folder of the report")
     chosen = parser.parse_args()
-    measure = _measure_elsewhere if chosen.elsewhere else _measure_here
+    measure = _PLACES[chosen.place] if chosen.place else _measure_here
     figures = {}
     for keys in (int(each) for each in chosen.keys.split(",")):
         figures[str(keys)] = measure(ROOT / f"build/bench/handover-{keys}", keys, chosen.pairs)
         print(keys, json.dumps(figures[str(keys)]), flush=True)
-    name = "handover-elsewhere" if chosen.elsewhere else "handover"
-    file = write_report(name, {"goal": chosen.goal, "keys": figures}, into=chosen.out)
+    file = write_report(
+        "-".join(filter(None, ("handover", chosen.place))), {"goal": chosen.goal, "keys": figures}, into=chosen.out
+    )
     print(f"written to {file}")
     return 0 if all(each["ratio"] <= chosen.goal for each in figures.values()) else 1
 
@@ -106,6 +113,23 @@ def _measure_elsewhere(root: Path, keys: int, pairs: int) -> dict[str, Any]:
         databases = {side: new_database(servers.database, side) for side in SIDES}
         plain = PlainSide(bed, JOB, partial(_params, bed, databases["plain"]), f"{servers.hdfs.url}/plain")
         return _measure(WarmSide(bed, partial(_params, bed, databases["warm"])), plain, keys, pairs)
+
+
+def _measure_on_yarn(root: Path, keys: int, pairs: int) -> dict[str, Any]:
+    local = {"SPARK_LOCAL_IP": "127.0.0.1"}
+    with (
+        hdfs_and_database() as (hdfs, database),
+        fresh_bed(root, JOBS, f"{hdfs.url}/checkpoints", drivers=YARN) as bed,
+        yarn_server(bed.root / "yarn", local, beside=hdfs.conf) as yarn,
+        set_variables({**yarn.environment, **local}),
+    ):
+        databases = {side: new_database(database, side) for side in SIDES}
+        plain = YarnPlainSide(bed, JOB, partial(_params, bed, databases["plain"]), f"{hdfs.url}/plain", yarn)
+        return _measure(WarmSide(bed, partial(_params, bed, databases["warm"])), plain, keys, pairs)
+
+
+_PLACES = {"elsewhere": _measure_elsewhere, "on-yarn": _measure_on_yarn}
+"""Where both sides may be, but for this machine."""
 
 
 def _measure(warm: WarmSide, plain: PlainSide, keys: int, pairs: int) -> dict[str, Any]:

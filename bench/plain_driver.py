@@ -27,6 +27,9 @@ def main() -> None:
     conf = session_conf({}, Path(sys.argv[4]) / "scratch", "plain", master=master)
     if master:
         conf |= {"spark.executor.memory": "512m", "spark.executorEnv.PYTHONPATH": os.environ["PYTHONPATH"]}
+    if "CONTAINER_ID" in os.environ:
+        # YARN's: who submitted it has said so.
+        conf = {key: value for key, value in conf.items() if not key.startswith(("spark.master", "spark.driver."))}
     for key, value in conf.items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()

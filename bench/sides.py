@@ -21,8 +21,11 @@ from harness.bed import Bed
 from harness.places import ROOT
 from harness.producer import write_whole
 from harness.waiting import wait_for
+from harness.yarn_server import YarnServer
 from streamkeeper.checkpoints.opening import tree_at
 from streamkeeper.checkpoints.trees import Tree
+from streamkeeper.hadoop_conf import hadoop_user
+from streamkeeper.runners.yarn_rest import ResourceManager
 
 TRIGGER = "500 milliseconds"
 
@@ -118,6 +121,84 @@ class PlainSide:
         if self._driver is not None:
             os.killpg(self._driver.pid, signal.SIGKILL)
             self._driver.wait()
+
+
+class YarnPlainSide(PlainSide):
+    """The same by YARN: the application is killed, and the next submitted in cluster mode once nothing of it is left.
+
+    ``yarn``: the cluster.
+    """
+
+    def __init__(
+        self, bed: Bed, job: str, params: Callable[[int], dict[str, Any]], checkpoint: str, yarn: YarnServer
+    ) -> None:
+        super().__init__(bed, job, params, checkpoint)
+        self._yarn = yarn
+        self._application = ""
+
+    def replace(self) -> None:
+        """Kill it, wait for its end, submit the next."""
+        self.stop()
+        self._release += 1
+        before = newest(self.commits)
+        tag = f"plain-{self._release}"
+        run = subprocess.run(self._command(tag), env=self._environment, capture_output=True, text=True, check=False)
+        if run.returncode:
+            raise SystemExit(run.stdout + run.stderr)
+        self._application = self._yarn.ask(f"apps?applicationTags={tag}")["apps"]["app"][0]["id"]
+        wait_for("the plain driver's first commit", lambda: newest(self.commits) > before, timeout_s=300)
+
+    def stop(self) -> None:
+        """As ``yarn application -kill``, and wait until all of it has ended."""
+        if not self._application:
+            return
+        manager = ResourceManager(self._yarn.http, hadoop_user(os.environ))
+        manager.withdraw(self._application)
+        wait_for("the end of the plain driver", lambda: not self.processes(), timeout_s=120)
+        self.ended_at = time.time()
+        self._application = ""
+
+    def processes(self) -> list[psutil.Process]:
+        """Its containers': the application master's, with the driver in it, and an executor's."""
+        found, mark = [], self._application.replace("application", "container")
+        for process in psutil.process_iter():
+            with suppress(psutil.Error):
+                if mark and process.environ().get("CONTAINER_ID", "").startswith(mark):
+                    found.append(process)
+        return found
+
+    def close(self) -> None:
+        """End it whatever it does."""
+        self.stop()
+
+    @property
+    def _environment(self) -> dict[str, str]:
+        return {**self.bed.environment, "YARN_CONF_DIR": os.environ["HADOOP_CONF_DIR"]}
+
+    def _command(self, tag: str) -> list[str]:
+        spark = Path(pyspark.__file__).parent
+        job, script = str(self.bed.jobs / f"{self._job}.py"), str(ROOT / "bench/plain_driver.py")
+        conf = {
+            "spark.yarn.jars": f"local:{spark}/jars/*",
+            "spark.yarn.submit.waitAppCompletion": "false",
+            "spark.yarn.maxAppAttempts": "1",
+            "spark.yarn.tags": tag,
+            "spark.ui.enabled": "false",
+            "spark.driver.memory": "512m",
+            "spark.executor.memory": "512m",
+            "spark.executor.instances": "1",
+        }
+        for where in ("spark.yarn.appMasterEnv", "spark.executorEnv"):
+            conf |= {
+                f"{where}.PYSPARK_PYTHON": sys.executable,
+                f"{where}.SPARK_HOME": str(spark),
+                f"{where}.PYTHONPATH": self.bed.environment["PYTHONPATH"],
+            }
+        told = [word for key, value in conf.items() for word in ("--conf", f"{key}={value}")]
+        own = self.bed.root / "plain"
+        params = json.dumps(self._params(self._release))
+        submit = [str(spark / "bin/spark-submit"), "--master", "yarn", "--deploy-mode", "cluster", *told]
+        return [*submit, script, job, self.checkpoint, params, str(own)]
 
 
 def replace_alone(side: Side, other: Side) -> float:
