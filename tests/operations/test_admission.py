@@ -105,7 +105,7 @@ def test_a_machine_without_java_is_told_before_anything_is_on_record(
 ) -> None:
     """For a deploy of the code and of a release, and for a rollback; nothing of the other operation is ended."""
 
-    def nowhere(_: object) -> None:
+    def nowhere(_: object, references: object = ()) -> None:
         raise PermanentError("Java is missing")
 
     serving(job, {"input": "/in"}, {})

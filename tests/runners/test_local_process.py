@@ -317,18 +317,6 @@ def test_a_driver_that_cannot_be_executed_fails_the_instance(place: Place) -> No
     assert "cannot be started" in end_.error
 
 
-def test_looking_for_a_tree_is_cheap(place: Place) -> None:
-    """The handover waits for it: the fastest of several looks takes less than 20 ms."""
-    place.runner.launch(place.spec(), {})
-    place.pids()
-    spans = []
-    for _ in range(10):
-        began = time.perf_counter()
-        place.runner.observe(JOB, "one")
-        spans.append(time.perf_counter() - began)
-    assert min(spans) < 0.02
-
-
 def test_a_driver_gets_what_it_needs_of_whoever_starts_it() -> None:
     """Where the cluster is that holds its checkpoints, and as whom it is asked; nothing that is not meant for it."""
     settings = Settings(store="/s", checkpoints="hdfs://namenode:8020/cp", jobs="/j", home="/h")

@@ -248,6 +248,9 @@ def test_what_no_node_could_hold_is_refused_with_yarns_reason(place: YarnPlace) 
 def test_a_secret_that_only_airflow_knows_is_refused(place: YarnPlace) -> None:
     """A driver on a node cannot ask Airflow; nothing is submitted."""
     with pytest.raises(InvalidInput, match="resolves its own"):
+        place.runner.check_place(["secret://env/PASSWORD", "secret://airflow/warehouse/password"])
+    place.runner.check_place(["secret://env/PASSWORD"])
+    with pytest.raises(InvalidInput, match="resolves its own"):
         place.runner.launch(place.spec(), {"secret://airflow/warehouse/password": "hunter2"})
     assert place.control().read_application() is None
     place.started.clear()

@@ -93,13 +93,13 @@ def admit(site: Installation, state: JobState, request: DeployRequest) -> Deploy
         site.runner.check_place()
         return request
     request = _with_inherited(state, request)
-    find_references(request.params, request.conf)
+    references = find_references(request.params, request.conf)
     check_release_conf(request.conf, site.settings.confs)
     bundle = build_bundle(Path(site.settings.jobs), request.job)
     declaration = _ask(site, request.job, bundle.data, bundle.entry)
     request = _without_undeclared(request, declaration)
     _check_values(site, request.job, declaration, request.params, request.conf)
-    site.runner.check_place()
+    site.runner.check_place(references)
     return request
 
 

@@ -14,8 +14,10 @@ __all__ = ["Life", "Liveness", "Runner"]
 class Runner(ABC):
     """Starts process trees that outlive their starter, and proves them dead."""
 
-    def check_place(self) -> None:
-        """Raise PermanentError where no driver could run, however it is launched; changes nothing."""
+    def check_place(self, references: Collection[str] = ()) -> None:
+        """Raise PermanentError where no driver could run, however it is launched, or none could get the values of these
+        secret references; changes nothing.
+        """
         return
 
     @abstractmethod

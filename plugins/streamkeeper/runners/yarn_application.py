@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 import shlex
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from streamkeeper.crash_points import crash_point
 from streamkeeper.errors import InvalidInput, StreamkeeperError
@@ -75,20 +75,16 @@ class YarnRunner(Runner):
         self._resolve_master = resolve_master
         self._managers: dict[str, ResourceManager] = {}
 
-    def check_place(self) -> None:
-        """See Runner; the ResourceManager answers."""
+    def check_place(self, references: Collection[str] = ()) -> None:
+        """See Runner; the ResourceManager answers, and no secret is one that only Airflow can resolve."""
+        _must_resolve_there(references)
         self._manager(manager_url(self._environ)).must_answer()
 
     def launch(self, spec: LaunchSpec, secrets: dict[str, str]) -> None:
         """See Runner; ``secrets`` stay here: a container's environment is kept by YARN, and the supervisor there
         resolves the same references. Raises InvalidInput for one that only Airflow can resolve.
         """
-        for reference in secrets:
-            if split_reference(reference)[0] != "env":
-                raise InvalidInput(
-                    f"{reference} is known to Airflow's tasks alone, and a driver on YARN resolves its own",
-                    hint="name it secret://env/NAME, and give STREAMKEEPER_SECRET_NAME to the NodeManagers",
-                )
+        _must_resolve_there(secrets)
         control = Control(self._store, spec.job, spec.instance)
         crash_point("launch.spec.before")
         control.write_launch(spec)
@@ -268,6 +264,15 @@ def container_mib(conf: Mapping[str, str]) -> int:
     found = re.fullmatch(r"(\d+)([kmgt]?)", text)
     spark = int(int(found[1]) * _MIB[found[2]]) if found else _SPARK_MIB
     return spark + max(_BESIDE_MIB, spark // 4)
+
+
+def _must_resolve_there(references: Collection[str]) -> None:
+    for reference in references:
+        if split_reference(reference)[0] != "env":
+            raise InvalidInput(
+                f"{reference} is known to Airflow's tasks alone, and a driver on YARN resolves its own",
+                hint="name it secret://env/NAME, and give STREAMKEEPER_SECRET_NAME to the NodeManagers",
+            )
 
 
 def _cores(conf: Mapping[str, str]) -> int:
