@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import tempfile
 import time
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ from harness.yarn_server import YarnServer, yarn_server
 from streamkeeper.errors import InvalidInput, PermanentError, TemporaryError
 from streamkeeper.hadoop_conf import hadoop_user
 from streamkeeper.model.control import LOCAL, YARN
+from streamkeeper.runners import yarn_application
 from streamkeeper.runners.by_launch import LaunchedRunner
 from streamkeeper.runners.contract import Life
 from streamkeeper.runners.local_process import LocalProcessRunner
@@ -138,6 +140,27 @@ def test_what_is_said_of_a_node_that_is_silent_proves_nothing(place: YarnPlace) 
 def withdraw(place: YarnPlace) -> None:
     """What ``yarn application -kill`` does."""
     ResourceManager(place.yarn.http, hadoop_user(os.environ)).withdraw(place.application())
+
+
+def test_the_node_that_started_it_proves_its_end(place: YarnPlace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Frozen until it counts as lost, a NodeManager wakes up and kills its container, which has no last word: it was
+    frozen too. That very NodeManager is believed, once it knows the container no more, and not before."""
+    monkeypatch.setattr(yarn_application, "_SKEW_MS", 0)
+    pids = running(place)
+    wait_for("its registration", lambda: says(place) == "RUNNING")
+    place.yarn.freeze_node()
+    try:
+        for pid in pids:
+            end(pid, signal.SIGSTOP)
+        wait_for("FAILED", lambda: says(place) == "FAILED", timeout_s=120)
+        assert all(map(is_running, pids))
+    finally:
+        place.yarn.thaw_node()
+    while place.life() is not Life.DEAD:
+        time.sleep(0.01)
+    assert not any(map(is_running, pids))
+    assert place.control().read_exit() is None
+    assert "has run since before it was started" in place.runner.observe(JOB, "one").why
 
 
 def test_a_node_that_is_replaced_proves_nothing(place: YarnPlace) -> None:

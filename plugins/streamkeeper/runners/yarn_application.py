@@ -3,9 +3,9 @@
 What the ResourceManager says of an application is no proof: KILLED is said at once, and an application whose node is
 lost counts as over while its processes go on. DEAD is only: the supervisor's own last word, written after the last
 process of its tree had ended; or an exit code of the container, which only a NodeManager that has waited for it can
-tell, and which counts once its SIGTERM and SIGKILL to what was left have had their time. So a driver is killed by a
-signal to its container, never by taking back its application, after which that code would not come any more
-(docs/decisions/0026).
+tell, and which counts once its SIGTERM and SIGKILL to what was left have had their time; or the NodeManager that has
+started it, and has run ever since, knows it no more. So a driver is killed by a signal to its container, never by
+taking back its application, after which that code would not come any more (docs/decisions/0026).
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ from __future__ import annotations
 import re
 import shlex
 import sys
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from streamkeeper.crash_points import crash_point
-from streamkeeper.errors import InvalidInput, StreamkeeperError
+from streamkeeper.errors import InvalidInput, StreamkeeperError, TemporaryError
 from streamkeeper.hadoop_conf import hadoop_user, manager_url
 from streamkeeper.model.control import Application, LaunchSpec, ProcessRecord
 from streamkeeper.model.installation_record import InstallationRecord
@@ -37,6 +38,9 @@ _CLEANED_UP = "DONE"
 _ENDED_FOR_S = 5.0
 """A container counts as ended when its shell has; what is left gets SIGTERM, and SIGKILL a quarter of a second later:
 yarn.nodemanager.sleep-delay-before-sigkill.ms."""
+_LOOK_AGAIN_S = 2.0
+_SKEW_MS = 30_000
+"""How far the clocks of two machines may be apart."""
 _PASSED_ON = frozenset(
     {
         *("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"),
@@ -178,6 +182,9 @@ class YarnRunner(Runner):
         told = _EXIT_CODE.match(report.diagnostics)
         of_it = [attempt for attempt in attempts if told and attempt.app_attempt_id == told[1]]
         if told is None or int(told[2]) < 0 or len(attempts) != 1 or not of_it:
+            if len(attempts) == 1 and _has_outlived(manager, attempts[0]):
+                why = f"container {attempts[0].container_id} of {_supervisor(recorded)} is not among those of its"
+                return Liveness(life=Life.DEAD, why=f"{why} NodeManager, which has run since before it was started")
             return Liveness(
                 life=Life.UNKNOWN,
                 why=f"the ResourceManager says {report.state} of {report.id}, which proves nothing: no NodeManager has "
@@ -264,6 +271,22 @@ def container_mib(conf: Mapping[str, str]) -> int:
     found = re.fullmatch(r"(\d+)([kmgt]?)", text)
     spark = int(int(found[1]) * _MIB[found[2]]) if found else _SPARK_MIB
     return spark + max(_BESIDE_MIB, spark // 4)
+
+
+def _has_outlived(manager: ResourceManager, attempt: Attempt) -> bool:
+    """Whether the very NodeManager that started a container has seen it end: it forgets none that it has not ended.
+
+    One that was started since knows of none, whatever lives. Looked at twice, for what is left gets its SIGKILL later.
+    """
+    if not attempt.container_id:
+        return False
+    try:
+        if manager.node_started_at(attempt) + _SKEW_MS > attempt.start_time or manager.look_at_container(attempt):
+            return False
+        time.sleep(_LOOK_AGAIN_S)
+        return manager.look_at_container(attempt) is None
+    except TemporaryError:
+        return False
 
 
 def _must_resolve_there(references: Collection[str]) -> None:

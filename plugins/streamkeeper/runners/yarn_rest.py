@@ -14,6 +14,8 @@ from streamkeeper.model.coding import decoder_of
 
 _T = TypeVar("_T")
 _TIMEOUTS_S = (5.0, 30.0)
+_OF_A_NODE_S = (3.0, 5.0)
+"""A node that is frozen takes connections, and whoever looks at a driver waits for it."""
 _OVER = frozenset({"FINISHED", "FAILED", "KILLED"})
 _HINT = "check that it runs; yarn-site.xml in HADOOP_CONF_DIR tells where: yarn.resourcemanager.webapp.address"
 
@@ -36,9 +38,13 @@ class ApplicationReport(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Attempt(msgspec.Struct, frozen=True, rename="camel"):
-    """A try to run an application's first container; names are empty before there is one."""
+    """A try to run an application's first container; names are empty before there is one.
+
+    ``start_time``: epoch milliseconds, by the ResourceManager's clock.
+    """
 
     app_attempt_id: str
+    start_time: int
     container_id: str = ""
     node_http_address: str = ""
     logs_link: str = ""
@@ -67,6 +73,14 @@ class _Container(msgspec.Struct):
     container: Container
 
 
+class _Node(msgspec.Struct, rename="camel"):
+    nm_startup_time: int
+
+
+class _NodeInfo(msgspec.Struct, rename="camel"):
+    node_info: _Node
+
+
 class _NewApplication(msgspec.Struct, rename="kebab"):
     application_id: str
 
@@ -83,7 +97,7 @@ class ResourceManager:
     """One cluster's, at ``http://host:port``, as ``user``; threads may share it.
 
     Every call raises TemporaryError where nobody answers, PermanentError where the answer is no. Connecting is bounded
-    by 5 s, a silence by 30 s.
+    by 5 s, a silence by 30 s, of a node by 5 s.
     """
 
     def __init__(self, url: str, user: str) -> None:
@@ -147,18 +161,31 @@ class ResourceManager:
         node = f"NodeManager {attempt.node_http_address}"
         url = f"http://{attempt.node_http_address}/ws/v1/node/containers/{attempt.container_id}"
         try:
-            return _decoded(self._answer(node, "GET", url).content, _Container).container
+            return _decoded(self._answer(node, "GET", url, timeouts_s=_OF_A_NODE_S).content, _Container).container
         except NotFound:
             return None
+
+    def node_started_at(self, attempt: Attempt) -> int:
+        """Since when its NodeManager runs, epoch milliseconds by that one's clock."""
+        url = f"http://{attempt.node_http_address}/ws/v1/node/info"
+        answer = self._answer(f"NodeManager {attempt.node_http_address}", "GET", url, timeouts_s=_OF_A_NODE_S)
+        return _decoded(answer.content, _NodeInfo).node_info.nm_startup_time
 
     def _ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> requests.Response:
         return self._answer(f"ResourceManager {self.url}", method, f"{self.url}/ws/v1/cluster/{path}", body)
 
-    def _answer(self, who: str, method: str, url: str, body: dict[str, Any] | None = None) -> requests.Response:
+    def _answer(
+        self,
+        who: str,
+        method: str,
+        url: str,
+        body: dict[str, Any] | None = None,
+        timeouts_s: tuple[float, float] = _TIMEOUTS_S,
+    ) -> requests.Response:
         asked = {"user.name": self._user}
         headers = {"Accept": "application/json"}
         try:
-            answer = self._session.request(method, url, params=asked, json=body, headers=headers, timeout=_TIMEOUTS_S)
+            answer = self._session.request(method, url, params=asked, json=body, headers=headers, timeout=timeouts_s)
         except requests.RequestException as error:
             raise TemporaryError(f"{who} does not answer: {type(error).__name__}", hint=_HINT) from error
         if answer.ok:
