@@ -30,6 +30,8 @@ def main() -> None:
     if "CONTAINER_ID" in os.environ:
         # YARN's: who submitted it has said so.
         conf = {key: value for key, value in conf.items() if not key.startswith(("spark.master", "spark.driver."))}
+    # Plain paths are this disk's, whatever the cluster's configuration says.
+    conf["spark.hadoop.fs.defaultFS"] = "file:///"
     for key, value in conf.items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
