@@ -21,7 +21,8 @@ from streamkeeper.stores.local import LocalStore
 T = TypeVar("T")
 
 FAKE_DRIVER = Path(__file__).with_name("fake_driver.py")
-JOB = "sales"
+JOB = f"sales_{os.getpid()}"
+"""Of this process alone: without an installation, an instance is known by its name on the whole machine."""
 
 
 @dataclass

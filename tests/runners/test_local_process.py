@@ -201,7 +201,7 @@ class Again(Place):
         self.settings = Settings(store=f"{f}/store", checkpoints=f"{f}/c", jobs=f"{f}/j", home=f"{f}/home")
         self.runner = self.new_runner()
 place = Again(Path(sys.argv[1]))
-place.runner.launch(place.spec(), {})
+place.runner.launch(place.spec(job=sys.argv[2]), {})
 print("launched", flush=True)
 time.sleep(300)
 """
@@ -212,7 +212,7 @@ def test_an_instance_survives_its_launchers_whole_process_group(place: Place) ->
     place.started.append("one")
     environ = {**os.environ, "PYTHONPATH": os.pathsep.join(each for each in sys.path if each)}
     launcher = subprocess.Popen(
-        [sys.executable, "-c", LAUNCHER, str(place.folder)],
+        [sys.executable, "-c", LAUNCHER, str(place.folder), JOB],
         stdout=subprocess.PIPE,
         env=environ,
         cwd=ROOT,
