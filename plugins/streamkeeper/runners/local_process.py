@@ -299,14 +299,17 @@ def named_master(settings: Settings, resolve_master: Callable[[str], str] | None
 def driver_variables(environ: Mapping[str, str], settings: Settings) -> dict[str, str]:
     """The environment of every driver of an installation: its settings, and little of whoever starts it."""
     passed = {key: value for key, value in environ.items() if key in _PASSED_ON or key.startswith(_PASSED_ON_PREFIXES)}
+    return {**passed, **settings_variables(settings), "STREAMKEEPER_HOME": settings.home}
+
+
+def settings_variables(settings: Settings) -> dict[str, str]:
+    """What a driver has of its installation wherever it runs; its home is its machine's."""
     return {
-        **passed,
         "PYTHONPATH": str(PACKAGES),
         "PYTHONUNBUFFERED": "1",
         "PYTHONSAFEPATH": "1",
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
-        "STREAMKEEPER_HOME": settings.home,
         "STREAMKEEPER_STORE": settings.store,
         "STREAMKEEPER_CHECKPOINTS": settings.checkpoints,
         "STREAMKEEPER_JOBS": settings.jobs,

@@ -16,6 +16,8 @@ import sys
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 
+from msgspec.structs import replace
+
 from streamkeeper.crash_points import crash_point
 from streamkeeper.errors import InvalidInput, StreamkeeperError, TemporaryError
 from streamkeeper.hadoop_conf import hadoop_user, manager_url
@@ -26,7 +28,7 @@ from streamkeeper.model.settings import Settings
 from streamkeeper.registry.control import Control
 from streamkeeper.runners.claims import NEVER_STARTED, bar, is_barred
 from streamkeeper.runners.contract import Life, Liveness, Runner
-from streamkeeper.runners.local_process import DRIVER, FORMER, PACKAGES, named_master
+from streamkeeper.runners.local_process import DRIVER, FORMER, named_master, settings_variables
 from streamkeeper.runners.machine import this_machine
 from streamkeeper.runners.process_tree import mark
 from streamkeeper.runners.yarn_container import MARK as IN_A_CONTAINER
@@ -232,20 +234,8 @@ class YarnRunner(Runner):
         passed = {key: value for key, value in self._environ.items() if key in _PASSED_ON and value}
         passed |= {key: value for key, value in self._environ.items() if key.startswith("STREAMKEEPER_CRASH")}
         marked = mark(spec.job, spec.instance, installation=self._id, store=self._settings.store)
-        ours = {
-            **marked.variables(),
-            "PYTHONPATH": str(PACKAGES),
-            "PYTHONUNBUFFERED": "1",
-            "PYTHONSAFEPATH": "1",
-            "PYSPARK_PYTHON": sys.executable,
-            "PYSPARK_DRIVER_PYTHON": sys.executable,
-            "STREAMKEEPER_STORE": self._settings.store,
-            "STREAMKEEPER_CHECKPOINTS": self._settings.checkpoints,
-            "STREAMKEEPER_JOBS": self._settings.jobs,
-            "STREAMKEEPER_JARS": self._settings.jars,
-            "STREAMKEEPER_DRIVER_METRICS": self._settings.driver_metrics,
-            "STREAMKEEPER_MASTER": named_master(self._settings, self._resolve_master),
-        }
+        settings = replace(self._settings, master=named_master(self._settings, self._resolve_master))
+        ours = {**marked.variables(), **settings_variables(settings)}
         for key, value in (passed | ours).items():
             if _UNQUOTABLE.search(value):
                 raise InvalidInput(f"{key}={value}: a NodeManager's shell would change it", hint='leave out " ` $ \\')
