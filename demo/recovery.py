@@ -34,6 +34,13 @@ SCHEDULES = {
     "STREAMKEEPER_WATCH_SCHEDULE": "never",
 }
 """Backups start by themselves in their act, and nothing else does: each act is to be seen."""
+BY_HAND = {
+    **SCHEDULES,
+    "STREAMKEEPER_BACKUP_SCHEDULE": "never",
+    # A recovery is to be seen: a watch that acts would have started the driver before.
+    "STREAMKEEPER_WATCH_ACTS": "no",
+}
+"""Of the demos without a backup: nothing starts by itself."""
 
 
 def hold_backups(airflow: Airflow) -> None:

@@ -12,7 +12,7 @@ from demo.deploys import Deployer, StepReport
 from demo.kafka.jobs import EVENT_COUNTS
 from demo.killing import serving_driver
 from demo.playing import from_nothing, play_all, settle, write_report
-from demo.recovery import RECOVER, SCHEDULES, WATCH, recover_dead
+from demo.recovery import BY_HAND, RECOVER, WATCH, recover_dead
 from demo.remote import start_servers
 from demo.show import Screen
 from demo.topic import Topic
@@ -27,12 +27,6 @@ from harness.yarn_server import NODE_MANAGER
 from streamkeeper.errors import DeployFailed, NotFound, StillWaiting
 from streamkeeper.model.liveness import Life
 
-_SETTINGS = {
-    **SCHEDULES,
-    "STREAMKEEPER_BACKUP_SCHEDULE": "never",
-    # A recovery is to be seen: a watch that acts would have started the driver before.
-    "STREAMKEEPER_WATCH_ACTS": "no",
-}
 _GIVEN_UP_S = 120.0
 
 
@@ -44,7 +38,7 @@ def run_cluster_demo(places: Places, screen: Screen) -> bool:
     find_database()
     if not has_jars():
         raise NotFound("Hadoop's jars are not there", hint="make connectors")
-    with from_nothing(places, screen, _SETTINGS) as system:
+    with from_nothing(places, screen, BY_HAND) as system:
         system.environment["STREAMKEEPER_STORE"] = str(places.home / "store")
         topic = Topic.made_for(system)
         screen.tell("starting HDFS, YARN, PostgreSQL and Kafka")

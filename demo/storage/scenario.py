@@ -11,7 +11,7 @@ from demo.deploys import Deployer, StepReport
 from demo.kafka.jobs import EVENT_COUNTS
 from demo.killing import serving_driver
 from demo.playing import Ledger, from_nothing, play_all, settle, write_report
-from demo.recovery import RECOVER, SCHEDULES, WATCH, kill_and_recover
+from demo.recovery import BY_HAND, RECOVER, WATCH, kill_and_recover
 from demo.remote import start_servers
 from demo.show import Screen
 from demo.topic import Topic, wait_until_read
@@ -24,12 +24,6 @@ from harness.topic_ledger import connect
 from harness.waiting import wait_until
 from streamkeeper.errors import DeployFailed, StillWaiting
 
-_SETTINGS = {
-    **SCHEDULES,
-    "STREAMKEEPER_BACKUP_SCHEDULE": "never",
-    # A recovery is to be seen: a watch that acts would have started the driver before.
-    "STREAMKEEPER_WATCH_ACTS": "no",
-}
 # The master is the installation's.
 _CONF = {name: value for name, value in CONF.items() if name != "spark.master"} | {"spark.executor.memory": "512m"}
 
@@ -40,7 +34,7 @@ def run_storage_demo(places: Places, screen: Screen) -> bool:
     Raises NotFound, before anything is started, where the programs of a server are missing.
     """
     find_programs()
-    with from_nothing(places, screen, _SETTINGS) as system:
+    with from_nothing(places, screen, BY_HAND) as system:
         topic = Topic.made_for(system)
         screen.tell("starting S3, PostgreSQL, a Spark cluster with two workers, and Kafka")
         servers, where = start_servers(system, S3)
