@@ -7,9 +7,11 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TypeVar
 from xml.sax.saxutils import escape
 
 from streamkeeper.errors import InvalidInput, NotFound, StillWaiting
@@ -35,6 +37,9 @@ def has_jars() -> bool:
     return any(JARS.glob("hadoop-client-minicluster-*.jar"))
 
 
+Servers = TypeVar("Servers", bound="HadoopProcesses")
+
+
 class HadoopProcesses:
     """Servers in ``home``, each by the class that runs it; ``conf``: what HADOOP_CONF_DIR is to name.
 
@@ -52,6 +57,10 @@ class HadoopProcesses:
     def environment(self) -> dict[str, str]:
         """What a client needs."""
         return {"HADOOP_CONF_DIR": str(self.conf)}
+
+    def start(self) -> None:
+        """Run them; returns once they can be used. Raises InvalidInput or StillWaiting."""
+        raise NotImplementedError
 
     def stop(self) -> None:
         """Kill all of them."""
@@ -125,3 +134,14 @@ class HadoopProcesses:
         opened = ["--add-opens=java.base/java.lang=ALL-UNNAMED", f"-Dhadoop.home.dir={self.home}"]
         opened.append(f"-Dyarn.log.dir={self.home}")
         return [java, *small, *opened, "-cp", os.pathsep.join([str(self.conf), f"{JARS}/*", *jars])]
+
+
+@contextmanager
+def started(server: Servers) -> Iterator[Servers]:
+    """The same, running for as long as the body does; its home is removed at the end."""
+    try:
+        server.start()
+        yield server
+    finally:
+        server.stop()
+        shutil.rmtree(server.home, ignore_errors=True)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import getpass
 import json
-import shutil
 import urllib.request
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from harness.hadoop_process import HadoopProcesses, has_jars
+from harness.hadoop_process import HadoopProcesses, has_jars, started
 from harness.processes import free_ports
 from streamkeeper.errors import NotFound
 
@@ -101,10 +100,5 @@ def hdfs_server(home: Path) -> Iterator[HdfsServer]:
     """A server with an empty file system in ``home``, for as long as the body runs; all of it is removed at the end."""
     if not has_jars():
         raise NotFound("HDFS's jars are not there", hint="make connectors")
-    server = HdfsServer(home)
-    try:
-        server.start()
+    with started(HdfsServer(home)) as server:
         yield server
-    finally:
-        server.stop()
-        shutil.rmtree(home, ignore_errors=True)

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from harness.hadoop_process import HadoopProcesses, has_jars
+from harness.hadoop_process import HadoopProcesses, has_jars, started
 from harness.processes import free_ports
 from streamkeeper.errors import NotFound
 
@@ -131,10 +131,5 @@ def yarn_server(
     """A server in ``home``, for as long as the body runs; all of it is removed at the end."""
     if not has_jars():
         raise NotFound("YARN's jars are not there", hint="make connectors")
-    server = YarnServer(home, given, beside=beside, expiry_s=expiry_s)
-    try:
-        server.start()
+    with started(YarnServer(home, given, beside=beside, expiry_s=expiry_s)) as server:
         yield server
-    finally:
-        server.stop()
-        shutil.rmtree(home, ignore_errors=True)
