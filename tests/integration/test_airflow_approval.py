@@ -103,7 +103,8 @@ def test_an_approved_change_takes_over_and_there_is_a_way_back(
     """
     run = Run(opaque, installation.form())
     assert asks(run)
-    assert "r0002" in opaque.question(DAG, run.run_id, ASKS)
+    release = operation_of(installation, run).release
+    assert f"**{release}** is to take over from **r0001**" in opaque.question(DAG, run.run_id, ASKS)
     run.answer(ASKS, "Approve", reason="only int() around it")
     assert run.wait() == "success", run.told()
     operation = operation_of(installation, run)
@@ -111,7 +112,7 @@ def test_an_approved_change_takes_over_and_there_is_a_way_back(
     assert operation.approval is not None
     assert (operation.approval.approved, operation.approval.reason) == (True, "only int() around it")
     assert operation.approval.by not in ("", "airflow")
-    assert installation.state.serving_release == "r0002"
+    assert installation.state.serving_release == release
     states = run.states()
     dual_run = {name: state for name, state in states.items() if name.startswith("dual_run.")}
     assert set(dual_run.values()) == {"skipped"}
@@ -126,7 +127,7 @@ def test_an_approved_change_takes_over_and_there_is_a_way_back(
     assert "to be read and written again" in blast_radius
     word, _, price = blast_radius.partition(": ")
     assert dry.report("assess").startswith(f"## {word}\n\n{escaped(price)}\n")
-    assert installation.state.serving_release == "r0002"
+    assert installation.state.serving_release == release
 
     back = Run(opaque, form, dag=ROLLBACK)
     assert back.wait() == "success", back.told()
