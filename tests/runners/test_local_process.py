@@ -19,10 +19,9 @@ from harness.waiting import wait_for
 from streamkeeper.errors import InvalidInput, TemporaryError
 from streamkeeper.model.control import DriverState, ProcessRecord
 from streamkeeper.model.installation_record import InstallationRecord
-from streamkeeper.model.settings import Settings
 from streamkeeper.runners import local_process, process_tree
 from streamkeeper.runners.contract import Life
-from streamkeeper.runners.local_process import LocalProcessRunner, driver_variables
+from streamkeeper.runners.local_process import LocalProcessRunner
 from streamkeeper.runners.machine import this_machine
 from streamkeeper.runners.process_tree import find_tree, mark, read_process
 from tests.contracts.runner_contract import RunnerContract
@@ -314,16 +313,6 @@ def test_a_driver_that_cannot_be_executed_fails_the_instance(place: Place) -> No
     end_ = place.control().read_exit()
     assert end_ is not None
     assert "cannot be started" in end_.error
-
-
-def test_a_driver_gets_what_it_needs_of_whoever_starts_it() -> None:
-    """Where the cluster is that holds its checkpoints, and as whom it is asked; nothing that is not meant for it."""
-    settings = Settings(store="/s", checkpoints="hdfs://namenode:8020/cp", jobs="/j", home="/h")
-    needed = {"HADOOP_CONF_DIR": "/etc/hadoop", "HADOOP_USER_NAME": "streams", "AWS_REGION": "eu-central-1"}
-    found = driver_variables({**needed, "HTTP_PROXY": "http://proxy", "KRB5CCNAME": "/tmp/cc"}, settings)
-    assert needed.items() <= found.items()
-    assert found["STREAMKEEPER_CHECKPOINTS"] == settings.checkpoints
-    assert not {"HTTP_PROXY", "KRB5CCNAME"} & found.keys()
 
 
 def test_a_master_of_an_airflow_connection_is_asked_for_at_each_launch(place: Place) -> None:

@@ -24,7 +24,7 @@ from streamkeeper.runners import yarn_application
 from streamkeeper.runners.by_launch import LaunchedRunner
 from streamkeeper.runners.contract import Life
 from streamkeeper.runners.local_process import LocalProcessRunner
-from streamkeeper.runners.yarn_application import YarnRunner, container_mib
+from streamkeeper.runners.yarn_application import YarnRunner
 from streamkeeper.runners.yarn_rest import ResourceManager
 from tests.contracts.runner_contract import RunnerContract
 from tests.runners.launching import JOB, Place, end, is_running
@@ -286,11 +286,3 @@ def test_what_a_shell_would_change_is_refused(place: YarnPlace) -> None:
     with pytest.raises(InvalidInput, match="STREAMKEEPER_JARS"):
         runner.launch(place.spec(), {})
     assert place.life() is Life.ABSENT
-
-
-@pytest.mark.parametrize(
-    ("memory", "mib"), [("", 2048), ("512m", 1536), ("2g", 3072), ("8GB", 10240), ("1t", 1310720), ("much", 2048)]
-)
-def test_a_container_has_room_for_what_is_beside_sparks_jvm(memory: str, mib: int) -> None:
-    """Python, its workers and what the JVM needs outside its heap: a gibibyte, or a quarter of it."""
-    assert container_mib({"spark.driver.memory": memory}) == mib

@@ -13,7 +13,7 @@ from streamkeeper.model.coding import from_json
 from streamkeeper.model.declaration import Declaration
 from streamkeeper.model.settings import Settings
 from streamkeeper.registry.bundles import unpack_bundle
-from streamkeeper.runners.local_process import driver_variables
+from streamkeeper.runners.variables import driver_variables
 
 PATIENCE_S = 60.0
 """A file that takes longer to import is left to a driver, which waits as long as it may."""

@@ -9,6 +9,7 @@ from streamkeeper.model.control import ProcessRecord
 from streamkeeper.registry.control import Control
 from streamkeeper.runners.machine import Machine
 
+FORMER = "its records are those of the installation that this one was copied from"
 NEVER_STARTED = "it was ended before it started: no process could claim it since"
 
 

@@ -15,12 +15,10 @@ import subprocess
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import msgspec
 from msgspec.structs import replace
 
-import streamkeeper
 from streamkeeper.crash_points import crash_point
 from streamkeeper.errors import InvalidInput, KeyExists, StreamkeeperError, TemporaryError
 from streamkeeper.java import check_java
@@ -28,28 +26,16 @@ from streamkeeper.masters import check_master
 from streamkeeper.model.coding import from_json, to_json
 from streamkeeper.model.control import SECRETS, LaunchSpec, ProcessRecord, control_key
 from streamkeeper.model.installation_record import InstallationRecord
-from streamkeeper.model.settings import CONNECTION, Settings
+from streamkeeper.model.settings import Settings
 from streamkeeper.private_files import make_folders, opener
 from streamkeeper.registry.control import Control
 from streamkeeper.runners import process_tree
-from streamkeeper.runners.claims import NEVER_STARTED, bar, is_barred
+from streamkeeper.runners.claims import FORMER, NEVER_STARTED, bar, is_barred
 from streamkeeper.runners.contract import Life, Liveness, Runner
 from streamkeeper.runners.machine import Machine, Sight, this_machine
 from streamkeeper.runners.process_tree import Mark, Process, ProcessTable, Root
+from streamkeeper.runners.variables import DRIVER, PACKAGES, driver_variables, named_master
 from streamkeeper.stores.contract import Store
-
-FORMER = "its records are those of the installation that this one was copied from"
-
-DRIVER = (sys.executable, "-m", "streamkeeper.driver")
-PACKAGES = Path(streamkeeper.__file__).parents[1]
-_PASSED_ON = frozenset(
-    {
-        *("HOME", "LOGNAME", "PATH", "TMPDIR", "USER"),
-        *("LANG", "LC_ALL", "TZ"),
-        *("HADOOP_CONF_DIR", "HADOOP_USER_NAME", "JAVA_HOME", "JDK_JAVA_OPTIONS", "SPARK_LOCAL_IP"),
-    }
-)
-_PASSED_ON_PREFIXES = ("AWS_", "STREAMKEEPER_CRASH")
 
 
 class Launcher(msgspec.Struct, frozen=True, kw_only=True):
@@ -280,43 +266,6 @@ class LocalProcessRunner(Runner):
             **self._mark(job, instance).variables(),
             SECRETS: json.dumps(dict(secrets)),
         }
-
-
-def named_master(settings: Settings, resolve_master: Callable[[str], str] | None) -> str:
-    """The master that the settings name, by a connection of Airflow's too; empty without executors elsewhere."""
-    told = settings.master
-    name = told.removeprefix(CONNECTION)
-    if name == told:
-        return told
-    if resolve_master is None:
-        raise InvalidInput(
-            f"STREAMKEEPER_MASTER={told} can be read by Airflow's tasks alone",
-            hint="do it by the DAG; or set spark://host:port for this command",
-        )
-    return resolve_master(name)
-
-
-def driver_variables(environ: Mapping[str, str], settings: Settings) -> dict[str, str]:
-    """The environment of every driver of an installation: its settings, and little of whoever starts it."""
-    passed = {key: value for key, value in environ.items() if key in _PASSED_ON or key.startswith(_PASSED_ON_PREFIXES)}
-    return {**passed, **settings_variables(settings), "STREAMKEEPER_HOME": settings.home}
-
-
-def settings_variables(settings: Settings) -> dict[str, str]:
-    """What a driver has of its installation wherever it runs; its home is its machine's."""
-    return {
-        "PYTHONPATH": str(PACKAGES),
-        "PYTHONUNBUFFERED": "1",
-        "PYTHONSAFEPATH": "1",
-        "PYSPARK_PYTHON": sys.executable,
-        "PYSPARK_DRIVER_PYTHON": sys.executable,
-        "STREAMKEEPER_STORE": settings.store,
-        "STREAMKEEPER_CHECKPOINTS": settings.checkpoints,
-        "STREAMKEEPER_JOBS": settings.jobs,
-        "STREAMKEEPER_JARS": settings.jars,
-        "STREAMKEEPER_DRIVER_METRICS": settings.driver_metrics,
-        "STREAMKEEPER_MASTER": settings.master,
-    }
 
 
 def _alive(found: Sequence[Process]) -> Liveness:

@@ -26,11 +26,12 @@ from streamkeeper.model.installation_record import InstallationRecord
 from streamkeeper.model.secret_references import split_reference
 from streamkeeper.model.settings import Settings
 from streamkeeper.registry.control import Control
-from streamkeeper.runners.claims import NEVER_STARTED, bar, is_barred
+from streamkeeper.runners.claims import FORMER, NEVER_STARTED, bar, is_barred
 from streamkeeper.runners.contract import Life, Liveness, Runner
-from streamkeeper.runners.local_process import DRIVER, FORMER, named_master, settings_variables
 from streamkeeper.runners.machine import this_machine
 from streamkeeper.runners.process_tree import mark
+from streamkeeper.runners.room import container_cores, container_mib
+from streamkeeper.runners.variables import DRIVER, named_master, passed_to_containers, settings_variables
 from streamkeeper.runners.yarn_container import MARK as IN_A_CONTAINER
 from streamkeeper.runners.yarn_rest import ApplicationReport, Attempt, ResourceManager
 from streamkeeper.stores.contract import Store
@@ -43,18 +44,8 @@ yarn.nodemanager.sleep-delay-before-sigkill.ms."""
 _LOOK_AGAIN_S = 2.0
 _SKEW_MS = 30_000
 """How far the clocks of two machines may be apart."""
-_PASSED_ON = frozenset(
-    {
-        *("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"),
-        *("HADOOP_USER_NAME", "JDK_JAVA_OPTIONS"),
-    }
-)
 _UNQUOTABLE = re.compile(r"[\"`$\\\n]")
 """What a NodeManager's shell would take for more than itself, in a value between double quotes."""
-_MIB = {"": 1 / 1024**2, "k": 1 / 1024, "m": 1, "g": 1024, "t": 1024**2}
-_SPARK_MIB, _BESIDE_MIB = 1024, 1024
-"""Of Spark's JVM where a release says nothing; and of all that is beside it: Python, its workers, the JVM's own."""
-_CORES = 2
 
 
 class YarnRunner(Runner):
@@ -226,13 +217,12 @@ class YarnRunner(Runner):
             # A second one would be started beside the first when a node is lost.
             "max-app-attempts": 1,
             "am-container-spec": {"commands": {"command": command}, "environment": {"entry": entries}},
-            "resource": {"memory": container_mib(spec.conf), "vCores": _cores(spec.conf)},
+            "resource": {"memory": container_mib(spec.conf), "vCores": container_cores(spec.conf)},
         }
         return context | ({"queue": self._settings.queue} if self._settings.queue else {})
 
     def _variables(self, spec: LaunchSpec) -> dict[str, str]:
-        passed = {key: value for key, value in self._environ.items() if key in _PASSED_ON and value}
-        passed |= {key: value for key, value in self._environ.items() if key.startswith("STREAMKEEPER_CRASH")}
+        passed = passed_to_containers(self._environ)
         marked = mark(spec.job, spec.instance, installation=self._id, store=self._settings.store)
         settings = replace(self._settings, master=named_master(self._settings, self._resolve_master))
         ours = {**marked.variables(), **settings_variables(settings)}
@@ -253,14 +243,6 @@ class YarnRunner(Runner):
 
     def _is_mine(self, recorded: str) -> bool:
         return self._installation is None or self._installation.is_mine(recorded)
-
-
-def container_mib(conf: Mapping[str, str]) -> int:
-    """How much memory a driver's container asks for, MiB: that of Spark's JVM, and as much beside it as it needs."""
-    text = conf.get("spark.driver.memory", "").lower().removesuffix("b").strip()
-    found = re.fullmatch(r"(\d+)([kmgt]?)", text)
-    spark = int(int(found[1]) * _MIB[found[2]]) if found else _SPARK_MIB
-    return spark + max(_BESIDE_MIB, spark // 4)
 
 
 def _has_outlived(manager: ResourceManager, attempt: Attempt) -> bool:
@@ -286,11 +268,6 @@ def _must_resolve_there(references: Collection[str]) -> None:
                 f"{reference} is known to Airflow's tasks alone, and a driver on YARN resolves its own",
                 hint="name it secret://env/NAME, and give STREAMKEEPER_SECRET_NAME to the NodeManagers",
             )
-
-
-def _cores(conf: Mapping[str, str]) -> int:
-    told = conf.get("spark.driver.cores", "")
-    return int(told) if told.isdecimal() and int(told) else _CORES
 
 
 def _supervisor(recorded: Sequence[ProcessRecord]) -> str:

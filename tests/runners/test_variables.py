@@ -1,0 +1,22 @@
+"""What drivers have of their installation, and of whoever starts them."""
+
+from __future__ import annotations
+
+from streamkeeper.model.settings import Settings
+from streamkeeper.runners.variables import driver_variables, passed_to_containers
+
+
+def test_a_driver_gets_what_it_needs_of_whoever_starts_it() -> None:
+    """Where the cluster is that holds its checkpoints, and as whom it is asked; nothing that is not meant for it."""
+    settings = Settings(store="/s", checkpoints="hdfs://namenode:8020/cp", jobs="/j", home="/h")
+    needed = {"HADOOP_CONF_DIR": "/etc/hadoop", "HADOOP_USER_NAME": "streams", "AWS_REGION": "eu-central-1"}
+    found = driver_variables({**needed, "HTTP_PROXY": "http://proxy", "KRB5CCNAME": "/tmp/cc"}, settings)
+    assert needed.items() <= found.items()
+    assert found["STREAMKEEPER_CHECKPOINTS"] == settings.checkpoints
+    assert not {"HTTP_PROXY", "KRB5CCNAME"} & found.keys()
+
+
+def test_no_credential_of_whoever_starts_it_goes_into_a_container() -> None:
+    """Where things are, and nothing that is empty."""
+    told = {"AWS_REGION": "eu-central-1", "AWS_SECRET_ACCESS_KEY": "hunter2", "JDK_JAVA_OPTIONS": "", "HOME": "/root"}
+    assert passed_to_containers(told) == {"AWS_REGION": "eu-central-1"}
