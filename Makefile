@@ -3,7 +3,7 @@ RUN := scripts/run
 PYTEST := $(RUN) python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help setup connectors wheel demo demo-kafka demo-storage demo-cluster up down test test-storage test-fast lint format campaign bench-handover bench-switching bench-driver bench-check bench-matrix bench-fuzz bench-snapshots bench-watch bench-page bench-executors bench-requests bad-inputs lock clean
+.PHONY: help setup connectors wheel demo demo-kafka demo-storage demo-cluster up down test test-storage test-kubernetes test-fast kubernetes lint format campaign bench-handover bench-switching bench-driver bench-check bench-matrix bench-fuzz bench-snapshots bench-watch bench-page bench-executors bench-requests bad-inputs lock clean
 
 help: ## what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 18
@@ -18,10 +18,10 @@ wheel: setup ## the wheel for an Airflow that is there already, in build/dist
 	@scripts/wheel
 
 # Their JVMs live for seconds to minutes: compiling hot code twice and collecting in parallel costs more than it gives.
-demo demo-kafka demo-storage demo-cluster up test test-storage test-fast campaign bench-executors: export JDK_JAVA_OPTIONS ?= -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
+demo demo-kafka demo-storage demo-cluster up test test-storage test-kubernetes test-fast campaign bench-executors: export JDK_JAVA_OPTIONS ?= -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
 
 # Tests write a job's file anew within a second, at the same size: compiled code that was kept would pass for the new.
-test test-storage test-fast: export PYTHONDONTWRITEBYTECODE := 1
+test test-storage test-kubernetes test-fast: export PYTHONDONTWRITEBYTECODE := 1
 
 demo: setup ## deploy, switch, kill, back up and roll back two streaming jobs through real Airflow, under one ledger
 	@$(RUN) python -m demo
@@ -51,6 +51,12 @@ STORAGE := $(addprefix tests/campaign/test_on_,s3.py hdfs.py) $(addprefix tests/
 
 test-storage: connectors ## lives with checkpoints on S3 and in HDFS, with executors elsewhere and with drivers on YARN; `make test` has two of them
 	@$(PYTEST) -n 2 --dist loadfile --storage $(STORAGE)
+
+kubernetes: setup ## the programs of a Kubernetes node, built from source and kept: ten minutes, once
+	@scripts/kubernetes
+
+test-kubernetes: connectors kubernetes ## drivers in pods of a real Kubernetes of one node; needs root
+	@$(PYTEST) --kubernetes -m kubernetes
 
 test-fast: setup ## the tests that need no Spark, server or Airflow: under a minute
 	@$(PYTEST) -n 2 --dist loadfile -m "not (spark or s3 or hdfs or postgres or kafka or airflow)"

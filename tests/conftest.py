@@ -24,14 +24,16 @@ TIERS = ("s3", "hdfs", "postgres", "airflow", "kafka", "spark")
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Beside pytest's own."""
     parser.addoption("--storage", action="store_true", help="run the lives on every kind of storage, too")
+    parser.addoption("--kubernetes", action="store_true", help="run what needs a node of Kubernetes, too")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Fast tests first, then a tier at a time, so that a process starts each server once and no failure comes late."""
-    if not config.getoption("--storage"):
-        left_out = [item for item in items if item.get_closest_marker("storage")]
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if item not in left_out]
+    for group in ("storage", "kubernetes"):
+        if not config.getoption(f"--{group}"):
+            left_out = [item for item in items if item.get_closest_marker(group)]
+            config.hook.pytest_deselected(items=left_out)
+            items[:] = [item for item in items if item not in left_out]
     items.sort(
         key=lambda item: max((TIERS.index(each) + 1 for each in TIERS if item.get_closest_marker(each)), default=0)
     )

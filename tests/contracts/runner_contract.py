@@ -98,7 +98,7 @@ class RunnerContract:
         place.runner.launch(place.spec(), {})
         pids = [place.supervisor(), *place.pids()]
         place.runner.kill(JOB, "one")
-        assert str(pids[0]) in place.wait_dead()
+        assert f"supervisor {place.control().processes()[0].pid} " in place.wait_dead()
         assert not any(is_running(each) for each in pids)
         place.runner.launch(place.spec(), {})
         assert place.life() is Life.DEAD

@@ -119,14 +119,16 @@ class Served(Remote):
 
 
 class Contained(Served):
-    """A house whose drivers are YARN's; its store and its input are on a disk that every node has."""
+    """A house whose drivers are YARN's or Kubernetes'; its store and its input are on a disk that every node has."""
 
     # A killed driver is proven dead once its node has had the time to end what is left of it.
     patience_s = 300.0
 
-    def __init__(self, root: Path, checkpoints: str, server: str) -> None:
+    def __init__(
+        self, root: Path, checkpoints: str, server: str, *, drivers: str = YARN, pod_template: str = ""
+    ) -> None:
         super().__init__(root, checkpoints, server)
-        settings = msgspec.structs.replace(self.site.settings, drivers=YARN)
+        settings = msgspec.structs.replace(self.site.settings, drivers=drivers, pod_template=pod_template)
         self.site = Installation.of(settings, self.site.store, {})
 
 
@@ -238,14 +240,15 @@ def live_a_life(house: Remote) -> None:
 def _hand_off(house: Remote) -> None:
     deploy = partial(house.next, job=ROWS, query=ROWS_QUERY)
     assert deploy("rows", trigger="200 milliseconds") == (Way.START, "v0001")
-    wait_for("the rows", partial(_has_all_rows, house))
+    wait_for("the rows", partial(has_all_rows, house))
     handed = deploy("handoff", trigger="300 milliseconds", strategy=Strategy.HANDOFF)
     assert handed == (Way.HANDOFF, "v0002")
     house.add(("f", 10))
-    wait_for("the rows after the handoff", partial(_has_all_rows, house))
+    wait_for("the rows after the handoff", partial(has_all_rows, house))
 
 
-def _has_all_rows(house: Remote) -> bool:
+def has_all_rows(house: Remote) -> bool:
+    """Whether the table of the job without state holds every row once."""
     expected = sorted((event, customer, int(amount)) for event, customer, amount in read_rows(house.input))
     return sorted(house.read("SELECT event_id, customer, amount FROM sales_rows")) == expected
 

@@ -151,7 +151,7 @@ class House:
         """What somebody types, in a process of its own."""
         settings = self.site.settings
         own = {"HOME": settings.home, "STORE": settings.store, "CHECKPOINTS": settings.checkpoints}
-        own |= {"MASTER": settings.master, "DRIVERS": settings.drivers}
+        own |= {"MASTER": settings.master, "DRIVERS": settings.drivers, "POD_TEMPLATE": settings.pod_template}
         return subprocess.run(
             [sys.executable, "-m", "streamkeeper.cli.main", *words],
             env={**os.environ, **{f"STREAMKEEPER_{name}": value for name, value in own.items()}, **environ},

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from streamkeeper.model.control import Application, Command, DriverExit, DriverStatus, LaunchSpec, ProcessRecord
+from streamkeeper.model.control import Application, Command, DriverExit, DriverStatus, LaunchSpec, Pod, ProcessRecord
 from streamkeeper.model.drill import StateExport
 from streamkeeper.model.evidence import Evidence
 from streamkeeper.model.finding import Assessment
@@ -52,6 +52,7 @@ STORED: dict[str, Any] = {
     "owner": Owner,
     "pack index": PackIndex,
     "pin": Pin,
+    "pod": Pod,
     "process": ProcessRecord,
     "prune": PruneRecord,
     "snapshot": Snapshot,

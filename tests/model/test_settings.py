@@ -133,16 +133,20 @@ def test_executors_elsewhere_need_checkpoints_that_they_can_write(tmp_path: Path
         read_settings({**here, "STREAMKEEPER_CHECKPOINTS": checkpoints})
 
 
+ON_KUBERNETES = {"STREAMKEEPER_DRIVERS": "kubernetes", "STREAMKEEPER_STORE": "s3://one/store"}
+POD = {"STREAMKEEPER_POD_TEMPLATE": "/etc/driver-pod.yaml"}
 ON_YARN = {"STREAMKEEPER_DRIVERS": "yarn", "STREAMKEEPER_STORE": "s3://one/store"}
 IN_HDFS = {"STREAMKEEPER_CHECKPOINTS": "hdfs://one:8020/cp"}
 
 
-def test_drivers_are_this_machines_unless_yarn_is_named(tmp_path: Path) -> None:
+def test_drivers_are_this_machines_unless_a_cluster_is_named(tmp_path: Path) -> None:
     """And a queue is YARN's."""
     home = {"STREAMKEEPER_HOME": str(tmp_path)}
     assert read_settings(home).drivers == "local"
     found = read_settings({**home, **ON_YARN, **IN_HDFS, "STREAMKEEPER_QUEUE": "root.streaming"})
     assert (found.drivers, found.queue) == ("yarn", "root.streaming")
+    found = read_settings({**home, **ON_KUBERNETES, **IN_HDFS, **POD})
+    assert (found.drivers, found.pod_template) == ("kubernetes", "/etc/driver-pod.yaml")
 
 
 @pytest.mark.parametrize(
@@ -162,7 +166,13 @@ def test_drivers_on_nodes_need_what_every_node_finds(tmp_path: Path, given: dict
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ({"STREAMKEEPER_DRIVERS": "k8s"}, "STREAMKEEPER_DRIVERS=k8s is no place for drivers .*write yarn"),
+        (
+            {"STREAMKEEPER_DRIVERS": "k8s"},
+            "STREAMKEEPER_DRIVERS=k8s is no place .*yarn or kubernetes",
+        ),
+        ({**ON_KUBERNETES, **IN_HDFS}, "STREAMKEEPER_DRIVERS=kubernetes: STREAMKEEPER_POD_TEMPLATE is not set"),
+        ({**ON_YARN, **IN_HDFS, **POD}, "STREAMKEEPER_POD_TEMPLATE=/etc/driver-pod.yaml: no driver is Kubernetes'"),
+        ({**ON_KUBERNETES, **IN_HDFS, "STREAMKEEPER_POD_TEMPLATE": "s3://a/b"}, "STREAMKEEPER_POD_TEMPLATE s3://a/b"),
         ({"STREAMKEEPER_QUEUE": "default"}, "STREAMKEEPER_QUEUE=default: no driver is YARN's"),
         ({**ON_YARN, **IN_HDFS, "STREAMKEEPER_QUEUE": "a; b"}, "STREAMKEEPER_QUEUE=a; b names no queue"),
     ],

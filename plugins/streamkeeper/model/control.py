@@ -4,6 +4,7 @@
 ``process-0001.json``           ProcessRecord, create-only: one per process generation, written by the supervisor
 ``manifests.json``              dict[query, Manifest], create-only: written by the driver once it has described itself
 ``application.json``            Application, create-only: written before it is submitted, where YARN runs the driver
+``pod.json``                    Pod, create-only: written before it is created, where Kubernetes runs the driver
 ``evidence.json``               Evidence, replaced as a whole: written by a driver that was launched to gather it
 ``status.json``                 DriverStatus, replaced as a whole: heartbeat, state, progress
 ``history.json``                History, replaced as a whole at most once a minute: what it measured in the last hours
@@ -28,7 +29,10 @@ FORMAT = 1
 
 LOCAL = "local"
 YARN = "yarn"
-"""Where drivers run: as process trees on the machine that starts them, or each in a container of a YARN cluster."""
+KUBERNETES = "kubernetes"
+"""Where drivers run: as process trees on the machine that starts them, or each in a container of a YARN cluster, or in
+a pod of Kubernetes.
+"""
 
 SECRETS = "STREAMKEEPER_SECRETS"
 """The variable in which secrets reach a supervisor and its driver: a JSON object, reference -> value."""
@@ -162,7 +166,7 @@ class ProcessRecord(msgspec.Struct, frozen=True, kw_only=True):
     """Which process runs a generation. ``started`` is the kernel's start time in clock ticks since boot.
 
     ``machine`` names the kernel boot and pid namespace: pids mean nothing outside it. ``installation``: as in the
-    launch.
+    launch. ``pod``: uid of the pod of Kubernetes that it is in, empty for another place.
     """
 
     format: int = FORMAT
@@ -173,6 +177,7 @@ class ProcessRecord(msgspec.Struct, frozen=True, kw_only=True):
     pid: int
     started: int
     installation: str = ""
+    pod: str = ""
 
 
 class Application(msgspec.Struct, frozen=True, kw_only=True):
@@ -182,6 +187,17 @@ class Application(msgspec.Struct, frozen=True, kw_only=True):
     instance: str
     cluster: str
     id: str
+    installation: str = ""
+
+
+class Pod(msgspec.Struct, frozen=True, kw_only=True):
+    """The pod of Kubernetes that is an instance's; ``cluster``: its API server's URL, for whoever looks for it."""
+
+    format: int = FORMAT
+    instance: str
+    cluster: str
+    namespace: str
+    name: str
     installation: str = ""
 
 

@@ -11,7 +11,7 @@ import msgspec
 from streamkeeper.errors import InvalidInput, Unsupported
 from streamkeeper.locations import local_path, scheme_of
 from streamkeeper.model.approvers import check_approvers
-from streamkeeper.model.control import LOCAL, YARN
+from streamkeeper.model.control import KUBERNETES, LOCAL, YARN
 from streamkeeper.model.names import nearest
 
 _PREFIX = "STREAMKEEPER_"
@@ -21,7 +21,7 @@ _KNOWN = (
     *("HOME", "STORE", "CHECKPOINTS", "JOBS", "SNAPSHOTS", "KEEP", "BACKUP_OBJECTIVE_S", "RETIRED_DAYS", "JARS"),
     *("BACKUP_SCHEDULE", "DRILL_SCHEDULE", "PRUNE_SCHEDULE", "WATCH_SCHEDULE", "WATCH_ACTS", "NOTIFIERS"),
     *("DRIVER_METRICS", "CONFS", "ENDED_DAYS", "APPROVERS", "FOUR_EYES", "MASTER", "EXECUTOR_ENVIRONMENT"),
-    *("DRIVERS", "QUEUE"),
+    *("DRIVERS", "QUEUE", "POD_TEMPLATE"),
 )
 """The variables that an installation is set by, without their prefix."""
 ARCHIVES = (".tar.gz", ".tgz", ".zip")
@@ -55,7 +55,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     the tasks of drivers, as ``spark://host:7077``, or ``airflow://CONN_ID`` for the one that an Airflow connection
     names; empty for the drivers' own threads. ``executor_environment``: the archive of a Python environment that those
     executors get; empty where each has the drivers' at the same path. ``drivers``: the runner of drivers that are
-    started from now on; ``queue``: YARN's for them, empty for its default.
+    started from now on; ``queue``: YARN's for them, empty for its default; ``pod_template``: the file
+    that Kubernetes' pods of them are made from.
 
     ``approvers``: who may answer what operations ask, as ``ada``, ``cli:ada`` or ``ada=3``; empty for whoever may
     trigger. ``four_eyes``: nobody answers what they have asked for.
@@ -79,6 +80,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     executor_environment: str = ""
     drivers: str = LOCAL
     queue: str = ""
+    pod_template: str = ""
 
     @property
     def bundles(self) -> Path:
@@ -113,7 +115,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 def read_settings(environ: Mapping[str, str]) -> Settings:
     """Settings from ``STREAMKEEPER_HOME``, ``_STORE``, ``_CHECKPOINTS``, ``_JOBS``, ``_SNAPSHOTS``, ``_KEEP``,
     ``_BACKUP_OBJECTIVE_S``, ``_RETIRED_DAYS``, ``_ENDED_DAYS``, ``_JARS``, ``_DRIVER_METRICS``, ``_CONFS``,
-    ``_APPROVERS``, ``_FOUR_EYES``, ``_MASTER``, ``_EXECUTOR_ENVIRONMENT``, ``_DRIVERS`` and ``_QUEUE``.
+    ``_APPROVERS``, ``_FOUR_EYES``, ``_MASTER``, ``_EXECUTOR_ENVIRONMENT``, ``_DRIVERS``, ``_QUEUE`` and
+    ``_POD_TEMPLATE``.
 
     Only the home is required; store and checkpoints default to folders in it, jobs to ``jobs`` in the working
     directory. Raises InvalidInput or Unsupported, naming the variable.
@@ -148,6 +151,7 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
         executor_environment=_archive("STREAMKEEPER_EXECUTOR_ENVIRONMENT", environ),
         drivers=_drivers("STREAMKEEPER_DRIVERS", environ, checkpoints),
         queue=_queue("STREAMKEEPER_QUEUE", environ),
+        pod_template=_pod_template("STREAMKEEPER_POD_TEMPLATE", environ),
     )
 
 
@@ -232,8 +236,9 @@ def _drivers(variable: str, environ: Mapping[str, str], checkpoints: str) -> str
     value = environ.get(variable, "").strip() or LOCAL
     if value == LOCAL:
         return value
-    if value != YARN:
-        raise InvalidInput(f"{variable}={value} is no place for drivers", hint=f"write {YARN}, or leave it out")
+    if value not in (YARN, KUBERNETES):
+        hint = f"write {YARN} or {KUBERNETES}, or leave it out"
+        raise InvalidInput(f"{variable}={value} is no place for drivers", hint=hint)
     if not environ.get("STREAMKEEPER_STORE"):
         raise InvalidInput(
             f"{variable}={value}: a store in the home would be another directory on each node",
@@ -259,6 +264,21 @@ def _queue(variable: str, environ: Mapping[str, str]) -> str:
     if value and environ.get("STREAMKEEPER_DRIVERS", "").strip() != YARN:
         raise InvalidInput(f"{variable}={value}: no driver is YARN's", hint=f"set STREAMKEEPER_DRIVERS={YARN}, too")
     return value
+
+
+def _pod_template(variable: str, environ: Mapping[str, str]) -> str:
+    value = environ.get(variable, "")
+    on_kubernetes = environ.get("STREAMKEEPER_DRIVERS", "").strip() == KUBERNETES
+    if on_kubernetes and not value:
+        raise InvalidInput(
+            f"STREAMKEEPER_DRIVERS={KUBERNETES}: {variable} is not set",
+            hint="name the file that pods are made from; deploy/kubernetes/driver-pod.yaml is one to begin with",
+        )
+    if value and not on_kubernetes:
+        raise InvalidInput(
+            f"{variable}={value}: no driver is Kubernetes'", hint=f"set STREAMKEEPER_DRIVERS={KUBERNETES}, too"
+        )
+    return _directory(variable, environ, Path(), hint="name a file on this machine") if value else ""
 
 
 def _archive(variable: str, environ: Mapping[str, str]) -> str:

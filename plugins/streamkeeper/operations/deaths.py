@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 
 from streamkeeper.crash_points import crash_point
-from streamkeeper.errors import InvalidInput, NotFound, OperationRefused
+from streamkeeper.errors import InvalidInput, NotFound, OperationRefused, StreamkeeperError
 from streamkeeper.lifecycle.right_to_answer import right_to_answer
 from streamkeeper.model.job_state import InstanceState, JobState
 from streamkeeper.model.journal import InstanceEnded, Record
@@ -46,6 +47,16 @@ def state_death(site: Installation, job: str, instance: str, *, by: str, reason:
         crash_point("state-death.before")
         _record(site, job, found, f"stated by {by}, not proven: {reason.strip()}")
     return risks
+
+
+def bury(site: Installation, job: str, instance: str) -> None:
+    """Let go of what is kept for the proof of an end that is on record by now.
+
+    What cannot be let go of at the moment, a prune lets go of together with the instance's records.
+    """
+    crash_point("bury.before")
+    with suppress(StreamkeeperError):
+        site.runner.bury(job, instance)
 
 
 def _record(site: Installation, job: str, instance: InstanceState, proof: str) -> None:

@@ -69,6 +69,7 @@ from streamkeeper.model.ways import Way
 from streamkeeper.operations.approval import back_up_state, check_drift
 from streamkeeper.operations.assessing import assess_candidate
 from streamkeeper.operations.cutover_snapshots import take_cutover_snapshots
+from streamkeeper.operations.deaths import bury
 from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.interpreters import choose_interpreter
 from streamkeeper.operations.registered import is_served, live_checkpoints, recorded_findings, stored_manifests
@@ -104,6 +105,7 @@ class DeployActs:
                 self._site.runner.kill(self._job, instance)
                 never = f"never started: {decision.reason}"
                 self._record(InstanceEnded(operation=self._operation, instance=instance, proof=never, exit=""))
+                bury(self._site, self._job, instance)
             case RecordDescription(instance=instance):
                 self._record_description(instance)
             case Assess():
@@ -118,6 +120,7 @@ class DeployActs:
                         operation=self._operation, instance=instance, proof=proof or "never started", exit=exit_
                     )
                 )
+                bury(self._site, self._job, instance)
             case Appoint(instance=instance, versions=versions):
                 self._versions.appoint(instance, versions)
             case BackUp():

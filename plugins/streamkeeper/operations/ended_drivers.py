@@ -19,6 +19,7 @@ import msgspec
 from streamkeeper.checkpoints.opening import tree_at
 from streamkeeper.checkpoints.trees import LocalTree
 from streamkeeper.crash_points import crash_point
+from streamkeeper.errors import StreamkeeperError
 from streamkeeper.model.checkpoint_version import scratch_location
 from streamkeeper.model.control import control_key
 from streamkeeper.model.job_state import InstanceState, JobState
@@ -123,6 +124,12 @@ def remove_ended(site: Installation, drivers: Iterable[EndedDriver], unused: Ite
     folders: list[Path] = []
     for driver in drivers:
         if driver.instance in _needed(read_job(site, driver.job)):
+            continue
+        try:
+            if driver.keys:
+                site.runner.bury(driver.job, driver.instance, with_log=True)
+        except StreamkeeperError as error:
+            failed.append(f"driver {driver.instance} of {driver.job}: {error}")
             continue
         for key in driver.keys:
             crash_point("prune.record.before")

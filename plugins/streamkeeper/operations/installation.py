@@ -10,7 +10,7 @@ from functools import cached_property
 from streamkeeper.checkpoints.opening import tree_at
 from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.model.checkpoint_version import checkpoint_location
-from streamkeeper.model.control import LOCAL, YARN
+from streamkeeper.model.control import KUBERNETES, LOCAL, YARN
 from streamkeeper.model.installation_record import InstallationRecord
 from streamkeeper.model.job_state import JobState
 from streamkeeper.model.names import check_version
@@ -20,6 +20,7 @@ from streamkeeper.registry.journal import Journal
 from streamkeeper.registry.known_jobs import KnownJobs
 from streamkeeper.runners.by_launch import LaunchedRunner
 from streamkeeper.runners.contract import Runner
+from streamkeeper.runners.kubernetes_pod import KubernetesRunner
 from streamkeeper.runners.local_process import LocalProcessRunner
 from streamkeeper.runners.yarn_application import YarnRunner
 from streamkeeper.secret_resolvers import built_in_resolvers
@@ -94,6 +95,9 @@ class Installation:
         runners = {
             LOCAL: LocalProcessRunner(store, settings, installation=record, resolve_master=resolve_master),
             YARN: YarnRunner(store, settings, os.environ, installation=record, resolve_master=resolve_master),
+            KUBERNETES: KubernetesRunner(
+                store, settings, os.environ, installation=record, resolve_master=resolve_master
+            ),
         }
         return cls(settings, store, LaunchedRunner(store, runners, settings.drivers), resolvers, record)
 

@@ -22,6 +22,7 @@ from streamkeeper.model.journal import DesiredChanged, InstanceEnded, Record
 from streamkeeper.model.names import check_instance
 from streamkeeper.model.request import DeployRequest
 from streamkeeper.model.request_limits import check_seconds
+from streamkeeper.operations.deaths import bury
 from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.overview import read_job
 from streamkeeper.registry.control import Control
@@ -150,6 +151,7 @@ class _Stop:
             return InstanceEnded(operation=self._stop, instance=instance, proof=proof, exit=last)
 
         self._journal.append(still_owns)
+        bury(self._site, self._job, instance)
 
     def _look(self) -> StopView:
         state = self._journal.state()

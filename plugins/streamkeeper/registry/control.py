@@ -17,6 +17,7 @@ from streamkeeper.model.control import (
     DriverExit,
     DriverStatus,
     LaunchSpec,
+    Pod,
     ProcessRecord,
     command_key,
     control_key,
@@ -83,6 +84,18 @@ class Control:
     def read_application(self) -> Application | None:
         """Which application runs it; None where none was about to be submitted."""
         return self._read(self._key("application.json"), Application)
+
+    def write_pod(self, pod: Pod) -> Pod:
+        """Store which pod is to run it, and return the one that is on record by then: the first one's."""
+        try:
+            self._store.create(self._key("pod.json"), to_json(pod))
+        except KeyExists:
+            return self._require(self._key("pod.json"), Pod)
+        return pod
+
+    def read_pod(self) -> Pod | None:
+        """Which pod runs it; None where none was about to be created."""
+        return self._read(self._key("pod.json"), Pod)
 
     def write_process(self, record: ProcessRecord) -> None:
         """Claim a generation for one process; raises KeyExists when another process has it."""

@@ -68,6 +68,10 @@ class LaunchedRunner(Runner):
         """See Runner."""
         self._of(job, instance).kill(job, instance)
 
+    def bury(self, job: str, instance: str, *, with_log: bool = False) -> None:
+        """See Runner."""
+        self._of(job, instance).bury(job, instance, with_log=with_log)
+
     def where_log_is(self, job: str, instance: str) -> str:
         """See Runner."""
         return self._of(job, instance).where_log_is(job, instance)

@@ -43,6 +43,12 @@ class Runner(ABC):
     def nudge(self, job: str, instance: str) -> None:
         """Ask the driver to look for commands now; losing a nudge costs time, never correctness."""
 
+    def bury(self, job: str, instance: str, *, with_log: bool = False) -> None:
+        """Let go of what is kept somewhere else for the proof of an end, once that is on record; harmless, and nothing
+        is taken from one that may live. ``with_log``: of what tells how it ended, too. Raises as ``kill``.
+        """
+        del job, instance, with_log
+
     def where_log_is(self, job: str, instance: str) -> str:
         """One sentence, where YARN or the like keeps the log of an instance; empty where it is a file of the home."""
         del job, instance

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -17,12 +18,15 @@ LONGEST_LINE_BYTES = 64 * 1024
 
 class DriverLog:
     """Takes raw output, writes redacted lines. ``last_line``: the newest that was not empty, redacted, of our
-    own the sentence. ``about``: the fields of the supervisor's own lines.
+    own the sentence. ``about``: the fields of the supervisor's own lines. ``path``: None for standard output, of which
+    whoever reads it keeps no more than it wants.
 
     When the disk is full lines are lost, and counted: a driver must never wait for its log.
     """
 
-    def __init__(self, path: Path, secrets: Mapping[str, str], *, limit_bytes: int = LIMIT_BYTES, **about: str) -> None:
+    def __init__(
+        self, path: Path | None, secrets: Mapping[str, str], *, limit_bytes: int = LIMIT_BYTES, **about: str
+    ) -> None:
         self.last_line = ""
         self._path = path
         self._secrets = dict(secrets)
@@ -33,7 +37,8 @@ class DriverLog:
         self._rest = b""
         self._lost = 0
         self._own = own_logger("streamkeeper.supervisor", _Lines(self._write), **about)
-        make_folders(path.parent)
+        if path is not None:
+            make_folders(path.parent)
         self._open()
 
     def feed(self, data: bytes) -> None:
@@ -66,8 +71,8 @@ class DriverLog:
 
     def _write(self, text: str) -> None:
         try:
-            if self._size > self._limit:
-                self._rotate()
+            if self._path is not None and self._size > self._limit:
+                self._rotate(self._path)
             if self._lost:
                 text = f"({self._lost} pieces of output were lost: the disk was full)\n{text}"
             data = text.encode(errors="replace")
@@ -77,12 +82,15 @@ class DriverLog:
             self._lost += 1
 
     def _open(self) -> None:
+        if self._path is None:
+            self._file, self._size = sys.stdout.fileno(), 0
+            return
         self._file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, FILE)
         self._size = os.fstat(self._file).st_size
 
-    def _rotate(self) -> None:
+    def _rotate(self, path: Path) -> None:
         full = self._file
-        os.replace(self._path, self._path.with_name(f"{self._path.name}.1"))
+        os.replace(path, path.with_name(f"{path.name}.1"))
         self._open()
         os.close(full)
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from streamkeeper.errors import StreamkeeperError
 from streamkeeper.runners.driver_log import DriverLog
-from streamkeeper.runners.process_tree import Mark, Root, find_tree, read_above, send, wait_gone
+from streamkeeper.runners.process_tree import Mark, Root, catches, find_tree, read_above, read_process, send, wait_gone
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
@@ -96,16 +96,32 @@ class DriverProcess:
 
     def wait(self, signals: Signals) -> int | None:
         """Copy output until the process ends: its exit code, or minus the signal; None when a signal came first."""
+        return self._wait(signals, None)
+
+    def wait_at_most(self, seconds: float) -> int | None:
+        """The same whatever signals come; None when it has not ended by then."""
+        return self._wait(None, time.monotonic() + seconds)
+
+    def nudge(self) -> None:
+        """SIGUSR1, if it has a handler for it."""
+        process = read_process(self.pid)
+        if process is not None and catches(self.pid, signal.SIGUSR1):
+            send(process, signal.SIGUSR1)
+
+    def _wait(self, signals: Signals | None, until: float | None) -> int | None:
         handle = os.pidfd_open(self.pid)
         try:
             with selectors.DefaultSelector() as selector:
-                for readable in (handle, self._output, signals.pipe):
+                for readable in (handle, self._output, *((signals.pipe,) if signals is not None else ())):
                     selector.register(readable, selectors.EVENT_READ)
-                while not signals.received():
-                    ready = {key.fd for key, _ in selector.select()}
+                while signals is None or not signals.received():
+                    left = None if until is None else until - time.monotonic()
+                    if left is not None and left <= 0:
+                        break
+                    ready = {key.fd for key, _ in selector.select(left)}
                     if self._output in ready and not self._copy():
                         selector.unregister(self._output)
-                    if signals.pipe in ready:
+                    if signals is not None and signals.pipe in ready:
                         signals.drain()
                     if handle in ready:
                         return self._process.wait()

@@ -28,6 +28,7 @@ from streamkeeper.errors import KeyExists, StoreUnavailable, StreamkeeperError
 from streamkeeper.lifecycle.going_on import Verdict, may_go_on
 from streamkeeper.model.control import (
     SECRETS,
+    CommandKind,
     DriverExit,
     DriverState,
     DriverStatus,
@@ -44,6 +45,7 @@ from streamkeeper.runners import process_tree
 from streamkeeper.runners.driver_log import DriverLog
 from streamkeeper.runners.driver_process import DriverProcess, Signals, adopt_orphans
 from streamkeeper.runners.machine import this_machine
+from streamkeeper.runners.pod_template import GRACE, POD_UID
 from streamkeeper.runners.process_tree import Root
 from streamkeeper.runners.restarts import Decision, Next, Spent, decide
 from streamkeeper.runners.yarn_container import application_master, container_log, is_in_container, why_gone
@@ -54,6 +56,8 @@ T = TypeVar("T")
 
 _STORE_PAUSE_S = 0.5
 _OUTAGE_LOOK_S = 2.0
+_KILLED_WITHIN_S = 10.0
+"""Of the time that a pod's node gives a driver: for killing what is left, and for the supervisor's last word."""
 _TELL_S = 5.0
 """How long it is tried to tell what is waited for: a store that is out of reach is what is waited for."""
 
@@ -92,7 +96,8 @@ class Supervisor:
             began = time.monotonic()
             code, error = self._run_generation(generation)
             if number := self._signals.received():
-                return self._exit(DriverState.FAILED, code, f"terminated by signal {number}")
+                in_order = ", between two batches" if code == ExitCode.DRAINED else ""
+                return self._exit(DriverState.FAILED, code, f"terminated by signal {number}{in_order}")
             if gone := why_gone(os.environ):
                 return self._exit(DriverState.FAILED, code, gone)
             now = time.monotonic()
@@ -183,6 +188,7 @@ class Supervisor:
             pid=self._root.pid,
             started=self._root.started,
             installation=self._mark.installation,
+            pod=os.environ.get(POD_UID, ""),
         )
         crash_point("supervisor.claim.before")
         try:
@@ -203,9 +209,25 @@ class Supervisor:
         self._log.say(f"generation {generation}: driver has pid {driver.pid}")
         crash_point("supervisor.started")
         code = driver.wait(self._signals)
+        if code is None:
+            code = self._ended_in_order(driver)
         crash_point("supervisor.driver-ended")
         driver.end_tree(self._mark, self._root)
         return (-self._signals.received() if code is None else code), ""
+
+    def _ended_in_order(self, driver: DriverProcess) -> int | None:
+        """The exit code of a driver that has ended between two batches, where its node gives it time for that."""
+        grace_s = float(os.environ.get(GRACE, "0")) - _KILLED_WITHIN_S
+        if grace_s <= 0:
+            return None
+        self._log.say(f"signal {self._signals.received()}: the driver has {grace_s:g} s to end between two batches")
+        try:
+            self._control.send(CommandKind.DRAIN, f"signal-{self._signals.received()}")
+        except StreamkeeperError as error:
+            self._log.say(f"it could not be told to: {error}")
+            return None
+        driver.nudge()
+        return driver.wait_at_most(grace_s)
 
     def _last_error(self, generation: int, decision: Decision, error: str) -> str:
         if decision.state is not DriverState.FAILED:
@@ -271,7 +293,8 @@ def supervise(job: str, instance: str, command: Sequence[str]) -> None:
     if control.read_exit() is not None:
         raise Superseded("it has ended before")
     secrets = _secrets(spec) if contained else json.loads(os.environ.get(SECRETS) or "{}")
-    path = container_log(os.environ) if contained else settings.log(job, instance)
+    path = None if os.environ.get(POD_UID) else settings.log(job, instance)
+    path = container_log(os.environ) if contained else path
     log = DriverLog(path, secrets, job=job, instance=instance)
     with application_master(os.environ, log.say) if contained else nullcontext():
         Supervisor(control, journal, spec, command, log).run()

@@ -1,0 +1,483 @@
+"""A real Kubernetes of one node, of the programs that ``make kubernetes`` builds; needs root.
+
+Etcd, API server, controllers, scheduler, kubelet and containerd below one folder, on ports of their own; pods have
+addresses on a bridge that is there for as long as the node. Their image holds nothing but links: all else is mounted
+read-only from this machine, so that a driver has this checkout and its environment at the same paths.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import json
+import os
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from harness.processes import free_ports
+from streamkeeper.errors import InvalidInput, NotFound, StillWaiting
+from streamkeeper.java import find_java
+
+ROOT = Path(__file__).resolve().parents[1]
+PROGRAMS = Path(sys.prefix) / "kubernetes"
+NAMESPACE = "streaming"
+IMAGE = "streamkeeper/mounted:1"
+_PAUSE = "streamkeeper/pause:1"
+_NODE = "node"
+_START_S = 90.0
+_UNSEEN_S = 20
+"""From here on a node whose kubelet is silent is not ready."""
+_AWAY_S = 10
+"""So much later its pods are marked for deletion."""
+_FILES = "/usr", "/etc/ssl", "/etc/alternatives"
+_LINKS = ("bin", "sbin", "lib", "lib64")
+
+
+def has_programs() -> bool:
+    """Whether ``make kubernetes`` has built them, and they can be run here."""
+    return (PROGRAMS / "kubelab").is_file() and os.geteuid() == 0 and shutil.which("containerd") is not None
+
+
+class KubernetesNode:
+    """A running node; ``kubeconfig``: an administrator's."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.kubeconfig = home / "admin.kubeconfig"
+        self._name = f"sk{secrets.token_hex(4)}"
+        self._net = f"10.{100 + secrets.randbelow(100)}.{secrets.randbelow(250)}"
+        self._api, self._etcd, self._peers, self._kubelet, self._health = free_ports(5)
+        self._token = secrets.token_hex(16)
+        self._running: dict[str, subprocess.Popen[bytes]] = {}
+        for folder in ("pki", "etcd", "containerd", "run", "kubelet", "cni", "manifests", "logs"):
+            (home / folder).mkdir(parents=True)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What a client needs."""
+        return {"KUBECONFIG": str(self.kubeconfig)}
+
+    @property
+    def address(self) -> str:
+        """The node's own, which its pods reach."""
+        return f"{self._net}.1"
+
+    def start(self) -> None:
+        """Run everything; returns once the node takes pods in the namespace. Raises InvalidInput or StillWaiting."""
+        self._certify()
+        self._configure()
+        _run("ip", "link", "add", self._name, "type", "bridge")
+        _run("ip", "address", "add", f"{self.address}/24", "dev", self._name)
+        _run("ip", "link", "set", self._name, "up")
+        for group in self._groups():
+            group.mkdir()
+        self._launch("containerd", "containerd", "-c", str(self.home / "containerd.toml"))
+        self._launch_etcd()
+        self._launch_api_server()
+        self._wait("API server", lambda: bool(self.kubectl("get", "--raw", "/readyz")))
+        self._launch_controllers()
+        self._load_images()
+        self.launch_kubelet()
+        self.wait_ready()
+        self.kubectl("create", "namespace", NAMESPACE)
+        self._wait("service account", lambda: bool(self.kubectl("get", "serviceaccount", "default", "-n", NAMESPACE)))
+
+    def stop(self) -> None:
+        """End all pods and programs, and take away mounts, networks and rules."""
+        self.thaw_kubelet()
+        for name in reversed([name for name in self._running if name != "containerd"]):
+            self._end(name)
+        self._end_containers()
+        self._end("containerd")
+        for mount in sorted((line.split()[1] for line in Path("/proc/mounts").read_text().splitlines()), reverse=True):
+            if mount.startswith(f"{self.home}/"):
+                subprocess.run(["umount", "-l", mount], check=False, capture_output=True)
+        subprocess.run(["ip", "link", "delete", self._name], check=False, capture_output=True)
+        for group in self._groups():
+            folders = sorted((path for path in group.rglob("*") if path.is_dir()), reverse=True)
+            for folder in (*folders, group):
+                with suppress(OSError):
+                    folder.rmdir()
+
+    def kubectl(self, *words: str) -> str:
+        """What it prints; empty where it fails."""
+        command = [str(PROGRAMS / "kubelab"), "kubectl", "--kubeconfig", str(self.kubeconfig), *words]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        return done.stdout if done.returncode == 0 else ""
+
+    def apply(self, folder: Path) -> None:
+        """As ``kubectl apply -k``; raises InvalidInput."""
+        if not self.kubectl("apply", "-k", str(folder)):
+            raise InvalidInput(f"{folder} cannot be applied")
+
+    def kubeconfig_of(self, account: str) -> Path:
+        """That of a service account in the namespace."""
+        token = self.kubectl("create", "token", account, "-n", NAMESPACE, "--duration", "24h")
+        file = self.home / f"{account}.kubeconfig"
+        self.write_kubeconfig(file, token.strip())
+        return file
+
+    def read(self, kind: str, name: str, namespace: str = NAMESPACE) -> dict[str, Any]:
+        """An object as the API server has it; empty where there is none."""
+        found = self.kubectl("get", kind, name, "-n", namespace, "-o", "json")
+        return dict(json.loads(found)) if found else {}
+
+    def freeze_kubelet(self) -> None:
+        """The kubelet stops; what it has started goes on."""
+        self._running["kubelet"].send_signal(signal.SIGSTOP)
+
+    def thaw_kubelet(self) -> None:
+        """It goes on."""
+        if "kubelet" in self._running:
+            self._running["kubelet"].send_signal(signal.SIGCONT)
+
+    def restart_kubelet(self) -> None:
+        """Killed and started again, which it makes its node known with."""
+        self._running["kubelet"].kill()
+        self._running["kubelet"].wait(10)
+        self.launch_kubelet()
+
+    def wait_ready(self) -> None:
+        """Raises StillWaiting where it does not take pods in time."""
+        self._wait("node", lambda: " Ready" in self.kubectl("get", "nodes"))
+
+    def lose_containers(self) -> None:
+        """Kubelet and containerd are killed, and others started that know nothing of what runs."""
+        for name in ("kubelet", "containerd"):
+            process = self._running.pop(name)
+            process.kill()
+            process.wait(10)
+        moved = self.home / f"lost-{len(list(self.home.glob('lost-*')))}"
+        for folder in ("containerd", "run"):
+            (self.home / folder).rename(moved.with_name(f"{moved.name}-{folder}"))
+            (self.home / folder).mkdir()
+        self._launch("containerd", "containerd", "-c", str(self.home / "containerd.toml"))
+        self._load_images()
+        self.launch_kubelet()
+
+    def template(self, *shared: Path, host_network: bool = False) -> dict[str, Any]:
+        """A driver's pod with this checkout in it; ``shared``: folders that it may write to, too."""
+        java = Path(find_java(os.environ)).resolve().parents[1]
+        own = {str(ROOT), str(Path(sys.prefix).resolve()), str(Path(sys.base_prefix).resolve()), str(java)}
+        configured = [str(path) for path in Path("/etc").glob("java-*")]
+        files = sorted({*_FILES, *configured, *(path for path in own if not path.startswith("/usr"))})
+        mounts = [(path, True) for path in _outermost(files)] + [(str(path), False) for path in shared]
+        return {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"namespace": NAMESPACE},
+            "spec": {
+                "hostNetwork": host_network,
+                "tolerations": [
+                    {"key": f"node.kubernetes.io/{key}", "operator": "Exists", "effect": "NoExecute"}
+                    | {"tolerationSeconds": _AWAY_S}
+                    for key in ("unreachable", "not-ready")
+                ],
+                "volumes": [{"name": f"m{n}", "hostPath": {"path": path}} for n, (path, _) in enumerate(mounts)],
+                "containers": [
+                    {
+                        "name": "driver",
+                        "image": IMAGE,
+                        "imagePullPolicy": "Never",
+                        "env": [
+                            {"name": "PATH", "value": os.environ["PATH"]},
+                            {"name": "JAVA_HOME", "value": str(java)},
+                            {"name": "HOME", "value": "/tmp"},
+                        ],
+                        "resources": {"requests": {"cpu": "50m"}},
+                        "volumeMounts": [
+                            {"name": f"m{n}", "mountPath": path, "readOnly": read_only}
+                            for n, (path, read_only) in enumerate(mounts)
+                        ],
+                    }
+                ],
+            },
+        }
+
+    def write_template(self, file: Path, pod: Mapping[str, Any]) -> Path:
+        """As STREAMKEEPER_POD_TEMPLATE names it."""
+        file.write_text(yaml.safe_dump(dict(pod)))
+        return file
+
+    def launch_kubelet(self) -> None:
+        """Start it; what runs of it before must have ended."""
+        self._component(
+            "kubelet",
+            *("--config", "kubelet.yaml", "--kubeconfig", str(self.kubeconfig), "--hostname-override", _NODE),
+            *("--node-ip", self.address, "--root-dir", str(self.home / "kubelet")),
+            *("--cert-dir", str(self.home / "pki" / "kubelet")),
+        )
+
+    def _launch_etcd(self) -> None:
+        clients, peers = f"http://127.0.0.1:{self._etcd}", f"http://127.0.0.1:{self._peers}"
+        self._component(
+            "etcd",
+            *("--data-dir", "etcd", "--unsafe-no-fsync", "--log-level", "warn"),
+            *("--listen-client-urls", clients, "--advertise-client-urls", clients),
+            *("--listen-peer-urls", peers, "--initial-advertise-peer-urls", peers),
+            *("--initial-cluster", f"default={peers}"),
+        )
+
+    def _launch_api_server(self) -> None:
+        self._component(
+            "apiserver",
+            *("--etcd-servers", f"http://127.0.0.1:{self._etcd}", "--secure-port", str(self._api)),
+            *("--bind-address", "127.0.0.1", "--advertise-address", self.address, "--cert-dir", "pki"),
+            *("--tls-cert-file", "pki/api.crt", "--tls-private-key-file", "pki/api.key"),
+            *("--client-ca-file", "pki/ca.crt", "--token-auth-file", "pki/tokens.csv"),
+            *("--kubelet-client-certificate", "pki/api.crt", "--kubelet-client-key", "pki/api.key"),
+            *("--authorization-mode", "Node,RBAC", "--enable-admission-plugins", "NodeRestriction"),
+            *("--service-account-issuer", "https://kubernetes.default.svc"),
+            *("--service-account-key-file", "pki/sa.key", "--service-account-signing-key-file", "pki/sa.key"),
+            *("--service-cluster-ip-range", "10.96.0.0/16", "--kubelet-preferred-address-types", "InternalIP"),
+        )
+
+    def _launch_controllers(self) -> None:
+        client = ("--kubeconfig", str(self.kubeconfig), "--leader-elect=false", "--secure-port", "0")
+        self._component(
+            "controllers",
+            *client,
+            *("--service-account-private-key-file", "pki/sa.key", "--root-ca-file", "pki/ca.crt"),
+            *("--use-service-account-credentials=false", "--node-monitor-period", "2s"),
+            *("--node-monitor-grace-period", f"{_UNSEEN_S}s", "--terminated-pod-gc-threshold", "100"),
+        )
+        self._component("scheduler", *client)
+
+    def _component(self, name: str, *words: str) -> None:
+        self._launch(name, str(PROGRAMS / "kubelab"), name, *words)
+
+    def _launch(self, name: str, *command: str) -> None:
+        with open(self.home / "logs" / name, "ab") as log:
+            self._running[name] = subprocess.Popen(
+                command, cwd=self.home, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            )
+
+    def _end(self, name: str) -> None:
+        if process := self._running.pop(name, None):
+            process.terminate()
+            try:
+                process.wait(10)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait(10)
+
+    def _end_containers(self) -> None:
+        """Whatever still runs, and of a containerd that was replaced what its shims hold."""
+        shims = [
+            int(folder.name)
+            for folder in Path("/proc").iterdir()
+            if folder.name.isdecimal() and f"{self.home}/containerd.sock" in _words(folder)
+        ]
+        for shim in shims:
+            for child in _children(shim):
+                with suppress(ProcessLookupError):
+                    os.kill(child, signal.SIGKILL)
+        time.sleep(0.5)
+        for shim in shims:
+            with suppress(ProcessLookupError):
+                os.kill(shim, signal.SIGKILL)
+
+    def _wait(self, what: str, works: Any) -> None:
+        deadline = time.monotonic() + _START_S
+        while not works():
+            ended = [name for name, process in self._running.items() if process.poll() is not None]
+            if ended:
+                raise InvalidInput(f"{ended[0]} has ended: {self._last_words(ended[0])}")
+            if time.monotonic() > deadline:
+                raise StillWaiting(f"the {what} of Kubernetes is not there: {self._last_words('kubelet')}")
+            time.sleep(0.2)
+
+    def _last_words(self, name: str) -> str:
+        return (self.home / "logs" / name).read_text(errors="replace")[-2000:]
+
+    def _groups(self) -> list[Path]:
+        """Its own control group, of each controller where they are apart."""
+        root = Path("/sys/fs/cgroup")
+        roots = [root] if (root / "cgroup.controllers").exists() else [path for path in root.iterdir() if path.is_dir()]
+        return [path / self._name for path in roots if not path.is_symlink()]
+
+    def _certify(self) -> None:
+        """A certificate for the API server, a key for service accounts, and an administrator."""
+        pki = self.home / "pki"
+        names = ",".join(f"IP:{each}" for each in ("127.0.0.1", self.address, "10.96.0.1"))
+        (pki / "names").write_text(f"subjectAltName={names},DNS:kubernetes.default.svc")
+        for command in (
+            "req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=ca -keyout ca.key -out ca.crt",
+            "genrsa -out sa.key 2048",
+            "req -newkey rsa:2048 -nodes -subj /CN=kube-apiserver -keyout api.key -out api.csr",
+            "x509 -req -in api.csr -CA ca.crt -CAkey ca.key -CAcreateserial -days 2 -extfile names -out api.crt",
+        ):
+            subprocess.run(["openssl", *command.split()], cwd=pki, check=True, capture_output=True)
+        (pki / "tokens.csv").write_text(f"{self._token},admin,admin,system:masters\n")
+        self.write_kubeconfig(self.kubeconfig, self._token)
+
+    def write_kubeconfig(self, file: Path, token: str) -> None:
+        """That of whoever has the token."""
+        trusted = base64.b64encode((self.home / "pki" / "ca.crt").read_bytes()).decode()
+        server = {"server": f"https://127.0.0.1:{self._api}", "certificate-authority-data": trusted}
+        config = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "one", "cluster": server}],
+            "users": [{"name": "one", "user": {"token": token}}],
+            "contexts": [{"name": "one", "context": {"cluster": "one", "user": "one"}}],
+            "current-context": "one",
+        }
+        file.write_text(yaml.safe_dump(config))
+
+    def _configure(self) -> None:
+        socket = self.home / "containerd.sock"
+        network = {
+            "type": "bridge",
+            "bridge": self._name,
+            "isDefaultGateway": True,
+            "ipMasq": False,
+            "ipam": {
+                "type": "host-local",
+                "dataDir": str(self.home / "addresses"),
+                "ranges": [[{"subnet": f"{self._net}.0/24", "rangeStart": f"{self._net}.10", "gateway": self.address}]],
+            },
+        }
+        listed = {"cniVersion": "0.4.0", "name": self._name, "plugins": [network]}
+        (self.home / "cni" / "10.conflist").write_text(json.dumps(listed))
+        # Root without CAP_SYS_RESOURCE cannot lower what the kernel scores a process by.
+        (self.home / "containerd.toml").write_text(
+            f"""version = 2
+root = "{self.home}/containerd"
+state = "{self.home}/run"
+oom_score = 0
+[grpc]
+  address = "{socket}"
+[plugins."io.containerd.grpc.v1.cri"]
+  sandbox_image = "{_PAUSE}"
+  restrict_oom_score_adj = true
+  [plugins."io.containerd.grpc.v1.cri".cni]
+    bin_dir = "/usr/lib/cni"
+    conf_dir = "{self.home}/cni"
+  [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
+    runtime_type = "io.containerd.runc.v2"
+"""
+        )
+        kubelet = {
+            "apiVersion": "kubelet.config.k8s.io/v1beta1",
+            "kind": "KubeletConfiguration",
+            "address": self.address,
+            "authentication": {"x509": {"clientCAFile": str(self.home / "pki" / "ca.crt")}},
+            "authorization": {"mode": "AlwaysAllow"},
+            "port": self._kubelet,
+            "healthzPort": self._health,
+            "readOnlyPort": 0,
+            "containerRuntimeEndpoint": f"unix://{socket}",
+            "cgroupDriver": "cgroupfs",
+            # A kubelet ends whatever it finds in its own group and does not know: another one's pods.
+            "cgroupRoot": f"/{self._name}",
+            "failSwapOn": False,
+            "enforceNodeAllocatable": [],
+            # The packet filter is the machine's, and may be another kubelet's.
+            "makeIPTablesUtilChains": False,
+            "localStorageCapacityIsolation": False,
+            "evictionHard": {"memory.available": "100Mi"}
+            | dict.fromkeys(("nodefs.available", "imagefs.available", "nodefs.inodesFree"), "0%"),
+            "imageGCHighThresholdPercent": 100,
+            "resolvConf": "/etc/resolv.conf",
+            "nodeStatusUpdateFrequency": "4s",
+        }
+        (self.home / "kubelet.yaml").write_text(yaml.safe_dump(kubelet))
+
+    def _load_images(self) -> None:
+        self._wait("containerd", lambda: self._ctr("version"))
+        with tempfile.TemporaryDirectory(dir=self.home) as folder:
+            pause, mounted = Path(folder, "pause"), Path(folder, "mounted")
+            pause.mkdir()
+            shutil.copy2(PROGRAMS / "pause", pause)
+            for each in ("usr", "etc/ssl", "etc/alternatives", "proc", "sys", "dev", "run", "tmp", "var/tmp", "root"):
+                (mounted / each).mkdir(parents=True)
+            (mounted / "tmp").chmod(0o1777)
+            for link in _LINKS:
+                (mounted / link).symlink_to(f"usr/{link}")
+            (mounted / "etc/passwd").write_text("root:x:0:0:root:/root:/bin/sh\n")
+            (mounted / "etc/group").write_text("root:x:0:\n")
+            for name, root, entry in ((_PAUSE, pause, ["/pause"]), (IMAGE, mounted, [])):
+                archive = Path(folder, "image.tar")
+                _pack(name, root, entry, archive)
+                if not self._ctr("images", "import", str(archive)):
+                    raise InvalidInput(f"{name} cannot be loaded")
+
+    def _ctr(self, *words: str) -> bool:
+        command = ["ctr", "-a", str(self.home / "containerd.sock"), "-n", "k8s.io", *words]
+        return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+
+@contextmanager
+def kubernetes_node(home: Path) -> Iterator[KubernetesNode]:
+    """A node below ``home``, for as long as the body runs; all of it is removed at the end."""
+    if not has_programs():
+        raise NotFound("Kubernetes' programs are not there, or this is not root", hint="make kubernetes")
+    node = KubernetesNode(home)
+    try:
+        node.start()
+        yield node
+    finally:
+        node.stop()
+        shutil.rmtree(home, ignore_errors=True)
+
+
+def _pack(name: str, root: Path, entry: Sequence[str], archive: Path) -> None:
+    """An image of one layer, as ``docker save`` writes it."""
+    layer = io.BytesIO()
+    with tarfile.open(fileobj=layer, mode="w") as tar:
+        tar.add(root, arcname=".")
+    digest = hashlib.sha256(layer.getvalue()).hexdigest()
+    config = json.dumps(
+        {
+            "architecture": "amd64",
+            "os": "linux",
+            "config": {"Entrypoint": list(entry), "WorkingDir": "/"},
+            "rootfs": {"type": "layers", "diff_ids": [f"sha256:{digest}"]},
+        }
+    ).encode()
+    config_name = f"{hashlib.sha256(config).hexdigest()}.json"
+    layers = [f"{digest}/layer.tar"]
+    manifest = json.dumps([{"Config": config_name, "RepoTags": [f"docker.io/{name}"], "Layers": layers}]).encode()
+    with tarfile.open(archive, "w") as tar:
+        for path, data in ((config_name, config), ("manifest.json", manifest), (layers[0], layer.getvalue())):
+            info = tarfile.TarInfo(path)
+            info.size = len(data)
+            tar.addfile(info, io.BytesIO(data))
+
+
+def _outermost(paths: Sequence[str]) -> list[str]:
+    """Without those that lie in another one."""
+    return [path for path in paths if not any(path.startswith(f"{other}/") for other in paths)]
+
+
+def _words(folder: Path) -> list[str]:
+    try:
+        return (folder / "cmdline").read_bytes().decode(errors="replace").split("\0")
+    except OSError:
+        return []
+
+
+def _children(pid: int) -> list[int]:
+    with suppress(OSError):
+        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    return []
+
+
+def _run(*command: str) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise InvalidInput(f"{' '.join(command)}: {done.stderr.strip()}")

@@ -1,0 +1,336 @@
+"""Drivers each in a pod of its own, and the proof that one is gone.
+
+What the API server says of a pod is no proof but for one thing: that a container was ``terminated``, which only the
+kubelet of its node can tell, and tells of a container that it has found. A pod that is not there (404) was deleted by
+force, maybe, while its containers run on behind a cut network; a phase is also written by the collector of pods whose
+node is gone. So our pods carry a finalizer, which keeps a deleted one readable until its end is on record, and DEAD is
+only: the supervisor's own last word; or every container of the very pod that has claimed the instance, by its uid, is
+terminated in its kubelet's words (docs/decisions/0027).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+
+from msgspec.structs import replace
+
+from streamkeeper.crash_points import crash_point
+from streamkeeper.errors import NotFound, PermanentError, StreamkeeperError
+from streamkeeper.model.control import SECRETS, LaunchSpec, Pod, ProcessRecord
+from streamkeeper.model.installation_record import InstallationRecord
+from streamkeeper.model.settings import Settings
+from streamkeeper.registry.control import Control
+from streamkeeper.runners.claims import FORMER, NEVER_STARTED, bar, is_barred
+from streamkeeper.runners.contract import Life, Liveness, Runner
+from streamkeeper.runners.kubernetes_api import (
+    AlreadyThere,
+    ContainerStatus,
+    KubernetesApi,
+    PodReport,
+    Terminated,
+    secret_of,
+)
+from streamkeeper.runners.machine import this_machine
+from streamkeeper.runners.pod_template import (
+    FINALIZER,
+    INSTALLATION,
+    INSTANCE,
+    JOB,
+    PodTemplate,
+    driver_pod,
+    read_template,
+)
+from streamkeeper.runners.process_tree import mark
+from streamkeeper.runners.variables import DRIVER, named_master, passed_to_containers, settings_variables
+from streamkeeper.stores.contract import Store
+
+_KILL_GRACE_S = 1
+"""The least that is no deletion by force, which does not wait for the kubelet."""
+_NOT_FOUND_ON_THE_NODE = "ContainerStatusUnknown"
+"""What a kubelet says of a container that it does not find: it may have lost sight of it."""
+_OVER = ("Succeeded", "Failed")
+_OVERDUE_S = 60.0
+"""After the end of its grace period; two clocks may be apart."""
+_LONGEST_SLUG = 40
+_TRIED = "streamkeeper-tries-out-its-rights"
+
+
+class KubernetesRunner(Runner):
+    """``driver``: the command that gets job, instance and generation; ``environ``: what is passed on, in part.
+
+    ``installation``: whose instances it starts, sees and ends; None where nobody asks.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        settings: Settings,
+        environ: Mapping[str, str],
+        *,
+        driver: Sequence[str] = DRIVER,
+        installation: InstallationRecord | None = None,
+        resolve_master: Callable[[str], str] | None = None,
+    ) -> None:
+        self._store = store
+        self._settings = settings
+        self._environ = environ
+        self._driver = tuple(driver)
+        self._installation = installation
+        self._resolve_master = resolve_master
+        self._api = KubernetesApi(environ)
+
+    def check_place(self, references: Collection[str] = ()) -> None:
+        """See Runner; the template is one that the API server takes, and all that is done with pods is allowed."""
+        del references  # whoever starts it has resolved them
+        template = self._template()
+        pod = self._manifest(template, _TRIED, ("none", "none"), {}, secret=True)
+        with suppress(AlreadyThere):
+            self._api.create_secret(template.namespace, secret_of(_TRIED, {}, SECRETS), trying=True)
+        with suppress(AlreadyThere):
+            self._api.create_pod(template.namespace, pod, trying=True)
+        # Of what is not there it is told only to who might do it.
+        self._api.find_pod(template.namespace, _TRIED)
+        with suppress(NotFound):
+            self._api.set_finalizers(template.namespace, _TRIED, "", (), trying=True)
+        with suppress(NotFound):
+            self._api.delete_pod(template.namespace, _TRIED, "", grace_s=_KILL_GRACE_S, trying=True)
+        with suppress(NotFound):
+            self._api.delete_secret(template.namespace, _TRIED, trying=True)
+
+    def launch(self, spec: LaunchSpec, secrets: dict[str, str]) -> None:
+        """See Runner; ``secrets`` are a Secret of the pod's own, which goes with it."""
+        control = Control(self._store, spec.job, spec.instance)
+        crash_point("launch.spec.before")
+        control.write_launch(spec)
+        crash_point("launch.spec.after")
+        if control.processes():
+            return
+        pod = control.read_pod() or self._claim(control, spec)
+        crash_point("launch.process.before")
+        if secrets:
+            with suppress(AlreadyThere):
+                self._api.create_secret(pod.namespace, secret_of(pod.name, secrets, SECRETS))
+        crash_point("launch.secret.after")
+        found = self._create(pod, spec, secret=bool(secrets))
+        crash_point("launch.process.after")
+        if secrets:
+            self._api.give_secret(pod.namespace, pod.name, found)
+
+    def observe(self, job: str, instance: str) -> Liveness:
+        """See Runner."""
+        control = Control(self._store, job, instance)
+        if control.read_launch() is None:
+            return Liveness(life=Life.ABSENT, why="it was never launched")
+        recorded, pod = control.processes(), control.read_pod()
+        if is_barred(recorded):
+            return Liveness(life=Life.DEAD, why=NEVER_STARTED)
+        if pod is None:
+            return Liveness(life=Life.ABSENT, why="launched, and no pod was created for it")
+        if not self._is_mine(pod.installation):
+            return Liveness(life=Life.DEAD, why=f"it never ran here: {FORMER}")
+        if end := control.read_exit():
+            why = f"the supervisor in {_named(pod)} has ended {end.state.value}, and said so once every process of its"
+            return Liveness(life=Life.DEAD, why=f"{why} tree was gone")
+        try:
+            return judge(pod, self._api.find_pod(pod.namespace, pod.name), recorded, time.time())
+        except StreamkeeperError as error:
+            return Liveness(life=Life.UNKNOWN, why=f"{_named(pod)} cannot be looked at: {error}")
+
+    def nudge(self, job: str, instance: str) -> None:
+        """See Runner; no signal of ours reaches it: it looks by itself, at every trigger and once a second."""
+
+    def kill(self, job: str, instance: str) -> None:
+        """See Runner; raises TemporaryError where nobody can be told."""
+        control = Control(self._store, job, instance)
+        if control.read_launch() is None:
+            return
+        recorded, pod = control.processes(), control.read_pod()
+        if not recorded:
+            recorded = bar(control, instance, this_machine(), self._id)
+        if pod is None or not self._is_mine(pod.installation) or control.read_exit() is not None:
+            return
+        found = self._api.find_pod(pod.namespace, pod.name)
+        if found is not None and _is_pod_of(found, recorded):
+            with suppress(NotFound, AlreadyThere):
+                self._api.delete_pod(pod.namespace, pod.name, found.metadata.uid, grace_s=_KILL_GRACE_S)
+
+    def bury(self, job: str, instance: str, *, with_log: bool = False) -> None:
+        """See Runner; the finalizer and the Secret go, the pod itself with its log."""
+        control = Control(self._store, job, instance)
+        recorded, pod = control.processes(), control.read_pod()
+        if pod is None or not self._is_mine(pod.installation):
+            return
+        with suppress(NotFound):
+            self._api.delete_secret(pod.namespace, pod.name)
+        found = self._api.find_pod(pod.namespace, pod.name)
+        if found is None or not _is_pod_of(found, recorded):
+            return
+        barred = is_barred(recorded)
+        ended = barred or control.read_exit() is not None
+        if not ended and judge(pod, found, recorded, time.time()).life is not Life.DEAD:
+            return
+        kept = tuple(each for each in found.metadata.finalizers if each != FINALIZER)
+        # Another command may have buried it since.
+        with suppress(NotFound, AlreadyThere):
+            if kept != found.metadata.finalizers:
+                self._api.set_finalizers(pod.namespace, pod.name, found.metadata.uid, kept)
+            if with_log or barred:
+                self._api.delete_pod(pod.namespace, pod.name, found.metadata.uid, grace_s=_KILL_GRACE_S)
+
+    def where_log_is(self, job: str, instance: str) -> str:
+        """See Runner."""
+        pod = Control(self._store, job, instance).read_pod()
+        if pod is None:
+            return ""
+        return f"the log of {instance} is with Kubernetes: kubectl logs -n {pod.namespace} {pod.name} -c driver"
+
+    def _claim(self, control: Control, spec: LaunchSpec) -> Pod:
+        """Which pod is the instance's; the one that is on record where another launch was faster."""
+        whole = f"{self._id}:{self._settings.store}:{spec.job}:{spec.instance}"
+        slug = spec.job.replace("_", "-")[:_LONGEST_SLUG].strip("-")
+        name = f"{slug}-{hashlib.sha256(whole.encode()).hexdigest()[:12]}"
+        return control.write_pod(
+            Pod(
+                instance=spec.instance,
+                cluster=self._api.server,
+                namespace=self._template().namespace,
+                name=name,
+                installation=self._id,
+            )
+        )
+
+    def _create(self, pod: Pod, spec: LaunchSpec, *, secret: bool) -> PodReport:
+        """The instance's pod, created or found; raises PermanentError for somebody else's of that name."""
+        whose = (spec.job, spec.instance)
+        manifest = self._manifest(self._template(), pod.name, whose, spec.conf, python=spec.python, secret=secret)
+        try:
+            return self._api.create_pod(pod.namespace, manifest)
+        except AlreadyThere:
+            found = self._api.find_pod(pod.namespace, pod.name)
+        told = self._annotations(*whose)
+        if found is None or {key: found.metadata.annotations.get(key) for key in told} != told:
+            raise PermanentError(f"{_named(pod)} is not that of {spec.instance}", hint="remove it if nobody needs it")
+        return found
+
+    def _manifest(
+        self,
+        template: PodTemplate,
+        name: str,
+        whose: tuple[str, str],
+        conf: Mapping[str, str],
+        *,
+        python: str = "",
+        secret: bool,
+    ) -> dict[str, object]:
+        """``whose``: job and instance."""
+        driver = self._driver
+        if python and driver == DRIVER:
+            driver = (python, *DRIVER[1:])
+        supervisor = [sys.executable, "-m", "streamkeeper.runners.supervisor", *whose, *driver]
+        marked = mark(*whose, installation=self._id, store=self._settings.store)
+        settings = replace(self._settings, master=named_master(self._settings, self._resolve_master))
+        variables = passed_to_containers(self._environ) | marked.variables() | settings_variables(settings)
+        told = self._annotations(*whose)
+        return driver_pod(template, name, told, supervisor, variables, conf, secret=secret)
+
+    def _annotations(self, job: str, instance: str) -> dict[str, str]:
+        return {JOB: job, INSTANCE: instance, INSTALLATION: self._id}
+
+    def _template(self) -> PodTemplate:
+        return read_template(self._settings.pod_template)
+
+    @property
+    def _id(self) -> str:
+        return self._installation.id if self._installation is not None else ""
+
+    def _is_mine(self, recorded: str) -> bool:
+        return self._installation is None or self._installation.is_mine(recorded)
+
+
+def judge(pod: Pod, found: PodReport | None, recorded: Sequence[ProcessRecord], now: float) -> Liveness:
+    """What the API server's words on an instance's pod prove; ``recorded``: who has claimed the instance; ``now``: in
+    seconds since 1970.
+    """
+    if found is None and not recorded:
+        return Liveness(life=Life.ABSENT, why=f"launched, but {_named(pod)} was not created")
+    if found is None:
+        return _unknown(
+            f"there is no {_named(pod)} at {pod.cluster} any more, which proves nothing: its containers may run on, "
+            "and the supervisor has not said how it ended"
+        )
+    if not _is_pod_of(found, recorded):
+        return _unknown(f"{_named(pod)} is another one than the one that has claimed the instance ({recorded[-1].pod})")
+    told = found.status.container_statuses
+    ends = [each.state.terminated for each in told if _is_proof(each.state.terminated)]
+    if len(ends) == len(found.spec.containers):
+        return _ended(pod, found, recorded)
+    lost = [each.name for each in told if each.state.terminated and not _is_proof(each.state.terminated)]
+    if lost:
+        return _unknown(f"the kubelet of {found.spec.node_name} has lost sight of {', '.join(lost)} of {_named(pod)}")
+    if _is_silent(found):
+        return _unknown(f"{_named(pod)} was last seen running on {found.spec.node_name}, which is not heard of")
+    if found.metadata.ends_before(now - _OVERDUE_S):
+        return _unknown(f"{_named(pod)} was to be ended by {found.metadata.deletion_timestamp}, and nobody has said so")
+    return Liveness(life=Life.ALIVE, why=f"{_named(pod)} {_doing(found)}")
+
+
+def _ended(pod: Pod, found: PodReport, recorded: Sequence[ProcessRecord]) -> Liveness:
+    ends = {each.name: each.state.terminated for each in found.status.container_statuses}
+    codes = ", ".join(f"{name} with code {end.exit_code}" for name, end in ends.items() if end is not None)
+    why = f"the kubelet of {found.spec.node_name} has ended every container of {_named(pod)} ({codes})"
+    if recorded:
+        why = f"{why}: supervisor {recorded[-1].pid} and all it started ended with theirs"
+    else:
+        printed = "\n".join(end.message for end in ends.values() if end is not None)
+        last = [line.strip() for line in printed.splitlines() if line.strip()]
+        why = f"{why}; it claimed nothing: {last[-1] if last else 'no reason is told'}"
+    return Liveness(life=Life.DEAD, why=why)
+
+
+def _is_proof(end: Terminated | None) -> bool:
+    return end is not None and bool(end.container_id) and end.reason != _NOT_FOUND_ON_THE_NODE
+
+
+def _is_pod_of(found: PodReport, recorded: Sequence[ProcessRecord]) -> bool:
+    """Whether it is the very pod that has claimed the instance, or nobody has."""
+    return not recorded or is_barred(recorded) or found.metadata.uid == recorded[-1].pod
+
+
+def _is_silent(found: PodReport) -> bool:
+    """Whether somebody else has taken back that the pod runs or serves, while its kubelet's last word is that it does:
+    Kubernetes does so of a node that is silent, and of one that is gone.
+    """
+    told = found.status.container_statuses
+    serves = bool(told) and all(each.state.running is not None and each.ready for each in told)
+    not_ready = any(each.type == "Ready" and each.status != "True" for each in found.status.conditions)
+    return serves and (not_ready or found.status.phase in _OVER)
+
+
+def _doing(found: PodReport) -> str:
+    """What it does by its status, as a clause."""
+    waits = [_waiting(each) for each in (*found.status.init_container_statuses, *found.status.container_statuses)]
+    if reasons := [each for each in waits if each]:
+        return f"does not run yet: {reasons[0]}"
+    if found.metadata.deletion_timestamp:
+        return "is being ended"
+    unscheduled = [each for each in found.status.conditions if each.type == "PodScheduled" and each.status != "True"]
+    if unscheduled:
+        return f"waits for a node: {unscheduled[0].message or unscheduled[0].reason}"
+    return f"runs on {found.spec.node_name}" if found.spec.node_name else "was created"
+
+
+def _waiting(status: ContainerStatus) -> str:
+    waiting = status.state.waiting
+    return "" if waiting is None else ": ".join(filter(None, (waiting.reason, waiting.message)))
+
+
+def _named(pod: Pod) -> str:
+    return f"pod {pod.namespace}/{pod.name}"
+
+
+def _unknown(why: str) -> Liveness:
+    return Liveness(life=Life.UNKNOWN, why=why)

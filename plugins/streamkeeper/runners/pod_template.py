@@ -1,0 +1,159 @@
+"""The pod of a driver: what an installation's template says, and what is the runner's own."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from streamkeeper.errors import InvalidInput, NotFound, Unsupported
+from streamkeeper.model.control import SECRETS
+from streamkeeper.runners.room import container_cores, container_mib
+
+CONTAINER = "driver"
+"""Name of the template's container that the driver runs in."""
+FINALIZER = "streamkeeper.io/proof"
+"""Keeps a deleted pod readable until its end is on record: of one that is gone nobody could tell how it ended."""
+JOB, INSTANCE, INSTALLATION = (f"streamkeeper.io/{name}" for name in ("job", "instance", "installation"))
+"""Annotations: whose pod it is."""
+POD_UID, GRACE = "STREAMKEEPER_POD_UID", "STREAMKEEPER_POD_GRACE_S"
+"""Variables in a driver's pod: its uid, and within what its node ends it, seconds."""
+_GRACE_S = 120
+_HOME_VOLUME, _HOME = "streamkeeper-home", "/var/lib/streamkeeper"
+_LONGEST_LABEL = 63
+_RUNNERS_OWN = ("command", "args")
+
+
+class PodTemplate(msgspec.Struct, frozen=True):
+    """``pod``: a manifest that was checked; ``namespace``: where its pods are."""
+
+    pod: dict[str, Any]
+
+    @property
+    def namespace(self) -> str:
+        """Where its pods are."""
+        return str(self.pod["metadata"]["namespace"])
+
+    @property
+    def grace_s(self) -> int:
+        """How long a driver has to end between two batches once its node asks it to."""
+        return int(self.pod["spec"].get("terminationGracePeriodSeconds", _GRACE_S))
+
+
+def read_template(file: str) -> PodTemplate:
+    """The template; raises NotFound, InvalidInput or Unsupported, naming the file."""
+    import yaml
+
+    try:
+        found = yaml.safe_load(Path(file).read_text())
+    except OSError as error:
+        raise NotFound(f"STREAMKEEPER_POD_TEMPLATE={file} cannot be read: {error.strerror}") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        told = " ".join(str(error).split())
+        raise InvalidInput(f"STREAMKEEPER_POD_TEMPLATE={file} is no YAML: {told}") from error
+    return check_template(file, found)
+
+
+def check_template(file: str, pod: Any) -> PodTemplate:
+    """The same of what the file holds."""
+
+    def wrong(why: str) -> InvalidInput:
+        return InvalidInput(f"{file}: {why}", hint="deploy/kubernetes/driver-pod.yaml is one to begin with")
+
+    if not isinstance(pod, dict) or pod.get("kind") != "Pod" or not isinstance(pod.get("spec"), dict):
+        raise wrong("it is no Pod with a spec")
+    metadata, spec = pod.get("metadata"), pod["spec"]
+    if not isinstance(metadata, dict) or not isinstance(metadata.get("namespace"), str):
+        raise wrong("metadata.namespace is not set")
+    containers = spec.get("containers")
+    if not isinstance(containers, list) or not all(isinstance(each, dict) for each in containers):
+        raise wrong("spec.containers is no list of containers")
+    drivers = [each for each in containers if each.get("name") == CONTAINER]
+    if len(drivers) != 1 or not drivers[0].get("image"):
+        raise wrong(f"spec.containers has not one named {CONTAINER}, with an image")
+    if given := [name for name in _RUNNERS_OWN if name in drivers[0]]:
+        raise wrong(f"the {CONTAINER} container sets {' and '.join(given)}, which are Streamkeeper's")
+    if spec.get("restartPolicy", "Never") != "Never":
+        raise wrong(f"restartPolicy is {spec['restartPolicy']}: Streamkeeper starts drivers again itself; leave it out")
+    for name in ("hostPID", "shareProcessNamespace"):
+        if spec.get(name):
+            raise Unsupported(
+                f"{file}: {name} is set, so that a driver's processes may outlive its container", hint="leave it out"
+            )
+    if not isinstance(spec.get("terminationGracePeriodSeconds", _GRACE_S), int):
+        raise wrong("terminationGracePeriodSeconds is no number")
+    return PodTemplate(pod)
+
+
+def driver_pod(
+    template: PodTemplate,
+    name: str,
+    whose: Mapping[str, str],
+    command: Sequence[str],
+    variables: Mapping[str, str],
+    conf: Mapping[str, str],
+    *,
+    secret: bool,
+) -> dict[str, Any]:
+    """The manifest of one driver's pod.
+
+    ``whose``: JOB, INSTANCE and INSTALLATION; ``conf``: its release's, which tells how much memory it has; ``secret``:
+    whether a Secret of the pod's name holds what the driver is not to have in its manifest.
+    """
+    pod = copy.deepcopy(template.pod)
+    metadata, spec = pod["metadata"], pod["spec"]
+    metadata.pop("generateName", None)
+    metadata["name"] = name
+    metadata["labels"] = {**(metadata.get("labels") or {}), "app.kubernetes.io/managed-by": "streamkeeper"}
+    metadata["labels"] |= {key: _label(whose[key]) for key in (JOB, INSTANCE) if _label(whose[key])}
+    metadata["annotations"] = {**(metadata.get("annotations") or {}), **whose}
+    metadata["finalizers"] = [*(metadata.get("finalizers") or ()), FINALIZER]
+    spec["restartPolicy"] = "Never"
+    spec["terminationGracePeriodSeconds"] = template.grace_s
+    # A driver asks nothing of the cluster, and services beside it are none of its settings.
+    spec.setdefault("automountServiceAccountToken", False)
+    spec.setdefault("enableServiceLinks", False)
+    spec["volumes"] = [*(spec.get("volumes") or ()), {"name": _HOME_VOLUME, "emptyDir": {}}]
+    container = next(each for each in spec["containers"] if each["name"] == CONTAINER)
+    container["command"] = list(command)
+    container["env"] = _env(container.get("env") or (), variables, template.grace_s, name if secret else "")
+    container["volumeMounts"] = [
+        *(container.get("volumeMounts") or ()),
+        {"name": _HOME_VOLUME, "mountPath": _HOME},
+    ]
+    container["resources"] = _resources(container.get("resources") or {}, conf)
+    # Of a driver that cannot even start, the last lines are all there is.
+    container.setdefault("terminationMessagePolicy", "FallbackToLogsOnError")
+    return pod
+
+
+def _env(given: Sequence[Any], variables: Mapping[str, str], grace_s: int, secret: str) -> list[dict[str, Any]]:
+    def of_the_pod(name: str, field: str) -> dict[str, Any]:
+        return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": field}}}
+
+    # Spark names itself to executors by this address.
+    ours = [of_the_pod(POD_UID, "metadata.uid"), of_the_pod("SPARK_LOCAL_IP", "status.podIP")]
+    ours += [{"name": GRACE, "value": str(grace_s)}, {"name": "STREAMKEEPER_HOME", "value": f"{_HOME}/home"}]
+    # Kubernetes would put the value of another variable in the place of $(NAME).
+    ours += [{"name": key, "value": value.replace("$(", "$$(")} for key, value in variables.items()]
+    if secret:
+        ours.append({"name": SECRETS, "valueFrom": {"secretKeyRef": {"name": secret, "key": SECRETS}}})
+    names = {each["name"] for each in ours} - {"SPARK_LOCAL_IP"}
+    kept = [each for each in given if each.get("name") not in names]
+    told = {each.get("name") for each in kept}
+    return [*kept, *(each for each in ours if each["name"] not in told)]
+
+
+def _resources(given: Mapping[str, Any], conf: Mapping[str, str]) -> dict[str, Any]:
+    memory = {"memory": f"{container_mib(conf)}Mi"}
+    cores = {"cpu": str(container_cores(conf))}
+    requests, limits = given.get("requests") or {}, given.get("limits") or {}
+    return {**given, "requests": {**cores, **requests, **memory}, "limits": {**limits, **memory}}
+
+
+def _label(text: str) -> str:
+    """As a label's value may be: for selecting, while the annotation is what is compared."""
+    return text[:_LONGEST_LABEL].rstrip("-_.")

@@ -1,0 +1,101 @@
+"""One life with its drivers in pods and its checkpoints on S3: every verb, every row once."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness.kubernetes_node import NAMESPACE, ROOT, KubernetesNode, has_programs, kubernetes_node
+from harness.postgres_server import new_database
+from harness.waiting import wait_for
+from streamkeeper.model.control import KUBERNETES
+from streamkeeper.registry.control import Control
+from tests.integration.remote_house import ROWS, Contained, has_all_rows, live_a_life, opened, told_at_dry_run
+from tests.integration.test_lives import ON_S3
+
+pytestmark = [pytest.mark.spark, pytest.mark.kubernetes, pytest.mark.timeout(1500)]
+
+
+@pytest.fixture
+def node(monkeypatch: pytest.MonkeyPatch) -> Iterator[KubernetesNode]:
+    """A node that whoever deploys here knows, with the rights of deploy/kubernetes."""
+    if not has_programs():
+        pytest.skip("no Kubernetes programs, or not root (make kubernetes)")
+    home = Path(tempfile.mkdtemp(prefix="streamkeeper-kubernetes-"))
+    with kubernetes_node(home / "node") as running:
+        running.apply(ROOT / "deploy" / "kubernetes")
+        monkeypatch.setenv("KUBECONFIG", str(running.kubeconfig_of("streamkeeper")))
+        yield running
+    shutil.rmtree(home, ignore_errors=True)
+
+
+def template_for(node: KubernetesNode, folder: Path) -> str:
+    """On this machine's own network, where its servers are; pods have the credentials for S3 by their template."""
+    template = node.template(folder, host_network=True)
+    given = {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
+    template["spec"]["containers"][0]["env"] += [{"name": name, "value": value} for name, value in given.items()]
+    return str(node.write_template(folder / "driver-pod.yaml", template))
+
+
+@pytest.mark.s3
+@pytest.mark.postgres
+@pytest.mark.parametrize("checkpoints", [ON_S3], indirect=True)
+def test_a_life_in_pods(tmp_path: Path, checkpoints: str, node: KubernetesNode, postgres_server: str) -> None:
+    """From the first release to a handoff; each driver is a pod of its own, and no Secret or finalizer is left."""
+    database = new_database(postgres_server, f"t{os.urandom(4).hex()}")
+    pods = template_for(node, tmp_path)
+    house = Contained(tmp_path, checkpoints, database, drivers=KUBERNETES, pod_template=pods)
+    with opened(house):
+        live_a_life(house)
+        drain_a_node(house, node)
+        ended = 0
+        for job in house.jobs:
+            for instance in house.site.journal(job, "test").state().instances.values():
+                control = Control(house.site.store, job, instance.instance)
+                launch, pod = control.read_launch(), control.read_pod()
+                assert launch is not None
+                assert launch.runner == KUBERNETES
+                assert pod is not None
+                found = node.read("pod", pod.name)
+                assert found["metadata"]["annotations"]["streamkeeper.io/instance"] == instance.instance
+                if instance.ended:
+                    ended += 1
+                    assert "finalizers" not in found["metadata"]
+        assert ended > 4
+        assert node.kubectl("get", "secrets", "-n", NAMESPACE, "-o", "name") == ""
+
+
+def drain_a_node(house: Contained, node: KubernetesNode) -> None:
+    """What a node's drain does to a pod: its driver ends between two batches, and the job goes on from there."""
+    serving = house.site.journal(ROWS, "test").state().serving_instance
+    control = Control(house.site.store, ROWS, serving)
+    pod = control.read_pod()
+    assert pod is not None
+    node.kubectl("delete", "pod", pod.name, "-n", NAMESPACE, "--wait=false")
+    last = wait_for("the supervisor's last word", control.read_exit, 120)
+    assert last.error == "terminated by signal 15, between two batches"
+    house.must("start", ROWS, "--reason", "its node was drained")
+    house.add(("g", 11))
+    wait_for("the rows after the drain", lambda: has_all_rows(house), house.patience_s)
+
+
+@pytest.mark.parametrize("named", [False, True], ids=["named by nobody", "of which nobody answers"])
+def test_a_cluster_that_is_not_there_is_told_at_the_dry_run(tmp_path: Path, named: bool) -> None:
+    """In a line, before anything is recorded."""
+    file, pods = tmp_path / "kubeconfig", ROOT / "deploy" / "kubernetes" / "driver-pod.yaml"
+    if named:
+        file.write_text(
+            """{apiVersion: v1, kind: Config, current-context: one,
+            clusters: [{name: one, cluster: {server: "https://127.0.0.1:1"}}], users: [{name: one, user: {token: x}}],
+            contexts: [{name: one, context: {cluster: one, user: one}}]}"""
+        )
+    changed = {"STREAMKEEPER_DRIVERS": "kubernetes", "STREAMKEEPER_POD_TEMPLATE": str(pods)}
+    changed |= {"STREAMKEEPER_STORE": str(tmp_path / "store"), "KUBECONFIG": str(file)}
+    told = told_at_dry_run(tmp_path, "s3a://nothing/cp", changed)
+    expected = "Kubernetes at https://127.0.0.1:1 does not answer" if named else "no Kubernetes cluster is named"
+    assert expected in told

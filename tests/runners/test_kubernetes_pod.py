@@ -1,0 +1,390 @@
+"""Drivers in pods: the contract on a real node with the rights of deploy/kubernetes, and what its words prove."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+from msgspec.structs import replace
+
+from harness.kubernetes_node import NAMESPACE, ROOT, KubernetesNode, has_programs, kubernetes_node
+from harness.waiting import wait_for
+from streamkeeper.errors import InvalidInput, PermanentError, TemporaryError
+from streamkeeper.model.control import CommandKind, DriverState, ExitCode
+from streamkeeper.runners import kubernetes_pod
+from streamkeeper.runners.contract import Life
+from streamkeeper.runners.kubernetes_pod import KubernetesRunner
+from streamkeeper.runners.pod_template import FINALIZER, POD_UID
+from streamkeeper.runners.process_tree import find_tree, mark
+from tests.contracts.runner_contract import RunnerContract
+from tests.runners.launching import JOB, Place, end, is_running
+
+pytestmark = [pytest.mark.kubernetes, pytest.mark.timeout(300)]
+
+
+@pytest.fixture(scope="module")
+def node() -> Iterator[KubernetesNode]:
+    if not has_programs():
+        pytest.skip("no Kubernetes programs, or not root (make kubernetes)")
+    home = Path(tempfile.mkdtemp(prefix="streamkeeper-kubernetes-"))
+    with kubernetes_node(home / "node") as running:
+        running.apply(ROOT / "deploy" / "kubernetes")
+        running.kubeconfig_of("streamkeeper")
+        yield running
+    shutil.rmtree(home, ignore_errors=True)
+
+
+class PodPlace(Place):
+    """The same place, whose instances are pods."""
+
+    def __init__(self, folder: Path, node: KubernetesNode) -> None:
+        self.node = node
+        folder.mkdir(exist_ok=True)
+        self.template = node.template(folder)
+        super().__init__(folder)
+
+    def new_runner(self, **given: object) -> KubernetesRunner:  # type: ignore[override]
+        file = self.node.write_template(self.folder / "pod.yaml", self.template)
+        settings = replace(self.settings, pod_template=str(file))
+        environ = {**os.environ, "KUBECONFIG": str(self.node.home / "streamkeeper.kubeconfig")}
+        return KubernetesRunner(self.store, settings, environ, driver=self.command, **given)  # type: ignore[arg-type]
+
+    def pids(self, instance: str = "one", generation: int = 1) -> tuple[int, int]:
+        driver, child = super().pids(instance, generation)
+        return self.outside(instance, driver), self.outside(instance, child)
+
+    def supervisor(self, instance: str = "one") -> int:
+        return self.outside(instance, super().supervisor(instance))
+
+    def outside(self, instance: str, pid: int) -> int:
+        """The pid that this machine knows a process in the pod by."""
+        mine = f"{POD_UID}={self.read(instance)['metadata']['uid']}".encode()  # type: ignore[index]
+        for process in find_tree(mark(JOB, instance)):
+            if mine not in Path(f"/proc/{process.pid}/environ").read_bytes():
+                continue
+            names = Path(f"/proc/{process.pid}/status").read_text().partition("NSpid:")[2].splitlines()[0].split()
+            if len(names) > 1 and int(names[-1]) == pid:
+                return process.pid
+        raise AssertionError(f"no process of {instance} is {pid} in its pod")
+
+    def pod(self, instance: str = "one") -> str:
+        found = self.control(instance).read_pod()
+        assert found is not None
+        return found.name
+
+    def read(self, instance: str = "one") -> dict[str, object]:
+        return self.node.read("pod", self.pod(instance))
+
+    def log(self, instance: str = "one") -> str:
+        # It fails for a moment after the container's end.
+        return wait_for("its log", lambda: self.node.kubectl("logs", "-n", NAMESPACE, self.pod(instance)))
+
+    def why(self, instance: str = "one") -> str:
+        return self.runner.observe(JOB, instance).why
+
+    def delete(self, *words: str, instance: str = "one") -> None:
+        """What a person or a node's drain does; does not wait."""
+        self.node.kubectl("delete", "pod", "-n", NAMESPACE, self.pod(instance), "--wait=false", *words)
+
+    def close(self) -> None:
+        super().close()
+        for each in self.started:
+            if self.control(each).read_pod() is not None:
+                self.node.kubectl(
+                    "patch", "pod", "-n", NAMESPACE, self.pod(each), "-p", '{"metadata":{"finalizers":null}}'
+                )
+                self.delete("--force", "--grace-period=0", instance=each)
+
+
+@pytest.fixture
+def place(tmp_path: Path, node: KubernetesNode) -> Iterator[PodPlace]:
+    place = PodPlace(tmp_path, node)
+    yield place
+    place.close()
+
+
+class TestKubernetesRunner(RunnerContract):
+    """The contract."""
+
+
+def running(place: PodPlace, instance: str = "one") -> tuple[int, int, int]:
+    """Pids of a launched instance, of which the node has said that it runs: supervisor, driver, child."""
+    place.runner.launch(place.spec(instance), {})
+    pids = (place.supervisor(instance), *place.pids(instance))
+    wait_for("the kubelet's word", lambda: "runs on" in place.why(instance))
+    return pids
+
+
+def test_what_is_done_with_pods_is_allowed(place: PodPlace) -> None:
+    """By the rights of deploy/kubernetes; looking leaves nothing."""
+    place.runner.check_place()
+    assert place.node.kubectl("get", "pods,secrets", "-n", NAMESPACE, "-o", "name") == ""
+
+
+def test_an_end_that_a_node_drain_asks_for_comes_between_two_batches(place: PodPlace) -> None:
+    """The supervisor lets its driver drain, and waits; the instance has failed, so that the watch starts another."""
+    running(place)
+    place.delete()
+    wait_for("the order", lambda: [each.kind for each in place.control().commands(0)] == [CommandKind.DRAIN])
+    wait_for("the nudge", (place.folder / "orders" / "one.1.nudged").exists)
+    time.sleep(1)
+    assert place.life() is Life.ALIVE
+    place.order(f"exit {ExitCode.DRAINED}")
+    place.wait_dead()
+    last = place.control().read_exit()
+    assert last is not None
+    assert (last.state, last.error) == (DriverState.FAILED, "terminated by signal 15, between two batches")
+
+
+def test_a_driver_that_does_not_end_in_time_is_killed(place: PodPlace) -> None:
+    """Before its node does it: the supervisor has its last word."""
+    place.template["spec"]["terminationGracePeriodSeconds"] = 12
+    place.runner = place.new_runner()
+    pids = running(place)
+    place.delete()
+    assert "said so once every process" in place.wait_dead()
+    wait_for("the end of all", lambda: not any(map(is_running, pids)))
+    last = place.control().read_exit()
+    assert last is not None
+    assert last.error == "terminated by signal 15"
+
+
+def test_what_is_said_of_a_node_that_is_silent_proves_nothing(place: PodPlace) -> None:
+    """Its kubelet frozen, its pod marked for deletion and deleted by force: it is there, unknown, and goes on.
+
+    Once the kubelet wakes up it ends the pod, and that is the proof.
+    """
+    pids = running(place)
+    place.node.freeze_kubelet()
+    try:
+        wait_for("a silent node", lambda: place.life() is Life.UNKNOWN, timeout_s=60)
+        assert "which is not heard of" in place.why()
+        place.runner.kill(JOB, "one")
+        place.delete("--force", "--grace-period=0")
+        assert place.read()
+        assert place.life() is Life.UNKNOWN
+        assert all(map(is_running, pids))
+    finally:
+        place.node.thaw_kubelet()
+    place.wait_dead()
+    assert not any(map(is_running, pids))
+
+
+def test_what_waits_for_room_is_alive_and_says_so(place: PodPlace) -> None:
+    """More memory than the node has; killed it never starts, and leaves no pod once it is buried."""
+    place.runner.launch(place.spec(conf={"spark.driver.memory": "1t"}), {})
+    wait_for("the scheduler's word", lambda: "Insufficient memory" in place.why())
+    assert place.life() is Life.ALIVE
+    place.runner.kill(JOB, "one")
+    assert place.life() is Life.DEAD
+    place.runner.bury(JOB, "one")
+    wait_for("the end of its pod", lambda: not place.read())
+
+
+def test_a_pod_that_cannot_start_says_why(place: PodPlace) -> None:
+    """An image that is not there is told in the kubelet's words, while it waits."""
+    place.template["spec"]["containers"][0]["image"] = "registry.example/nothing:1"
+    place.runner = place.new_runner()
+    place.runner.launch(place.spec(), {})
+    wait_for("the kubelet's word", lambda: "does not run yet: ErrImageNeverPull" in place.why())
+    assert place.life() is Life.ALIVE
+
+
+def test_a_supervisor_that_cannot_start_is_dead_and_says_why(place: PodPlace) -> None:
+    """The pod has no such store: nothing was claimed, and the last line of what it printed is the reason."""
+    settings = replace(place.settings, store=f"{place.folder}/elsewhere", pod_template=f"{place.folder}/pod.yaml")
+    environ = {**os.environ, "KUBECONFIG": str(place.node.home / "streamkeeper.kubeconfig")}
+    runner = KubernetesRunner(place.store, settings, environ, driver=place.command)
+    runner.launch(place.spec(), {})
+    wait_for("its end", lambda: runner.observe(JOB, "one").life is Life.DEAD)
+    assert "it claimed nothing: " in runner.observe(JOB, "one").why
+    assert "was never launched" in runner.observe(JOB, "one").why
+
+
+def test_no_room_by_a_quota_is_said_and_passes(place: PodPlace) -> None:
+    """It may be there the next time: no failure of the release."""
+    place.node.kubectl("create", "quota", "none", "--hard=pods=0", "-n", NAMESPACE)
+    try:
+        wait_for("the quota", lambda: refused(place))
+    finally:
+        place.node.kubectl("delete", "quota", "none", "-n", NAMESPACE)
+    place.runner.check_place()
+
+
+def refused(place: PodPlace) -> bool:
+    try:
+        place.runner.check_place()
+    except TemporaryError as error:
+        return "no room" in str(error) and "exceeded quota" in str(error)
+    return False
+
+
+def test_somebody_elses_pod_of_that_name_is_left_alone(place: PodPlace) -> None:
+    """It is compared, not taken for ours; ending the instance does not end it."""
+    place.control().write_launch(place.spec())
+    runner = place.new_runner()
+    name = runner._claim(place.control(), place.spec()).name
+    theirs = {**place.template, "metadata": {"name": name, "namespace": NAMESPACE}}
+    theirs["spec"] = {**theirs["spec"], "restartPolicy": "Never"}
+    theirs["spec"]["containers"][0]["command"] = ["/bin/sleep", "300"]
+    file = place.node.write_template(place.folder / "theirs.yaml", theirs)
+    assert place.node.kubectl("create", "-f", str(file))
+    with pytest.raises(PermanentError, match="is not that of one"):
+        runner.launch(place.spec(), {})
+
+
+def test_what_is_buried_keeps_its_log_until_its_records_go(place: PodPlace) -> None:
+    """A living one is not touched; then the finalizer and the Secret go, and the pod stays; at last that goes, too."""
+    reference = "secret://env/PASSWORD"
+    place.runner.launch(place.spec(params={"password": reference}), {reference: "hunter2"})
+    place.pids()
+    place.runner.bury(JOB, "one", with_log=True)
+    assert place.life() is Life.ALIVE
+    assert place.read()["metadata"]["finalizers"] == [FINALIZER]  # type: ignore[index]
+    place.order(f"print the last words\nexit {ExitCode.DRAINED}")
+    place.wait_dead()
+    place.runner.bury(JOB, "one")
+    assert "finalizers" not in place.read()["metadata"]  # type: ignore[operator]
+    assert not place.node.read("secret", place.pod())
+    assert "the last words" in place.log()
+    assert place.life() is Life.DEAD
+    place.runner.bury(JOB, "one", with_log=True)
+    wait_for("the end of its pod", lambda: not place.read())
+    assert place.life() is Life.DEAD
+    place.runner.bury(JOB, "one", with_log=True)
+
+
+def test_a_secret_goes_with_its_pod(place: PodPlace) -> None:
+    """Also where nobody buries anything: a person removes finalizer and pod."""
+    reference = "secret://env/PASSWORD"
+    place.runner.launch(place.spec(params={"password": reference}), {reference: "hunter2"})
+    place.pids()
+    assert place.node.read("secret", place.pod())
+    place.node.kubectl("patch", "pod", "-n", NAMESPACE, place.pod(), "-p", '{"metadata":{"finalizers":null}}')
+    place.delete("--grace-period=1")
+    wait_for("the Secret's end", lambda: not place.node.read("secret", place.pod()), timeout_s=60)
+
+
+def test_evictions_wait_where_that_is_wanted(place: PodPlace) -> None:
+    """With hold-evictions a drain is refused as long as a driver is there."""
+    running(place)
+    budget = yaml.safe_load((ROOT / "deploy/kubernetes/hold-evictions/budget.yaml").read_text())
+    assert place.node.kubectl("apply", "-k", str(ROOT / "deploy/kubernetes/hold-evictions"))
+    try:
+        wait_for("the budget", lambda: place.node.read("pdb", budget["metadata"]["name"])["status"]["expectedPods"])
+        place.node.kubectl("drain", "node", "--force", "--timeout=3s", "--ignore-daemonsets", "--delete-emptydir-data")
+        assert place.life() is Life.ALIVE
+        assert "deletionTimestamp" not in place.read()["metadata"]  # type: ignore[operator]
+    finally:
+        place.node.kubectl("uncordon", "node")
+        place.node.kubectl("delete", "pdb", budget["metadata"]["name"], "-n", NAMESPACE)
+
+
+@pytest.mark.parametrize(
+    ("kubeconfig", "told"),
+    [("none", "no Kubernetes cluster is named"), ("nobody", "refuses: Unauthorized"), ("driver", "is forbidden")],
+)
+def test_a_cluster_that_does_not_let_us_is_told_before_anything_is_recorded(
+    place: PodPlace, kubeconfig: str, told: str
+) -> None:
+    """No file, a token of nobody, and a driver's own account, which may do nothing."""
+    file = place.folder / "kubeconfig"
+    if kubeconfig != "none":
+        token = place.node.kubectl("create", "token", "streamkeeper-driver", "-n", NAMESPACE)
+        place.node.write_kubeconfig(file, token.strip() if kubeconfig == "driver" else "0" * 32)
+    settings = replace(place.settings, pod_template=f"{place.folder}/pod.yaml")
+    runner = KubernetesRunner(place.store, settings, {**os.environ, "KUBECONFIG": str(file)})
+    with pytest.raises((InvalidInput, PermanentError), match=told):
+        runner.check_place()
+
+
+def test_a_field_that_there_is_none_of_is_refused(place: PodPlace) -> None:
+    """A mistyped one would be passed over, and the pod be another one than was meant."""
+    place.template["spec"]["nodeSelektor"] = {"disk": "fast"}
+    with pytest.raises(PermanentError, match="nodeSelektor"):
+        place.new_runner().check_place()
+
+
+@pytest.fixture
+def alone(tmp_path: Path) -> Iterator[PodPlace]:
+    """On a node that nobody else needs afterwards."""
+    if not has_programs():
+        pytest.skip("no Kubernetes programs, or not root (make kubernetes)")
+    home = Path(tempfile.mkdtemp(prefix="streamkeeper-kubernetes-"))
+    with kubernetes_node(home / "node") as node:
+        node.apply(ROOT / "deploy" / "kubernetes")
+        node.kubeconfig_of("streamkeeper")
+        yield PodPlace(tmp_path, node)
+    shutil.rmtree(home, ignore_errors=True)
+
+
+def test_a_pod_that_is_not_there_proves_nothing(alone: PodPlace) -> None:
+    """Our finalizer taken off by somebody, and the pod deleted by force behind a silent kubelet: 404, and it lives.
+
+    A pod of the same name that somebody creates then proves nothing of the one before, either. Negative control: taken
+    for a proof, the 404 is a death of what runs.
+    """
+    pids = running(alone)
+    alone.node.freeze_kubelet()
+    try:
+        patch = '{"metadata":{"finalizers":null}}'
+        alone.node.kubectl("patch", "pod", "-n", NAMESPACE, alone.pod(), "-p", patch)
+        alone.delete("--force", "--grace-period=0")
+        wait_for("a pod that is gone", lambda: not alone.read())
+        assert all(map(is_running, pids))
+        assert alone.life() is Life.UNKNOWN
+        assert "which proves nothing" in alone.why()
+        recorded = alone.control().read_pod()
+        assert recorded is not None
+        assert kubernetes_pod.judge(recorded, None, [], time.time()).life is Life.ABSENT, "by the 404 alone"
+        created = {**alone.template, "metadata": {"name": alone.pod(), "namespace": NAMESPACE}}
+        file = alone.node.write_template(alone.folder / "another.yaml", created)
+        assert alone.node.kubectl("create", "-f", str(file))
+        assert alone.life() is Life.UNKNOWN
+        assert "is another one" in alone.why()
+    finally:
+        alone.node.thaw_kubelet()
+    for pid in pids:
+        if is_running(pid):
+            end(pid)
+
+
+def test_a_node_that_was_removed_proves_nothing(alone: PodPlace) -> None:
+    """Its Node is deleted behind a silent kubelet: the collector says Failed of a pod that runs.
+
+    Negative control: the phase alone would say dead.
+    """
+    pids = running(alone)
+    alone.node.freeze_kubelet()
+    try:
+        alone.node.kubectl("delete", "node", "node", "--wait=false")
+        wait_for("Failed", lambda: alone.read()["status"]["phase"] == "Failed", timeout_s=120)  # type: ignore[index]
+        assert all(map(is_running, pids))
+        assert alone.life() is Life.UNKNOWN
+    finally:
+        alone.node.thaw_kubelet()
+        alone.node.restart_kubelet()
+    alone.node.wait_ready()
+    wait_for("its end", lambda: not any(map(is_running, pids)), timeout_s=120)
+
+
+def test_a_kubelet_that_has_lost_sight_of_a_container_proves_nothing(alone: PodPlace) -> None:
+    """Its runtime was replaced by one that knows nothing: what it says of the container is said of what it cannot see.
+
+    Negative control: ``terminated`` alone would say dead.
+    """
+    pids = running(alone)
+    alone.node.lose_containers()
+    wait_for("the kubelet's word", lambda: "lost sight" in alone.why(), timeout_s=120)
+    state = alone.read()["status"]["containerStatuses"][0]["state"]  # type: ignore[index]
+    assert state["terminated"]["exitCode"] == 137
+    assert alone.life() is Life.UNKNOWN
+    for pid in pids:
+        if is_running(pid):
+            end(pid)

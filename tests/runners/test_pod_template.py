@@ -1,0 +1,131 @@
+"""What a driver's pod is made of: an installation's template, and what is the runner's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from streamkeeper.errors import InvalidInput, NotFound
+from streamkeeper.model.control import SECRETS
+from streamkeeper.runners.pod_template import (
+    FINALIZER,
+    GRACE,
+    INSTALLATION,
+    INSTANCE,
+    JOB,
+    check_template,
+    driver_pod,
+    read_template,
+)
+
+ROOT = Path(__file__).resolve().parents[2]
+WHOSE = {JOB: "orders", INSTANCE: "a" * 100, INSTALLATION: "i1"}
+
+
+def template(**spec: Any) -> dict[str, Any]:
+    containers = [{"name": "driver", "image": "streamkeeper:1"}]
+    metadata = {"namespace": "streaming", "finalizers": ["example/other"]}
+    return {"kind": "Pod", "metadata": metadata, "spec": {"containers": containers, **spec}}
+
+
+def made(pod: dict[str, Any], *, secret: bool = False, **variables: str) -> dict[str, Any]:
+    conf = {"spark.driver.memory": "2g"}
+    return driver_pod(check_template("t", pod), "orders-1", WHOSE, ["python"], variables, conf, secret=secret)
+
+
+def environment(pod: dict[str, Any]) -> dict[str, Any]:
+    return {each["name"]: each.get("value", each.get("valueFrom")) for each in pod["spec"]["containers"][0]["env"]}
+
+
+def test_what_is_the_runners_own_is_added_and_the_rest_stays() -> None:
+    """Name, finalizer, command, memory; the template itself is not changed."""
+    given = template(nodeSelector={"disk": "fast"}, containers=[{"name": "mesh", "image": "m"}, *driver(cpu="500m")])
+    before = yaml.safe_dump(given)
+    pod = made(given)
+    assert yaml.safe_dump(given) == before
+    assert (pod["metadata"]["name"], pod["metadata"]["namespace"]) == ("orders-1", "streaming")
+    assert pod["metadata"]["finalizers"] == ["example/other", FINALIZER]
+    assert pod["metadata"]["annotations"] == WHOSE
+    assert pod["metadata"]["labels"][INSTANCE] == "a" * 63
+    spec = pod["spec"]
+    assert (spec["nodeSelector"], spec["restartPolicy"]) == ({"disk": "fast"}, "Never")
+    assert (spec["terminationGracePeriodSeconds"], spec["automountServiceAccountToken"]) == (120, False)
+    mesh, container = spec["containers"]
+    assert mesh == {"name": "mesh", "image": "m"}
+    assert container["command"] == ["python"]
+    assert container["resources"] == {
+        "requests": {"cpu": "500m", "memory": "3072Mi"},
+        "limits": {"memory": "3072Mi"},
+    }
+
+
+def driver(**requests: str) -> list[dict[str, Any]]:
+    return [{"name": "driver", "image": "i", "resources": {"requests": requests}}]
+
+
+def test_a_variable_of_the_runners_wins_and_is_taken_as_it_is() -> None:
+    """Kubernetes would put another variable's value in the place of $(NAME)."""
+    container = {"name": "driver", "image": "i", "env": [{"name": "A", "value": "theirs"}, {"name": "B", "value": "b"}]}
+    found = environment(made(template(containers=[container]), A="ours", C="$(B)"))
+    assert (found["A"], found["B"], found["C"]) == ("ours", "b", "$$(B)")
+    assert found[GRACE] == "120"
+    assert SECRETS not in found
+
+
+def test_an_address_that_the_template_gives_stays() -> None:
+    """Of a pod on its node's network, executors may need another one than the pod's."""
+    env = [{"name": "SPARK_LOCAL_IP", "value": "127.0.0.1"}]
+    pod = made(template(containers=[{"name": "driver", "image": "i", "env": env}]))
+    assert environment(pod)["SPARK_LOCAL_IP"] == "127.0.0.1"
+    assert environment(made(template()))["SPARK_LOCAL_IP"] == {"fieldRef": {"fieldPath": "status.podIP"}}
+
+
+def test_what_is_secret_comes_from_the_pods_own_secret() -> None:
+    """And stands in no manifest."""
+    found = environment(made(template(), secret=True))
+    assert found[SECRETS] == {"secretKeyRef": {"name": "orders-1", "key": SECRETS}}
+
+
+@pytest.mark.parametrize(
+    ("pod", "told"),
+    [
+        (None, "no Pod with a spec"),
+        ({"kind": "Job", "spec": {}}, "no Pod with a spec"),
+        ({"kind": "Pod", "spec": {}}, "metadata.namespace is not set"),
+        ({"kind": "Pod", "metadata": {"namespace": 3}, "spec": {}}, "metadata.namespace is not set"),
+        (template(containers="all"), "no list of containers"),
+        (template(containers=[]), "not one named driver"),
+        (template(containers=[{"name": "driver"}]), "not one named driver, with an image"),
+        (template(containers=[{"name": "driver", "image": "i", "command": []}]), "sets command"),
+        (template(restartPolicy="Always"), "restartPolicy is Always"),
+        (template(hostPID=True), "hostPID is set, so that a driver's processes may outlive"),
+        (template(shareProcessNamespace=True), "shareProcessNamespace is set"),
+        (template(terminationGracePeriodSeconds="long"), "is no number"),
+    ],
+)
+def test_a_template_that_cannot_be_taken_says_why(pod: Any, told: str) -> None:
+    """In a line, with the file's name."""
+    with pytest.raises(InvalidInput, match=told) as refused:
+        check_template("/etc/driver-pod.yaml", pod)
+    assert str(refused.value).startswith("/etc/driver-pod.yaml: ")
+
+
+@pytest.mark.parametrize(("text", "told"), [("a: [", "is no YAML"), ("\0", "is no YAML"), ("", "no Pod with a spec")])
+def test_a_file_of_any_content_is_answered_in_a_line(tmp_path: Path, text: str, told: str) -> None:
+    """Broken, binary, empty; and one that is not there."""
+    file = tmp_path / "pod.yaml"
+    with pytest.raises(NotFound, match="cannot be read"):
+        read_template(str(file))
+    file.write_text(text)
+    with pytest.raises(InvalidInput, match=told) as refused:
+        read_template(str(file))
+    assert "\n" not in str(refused.value)
+
+
+def test_the_template_to_begin_with_can_be_taken() -> None:
+    """The one of deploy/kubernetes."""
+    found = read_template(str(ROOT / "deploy/kubernetes/driver-pod.yaml"))
+    assert (found.namespace, found.grace_s) == ("streaming", 120)
