@@ -7,9 +7,10 @@ from streamkeeper.runners.variables import driver_variables, passed_to_container
 
 
 def test_a_driver_gets_what_it_needs_of_whoever_starts_it() -> None:
-    """Where the cluster is that holds its checkpoints, and as whom it is asked; nothing that is not meant for it."""
+    """Where its checkpoints' cluster is, as whom to ask it, and by which name executors find it; nothing else."""
     settings = Settings(store="/s", checkpoints="hdfs://namenode:8020/cp", jobs="/j", home="/h")
     needed = {"HADOOP_CONF_DIR": "/etc/hadoop", "HADOOP_USER_NAME": "streams", "AWS_REGION": "eu-central-1"}
+    needed |= {"SPARK_LOCAL_HOSTNAME": "drivers"}
     found = driver_variables({**needed, "HTTP_PROXY": "http://proxy", "KRB5CCNAME": "/tmp/cc"}, settings)
     assert needed.items() <= found.items()
     assert found["STREAMKEEPER_CHECKPOINTS"] == settings.checkpoints
