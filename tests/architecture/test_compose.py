@@ -2,20 +2,62 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import re
+import runpy
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from copy import deepcopy
 from pathlib import Path
+from typing import Any
 
+import jsonschema
 import pytest
 import yaml
+from check_jsonschema.builtin_schemas import get_builtin_schema
+
+from streamkeeper.model.settings import read_settings
 
 ROOT = Path(__file__).resolve().parents[2]
-SECRETS = ("POSTGRES_PASSWORD", "STREAMKEEPER_ADMIN_PASSWORD", "AIRFLOW_SECRET_KEY", "AIRFLOW_JWT_SECRET")
-AIRFLOW = ("airflow-init", "api-server", "scheduler", "triggerer", "dag-processor")
+TEXT = (ROOT / "docker-compose.yml").read_text()
+EXAMPLE = (ROOT / "docker" / "env.example").read_text()
+OURS = f"streamkeeper:{tomllib.loads((ROOT / 'pyproject.toml').read_text())['project']['version']}"
+
+AIRFLOW = {"airflow-init", "api-server", "scheduler", "triggerer", "dag-processor"}
+SPARK = {"spark-master", "spark-worker-1", "spark-worker-2"}
+STREAMKEEPER = {"drivers", "metrics"}
+SERVERS = {"postgres", "warehouse", "s3", "kafka", "prometheus", "grafana"}
+THE_EXAMPLE = {"events", "example"}
+ONCE = {"airflow-init", "bucket", "example"}
+BESIDE_DRIVERS = ("scheduler", "triggerer", "drivers", "metrics")
+START_DRIVERS = ("scheduler", "drivers")
+PROGRAMS = {
+    "postgres": {"pg_isready"},
+    "chrislusf/seaweedfs": {"wget"},
+    "apache/kafka": {"/opt/kafka/bin/kafka-broker-api-versions.sh"},
+    "prom/prometheus": {"wget"},
+    "grafana/grafana": {"wget"},
+    "streamkeeper": {"airflow", "python", "streamkeeper"},
+}
+"""What an image is known to have: PostgreSQL's client, Kafka's scripts, BusyBox in those of Alpine and Prometheus."""
+REQUIRED = re.compile(r"\$\{(\w+):\?[^}]+\}")
+OPTIONAL = re.compile(r"\$\{(\w+):-[^}]*\}")
+SECRET = re.compile("PASSWORD$|SECRET|FERNET|ACCESS_KEY")
+
+Compose = dict[str, Any]
 
 
 @pytest.fixture(scope="module")
-def compose() -> dict[str, dict[str, dict[str, object]]]:
-    return yaml.safe_load((ROOT / "docker-compose.yml").read_text())
+def compose() -> Compose:
+    return yaml.safe_load(TEXT)
+
+
+@pytest.fixture(scope="module")
+def services(compose: Compose) -> dict[str, Compose]:
+    return compose["services"]
 
 
 @pytest.fixture(scope="module")
@@ -23,75 +65,246 @@ def dockerfile() -> str:
     return (ROOT / "docker" / "Dockerfile").read_text()
 
 
-def test_every_airflow_component_is_there(compose) -> None:
-    """Airflow 3 needs each of these processes, and a database that takes several writers."""
-    assert set(compose["services"]) == {"postgres", "drivers", *AIRFLOW}
+def faults(compose: Compose) -> list[str]:
+    """What the Compose specification's own schema has against it."""
+    validator = jsonschema.Draft202012Validator(get_builtin_schema("vendor.compose-spec"))
+    return [f"{error.json_path}: {error.message}" for error in validator.iter_errors(compose)]
 
 
-def test_images_are_pinned(compose, dockerfile) -> None:
-    """What starts tomorrow is what started today."""
-    images = [service["image"] for service in compose["services"].values()]
+def mounts(service: Compose) -> Iterator[tuple[str, str]]:
+    """Source and target of each of its volumes; a source with a default is that default."""
+    for volume in service.get("volumes", []):
+        source, target = re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", volume).split(":")[:2]
+        yield source, target
+
+
+def test_the_file_is_what_the_specification_says(compose) -> None:
+    """No key is misspelt, no value of another kind."""
+    assert faults(compose) == []
+
+
+def test_a_misspelt_key_is_told(compose) -> None:
+    """Negative control."""
+    broken = deepcopy(compose)
+    broken["services"]["kafka"]["helthcheck"] = broken["services"]["kafka"].pop("healthcheck")
+    assert any("helthcheck" in each for each in faults(broken))
+
+
+def test_the_whole_system_is_there(services) -> None:
+    """Airflow 3's processes with a database that takes several writers, a cluster, servers, and who uses them."""
+    assert set(services) == AIRFLOW | SPARK | STREAMKEEPER | SERVERS | THE_EXAMPLE | {"bucket"}
+
+
+def test_images_are_pinned(services, dockerfile) -> None:
+    """What starts tomorrow is what started today; ours is of this version."""
+    images = [service["image"] for service in services.values()]
     images += re.findall(r"^FROM (\S+)", dockerfile, re.MULTILINE)
-    assert all(re.fullmatch(r"[a-z]+:[0-9].*", image) for image in images), images
+    assert all(re.fullmatch(r"[a-z/]+:v?[0-9][\w.\-]*", image) for image in images), images
+    assert {image for image in images if image.startswith("streamkeeper:")} == {OURS}
 
 
-def test_secrets_are_required_and_have_no_default(compose) -> None:
+def test_every_variable_is_in_the_example_and_back(compose) -> None:
+    """A required one is empty there, an optional one a comment; none is told that nothing reads."""
+    required, optional = set(REQUIRED.findall(TEXT)), set(OPTIONAL.findall(TEXT))
+    assert required == set(re.findall(r"^(\w+)=$", EXAMPLE, re.MULTILINE))
+    assert optional == set(re.findall(r"^# ([A-Z_]+)=\S+$", EXAMPLE, re.MULTILINE))
+    assert required | optional == set(re.findall(r"\$\{(\w+)", TEXT))
+    assert not re.search(r"^\w+=.", EXAMPLE, re.MULTILINE), "a value of somebody's"
+
+
+def test_secrets_are_required_and_have_no_default(compose, services) -> None:
     """Without its secrets the file does not come up; none of them is written down."""
-    text = (ROOT / "docker-compose.yml").read_text()
-    example = (ROOT / "docker" / "env.example").read_text()
-    for name in (*SECRETS, "AIRFLOW_FERNET_KEY"):
-        assert f"${{{name}:?" in text
-        assert f"${{{name}:-" not in text
-        assert re.search(rf"^{name}=$", example, re.MULTILINE), f"{name} in docker/env.example"
-    for service in compose["services"].values():
-        for key, value in service["environment"].items():
-            if re.search("PASSWORD$|SECRET|FERNET", key):
-                assert str(value).startswith("${"), key
+    assert not any(SECRET.search(name) for name in OPTIONAL.findall(TEXT))
+    places = [service.get("environment", {}) for service in services.values()]
+    told = [(name, str(value)) for place in places for name, value in place.items() if SECRET.search(name)]
+    assert len(told) > 10
+    for name, value in told:
+        if not name.endswith("PASSWORDS_FILE"):
+            assert REQUIRED.search(value), name
+    keys = json.loads(REQUIRED.sub(r"${\1}", compose["configs"]["s3-keys"]["content"]))
+    assert [each["credentials"] for each in keys["identities"]] == [
+        [{"accessKey": "${S3_ACCESS_KEY}", "secretKey": "${S3_SECRET_KEY}"}]
+    ]
 
 
-def test_depends_on_and_volumes_name_what_exists(compose) -> None:
-    """No service waits for one that is not there, and no named volume is undeclared."""
-    for service in compose["services"].values():
-        assert set(service.get("depends_on", {})) <= set(compose["services"])
-        for volume in service.get("volumes", []):
-            source = volume.split(":")[0]
-            assert source.startswith((".", "$", "/")) or source in compose["volumes"], volume
+def test_make_env_gives_each_secret_a_value_of_its_own(tmp_path: Path) -> None:
+    """Readable by its owner alone, fit for a URL and for Fernet, and never written over what is there."""
+    target = tmp_path / ".env"
+    command = [sys.executable, str(ROOT / "docker" / "make_env.py"), str(target)]
+    subprocess.run(command, check=True, timeout=60)
+    made = dict(re.findall(r"^(\w+)=(.+)$", target.read_text(), re.MULTILINE))
+    assert made.keys() == set(REQUIRED.findall(TEXT))
+    assert len(set(made.values())) == len(made)
+    assert target.stat().st_mode & 0o777 == 0o600
+    assert len(base64.urlsafe_b64decode(made.pop("AIRFLOW_FERNET_KEY"))) == 32
+    assert all(re.fullmatch(r"[0-9a-f]{64}", value) for value in made.values())
+    again = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert again.returncode != 0
+    assert "is there already" in again.stderr
+    assert made.items() <= dict(re.findall(r"^(\w+)=(.+)$", target.read_text(), re.MULTILINE)).items()
 
 
-def test_whoever_proves_drivers_dead_sees_their_process_ids(compose) -> None:
-    """Scheduler (tasks), triggerer (waits) and watch share the host's process ids; ports stay on this machine."""
-    for name in ("scheduler", "triggerer", "drivers"):
-        service = compose["services"][name]
+def test_mounts_name_what_exists(compose, services) -> None:
+    """No named volume or config is undeclared or unused, and every file that is mounted is in the repository."""
+    named, configs = set(), set()
+    for name, service in services.items():
+        configs |= {each["source"] for each in service.get("configs", [])}
+        for source, _ in mounts(service):
+            if not source.startswith((".", "/")):
+                named.add(source)
+            elif source.startswith("./") and source != "./build/data":
+                assert (ROOT / source).exists(), f"{name}: {source}"
+    assert named == set(compose["volumes"])
+    assert configs == set(compose["configs"])
+
+
+def test_waits_only_for_what_can_come(services) -> None:
+    """For services that there are: health needs a check, completion somebody who ends."""
+    for name, service in services.items():
+        for other, wait in service.get("depends_on", {}).items():
+            match wait["condition"]:
+                case "service_healthy":
+                    assert "healthcheck" in services[other], f"{name} waits for {other}"
+                case "service_completed_successfully":
+                    assert services[other]["restart"] == "no", f"{name} waits for {other}"
+                case condition:
+                    pytest.fail(f"{name}: {condition}")
+
+
+def test_nobody_waits_in_a_circle(services) -> None:
+    """Taking away who waits for nobody, again and again, leaves none."""
+    left = {name: set(service.get("depends_on", {})) for name, service in services.items()}
+    while free := [name for name, others in left.items() if not others & left.keys()]:
+        for name in free:
+            del left[name]
+    assert left == {}
+
+
+def test_whoever_goes_on_has_a_health_check(services) -> None:
+    """By a program that its image has, with time to start, and it is started again; who runs once is not."""
+    for name, service in services.items():
+        if name in ONCE:
+            assert (service["restart"], service.get("healthcheck")) == ("no", None), name
+            continue
+        assert service["restart"] == "unless-stopped", name
+        kind, program, *_ = service["healthcheck"]["test"]
+        assert kind == "CMD"
+        assert program in PROGRAMS[service["image"].partition(":")[0]], f"{name}: {program}"
+
+
+def test_ports_stay_on_this_machine(services) -> None:
+    """Only what people look at is published, each on a port of its own."""
+    ports = {name: service["ports"] for name, service in services.items() if "ports" in service}
+    assert ports.keys() == {"api-server", "spark-master", "prometheus", "grafana"}
+    found = [re.fullmatch(r"127\.0\.0\.1:\$\{\w+:-(\d+)\}:(\d+)", port) for each in ports.values() for port in each]
+    assert all(found), ports
+    assert len({each[1] for each in found if each}) == len(found)
+
+
+def test_whoever_proves_drivers_dead_sees_their_process_ids(services) -> None:
+    """Tasks, waits, the watch and the metrics share the host's process ids; nobody else has them."""
+    for name in BESIDE_DRIVERS:
+        service = services[name]
         assert service["pid"] == "host"
         assert service["hostname"] == "streamkeeper"
         assert "/etc/machine-id:/etc/machine-id:ro" in service["volumes"]
-        assert set(compose["services"]["api-server"]["volumes"]) < set(service["volumes"])
-    ports = [port for service in compose["services"].values() for port in service.get("ports", [])]
-    assert ports
-    assert all(port.startswith("127.0.0.1:") for port in ports)
+        assert set(services["api-server"]["volumes"]) < set(service["volumes"])
+    assert {name for name, service in services.items() if "pid" in service} == set(BESIDE_DRIVERS)
 
 
-def test_drivers_have_a_watch_of_their_own(compose) -> None:
-    """It waits for no other service and runs nothing but the watch: what it starts outlives every part of Airflow."""
-    service = compose["services"]["drivers"]
+def test_drivers_have_a_watch_of_their_own(services) -> None:
+    """It waits for no other service and runs nothing but the watch: what it starts outlives every part of Airflow.
+
+    Airflow's own watch only looks, unless somebody wants it otherwise: it would start drivers where they end with it.
+    """
+    service = services["drivers"]
     assert service["command"] == ["streamkeeper", "watch"]
     assert not service["depends_on"]
-    assert service["restart"] == "unless-stopped"
-    assert service["volumes"] == compose["services"]["scheduler"]["volumes"]
+    assert service["volumes"] == services["scheduler"]["volumes"]
+    assert services["scheduler"]["environment"]["STREAMKEEPER_WATCH_ACTS"] == "${STREAMKEEPER_WATCH_ACTS:-no}"
 
 
-def test_waits_only_for_services_that_can_answer(compose) -> None:
-    """``service_healthy`` needs a health check."""
-    for service in compose["services"].values():
-        for name, wait in service.get("depends_on", {}).items():
-            if wait["condition"] == "service_healthy":
-                assert "healthcheck" in compose["services"][name], name
+def test_executors_find_drivers_by_their_services_names(services) -> None:
+    """The host's name is that of several containers."""
+    for name in START_DRIVERS:
+        assert services[name]["environment"]["SPARK_LOCAL_HOSTNAME"] == name
 
 
-def test_image_installs_by_hash_and_copies_what_exists(dockerfile) -> None:
-    """The image holds the locked packages and runs as an ordinary user."""
+def test_everybody_has_one_installation(services) -> None:
+    """Whoever commands, watches or shows it has the same settings, and the settings are ones that it takes."""
+    settings = []
+    for name in sorted((AIRFLOW | STREAMKEEPER) - {"airflow-init"}):
+        environment = {
+            key: re.sub(r"\$\{\w+:[-?]([^}]*)\}", "", str(value))
+            for key, value in services[name]["environment"].items()
+        }
+        kept = {key: value for key, value in environment.items() if key.startswith("STREAMKEEPER_")}
+        settings.append(read_settings(kept))
+    assert len(set(map(repr, settings))) == 1
+    assert settings[0].master == f"spark://{port_of(services['spark-master'])}"
+    assert settings[0].checkpoints == f"s3a://{services['bucket']['command'][-1]}/checkpoints"
+
+
+def port_of(master: Compose) -> str:
+    words = master["command"]
+    return f"{words[words.index('--host') + 1]}:{words[words.index('--port') + 1]}"
+
+
+def test_workers_are_the_drivers_image_with_the_keys_of_s3(services) -> None:
+    """Executors need the drivers' Spark and Python, write state to S3, and are reached by their workers' names."""
+    keys = {name: value for name, value in services["scheduler"]["environment"].items() if name.startswith("AWS_")}
+    for name in SPARK - {"spark-master"}:
+        worker = services[name]
+        assert worker["image"] == services["scheduler"]["image"]
+        assert keys.items() <= worker["environment"].items()
+        assert worker["command"][worker["command"].index("--host") + 1] == name
+        assert worker["command"][-1] == f"spark://{port_of(services['spark-master'])}"
+
+
+def test_the_example_fits_its_job_and_its_feed(services) -> None:
+    """Its params are the job's, its secret and topic are there, and what is fed is what the job reads."""
+    deploy = runpy.run_path(str(ROOT / "docker" / "deploy_example.py"))
+    *_, servers, topic = services["example"]["command"]
+    assert services["events"]["command"][2:4] == [servers, topic]
+    form = deploy["make_form"](servers, topic)
+    job = (ROOT / "jobs" / f"{form['job']}.py").read_text()
+    declared = set(re.findall(r'^        "(\w+)": Param\(', job, re.MULTILINE))
+    needed = set(re.findall(r'^        "(\w+)": Param\((?!.*default=)', job, re.MULTILINE))
+    assert needed <= form["params"].keys() <= declared
+    assert "STREAMKEEPER_SECRET_WAREHOUSE" in services["scheduler"]["environment"]
+    assert form["params"]["warehouse"] == "secret://env/WAREHOUSE"
+
+
+def test_prometheus_asks_metrics_and_grafana_asks_prometheus(services) -> None:
+    """Each by the name and the port of the other; a dashboard and alerts are where the configuration looks."""
+    asked = yaml.safe_load((ROOT / "docker" / "prometheus.yml").read_text())
+    (fleet,) = [each for each in asked["scrape_configs"] if each["job_name"] == "streamkeeper"]
+    port = services["metrics"]["command"][-1].rpartition(":")[2]
+    assert fleet["static_configs"] == [{"targets": [f"metrics:{port}"]}]
+    # Its label `job` is a streaming job's, by which alerts and dashboard ask.
+    assert fleet["honor_labels"] is True
+    alerts = dict(mounts(services["prometheus"]))["./deploy/prometheus-alerts.yml"]
+    assert asked["rule_files"] == [alerts]
+
+    (source,) = yaml.safe_load((ROOT / "docker/grafana/datasources.yml").read_text())["datasources"]
+    assert (source["type"], source["url"], source["isDefault"]) == ("prometheus", "http://prometheus:9090", True)
+    (provider,) = yaml.safe_load((ROOT / "docker/grafana/dashboards.yml").read_text())["providers"]
+    dashboard = dict(mounts(services["grafana"]))["./deploy/grafana-dashboard.json"]
+    assert Path(dashboard).parent == Path(provider["options"]["path"])
+    assert services["grafana"]["environment"]["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"] == dashboard
+
+
+def test_image_installs_by_hash_and_copies_what_exists(services, dockerfile) -> None:
+    """It holds the locked packages and jars, runs as an ordinary user, and has every script that is run in it."""
+    assert dockerfile.count("--require-hashes") == 2
     assert "--require-hashes -r /opt/streamkeeper/requirements/runtime.txt" in dockerfile
+    assert "scripts/connectors" in dockerfile
     assert re.search(r"^USER streamkeeper$", dockerfile, re.MULTILINE)
-    for line in re.findall(r"^COPY (.+) \S+$", dockerfile, re.MULTILINE):
-        for source in line.split():
-            assert (ROOT / source).exists(), source
+    copied = [source for line in re.findall(r"^COPY (.+) \S+$", dockerfile, re.MULTILINE) for source in line.split()]
+    kept = [line[1:].rstrip("/") for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")]
+    for source in copied:
+        assert (ROOT / source).exists(), source
+        assert any(Path(source).match(each) for each in kept), f".dockerignore keeps {source} out"
+    run = {word for service in services.values() for word in re.findall(r"docker/\w+\.py", str(service.get("command")))}
+    assert run
+    assert run <= set(copied)
