@@ -81,6 +81,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
+    # What an earlier run has told says nothing of this one.
+    chosen.told.unlink(missing_ok=True)
     make_topic(chosen.servers, chosen.topic)
     delivered = feed(chosen.servers, chosen.topic, per_second=chosen.per_second, told=chosen.told, stop=stop)
     print(f"{delivered} events delivered", flush=True)
