@@ -69,6 +69,12 @@ CASES = [
     ),
     ("it gave up otherwise", look(state=DriverState.FAILED, error="no such host"), Cause.DRIVER_FAILED, RESTART),
     (
+        "its node was drained",
+        look(query(planned=8), state=DriverState.FAILED, error="terminated by signal 15, between two batches"),
+        Cause.DRIVER_KILLED,
+        RESTART,
+    ),
+    (
         "it was superseded",
         look(query(planned=8), state=DriverState.FENCED, error="epoch 2"),
         Cause.DRIVER_KILLED,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 
-from streamkeeper.model.control import DriverState
+from streamkeeper.model.control import TERMINATED, DriverState
 from streamkeeper.model.liveness import Life
 from streamkeeper.model.recovery import (
     Cause,
@@ -204,6 +204,8 @@ def _ended(at: RecoveryLook) -> _Found:
     """Its driver is gone: as it was asked to, with an error, or without a word."""
     if at.state is DriverState.FINISHED:
         return Cause.NOTHING_WRONG, f"nothing is wrong: {at.instance} read all there was and ended", "nothing to do"
+    if at.state is DriverState.FAILED and at.error.startswith(TERMINATED):
+        return Cause.DRIVER_KILLED, f"driver {at.instance} was {at.error}, and nothing serves since", ""
     opened = [f"batch {query.open_batch} of {query.query}" for query in at.queries if query.open_batch is not None]
     if at.state is DriverState.FAILED and opened and at.error:
         told = f"driver {at.instance} gave up with {', '.join(opened)} open: {at.error}"

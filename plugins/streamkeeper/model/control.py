@@ -38,6 +38,10 @@ SECRETS = "STREAMKEEPER_SECRETS"
 """The variable in which secrets reach a supervisor and its driver: a JSON object, reference -> value."""
 
 
+TERMINATED = "terminated by signal"
+"""What the error begins with of an instance that its machine, or somebody there, has asked to end."""
+
+
 class DriverState(Enum):
     """Where a driver is; each has one sentence in ``SENTENCES`` and is terminal or not."""
 

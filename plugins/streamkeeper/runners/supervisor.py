@@ -28,6 +28,7 @@ from streamkeeper.errors import KeyExists, StoreUnavailable, StreamkeeperError
 from streamkeeper.lifecycle.going_on import Verdict, may_go_on
 from streamkeeper.model.control import (
     SECRETS,
+    TERMINATED,
     CommandKind,
     DriverExit,
     DriverState,
@@ -97,7 +98,7 @@ class Supervisor:
             code, error = self._run_generation(generation)
             if number := self._signals.received():
                 in_order = ", between two batches" if code == ExitCode.DRAINED else ""
-                return self._exit(DriverState.FAILED, code, f"terminated by signal {number}{in_order}")
+                return self._exit(DriverState.FAILED, code, f"{TERMINATED} {number}{in_order}")
             if gone := why_gone(os.environ):
                 return self._exit(DriverState.FAILED, code, gone)
             now = time.monotonic()
@@ -118,7 +119,7 @@ class Supervisor:
             self._signals.sleep(decision.pause_s)
             verdict = self._await_leave()
             if number := self._signals.received():
-                return self._exit(DriverState.FAILED, code, f"terminated by signal {number}")
+                return self._exit(DriverState.FAILED, code, f"{TERMINATED} {number}")
             if not verdict.goes_on:
                 failed = verdict.state is DriverState.FAILED
                 self._log.say(verdict.reason)
