@@ -56,7 +56,7 @@ kubernetes: setup ## the programs of a Kubernetes node, built from source and ke
 	@scripts/kubernetes
 
 test-kubernetes: connectors kubernetes ## drivers in pods of a real Kubernetes of one node; needs root
-	@$(PYTEST) --kubernetes -m kubernetes
+	@$(PYTEST) --kubernetes -m "$(or $(ONLY),kubernetes)"
 
 test-fast: setup ## the tests that need no Spark, server or Airflow: under a minute
 	@$(PYTEST) -n 2 --dist loadfile -m "not (spark or s3 or hdfs or postgres or kafka or airflow)"

@@ -8,6 +8,8 @@ commit of the old driver to the first commit of the new one, by the commit files
 ``--elsewhere``: for both the checkpoint is in HDFS, the table in PostgreSQL, and a standalone cluster has the tasks.
 ``--on-yarn``: the same with the drivers of both in YARN's containers; ``plain`` kills its application, waits for its
 end and submits the next in cluster mode.
+``--on-kubernetes``: the checkpoints of both are on S3, the tables in PostgreSQL, the drivers in pods; ``plain`` deletes
+its pod, waits for its end and creates the next.
 """
 
 from __future__ import annotations
@@ -23,14 +25,15 @@ from typing import Any
 import psutil
 
 from bench.report import write_report
-from bench.sides import TRIGGER, PlainSide, Side, YarnPlainSide, deploy, fill, gap_around, replace_alone
+from bench.sides import TRIGGER, PlainSide, PodPlainSide, Side, YarnPlainSide, deploy, fill, gap_around, replace_alone
 from harness.bed import Bed, fresh_bed
 from harness.places import ROOT
 from harness.postgres_server import new_database
-from harness.remote_servers import YARN, hdfs_and_database, hdfs_servers
+from harness.remote_servers import YARN, hdfs_and_database, hdfs_servers, pod_servers
 from harness.variables import set_variables
 from harness.yarn_server import yarn_server
 from streamkeeper.checkpoints.opening import tree_at
+from streamkeeper.model.control import KUBERNETES
 
 JOB = "sales_totals"
 JOBS = [ROOT / "jobs/sales_totals.py"]
@@ -128,7 +131,20 @@ def _measure_on_yarn(root: Path, keys: int, pairs: int) -> dict[str, Any]:
         return _measure(WarmSide(bed, partial(_params, bed, databases["warm"])), plain, keys, pairs)
 
 
-_PLACES = {"elsewhere": _measure_elsewhere, "on-yarn": _measure_on_yarn}
+def _measure_on_kubernetes(root: Path, keys: int, pairs: int) -> dict[str, Any]:
+    shared = root.absolute()
+    with (
+        pod_servers(shared) as servers,
+        set_variables(servers.environment),
+        fresh_bed(root, JOBS, servers.checkpoints, drivers=KUBERNETES, pod_template=str(servers.template)) as bed,
+    ):
+        databases = {side: new_database(servers.database, side) for side in SIDES}
+        there = servers.checkpoints.replace("/checkpoints", "/plain")
+        plain = PodPlainSide(bed, JOB, partial(_params, bed, databases["plain"]), there, servers)
+        return _measure(WarmSide(bed, partial(_params, bed, databases["warm"])), plain, keys, pairs)
+
+
+_PLACES = {"elsewhere": _measure_elsewhere, "on-yarn": _measure_on_yarn, "on-kubernetes": _measure_on_kubernetes}
 """Where both sides may be, but for this machine."""
 
 

@@ -16,10 +16,13 @@ from typing import Any, Protocol
 
 import psutil
 import pyspark
+import yaml
 
 from harness.bed import Bed
+from harness.kubernetes_node import NAMESPACE
 from harness.places import ROOT
 from harness.producer import write_whole
+from harness.remote_servers import PodServers
 from harness.waiting import wait_for
 from harness.yarn_server import YarnServer
 from streamkeeper.checkpoints.opening import tree_at
@@ -27,6 +30,7 @@ from streamkeeper.checkpoints.trees import Tree
 from streamkeeper.hadoop_conf import hadoop_user
 from streamkeeper.runners.yarn_rest import ResourceManager
 
+_PLAIN = "BENCH_PLAIN_POD"
 TRIGGER = "500 milliseconds"
 
 
@@ -199,6 +203,65 @@ class YarnPlainSide(PlainSide):
         params = json.dumps(self._params(self._release))
         submit = [str(spark / "bin/spark-submit"), "--master", "yarn", "--deploy-mode", "cluster", *told]
         return [*submit, script, job, self.checkpoint, params, str(own)]
+
+
+class PodPlainSide(PlainSide):
+    """The same by Kubernetes: the pod is deleted, and the next created once nothing of it is left.
+
+    ``servers``: whose node and template.
+    """
+
+    def __init__(
+        self, bed: Bed, job: str, params: Callable[[int], dict[str, Any]], checkpoint: str, servers: PodServers
+    ) -> None:
+        super().__init__(bed, job, params, checkpoint)
+        self._servers = servers
+        self._pod = ""
+
+    def replace(self) -> None:
+        """Delete it, wait for its end, create the next."""
+        self.stop()
+        self._release += 1
+        before = newest(self.commits)
+        self._pod = f"plain-{self._release}"
+        file = self._servers.node.write_template(self.bed.root / "plain.yaml", self._manifest())
+        if not self._servers.node.kubectl("create", "-f", str(file)):
+            raise SystemExit(f"{file} cannot be created")
+        wait_for("the plain driver's first commit", lambda: newest(self.commits) > before, timeout_s=300)
+
+    def stop(self) -> None:
+        """As ``kubectl delete pod``, which waits until it has ended."""
+        if self._pod:
+            self._servers.node.kubectl("delete", "pod", self._pod, "-n", NAMESPACE)
+            self.ended_at = time.time()
+            self._pod = ""
+
+    def processes(self) -> list[psutil.Process]:
+        """Its container's."""
+        found = []
+        for process in psutil.process_iter():
+            with suppress(psutil.Error):
+                if self._pod and process.environ().get(_PLAIN) == self._pod:
+                    found.append(process)
+        return found
+
+    def close(self) -> None:
+        """End it whatever it does."""
+        self.stop()
+
+    def _manifest(self) -> dict[str, Any]:
+        pod = yaml.safe_load(self._servers.template.read_text())
+        pod["metadata"]["name"] = self._pod
+        pod["spec"]["restartPolicy"] = "Never"
+        (container,) = pod["spec"]["containers"]
+        job, script = str(self.bed.jobs / f"{self._job}.py"), str(ROOT / "bench/plain_driver.py")
+        params = json.dumps(self._params(self._release))
+        container["command"] = [sys.executable, script, job, self.checkpoint, params, "/tmp/plain"]
+        told = {name: self.bed.environment[name] for name in ("PYTHONPATH", "STREAMKEEPER_CHECKPOINTS")}
+        told |= {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1", _PLAIN: self._pod}
+        told |= {name: os.environ[name] for name in ("JDK_JAVA_OPTIONS",) if name in os.environ}
+        container["env"] += [{"name": name, "value": value} for name, value in told.items()]
+        return dict(pod)
 
 
 def replace_alone(side: Side, other: Side) -> float:

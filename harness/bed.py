@@ -28,11 +28,18 @@ class Bed:
     """``root/home``: the site; ``root/jobs``: the job files; ``root/input``: what the producer writes.
 
     ``checkpoints``: where they lie, if not in the site; ``master``: whose executors run the tasks, if not its drivers.
-    ``drivers``: who runs those, if not the machine of its commands, which then see no process but their own.
+    ``drivers``: who runs those, if not the machine of its commands, which then see no process but their own;
+    ``pod_template``: what Kubernetes' pods of them are made from.
     """
 
     def __init__(
-        self, root: Path, job_files: list[Path], checkpoints: str = "", master: str = "", drivers: str = ""
+        self,
+        root: Path,
+        job_files: list[Path],
+        checkpoints: str = "",
+        master: str = "",
+        drivers: str = "",
+        pod_template: str = "",
     ) -> None:
         # A home refuses a relative place, and URIs have none.
         self.root = root = root.absolute()
@@ -40,6 +47,7 @@ class Bed:
         self.input = root / "input"
         self.jobs = root / "jobs"
         self.checkpoints, self.master, self.drivers = checkpoints, master, drivers
+        self._pod_template = pod_template
         for folder in (self.home, self.jobs):
             folder.mkdir(parents=True, exist_ok=True)
         for file in job_files:
@@ -63,6 +71,8 @@ class Bed:
             here["STREAMKEEPER_MASTER"] = self.master
         if self.drivers:
             here |= {"STREAMKEEPER_DRIVERS": self.drivers, "STREAMKEEPER_STORE": str(self.home / "store")}
+        if self._pod_template:
+            here["STREAMKEEPER_POD_TEMPLATE"] = self._pod_template
         return {**kept, **here}
 
     @property
@@ -99,8 +109,10 @@ class Bed:
                 environment = process.environ()
             except (psutil.AccessDenied, psutil.NoSuchProcess, psutil.ZombieProcess):
                 continue
-            home = Path(environment.get("STREAMKEEPER_HOME", "/"))
-            if home.is_relative_to(self.root) and "STREAMKEEPER_INSTANCE" in environment:
+            # A pod's home is its own; its store is the site's.
+            places = [Path(environment.get(f"STREAMKEEPER_{name}", "/")) for name in ("HOME", "STORE")]
+            ours = any(place.is_relative_to(self.root) for place in places)
+            if ours and "STREAMKEEPER_INSTANCE" in environment:
                 yield process
 
     def start_producer(self, *, rows: int = 20, every_s: float = 0.25, seed: int = 1, customers: int = 10) -> None:
@@ -134,11 +146,16 @@ class Bed:
 
 @contextmanager
 def fresh_bed(
-    root: Path, job_files: list[Path], checkpoints: str = "", master: str = "", drivers: str = ""
+    root: Path,
+    job_files: list[Path],
+    checkpoints: str = "",
+    master: str = "",
+    drivers: str = "",
+    pod_template: str = "",
 ) -> Iterator[Bed]:
     """A bed in an empty directory, closed at the end, also on Ctrl-C."""
     shutil.rmtree(root, ignore_errors=True)
-    bed = Bed(root, job_files, checkpoints, master, drivers)
+    bed = Bed(root, job_files, checkpoints, master, drivers, pod_template)
     try:
         yield bed
     finally:

@@ -144,6 +144,21 @@ class KubernetesNode:
         if "kubelet" in self._running:
             self._running["kubelet"].send_signal(signal.SIGCONT)
 
+    @property
+    def kubelet(self) -> int:
+        """Its pid."""
+        return self._running["kubelet"].pid
+
+    def shims(self) -> list[int]:
+        """Pids of the processes that hold pods' containers, also those of a containerd that was replaced."""
+        socket = f"{self.home}/containerd.sock"
+        return [int(each.name) for each in Path("/proc").iterdir() if each.name.isdecimal() and socket in _words(each)]
+
+    def revive_kubelet(self) -> None:
+        """Start it again if it has ended."""
+        if self._running["kubelet"].poll() is not None:
+            self.launch_kubelet()
+
     def restart_kubelet(self) -> None:
         """Killed and started again, which it makes its node known with."""
         self._running["kubelet"].kill()
@@ -206,6 +221,13 @@ class KubernetesNode:
                 ],
             },
         }
+
+    def template_on_host(self, file: Path, *shared: Path) -> Path:
+        """One for pods on this machine's own network, where its servers are, with S3's variables of this process."""
+        template = self.template(*shared, host_network=True)
+        given = {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
+        template["spec"]["containers"][0]["env"] += [{"name": name, "value": value} for name, value in given.items()]
+        return self.write_template(file, template)
 
     def write_template(self, file: Path, pod: Mapping[str, Any]) -> Path:
         """As STREAMKEEPER_POD_TEMPLATE names it."""
@@ -276,11 +298,7 @@ class KubernetesNode:
 
     def _end_containers(self) -> None:
         """Whatever still runs, and of a containerd that was replaced what its shims hold."""
-        shims = [
-            int(folder.name)
-            for folder in Path("/proc").iterdir()
-            if folder.name.isdecimal() and f"{self.home}/containerd.sock" in _words(folder)
-        ]
+        shims = self.shims()
         for shim in shims:
             for child in _children(shim):
                 with suppress(ProcessLookupError):

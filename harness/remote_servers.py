@@ -23,9 +23,11 @@ import msgspec
 from harness import postgres_server
 from harness.hdfs_server import HdfsServer, hdfs_server
 from harness.kafka_broker import CONNECTORS
-from harness.places import WAREHOUSE_VARIABLE
+from harness.kubernetes_node import KubernetesNode, kubernetes_node
+from harness.places import ROOT, WAREHOUSE_VARIABLE
 from harness.s3_server import FIRST_BUCKET, S3Server, find_program, s3_server
 from harness.spark_cluster import SparkCluster, spark_cluster
+from harness.variables import set_variables
 from harness.yarn_server import YarnServer, yarn_server
 from streamkeeper.errors import NotFound
 from streamkeeper.model.settings import SECRET_PREFIX
@@ -148,6 +150,44 @@ def yarn_servers() -> Iterator[YarnServers]:
         given = {"SPARK_LOCAL_IP": "127.0.0.1", f"{SECRET_PREFIX}{WAREHOUSE_VARIABLE}": known}
         with yarn_server(home / "yarn", given, beside=hdfs.conf) as yarn:
             yield YarnServers(hdfs, yarn, database)
+
+
+@dataclass(frozen=True, slots=True)
+class PodServers:
+    """The running servers, and a template whose pods find them and a folder of this machine."""
+
+    node: KubernetesNode
+    s3: S3Server
+    database: str
+    template: Path
+
+    @property
+    def checkpoints(self) -> str:
+        """In the bucket that is there."""
+        return f"s3a://{FIRST_BUCKET}/checkpoints"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What operations need to reach them; with the rights of deploy/kubernetes."""
+        account = {"KUBECONFIG": str(self.node.kubeconfig_of("streamkeeper"))}
+        return {**self.s3.environment, **account, "SPARK_LOCAL_IP": "127.0.0.1"}
+
+
+@contextmanager
+def pod_servers(shared: Path) -> Iterator[PodServers]:
+    """Kubernetes of one node, S3 and PostgreSQL; ended and removed at the end. Raises NotFound where programs are
+    missing. ``shared``: the folder that pods have at the same path.
+    """
+    programs = find_programs()
+    with (
+        _home() as home,
+        s3_server(home / "s3", volume_mb=64, volumes=40) as s3,
+        postgres_server.postgres_server(home / "postgres", programs) as database,
+        kubernetes_node(home / "node") as node,
+        set_variables(s3.environment),
+    ):
+        node.apply(ROOT / "deploy" / "kubernetes")
+        yield PodServers(node, s3, database, node.template_on_host(home / "driver-pod.yaml", shared))
 
 
 @contextmanager

@@ -20,6 +20,9 @@
 --on-yarn         of the switches: with checkpoints in HDFS, tables in PostgreSQL, and drivers in YARN's containers, of
                   which commands see nothing; NodeManagers and their shells die and freeze too; lines in
                   bench/results/switch-crash-yarn.jsonl
+--on-kubernetes   of the switches: with checkpoints on S3, tables in PostgreSQL, and drivers in Kubernetes' pods, of
+                  which commands see nothing; the kubelet and what holds containers die and freeze too; lines in
+                  bench/results/switch-crash-kubernetes.jsonl
 --controls        the negative controls instead: with a protection switched off they must find damage, else exit 1
                   with --attacks: of each kind, the first of its seeds that does harm
                   with --drills: of each kind, the rules that name it; its cause must be missed
@@ -40,6 +43,7 @@ from bench.campaign.controls import CONTROLS, ON_S3, PROTECTED, run_control
 from bench.campaign.drill_runs import run_drills
 from bench.campaign.drills.kinds import KINDS as DRILLS
 from bench.campaign.on_hdfs import in_hdfs
+from bench.campaign.on_kubernetes import on_kubernetes
 from bench.campaign.on_s3 import in_a_bucket
 from bench.campaign.on_yarn import on_yarn
 from bench.campaign.recovering import RecoverStage
@@ -56,6 +60,7 @@ USUAL = {
     "switching-on-s3": "bench/results/switch-crash-s3.jsonl",
     "switching-on-hdfs": "bench/results/switch-crash-hdfs.jsonl",
     "switching-on-yarn": "bench/results/switch-crash-yarn.jsonl",
+    "switching-on-kubernetes": "bench/results/switch-crash-kubernetes.jsonl",
     "recovering": "bench/results/recover-crash.jsonl",
     "broker": "bench/results/broker-crash.jsonl",
     "airflow": "bench/results/airflow-crash.jsonl",
@@ -63,7 +68,13 @@ USUAL = {
     "drills": "bench/results/drills.jsonl",
 }
 """Where the lines of each kind of campaign go."""
-PLACES = {"": in_directories(SwitchStage), "on-s3": in_a_bucket, "on-hdfs": in_hdfs, "on-yarn": on_yarn}
+PLACES = {
+    "": in_directories(SwitchStage),
+    "on-s3": in_a_bucket,
+    "on-hdfs": in_hdfs,
+    "on-yarn": on_yarn,
+    "on-kubernetes": on_kubernetes,
+}
 """Where the checkpoints of the switches lie."""
 SEEDS = {"attacks": 4, "drills": 1}
 

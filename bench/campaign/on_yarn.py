@@ -54,7 +54,7 @@ class YarnStage(ServedTablesStage):
 
     def _victims(self) -> list[tuple[str, psutil.Process]]:
         """An operation is the process in its namespace, not the one that waits outside for it."""
-        found = [(who, inner) for who, each in super()._victims() for inner in _inner(who, each)]
+        found = [(who, inner) for who, each in super()._victims() for inner in inner_processes(who, each)]
         masters = [each for each in psutil.process_iter(["cmdline"]) if _tells_yarn(each, self._yarn.home)]
         return [
             *found,
@@ -63,7 +63,8 @@ class YarnStage(ServedTablesStage):
         ]
 
 
-def _inner(who: str, process: psutil.Process) -> list[psutil.Process]:
+def inner_processes(who: str, process: psutil.Process) -> list[psutil.Process]:
+    """What is struck of a victim: of an operation in a namespace of its own, what runs in there."""
     if who != "operation":
         return [process]
     try:

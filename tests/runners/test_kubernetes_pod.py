@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 import yaml
 from msgspec.structs import replace
@@ -174,6 +175,20 @@ def test_what_is_said_of_a_node_that_is_silent_proves_nothing(place: PodPlace) -
         place.node.thaw_kubelet()
     place.wait_dead()
     assert not any(map(is_running, pids))
+
+
+def test_a_container_whose_shim_is_killed_is_not_dead_while_it_lives(place: PodPlace) -> None:
+    """What holds it is killed alone: the runtime ends it then, and says how it ended only after that."""
+    pids = running(place)
+    (shim,) = [pid for pid in place.node.shims() if pids[0] in below(pid)]
+    end(shim)
+    while place.life() is not Life.DEAD:
+        time.sleep(0.01)
+    assert not any(map(is_running, pids))
+
+
+def below(pid: int) -> list[int]:
+    return [child.pid for child in psutil.Process(pid).children()]
 
 
 def test_what_waits_for_room_is_alive_and_says_so(place: PodPlace) -> None:
