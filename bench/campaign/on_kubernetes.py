@@ -62,7 +62,7 @@ class PodStage(ServedTablesStage):
 def on_kubernetes(root: Path) -> Iterator[PodStage]:
     """A stage on a fresh site, with new servers: S3, PostgreSQL and a node, whose pods have the site's folder."""
     with (
-        pod_servers(root) as servers,
+        pod_servers(root.absolute()) as servers,
         set_variables(servers.environment),
         fresh_bed(root, JOBS, servers.checkpoints, drivers=KUBERNETES, pod_template=str(servers.template)) as bed,
         _watched(servers.node),

@@ -27,6 +27,7 @@ from streamkeeper.driver.spans import Spans
 from streamkeeper.driver.taking_over import Surroundings
 from streamkeeper.driver.wakeups import Wakeups
 from streamkeeper.errors import InvalidInput, NotFound, StoreUnavailable, StreamkeeperError
+from streamkeeper.locations import scheme_of
 from streamkeeper.model.check import JobFile
 from streamkeeper.model.checkpoint_version import scratch_location
 from streamkeeper.model.control import (
@@ -195,13 +196,16 @@ class Driver:
         crash_point("driver.standby.before")
         order = self._order(planned)
         if order is None:
-            from streamkeeper.driver.warm_up import warm_up
+            from streamkeeper.driver.warm_up import touch, warm_up
 
             evidence = self._gather(session, planned, root)
             live = self._spec.rehearse_on if evidence is None else {}
             rehearsed = {name: query.rehearsal for name, query in evidence.queries.items()} if evidence else {}
             found = warm_up(session.spark, planned, live, self._rehearsal, rehearsed)
             self._board.warm_up = redact(found, self._secrets)
+            if scheme_of(self._settings.checkpoints) and not self._master:
+                # Else the rehearsal was there.
+                touch(session.spark, f"{scratch_location(self._settings.checkpoints, self._spec.instance)}/touch")
         # Read now, so that little is left to read between ``go`` and the first batch.
         with suppress(StoreUnavailable):
             self._line.look()

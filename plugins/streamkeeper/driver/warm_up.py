@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
 from streamkeeper.checkpoints.opening import tree_at
 from streamkeeper.compatibility import observations
@@ -42,6 +43,23 @@ def warm_up(
             told.append(f"{describe_fault(error)} (query {name})")
     failed = [sentence for sentence in told if not sentence.startswith("ok: ")]
     return "; ".join(failed or told)
+
+
+def touch(spark: SparkSession, folder: str) -> None:
+    """Write, read and delete a file as a query does it with its checkpoint's: a JVM's first request to S3 takes two
+    seconds. It never fails; the next batch tells what is wrong.
+    """
+    context: Any = spark.sparkContext
+    with suppress(Exception):
+        session: Any = spark
+        conf = session._jsparkSession.sessionState().newHadoopConf()
+        path = context._jvm.org.apache.hadoop.fs.Path(f"{folder}/touched")
+        managers = context._jvm.org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager
+        manager = managers.create(path.getParent(), conf)
+        manager.createAtomic(path, True).close()
+        manager.open(path).close()
+        manager.list(path.getParent())
+        manager.delete(path.getParent())
 
 
 def rehearse_query(
