@@ -15,6 +15,7 @@ from typing import Any
 from harness.fault_proxy import fault_proxy
 from harness.s3_server import FIRST_BUCKET, s3_server
 from streamkeeper.driver.session import session_conf, start_session
+from streamkeeper.driver.warm_up import touch
 from streamkeeper.jvm.create_only import MANAGER, OURS
 
 
@@ -68,6 +69,9 @@ def main(root: Path) -> None:
             ask("exists after delete", there(other, "offsets/8"))
             write(mine, "state/0/0/9.changelog", replace=True)
             ask("delete of a folder", lambda: mine.delete(path(f"{place}/state/0")))
+            ask("touch", lambda: touch(session.spark, f"s3a://{FIRST_BUCKET}/touch"))
+            ask("exists after a touch", lambda: bool(mine.exists(path(f"s3a://{FIRST_BUCKET}/touch/touched"))))
+            ask("touch of no place", lambda: touch(session.spark, "nowhere://there"))
             ask("exists in the folder", there(mine, "state/0/0/9.changelog"))
         finally:
             session.kill()

@@ -35,7 +35,8 @@ def test_of_two_writers_one_wins_and_both_know(tmp_path: Path) -> None:
 
 def test_nothing_is_asked_that_the_answer_tells_anyway(tmp_path: Path) -> None:
     """A create is one PUT, a removal one DELETE, and a log does not ask for its next entry; what another has made there
-    its create is told of. A folder goes with all that is in it."""
+    its create is told of. A folder goes with all that is in it. A standby's touch writes, reads, lists
+    and deletes, and is never an error."""
     told = json.loads(_run("tests.jvm.manager_calls", str(tmp_path)).splitlines()[-1])
     assert {
         call: (found["answer"], "".join(f"{kind} " for kind in found["requests"])) for call, found in told.items()
@@ -55,6 +56,9 @@ def test_nothing_is_asked_that_the_answer_tells_anyway(tmp_path: Path) -> None:
         "delete of nothing": (None, "DELETE "),
         "exists after delete": (False, "HEAD GET "),
         "delete of a folder": (None, "HEAD GET GET DELETE GET "),
+        "touch": (None, "PUT HEAD GET HEAD GET GET DELETE "),
+        "exists after a touch": (False, "HEAD GET "),
+        "touch of no place": (None, ""),
         "exists in the folder": (False, "HEAD GET "),
     }
 
