@@ -9,7 +9,8 @@ commit of the old driver to the first commit of the new one, by the commit files
 ``--on-yarn``: the same with the drivers of both in YARN's containers; ``plain`` kills its application, waits for its
 end and submits the next in cluster mode.
 ``--on-kubernetes``: the checkpoints of both are on S3, the tables in PostgreSQL, the drivers in pods; ``plain`` deletes
-its pod, waits for its end and creates the next.
+its pod, waits for its end and submits the next in cluster mode. ``--on-kubernetes-by-hand``: it creates the next pod
+itself, and all tasks run there.
 """
 
 from __future__ import annotations
@@ -25,7 +26,18 @@ from typing import Any
 import psutil
 
 from bench.report import write_report
-from bench.sides import TRIGGER, PlainSide, PodPlainSide, Side, YarnPlainSide, deploy, fill, gap_around, replace_alone
+from bench.sides import (
+    TRIGGER,
+    PlainSide,
+    PodPlainSide,
+    Side,
+    SubmittedPodSide,
+    YarnPlainSide,
+    deploy,
+    fill,
+    gap_around,
+    replace_alone,
+)
 from harness.bed import Bed, fresh_bed
 from harness.places import ROOT
 from harness.postgres_server import new_database
@@ -131,7 +143,9 @@ def _measure_on_yarn(root: Path, keys: int, pairs: int) -> dict[str, Any]:
         return _measure(WarmSide(bed, partial(_params, bed, databases["warm"])), plain, keys, pairs)
 
 
-def _measure_on_kubernetes(root: Path, keys: int, pairs: int) -> dict[str, Any]:
+def _measure_on_kubernetes(
+    root: Path, keys: int, pairs: int, plain_side: type[PodPlainSide] = SubmittedPodSide
+) -> dict[str, Any]:
     shared = root.absolute()
     with (
         pod_servers(shared) as servers,
@@ -140,11 +154,16 @@ def _measure_on_kubernetes(root: Path, keys: int, pairs: int) -> dict[str, Any]:
     ):
         databases = {side: new_database(servers.database, side) for side in SIDES}
         there = servers.checkpoints.replace("/checkpoints", "/plain")
-        plain = PodPlainSide(bed, JOB, partial(_params, bed, databases["plain"]), there, servers)
+        plain = plain_side(bed, JOB, partial(_params, bed, databases["plain"]), there, servers)
         return _measure(WarmSide(bed, partial(_params, bed, databases["warm"])), plain, keys, pairs)
 
 
-_PLACES = {"elsewhere": _measure_elsewhere, "on-yarn": _measure_on_yarn, "on-kubernetes": _measure_on_kubernetes}
+_PLACES = {
+    "elsewhere": _measure_elsewhere,
+    "on-yarn": _measure_on_yarn,
+    "on-kubernetes": _measure_on_kubernetes,
+    "on-kubernetes-by-hand": partial(_measure_on_kubernetes, plain_side=PodPlainSide),
+}
 """Where both sides may be, but for this machine."""
 
 

@@ -27,8 +27,8 @@ def main() -> None:
     conf = session_conf({}, Path(sys.argv[4]) / "scratch", "plain", master=master)
     if master:
         conf |= {"spark.executor.memory": "512m", "spark.executorEnv.PYTHONPATH": os.environ["PYTHONPATH"]}
-    if "CONTAINER_ID" in os.environ:
-        # YARN's: who submitted it has said so.
+    if "CONTAINER_ID" in os.environ or "SPARK_DRIVER_BIND_ADDRESS" in os.environ:
+        # YARN's, or submitted to Kubernetes: who submitted it has said so.
         conf = {key: value for key, value in conf.items() if not key.startswith(("spark.master", "spark.driver."))}
     # Plain paths are this disk's, whatever the cluster's configuration says.
     conf["spark.hadoop.fs.defaultFS"] = "file:///"

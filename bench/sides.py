@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol
@@ -19,7 +19,7 @@ import pyspark
 import yaml
 
 from harness.bed import Bed
-from harness.kubernetes_node import NAMESPACE
+from harness.kubernetes_node import IMAGE, NAMESPACE
 from harness.places import ROOT
 from harness.producer import write_whole
 from harness.remote_servers import PodServers
@@ -224,9 +224,7 @@ class PodPlainSide(PlainSide):
         self._release += 1
         before = newest(self.commits)
         self._pod = f"plain-{self._release}"
-        file = self._servers.node.write_template(self.bed.root / "plain.yaml", self._manifest())
-        if not self._servers.node.kubectl("create", "-f", str(file)):
-            raise SystemExit(f"{file} cannot be created")
+        self._create()
         wait_for("the plain driver's first commit", lambda: newest(self.commits) > before, timeout_s=300)
 
     def stop(self) -> None:
@@ -249,19 +247,101 @@ class PodPlainSide(PlainSide):
         """End it whatever it does."""
         self.stop()
 
-    def _manifest(self) -> dict[str, Any]:
-        pod = yaml.safe_load(self._servers.template.read_text())
+    def _create(self) -> None:
+        pod = self._template({**self._variables, "SPARK_LOCAL_IP": "127.0.0.1"})
         pod["metadata"]["name"] = self._pod
         pod["spec"]["restartPolicy"] = "Never"
-        (container,) = pod["spec"]["containers"]
+        pod["spec"]["containers"][0]["command"] = [sys.executable, *self._words()]
+        file = self._servers.node.write_template(self.bed.root / "plain.yaml", pod)
+        if not self._servers.node.kubectl("create", "-f", str(file)):
+            raise SystemExit(f"{file} cannot be created")
+
+    def _words(self) -> list[str]:
         job, script = str(self.bed.jobs / f"{self._job}.py"), str(ROOT / "bench/plain_driver.py")
-        params = json.dumps(self._params(self._release))
-        container["command"] = [sys.executable, script, job, self.checkpoint, params, "/tmp/plain"]
+        return [script, job, self.checkpoint, json.dumps(self._params(self._release)), "/tmp/plain"]
+
+    @property
+    def _variables(self) -> dict[str, str]:
         told = {name: self.bed.environment[name] for name in ("PYTHONPATH", "STREAMKEEPER_CHECKPOINTS")}
-        told |= {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1", _PLAIN: self._pod}
         told |= {name: os.environ[name] for name in ("JDK_JAVA_OPTIONS",) if name in os.environ}
-        container["env"] += [{"name": name, "value": value} for name, value in told.items()]
+        return {**told, "PYSPARK_PYTHON": sys.executable, _PLAIN: self._pod}
+
+    def _template(self, variables: Mapping[str, str]) -> dict[str, Any]:
+        pod = yaml.safe_load(self._servers.template.read_text())
+        pod["spec"]["containers"][0]["env"] += [{"name": name, "value": value} for name, value in variables.items()]
         return dict(pod)
+
+
+class SubmittedPodSide(PodPlainSide):
+    """The same by ``spark-submit --deploy-mode cluster``, with an executor of its own."""
+
+    def _create(self) -> None:
+        node, home = self._servers.node, self.bed.root
+        node.apply(ROOT / "bench" / "kubernetes")
+        entry = home / "entrypoint.sh"
+        entry.write_text(_ENTRYPOINT)
+        spark = Path(pyspark.__file__).parent
+        jars = Path(sys.prefix).resolve() / "connectors" / "s3a" / "*"
+        conf = {
+            "spark.kubernetes.namespace": NAMESPACE,
+            "spark.kubernetes.driver.pod.name": self._pod,
+            "spark.kubernetes.container.image": IMAGE,
+            "spark.kubernetes.container.image.pullPolicy": "Never",
+            "spark.kubernetes.authenticate.submission.caCertFile": str(node.authority),
+            "spark.kubernetes.authenticate.submission.oauthToken": node.token,
+            "spark.kubernetes.authenticate.driver.serviceAccountName": "spark",
+            "spark.kubernetes.driver.master": node.server,
+            "spark.kubernetes.executor.useDriverPodIP": "true",
+            "spark.kubernetes.submission.waitAppCompletion": "false",
+            # Of pods on one machine's network two cannot have the same.
+            "spark.blockManager.port": "0",
+            "spark.driver.blockManager.port": "7079",
+            "spark.driver.extraClassPath": str(jars),
+            "spark.executor.extraClassPath": str(jars),
+            "spark.ui.enabled": "false",
+            "spark.driver.memory": "512m",
+            "spark.executor.memory": "512m",
+            "spark.executor.instances": "1",
+        }
+        for who, variables in (("driver", "kubernetes.driverEnv"), ("executor", "executorEnv")):
+            pod = self._template({"SPARK_HOME": str(spark)})
+            (container,) = pod["spec"]["containers"]
+            container["command"] = ["/bin/bash", str(entry)]
+            file = node.write_template(home / f"{who}.yaml", pod)
+            conf[f"spark.kubernetes.{who}.podTemplateFile"] = str(file)
+            conf[f"spark.kubernetes.{who}.podTemplateContainerName"] = container["name"]
+            conf[f"spark.kubernetes.{who}.request.cores"] = "0.1"
+            conf |= {f"spark.{variables}.{name}": value for name, value in self._variables.items()}
+        told = [word for key, value in conf.items() for word in ("--conf", f"{key}={value}")]
+        submit = [str(spark / "bin/spark-submit"), "--master", f"k8s://{node.server}", "--deploy-mode", "cluster"]
+        script, *words = self._words()
+        run = subprocess.run(
+            [*submit, *told, f"local://{script}", *words],
+            env=self.bed.environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if run.returncode:
+            raise SystemExit(run.stdout + run.stderr)
+
+
+_ENTRYPOINT = """# What Spark's own image does with the words "driver" and "executor".
+case "$1" in
+  driver)
+    shift
+    exec "$SPARK_HOME/bin/spark-submit" --conf "spark.driver.bindAddress=$SPARK_DRIVER_BIND_ADDRESS" \\
+      --deploy-mode client "$@" ;;
+  executor)
+    mapfile -t options < <(env | grep '^SPARK_JAVA_OPT_' | sort -t_ -k4 -n | sed 's/[^=]*=\\(.*\\)/\\1/')
+    exec "$JAVA_HOME/bin/java" "${options[@]}" -Xms"$SPARK_EXECUTOR_MEMORY" -Xmx"$SPARK_EXECUTOR_MEMORY" \\
+      -cp "$SPARK_CLASSPATH:$SPARK_HOME/jars/*" \\
+      org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend --driver-url "$SPARK_DRIVER_URL" \\
+      --executor-id "$SPARK_EXECUTOR_ID" --cores "$SPARK_EXECUTOR_CORES" --app-id "$SPARK_APPLICATION_ID" \\
+      --hostname "$SPARK_EXECUTOR_POD_IP" --resourceProfileId "$SPARK_RESOURCE_PROFILE_ID" \\
+      --podName "$SPARK_EXECUTOR_POD_NAME" ;;
+esac
+"""
 
 
 def replace_alone(side: Side, other: Side) -> float:

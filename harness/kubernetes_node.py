@@ -52,7 +52,7 @@ def has_programs() -> bool:
 
 
 class KubernetesNode:
-    """A running node; ``kubeconfig``: an administrator's."""
+    """A running node; ``kubeconfig``, ``token``: an administrator's."""
 
     def __init__(self, home: Path) -> None:
         self.home = home
@@ -60,7 +60,7 @@ class KubernetesNode:
         self._name = f"sk{secrets.token_hex(4)}"
         self._net = f"10.{100 + secrets.randbelow(100)}.{secrets.randbelow(250)}"
         self._api, self._etcd, self._peers, self._kubelet, self._health = free_ports(5)
-        self._token = secrets.token_hex(16)
+        self.token = secrets.token_hex(16)
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         for folder in ("pki", "etcd", "containerd", "run", "kubelet", "cni", "manifests", "logs"):
             (home / folder).mkdir(parents=True)
@@ -69,6 +69,16 @@ class KubernetesNode:
     def environment(self) -> dict[str, str]:
         """What a client needs."""
         return {"KUBECONFIG": str(self.kubeconfig)}
+
+    @property
+    def server(self) -> str:
+        """URL of the API server."""
+        return f"https://127.0.0.1:{self._api}"
+
+    @property
+    def authority(self) -> Path:
+        """The certificate that its own is signed by."""
+        return self.home / "pki" / "ca.crt"
 
     @property
     def address(self) -> str:
@@ -339,13 +349,13 @@ class KubernetesNode:
             "x509 -req -in api.csr -CA ca.crt -CAkey ca.key -CAcreateserial -days 2 -extfile names -out api.crt",
         ):
             subprocess.run(["openssl", *command.split()], cwd=pki, check=True, capture_output=True)
-        (pki / "tokens.csv").write_text(f"{self._token},admin,admin,system:masters\n")
-        self.write_kubeconfig(self.kubeconfig, self._token)
+        (pki / "tokens.csv").write_text(f"{self.token},admin,admin,system:masters\n")
+        self.write_kubeconfig(self.kubeconfig, self.token)
 
     def write_kubeconfig(self, file: Path, token: str) -> None:
         """That of whoever has the token."""
-        trusted = base64.b64encode((self.home / "pki" / "ca.crt").read_bytes()).decode()
-        server = {"server": f"https://127.0.0.1:{self._api}", "certificate-authority-data": trusted}
+        trusted = base64.b64encode(self.authority.read_bytes()).decode()
+        server = {"server": self.server, "certificate-authority-data": trusted}
         config = {
             "apiVersion": "v1",
             "kind": "Config",
