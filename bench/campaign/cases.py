@@ -183,9 +183,11 @@ class Stage:
         over = threading.Event()
         killer = threading.Thread(target=self._kill_around, args=(chance, hits, over))
         killer.start()
-        outcomes = [self.deploy(broken=chance.random() < 0.15)]
-        over.set()
-        killer.join()
+        try:
+            outcomes = [self.deploy(broken=chance.random() < 0.15)]
+        finally:
+            over.set()
+            killer.join()
         outcomes += self._settle()
         return hits, outcomes, len(outcomes)
 

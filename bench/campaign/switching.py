@@ -190,9 +190,11 @@ class SwitchStage(Stage):
         most, within_s = (1, 2.0) if scenario.ask.stops else (10, 8.0)
         killer = threading.Thread(target=self._kill_around_in, args=(chance, hits, over, most, within_s))
         killer.start()
-        outcomes += self._go(scenario.ask)
-        over.set()
-        killer.join()
+        try:
+            outcomes += self._go(scenario.ask)
+        finally:
+            over.set()
+            killer.join()
         return hits, outcomes
 
     def _prepare(self, ask: Ask) -> None:
