@@ -21,6 +21,7 @@ StreamkeeperError
     ├── StoreUnavailable      the store did not answer
     ├── CheckpointChanged     a checkpoint's owner went on while it was being read
     ├── SnapshotsChanged      a prune went on while a snapshot was being taken or read
+    ├── WrongMachine          the job's drivers or its checkpoint are another machine's; nothing was touched
     └── StillWaiting          something outside has not happened yet
 
 `KeyExists` and `KeyMissing` are a store's two ordinary answers, not failures; they stand beside the tree.
@@ -131,6 +132,10 @@ class CheckpointChanged(TemporaryError):
 
 class SnapshotsChanged(TemporaryError):
     """A prune went on while a snapshot was being taken or read."""
+
+
+class WrongMachine(TemporaryError):
+    """The job's drivers, or its checkpoint, are another machine's: the same call succeeds there."""
 
 
 class StillWaiting(TemporaryError):

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from streamkeeper.model.coding import to_json
-from streamkeeper.model.control import DriverState, DriverStatus, LaunchSpec, QueryStatus
+from streamkeeper.model.control import DriverState, DriverStatus, LaunchSpec, ProcessRecord, QueryStatus
 from streamkeeper.model.evidence import Evidence, Look, QueryEvidence
 from streamkeeper.model.finding import Finding
 from streamkeeper.model.journal import (
@@ -39,6 +39,7 @@ from streamkeeper.operations.targets import query_target
 from streamkeeper.registry.control import Control
 from streamkeeper.registry.objects import put_object
 from streamkeeper.runners.contract import Runner
+from streamkeeper.runners.machine import this_machine
 from streamkeeper.snapshots.catalogue import Catalogue
 from streamkeeper.stores.local import LocalStore
 from tests.checkpoints.trees import Tree
@@ -55,11 +56,14 @@ class RestingRunner(Runner):
     def __init__(self) -> None:
         self.life = Life.DEAD
         self.frozen = False
+        self.elsewhere = ""
 
     def launch(self, spec: LaunchSpec, secrets: dict[str, str]) -> None:
         raise AssertionError("nothing is to be started")
 
     def observe(self, job: str, instance: str) -> Liveness:
+        if self.elsewhere:
+            return Liveness(life=Life.UNKNOWN, why=f"it runs on {self.elsewhere}", elsewhere=self.elsewhere)
         return Liveness(life=self.life, why=f"{instance} is {self.life.value}", frozen=self.frozen)
 
     def nudge(self, job: str, instance: str) -> None:
@@ -133,6 +137,14 @@ class Registered:
             queries={QUERY: QueryStatus(query=QUERY, version="v0001", epoch=1, committed=committed)},
         )  # fmt: skip
         Control(self.site.store, JOB, "op-candidate").write_status(status)
+
+    def write_process(self, host: str) -> None:
+        """Let its driver have run on a machine of that name."""
+        boot = this_machine().boot if host == this_machine().host else f"{host}-boot"
+        record = ProcessRecord(
+            instance="op-candidate", generation=1, machine=f"-:{boot}:4026531836:0", host=host, pid=1, started=1
+        )
+        Control(self.site.store, JOB, "op-candidate").write_process(record)
 
     def gather(self, operation: str, *found: Finding, against: str = "r0001", look: Look = Look.DAMAGE) -> None:
         """Let the operation's standby leave evidence of the same release: of all looks, one found this."""

@@ -140,12 +140,12 @@ def test_what_runs_elsewhere_is_unknown(place: Place) -> None:
     there = place.new_runner(machine=other)
     there._write_launcher(JOB, "one")
     seen = place.runner.observe(JOB, "one")
-    assert seen.life is Life.UNKNOWN
+    assert (seen.life, seen.elsewhere) == (Life.UNKNOWN, "far-away")
     assert "far-away" in seen.why
     assert there.observe(JOB, "one").life is Life.ABSENT
     place.control().write_process(record(machine=other.text, host="far-away"))
-    seen = place.runner.observe(JOB, "one")
-    assert seen.life is Life.UNKNOWN
+    seen = place.runner.observe_many([(JOB, "one")])[JOB, "one"]
+    assert (seen.life, seen.elsewhere) == (Life.UNKNOWN, "far-away")
     assert "far-away" in seen.why
 
 

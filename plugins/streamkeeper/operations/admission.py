@@ -24,6 +24,7 @@ from streamkeeper.operations.deploy import Deploy, OnOpen, as_asked
 from streamkeeper.operations.deploy_acts import release_before
 from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.overview import read_job
+from streamkeeper.operations.whereabouts import must_be_here
 from streamkeeper.registry.bundles import build_bundle
 from streamkeeper.registry.objects import read_object
 
@@ -78,8 +79,9 @@ def admit(site: Installation, state: JobState, request: DeployRequest) -> Deploy
 
     Raises NotFound (job or release), JobUnusable (the code is no Python, does not import or declares no such job),
     InvalidInput (params, conf or secrets), OperationRefused (a revival or a rollback of what there is none for),
-    PermanentError (Java), in seconds.
+    PermanentError (Java), WrongMachine, in seconds.
     """
+    must_be_here(site, state)
     if request.release is not None:
         release_number(request.release)
     if request.revive and state.forgotten is None:

@@ -41,6 +41,7 @@ from streamkeeper.operations.catching_up import how_far, last_written
 from streamkeeper.operations.deploy_acts import DeployActs
 from streamkeeper.operations.forgetting import must_not_be_forgotten
 from streamkeeper.operations.installation import Installation
+from streamkeeper.operations.whereabouts import must_see, running_instances
 from streamkeeper.registry.control import Control
 
 POLL_S = 0.1
@@ -167,9 +168,12 @@ class Deploy:
         self._journal.append(ask)
 
     def advance(self, until: Step) -> Progress:
-        """Do all that can be done now without waiting; raises TemporaryError when the store fails."""
+        """Do all that can be done now without waiting; raises TemporaryError when the store fails, WrongMachine where
+        another machine has to: what cannot be seen from here is no reason to give anything up.
+        """
         while True:
             at = self._observe()
+            self._must_be_here(at)
             decision = decide(at)
             if decision is None:
                 return self._ended(at.operation)
@@ -244,6 +248,11 @@ class Deploy:
             on=self._on,
             waited_s=waited,
         )
+
+    def _must_be_here(self, at: Observation) -> None:
+        if at.operation.outcome is None:
+            seen = {(self.job, name): each.liveness for name, each in at.seen.items()}
+            must_see(self.job, running_instances(at.state), seen)
 
     def _objection(self, state: JobState, operation: OperationState) -> str:
         about = ABOUT.get(current_step(operation))

@@ -42,6 +42,7 @@ from streamkeeper.operations.registered import (
     find_version_loss,
     stored_manifests,
 )
+from streamkeeper.operations.whereabouts import find_disk, told_disk
 from streamkeeper.registry.fleet import write_prune
 from streamkeeper.snapshots.catalogue import Catalogue, list_series
 from streamkeeper.snapshots.retention import Policy
@@ -253,6 +254,9 @@ def _versions(site: Installation, state: JobState, query: str, now: datetime) ->
             continue
         tree = site.checkpoint(state, query, version.version)
         if tree.absence():
+            if host := find_disk(site, state.job, version, tree):
+                kept = f"{told_disk(tree, host)}: a prune there thins it out"
+                yield tree, PrunePlan(directory=tree.where(""), extent=Extent.LEFTOVERS, kept_whole=kept)
             continue
         serves = current is not None and version.version == current.version
         unpublished = not serves and not is_published(tree)

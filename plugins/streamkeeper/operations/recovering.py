@@ -16,6 +16,7 @@ from streamkeeper.model.request import DeployRequest, Handover, Strategy
 from streamkeeper.operations.deploy import Deploy
 from streamkeeper.operations.diagnosing import diagnose_job
 from streamkeeper.operations.installation import Installation
+from streamkeeper.operations.whereabouts import must_see_drivers
 
 _DEFAULTS = DeployRequest(job="any")
 
@@ -61,7 +62,7 @@ def open_recovery(site: Installation, operation: str, asked: Asked, *, diagnosis
 
     ``diagnosis``: where it was made just now. Raises OperationRefused for an action that is not possible, for one that
     loses or doubles and that nobody who may has accepted, and for one that is not what was announced; NotFound,
-    InvalidInput.
+    InvalidInput, WrongMachine.
     """
     check_instance(operation)
     state = site.journal(check_name("job", asked.job), "recover").state()
@@ -70,6 +71,8 @@ def open_recovery(site: Installation, operation: str, asked: Asked, *, diagnosis
         return Deploy.load(site, asked.job, operation)
     if opened is not None and opened.request.recover is not None and opened.request.recover.action is asked.action:
         return Deploy.load(site, asked.job, opened.operation)
+    # A checkpoint on another disk is none of its reasons: a snapshot may come back here.
+    must_see_drivers(site, state)
     found = diagnosis or diagnose_for(site, asked)
     option = must_be_possible(found, asked.action)
     announced = announcements(option)

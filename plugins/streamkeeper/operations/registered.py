@@ -17,6 +17,7 @@ from streamkeeper.model.manifest import Manifest
 from streamkeeper.model.names import check_name
 from streamkeeper.model.release import ParamValue
 from streamkeeper.operations.installation import Installation
+from streamkeeper.operations.whereabouts import find_disk, told_disk
 from streamkeeper.registry.control import Control
 from streamkeeper.registry.jobs import list_jobs
 from streamkeeper.registry.objects import read_manifest
@@ -92,8 +93,12 @@ def known_version(site: Installation, state: JobState, query: str, version: str)
 
 def find_version_loss(site: Installation, state: JobState, query: str, version: str) -> str:
     """What of a checkpoint version is lost, as a clause; empty when nothing is."""
-    known = known_version(site, state, query, version)
-    return find_foreign(site, state, query, version) or find_loss(site.checkpoint(state, query, version), known)
+    if foreign := find_foreign(site, state, query, version):
+        return foreign
+    recorded, tree = state.version(query, version), site.checkpoint(state, query, version)
+    if recorded is not None and (host := find_disk(site, state.job, recorded, tree)):
+        return told_disk(tree, host)
+    return find_loss(tree, known_version(site, state, query, version))
 
 
 def find_foreign(site: Installation, state: JobState, query: str, version: str) -> str:
@@ -128,6 +133,9 @@ def recorded_findings(site: Installation, state: JobState) -> dict[str, tuple[Fi
         if foreign := find_foreign(site, state, query, current.version):
             hint = WAY_OUT_OF_A_COPY.format(series=known.series)
             found[query] = (observations.checkpoint_of_another(current.version, foreign, hint),)
+        elif host := find_disk(site, state.job, current, directory):
+            hint = f"do it on {host}"
+            found[query] = (observations.checkpoint_lost(current.version, told_disk(directory, host), hint),)
         elif loss := find_loss(directory, known):
             found[query] = (observations.checkpoint_lost(current.version, loss, way_out(known)),)
         elif state.rebuilt is not None and unknown:

@@ -22,6 +22,7 @@ from streamkeeper.operations.deploy import Deploy, OnOpen, Progress
 from streamkeeper.operations.forgetting import must_not_be_forgotten
 from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.overview import observe, read_job
+from streamkeeper.operations.whereabouts import must_be_here
 from streamkeeper.registry.control import Control
 
 FIRST_COMMIT_S = 1800.0
@@ -46,7 +47,7 @@ def open_start(
     ``on_open``: CONTINUE carries on another start that is open, and nothing else.
 
     Raises NotFound for an unknown job, OperationOpen while an operation is open, and OperationRefused for a job that
-    never served, is stopped (``unless_stopped``), or whose driver cannot be looked at from here.
+    never served, is stopped (``unless_stopped``), or whose driver cannot be looked at from anywhere; WrongMachine.
     """
     read_job(site, job)
     check_instance(operation)
@@ -58,6 +59,7 @@ def open_start(
     if other is not None and other.request.start and on_open is OnOpen.CONTINUE:
         return Deploy.load(site, job, other.operation)
     _must_be_possible(state, unless_stopped=unless_stopped)
+    must_be_here(site, state)
     if state.stopped is None and _serves(site, state):
         return None
     crash_point("start.record.before")

@@ -7,7 +7,7 @@ import msgspec
 from streamkeeper.checkpoints.identity import must_be_there
 from streamkeeper.checkpoints.opening import open_tree, tree_at
 from streamkeeper.checkpoints.trees import Tree
-from streamkeeper.errors import CheckpointDamaged, NotFound
+from streamkeeper.errors import CheckpointDamaged, NotFound, WrongMachine
 from streamkeeper.model.checkpoint_version import CheckpointVersion
 from streamkeeper.model.job_state import JobState
 from streamkeeper.model.known_checkpoint import KnownCheckpoint
@@ -16,6 +16,7 @@ from streamkeeper.operations.forgetting import is_forgotten
 from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.overview import read_job, recorded_jobs
 from streamkeeper.operations.registered import known_version, must_be_mine
+from streamkeeper.operations.whereabouts import find_disk, other_disk
 from streamkeeper.snapshots.anchor import query_id_of
 from streamkeeper.snapshots.capture import Origin
 
@@ -23,7 +24,7 @@ from streamkeeper.snapshots.capture import Origin
 class Target(msgspec.Struct, frozen=True, kw_only=True):
     """A checkpoint and the series that its snapshots belong to; ``job`` and ``query`` are empty for an adopted one.
 
-    ``known``: what is recorded of a deployed one.
+    ``known``: what is recorded of a deployed one; ``elsewhere``: that another machine has it.
     """
 
     series: str
@@ -32,11 +33,14 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     job: str = ""
     query: str = ""
     known: KnownCheckpoint | None = None
+    elsewhere: WrongMachine | None = None
 
     def open(self) -> Tree:
         """Its directory; raises CheckpointDamaged when a deployed query's is gone, CheckpointLost when it is not what
-        was recorded of it, NotFound for another.
+        was recorded of it, WrongMachine when it is on another one's disk, NotFound for another.
         """
+        if self.elsewhere is not None:
+            raise self.elsewhere
         if self.known is not None:
             must_be_there(tree_at(self.location), self.known)
         try:
@@ -100,12 +104,15 @@ def _target(site: Installation, state: JobState, query: str) -> Target | None:
 def _made_of(site: Installation, state: JobState, version: CheckpointVersion, release: str) -> Target:
     query = version.query
     must_be_mine(site, state, query, version.version)
+    tree = site.checkpoint(state, query, version.version)
+    host = find_disk(site, state.job, version, tree)
     return Target(
         series=series_of_query(state.job, query),
-        location=site.checkpoint(state, query, version.version).spark_path,
+        location=tree.spark_path,
         known=known_version(site, state, query, version.version),
         # A version was made by one release; what serves on it now may be a later one.
         origin=Origin(version=version.version, release=release or version.release),
         job=state.job,
         query=query,
+        elsewhere=other_disk(state.job, version, tree, host) if host else None,
     )

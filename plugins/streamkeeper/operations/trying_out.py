@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import hashlib
 import shutil
+import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from msgspec.structs import replace
 
+from streamkeeper.errors import WrongMachine
 from streamkeeper.model.control import LOCAL
 from streamkeeper.model.liveness import Life
 from streamkeeper.model.names import check_name
@@ -31,14 +33,24 @@ def leaves_nothing(site: Installation, request: DeployRequest) -> bool:
     return request.dry_run and not has_journal(site.store, check_name("job", request.job))
 
 
-def place_of(site: Installation, operation: str) -> Installation:
+def place_name(operation: str) -> str:
+    """What tells others of an operation's place, and which machine has it."""
+    return f"{operation}@{socket.gethostname()}"
+
+
+def place_of(site: Installation, name: str) -> Installation:
     """The site with a store and a home for this one operation; whoever asks again gets the same.
 
-    Its drivers are this machine's, which alone has that home. Raises as ``check_place`` where those of the deploy could
-    not be started.
+    ``name``: the operation's, or what ``place_name`` makes of it. Its drivers are this machine's, which alone has that
+    home. Raises WrongMachine on any other, and as ``check_place`` where those of the deploy could not be started.
     """
-    name = hashlib.sha256(operation.encode()).hexdigest()[:8]
-    home = site.settings.scratch / f"dry-run-{name}"
+    operation, _, host = name.partition("@")
+    home = site.settings.scratch / f"dry-run-{hashlib.sha256(operation.encode()).hexdigest()[:8]}"
+    if host not in ("", socket.gethostname()) and not home.exists():
+        raise WrongMachine(
+            f"the dry run {operation} takes place on {host}, and this is {socket.gethostname()}",
+            hint="look again there",
+        )
     if site.settings.drivers != LOCAL and not home.exists():
         site.runner.check_place()
     make_folders(home)

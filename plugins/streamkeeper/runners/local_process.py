@@ -143,12 +143,13 @@ class LocalProcessRunner(Runner):
         if is_barred(records):
             return Liveness(life=Life.DEAD, why=NEVER_STARTED)
         sights = [self._here().look_at(record.machine, record.host) for record in records]
-        blind = next((why for sight, why in sights if sight is Sight.ELSEWHERE), None)
+        seen_from_here = zip(records, sights, strict=True)
+        blind = next(((why, record.host) for record, (sight, why) in seen_from_here if sight is Sight.ELSEWHERE), None)
         roots = [_root(record) for record, (sight, _) in zip(records, sights, strict=True) if sight is Sight.HERE]
         if found := table.find(claims.mark, roots):
             return self._seen(found)
         if blind is not None:
-            return Liveness(life=Life.UNKNOWN, why=blind)
+            return Liveness(life=Life.UNKNOWN, why=blind[0], elsewhere=blind[1])
         return Liveness(life=Life.DEAD, why=_proof(records, sights), rebooted=sights[-1][0] is Sight.OVER)
 
     def nudge(self, job: str, instance: str) -> None:
@@ -223,7 +224,8 @@ class LocalProcessRunner(Runner):
         for launcher in claims.launchers:
             sight, why = self._here().look_at(launcher.machine, launcher.host)
             if sight is Sight.ELSEWHERE:
-                return Liveness(life=Life.UNKNOWN, why=f"launched, and not seen since: {why}")
+                told = f"launched, and not seen since: {why}"
+                return Liveness(life=Life.UNKNOWN, why=told, elsewhere=launcher.host)
         if found := table.find(claims.mark):
             return self._seen(found)
         return Liveness(life=Life.ABSENT, why="launched, but no process has claimed it and none is on its way")

@@ -47,10 +47,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
 
     def look_at(self, machine: str, host: str) -> tuple[Sight, str]:
         """What can be known here of a process recorded with these words, and why, as a clause."""
-        parts = machine.split(":")
-        if len(parts) != 4:
-            raise RegistryDamaged(f"{machine!r} names no machine", hint="it was written by another kind of runner")
-        hardware, boot, pid_namespace, user = parts
+        hardware, boot, pid_namespace, user = _parts(machine)
         if boot == self.boot and pid_namespace == self.pid_namespace:
             if self.user in (0, int(user)):
                 return Sight.HERE, f"on {host}"
@@ -61,6 +58,21 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
         if same and pid_namespace == self.pid_namespace == FIRST_PID_NAMESPACE:
             return Sight.OVER, f"{host} has booted since"
         return Sight.ELSEWHERE, f"it runs on {host}, which cannot be looked at from {self.host}"
+
+    def shares_disk(self, machine: str, host: str) -> bool:
+        """Whether what was recorded with these words saw the disk that this process sees, as far as can be told.
+
+        Not by the hardware's id: containers of one image may have the same.
+        """
+        _, boot, pid_namespace, _ = _parts(machine)
+        return host == self.host or (boot, pid_namespace) == (self.boot, self.pid_namespace)
+
+
+def _parts(machine: str) -> list[str]:
+    parts = machine.split(":")
+    if len(parts) != 4:
+        raise RegistryDamaged(f"{machine!r} names no machine", hint="it was written by another kind of runner")
+    return parts
 
 
 @cache

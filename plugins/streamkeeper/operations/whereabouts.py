@@ -1,0 +1,83 @@
+"""Whether this machine can go on with a job: its drivers can be looked at from here, and its checkpoints are here.
+
+A driver that is a process tree of another machine can be proven dead by that machine alone, and a checkpoint in a
+directory is on one disk. Whoever comes to another machine, a task on the wrong worker or a command, is told before
+anything is recorded or started, and the same on the right machine goes on (docs/decisions/0028).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from streamkeeper.checkpoints.trees import LocalTree, Tree
+from streamkeeper.errors import WrongMachine
+from streamkeeper.model.checkpoint_version import CheckpointVersion
+from streamkeeper.model.job_state import InstanceState, JobState
+from streamkeeper.model.liveness import Liveness
+from streamkeeper.operations.installation import Installation
+from streamkeeper.registry.control import Control
+from streamkeeper.runners.machine import this_machine
+
+
+def must_be_here(site: Installation, state: JobState) -> None:
+    """Raise WrongMachine where another one has a driver that is not proven dead, or the disk with a checkpoint."""
+    must_see_drivers(site, state)
+    for query in state.versions:
+        current = state.current_version(query)
+        tree = site.checkpoint(state, query, current.version) if current is not None else None
+        if current is not None and tree is not None and (host := find_disk(site, state.job, current, tree)):
+            raise other_disk(state.job, current, tree, host)
+
+
+def must_see_drivers(site: Installation, state: JobState) -> None:
+    """Raise WrongMachine where another one has a driver that is not proven dead."""
+    running = running_instances(state)
+    must_see(state.job, running, site.runner.observe_many([(state.job, each.instance) for each in running]))
+
+
+def must_see(job: str, running: Iterable[InstanceState], seen: Mapping[tuple[str, str], Liveness]) -> None:
+    """Raise WrongMachine where one of these is another machine's to look at; ``seen``: (job, instance) -> what is."""
+    for each in running:
+        liveness = seen.get((job, each.instance))
+        if liveness is not None and liveness.elsewhere:
+            raise WrongMachine(
+                f"driver {each.instance} of job {job}: {liveness.why}; nothing was done here",
+                hint=f"do it on {liveness.elsewhere}; if that is gone for good, streamkeeper state-dead {job}"
+                f" {each.instance} says so",
+            )
+
+
+def running_instances(state: JobState) -> list[InstanceState]:
+    """Whoever may run: owners of the checkpoints, and all of an open operation, as far as no end is on record."""
+    opened = state.open_operation.operation if state.open_operation is not None else ""
+    return [
+        each
+        for each in state.instances.values()
+        if not each.ended and (each.appointed or (opened and each.operation == opened))
+    ]
+
+
+def find_disk(site: Installation, job: str, version: CheckpointVersion, tree: Tree) -> str:
+    """The host on whose disk a checkpoint version was written, where that is not this one's; else empty.
+
+    Asked only of a directory that is not there: what is there is there, on whatever file system.
+    """
+    if not isinstance(tree, LocalTree) or not version.claimed_by or not tree.absence():
+        return ""
+    records = Control(site.store, job, version.claimed_by).processes()
+    if not records or this_machine().shares_disk(records[-1].machine, records[-1].host):
+        return ""
+    return records[-1].host
+
+
+def told_disk(tree: Tree, host: str) -> str:
+    """Where it lies, as a clause."""
+    return f"{tree.where('')} was written on {host}, and is not on {this_machine().host}"
+
+
+def other_disk(job: str, version: CheckpointVersion, tree: Tree, host: str) -> WrongMachine:
+    """The error of whoever needs its files here."""
+    return WrongMachine(
+        f"checkpoint {version.version} of {job}/{version.query}: {told_disk(tree, host)}; nothing was done here",
+        hint=f"do it on {host}; if that is gone for good, streamkeeper recover {job} brings a snapshot back here",
+    )
