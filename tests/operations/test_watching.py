@@ -345,3 +345,62 @@ def test_a_damaged_index_is_passed_over(house: House) -> None:
     house.make(after_s=60)
     assert house.raised() == ["driver-dead"]
     assert house.index().number == 1
+
+
+def test_a_job_of_another_machine_is_left_to_its_watch(house: House) -> None:
+    """Passes that come to the one and the other raise nothing, clear nothing and tell nobody; its row stays."""
+    house.job.runner.life = Life.ALIVE
+    house.make()
+    before = house.index().rows[0]
+    house.job.runner.elsewhere = "far-away"
+    report = house.make(after_s=60, acts=True)
+    assert report.lines == ("1 of the jobs are left to the watch on far-away",)
+    kept = house.index().rows[0]
+    assert replace(kept, memory=before.memory) == before
+    assert (house.entries, house.told) == ([], [])
+
+
+def test_what_is_open_of_another_machines_job_stays_open(house: House) -> None:
+    """Its machine's watch clears it: this one saw neither that it is over nor that it goes on."""
+    house.make()
+    house.job.runner.elsewhere = "far-away"
+    house.make(after_s=60)
+    assert [type(each.record) for each in house.entries if not isinstance(each.record, NoticeSent)] == [IncidentRaised]
+    assert [each.rule for each in house.index().rows[0].symptoms] == ["driver-dead"]
+
+
+def test_a_job_that_its_own_machine_does_not_look_at_is_a_ticket(house: House) -> None:
+    """Ten minutes after the last pass that could look, and not before; the next one that can begins anew."""
+    house.job.runner.life, house.job.runner.elsewhere = Life.ALIVE, "far-away"
+    house.make()
+    house.make(after_s=540)
+    house.job.runner.elsewhere = ""
+    house.make(after_s=30)
+    house.job.runner.elsewhere = "far-away"
+    house.make(after_s=30)
+    house.make(after_s=570)
+    assert house.raised() == []
+    house.make(after_s=30)
+    assert house.raised() == ["driver-unknown"]
+
+
+def test_without_leaving_it_every_pass_elsewhere_raises(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The negative control: what comes and goes with the worker that a pass comes to."""
+    monkeypatch.setattr(watching, "ELSEWHERE_S", 0.0)
+    house.job.runner.life = Life.ALIVE
+    for elsewhere in ("", "far-away", "", "far-away"):
+        house.job.runner.elsewhere = elsewhere
+        house.make(after_s=60)
+    assert house.raised() == ["driver-unknown", "driver-unknown"]
+
+
+def test_a_checkpoint_on_another_disk_is_not_missing(house: House) -> None:
+    """Its driver has ended there: whoever sees no directory here neither pages anybody nor starts anything."""
+    house.job.runner.life = Life.ALIVE
+    house.make()
+    house.job.runner.life = Life.DEAD
+    lose(house.job.directory, "missing")
+    house.job.write_process("far-away")
+    house.make(after_s=60, acts=True)
+    assert house.raised() == []
+    assert house.job.site.journal(JOB, "test").state().open_operation is None

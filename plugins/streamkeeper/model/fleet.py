@@ -99,7 +99,8 @@ class JobMemory(msgspec.Struct, frozen=True, kw_only=True):
     """What the next pass needs to know of this one. Moments are seconds since 1970 by the watch's clock.
 
     ``beat``: instance, generation and beat of the driver's last word, and ``beat_at`` since when it has been that;
-    ``frozen_at``: since when processes of its driver are stopped, 0 while none is;
+    ``frozen_at``: since when processes of its driver are stopped, 0 while none is; ``elsewhere_at``: since when passes
+    were made only on machines that cannot look at it, 0 after one that could;
     ``restarts``: moments at which its driver began again; ``acts``: act -> moments at which the watch did it; ``wait``:
     operation, what it waits for, and since when, of one that the watch carries on. ``committed_at``: query -> its last
     commit with data, which a driver that has begun again does not know; ``error``: the last one that was told.
@@ -109,6 +110,7 @@ class JobMemory(msgspec.Struct, frozen=True, kw_only=True):
     beat: tuple[str, int, int] = ("", 0, 0)
     beat_at: float = 0.0
     frozen_at: float = 0.0
+    elsewhere_at: float = 0.0
     restarts: tuple[float, ...] = ()
     acts: dict[str, tuple[float, ...]] = {}
     wait: tuple[str, str, float] = ("", "", 0.0)

@@ -32,6 +32,7 @@ from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.job_facts import read_facts
 from streamkeeper.operations.overview import recorded_jobs
 from streamkeeper.operations.snapshot_ages import backup_look, look_at_snapshots, newest_snapshots
+from streamkeeper.operations.whereabouts import find_disk
 from streamkeeper.registry.control import Control
 from streamkeeper.registry.fleet import read_prune
 from streamkeeper.registry.jobs import list_jobs
@@ -51,7 +52,7 @@ OWN = "again-"
 
 @dataclass
 class Seen:
-    """One job, as far as it was looked at; filled part by part."""
+    """One job, as far as it was looked at; filled part by part. ``elsewhere``: the host that alone can look at it."""
 
     job: str
     memory: JobMemory
@@ -59,6 +60,7 @@ class Seen:
     status: DriverStatus | None = None
     exit: DriverExit | None = None
     liveness: Liveness | None = None
+    elsewhere: str = ""
     abandoned: bool = False
     checkpoints: dict[str, CheckpointLook] = field(default_factory=dict)
     history: dict[str, tuple[HistoryPoint, ...]] = field(default_factory=dict)
@@ -189,6 +191,7 @@ def _observe(site: Installation, fleet: list[Seen]) -> None:
     known = {(seen.job, seen.instance): seen for seen in fleet if seen.instance and seen.liveness is None}
     for driver, liveness in site.runner.observe_many(list(known)).items():
         known[driver].liveness = liveness
+        known[driver].elsewhere = liveness.elsewhere
 
 
 def _read_end(site: Installation, seen: Seen) -> None:
@@ -200,7 +203,7 @@ def _read_end(site: Installation, seen: Seen) -> None:
 
 def _look_deeper(site: Installation, seen: Seen, now: float, run_is_over: RunIsOver) -> None:
     facts = seen.facts
-    if facts is None or facts.forgotten:
+    if facts is None or facts.forgotten or seen.elsewhere:
         return
     if facts.operation is not None and not facts.operation.operation.startswith(OWN):
         with seen.looking("operation"):
@@ -214,6 +217,9 @@ def _look_deeper(site: Installation, seen: Seen, now: float, run_is_over: RunIsO
                 statuses[by] = Control(site.store, seen.job, by).read_status()
             known = known_checkpoint(seen.job, version, commits_of(statuses.get(by)))
             directory = tree_at(location)
+            if host := find_disk(site, seen.job, version, directory):
+                seen.elsewhere = host
+                return
             lost = find_loss(directory, known)
             gone = not lost and facts.wanted and seen.liveness is not None and seen.liveness.life is Life.DEAD
             seen.checkpoints[query] = CheckpointLook(
@@ -292,7 +298,17 @@ def _remember(seen: Seen, now: float) -> JobMemory:
         beat, beat_at = (seen.instance, 0, 0), now
     facts = seen.facts if seen.facts is not None else before.facts
     frozen_at = (before.frozen_at or now) if seen.liveness is not None and seen.liveness.frozen else 0.0
-    return replace(before, facts=facts, beat=beat, beat_at=beat_at, frozen_at=frozen_at, restarts=restarts, acts=acts)
+    elsewhere_at = (before.elsewhere_at or now) if seen.elsewhere else 0.0
+    return replace(
+        before,
+        facts=facts,
+        beat=beat,
+        beat_at=beat_at,
+        frozen_at=frozen_at,
+        elsewhere_at=elsewhere_at,
+        restarts=restarts,
+        acts=acts,
+    )
 
 
 def _operation(seen: Seen, now: float) -> OpenOperation | None:

@@ -9,6 +9,7 @@ import dataclasses
 import os
 import socket
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -18,7 +19,7 @@ from streamkeeper.crash_points import crash_point
 from streamkeeper.errors import StreamkeeperError
 from streamkeeper.health.acts import Act, PlannedAct, decide_acts
 from streamkeeper.health.rules import find_symptoms
-from streamkeeper.model.fleet import FleetIndex, JobMemory
+from streamkeeper.model.fleet import FleetIndex, JobMemory, JobRow
 from streamkeeper.model.health import JobLook, Symptom
 from streamkeeper.model.incident import WatchActed
 from streamkeeper.operations.carriers import RunIsOver, nobody_knows
@@ -34,6 +35,9 @@ from streamkeeper.stores.counting import CountingStore
 
 ACT_S = 30.0
 """How long a pass carries operations on: what takes longer goes on in the next one."""
+ELSEWHERE_S = 600.0
+"""How long a job is left to the watch of the machine that alone can look at it, before it is judged by what is seen
+from here: passes come to several machines by chance, and that nobody looks is worth a ticket."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +61,26 @@ class Watch:
 
 @dataclass
 class _Job:
-    """One job in a pass."""
+    """One job in a pass. ``before``: its row of the last one; ``left``: to the watch of another machine, as it was."""
 
     seen: Seen
     look: JobLook
     memory: JobMemory
     symptoms: tuple[Symptom, ...]
     log: IncidentLog
+    before: JobRow | None = None
+
+    @property
+    def left(self) -> bool:
+        """Whether a pass on another machine judges it."""
+        return bool(self.memory.elsewhere_at) and self.look.now - self.memory.elsewhere_at < ELSEWHERE_S
+
+    def row(self) -> JobRow:
+        """What the index says of it."""
+        if not self.left:
+            return make_row(self.seen, self.look, self.memory, self.symptoms)
+        row = self.before or make_row(self.seen, self.look, self.memory, ())
+        return replace(row, memory=replace(row.memory, elsewhere_at=self.memory.elsewhere_at))
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +97,10 @@ def run_pass(watch: Watch) -> PassReport:
     watch = dataclasses.replace(watch, site=dataclasses.replace(watch.site, store=store))
     began, clock = watch.now(), time.monotonic()
     before = read_index(store, watch.site.id)
-    jobs = _look(watch, before, began)
+    every = _look(watch, before, began)
+    jobs = [job for job in every if not job.left]
     crash_point("watch.looked")
-    lines: list[str] = []
+    lines = _tell_left(every)
     failed: list[str] = []
     for job in jobs:
         _keep_incidents(watch, job, began, lines, failed)
@@ -100,7 +118,7 @@ def run_pass(watch: Watch) -> PassReport:
         requests=store.requests + 1,
         by=watch.by or _this_watch(),
         installation=watch.site.id,
-        rows=tuple(make_row(job.seen, job.look, job.memory, job.symptoms) for job in jobs),
+        rows=tuple(job.row() for job in every),
         failed=tuple(failed),
     )
     if not watch.dry_run:
@@ -131,8 +149,14 @@ def _look(watch: Watch, before: FleetIndex | None, now: float) -> list[_Job]:
         memory = remember_told(seen, memory, now)
         log = IncidentLog(watch.site.store, seen.job, writer=writer, known=memory.incidents)
         symptoms = find_symptoms(look, but=watch.but)
-        found.append(_Job(seen=seen, look=look, memory=memory, symptoms=symptoms, log=log))
+        row = before.row(seen.job) if before is not None else None
+        found.append(_Job(seen=seen, look=look, memory=memory, symptoms=symptoms, log=log, before=row))
     return found
+
+
+def _tell_left(jobs: list[_Job]) -> list[str]:
+    hosts = Counter(job.seen.elsewhere for job in jobs if job.left)
+    return [f"{count} of the jobs are left to the watch on {host}" for host, count in sorted(hosts.items())]
 
 
 def _keep_incidents(watch: Watch, job: _Job, now: float, lines: list[str], failed: list[str]) -> None:
