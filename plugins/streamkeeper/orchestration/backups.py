@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from streamkeeper.errors import NotFound, PermanentError
+from streamkeeper.errors import NotFound, PermanentError, WrongMachine
 from streamkeeper.orchestration.queries import find_series, find_target
 from streamkeeper.orchestration.snapshot_forms import backup_form, read_choice_of_queries
 from streamkeeper.orchestration.tasks import AskedTask, StreamkeeperTask, open_site
@@ -79,7 +79,7 @@ class ObjectiveOperator(AskedTask):
         """Returns that all is well; raises ObjectiveMissed with a line for each query of which that is not so."""
         site = open_site()
         series = find_series(site, read_choice_of_queries(self.asked(context)))
-        missed = list(missed_objectives(site, series))
+        missed = list(missed_objectives(site, series, self.log.info))
         # Airflow judges a run by its last task alone.
         failed = self.count_failed(context, self.upstream_task_ids)
         if failed:
@@ -92,8 +92,11 @@ class ObjectiveOperator(AskedTask):
         return sentence
 
 
-def missed_objectives(site: Installation, series: list[str]) -> Iterator[str]:
-    """One sentence for each query whose snapshots are too far behind, or whose checkpoint cannot be looked at."""
+def missed_objectives(site: Installation, series: list[str], say: Callable[[str], None]) -> Iterator[str]:
+    """One sentence for each query whose snapshots are too far behind, or whose checkpoint cannot be looked at.
+
+    What is on another machine's disk is that machine's watch to tell, which looks at it every minute.
+    """
     from streamkeeper.operations.backup import lateness_of
 
     for one_series in series:
@@ -101,6 +104,9 @@ def missed_objectives(site: Installation, series: list[str]) -> Iterator[str]:
             lateness = lateness_of(site, find_target(site, one_series))
         except PermanentError as error:
             yield f"{one_series}: {error}"
+            continue
+        except WrongMachine as error:
+            say(f"{one_series}: {error.message}")
             continue
         sentence = lateness.exceeds(site.settings.objective_s) if lateness is not None else ""
         if sentence:

@@ -33,6 +33,7 @@ class StopOperator(AskedTask):
         from streamkeeper.operations.stopping import stop_job
 
         params, site = self.asked(context), open_site()
+        self.prefer_right_machine(site, params["job"])
         ended = stop_job(
             site,
             params["job"],

@@ -56,14 +56,14 @@ class BundleOperator(OpeningTask):
         from streamkeeper.operations.admission import open_deploy
         from streamkeeper.operations.deploy import OnOpen
         from streamkeeper.operations.forgetting import told_forgotten
-        from streamkeeper.operations.trying_out import leaves_nothing, place_of
+        from streamkeeper.operations.trying_out import leaves_nothing, place_name, place_of
 
         asked, operation, site = self.asked(context), self.own_operation(context), open_site()
         request = read_request(asked, requested_by=triggered_by(context), rollback=self.rollback)
         on_open = OnOpen(asked["on_open"])
         if nowhere := leaves_nothing(site, request):
             site = place_of(site, operation)
-            context["ti"].xcom_push(key="tried_out", value=operation)
+            context["ti"].xcom_push(key="tried_out", value=place_name(operation))
         if told := told_forgotten(site.journal(request.job, "reader").state()):
             self.log.info("%s", told)
         deploy = open_deploy(site, operation, request, on_open=on_open)

@@ -95,6 +95,7 @@ class DiagnoseOperator(_RecoveryTask):
         if (own := self.own_operation(context)) in site.journal(params["job"], "task").state().operations:
             return f"operation {own} is started already"
         asked = read_asked(params, requested_by=triggered_by(context))
+        self.prefer_right_machine(site, params["job"])
         found = diagnose_for(site, asked)
         self._report(context, render_diagnosis(found).splitlines())
         if asked.action is not RecoveryAction.DIAGNOSE:

@@ -11,14 +11,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from airflow.sdk import BaseOperator, Param
+from airflow.sdk.configuration import conf
 from airflow.sdk.exceptions import AirflowSkipException, ParamValidationError
 
-from streamkeeper.errors import InvalidInput, NotFound, PermanentError, StreamkeeperError
+from streamkeeper.errors import InvalidInput, NotFound, PermanentError, StreamkeeperError, WrongMachine
 from streamkeeper.model.names import refuse_unknown
 from streamkeeper.model.request_limits import check_length
 from streamkeeper.model.run_names import operation_id
 from streamkeeper.orchestration.connections import SCHEME, resolve_connection, resolve_master
 from streamkeeper.orchestration.links import OutcomeLink, PageLink, ReportLink
+from streamkeeper.orchestration.triggers import PutBack
 from streamkeeper.page_address import page_path
 
 if TYPE_CHECKING:
@@ -30,6 +32,11 @@ if TYPE_CHECKING:
 
 LONGEST_REPORT = 2000
 """Lines of a report that are kept with the run; the log has all of them."""
+CHANCES = 20
+"""How often a task that came to the wrong machine goes back into its queue. Of two workers it meets the right one by
+the fifth time in 97 of 100 cases, of five by the twentieth in 99."""
+_PAUSE_S = 2.0
+_MISSES = "misses"
 
 
 class TaskFailed(SystemExit):
@@ -54,11 +61,28 @@ class StreamkeeperTask(BaseOperator):
     reports = False
     ends = False
     page = ""
+    misses = 0
+    """How often it came to a machine that cannot do it."""
+    _resumed: tuple[str, dict[str, Any]] | None = None
 
     def execute(self, context: Context) -> Any:
         """Do the task's part; raises TaskFailed for an error that another try cannot help."""
 
         return self._told(context, lambda: self.work(context))
+
+    def execute_again(self, context: Context, event: dict[str, Any]) -> Any:
+        """The same, on another machine perhaps."""
+        del event
+        return self._told(context, lambda: self.work(context))
+
+    def resume_execution(self, next_method: str, next_kwargs: dict[str, Any] | None, context: Context) -> Any:
+        """Airflow's way to a task that was deferred; it remembers that way, to be put back on it."""
+        kwargs = dict(next_kwargs or {})
+        if isinstance(kwargs.get("event"), dict):
+            kwargs["event"] = event = dict(kwargs["event"])
+            self.misses = event.pop(_MISSES, 0)
+            self._resumed = next_method, kwargs
+        return super().resume_execution(next_method, kwargs, context)
 
     def work(self, context: Context) -> Any:
         """The task's part."""
@@ -97,12 +121,42 @@ class StreamkeeperTask(BaseOperator):
     def _told(self, context: Context, work: Callable[[], Any]) -> Any:
         try:
             return work()
+        except WrongMachine as error:
+            if self.has_chances():
+                self._put_back(error)
+            self.log.error("%s: %s", type(error).__name__, error)
+            context["ti"].xcom_push(key="error", value=str(error))
+            raise TaskFailed(str(error)) from error
         except StreamkeeperError as error:
             self.log.error("%s: %s", type(error).__name__, error)
             context["ti"].xcom_push(key="error", value=str(error))
             if isinstance(error, PermanentError):
                 raise TaskFailed(str(error)) from error
             raise
+
+    def has_chances(self) -> bool:
+        """Whether another worker may be on another machine, and the task has not been put back too often."""
+        executors = conf.get("core", "executor").split(",")
+        return self.misses < CHANCES and not all("LocalExecutor" in each for each in executors)
+
+    def prefer_right_machine(self, site: Installation, job: str) -> None:
+        """Raise WrongMachine as long as there are chances: for what can do a part of its work on any machine."""
+        from streamkeeper.operations.whereabouts import must_be_here
+
+        if self.has_chances():
+            must_be_here(site, site.journal(job, "reader").state())
+
+    def _put_back(self, error: WrongMachine) -> None:
+        """Leave the task to whichever worker takes it next, as it was resumed; raises TaskDeferred."""
+        misses = self.misses + 1
+        self.log.info("not on this machine, back into the queue (%d of %d): %s", misses, CHANCES, error.message)
+        method, kwargs = self._resumed or ("execute_again", {"event": {}})
+        event = {**kwargs["event"], _MISSES: misses}
+        self.defer(
+            trigger=PutBack(event=event, pause_s=_PAUSE_S),
+            method_name=method,
+            kwargs={name: value for name, value in kwargs.items() if name != "event"},
+        )
 
     def _skip(self, sentence: str) -> NoReturn:
         """End the task as skipped, saying why there is nothing to do."""
@@ -195,7 +249,16 @@ class OperationTask(StreamkeeperTask):
             raise NotFound("no operation was opened")
         # What leaves nothing has no page either.
         self.shows("" if self.tried_out else self.job, self.operation)
-        return Deploy.load(self._site(), self.job, self.operation, on=on, waited_s=waited_s)
+        site = self._site()
+        try:
+            return Deploy.load(site, self.job, self.operation, on=on, waited_s=waited_s)
+        except NotFound as error:
+            if (directory := site.settings.store_directory) is None or self.tried_out:
+                raise
+            hint = (
+                f"{directory} is this machine's: where workers are on several, STREAMKEEPER_STORE has to be one for all"
+            )
+            raise NotFound(error.message, hint=hint) from None
 
     def _site(self) -> Installation:
         from streamkeeper.operations.trying_out import place_of

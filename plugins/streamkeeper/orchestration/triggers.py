@@ -1,4 +1,4 @@
-"""The trigger a waiting step defers to."""
+"""The triggers a task defers to: that of a waiting step, and that of a task which came to the wrong machine."""
 
 from __future__ import annotations
 
@@ -12,11 +12,30 @@ from typing import TYPE_CHECKING, Any
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from streamkeeper.errors import TemporaryError
+from streamkeeper.locations import local_path
 from streamkeeper.model.step import Step
 from streamkeeper.orchestration.watch import Sight, Watch
 
 if TYPE_CHECKING:
     from streamkeeper.operations.installation import Installation
+
+
+class PutBack(BaseTrigger):
+    """Fires after ``pause_s`` with the event that it was given: its task is in the queue again, for any worker."""
+
+    def __init__(self, *, event: dict[str, Any], pause_s: float) -> None:
+        super().__init__()
+        self.event, self.pause_s = event, pause_s
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """Where the class is found, and what it is made from."""
+        return f"{type(self).__module__}.{type(self).__qualname__}", {"event": self.event, "pause_s": self.pause_s}
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """The same event; where it tells how long was waited, with this pause in it."""
+        await asyncio.sleep(self.pause_s)
+        waited = {"waited_s": self.event["waited_s"] + self.pause_s} if "waited_s" in self.event else {}
+        yield TriggerEvent({**self.event, **waited})
 
 
 class StepTrigger(BaseTrigger):
@@ -50,6 +69,9 @@ class StepTrigger(BaseTrigger):
         """One event with the seconds it waited."""
         began = time.monotonic()
         watch: Watch | None = None
+        if self.store and not local_path("store", self.store).is_dir():
+            # A dry run's own store is on the machine of its tasks, and opening one would make it here.
+            await asyncio.sleep(self.at_most_s)
         while time.monotonic() - began < self.at_most_s:
             try:
                 if watch is None:

@@ -1,0 +1,181 @@
+"""A task that comes to a worker on the wrong machine: it goes back into its queue, as it was, and not for ever."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streamkeeper.model.journal import InstancePlanned, OperationStarted, Role, StepDone
+from streamkeeper.model.liveness import Life
+from streamkeeper.model.request import DeployRequest
+from streamkeeper.model.run_names import operation_id
+from streamkeeper.model.step import Step
+from tests.checkpoints.damaging import lose
+from tests.operations.registered_job import JOB, QUERY, Registered
+from tests.orchestration.installed import install
+from tests.orchestration.running import Instance, context_of, task_fails
+
+pytestmark = pytest.mark.airflow
+OPERATION = operation_id("a_dag", "manual__1")
+AWAY = "far-away"
+
+
+@pytest.fixture
+def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Registered:
+    """A job whose checkpoint another machine has written, seen by a task of one of several workers."""
+    job = install(tmp_path, monkeypatch)
+    lose(job.directory, "missing")
+    job.write_process(AWAY)
+    monkeypatch.setenv("AIRFLOW__CORE__EXECUTOR", "CeleryExecutor")
+    return job
+
+
+def backup() -> Any:
+    from streamkeeper.orchestration.backups import BackupOperator
+
+    return BackupOperator(task_id="backup", series=f"{JOB}/{QUERY}")
+
+
+def put_back(act: Any) -> Any:
+    """The deferral by which the act ends."""
+    from airflow.sdk.exceptions import TaskDeferred
+
+    with pytest.raises(TaskDeferred) as deferred:
+        act()
+    return deferred.value
+
+
+def event_of(deferred: Any) -> dict[str, Any]:
+    """What its trigger, made again from what Airflow stores of it, fires with."""
+
+    async def fire() -> Any:
+        _, kwargs = deferred.trigger.serialize()
+        return [each async for each in type(deferred.trigger)(**{**kwargs, "pause_s": 0.0}).run()]
+
+    (event,) = asyncio.run(fire())
+    return dict(event.payload)
+
+
+def resume(task: Any, deferred: Any, instance: Instance) -> Any:
+    """Let another worker go on with it."""
+    return task.resume_execution(
+        deferred.method_name, {**(deferred.kwargs or {}), "event": event_of(deferred)}, context_of(instance)
+    )
+
+
+def test_it_goes_back_and_fails_by_name_when_no_worker_was_right(job: Registered) -> None:
+    """After twenty times, with the machine and the way out, which the run's end repeats."""
+    from streamkeeper.orchestration.tasks import CHANCES
+
+    instance = Instance()
+    deferred = put_back(lambda: backup().execute(context_of(instance)))
+    for _ in range(CHANCES - 1):
+        assert instance.pushed == {}
+        deferred = put_back(lambda last=deferred: resume(backup(), last, instance))
+    with task_fails(f"{job.directory} was written on {AWAY}.*do it on {AWAY}"):
+        resume(backup(), deferred, instance)
+    assert AWAY in instance.pushed["error"]
+
+
+def test_on_the_right_machine_it_goes_on(job: Registered) -> None:
+    """Put back twice, then where the directory is."""
+    instance = Instance()
+    deferred = put_back(lambda: backup().execute(context_of(instance)))
+    deferred = put_back(lambda: resume(backup(), deferred, instance))
+    again = Registered(job.directory.parents[4] / "again")
+    again.directory.rename(job.directory)
+    assert "holds batch 7" in resume(backup(), deferred, instance)
+
+
+@pytest.mark.parametrize("executor", ["LocalExecutor", "LocalExecutor,mine:path.to.LocalExecutor"])
+def test_where_there_is_one_machine_it_fails_at_once(
+    job: Registered, monkeypatch: pytest.MonkeyPatch, executor: str
+) -> None:
+    """No other worker will ever take it."""
+    monkeypatch.setenv("AIRFLOW__CORE__EXECUTOR", executor)
+    with task_fails(f"was written on {AWAY}"):
+        backup().execute(context_of(Instance()))
+
+
+class Away:
+    """The installation as a task opens it, with the drivers of a test's runner."""
+
+    def __init__(self, job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.job = job
+        for module in ("tasks", "desired"):
+            monkeypatch.setattr(f"streamkeeper.orchestration.{module}.open_site", lambda: job.site)
+        job.runner.elsewhere = AWAY
+
+
+def test_a_wait_goes_on_with_the_time_that_it_has_waited(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its deadline does not begin anew on another worker."""
+    from streamkeeper.orchestration.operators import StepOperator
+
+    Away(job, monkeypatch)
+    for record in (
+        OperationStarted(operation=OPERATION, request=DeployRequest(job=JOB, standby_s=60), steps=()),
+        StepDone(operation=OPERATION, step="bundle", result={"release": "r0001"}),
+        InstancePlanned(operation=OPERATION, instance="one", release="r0001", role=Role.CANDIDATE),
+    ):
+        job.record(record)
+    task = StepOperator(task_id="standby", step=Step.STANDBY, job=JOB, operation=OPERATION)
+    woken = {"on": "one: standby", "waited_s": 40.0, "told": "", "event": {"waited_s": 5.0}}
+    deferred = put_back(lambda: task.resume_execution("look_again", woken, context_of(Instance())))
+    assert deferred.method_name == "look_again"
+    assert deferred.kwargs == {"on": "one: standby", "waited_s": 40.0, "told": ""}
+    assert event_of(deferred) == {"waited_s": 5.0, "misses": 1}
+    assert type(deferred.trigger)(event={"waited_s": 5.0}, pause_s=2.0).serialize()[1]["pause_s"] == 2.0
+
+
+def test_a_pause_counts_as_waited() -> None:
+    """Of an event that tells how long was waited, and nothing comes into any other."""
+    from streamkeeper.orchestration.triggers import PutBack
+
+    async def fire(event: dict[str, Any]) -> Any:
+        return [each.payload async for each in PutBack(event=event, pause_s=0.01).run()]
+
+    assert asyncio.run(fire({"waited_s": 5.0, "misses": 1})) == [{"waited_s": 5.01, "misses": 1}]
+    assert asyncio.run(fire({"chosen_options": ["Approve"]})) == [{"chosen_options": ["Approve"]}]
+
+
+def test_a_stop_looks_for_the_drivers_machine_first(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With no chance left it does here what can be done: the wish is on record, the driver is told, none is proven."""
+    from streamkeeper.orchestration.desired import StopOperator
+    from streamkeeper.orchestration.tasks import CHANCES
+
+    Away(job, monkeypatch)
+    form = {"job": JOB, "reason": "maintenance", "drain_s": 0.2}
+    put_back(lambda: StopOperator(task_id="stop").execute(context_of(Instance(), **form)))
+    assert job.site.journal(JOB, "test").state().stopped is None
+    monkeypatch.setattr(job.runner, "nudge", lambda *_: None)
+    task = StopOperator(task_id="stop")
+    task.misses = CHANCES
+    with task_fails(f"cannot be proven dead from here: it runs on {AWAY}"):
+        task.execute(context_of(Instance(), **form))
+    assert job.site.journal(JOB, "test").state().stopped is not None
+
+
+def test_the_objective_is_judged_where_the_checkpoint_is(job: Registered) -> None:
+    """What is on another disk is told, and is no miss; the same directory lost on this one is."""
+    from streamkeeper.orchestration.backups import missed_objectives
+    from streamkeeper.runners.machine import this_machine
+
+    said: list[str] = []
+    assert list(missed_objectives(job.site, [f"{JOB}/{QUERY}"], said.append)) == []
+    assert AWAY in said[0]
+    job.site.store.delete(f"control/{JOB}/op-candidate/process-0001.json")
+    job.write_process(this_machine().host)
+    assert len(list(missed_objectives(job.site, [f"{JOB}/{QUERY}"], said.append))) == 1
+
+
+def test_a_store_of_its_own_on_each_machine_is_named(job: Registered) -> None:
+    """The operation was opened in another machine's: the setting is, which is to be one for all."""
+    from streamkeeper.orchestration.operators import StepOperator
+
+    job.runner.life = Life.DEAD
+    task = StepOperator(task_id="standby", step=Step.STANDBY, job=JOB, operation="opened-elsewhere")
+    with task_fails(r"no operation opened-elsewhere.*STREAMKEEPER_STORE has to be one for all"):
+        task.execute(context_of(Instance()))
