@@ -7,10 +7,11 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from harness.celery_airflow import SHARED, CeleryAirflow, celery_airflow
@@ -20,7 +21,6 @@ from harness.machines import Machine, machine, missing_for_machines, network
 from harness.outputs import read_totals
 from harness.places import Places
 from harness.postgres_server import new_database
-from harness.processes import StartedProcess
 from harness.producer import SALES, prepare, write_whole
 from harness.redis_server import find_program, redis_server
 from harness.rest import AirflowApi
@@ -54,7 +54,7 @@ class Fleet:
     def __init__(self, root: Path, airflow: CeleryAirflow, places: Places, environ: dict[str, str]) -> None:
         self.root, self.airflow, self.places, self.environ = root, airflow, places, environ
         self.machines: dict[str, Machine] = {}
-        self.workers: dict[str, StartedProcess] = {}
+        self.power: dict[str, ExitStack] = {}
         self._sales = 0
 
     @property
@@ -105,6 +105,15 @@ class Fleet:
         """Where a driver was started, by its own record."""
         return Control(self.site.store, SALES_TOTALS, instance).processes()[-1].host
 
+    def processes_of(self, instance: str) -> set[tuple[int, float]]:
+        """The processes of a driver on machine-a, each with the moment it began."""
+        found = set()
+        for each in self.machines[A].processes:
+            with suppress(psutil.Error):
+                if each.environ().get("STREAMKEEPER_INSTANCE") == instance:
+                    found.add((each.pid, each.create_time()))
+        return found
+
     def logs(self, on: str, run: Run, task: str) -> str:
         """What a task said on a machine."""
         folder = self.machines[on].own / "disk" / "airflow" / "logs" / f"dag_id={run.dag}" / f"run_id={run.run_id}"
@@ -137,7 +146,9 @@ def fleet(postgres_server: str) -> Iterator[Fleet]:
         airflow = celery_airflow(root, environ, address=net.address, database=database, broker=broker)
         found = Fleet(root, airflow, places, environ)
         for number, name in enumerate((A, B), start=2):
-            found.machines[name] = stack.enter_context(machine(name, net, number, root / "machines", found.disk))
+            found.power[name] = stack.enter_context(ExitStack())
+            made = machine(name, net, number, root / "machines", found.disk)
+            found.machines[name] = found.power[name].enter_context(made)
         stack.callback(airflow.processes.stop_all)
         airflow.start()
         wait_for("the DAG of a deploy", lambda: airflow.api.has_dag("streaming_deploy"), 120, poll_s=1)
@@ -151,9 +162,9 @@ def operation_of(fleet: Fleet, run: Run) -> OperationState:
 
 
 def test_a_deploy_finds_the_machine_of_its_drivers(fleet: Fleet) -> None:
-    """A task that is sent to the other machine goes back until a worker of the right one takes it; the rest goes to any.
+    """A task that is sent to the other machine goes back until a worker of the right one takes it; others go to any.
 
-    What is wanted after that is made of the same driver, on the same machine.
+    So do those of the next deploy, and every driver is on the machine of the first.
     """
     fleet.airflow.send({"bundle": "a", "standby": "b"})
     fleet.sell()
@@ -179,7 +190,7 @@ def test_what_comes_to_the_other_machine_only_is_refused_by_name(fleet: Fleet) -
     """In Airflow once its chances are used up, in a shell at once: nothing is on record, and the driver serves on."""
     fleet.airflow.send({"": "b"})
     before, serving = fleet.state.number, fleet.state.serving_instance
-    pids = {each.pid for each in fleet.machines[A].processes}
+    driver = fleet.processes_of(serving)
     run = Run(fleet.api, fleet.form(files=25))
     for words in (
         ("deploy", SALES_TOTALS, "--dry-run"),
@@ -198,7 +209,7 @@ def test_what_comes_to_the_other_machine_only_is_refused_by_name(fleet: Fleet) -
     assert told.startswith(f"driver {serving} of job {SALES_TOTALS}: it runs on {A}"), told
     assert f"do it on {A}" in told
     assert (fleet.state.number, fleet.state.serving_instance) == (before, serving)
-    assert pids <= {each.pid for each in fleet.machines[A].processes}
+    assert fleet.processes_of(serving) == driver != set()
     fleet.sell()
     assert wait_until(fleet.caught_up, timeout_s=60)
 
@@ -240,3 +251,19 @@ def test_without_the_protection_a_task_on_the_wrong_machine_ends_the_deploy(flee
     assert wait_until(fleet.caught_up, timeout_s=60)
     sales = fleet.places.input / SALES
     assert compare_totals(SALES_TOTALS, expected_totals(sales), read_totals(fleet.places.warehouse)).clean
+
+
+def test_a_machine_that_is_gone_for_good_is_said_to_be_and_another_one_goes_on(fleet: Fleet) -> None:
+    """Not before: neither what it ran nor what lay on its disk is anybody's guess. Every row is there once."""
+    serving, reason = fleet.state.serving_instance, ("--reason", "machine-a has burnt down")
+    fleet.power[A].close()
+    code, said = fleet.command(B, "start", SALES_TOTALS, *reason)
+    assert (code != 0, f"state-dead {SALES_TOTALS} {serving}" in said) == (True, True), said
+    assert fleet.command(B, "state-dead", SALES_TOTALS, serving, "--accept", *reason)[0] == 0
+    code, said = fleet.command(B, "start", SALES_TOTALS, *reason)
+    assert (code != 0, f"was written on {A}" in said, f"recover {SALES_TOTALS}" in said) == (True, True, True), said
+    code, said = fleet.command(B, "recover", SALES_TOTALS, "--action", "restore", *reason)
+    assert code == 0, said
+    assert fleet.host_of(fleet.state.serving_instance) == B
+    fleet.sell()
+    assert wait_until(fleet.caught_up, timeout_s=60)

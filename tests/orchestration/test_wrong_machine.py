@@ -130,6 +130,34 @@ def test_a_wait_goes_on_with_the_time_that_it_has_waited(job: Registered, monkey
     assert type(deferred.trigger)(event={"waited_s": 5.0}, pause_s=2.0).serialize()[1]["pause_s"] == 2.0
 
 
+def test_a_persons_answer_is_not_lost(job: Registered, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It comes to the next worker as Airflow told it to this one, through what Airflow can store."""
+    from airflow.sdk.serde import deserialize, serialize
+    from airflow.sdk.timezone import utcnow
+
+    from streamkeeper.orchestration.approvals import answer_form
+    from streamkeeper.orchestration.recoveries import AcceptOperator
+
+    Away(job, monkeypatch)
+    monkeypatch.setattr("streamkeeper.orchestration.recoveries.open_site", lambda: job.site)
+    answer = {
+        "chosen_options": ["Approve"],
+        "params_input": {"reason": "kept for a year"},
+        "responded_by_user": {"id": "1", "name": "ada"},
+        "responded_at": utcnow(),
+    }
+    instance = Instance()
+    monkeypatch.setattr(Instance, "xcom_pull", lambda *_, **__: None, raising=False)
+    task = AcceptOperator(task_id="accept", diagnosed="diagnose", params=answer_form())
+    context = context_of(instance, job=JOB, action="restart", query=None, approve_s=60)
+    deferred = put_back(lambda: task.resume_execution("execute_complete", {"event": answer}, context))
+    assert deferred.method_name == "execute_complete"
+    _, kwargs = deferred.trigger.serialize()
+    assert deserialize(serialize(kwargs))["event"] == {**answer, "misses": 1}
+    assert event_of(deferred) == {**answer, "misses": 1}
+    assert job.site.journal(JOB, "test").state().open_operation is None
+
+
 def test_a_pause_counts_as_waited() -> None:
     """Of an event that tells how long was waited, and nothing comes into any other."""
     from streamkeeper.orchestration.triggers import PutBack
