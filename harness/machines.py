@@ -21,7 +21,7 @@ import psutil
 from harness.waiting import wait_for
 
 _PROGRAMS = ("ip", "unshare", "nsenter")
-_APART = ("unshare", "--net", "--pid", "--mount", "--uts", "--fork", "--mount-proc", "--kill-child")
+_APART = ("unshare", "--pid", "--mount", "--uts", "--fork", "--mount-proc", "--kill-child")
 _BOOT_ID = "/proc/sys/kernel/random/boot_id"
 _INIT = """
 set -e
@@ -37,7 +37,7 @@ while :; do sleep 3600 & wait; done
 
 
 class Network(msgspec.Struct, frozen=True, kw_only=True):
-    """A bridge on this machine; ``address``: this machine's own on it, ``prefix``: what all begin with."""
+    """A bridge on this machine; ``prefix``: what the addresses on it begin with."""
 
     bridge: str
     prefix: str
@@ -46,6 +46,10 @@ class Network(msgspec.Struct, frozen=True, kw_only=True):
     def address(self) -> str:
         """Where servers that all machines reach listen."""
         return f"{self.prefix}.1"
+
+
+LOOPBACK = Network(bridge="", prefix="127.0.0")
+"""This machine's own, for machines that have none of theirs."""
 
 
 class Machine(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,7 +82,7 @@ def missing_for_machines() -> str:
         return "machines of namespaces need root"
     if absent := [each for each in _PROGRAMS if shutil.which(each) is None]:
         return f"machines of namespaces need {', '.join(absent)}"
-    tried = subprocess.run([*_APART, "true"], capture_output=True, text=True, check=False)
+    tried = subprocess.run([*_APART, "--net", "true"], capture_output=True, text=True, check=False)
     return f"no namespaces here: {tried.stderr.strip()}" if tried.returncode else ""
 
 
@@ -105,24 +109,17 @@ def machine(name: str, joined: Network, number: int, root: Path, disk: Path) -> 
     (own / "boot_id").write_text(f"{uuid.uuid4()}\n")
     (own / "machine-id").write_text(f"{uuid.uuid4().hex}\n")
     (own / "hosts").write_text(f"127.0.0.1 localhost\n{joined.prefix}.{number} {name}\n")
+    apart_by = (*_APART, "--net") if joined.bridge else _APART
     script = _INIT.format(name=name, own=own, boot_id=_BOOT_ID, disk=disk)
     with open(own / "log", "wb") as log:
-        apart = subprocess.Popen(
-            [*_APART, "/bin/sh", "-c", script], stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
-        )
+        words = [*apart_by, "/bin/sh", "-c", script]
+        apart = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
     everything: list[psutil.Process] = []
     try:
         wait_for(f"the machine {name}", lambda: _is_ready(apart, own), 30)
         (first,) = everything = psutil.Process(apart.pid).children()
-        outside = f"sk{number}v{os.getpid() % 100000}"
-        _ip("link", "add", outside, "type", "veth", "peer", "name", "eth0", "netns", str(first.pid))
-        _ip("link", "set", outside, "master", joined.bridge, "up")
-        for words in (
-            ["address", "add", f"{joined.prefix}.{number}/24", "dev", "eth0"],
-            ["link", "set", "eth0", "up"],
-            ["link", "set", "lo", "up"],
-        ):
-            subprocess.run(["nsenter", f"--target={first.pid}", "--net", "ip", *words], check=True, timeout=30)
+        if joined.bridge:
+            _join(joined, number, first.pid)
         yield Machine(name=name, pid=first.pid, own=own)
     finally:
         everything = [*everything, *(each for first in everything for each in _below(first))]
@@ -135,6 +132,18 @@ def machine(name: str, joined: Network, number: int, root: Path, disk: Path) -> 
 def _is_ready(apart: subprocess.Popen[bytes], own: Path) -> bool:
     assert apart.poll() is None, f"{own.name} has not begun: {(own / 'log').read_text()}"
     return (own / "ready").exists()
+
+
+def _join(joined: Network, number: int, pid: int) -> None:
+    outside = f"sk{number}v{os.getpid() % 100000}"
+    _ip("link", "add", outside, "type", "veth", "peer", "name", "eth0", "netns", str(pid))
+    _ip("link", "set", outside, "master", joined.bridge, "up")
+    for words in (
+        ["address", "add", f"{joined.prefix}.{number}/24", "dev", "eth0"],
+        ["link", "set", "eth0", "up"],
+        ["link", "set", "lo", "up"],
+    ):
+        subprocess.run(["nsenter", f"--target={pid}", "--net", "ip", *words], check=True, timeout=30)
 
 
 def _below(process: psutil.Process) -> list[psutil.Process]:

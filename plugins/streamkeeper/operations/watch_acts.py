@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from streamkeeper.errors import StreamkeeperError
+from streamkeeper.errors import StreamkeeperError, WrongMachine
 from streamkeeper.health.acts import Act, PlannedAct
 from streamkeeper.model.fleet import JobFacts
 from streamkeeper.model.step import Step
@@ -86,6 +86,10 @@ def carry_on(
         for carried in left:
             try:
                 after = _advance(site, carried, now=now)
+            except WrongMachine:
+                # It is the watch of that machine which carries it on.
+                over.append(carried)
+                continue
             except StreamkeeperError as error:
                 failed.append(f"{carried.job}: {carried.operation} cannot go on: {error}")
                 over.append(carried)
