@@ -14,7 +14,14 @@ from harness.fault_store import WRITES, AtCall, FaultStore
 from streamkeeper.model.control import DriverExit, DriverState
 from streamkeeper.model.fleet import FleetIndex
 from streamkeeper.model.incident import IncidentCleared, IncidentEntry, IncidentRaised, IncidentRepeated, NoticeSent
-from streamkeeper.model.journal import StartOffsetsKnown
+from streamkeeper.model.journal import (
+    InstanceEnded,
+    InstancePlanned,
+    OperationStarted,
+    Role,
+    StartOffsetsKnown,
+    StepDone,
+)
 from streamkeeper.model.liveness import Life
 from streamkeeper.model.request import DeployRequest
 from streamkeeper.model.standing import Standing
@@ -404,3 +411,24 @@ def test_a_checkpoint_on_another_disk_is_not_missing(house: House) -> None:
     house.make(after_s=60, acts=True)
     assert house.raised() == []
     assert house.job.site.journal(JOB, "test").state().open_operation is None
+
+
+@pytest.mark.parametrize("elsewhere", ["far-away", ""], ids=["on another machine", "where nobody can look"])
+def test_a_start_that_the_watch_of_another_machine_began_is_its_own(house: House, elsewhere: str) -> None:
+    """The serving driver's end is on record, so the job is judged here; its new one runs there. Told as no failure.
+
+    The negative control: what cannot be seen anywhere is given up.
+    """
+    house.job.record(InstanceEnded(operation="op", instance="op-candidate", proof="gone", exit="failed"))
+    for record in (
+        OperationStarted(operation="again-1", request=DeployRequest(job=JOB, release="r0001", start=True), steps=()),
+        StepDone(operation="again-1", step="bundle", result={"release": "r0001"}),
+        InstancePlanned(operation="again-1", instance="again-1-candidate", release="r0001", role=Role.CANDIDATE),
+    ):
+        house.job.record(record)
+    before = house.job.site.journal(JOB, "test").state().number
+    house.job.runner.life, house.job.runner.elsewhere = Life.UNKNOWN, elsewhere
+    report = house.make(acts=True, act_s=0.5)
+    state = house.job.site.journal(JOB, "test").state()
+    assert report.index.failed == ()
+    assert (state.number == before, state.open_operation is not None) == (bool(elsewhere), bool(elsewhere))
