@@ -95,14 +95,14 @@ class Fleet:
         """Where a driver was started, by its own record."""
         return Control(self.site.store, SALES_TOTALS, instance).processes()[-1].host
 
-    def processes_of(self, instance: str) -> set[tuple[int, float]]:
-        """The processes of a driver on machine-a, each with the moment it began."""
+    def lasting_processes(self, instance: str) -> set[tuple[int, str]]:
+        """Supervisor, driver and JVM on machine-a; Python's workers come and go."""
         found = set()
         for each in self.machines[A].processes:
             with suppress(psutil.Error):
                 if each.environ().get("STREAMKEEPER_INSTANCE") == f"{SALES_TOTALS}/{instance}":
-                    found.add((each.pid, each.create_time()))
-        return found
+                    found.add((each.pid, " ".join(each.cmdline())))
+        return {(pid, line) for pid, line in found if "pyspark.daemon" not in line}
 
     def logs(self, on: str, run: Run, task: str) -> str:
         """What a task said on a machine."""

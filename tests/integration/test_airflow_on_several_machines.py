@@ -66,7 +66,7 @@ def test_what_comes_to_the_other_machine_only_is_refused_by_name(fleet: Fleet) -
     """In Airflow once its chances are used up, in a shell at once: nothing is on record, and the driver serves on."""
     fleet.airflow.send({"": "b"})
     before, serving = fleet.state.number, fleet.state.serving_instance
-    driver = fleet.processes_of(serving)
+    driver = fleet.lasting_processes(serving)
     run = Run(fleet.api, fleet.form(files=25))
     for words in (
         ("deploy", SALES_TOTALS, "--dry-run"),
@@ -85,7 +85,7 @@ def test_what_comes_to_the_other_machine_only_is_refused_by_name(fleet: Fleet) -
     assert told.startswith(f"driver {serving} of job {SALES_TOTALS}: it runs on {A}"), told
     assert f"do it on {A}" in told
     assert (fleet.state.number, fleet.state.serving_instance) == (before, serving)
-    assert fleet.processes_of(serving) == driver != set()
+    assert fleet.lasting_processes(serving) == driver != set()
     fleet.sell()
     assert wait_until(fleet.caught_up, timeout_s=60)
 
