@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from streamkeeper.errors import Unsupported
-from streamkeeper.model.control import LOCAL, LaunchSpec
+from streamkeeper.model.control import LOCAL, LaunchSpec, ProcessRecord
 from streamkeeper.model.liveness import Life, Liveness
 from streamkeeper.runners.by_launch import LaunchedRunner
 from streamkeeper.runners.contract import Runner
@@ -99,6 +99,21 @@ def test_a_death_that_this_machine_proves_is_one(place: Place, cluster: Cluster)
         assert (seen.life, "two looks at /proc" in seen.why) == (Life.DEAD, True)
     cluster.says = Life.ALIVE
     assert runner.observe(JOB, "one").life is Life.ALIVE
+
+
+def test_only_what_this_machine_runs_is_another_machines(place: Place, cluster: Cluster) -> None:
+    """A cluster's driver is asked of the cluster from anywhere, whatever node has claimed it; a local one is not."""
+    for instance, runner in (("there", "cluster"), ("local", LOCAL)):
+        place.control(instance).write_launch(place.spec(instance, runner=runner))
+        place.control(instance).write_process(
+            ProcessRecord(instance=instance, generation=1, machine="-:boot:1:0", host="node7", pid=1, started=1)
+        )
+    asked = of(place, cluster)
+    for life in (Life.UNKNOWN, Life.ALIVE):
+        cluster.says = life
+        assert asked.observe(JOB, "there") == Liveness(life=life, why="by the cluster")
+    assert asked.observe(JOB, "local").elsewhere == "node7"
+    place.started.clear()
 
 
 def test_a_runner_that_is_not_known_here_is_named(place: Place, cluster: Cluster) -> None:
