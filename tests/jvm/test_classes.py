@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,13 +38,20 @@ def source_of(folder: Path, name: str) -> Path:
 def test_a_class_is_compiled_once_for_an_environment(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The directory of its classes is made whole, readable for others, and taken as it is from then on."""
+    """The directory of its classes is made whole, readable for others whatever the umask, and taken as it is from then
+    on."""
     monkeypatch.setattr(classes.sys, "prefix", str(tmp_path))
     source = source_of(tmp_path, "Kept")
-    assert classes.load_class(spark, source).newInstance().said() == "Kept"
+    before = os.umask(0o077)
+    try:
+        assert classes.load_class(spark, source).newInstance().said() == "Kept"
+    finally:
+        os.umask(before)
     [cached] = (tmp_path / "share/streamkeeper").iterdir()
     assert cached.name.startswith("Kept-")
-    assert cached.stat().st_mode & 0o777 == 0o755
+    modes = {path.stat().st_mode & 0o777 for path in (cached, *cached.rglob("*")) if path.is_dir()}
+    assert modes == {0o755}
+    assert {path.stat().st_mode & 0o777 for path in cached.rglob("*.class")} == {0o644}
     files = {file.name: file.stat().st_mtime_ns for file in cached.rglob("*.class")}
     assert set(files) == {"Kept.class", "Kept$Inner.class"}
     assert classes.load_class(spark, source).newInstance().said() == "Kept"

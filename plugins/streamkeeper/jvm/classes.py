@@ -78,7 +78,9 @@ def _compile(jvm: Any, loader: Any, code: str, cache: Path) -> bool:
             target = made.joinpath(*str(name).split(".")).with_suffix(".class")
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(bytes(compiled))
-        made.chmod(0o755)
+        # Whoever runs drivers in this environment reads them, whatever the umask of who was first.
+        for path in (made, *made.rglob("*")):
+            path.chmod(0o755 if path.is_dir() else 0o644)
         os.rename(made, cache)
     except OSError:
         # Another process was faster, or the disk is full.
