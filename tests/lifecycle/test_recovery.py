@@ -68,6 +68,7 @@ CASES = [
         RESTART,
     ),
     ("it gave up otherwise", look(state=DriverState.FAILED, error="no such host"), Cause.DRIVER_FAILED, RESTART),
+    ("its last driver may live", look(query(unproven="x", replay=REPLAY)), Cause.OWNER_UNPROVEN, RESTORE),
     (
         "its node was drained",
         look(query(planned=8), state=DriverState.FAILED, error="terminated by signal 15, between two batches"),

@@ -7,13 +7,18 @@ from pathlib import Path
 import pytest
 
 from streamkeeper.errors import InvalidInput, NotFound, OperationRefused, StreamkeeperError
+from streamkeeper.model.journal import InstancePlanned, OperationStarted, Role
 from streamkeeper.model.liveness import Life
-from streamkeeper.model.recovery import Cause
+from streamkeeper.model.recovery import Cause, RecoveryAction
+from streamkeeper.model.request import DeployRequest
+from streamkeeper.operations.admission import admit
 from streamkeeper.operations.deaths import state_death
 from streamkeeper.operations.diagnosing import diagnose_job
 from streamkeeper.operations.overview import observe
+from streamkeeper.operations.starting import open_start
+from streamkeeper.operations.version_acts import VersionActs
 from streamkeeper.operations.watching import Watch, run_pass
-from tests.operations.registered_job import JOB, Registered
+from tests.operations.registered_job import JOB, QUERY, Registered
 
 DRIVER, REASON = "op-candidate", "its node was scrapped"
 
@@ -33,12 +38,45 @@ def test_a_stated_death_is_on_record_as_a_persons_word(job: Registered) -> None:
     """By whom and why, never as a proof; what owned the checkpoints owns them no more, and a recovery goes on."""
     assert diagnose_job(job.site, JOB).cause is Cause.DRIVER_UNREACHABLE
     risks = say(job)
-    assert any("two drivers write the same checkpoints" in line for line in risks)
+    assert any("nobody else goes on there, but in a copy" in line for line in risks)
     state = job.site.journal(JOB, "test").state()
     assert state.instances[DRIVER].proof == f"stated by cli:ada, not proven: {REASON}"
     assert state.owners == []
     assert observe(job.site, state, DRIVER).life is Life.DEAD
-    assert diagnose_job(job.site, JOB).cause is not Cause.DRIVER_UNREACHABLE
+    assert diagnose_job(job.site, JOB).cause is Cause.OWNER_UNPROVEN
+
+
+def test_nobody_goes_on_in_a_directory_whose_owner_may_live(job: Registered) -> None:
+    """Neither a restart, a start, a deploy nor an appointment; a restore does, in a copy. Negative control: with the
+    same end proven, a restart is possible."""
+    before = diagnose_job(job.site, JOB)
+    job.runner.life = Life.DEAD
+    assert options_of(job)[RecoveryAction.RESTART] == ""
+    job.runner.life = Life.UNKNOWN
+    say(job)
+    assert "may still write there, for its end was stated, not proven" in options_of(job)[RecoveryAction.RESTART]
+    assert options_of(job)[RecoveryAction.RESTORE] == "query totals: there is no snapshot of it"
+    job.take()
+    assert options_of(job)[RecoveryAction.RESTORE] == ""
+    assert before.cause is not Cause.OWNER_UNPROVEN
+    refused = "checkpoint v0001 of sales/totals may still be written by op-candidate.*--action restore"
+    with pytest.raises(OperationRefused, match=refused):
+        open_start(job.site, JOB, requested_by="ada", reason="again", operation="again")
+    state = job.site.journal(JOB, "test").state()
+    with pytest.raises(OperationRefused, match=refused):
+        admit(job.site, state, DeployRequest(job=JOB, release="r0001"))
+    job.record(OperationStarted(operation="late", request=DeployRequest(job=JOB), steps=()))
+    job.record(InstancePlanned(operation="late", instance="late-candidate", release="r0001", role=Role.CANDIDATE))
+    acts = VersionActs(job.site, job.site.journal(JOB, "test"), JOB, "late")
+    with pytest.raises(OperationRefused, match=refused):
+        acts.appoint("late-candidate", {})
+    acts.appoint("late-candidate", {QUERY: "v0002"})
+    assert job.site.journal(JOB, "test").state().appointed == "late-candidate"
+
+
+def options_of(job: Registered) -> dict[RecoveryAction, str]:
+    """Action -> why it is not possible, empty where it is."""
+    return {option.action: option.why_not for option in diagnose_job(job.site, JOB).options}
 
 
 def test_without_acceptance_nothing_is_recorded(job: Registered) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from streamkeeper.errors import CheckpointDamaged, WrongMachine
+from streamkeeper.errors import CheckpointDamaged, OperationRefused, WrongMachine
 from streamkeeper.model.control import control_key
 from streamkeeper.model.journal import InstanceEnded, InstancePlanned, OperationStarted, Role, StepDone
 from streamkeeper.model.liveness import Life
@@ -84,10 +84,11 @@ def test_every_verb_is_refused_before_anything_is_on_record(
     assert entries(job) == before
 
 
-def test_a_stated_death_lets_another_machine_go_on(job: Registered) -> None:
-    """The way out of a machine that is gone for good."""
+def test_a_stated_death_lets_another_machine_go_on_in_a_copy(job: Registered) -> None:
+    """The way out of a machine that is gone for good: not where its driver may still write."""
     state_death(job.site, JOB, DRIVER, by="cli:ada", reason="scrapped", accept=True)
-    assert start(job) is not None
+    with pytest.raises(OperationRefused, match="--action restore goes on in a copy"):
+        start(job)
 
 
 def planned(job: Registered) -> Deploy:

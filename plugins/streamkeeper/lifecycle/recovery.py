@@ -33,6 +33,7 @@ HEADING_OF = {
     Cause.CHECKPOINT_LOST: "A checkpoint is lost or damaged beyond repair",
     Cause.CHECKPOINT_DAMAGED: "A checkpoint may be damaged",
     Cause.SINK_AHEAD: "The sink is ahead of its checkpoint",
+    Cause.OWNER_UNPROVEN: "A driver's machine is gone",
     Cause.INPUT_GONE: "Files of the open batch are gone",
     Cause.SOURCE_OFFSET_LOST: "The source has dropped what comes next",
     Cause.SINK_DOWN: "A sink or a source does not answer",
@@ -137,6 +138,14 @@ def _ahead(at: RecoveryLook) -> _Found | None:
     return (Cause.SINK_AHEAD, "; ".join(told), "") if told else None
 
 
+def _unproven(at: RecoveryLook) -> _Found | None:
+    told = [f"query {query.query}: in {query.version} {_on_start(query)}" for query in at.queries if query.unproven]
+    if not told or at.life is Life.ALIVE:
+        return None
+    copy = f"streamkeeper snapshot take {at.job}, then restore: it goes on in a copy that nobody else knows"
+    return Cause.OWNER_UNPROVEN, "; ".join(told), copy
+
+
 def _input_gone(at: RecoveryLook) -> _Found | None:
     told = [f"query {query.query}: {query.input_gone}" for query in at.queries if query.input_gone]
     put_back = "put the files back and restart: Spark would run the batch without them and say nothing"
@@ -222,7 +231,7 @@ _READ_THE_RECORD = (
 )
 _LADDER: tuple[Callable[[RecoveryLook], _Found | None], ...] = (
     *(_no_store, _not_deployed, _open, _unreachable, _full, _lost, _damaged, _ahead, _input_gone),
-    *(_dropped, _sink_down, _stopped, _exhausted, _alive, _rebooted, _ended),
+    *(_dropped, _sink_down, _stopped, _unproven, _exhausted, _alive, _rebooted, _ended),
 )
 _NOTHING_CAN_BE_DONE = frozenset(
     {Cause.STORE_OUT_OF_REACH, Cause.NOT_DEPLOYED, Cause.OPERATION_OPEN, Cause.DRIVER_UNREACHABLE, Cause.DISK_FULL}
@@ -290,7 +299,8 @@ def mendable(query: QueryLook) -> bool:
     """Whether a start repairs the damage itself: its output recognizes the batch that runs again."""
     shapes = {harm.shape for harm in query.harmed}
     knows = capabilities_of(query.sink).knows_batches
-    return bool(shapes) and shapes <= MENDED and not query.lost and not query.ahead and knows
+    alone = not (query.lost or query.ahead or query.unproven)
+    return bool(shapes) and shapes <= MENDED and alone and knows
 
 
 def _price_of_restart(query: QueryLook) -> Price:
@@ -378,6 +388,8 @@ def _on_start(query: QueryLook) -> str:
         return "its checkpoint is not what is on record, and a start would begin anew or repeat"
     if query.harmed:
         return query.harmed[0].on_start
+    if query.unproven:
+        return f"{query.unproven} may still write there, for its end was stated, not proven"
     return "its output would skip as many batches in silence"
 
 

@@ -35,6 +35,7 @@ class Cause(Enum):
     CHECKPOINT_LOST = "checkpoint-lost"
     CHECKPOINT_DAMAGED = "checkpoint-damaged"
     SINK_AHEAD = "sink-ahead"
+    OWNER_UNPROVEN = "owner-unproven"
     INPUT_GONE = "input-gone"
     SOURCE_OFFSET_LOST = "source-offset-lost"
     SINK_DOWN = "sink-down"
@@ -76,7 +77,8 @@ class QueryLook(msgspec.Struct, frozen=True, kw_only=True):
     ``sink_unknown``: why nobody can tell; ``sink_down``: it should answer and does not. ``input_gone``: files of the
     open batch that are gone. ``replay``: from the snapshot that a restore would take, None with ``no_restore``;
     ``passed_over``: newer or damaged snapshots that are not taken, and why. ``rebuild``: what one would read;
-    ``no_rebuild``: why there is none. ``failing``: the error of a query that fails again and again.
+    ``no_rebuild``: why there is none. ``failing``: the error of a query that fails again and again. ``unproven``: who
+    may still write there, for its end was stated and not proven.
     """
 
     query: str
@@ -98,6 +100,7 @@ class QueryLook(msgspec.Struct, frozen=True, kw_only=True):
     rebuild: str = ""
     no_rebuild: str = ""
     failing: str = ""
+    unproven: str = ""
 
     @property
     def harmed(self) -> tuple[Damage, ...]:
@@ -113,7 +116,7 @@ class QueryLook(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def damaged(self) -> bool:
         """Whether it cannot go on in this checkpoint version."""
-        return bool(self.lost or self.harmed or self.ahead)
+        return bool(self.lost or self.harmed or self.ahead or self.unproven)
 
     @property
     def open_batch(self) -> int | None:

@@ -19,6 +19,7 @@ from streamkeeper.model.release import ParamValue
 from streamkeeper.model.release_conf import check_release_conf
 from streamkeeper.model.request import DeployRequest
 from streamkeeper.model.secret_references import find_references, resolve
+from streamkeeper.operations.deaths import must_not_be_shared
 from streamkeeper.operations.declarations import ask_declaration
 from streamkeeper.operations.deploy import Deploy, OnOpen, as_asked
 from streamkeeper.operations.deploy_acts import release_before
@@ -78,10 +79,12 @@ def admit(site: Installation, state: JobState, request: DeployRequest) -> Deploy
     """The request with what it inherits filled in.
 
     Raises NotFound (job or release), JobUnusable (the code is no Python, does not import or declares no such job),
-    InvalidInput (params, conf or secrets), OperationRefused (a revival or a rollback of what there is none for),
+    InvalidInput (params, conf or secrets), OperationRefused (a revival or a rollback of what there is none for, a
+    checkpoint that a driver whose end was stated may write),
     PermanentError (Java), WrongMachine, in seconds.
     """
     must_be_here(site, state)
+    must_not_be_shared(state)
     if request.release is not None:
         release_number(request.release)
     if request.revive and state.forgotten is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
 from streamkeeper.crash_points import crash_point
@@ -13,6 +13,7 @@ from streamkeeper.model.journal import InstanceEnded, Record
 from streamkeeper.model.liveness import Life, Liveness
 from streamkeeper.model.names import check_instance
 from streamkeeper.model.sink_capabilities import capabilities_of
+from streamkeeper.model.stated_deaths import STATED, unproven_owner
 from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.overview import read_job
 from streamkeeper.operations.registered import stored_manifests
@@ -45,8 +46,25 @@ def state_death(site: Installation, job: str, instance: str, *, by: str, reason:
     risks = list(_risks(site, state, found, seen))
     if accept:
         crash_point("state-death.before")
-        _record(site, job, found, f"stated by {by}, not proven: {reason.strip()}")
+        _record(site, job, found, f"{STATED}{by}, not proven: {reason.strip()}")
     return risks
+
+
+def must_not_be_shared(state: JobState, versions: Mapping[str, str] | None = None) -> None:
+    """Raise OperationRefused where somebody would go on in a checkpoint version that a driver may still write, whose
+    end was stated and not proven; ``versions``: query -> version, those that serve without.
+
+    Of two drivers one wins each of Spark's files; but each of them deletes state files that it does not know.
+    """
+    for query, version in (versions or dict.fromkeys(state.versions, "")).items():
+        if owner := unproven_owner(state, query, version):
+            current = state.current_version(query)
+            raise OperationRefused(
+                f"checkpoint {version or (current.version if current is not None else '')} of {state.job}/{query} may "
+                f"still be written by {owner}, whose end was stated, not proven",
+                hint=f"streamkeeper snapshot take {state.job}, then streamkeeper recover {state.job} --action restore "
+                "goes on in a copy",
+            )
 
 
 def bury(site: Installation, job: str, instance: str) -> None:
@@ -77,8 +95,9 @@ def _risks(site: Installation, state: JobState, instance: InstanceState, seen: L
         yield "it owns nothing: if it lives, it writes nothing"
         return
     yield (
-        "if it lives, two drivers write the same checkpoints: until its next batch, before which it looks at the "
-        "journal, or until its lease is over where it does not reach the store"
+        "if it lives, it goes on in its checkpoints until its next batch, before which it looks at the journal, or "
+        "until its lease is over where it does not reach the store; nobody else goes on there, but in a copy: "
+        f"streamkeeper snapshot take {state.job}, then recover {state.job} --action restore"
     )
     for query, manifest in stored_manifests(site, state, instance.release).items():
         if capabilities_of(manifest.sink.kind).fences:

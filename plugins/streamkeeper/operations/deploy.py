@@ -20,7 +20,7 @@ from streamkeeper.errors import (
     PermanentError,
     StreamkeeperError,
 )
-from streamkeeper.lifecycle.actions import Action, Decision, FallBack, GiveUpStarting, Kill, Launch, Wait
+from streamkeeper.lifecycle.actions import Action, Appoint, Decision, FallBack, GiveUpStarting, Kill, Launch, Wait
 from streamkeeper.lifecycle.approval import ABOUT, answer_about
 from streamkeeper.lifecycle.deploy import decide
 from streamkeeper.lifecycle.fall_back import reserve_of
@@ -309,8 +309,8 @@ class Deploy:
             raise error
         return Decision(step=step, action=FallBack(Outcome.REFUSED), reason=str(error))
 
-    def _starts_old_release(self, action: Action) -> TypeGuard[Launch]:
-        return isinstance(action, Launch) and self.state.instances[action.instance].role is Role.FALLBACK
+    def _starts_old_release(self, action: Action) -> TypeGuard[Launch | Appoint]:
+        return isinstance(action, Launch | Appoint) and self.state.instances[action.instance].role is Role.FALLBACK
 
     def _is_reserve(self, instance: str) -> bool:
         return instance == reserve_of(self.state.operations[self.operation])

@@ -34,6 +34,7 @@ from streamkeeper.model.names import refuse_unknown
 from streamkeeper.model.recovery import Diagnosis, QueryLook, RecoveryLook
 from streamkeeper.model.restarts import Cause as RestartCause
 from streamkeeper.model.sink_capabilities import capabilities_of
+from streamkeeper.model.stated_deaths import unproven_owner
 from streamkeeper.model.trigger import parse_trigger
 from streamkeeper.operations.approval import asked_about
 from streamkeeper.operations.assessing import gone_of_sources
@@ -147,6 +148,7 @@ def _look_at_query(
         sink_down=holds.down,
         input_gone="" if lost or life is Life.ALIVE else find_gone_input(directory.fresh()),
         failing=_failing(status, query),
+        unproven=unproven_owner(state, query),
     )
     if not seen.damaged and query not in wanted:
         return seen

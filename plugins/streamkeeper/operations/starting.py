@@ -18,6 +18,7 @@ from streamkeeper.model.names import check_instance
 from streamkeeper.model.request import DeployRequest, Handover, Strategy
 from streamkeeper.model.step import Step
 from streamkeeper.operations.carriers import note_carrier, this_process
+from streamkeeper.operations.deaths import must_not_be_shared
 from streamkeeper.operations.deploy import Deploy, OnOpen, Progress
 from streamkeeper.operations.forgetting import must_not_be_forgotten
 from streamkeeper.operations.installation import Installation
@@ -60,6 +61,7 @@ def open_start(
         return Deploy.load(site, job, other.operation)
     _must_be_possible(state, unless_stopped=unless_stopped)
     must_be_here(site, state)
+    must_not_be_shared(state)
     if state.stopped is None and _serves(site, state):
         return None
     crash_point("start.record.before")

@@ -17,6 +17,7 @@ from streamkeeper.model.names import version_name, version_number
 from streamkeeper.model.release import Release
 from streamkeeper.model.snapshot import Snapshot, series_of_query, snapshot_number
 from streamkeeper.model.ways import QueryWay, Way
+from streamkeeper.operations.deaths import must_not_be_shared
 from streamkeeper.operations.installation import Installation
 from streamkeeper.operations.registered import must_be_mine
 from streamkeeper.registry.journal import Journal
@@ -39,6 +40,7 @@ class VersionActs:
         release = state.releases[state.instances[instance].release]
         chosen = {**{query: self._current(state, query) for query in state.described[release.name]}, **versions}
         chosen = {query: version for query, version in chosen.items() if query in state.described[release.name]}
+        must_not_be_shared(state, chosen)
         for query, version in chosen.items():
             must_be_mine(self._site, state, query, version)
             self._create(query, version, release, state.operations[self._operation].ways.get(query))
